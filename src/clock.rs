@@ -1,0 +1,278 @@
+//! The only source of time.
+//!
+//! A server's clock runs with the machine's, shifted by an offset, or stands still. Everything that has a deadline
+//! reads this clock; nothing else in the crate asks the machine for the time or waits for it (a lint keeps it so).
+//! Slow-log, uptime and log lines are about the machine and stay on real time.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A point in time on a server's clock, in milliseconds since 1970: the unit of every deadline.
+pub type Millis = i64;
+
+/// Marks "not frozen" in [`Clock::frozen`].
+const RUNNING: i64 = i64::MIN;
+
+/// A server's clock. Each server has its own.
+pub struct Clock {
+    /// Microseconds added to the machine's time while the clock runs.
+    offset: AtomicI64,
+    /// The instant at which the clock stands, in microseconds, or [`RUNNING`].
+    frozen: AtomicI64,
+    started: Instant,
+    alarms: Mutex<Alarms>,
+}
+
+#[derive(Default)]
+struct Alarms {
+    next: u64,
+    waiting: BTreeMap<(Millis, u64), Arc<AlarmState>>,
+    /// Woken when the earliest deadline may have become earlier, or time has moved.
+    driver: Option<Waker>,
+}
+
+struct AlarmState {
+    inner: Mutex<AlarmInner>,
+}
+
+#[derive(Default)]
+struct AlarmInner {
+    rang: bool,
+    sleeper: Option<Waker>,
+}
+
+impl Clock {
+    #[allow(clippy::disallowed_methods)]
+    pub fn new() -> Self {
+        Self {
+            offset: AtomicI64::new(0),
+            frozen: AtomicI64::new(RUNNING),
+            started: Instant::now(),
+            alarms: Mutex::default(),
+        }
+    }
+
+    /// Microseconds since 1970.
+    #[inline]
+    pub fn micros(&self) -> i64 {
+        match self.frozen.load(Ordering::Acquire) {
+            RUNNING => machine_micros() + self.offset.load(Ordering::Acquire),
+            frozen => frozen,
+        }
+    }
+
+    /// Milliseconds since 1970.
+    #[inline]
+    pub fn millis(&self) -> Millis {
+        self.micros().div_euclid(1000)
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::Acquire) != RUNNING
+    }
+
+    /// Real time since the server was made.
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Stops the clock where it is.
+    pub(crate) fn freeze(&self) {
+        let _alarms = self.alarms();
+        if !self.is_frozen() {
+            self.frozen.store(self.micros(), Ordering::Release);
+        }
+    }
+
+    /// Lets the clock run on from where it is.
+    pub(crate) fn resume(&self) {
+        let mut alarms = self.alarms();
+        let frozen = self.frozen.load(Ordering::Acquire);
+        if frozen != RUNNING {
+            self.offset.store(frozen - machine_micros(), Ordering::Release);
+            self.frozen.store(RUNNING, Ordering::Release);
+        }
+        alarms.wake_driver();
+    }
+
+    /// Moves the clock to an instant, forwards or backwards; it goes on running or standing as before.
+    pub(crate) fn set(&self, micros: i64) {
+        let mut alarms = self.alarms();
+        if self.is_frozen() {
+            self.frozen.store(micros, Ordering::Release);
+        } else {
+            self.offset.store(micros - machine_micros(), Ordering::Release);
+        }
+        alarms.wake_driver();
+    }
+
+    /// Moves the clock by a number of microseconds.
+    pub(crate) fn shift(&self, micros: i64) {
+        self.set(self.micros().saturating_add(micros));
+    }
+
+    /// An alarm that rings once the clock has reached `deadline`.
+    pub(crate) fn alarm(self: &Arc<Self>, deadline: Millis) -> Alarm {
+        let mut alarms = self.alarms();
+        let id = alarms.next;
+        alarms.next += 1;
+        let state = Arc::new(AlarmState { inner: Mutex::default() });
+        let earliest = alarms.waiting.first_key_value().is_none_or(|((first, _), _)| deadline < *first);
+        alarms.waiting.insert((deadline, id), Arc::clone(&state));
+        if earliest {
+            alarms.wake_driver();
+        }
+        Alarm { clock: Arc::clone(self), key: (deadline, id), state }
+    }
+
+    /// Rings every alarm that is due. Returns those that rang, to wait for what they set off.
+    pub(crate) fn ring(&self) -> Vec<Rung> {
+        let now = self.millis();
+        let mut rung = Vec::new();
+        let mut alarms = self.alarms();
+        while let Some(entry) = alarms.waiting.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            let state = entry.remove();
+            state.ring();
+            rung.push(Rung(state));
+        }
+        rung
+    }
+
+    /// How long, in real time, until the earliest alarm is due; `None` when time stands still or nobody waits.
+    /// The waker is called when that may have changed.
+    pub(crate) fn until_next_alarm(&self, waker: &Waker) -> Option<Duration> {
+        let mut alarms = self.alarms();
+        alarms.driver = Some(waker.clone());
+        let deadline = alarms.waiting.first_key_value()?.0.0;
+        if self.is_frozen() && deadline > self.millis() {
+            return None;
+        }
+        let micros = deadline.saturating_mul(1000).saturating_sub(self.micros()).max(0);
+        Some(Duration::from_micros(micros.unsigned_abs()))
+    }
+
+    /// Blocks this thread in real time, as DEBUG SLEEP does.
+    #[allow(clippy::disallowed_methods)]
+    pub(crate) fn block(&self, duration: Duration) {
+        std::thread::sleep(duration);
+    }
+
+    fn alarms(&self) -> MutexGuard<'_, Alarms> {
+        self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Alarms {
+    fn wake_driver(&mut self) {
+        if let Some(driver) = &self.driver {
+            driver.wake_by_ref();
+        }
+    }
+}
+
+impl AlarmState {
+    fn inner(&self) -> MutexGuard<'_, AlarmInner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) {
+        let mut inner = self.inner();
+        inner.rang = true;
+        if let Some(sleeper) = inner.sleeper.take() {
+            sleeper.wake();
+        }
+    }
+}
+
+/// A deadline somebody waits for. Dropping it means: done with it.
+pub(crate) struct Alarm {
+    clock: Arc<Clock>,
+    key: (Millis, u64),
+    state: Arc<AlarmState>,
+}
+
+impl Alarm {
+    /// Whether the alarm has rung; if not, `waker` is called when it does.
+    pub(crate) fn has_rung(&self, waker: &Waker) -> bool {
+        let mut inner = self.state.inner();
+        if !inner.rang {
+            inner.sleeper = Some(waker.clone());
+        }
+        inner.rang
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.clock.alarms().waiting.remove(&self.key);
+    }
+}
+
+/// An alarm that has rung. It is settled once whoever waited for it has dealt with it (and dropped its [`Alarm`]).
+pub(crate) struct Rung(Arc<AlarmState>);
+
+impl Rung {
+    pub(crate) fn is_settled(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+}
+
+#[allow(clippy::disallowed_methods)]
+fn machine_micros() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_micros() as i64
+}
+
+/// The machine's time in microseconds since 1970, for log lines and start-up stamps.
+pub(crate) fn real_micros() -> i64 {
+    machine_micros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frozen_clock_stands_until_it_is_moved() {
+        let clock = Clock::new();
+        clock.freeze();
+        let before = clock.micros();
+        assert_eq!(clock.micros(), before);
+        clock.shift(1_500);
+        assert_eq!(clock.micros(), before + 1_500);
+        clock.set(1_000_000);
+        assert_eq!(clock.millis(), 1_000);
+    }
+
+    #[test]
+    fn a_resumed_clock_goes_on_from_where_it_stood() {
+        let clock = Clock::new();
+        clock.freeze();
+        clock.set(5_000_000_000_000_000);
+        clock.resume();
+        let now = clock.micros();
+        assert!((5_000_000_000_000_000..5_000_000_600_000_000).contains(&now), "{now}");
+    }
+
+    #[test]
+    fn an_alarm_rings_when_time_reaches_it_and_not_before() {
+        let clock = Arc::new(Clock::new());
+        clock.freeze();
+        clock.set(1_000_000);
+        let alarm = clock.alarm(2_000);
+        clock.set(1_999_999);
+        assert!(clock.ring().is_empty());
+        clock.set(2_000_000);
+        let rung = clock.ring();
+        assert_eq!(rung.len(), 1);
+        assert!(!rung[0].is_settled());
+        drop(alarm);
+        assert!(rung[0].is_settled());
+    }
+}

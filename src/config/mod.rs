@@ -1,0 +1,57 @@
+//! Configuration: what `redis-server` calls directives.
+
+use std::sync::PoisonError;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
+
+/// The settings that running code reads, kept in the form in which it reads them.
+pub struct Live {
+    pub max_clients: AtomicUsize,
+    /// Seconds after which an idle connection is closed; 0 for never.
+    pub timeout: AtomicU64,
+    pub max_bulk: AtomicI64,
+    pub query_buffer_limit: AtomicUsize,
+    /// The most bytes that may wait to be sent to one client; 0 for no limit.
+    pub output_limit: AtomicUsize,
+    pub max_memory: AtomicUsize,
+    pub protected_mode: AtomicBool,
+    password: RwLock<Option<Vec<u8>>>,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self {
+            max_clients: AtomicUsize::new(10_000),
+            timeout: AtomicU64::new(0),
+            max_bulk: AtomicI64::new(512 << 20),
+            query_buffer_limit: AtomicUsize::new(1 << 30),
+            output_limit: AtomicUsize::new(1 << 30),
+            max_memory: AtomicUsize::new(0),
+            protected_mode: AtomicBool::new(true),
+            password: RwLock::new(None),
+        }
+    }
+}
+
+impl Live {
+    /// `requirepass`, if there is one.
+    pub fn password(&self) -> Option<Vec<u8>> {
+        self.password.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn set_password(&self, password: Option<Vec<u8>>) {
+        *self.password.write().unwrap_or_else(PoisonError::into_inner) = password;
+    }
+}
+
+/// The configuration of one server.
+#[derive(Default)]
+pub struct Config {
+    live: Live,
+}
+
+impl Config {
+    pub fn live(&self) -> &Live {
+        &self.live
+    }
+}

@@ -1,0 +1,38 @@
+//! The one load that a command pays for everything that could get in its way.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Something that wants to see every command, or to hold it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Matter {
+    /// A MONITOR client wants a copy.
+    Monitor = 1,
+    /// CLIENT PAUSE is in force.
+    Pause = 2,
+    /// DEBUG SLEEP blocks the whole server.
+    Stall = 4,
+}
+
+/// Which matters are up. While none is, a command only looks at this once.
+#[derive(Default)]
+pub struct Attention(AtomicU32);
+
+impl Attention {
+    #[inline]
+    pub fn is_needed(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    pub fn has(&self, matter: Matter) -> bool {
+        self.0.load(Ordering::Acquire) & matter as u32 != 0
+    }
+
+    pub fn raise(&self, matter: Matter) {
+        self.0.fetch_or(matter as u32, Ordering::AcqRel);
+    }
+
+    pub fn lower(&self, matter: Matter) {
+        self.0.fetch_and(!(matter as u32), Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,104 @@
+//! Every error a client can see, worded as Redis words it, and the crate's own [`Error`].
+//!
+//! Clients match on these texts, so they are bytes, kept in one place and compared with a real server in tests.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// An error reply: the line that follows the `-`, its code first (`ERR syntax error`).
+#[derive(Clone, PartialEq, Eq)]
+pub struct CommandError {
+    line: Cow<'static, [u8]>,
+}
+
+impl CommandError {
+    pub const SYNTAX: Self = Self::fixed("ERR syntax error");
+    pub const NOT_AN_INTEGER: Self = Self::fixed("ERR value is not an integer or out of range");
+    pub const NOT_A_FLOAT: Self = Self::fixed("ERR value is not a valid float");
+    pub const WRONG_TYPE: Self = Self::fixed("WRONGTYPE Operation against a key holding the wrong kind of value");
+    pub const NO_SUCH_KEY: Self = Self::fixed("ERR no such key");
+    pub const OUT_OF_MEMORY: Self = Self::fixed("OOM command not allowed when used memory > 'maxmemory'.");
+    pub const NO_AUTH: Self = Self::fixed("NOAUTH Authentication required.");
+    pub const STRING_TOO_LONG: Self = Self::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+    pub const OFFSET_OUT_OF_RANGE: Self = Self::fixed("ERR offset is out of range");
+    pub const DB_INDEX_OUT_OF_RANGE: Self = Self::fixed("ERR DB index is out of range");
+    pub const INVALID_DB_INDEX: Self = Self::fixed("ERR invalid DB index");
+    pub const INCREMENT_OVERFLOW: Self = Self::fixed("ERR increment or decrement would overflow");
+    pub const MAX_CLIENTS: Self = Self::fixed("ERR max number of clients reached");
+
+    /// An error whose text is known when the program is compiled.
+    pub const fn fixed(line: &'static str) -> Self {
+        Self { line: Cow::Borrowed(line.as_bytes()) }
+    }
+
+    /// An error whose text names something the client sent. A reply is one line: line ends become spaces.
+    pub fn new(line: impl Into<Vec<u8>>) -> Self {
+        let mut line = line.into();
+        for byte in &mut line {
+            if matches!(byte, b'\r' | b'\n') {
+                *byte = b' ';
+            }
+        }
+        Self { line: Cow::Owned(line) }
+    }
+
+    /// The whole line, without the `-` and the line end.
+    pub fn line(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// The first word: `ERR`, `WRONGTYPE`, `NOAUTH`.
+    pub fn code(&self) -> &[u8] {
+        self.line.split(|&byte| byte == b' ').next().unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.line))
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+/// What can go wrong when a server is configured or started.
+#[derive(Debug)]
+pub enum Error {
+    /// A flag, directive or configuration file that cannot be used; the text says which and why.
+    Config(String),
+    /// An address that cannot be listened on.
+    Bind { address: String, source: std::io::Error },
+    /// Anything else the operating system refused.
+    Io(std::io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(text) => f.write_str(text),
+            Self::Bind { address, source } => write!(f, "cannot listen on {address}: {source}"),
+            Self::Io(source) => write!(f, "{source}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Config(_) => None,
+            Self::Bind { source, .. } | Self::Io(source) => Some(source),
+        }
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(source: std::io::Error) -> Self {
+        Self::Io(source)
+    }
+}

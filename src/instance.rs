@@ -1,0 +1,226 @@
+//! Everything that the connections of one server share. Two servers in one process have nothing in common.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::task::Waker;
+
+use crate::clock::{Clock, Millis};
+use crate::config::Config;
+use crate::control::{Attention, Matter};
+use crate::keyspace::{Keyspace, Tally};
+use crate::profile::Profile;
+use crate::session::{Client, Clients, Signal};
+
+/// One running server, without its sockets.
+pub struct Instance {
+    pub clock: Arc<Clock>,
+    pub config: Config,
+    pub profile: Profile,
+    pub keyspace: Keyspace,
+    pub clients: Clients,
+    pub attention: Attention,
+    pub stats: Stats,
+    pub pause: Pause,
+    monitors: Mutex<Vec<Arc<Client>>>,
+    stall: Stall,
+    shutdown: Shutdown,
+}
+
+/// Counters for INFO.
+#[derive(Default)]
+pub struct Stats {
+    pub connections: AtomicU64,
+    pub rejected_connections: AtomicU64,
+    pub commands: AtomicU64,
+    pub input_bytes: AtomicU64,
+    pub output_bytes: AtomicU64,
+    pub hits: AtomicU64,
+    pub misses: AtomicU64,
+    pub expired: AtomicU64,
+    pub changes: AtomicU64,
+    pub errors: AtomicU64,
+    /// How often each error code was answered.
+    pub errors_by_code: Mutex<std::collections::BTreeMap<Vec<u8>, u64>>,
+}
+
+impl Stats {
+    pub fn add(&self, tally: &Tally) {
+        for (counter, amount) in [
+            (&self.hits, tally.hits),
+            (&self.misses, tally.misses),
+            (&self.expired, tally.expired),
+            (&self.changes, tally.changes),
+        ] {
+            if amount != 0 {
+                counter.fetch_add(amount, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Most different error codes that are told apart; a script can make up as many as it likes.
+    const MOST_CODES: usize = 128;
+
+    pub fn count_error(&self, code: &[u8]) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        let mut by_code = self.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = by_code.get_mut(code) {
+            *count += 1;
+        } else if by_code.len() < Self::MOST_CODES {
+            by_code.insert(code.to_vec(), 1);
+        }
+    }
+
+    pub fn reset(&self) {
+        for counter in [
+            &self.connections,
+            &self.rejected_connections,
+            &self.commands,
+            &self.input_bytes,
+            &self.output_bytes,
+            &self.hits,
+            &self.misses,
+            &self.expired,
+            &self.errors,
+        ] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        self.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// CLIENT PAUSE.
+#[derive(Default)]
+pub struct Pause {
+    until: AtomicI64,
+    /// Only commands that write are held back.
+    writes_only: AtomicBool,
+}
+
+/// DEBUG SLEEP: while somebody sleeps, nobody else runs.
+#[derive(Default)]
+struct Stall {
+    sleepers: Mutex<usize>,
+    over: Condvar,
+}
+
+/// How the server is asked to end.
+#[derive(Default)]
+struct Shutdown {
+    asked: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Instance {
+    pub fn new(config: Config, profile: Profile, databases: u32) -> Self {
+        Self {
+            clock: Arc::new(Clock::new()),
+            config,
+            profile,
+            keyspace: Keyspace::new(databases),
+            clients: Clients::default(),
+            attention: Attention::default(),
+            stats: Stats::default(),
+            pause: Pause::default(),
+            monitors: Mutex::default(),
+            stall: Stall::default(),
+            shutdown: Shutdown::default(),
+        }
+    }
+
+    // ---- CLIENT PAUSE
+
+    /// Holds commands back until an instant. A pause that is in force is only ever made longer and stricter.
+    pub fn pause(&self, until: Millis, writes_only: bool) {
+        let in_force = self.attention.has(Matter::Pause);
+        let until = if in_force { until.max(self.pause.until.load(Ordering::Acquire)) } else { until };
+        let writes_only = writes_only && (!in_force || self.pause.writes_only.load(Ordering::Acquire));
+        self.pause.until.store(until, Ordering::Release);
+        self.pause.writes_only.store(writes_only, Ordering::Release);
+        self.attention.raise(Matter::Pause);
+    }
+
+    /// Ends a pause: whoever was held back goes on.
+    pub fn unpause(&self) {
+        self.attention.lower(Matter::Pause);
+        self.clients.signal_all(Signal::Unpause);
+    }
+
+    /// Until when commands are held back, if they are; with whether that is only so for writes.
+    pub fn paused(&self) -> Option<(Millis, bool)> {
+        if !self.attention.has(Matter::Pause) {
+            return None;
+        }
+        let until = self.pause.until.load(Ordering::Acquire);
+        if self.clock.millis() >= until {
+            self.unpause();
+            return None;
+        }
+        Some((until, self.pause.writes_only.load(Ordering::Acquire)))
+    }
+
+    // ---- DEBUG SLEEP
+
+    /// Blocks this thread, and every other command of this server, for a stretch of real time.
+    pub fn stall(&self, duration: std::time::Duration) {
+        *self.stall.sleepers.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.attention.raise(Matter::Stall);
+        self.clock.block(duration);
+        let mut sleepers = self.stall.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        *sleepers -= 1;
+        if *sleepers == 0 {
+            self.attention.lower(Matter::Stall);
+            self.stall.over.notify_all();
+        }
+    }
+
+    /// Blocks this thread while another one stalls the server.
+    pub fn wait_for_stall(&self) {
+        let sleepers = self.stall.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.stall.over.wait_while(sleepers, |sleepers| *sleepers > 0));
+    }
+
+    // ---- MONITOR
+
+    pub fn add_monitor(&self, client: &Arc<Client>) {
+        let mut monitors = self.monitors.lock().unwrap_or_else(PoisonError::into_inner);
+        if !monitors.iter().any(|other| Arc::ptr_eq(other, client)) {
+            monitors.push(Arc::clone(client));
+        }
+        self.attention.raise(Matter::Monitor);
+    }
+
+    pub fn remove_monitor(&self, client: &Client) {
+        let mut monitors = self.monitors.lock().unwrap_or_else(PoisonError::into_inner);
+        monitors.retain(|other| other.id() != client.id());
+        if monitors.is_empty() {
+            self.attention.lower(Matter::Monitor);
+        }
+    }
+
+    /// Sends a line to every MONITOR client; one that does not read is closed at its output limit.
+    pub fn feed_monitors(&self, line: &[u8]) {
+        let limit = self.config.live().output_limit.load(Ordering::Relaxed);
+        for monitor in self.monitors.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if monitor.send(line) > limit && limit != 0 {
+                monitor.signal(Signal::Kill);
+            }
+        }
+    }
+
+    // ---- the end
+
+    /// Asks the server to end.
+    pub fn shut_down(&self) {
+        self.shutdown.asked.store(true, Ordering::Release);
+        if let Some(waker) = self.shutdown.waker.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            waker.wake();
+        }
+    }
+
+    /// Whether the server was asked to end; if not, `waker` is called when it is.
+    pub(crate) fn is_shutting_down(&self, waker: &Waker) -> bool {
+        *self.shutdown.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
+        self.shutdown.asked.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,43 @@
+//! Which keys of a shard expire when, for the sweep. Correctness never asks it: every look-up checks the deadline.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::clock::Millis;
+
+/// A heap of (deadline, hash). An entry whose deadline changed leaves its old row behind; such rows are skipped when
+/// they come up, and thrown out all at once when they outnumber the living.
+#[derive(Default)]
+pub struct Deadlines {
+    heap: BinaryHeap<Reverse<(Millis, u64)>>,
+}
+
+/// Below this many rows, throwing out the dead is not worth it.
+const SMALL: usize = 64;
+
+impl Deadlines {
+    pub fn add(&mut self, deadline: Millis, hash: u64) {
+        self.heap.push(Reverse((deadline, hash)));
+    }
+
+    pub fn earliest(&self) -> Option<Millis> {
+        self.heap.peek().map(|Reverse((deadline, _))| *deadline)
+    }
+
+    /// Takes out the earliest row that is due at `now`.
+    pub fn pop_due(&mut self, now: Millis) -> Option<(Millis, u64)> {
+        if self.earliest()? >= now {
+            return None;
+        }
+        self.heap.pop().map(|Reverse(row)| row)
+    }
+
+    /// Whether there are more than twice as many rows as `living` keys with a deadline.
+    pub fn is_stale(&self, living: usize) -> bool {
+        self.heap.len() > SMALL + 2 * living
+    }
+
+    pub fn rebuild(&mut self, rows: impl Iterator<Item = (Millis, u64)>) {
+        self.heap = rows.map(Reverse).collect();
+    }
+}

@@ -1,0 +1,160 @@
+//! The data: databases in shards, and the locked views that are the only way to it.
+//!
+//! One command, one transaction, one script: one [`View`], taken once with every lock it needs, at one instant of
+//! time. No lock is taken while another is held, but for the databases that a whole-keyspace view meets on its way,
+//! always in ascending order; and a view cannot be held across an `.await`, because it is not `Send`.
+
+mod deadlines;
+mod entry;
+mod store;
+mod strings;
+mod view;
+mod watch;
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::clock::{Clock, Millis};
+use deadlines::Deadlines;
+use store::{SHARDS, Store};
+use watch::Watchers;
+
+pub use entry::{Boxed, Entry, Kind, Text, TextRef, Value};
+pub use store::hash_of;
+pub use strings::Expiry;
+pub use view::{ScanFilter, Tally, View};
+pub use watch::Watch;
+
+/// What a view may reach.
+#[derive(Clone, Copy)]
+pub enum Scope<'a> {
+    /// No data at all.
+    Nothing,
+    /// One key of the selected database.
+    Key(&'a [u8]),
+    /// These keys of the selected database, by hash.
+    Hashes(&'a [u64]),
+    /// The whole selected database.
+    Database,
+    /// Every database.
+    Everything,
+}
+
+/// All databases of one server.
+pub struct Keyspace {
+    databases: Box<[OnceLock<Box<Database>>]>,
+    watchers: Watchers,
+    settings: Settings,
+    random: AtomicU64,
+}
+
+/// What CONFIG SET can change about the keyspace while it runs.
+pub struct Settings {
+    /// `proto-max-bulk-len`: the longest string a command may build.
+    pub max_string: AtomicI64,
+}
+
+/// One database. Most servers use only number 0, so the others are made when they are first reached.
+struct Database {
+    store: Store,
+    sides: Box<[Side]>,
+}
+
+/// What is kept beside a shard; changed only by who holds the shard's lock.
+#[derive(Default)]
+struct Side {
+    deadlines: Mutex<Deadlines>,
+    /// Keys with a deadline.
+    volatile: AtomicI64,
+    /// Bytes of memory that the entries take.
+    bytes: AtomicI64,
+}
+
+impl Side {
+    fn deadlines(&self) -> MutexGuard<'_, Deadlines> {
+        self.deadlines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Database {
+    fn new() -> Self {
+        Self { store: Store::new(), sides: (0..SHARDS).map(|_| Side::default()).collect() }
+    }
+}
+
+impl Keyspace {
+    pub fn new(databases: u32) -> Self {
+        Self {
+            databases: (0..databases).map(|_| OnceLock::new()).collect(),
+            watchers: Watchers::default(),
+            settings: Settings { max_string: AtomicI64::new(512 << 20) },
+            random: AtomicU64::new(0),
+        }
+    }
+
+    /// How many databases there are.
+    pub fn databases(&self) -> u32 {
+        self.databases.len() as u32
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Locks what `scope` names, then reads the clock: the view's instant is one at which it held all its locks.
+    #[inline]
+    pub fn lock(&self, scope: Scope<'_>, db: u32, clock: &Clock) -> View<'_> {
+        View::lock(self, scope, db, clock)
+    }
+
+    /// Asks the processor to fetch what look-ups of these hashes will read, all at once instead of one by one.
+    #[inline]
+    pub fn fetch_ahead(&self, db: u32, hashes: &[u64]) {
+        let Some(database) = self.databases.get(db as usize).and_then(OnceLock::get) else { return };
+        for &hash in hashes {
+            database.store.fetch_slot(hash);
+        }
+        for &hash in hashes {
+            database.store.fetch_entry(hash);
+        }
+    }
+
+    /// Bytes of memory that all entries take.
+    pub fn used_bytes(&self) -> usize {
+        let sum: i64 = self.sides().map(|side| side.bytes.load(Ordering::Relaxed)).sum();
+        usize::try_from(sum).unwrap_or(0)
+    }
+
+    /// Deletes every key that is due, in the order of the deadlines, and returns how many there were.
+    pub fn sweep(&self, clock: &Clock) -> u64 {
+        let now = clock.millis();
+        let due = |side: &Side| side.deadlines().earliest().is_some_and(|earliest| earliest < now);
+        if !self.sides().any(due) {
+            return 0;
+        }
+        let mut view = self.lock(Scope::Everything, 0, clock);
+        view.sweep();
+        view.finish().expired
+    }
+
+    /// When the next key is due, at the earliest.
+    pub fn next_deadline(&self) -> Option<Millis> {
+        self.sides().filter_map(|side| side.deadlines().earliest()).min()
+    }
+
+    fn sides(&self) -> impl Iterator<Item = &Side> {
+        self.databases.iter().filter_map(OnceLock::get).flat_map(|database| database.sides.iter())
+    }
+
+    fn database(&self, db: u32) -> &Database {
+        self.databases[db as usize].get_or_init(|| Box::new(Database::new()))
+    }
+
+    /// The next of a sequence of numbers that look random and are the same in every run (SplitMix64).
+    fn random(&self) -> u64 {
+        let state = self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}

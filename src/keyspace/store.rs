@@ -1,0 +1,192 @@
+//! The one file that knows dashmap: one database's shards, and the entries of a shard that is locked.
+
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use dashmap::{DashMap, RwLockWriteGuard, SharedValue};
+use foldhash::fast::FixedState;
+use hashbrown::raw::RawTable;
+
+use super::entry::Entry;
+
+/// Fixed, so that nothing (the order of KEYS, a SCAN cursor, which keys share a lock) depends on the machine.
+pub const SHARDS: usize = 64;
+const SHARD_BITS: u32 = SHARDS.trailing_zeros();
+/// Arbitrary, and the same in every process: a test that failed once fails the same way again.
+const SEED: u64 = 0x7265_646f_7562_6c65;
+
+type Table = RawTable<(Entry, SharedValue<()>)>;
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Entry {}
+
+impl Hash for Entry {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(self.key());
+    }
+}
+
+/// The hash of a key, the same for every server.
+#[inline]
+pub fn hash_of(key: &[u8]) -> u64 {
+    let mut hasher = FixedState::with_seed(SEED).build_hasher();
+    hasher.write(key);
+    hasher.finish()
+}
+
+/// The shard that a key with this hash lives in.
+#[inline]
+pub fn shard_of(hash: u64) -> usize {
+    (scan_position(hash) >> (u64::BITS - SHARD_BITS)) as usize
+}
+
+/// Where SCAN meets a key: shard by shard, and by hash within a shard. The position never changes.
+#[inline]
+pub fn scan_position(hash: u64) -> u64 {
+    // The seven highest bits tag the slots inside a table; dashmap takes the shard from the bits below them.
+    hash.rotate_left(7)
+}
+
+/// One database's keys, in shards.
+pub struct Store {
+    map: DashMap<Entry, (), FixedState>,
+}
+
+impl Store {
+    pub fn new() -> Self {
+        Self { map: DashMap::with_hasher_and_shard_amount(FixedState::with_seed(SEED), SHARDS) }
+    }
+
+    #[inline]
+    pub fn lock(&self, index: usize) -> Shard<'_> {
+        Shard { table: self.map.shards()[index].write() }
+    }
+}
+
+impl Store {
+    /// Has the part of the table fetched where a look-up of this hash begins.
+    #[inline]
+    pub fn fetch_slot(&self, hash: u64) {
+        let Some(table) = self.map.shards()[shard_of(hash)].try_read() else { return };
+        let index = hash as usize & (table.buckets() - 1);
+        let end = table.data_end().as_ptr();
+        // The tags stand behind the table's end, the slots in front of it, backwards.
+        fetch(end.cast::<u8>().wrapping_add(index));
+        fetch(end.wrapping_sub(index + 1).cast());
+    }
+
+    /// Has the entry fetched that a look-up of this hash most likely compares with.
+    #[inline]
+    pub fn fetch_entry(&self, hash: u64) {
+        let Some(table) = self.map.shards()[shard_of(hash)].try_read() else { return };
+        table.find(hash, |(entry, _)| {
+            let start = entry.address();
+            fetch(start);
+            fetch(start.wrapping_add(64));
+            true
+        });
+    }
+}
+
+/// Asks the processor to load a cache line. A hint: it reads nothing, and any address will do.
+#[inline]
+fn fetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults and changes nothing a program can see, whatever the address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// A locked shard.
+pub struct Shard<'k> {
+    table: RwLockWriteGuard<'k, Table>,
+}
+
+/// Where an entry stands in its shard; good until something is inserted or removed.
+#[derive(Clone, Copy)]
+pub struct Slot(usize);
+
+/// The entries of a shard, taken out whole.
+pub struct Contents(#[expect(dead_code, reason = "kept only to be dropped after the locks are")] Table);
+
+impl Shard<'_> {
+    #[inline]
+    pub fn find(&self, hash: u64, key: &[u8]) -> Option<Slot> {
+        let bucket = self.table.find(hash, |(entry, _)| entry.key() == key)?;
+        // SAFETY: `find` returned a bucket of this very table, which nothing has touched since.
+        Some(Slot(unsafe { self.table.bucket_index(&bucket) }))
+    }
+
+    #[inline]
+    fn is_full(&self, slot: Slot) -> bool {
+        // SAFETY: the index is below the number of buckets, which is all that is asked for.
+        slot.0 < self.table.buckets() && unsafe { self.table.is_bucket_full(slot.0) }
+    }
+
+    #[inline]
+    pub fn entry(&self, slot: Slot) -> &Entry {
+        assert!(self.is_full(slot), "a slot outlived its entry");
+        // SAFETY: the bucket is full, and the borrow of `self` keeps the table as it is while the entry is looked at.
+        unsafe { &self.table.bucket(slot.0).as_ref().0 }
+    }
+
+    #[inline]
+    pub fn entry_mut(&mut self, slot: Slot) -> &mut Entry {
+        assert!(self.is_full(slot), "a slot outlived its entry");
+        // SAFETY: the bucket is full, and the exclusive borrow of `self` makes this the only reference into the table.
+        unsafe { &mut self.table.bucket(slot.0).as_mut().0 }
+    }
+
+    #[inline]
+    pub fn insert(&mut self, hash: u64, entry: Entry) {
+        self.table.insert(hash, (entry, SharedValue::new(())), |(entry, _)| hash_of(entry.key()));
+    }
+
+    pub fn remove(&mut self, slot: Slot) -> Entry {
+        assert!(self.is_full(slot), "a slot outlived its entry");
+        // SAFETY: the bucket is full, so it holds an entry that can be moved out.
+        let ((entry, _), _) = unsafe {
+            let bucket = self.table.bucket(slot.0);
+            self.table.remove(bucket)
+        };
+        entry
+    }
+
+    /// Finds an entry by its hash and anything else about it.
+    pub fn find_by(&self, hash: u64, mut is_it: impl FnMut(&Entry) -> bool) -> Option<Slot> {
+        let bucket = self.table.find(hash, |(entry, _)| is_it(entry))?;
+        // SAFETY: as in `find`.
+        Some(Slot(unsafe { self.table.bucket_index(&bucket) }))
+    }
+
+    /// A full slot, counting from one that `seed` chooses.
+    pub fn any_slot(&self, seed: u64) -> Option<Slot> {
+        let buckets = self.table.buckets();
+        let start = (seed % buckets as u64) as usize;
+        (0..buckets).map(|step| Slot((start + step) % buckets)).find(|&slot| self.is_full(slot))
+    }
+
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        // SAFETY: the borrow of `self` lives as long as the iterator and what it hands out, so the table stays as it is.
+        unsafe { self.table.iter().map(|bucket| &bucket.as_ref().0) }
+    }
+
+    pub fn take(&mut self) -> Contents {
+        Contents(std::mem::replace(&mut *self.table, Table::new()))
+    }
+
+    pub fn swap(&mut self, other: &mut Shard<'_>) {
+        std::mem::swap(&mut *self.table, &mut *other.table);
+    }
+}

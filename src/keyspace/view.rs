@@ -1,0 +1,560 @@
+//! A locked view: the only way to look at data and to change it.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+
+use super::entry::{AccessTime, Entry, Kind};
+use super::store::{Contents, SHARDS, Shard, Slot, hash_of, scan_position, shard_of};
+use super::watch::Watch;
+use super::{Keyspace, Scope, Settings, Side};
+use crate::clock::{Clock, Millis};
+
+/// One command's (or transaction's, or script's) hold on the keyspace, at one instant.
+pub struct View<'k> {
+    keyspace: &'k Keyspace,
+    /// The shards held, ascending by database and shard.
+    locked: SmallVec<[Locked<'k>; 1]>,
+    everything: bool,
+    db: u32,
+    now: Millis,
+    micros: i64,
+    touch: bool,
+    tally: Tally,
+    /// Flushed tables, dropped only after the locks are.
+    garbage: Vec<Contents>,
+    /// A view holds locks, so it must not travel between threads or live across an `.await`.
+    not_send: PhantomData<*const ()>,
+}
+
+struct Locked<'k> {
+    db: u32,
+    index: u32,
+    shard: Shard<'k>,
+}
+
+/// What a view did, for the statistics.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub hits: u64,
+    pub misses: u64,
+    /// Changes, as INFO's `rdb_changes_since_last_save` counts them.
+    pub changes: u64,
+    pub expired: u64,
+}
+
+/// Where a live key stands: which lock, which slot.
+#[derive(Clone, Copy)]
+pub(super) struct At {
+    lock: usize,
+    slot: Slot,
+    pub(super) hash: u64,
+}
+
+/// Which keys SCAN returns.
+pub struct ScanFilter<'a> {
+    pub matches: &'a dyn Fn(&[u8]) -> bool,
+    /// Names of types are compared with this; `None` lets every type through.
+    pub kind: Option<&'a dyn Fn(Kind) -> bool>,
+}
+
+impl<'k> View<'k> {
+    #[inline]
+    pub(super) fn lock(keyspace: &'k Keyspace, scope: Scope<'_>, db: u32, clock: &Clock) -> Self {
+        let mut locked = SmallVec::new();
+        match scope {
+            Scope::Nothing => {}
+            Scope::Key(key) => locked.push(Locked::new(keyspace, db, shard_of(hash_of(key)))),
+            Scope::Hashes(hashes) => {
+                let mut shards: SmallVec<[usize; 8]> = hashes.iter().map(|&hash| shard_of(hash)).collect();
+                shards.sort_unstable();
+                shards.dedup();
+                locked.extend(shards.into_iter().map(|shard| Locked::new(keyspace, db, shard)));
+            }
+            Scope::Database => locked.extend((0..SHARDS).map(|shard| Locked::new(keyspace, db, shard))),
+            Scope::Everything => {
+                for db in 0..keyspace.databases() {
+                    // Two views of everything meet at database 0, which is why that one must exist.
+                    if db == 0 || keyspace.databases[db as usize].get().is_some() {
+                        locked.extend((0..SHARDS).map(|shard| Locked::new(keyspace, db, shard)));
+                    }
+                }
+            }
+        }
+        let micros = clock.micros();
+        View {
+            keyspace,
+            locked,
+            everything: matches!(scope, Scope::Everything),
+            db,
+            now: micros.div_euclid(1000),
+            micros,
+            touch: true,
+            tally: Tally::default(),
+            garbage: Vec::new(),
+            not_send: PhantomData,
+        }
+    }
+
+    /// Ends the view: what it did becomes visible all at once.
+    #[inline]
+    pub fn finish(self) -> Tally {
+        let Self { locked, tally, garbage, .. } = self;
+        drop(locked);
+        drop(garbage);
+        tally
+    }
+
+    /// The view's instant, in milliseconds.
+    pub fn now(&self) -> Millis {
+        self.now
+    }
+
+    /// The view's instant, in microseconds.
+    pub fn micros(&self) -> i64 {
+        self.micros
+    }
+
+    pub fn db(&self) -> u32 {
+        self.db
+    }
+
+    pub fn databases(&self) -> u32 {
+        self.keyspace.databases()
+    }
+
+    /// Turns to another database, which the view's scope must reach.
+    pub fn select(&mut self, db: u32) {
+        self.db = db;
+    }
+
+    /// Whether look-ups count as use of a key (CLIENT NO-TOUCH turns that off).
+    pub fn set_touch(&mut self, touch: bool) {
+        self.touch = touch;
+    }
+
+    pub fn settings(&self) -> &'k Settings {
+        self.keyspace.settings()
+    }
+
+    // ---- looking
+
+    /// Whether the key exists, without counting as use of it.
+    pub fn exists(&mut self, key: &[u8]) -> bool {
+        self.at(key).is_some()
+    }
+
+    /// The entry, without counting as use of it.
+    pub fn peek(&mut self, key: &[u8]) -> Option<&Entry> {
+        let at = self.at(key)?;
+        Some(self.entry(at))
+    }
+
+    /// The entry, read for its value.
+    pub fn read(&mut self, key: &[u8]) -> Option<&Entry> {
+        let at = self.used(key)?;
+        Some(self.entry(at))
+    }
+
+    /// Marks a key as used, as TOUCH does.
+    pub fn touch(&mut self, key: &[u8]) -> bool {
+        self.used(key).is_some()
+    }
+
+    pub fn len(&mut self) -> usize {
+        let db = self.db;
+        self.locked.iter().filter(|locked| locked.db == db).map(|locked| locked.shard.len()).sum()
+    }
+
+    pub fn is_empty(&mut self) -> bool {
+        self.len() == 0
+    }
+
+    /// Calls `visit` with every live entry of the selected database.
+    pub fn for_each(&mut self, mut visit: impl FnMut(&Entry)) {
+        let (db, now) = (self.db, self.now);
+        for locked in self.locked.iter().filter(|locked| locked.db == db) {
+            locked.shard.iter().filter(|entry| !is_over(entry, now)).for_each(&mut visit);
+        }
+    }
+
+    /// A live key, each about as likely as any other.
+    pub fn random_key(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let total = self.len() as u64;
+            if total == 0 {
+                return None;
+            }
+            let mut nth = (self.keyspace.random() % total) as usize;
+            let seed = self.keyspace.random();
+            let (db, now) = (self.db, self.now);
+            let shard = self.locked.iter().filter(|locked| locked.db == db).find_map(|locked| {
+                let here = locked.shard.len();
+                if nth < here {
+                    return Some(&locked.shard);
+                }
+                nth -= here;
+                None
+            })?;
+            let entry = shard.entry(shard.any_slot(seed)?);
+            let key = entry.key().to_vec();
+            if !is_over(entry, now) {
+                return Some(key);
+            }
+            self.exists(&key);
+        }
+    }
+
+    /// The keys from `cursor` on: about `count` of them are looked at, those that pass are returned, with the cursor
+    /// to go on from (0 at the end). A key that is there all the time is returned exactly once, because the order is
+    /// that of the hashes, which do not change.
+    pub fn scan(&mut self, cursor: u64, count: usize, filter: &ScanFilter<'_>) -> (u64, Vec<Vec<u8>>) {
+        let mut found = Vec::new();
+        let mut over: Vec<Vec<u8>> = Vec::new();
+        let mut left = count.max(1);
+        let mut next = 0;
+        let (db, now) = (self.db, self.now);
+        let first = (cursor >> (u64::BITS - SHARDS.trailing_zeros())) as u32;
+        for locked in self.locked.iter().filter(|locked| locked.db == db && locked.index >= first) {
+            let mut rows: Vec<(u64, &Entry)> = locked
+                .shard
+                .iter()
+                .map(|entry| (scan_position(hash_of(entry.key())), entry))
+                .filter(|(position, _)| *position >= cursor)
+                .collect();
+            // A big shard is walked in at most 64 strides, whatever the count: finding where a stride begins costs a
+            // look at the whole shard.
+            let stride = left.max(locked.shard.len() / SHARDS);
+            rows.sort_unstable_by_key(|(position, _)| *position);
+            let mut taken = 0;
+            let mut last = 0;
+            for &(position, entry) in &rows {
+                if taken >= stride && position != last {
+                    next = position;
+                    break;
+                }
+                (taken, last) = (taken + 1, position);
+                if is_over(entry, now) {
+                    over.push(entry.key().to_vec());
+                } else if (filter.matches)(entry.key()) && filter.kind.is_none_or(|kind| kind(entry.kind())) {
+                    found.push(entry.key().to_vec());
+                }
+            }
+            left = left.saturating_sub(taken);
+            if next != 0 {
+                break;
+            }
+            if left == 0 {
+                next = u64::from(locked.index + 1) << (u64::BITS - SHARDS.trailing_zeros());
+                if locked.index as usize + 1 == SHARDS {
+                    next = 0;
+                }
+                break;
+            }
+        }
+        for key in over {
+            self.exists(&key);
+        }
+        (next, found)
+    }
+
+    // ---- changing
+
+    /// Puts an entry in place of whatever is under its key.
+    pub fn put(&mut self, entry: Entry) {
+        match self.at(entry.key()) {
+            Some(at) => self.rewrite(at, |old| *old = entry),
+            None => self.insert(entry),
+        }
+    }
+
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        self.take(key).is_some()
+    }
+
+    /// Removes a key and hands out what was there.
+    pub fn take(&mut self, key: &[u8]) -> Option<Entry> {
+        let at = self.at(key)?;
+        let entry = self.unlink(at);
+        self.changed(key);
+        Some(entry)
+    }
+
+    /// Sets or removes a deadline. Does not look at whether it is already past. `false` when there is no such key.
+    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<Millis>) -> bool {
+        let Some(at) = self.at(key) else { return false };
+        self.rewrite(at, |entry| entry.set_deadline(deadline));
+        true
+    }
+
+    /// Sets when a key was last used (RESTORE's IDLETIME).
+    pub fn set_accessed(&mut self, key: &[u8], accessed: AccessTime) {
+        if let Some(at) = self.at(key) {
+            self.entry_mut(at).set_accessed(accessed);
+        }
+    }
+
+    /// Removes every key of the selected database and returns how many there were.
+    pub fn flush(&mut self) -> usize {
+        self.touch_watched(self.db);
+        let db = self.db;
+        let mut removed = 0;
+        if self.everything {
+            self.reach(db, 0);
+        }
+        for locked in self.locked.iter_mut().filter(|locked| locked.db == db) {
+            removed += locked.shard.len();
+            self.garbage.push(locked.shard.take());
+            let side = &self.keyspace.database(db).sides[locked.index as usize];
+            *side.deadlines() = Default::default();
+            side.volatile.store(0, Ordering::Relaxed);
+            side.bytes.store(0, Ordering::Relaxed);
+        }
+        self.tally.changes += removed as u64;
+        removed
+    }
+
+    /// Lets two databases change places. The view must reach everything.
+    pub fn swap(&mut self, one: u32, other: u32) {
+        if one == other {
+            return;
+        }
+        for db in [one, other] {
+            self.reach(db, 0);
+            self.touch_watched(db);
+        }
+        let (one, other) = (one.min(other), one.max(other));
+        for index in 0..SHARDS {
+            let (first, second) = (self.reach(one, index), self.reach(other, index));
+            let (left, right) = self.locked.split_at_mut(second);
+            left[first].shard.swap(&mut right[0].shard);
+            let sides = [one, other].map(|db| &self.keyspace.database(db).sides[index]);
+            std::mem::swap(&mut *sides[0].deadlines(), &mut *sides[1].deadlines());
+            swap_counts(sides, |side| &side.volatile);
+            swap_counts(sides, |side| &side.bytes);
+        }
+        for db in [one, other] {
+            self.touch_watched(db);
+        }
+        self.tally.changes += 1;
+    }
+
+    /// Counts a change to a key: whoever watches it is told.
+    pub(super) fn changed(&mut self, key: &[u8]) {
+        self.tally.changes += 1;
+        if !self.keyspace.watchers.is_empty() {
+            self.keyspace.watchers.touch(self.db, key);
+        }
+    }
+
+    /// Deletes what is due in every database, in the order of the deadlines.
+    pub(super) fn sweep(&mut self) {
+        let mut due = Vec::new();
+        for locked in &self.locked {
+            let side = &self.keyspace.database(locked.db).sides[locked.index as usize];
+            let mut deadlines = side.deadlines();
+            while let Some((deadline, hash)) = deadlines.pop_due(self.now) {
+                due.push((deadline, locked.db, hash));
+            }
+        }
+        due.sort_unstable();
+        let selected = self.db;
+        for (deadline, db, hash) in due {
+            self.db = db;
+            let lock = self.reach(db, shard_of(hash));
+            let found = self.locked[lock].shard.find_by(hash, |entry| entry.deadline() == Some(deadline));
+            if let Some(slot) = found {
+                self.expire(At { lock, slot, hash });
+            }
+        }
+        self.db = selected;
+    }
+
+    // ---- watching
+
+    /// From now on, a change to the key touches the watch. A key that is already over is gone, not about to change.
+    pub fn watch(&mut self, key: &[u8], watch: &Arc<Watch>) {
+        self.exists(key);
+        self.keyspace.watchers.add(self.db, key, watch);
+    }
+
+    pub fn unwatch(&mut self, key: &[u8], watch: &Arc<Watch>) {
+        self.keyspace.watchers.remove(self.db, key, watch);
+    }
+
+    fn touch_watched(&mut self, db: u32) {
+        if self.keyspace.watchers.is_empty() {
+            return;
+        }
+        let selected = std::mem::replace(&mut self.db, db);
+        for key in self.keyspace.watchers.keys(db) {
+            if self.exists(&key) {
+                self.keyspace.watchers.touch(db, &key);
+            }
+        }
+        self.db = selected;
+    }
+
+    // ---- inside
+
+    /// Finds a key that is live; one that is over is deleted on the way.
+    #[inline]
+    pub(super) fn at(&mut self, key: &[u8]) -> Option<At> {
+        let hash = hash_of(key);
+        let lock = self.reach(self.db, shard_of(hash));
+        let shard = &self.locked[lock].shard;
+        let slot = shard.find(hash, key)?;
+        let at = At { lock, slot, hash };
+        if is_over(shard.entry(slot), self.now) {
+            self.expire(at);
+            return None;
+        }
+        Some(at)
+    }
+
+    /// Finds a key for its value: counts as a hit or a miss, and as use of it.
+    #[inline]
+    pub(super) fn used(&mut self, key: &[u8]) -> Option<At> {
+        let Some(at) = self.at(key) else {
+            self.tally.misses += 1;
+            return None;
+        };
+        self.tally.hits += 1;
+        if self.touch {
+            let accessed = self.access_time();
+            self.entry_mut(at).set_accessed(accessed);
+        }
+        Some(at)
+    }
+
+    #[inline]
+    pub(super) fn entry(&self, at: At) -> &Entry {
+        self.locked[at.lock].shard.entry(at.slot)
+    }
+
+    #[inline]
+    pub(super) fn entry_mut(&mut self, at: At) -> &mut Entry {
+        self.locked[at.lock].shard.entry_mut(at.slot)
+    }
+
+    /// The view's instant as an access time.
+    pub fn access_time(&self) -> AccessTime {
+        (self.now.div_euclid(1000)) as AccessTime
+    }
+
+    /// Changes an entry in place; deadline, memory and watchers follow.
+    #[inline]
+    pub(super) fn rewrite<R>(&mut self, at: At, change: impl FnOnce(&mut Entry) -> R) -> R {
+        let entry = self.entry_mut(at);
+        let (size, deadline) = (entry.size(), entry.deadline());
+        let result = change(entry);
+        let (new_size, new_deadline) = (entry.size(), entry.deadline());
+        if size != new_size {
+            self.side(at).bytes.fetch_add(new_size as i64 - size as i64, Ordering::Relaxed);
+        }
+        if deadline != new_deadline {
+            self.deadline_moved(at, deadline, new_deadline);
+        }
+        self.tally.changes += 1;
+        if !self.keyspace.watchers.is_empty() {
+            self.keyspace.watchers.touch(self.db, self.entry(at).key());
+        }
+        result
+    }
+
+    /// Adds an entry whose key is not there.
+    #[inline]
+    pub(super) fn insert(&mut self, entry: Entry) {
+        let hash = hash_of(entry.key());
+        let lock = self.reach(self.db, shard_of(hash));
+        let index = self.locked[lock].index as usize;
+        let side = &self.keyspace.database(self.db).sides[index];
+        side.bytes.fetch_add(entry.size() as i64, Ordering::Relaxed);
+        if let Some(deadline) = entry.deadline() {
+            side.volatile.fetch_add(1, Ordering::Relaxed);
+            side.deadlines().add(deadline, hash);
+        }
+        self.tally.changes += 1;
+        if !self.keyspace.watchers.is_empty() {
+            self.keyspace.watchers.touch(self.db, entry.key());
+        }
+        self.locked[lock].shard.insert(hash, entry);
+    }
+
+    fn deadline_moved(&mut self, at: At, old: Option<Millis>, new: Option<Millis>) {
+        let volatile = i64::from(new.is_some()) - i64::from(old.is_some());
+        let side = self.side(at);
+        let living = side.volatile.fetch_add(volatile, Ordering::Relaxed) + volatile;
+        let mut deadlines = side.deadlines();
+        if let Some(deadline) = new {
+            deadlines.add(deadline, at.hash);
+        }
+        if deadlines.is_stale(living.max(0) as usize) {
+            let shard = &self.locked[at.lock].shard;
+            deadlines.rebuild(shard.iter().filter_map(|entry| Some((entry.deadline()?, hash_of(entry.key())))));
+        }
+    }
+
+    fn unlink(&mut self, at: At) -> Entry {
+        let entry = self.locked[at.lock].shard.remove(at.slot);
+        let side = self.side(at);
+        side.bytes.fetch_sub(entry.size() as i64, Ordering::Relaxed);
+        if entry.deadline().is_some() {
+            side.volatile.fetch_sub(1, Ordering::Relaxed);
+        }
+        entry
+    }
+
+    fn expire(&mut self, at: At) {
+        let entry = self.unlink(at);
+        self.tally.expired += 1;
+        self.changed(entry.key());
+    }
+
+    fn side(&self, at: At) -> &'k Side {
+        let locked = &self.locked[at.lock];
+        &self.keyspace.database(locked.db).sides[locked.index as usize]
+    }
+
+    /// Which of the held locks guards a shard.
+    #[inline]
+    fn reach(&mut self, db: u32, index: usize) -> usize {
+        if let [only] = self.locked.as_slice()
+            && only.db == db
+            && only.index as usize == index
+        {
+            return 0;
+        }
+        let place = self.locked.binary_search_by_key(&(db, index as u32), |locked| (locked.db, locked.index));
+        match place {
+            Ok(at) => at,
+            // A database that did not exist when everything was locked. Only one view of everything lives at a time,
+            // and any other holds locks of one database only, so waiting for these cannot close a circle.
+            Err(at) if self.everything => {
+                self.locked.insert_many(at, (0..SHARDS).map(|shard| Locked::new(self.keyspace, db, shard)));
+                self.reach(db, index)
+            }
+            Err(_) => unreachable!("a command reached for a key that its row does not name"),
+        }
+    }
+}
+
+impl<'k> Locked<'k> {
+    #[inline]
+    fn new(keyspace: &'k Keyspace, db: u32, index: usize) -> Self {
+        Self { db, index: index as u32, shard: keyspace.database(db).store.lock(index) }
+    }
+}
+
+/// Whether an entry's deadline has passed: Redis keeps a key through its last millisecond.
+#[inline]
+fn is_over(entry: &Entry, now: Millis) -> bool {
+    entry.deadline().is_some_and(|deadline| now > deadline)
+}
+
+fn swap_counts(sides: [&Side; 2], count: impl Fn(&Side) -> &std::sync::atomic::AtomicI64) {
+    let (one, other) = (count(sides[0]), count(sides[1]));
+    one.store(other.swap(one.load(Ordering::Relaxed), Ordering::Relaxed), Ordering::Relaxed);
+}

@@ -1,0 +1,3 @@
+fn main() {
+    redouble::run_main()
+}

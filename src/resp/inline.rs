@@ -1,0 +1,92 @@
+//! Inline requests: a line of words as a person types it into telnet, with Redis's quoting rules.
+
+use super::words::Span;
+
+/// Splits a line into words, appended to `out`. `None` when a quote is not closed or is followed by text.
+pub(super) fn split(line: &[u8], out: &mut Vec<u8>, spans: &mut Vec<Span>) -> Option<()> {
+    let mut rest = line;
+    loop {
+        while let [first, tail @ ..] = rest
+            && is_blank(*first)
+        {
+            rest = tail;
+        }
+        if rest.is_empty() {
+            return Some(());
+        }
+        let start = out.len();
+        rest = word(rest, out)?;
+        spans.push(Span { start, end: out.len() });
+    }
+}
+
+/// C's `isspace`: unlike `u8::is_ascii_whitespace` it knows the vertical tab.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+fn word<'a>(mut rest: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
+    loop {
+        match rest {
+            [] => return Some(rest),
+            [b' ' | b'\n' | b'\r' | b'\t', ..] => return Some(rest),
+            [b'"', tail @ ..] => return double_quoted(tail, out).and_then(closed),
+            [b'\'', tail @ ..] => return single_quoted(tail, out).and_then(closed),
+            [byte, tail @ ..] => {
+                out.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+}
+
+/// A closing quote ends a word: only a blank or the end of the line may follow.
+fn closed(rest: &[u8]) -> Option<&[u8]> {
+    rest.first().is_none_or(|&byte| is_blank(byte)).then_some(rest)
+}
+
+fn double_quoted<'a>(mut rest: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
+    loop {
+        match rest {
+            [] => return None,
+            [b'"', tail @ ..] => return Some(tail),
+            [b'\\', b'x', high, low, tail @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                let digit = |byte: u8| (byte as char).to_digit(16).unwrap_or(0) as u8;
+                out.push(digit(*high) << 4 | digit(*low));
+                rest = tail;
+            }
+            [b'\\', escaped, tail @ ..] => {
+                out.push(match escaped {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 0x08,
+                    b'a' => 0x07,
+                    other => *other,
+                });
+                rest = tail;
+            }
+            [byte, tail @ ..] => {
+                out.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+}
+
+fn single_quoted<'a>(mut rest: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
+    loop {
+        match rest {
+            [] => return None,
+            [b'\\', b'\'', tail @ ..] => {
+                out.push(b'\'');
+                rest = tail;
+            }
+            [b'\'', tail @ ..] => return Some(tail),
+            [byte, tail @ ..] => {
+                out.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+}

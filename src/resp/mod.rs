@@ -1,0 +1,12 @@
+//! The wire: bytes to requests, replies to bytes. Knows no command.
+
+mod framer;
+mod inline;
+mod number;
+mod reply;
+mod words;
+
+pub use framer::{Framed, Framer, Limits, ProtocolError};
+pub use number::{parse_float, parse_integer, write_double, write_integer};
+pub use reply::{Protocol, Reply};
+pub use words::{OwnedWords, Span, Words};

@@ -1,0 +1,138 @@
+//! Numbers as Redis reads and writes them.
+
+/// Reads a decimal integer exactly as Redis does: no blanks, no `+`, no leading zeros, no `-0`, 64 bits.
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        _ => (false, text),
+    };
+    match digits {
+        [] => return None,
+        [b'0'] => return if negative { None } else { Some(0) },
+        [b'1'..=b'9', ..] if digits.len() <= 19 => {}
+        _ => return None,
+    }
+    let mut value: u64 = 0;
+    for &digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+    }
+    if negative { 0i64.checked_sub_unsigned(value) } else { i64::try_from(value).ok() }
+}
+
+/// Reads a double as Redis's `string2d` family does: no blanks around it, no `nan`, hexadecimal and `inf` allowed.
+pub fn parse_float(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    if text.is_empty() || text.starts_with(|c: char| c.is_ascii_whitespace()) {
+        return None;
+    }
+    let value = match text.trim_start_matches(['+', '-']) {
+        rest if rest.len() + 1 < text.len() => return None,
+        rest if rest.starts_with("0x") || rest.starts_with("0X") => {
+            let magnitude = parse_hexadecimal(&rest[2..])?;
+            if text.starts_with('-') { -magnitude } else { magnitude }
+        }
+        _ => text.parse().ok()?,
+    };
+    if f64::is_nan(value) { None } else { Some(value) }
+}
+
+fn parse_hexadecimal(text: &str) -> Option<f64> {
+    let (mantissa, exponent) = match text.split_once(['p', 'P']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let mut value = 0.0;
+    for digit in whole.chars().chain(fraction.chars()) {
+        value = value * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    Some(value * 2f64.powi(exponent - 4 * fraction.len() as i32))
+}
+
+/// Appends an integer in decimal.
+pub fn write_integer(out: &mut Vec<u8>, value: i64) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Appends a double as Redis 7.0 writes it in a reply (`%.17g`).
+pub fn write_double(out: &mut Vec<u8>, value: f64) {
+    if value.is_nan() {
+        out.extend_from_slice(b"nan");
+    } else if value.is_infinite() {
+        out.extend_from_slice(if value > 0.0 { b"inf" } else { b"-inf" });
+    } else if value == value.trunc() && value.abs() < 1e17 {
+        if value == 0.0 && value.is_sign_negative() {
+            out.push(b'-');
+        }
+        write_integer(out, value as i64);
+    } else {
+        out.extend_from_slice(&general(value, 17));
+    }
+}
+
+/// C's `%.{precision}g`.
+fn general(value: f64, precision: usize) -> Vec<u8> {
+    let scientific = format!("{value:.*e}", precision - 1);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |text: &str| {
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text.to_owned() }
+    };
+    if exponent < -4 || exponent >= precision as i32 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs()).into_bytes()
+    } else {
+        let decimals = (precision as i32 - 1 - exponent).max(0) as usize;
+        trimmed(&format!("{value:.decimals$}")).into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_read_as_strictly_as_redis_reads_them() {
+        for (text, value) in
+            [("0", 0), ("-1", -1), ("9223372036854775807", i64::MAX), ("-9223372036854775808", i64::MIN)]
+        {
+            assert_eq!(parse_integer(text.as_bytes()), Some(value));
+        }
+        for text in [
+            "",
+            "-",
+            "+1",
+            "-0",
+            "01",
+            " 1",
+            "1 ",
+            "1.0",
+            "9223372036854775808",
+            "-9223372036854775809",
+            "1\0",
+            "99999999999999999999",
+        ] {
+            assert_eq!(parse_integer(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn doubles_are_written_like_printf() {
+        let written = |value| {
+            let mut out = Vec::new();
+            write_double(&mut out, value);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(3.0), "3");
+        assert_eq!(written(0.1), "0.10000000000000001");
+        assert_eq!(written(1e20), "1e+20");
+        assert_eq!(written(1.5e-7), "1.4999999999999999e-07");
+        assert_eq!(written(f64::NEG_INFINITY), "-inf");
+    }
+}

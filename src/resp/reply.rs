@@ -1,0 +1,188 @@
+//! Replies as values, and the one place that turns them into RESP2 or RESP3 bytes.
+
+use std::borrow::Cow;
+
+use super::number::{write_double, write_integer};
+use crate::error::CommandError;
+
+/// The protocol version of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Resp2,
+    Resp3,
+}
+
+/// What a command answers. Bulk strings may borrow from the keyspace while its locks are held.
+#[derive(Clone, Debug)]
+pub enum Reply<'a> {
+    /// A simple string: `+OK`.
+    Status(&'static str),
+    Error(CommandError),
+    Integer(i64),
+    Bulk(Cow<'a, [u8]>),
+    /// The absent value: `$-1`, or `_` in RESP3.
+    Null,
+    /// The absent array: `*-1`, or `_` in RESP3.
+    NullArray,
+    Array(Vec<Reply<'a>>),
+    /// Pairs in the order given; a flat array in RESP2.
+    Map(Vec<(Reply<'a>, Reply<'a>)>),
+    Set(Vec<Reply<'a>>),
+    Push(Vec<Reply<'a>>),
+    Double(f64),
+    Boolean(bool),
+    /// Text with its three-letter format; a plain bulk string in RESP2.
+    Verbatim(&'static str, Cow<'a, [u8]>),
+    BigNumber(&'static str),
+    /// A value with attributes in front of it; RESP2 leaves the attributes out.
+    Attributed(Vec<(Reply<'a>, Reply<'a>)>, Box<Reply<'a>>),
+    /// No reply at all: the command took care of that itself, or nothing may be answered.
+    Nothing,
+}
+
+impl<'a> Reply<'a> {
+    pub const OK: Reply<'static> = Reply::Status("OK");
+
+    pub fn bulk(bytes: impl Into<Cow<'a, [u8]>>) -> Self {
+        Self::Bulk(bytes.into())
+    }
+
+    /// A bulk string made of text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Bulk(Cow::Owned(text.into().into_bytes()))
+    }
+
+    pub fn strings<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> Self {
+        Self::Array(texts.into_iter().map(|text| Self::text(text.as_ref())).collect())
+    }
+
+    /// A bulk string, or the absent value.
+    pub fn bulk_or_null(bytes: Option<&'a [u8]>) -> Self {
+        bytes.map_or(Self::Null, |bytes| Self::Bulk(Cow::Borrowed(bytes)))
+    }
+
+    /// The same reply, free of what it borrowed.
+    pub fn into_owned(self) -> Reply<'static> {
+        let all = |items: Vec<Reply<'a>>| items.into_iter().map(Reply::into_owned).collect();
+        let pairs = |items: Vec<(Reply<'a>, Reply<'a>)>| {
+            items.into_iter().map(|(key, value)| (key.into_owned(), value.into_owned())).collect()
+        };
+        match self {
+            Self::Status(text) => Reply::Status(text),
+            Self::Error(error) => Reply::Error(error),
+            Self::Integer(value) => Reply::Integer(value),
+            Self::Bulk(bytes) => Reply::Bulk(Cow::Owned(bytes.into_owned())),
+            Self::Null => Reply::Null,
+            Self::NullArray => Reply::NullArray,
+            Self::Array(items) => Reply::Array(all(items)),
+            Self::Map(items) => Reply::Map(pairs(items)),
+            Self::Set(items) => Reply::Set(all(items)),
+            Self::Push(items) => Reply::Push(all(items)),
+            Self::Double(value) => Reply::Double(value),
+            Self::Boolean(value) => Reply::Boolean(value),
+            Self::Verbatim(format, bytes) => Reply::Verbatim(format, Cow::Owned(bytes.into_owned())),
+            Self::BigNumber(digits) => Reply::BigNumber(digits),
+            Self::Attributed(attributes, reply) => Reply::Attributed(pairs(attributes), Box::new(reply.into_owned())),
+            Self::Nothing => Reply::Nothing,
+        }
+    }
+
+    /// Appends the reply's bytes.
+    #[inline]
+    pub fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
+        match self {
+            Self::Status(text) => line(out, b'+', text.as_bytes()),
+            Self::Integer(value) => number_line(out, b':', *value),
+            Self::Bulk(bytes) => bulk(out, bytes),
+            Self::Null => match protocol {
+                Protocol::Resp2 => out.extend_from_slice(b"$-1\r\n"),
+                Protocol::Resp3 => out.extend_from_slice(b"_\r\n"),
+            },
+            other => other.write_rare(protocol, out),
+        }
+    }
+
+    fn write_rare(&self, protocol: Protocol, out: &mut Vec<u8>) {
+        let resp3 = protocol == Protocol::Resp3;
+        match self {
+            Self::Error(error) => line(out, b'-', error.line()),
+            Self::NullArray if !resp3 => out.extend_from_slice(b"*-1\r\n"),
+            Self::Array(items) => array(out, b'*', items, protocol),
+            Self::Set(items) => array(out, if resp3 { b'~' } else { b'*' }, items, protocol),
+            Self::Push(items) => array(out, if resp3 { b'>' } else { b'*' }, items, protocol),
+            Self::Map(pairs) => map(out, if resp3 { b'%' } else { b'*' }, pairs, protocol),
+            Self::Double(value) => {
+                let mut digits = Vec::with_capacity(24);
+                write_double(&mut digits, *value);
+                if resp3 { line(out, b',', &digits) } else { bulk(out, &digits) }
+            }
+            Self::Boolean(value) if resp3 => out.extend_from_slice(if *value { b"#t\r\n" } else { b"#f\r\n" }),
+            Self::Boolean(value) => number_line(out, b':', i64::from(*value)),
+            Self::Verbatim(format, bytes) if resp3 => {
+                number_line(out, b'=', bytes.len() as i64 + 4);
+                out.extend_from_slice(format.as_bytes());
+                out.push(b':');
+                out.extend_from_slice(bytes);
+                out.extend_from_slice(b"\r\n");
+            }
+            Self::Verbatim(_, bytes) => bulk(out, bytes),
+            Self::BigNumber(digits) if resp3 => line(out, b'(', digits.as_bytes()),
+            Self::BigNumber(digits) => bulk(out, digits.as_bytes()),
+            Self::Attributed(attributes, reply) => {
+                if resp3 {
+                    map(out, b'|', attributes, protocol);
+                }
+                reply.write(protocol, out);
+            }
+            Self::Nothing => {}
+            Self::NullArray | Self::Status(_) | Self::Integer(_) | Self::Bulk(_) | Self::Null => {
+                out.extend_from_slice(b"_\r\n");
+            }
+        }
+    }
+}
+
+impl From<CommandError> for Reply<'_> {
+    fn from(error: CommandError) -> Self {
+        Self::Error(error)
+    }
+}
+
+fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
+    out.reserve(text.len() + 3);
+    out.push(kind);
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn number_line(out: &mut Vec<u8>, kind: u8, value: i64) {
+    out.reserve(24);
+    out.push(kind);
+    write_integer(out, value);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.reserve(bytes.len() + 28);
+    out.push(b'$');
+    write_integer(out, bytes.len() as i64);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn array(out: &mut Vec<u8>, kind: u8, items: &[Reply<'_>], protocol: Protocol) {
+    number_line(out, kind, items.len() as i64);
+    for item in items {
+        item.write(protocol, out);
+    }
+}
+
+fn map(out: &mut Vec<u8>, kind: u8, pairs: &[(Reply<'_>, Reply<'_>)], protocol: Protocol) {
+    let count = if kind == b'*' { pairs.len() * 2 } else { pairs.len() };
+    number_line(out, kind, count as i64);
+    for (key, value) in pairs {
+        key.write(protocol, out);
+        value.write(protocol, out);
+    }
+}

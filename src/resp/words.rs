@@ -1,0 +1,77 @@
+//! The words of one request, borrowed from the buffer they arrived in.
+
+/// Where one word stands in its buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub start: usize,
+    pub end: usize,
+}
+
+/// The words of a request: a view of a buffer, free to copy.
+#[derive(Clone, Copy)]
+pub struct Words<'a> {
+    bytes: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> Words<'a> {
+    pub fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
+        Self { bytes, spans }
+    }
+
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    pub fn get(&self, index: usize) -> Option<&'a [u8]> {
+        self.spans.get(index).map(|span| &self.bytes[span.start..span.end])
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &'a [u8]> + ExactSizeIterator + use<'a> {
+        let bytes = self.bytes;
+        self.spans.iter().map(move |span| &bytes[span.start..span.end])
+    }
+
+    /// The words from `index` on.
+    pub fn from(&self, index: usize) -> Words<'a> {
+        Words { bytes: self.bytes, spans: self.spans.get(index..).unwrap_or_default() }
+    }
+
+    pub fn to_owned(&self) -> OwnedWords {
+        self.iter().collect()
+    }
+}
+
+/// Words that outlive the buffer they came from: a queued command, a command made by the server itself.
+#[derive(Clone, Default)]
+pub struct OwnedWords {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl OwnedWords {
+    pub fn as_words(&self) -> Words<'_> {
+        Words { bytes: &self.bytes, spans: &self.spans }
+    }
+
+    /// Bytes held, for limits and CLIENT LIST.
+    pub fn size(&self) -> usize {
+        self.bytes.len() + size_of_val(self.spans.as_slice())
+    }
+}
+
+impl<W: AsRef<[u8]>> FromIterator<W> for OwnedWords {
+    fn from_iter<I: IntoIterator<Item = W>>(words: I) -> Self {
+        let mut owned = Self::default();
+        for word in words {
+            let start = owned.bytes.len();
+            owned.bytes.extend_from_slice(word.as_ref());
+            owned.spans.push(Span { start, end: owned.bytes.len() });
+        }
+        owned
+    }
+}

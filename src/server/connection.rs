@@ -1,0 +1,402 @@
+//! One connection: a state machine that reads, runs whatever is whole, and writes, in one go.
+//!
+//! Requests are framed in a buffer that all connections of a thread share; a connection keeps bytes of its own only
+//! while a request is partial or a reply cannot be written, so ten thousand idle ones cost next to nothing.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use arrayvec::ArrayVec;
+use bytes::{Buf, BytesMut};
+use tokio::io::ReadBuf;
+
+use super::stream::Stream;
+use crate::clock::Alarm;
+use crate::engine::{Engine, Resolved};
+use crate::error::CommandError;
+use crate::resp::{Framed, Framer, Limits, ProtocolError, Reply};
+use crate::session::{Session, Signal};
+use crate::spec::{Flow, Waiting};
+
+/// How much is read at once.
+const READ: usize = 64 * 1024;
+/// How many requests are framed before the first of them runs.
+const BATCH: usize = 16;
+/// A reply buffer that has grown beyond this is given back.
+const REPLIES_KEPT: usize = 1024 * 1024;
+
+thread_local! {
+    /// Buffers for the time in which a connection is being served; they hold nothing in between.
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
+        input: vec![0; READ],
+        output: Vec::new(),
+        batch: Vec::with_capacity(BATCH),
+    });
+}
+
+struct Scratch {
+    input: Vec<u8>,
+    output: Vec<u8>,
+    batch: Vec<Request>,
+}
+
+/// A request that is whole and about to run; without a row if it has no words.
+struct Request {
+    framed: Framed,
+    resolved: Option<Resolved>,
+}
+
+pub(super) struct Connection {
+    engine: Arc<Engine>,
+    session: Session,
+    stream: Stream,
+    framer: Framer,
+    /// Bytes read and not yet run: the beginning of a request, or requests behind one that waits.
+    input: BytesMut,
+    /// Replies that could not be written yet.
+    output: BytesMut,
+    waiting: Option<(Waiting, Option<Alarm>)>,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// Nothing more is read; closes once everything is written.
+    Closing,
+    /// Closes at once.
+    Dropped,
+}
+
+impl Connection {
+    pub(super) fn new(engine: Arc<Engine>, session: Session, stream: Stream) -> Self {
+        Self {
+            engine,
+            session,
+            stream,
+            framer: Framer::default(),
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            waiting: None,
+            state: State::Open,
+        }
+    }
+
+    fn poll_serve(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> Poll<io::Result<()>> {
+        if self.session.client.has_signals() {
+            self.answer_signals();
+        }
+        if self.waiting.is_some() {
+            self.poll_waiting(cx);
+        }
+        loop {
+            if !self.output.is_empty() && self.poll_flush(cx)?.is_pending() && self.state == State::Closing {
+                return Poll::Pending;
+            }
+            if self.state == State::Dropped || (self.state == State::Closing && self.output.is_empty()) {
+                return Poll::Ready(Ok(()));
+            }
+            if self.state == State::Closing {
+                return Poll::Pending;
+            }
+            let read = if self.input.is_empty() && self.waiting.is_none() {
+                let mut buffer = ReadBuf::new(&mut scratch.input);
+                match self.stream.poll_read(cx, &mut buffer)? {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(read) => {
+                        let used = self.run(&scratch.input[..read], &mut scratch.batch, &mut scratch.output);
+                        self.input.extend_from_slice(&scratch.input[used..read]);
+                        read
+                    }
+                }
+            } else {
+                match self.poll_read_more(cx)? {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(read) => {
+                        if self.waiting.is_none() {
+                            self.run_input(&mut scratch.batch, &mut scratch.output);
+                        }
+                        read
+                    }
+                }
+            };
+            if read == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            self.engine.instance.stats.input_bytes.fetch_add(read as u64, Ordering::Relaxed);
+            if self.input.len() > self.engine.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
+                return Poll::Ready(Ok(()));
+            }
+            self.poll_replies(cx, scratch)?;
+            if self.waiting.is_some() {
+                self.poll_waiting(cx);
+            }
+        }
+    }
+
+    /// Reads behind the bytes that are there already, straight into the connection's own buffer.
+    fn poll_read_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        // Room grows with what has arrived, never with what a length line claims.
+        let wanted = self.framer.needed().saturating_sub(self.input.len()).clamp(READ / 4, self.input.len().max(READ));
+        let start = self.input.len();
+        self.input.resize(start + wanted, 0);
+        let mut buffer = ReadBuf::new(&mut self.input[start..]);
+        let result = self.stream.poll_read(cx, &mut buffer);
+        let read = match &result {
+            Poll::Ready(Ok(read)) => *read,
+            _ => 0,
+        };
+        self.input.truncate(start + read);
+        result
+    }
+
+    /// Runs what is in the connection's own buffer.
+    fn run_input(&mut self, batch: &mut Vec<Request>, out: &mut Vec<u8>) {
+        let mut input = std::mem::take(&mut self.input);
+        let used = self.run(&input, batch, out);
+        input.advance(used);
+        if !input.is_empty() {
+            self.input = input;
+        }
+    }
+
+    /// Runs every whole request in `data`, and returns how many bytes are done with.
+    fn run(&mut self, data: &[u8], batch: &mut Vec<Request>, out: &mut Vec<u8>) -> usize {
+        let engine = Arc::clone(&self.engine);
+        let live = engine.instance.config.live();
+        let max_bulk = live.max_bulk.load(Ordering::Relaxed);
+        let output_limit = live.output_limit.load(Ordering::Relaxed);
+        let mut used = 0;
+        let mut commands = 0;
+        while self.state == State::Open && self.waiting.is_none() {
+            let error = self.frame(&engine, &data[used..], max_bulk, batch);
+            let mut last = batch.is_empty();
+            for request in batch.drain(..) {
+                let rest = &data[used..];
+                if let Some(resolved) = request.resolved {
+                    commands += 1;
+                    let words = self.framer.words(request.framed, rest);
+                    match engine.execute(&mut self.session, resolved, words, out) {
+                        Flow::Continue => {}
+                        Flow::Close => self.state = State::Closing,
+                        Flow::Drop => {
+                            out.clear();
+                            self.state = State::Dropped;
+                        }
+                        Flow::Wait(waiting) => {
+                            let retry = matches!(waiting, Waiting::Unpause);
+                            self.wait(waiting);
+                            if retry {
+                                break;
+                            }
+                        }
+                    }
+                    if output_limit != 0 && out.len() + self.output.len() > output_limit {
+                        self.state = State::Dropped;
+                    }
+                }
+                used += request.framed.length();
+                if self.state != State::Open || self.waiting.is_some() {
+                    break;
+                }
+            }
+            if self.state != State::Open || self.waiting.is_some() {
+                // What was framed behind the request that stops everything is framed again when its turn comes.
+                self.framer.reset();
+                break;
+            }
+            if let Some(error) = error {
+                let error: CommandError = error.to_command_error();
+                engine.instance.stats.count_error(error.code());
+                Reply::Error(error).write(self.session.protocol, out);
+                self.state = State::Closing;
+                used = data.len();
+                last = true;
+            }
+            self.framer.forget();
+            if last {
+                break;
+            }
+        }
+        self.note(commands, data.len() - used);
+        used
+    }
+
+    /// Frames the requests at the start of `data`, up to a batch of them, and has the memory that they will look at
+    /// fetched, so that the waits for it overlap.
+    #[inline]
+    fn frame(
+        &mut self,
+        engine: &Engine,
+        data: &[u8],
+        max_bulk: i64,
+        batch: &mut Vec<Request>,
+    ) -> Option<ProtocolError> {
+        let limits = Limits { bulk: max_bulk, authenticated: self.session.authenticated };
+        // What a client may send can change with its next command until it has authenticated.
+        let most = if limits.authenticated { BATCH } else { 1 };
+        let mut ahead: ArrayVec<u64, BATCH> = ArrayVec::new();
+        let mut rest = data;
+        let mut error = None;
+        while batch.len() < most {
+            match self.framer.next(rest, limits) {
+                Ok(Some(framed)) => {
+                    let resolved = (!framed.is_empty()).then(|| {
+                        let words = self.framer.words(framed, rest);
+                        let resolved = engine.resolve(words);
+                        ahead.extend(engine.hash_ahead(&resolved, words));
+                        resolved
+                    });
+                    rest = &rest[framed.length()..];
+                    batch.push(Request { framed, resolved });
+                }
+                Ok(None) => break,
+                Err(found) => {
+                    error = Some(found);
+                    break;
+                }
+            }
+        }
+        if ahead.len() > 1 {
+            engine.instance.keyspace.fetch_ahead(self.session.db, &ahead);
+        }
+        error
+    }
+
+    /// Lets the rest of the server see what this connection has done.
+    fn note(&self, commands: u64, input: usize) {
+        if commands == 0 {
+            return;
+        }
+        self.engine.instance.stats.commands.fetch_add(commands, Ordering::Relaxed);
+        let seen = self.session.client.seen();
+        seen.commands.fetch_add(commands, Ordering::Relaxed);
+        seen.last_used.store(self.engine.instance.clock.millis(), Ordering::Relaxed);
+        seen.input.store(input, Ordering::Relaxed);
+    }
+
+    // ---- writing
+
+    /// Writes the replies of a batch; what the socket does not take is kept.
+    fn poll_replies(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> io::Result<()> {
+        let mut rest = scratch.output.as_slice();
+        if !rest.is_empty() {
+            self.engine.instance.stats.output_bytes.fetch_add(rest.len() as u64, Ordering::Relaxed);
+            while self.output.is_empty() && !rest.is_empty() {
+                match self.stream.poll_write(cx, rest)? {
+                    Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Poll::Ready(written) => rest = &rest[written..],
+                    Poll::Pending => break,
+                }
+            }
+            self.output.extend_from_slice(rest);
+            self.session.client.seen().output.store(self.output.len(), Ordering::Relaxed);
+        }
+        scratch.output.clear();
+        if scratch.output.capacity() > REPLIES_KEPT {
+            scratch.output = Vec::new();
+        }
+        Ok(())
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
+        while !self.output.is_empty() {
+            match self.stream.poll_write(cx, &self.output)? {
+                Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(written) => self.output.advance(written),
+                Poll::Pending => return Ok(Poll::Pending),
+            }
+        }
+        self.output = BytesMut::new();
+        self.session.client.seen().output.store(0, Ordering::Relaxed);
+        Ok(Poll::Ready(()))
+    }
+
+    // ---- waiting
+
+    fn wait(&mut self, waiting: Waiting) {
+        let instance = &self.engine.instance;
+        let deadline = match &waiting {
+            Waiting::Unpause => instance.paused().map(|(until, _)| until),
+            Waiting::Until { deadline, .. } => *deadline,
+        };
+        self.session.client.seen().blocked.store(true, Ordering::Relaxed);
+        self.waiting = Some((waiting, deadline.map(|deadline| instance.clock.alarm(deadline))));
+    }
+
+    /// Ends the wait if its time has come, and runs what has arrived in the meantime.
+    fn poll_waiting(&mut self, cx: &mut Context<'_>) {
+        let Some((waiting, alarm)) = &self.waiting else { return };
+        let over = match waiting {
+            Waiting::Unpause => match self.engine.instance.paused() {
+                None => true,
+                // The pause was made longer.
+                Some((until, _)) if alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker())) => {
+                    let alarm = self.engine.instance.clock.alarm(until);
+                    alarm.has_rung(cx.waker());
+                    self.waiting = Some((Waiting::Unpause, Some(alarm)));
+                    return;
+                }
+                Some(_) => false,
+            },
+            Waiting::Until { .. } => alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker())),
+        };
+        if over {
+            self.end_wait(None);
+        }
+    }
+
+    /// Ends the wait with its own reply, or with an error, and goes on with the requests behind it.
+    fn end_wait(&mut self, error: Option<CommandError>) {
+        let Some((waiting, alarm)) = self.waiting.take() else { return };
+        self.session.client.seen().blocked.store(false, Ordering::Relaxed);
+        let mut out = Vec::new();
+        if let Waiting::Until { reply, .. } = waiting {
+            let reply = error.map_or(reply, Reply::Error);
+            reply.write(self.session.protocol, &mut out);
+        }
+        self.run_input(&mut Vec::new(), &mut out);
+        self.output.extend_from_slice(&out);
+        drop(alarm);
+    }
+
+    fn answer_signals(&mut self) {
+        let client = Arc::clone(&self.session.client);
+        if client.take_signal(Signal::Kill) {
+            self.state = State::Dropped;
+            return;
+        }
+        if client.take_signal(Signal::Mail) {
+            self.output.extend_from_slice(&client.take_outbox());
+        }
+        // Only looked at because it woke this connection up.
+        client.take_signal(Signal::Unpause);
+        let unblocked = client.take_signal(Signal::UnblockTimeout);
+        let refused = client.take_signal(Signal::UnblockError);
+        if (unblocked || refused) && matches!(self.waiting, Some((Waiting::Until { .. }, _))) {
+            let error = CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+            self.end_wait(refused.then_some(error));
+        }
+    }
+}
+
+impl Future for Connection {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        this.session.client.register(cx.waker());
+        SCRATCH.with_borrow_mut(|scratch| this.poll_serve(cx, scratch)).map(|_ended_either_way| ())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.engine.disconnect(&mut self.session);
+    }
+}

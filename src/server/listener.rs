@@ -1,0 +1,103 @@
+//! Accepting connections.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::net::{TcpListener, UnixListener};
+
+use super::stream::Stream;
+use super::worker::Workers;
+use crate::engine::Engine;
+use crate::error::CommandError;
+use crate::resp::{Protocol, Reply};
+use crate::session::Peer;
+
+/// A socket that is listened on.
+pub(super) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+const PROTECTED: &str = "DENIED redouble runs in protected mode: without a password, only clients on this machine may \
+connect. Set a password with --requirepass, or allow everyone with --protected-mode no, or from this machine with \
+CONFIG SET protected-mode no.";
+
+/// Accepts for ever, and hands each connection to a worker.
+pub(super) async fn accept(listener: Listener, engine: Arc<Engine>, workers: Arc<Workers>) {
+    loop {
+        match accept_one(&listener).await {
+            Ok((socket, peer)) => admit(socket, peer, &engine, &workers),
+            // The connection is gone again, or the process is out of file descriptors: neither ends the server, but
+            // the latter does not pass at once.
+            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
+            Err(_) => tokio::task::yield_now().await,
+        }
+    }
+}
+
+/// An accepted socket, not yet bound to a worker's event loop.
+pub(super) enum Socket {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl Socket {
+    fn fd(&self) -> i32 {
+        use std::os::fd::AsRawFd;
+        match self {
+            Self::Tcp(socket) => socket.as_raw_fd(),
+            Self::Unix(socket) => socket.as_raw_fd(),
+        }
+    }
+
+    /// Binds the socket to the event loop of the thread that calls this.
+    pub(super) fn into_stream(self) -> io::Result<Stream> {
+        Ok(match self {
+            Self::Tcp(socket) => Stream::Tcp(tokio::net::TcpStream::from_std(socket)?),
+            Self::Unix(socket) => Stream::Unix(tokio::net::UnixStream::from_std(socket)?),
+        })
+    }
+
+    /// Says why a connection is refused. Whether that arrives is the client's affair.
+    fn refuse(self, error: CommandError) {
+        let mut out = Vec::new();
+        Reply::Error(error).write(Protocol::Resp2, &mut out);
+        let _ = match self {
+            Self::Tcp(socket) => io::Write::write(&mut &socket, &out),
+            Self::Unix(socket) => io::Write::write(&mut &socket, &out),
+        };
+    }
+}
+
+async fn accept_one(listener: &Listener) -> io::Result<(Socket, Peer)> {
+    match listener {
+        Listener::Tcp(listener) => {
+            let (stream, peer) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            let local = stream.local_addr()?;
+            Ok((Socket::Tcp(stream.into_std()?), Peer::Tcp { peer, local }))
+        }
+        Listener::Unix(listener, path) => {
+            let (stream, _) = listener.accept().await?;
+            Ok((Socket::Unix(stream.into_std()?), Peer::Unix { path: path.clone() }))
+        }
+    }
+}
+
+fn admit(socket: Socket, peer: Peer, engine: &Arc<Engine>, workers: &Workers) {
+    let instance = &engine.instance;
+    let live = instance.config.live();
+    if live.protected_mode.load(Ordering::Relaxed) && !peer.is_local() && live.password().is_none() {
+        instance.stats.rejected_connections.fetch_add(1, Ordering::Relaxed);
+        return socket.refuse(CommandError::fixed(PROTECTED));
+    }
+    let most = live.max_clients.load(Ordering::Relaxed);
+    let Some(client) = instance.clients.add(peer, socket.fd(), instance.clock.millis(), most) else {
+        instance.stats.rejected_connections.fetch_add(1, Ordering::Relaxed);
+        return socket.refuse(CommandError::MAX_CLIENTS);
+    };
+    instance.stats.connections.fetch_add(1, Ordering::Relaxed);
+    workers.serve(socket, client, engine);
+}

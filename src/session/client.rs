@@ -1,0 +1,205 @@
+//! The part of a connection that the rest of the server can see: CLIENT LIST reads it, CLIENT KILL signals it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
+
+use crate::clock::Millis;
+use crate::resp::Protocol;
+use crate::spec::CommandSpec;
+
+/// Where a connection comes from, and where it arrived.
+#[derive(Clone, Debug)]
+pub enum Peer {
+    Tcp { peer: SocketAddr, local: SocketAddr },
+    Unix { path: PathBuf },
+}
+
+impl Peer {
+    /// `addr` as CLIENT LIST shows it.
+    pub fn address(&self) -> String {
+        match self {
+            Self::Tcp { peer, .. } => peer.to_string(),
+            Self::Unix { path } => format!("{}:0", path.display()),
+        }
+    }
+
+    /// `laddr` as CLIENT LIST shows it.
+    pub fn local_address(&self) -> String {
+        match self {
+            Self::Tcp { local, .. } => local.to_string(),
+            Self::Unix { path } => format!("{}:0", path.display()),
+        }
+    }
+
+    pub fn is_unix(&self) -> bool {
+        matches!(self, Self::Unix { .. })
+    }
+
+    /// Whether the other end is on this machine.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp { peer, .. } => match peer.ip() {
+                std::net::IpAddr::V4(ip) => ip.is_loopback(),
+                std::net::IpAddr::V6(ip) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
+            },
+            Self::Unix { .. } => true,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address())
+    }
+}
+
+/// What one connection can ask of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Signal {
+    /// Close at once.
+    Kill = 1,
+    /// CLIENT UNBLOCK: answer as if the time were up.
+    UnblockTimeout = 2,
+    /// CLIENT UNBLOCK ... ERROR.
+    UnblockError = 4,
+    /// CLIENT PAUSE is over.
+    Unpause = 8,
+    /// There is something in the outbox.
+    Mail = 16,
+}
+
+/// One connection, as everybody sees it.
+pub struct Client {
+    id: u64,
+    peer: Peer,
+    fd: i32,
+    created: Millis,
+    signals: AtomicU32,
+    waker: OnceLock<Waker>,
+    outbox: Mutex<Vec<u8>>,
+    seen: Seen,
+    labels: Mutex<Labels>,
+}
+
+/// What CLIENT LIST shows; written by the connection itself.
+#[derive(Default)]
+pub struct Seen {
+    pub db: AtomicU32,
+    pub resp3: AtomicBool,
+    /// Commands queued since MULTI, or -1.
+    pub queued: AtomicI64,
+    pub queued_bytes: AtomicUsize,
+    pub watched: AtomicUsize,
+    pub last_used: AtomicI64,
+    pub commands: AtomicU64,
+    pub input: AtomicUsize,
+    pub input_capacity: AtomicUsize,
+    pub output: AtomicUsize,
+    pub blocked: AtomicBool,
+    pub monitor: AtomicBool,
+    pub no_evict: AtomicBool,
+    pub no_touch: AtomicBool,
+    pub closing: AtomicBool,
+}
+
+/// What the client says about itself, and what it did last.
+#[derive(Clone, Default)]
+pub struct Labels {
+    pub name: Vec<u8>,
+    pub library: Vec<u8>,
+    pub library_version: Vec<u8>,
+    /// The last command, and the subcommand's row if it had one.
+    pub last_command: Option<(&'static CommandSpec, Option<&'static CommandSpec>)>,
+}
+
+impl Client {
+    pub fn new(id: u64, peer: Peer, fd: i32, created: Millis) -> Self {
+        let seen = Seen { queued: AtomicI64::new(-1), last_used: AtomicI64::new(created), ..Seen::default() };
+        Self {
+            id,
+            peer,
+            fd,
+            created,
+            signals: AtomicU32::new(0),
+            waker: OnceLock::new(),
+            outbox: Mutex::default(),
+            seen,
+            labels: Mutex::default(),
+        }
+    }
+
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    pub fn fd(&self) -> i32 {
+        self.fd
+    }
+
+    /// When the connection was accepted, on the server's clock.
+    pub fn created(&self) -> Millis {
+        self.created
+    }
+
+    pub fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    pub fn labels(&self) -> MutexGuard<'_, Labels> {
+        self.labels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn publish(&self, db: u32, protocol: Protocol, queued: Option<(usize, usize)>, watched: usize) {
+        let seen = &self.seen;
+        seen.db.store(db, Ordering::Relaxed);
+        seen.resp3.store(protocol == Protocol::Resp3, Ordering::Relaxed);
+        seen.queued.store(queued.map_or(-1, |(count, _)| count as i64), Ordering::Relaxed);
+        seen.queued_bytes.store(queued.map_or(0, |(_, bytes)| bytes), Ordering::Relaxed);
+        seen.watched.store(watched, Ordering::Relaxed);
+    }
+
+    /// Tells the connection to call this waker when it is signalled. The same for the connection's whole life.
+    pub(crate) fn register(&self, waker: &Waker) {
+        let _ = self.waker.set(waker.clone());
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        self.signals.fetch_or(signal as u32, Ordering::AcqRel);
+        if let Some(waker) = self.waker.get() {
+            waker.wake_by_ref();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_signals(&self) -> bool {
+        self.signals.load(Ordering::Acquire) != 0
+    }
+
+    /// Takes a signal down; whether it was up.
+    pub(crate) fn take_signal(&self, signal: Signal) -> bool {
+        self.signals.fetch_and(!(signal as u32), Ordering::AcqRel) & signal as u32 != 0
+    }
+
+    /// Sends bytes to the client that answer nothing it asked. Returns how many wait to be sent.
+    pub fn send(&self, bytes: &[u8]) -> usize {
+        let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+        outbox.extend_from_slice(bytes);
+        let waiting = outbox.len();
+        drop(outbox);
+        self.signal(Signal::Mail);
+        waiting
+    }
+
+    pub(crate) fn take_outbox(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.outbox.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,37 @@
+//! What a connection command is given, and what it can ask of its connection.
+
+use super::table::Table;
+use crate::clock::Millis;
+use crate::instance::Instance;
+use crate::resp::Reply;
+use crate::session::Session;
+
+/// One run of a command that deals with the connection or the server.
+pub struct Call<'a> {
+    pub server: &'a Instance,
+    pub table: &'a Table,
+    pub session: &'a mut Session,
+    /// What happens to the connection once the reply is written.
+    pub flow: Flow,
+}
+
+/// How a connection goes on after a command.
+#[derive(Debug)]
+pub enum Flow {
+    Continue,
+    /// Write what there is to write, then close.
+    Close,
+    /// Close at once, whatever is still unwritten.
+    Drop,
+    /// The command has no answer yet.
+    Wait(Waiting),
+}
+
+/// What a connection waits for before it goes on to its next request.
+#[derive(Debug)]
+pub enum Waiting {
+    /// For CLIENT PAUSE to end; then the same request is tried again.
+    Unpause,
+    /// For a deadline (or for ever), or for CLIENT UNBLOCK; then this is the reply.
+    Until { deadline: Option<Millis>, reply: Reply<'static> },
+}

@@ -1,0 +1,206 @@
+//! The row of a command: everything that is known about it, declared once.
+
+use super::args::Args;
+use super::call::Call;
+use super::keys::KeySpec;
+use crate::error::CommandError;
+use crate::keyspace::View;
+use crate::profile::Since;
+use crate::resp::Reply;
+
+pub type CommandResult<'v> = Result<Reply<'v>, CommandError>;
+
+/// A command, or a subcommand of a container such as CLIENT.
+pub struct CommandSpec {
+    /// In capitals. A subcommand has its own name only: `LIST`, not `CLIENT LIST`.
+    pub name: &'static str,
+    /// The arguments in redis.io notation; COMMAND DOCS is parsed from it.
+    pub usage: &'static str,
+    pub summary: &'static str,
+    pub complexity: &'static str,
+    pub group: Group,
+    pub since: Since,
+    pub arity: Arity,
+    pub keys: &'static [KeySpec],
+    pub flags: &'static [Flag],
+    /// ACL categories beyond those that follow from flags and group.
+    pub categories: &'static [Category],
+    /// Hints for clients, as COMMAND INFO lists them.
+    pub tips: &'static [&'static str],
+    /// Since when, and in favour of what, the command is no longer recommended.
+    pub deprecated: Option<(&'static str, &'static str)>,
+    pub run: Handler,
+    pub subcommands: &'static [CommandSpec],
+}
+
+impl CommandSpec {
+    /// A row with only a name and what to run; the rest is meant to be filled in by struct update.
+    pub const fn new(name: &'static str, run: Handler) -> Self {
+        Self {
+            name,
+            usage: "",
+            summary: "",
+            complexity: "O(1)",
+            group: Group::Generic,
+            since: Since::redis(1, 0, 0),
+            arity: Arity::Exactly(1),
+            keys: &[],
+            flags: &[],
+            categories: &[],
+            tips: &[],
+            deprecated: None,
+            run,
+            subcommands: &[],
+        }
+    }
+
+    #[inline]
+    pub fn has_flag(&self, flag: Flag) -> bool {
+        self.flags.contains(&flag)
+    }
+}
+
+/// What a command may touch, and so what it is given.
+#[derive(Clone, Copy)]
+pub enum Handler {
+    /// Its keys, in one locked view.
+    Keys(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
+    /// The whole selected database.
+    Database(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
+    /// Every database.
+    Everything(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
+    /// The connection and the server, but no data.
+    Connection(fn(&mut Call<'_>, &mut Args<'_>) -> CommandResult<'static>),
+    /// MULTI, EXEC and their kin, which the engine itself runs.
+    Transaction(Transaction),
+    /// Only a container of subcommands.
+    Container,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transaction {
+    Multi,
+    Exec,
+    Discard,
+    Watch,
+    Unwatch,
+}
+
+/// How many words a request has, the command's name included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arity {
+    Exactly(u8),
+    AtLeast(u8),
+}
+
+impl Arity {
+    #[inline]
+    pub fn admits(self, words: usize) -> bool {
+        match self {
+            Self::Exactly(count) => words == usize::from(count),
+            Self::AtLeast(count) => words >= usize::from(count),
+        }
+    }
+
+    /// As Redis shows it: negative for "at least".
+    pub fn as_number(self) -> i64 {
+        match self {
+            Self::Exactly(count) => i64::from(count),
+            Self::AtLeast(count) => -i64::from(count),
+        }
+    }
+}
+
+/// The documentation groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    Bitmap,
+    Connection,
+    Generic,
+    Server,
+    String,
+    Transactions,
+}
+
+impl Group {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bitmap => "bitmap",
+            Self::Connection => "connection",
+            Self::Generic => "generic",
+            Self::Server => "server",
+            Self::String => "string",
+            Self::Transactions => "transactions",
+        }
+    }
+}
+
+/// Command flags, in the order in which Redis lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Flag {
+    Write,
+    ReadOnly,
+    DenyOom,
+    Admin,
+    PubSub,
+    NoScript,
+    Blocking,
+    Loading,
+    Stale,
+    SkipMonitor,
+    SkipSlowlog,
+    Asking,
+    Fast,
+    NoAuth,
+    MayReplicate,
+    NoMandatoryKeys,
+    NoMulti,
+    MovableKeys,
+    AllowBusy,
+    NoAsyncLoading,
+}
+
+impl Flag {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::ReadOnly => "readonly",
+            Self::DenyOom => "denyoom",
+            Self::Admin => "admin",
+            Self::PubSub => "pubsub",
+            Self::NoScript => "noscript",
+            Self::Blocking => "blocking",
+            Self::Loading => "loading",
+            Self::Stale => "stale",
+            Self::SkipMonitor => "skip_monitor",
+            Self::SkipSlowlog => "skip_slowlog",
+            Self::Asking => "asking",
+            Self::Fast => "fast",
+            Self::NoAuth => "no_auth",
+            Self::MayReplicate => "may_replicate",
+            Self::NoMandatoryKeys => "no_mandatory_keys",
+            Self::NoMulti => "no_multi",
+            Self::MovableKeys => "movablekeys",
+            Self::AllowBusy => "allow_busy",
+            Self::NoAsyncLoading => "no_async_loading",
+        }
+    }
+}
+
+/// ACL categories, in the order in which Redis lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Category {
+    Keyspace,
+    Read,
+    Write,
+    String,
+    Bitmap,
+    PubSub,
+    Admin,
+    Fast,
+    Slow,
+    Blocking,
+    Dangerous,
+    Connection,
+    Transaction,
+}

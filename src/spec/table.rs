@@ -1,0 +1,152 @@
+//! The table of commands that a server knows.
+
+use super::row::CommandSpec;
+use crate::error::CommandError;
+use crate::profile::Profile;
+use crate::resp::Words;
+
+/// Twice the number of commands, at least, so that probes stay short.
+const SLOTS: usize = 512;
+
+/// The rows of one profile, found by name.
+pub struct Table {
+    rows: Vec<&'static CommandSpec>,
+    slots: Box<[Option<&'static CommandSpec>; SLOTS]>,
+    profile: Profile,
+}
+
+impl Table {
+    /// The rows that a profile has. A row later in the list replaces an earlier one of the same name.
+    pub fn new(rows: impl IntoIterator<Item = &'static CommandSpec>, profile: Profile) -> Self {
+        let rows: Vec<_> = rows.into_iter().filter(|row| profile.has(row.since)).collect();
+        let mut slots = Box::new([None; SLOTS]);
+        for row in &rows {
+            let mut slot = slot_of(row.name.as_bytes());
+            while slots[slot].is_some() {
+                slot = (slot + 1) % SLOTS;
+            }
+            slots[slot] = Some(*row);
+        }
+        Self { rows, slots, profile }
+    }
+
+    pub fn rows(&self) -> &[&'static CommandSpec] {
+        &self.rows
+    }
+
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// A command by name, in whatever case.
+    #[inline]
+    pub fn find(&self, name: &[u8]) -> Option<&'static CommandSpec> {
+        let mut slot = slot_of(name);
+        while let Some(row) = self.slots[slot] {
+            if row.name.as_bytes().eq_ignore_ascii_case(name) {
+                return Some(row);
+            }
+            slot = (slot + 1) % SLOTS;
+        }
+        None
+    }
+
+    /// A subcommand of a container, if this profile has it.
+    pub fn find_sub(&self, container: &CommandSpec, name: &[u8]) -> Option<&'static CommandSpec> {
+        container
+            .subcommands
+            .iter()
+            .find(|row| row.name.as_bytes().eq_ignore_ascii_case(name) && self.profile.has(row.since))
+    }
+
+    /// The row that a request runs, once its name and its number of words are known to be right. Also says where its
+    /// arguments begin.
+    #[inline]
+    pub fn resolve(&self, words: Words<'_>) -> Result<(&'static CommandSpec, usize), CommandError> {
+        let name = words.get(0).unwrap_or_default();
+        let Some(row) = self.find(name) else { return Err(self.unknown_command(words)) };
+        if row.subcommands.is_empty() || words.len() == 1 {
+            return if row.arity.admits(words.len()) {
+                Ok((row, 1))
+            } else {
+                Err(wrong_arity(&row.name.to_ascii_lowercase()))
+            };
+        }
+        self.resolve_sub(row, words)
+    }
+
+    fn resolve_sub(
+        &self,
+        container: &'static CommandSpec,
+        words: Words<'_>,
+    ) -> Result<(&'static CommandSpec, usize), CommandError> {
+        let name = words.get(1).unwrap_or_default();
+        let old = !self.profile.since_redis(7, 0);
+        match self.find_sub(container, name) {
+            Some(row) if row.arity.admits(words.len()) => Ok((row, 2)),
+            Some(_) if old => Err(unknown_subcommand_6(container, name)),
+            Some(row) => Err(wrong_arity(&full_name(container, row))),
+            None if old => Err(unknown_subcommand_6(container, name)),
+            None => {
+                let mut text = b"ERR unknown subcommand '".to_vec();
+                text.extend_from_slice(clipped(name, 128));
+                text.extend_from_slice(format!("'. Try {} HELP.", container.name).as_bytes());
+                Err(CommandError::new(text))
+            }
+        }
+    }
+
+    fn unknown_command(&self, words: Words<'_>) -> CommandError {
+        let name = words.get(0).unwrap_or_default();
+        let old = !self.profile.since_redis(7, 0);
+        let quote = if old { b'`' } else { b'\'' };
+        let mut text = b"ERR unknown command ".to_vec();
+        text.push(quote);
+        text.extend_from_slice(clipped(name, 128));
+        text.push(quote);
+        text.extend_from_slice(b", with args beginning with: ");
+        let start = text.len();
+        for word in words.from(1).iter() {
+            let room = 128usize.saturating_sub(text.len() - start);
+            if room == 0 {
+                break;
+            }
+            text.push(quote);
+            text.extend_from_slice(clipped(word, room));
+            text.push(quote);
+            text.extend_from_slice(if old { b", " } else { b" " });
+        }
+        CommandError::new(text)
+    }
+}
+
+/// `container|subcommand`, as Redis names subcommands since 7.0.
+pub fn full_name(container: &CommandSpec, row: &CommandSpec) -> String {
+    format!("{}|{}", container.name, row.name).to_ascii_lowercase()
+}
+
+fn wrong_arity(name: &str) -> CommandError {
+    CommandError::new(format!("ERR wrong number of arguments for '{name}' command"))
+}
+
+fn unknown_subcommand_6(container: &CommandSpec, name: &[u8]) -> CommandError {
+    let mut text = b"ERR Unknown subcommand or wrong number of arguments for '".to_vec();
+    text.extend_from_slice(clipped(name, 128));
+    text.extend_from_slice(format!("'. Try {} HELP.", container.name).as_bytes());
+    CommandError::new(text)
+}
+
+/// At most `most` bytes, and, as C prints a string, nothing behind a NUL.
+fn clipped(word: &[u8], most: usize) -> &[u8] {
+    let end = word.iter().take(most).position(|&byte| byte == 0).unwrap_or(word.len().min(most));
+    &word[..end]
+}
+
+#[inline]
+fn slot_of(name: &[u8]) -> usize {
+    let mut hash = name.len() as u64;
+    for &byte in name.iter().take(16) {
+        hash = (hash.rotate_left(5) ^ u64::from(byte | 0x20)).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+    (hash >> 55) as usize % SLOTS
+}
