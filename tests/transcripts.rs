@@ -1,0 +1,85 @@
+//! Every transcript is played twice, to redouble as redis-7.0 and to the real redis-server 7.0.15, and both must answer
+//! what is written down. Transcripts of commands that 7.0.15 does not have are played to redouble alone.
+//!
+//! `REDOUBLE_RECORD=1 cargo test --test transcripts redis_` rewrites the answers from the real server: read the
+//! difference before you commit it. `tests/support/transcript.rs` says how they are written.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use support::process::ServerProcess;
+use support::transcript::{Transcript, directory, is_recording};
+use support::wire::Wire;
+
+/// One pair of tests for each transcript that the real server can play.
+macro_rules! checked {
+    ($($name:ident)*) => {
+        const CHECKED: &[&str] = &[$(stringify!($name)),*];
+        $(mod $name {
+            use super::*;
+
+            #[test]
+            fn redouble_answers_as_written() {
+                Transcript::load(stringify!($name)).play_to_redouble();
+            }
+
+            #[test]
+            fn redis_answers_as_written() {
+                Transcript::load(stringify!($name)).play_to_redis();
+            }
+        })*
+    };
+}
+
+/// One test for each transcript that only redouble can play.
+macro_rules! alone {
+    ($($name:ident)*) => {
+        const ALONE: &[&str] = &[$(stringify!($name)),*];
+        $(mod $name {
+            use super::*;
+
+            #[test]
+            fn redouble_answers_as_written() {
+                let transcript = Transcript::load(stringify!($name));
+                assert!(!transcript.is_checked(), "the real server can play this one");
+                transcript.play_to_redouble();
+            }
+        })*
+    };
+}
+
+checked! {
+    strings
+}
+
+alone! {
+}
+
+#[test]
+fn every_file_is_played() {
+    let files: BTreeSet<String> = std::fs::read_dir(directory())
+        .expect("the directory of transcripts")
+        .map(|entry| entry.expect("an entry").path().file_stem().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    let played: BTreeSet<String> = CHECKED.iter().chain(ALONE).map(|name| (*name).to_owned()).collect();
+    assert_eq!(files, played);
+}
+
+#[test]
+fn the_real_server_is_the_one_that_the_transcripts_were_written_by() {
+    let server = ServerProcess::redis(&[]);
+    let info = Wire::connect(server.address()).ask("INFO server").text();
+    assert!(info.contains("redis_version:7.0."), "the transcripts are Redis 7.0's:\n{info}");
+}
+
+/// A transcript for another server is written down from one that is running:
+/// `REDOUBLE_RECORD=1 REDOUBLE_RECORD_FROM=127.0.0.1:7801 REDOUBLE_RECORD_NAME=valkey_locks cargo test record_another`.
+#[test]
+fn record_another() {
+    if is_recording()
+        && let (Ok(address), Ok(name)) = (std::env::var("REDOUBLE_RECORD_FROM"), std::env::var("REDOUBLE_RECORD_NAME"))
+    {
+        Transcript::load(&name).record_from(address.parse().expect("an address"));
+    }
+}
