@@ -125,16 +125,16 @@ impl Keyspace {
         usize::try_from(sum).unwrap_or(0)
     }
 
-    /// Deletes every key that is due, in the order of the deadlines, and returns how many there were.
-    pub fn sweep(&self, clock: &Clock) -> u64 {
+    /// Deletes every key that is due, in the order of the deadlines.
+    pub fn sweep(&self, clock: &Clock) -> Tally {
         let now = clock.millis();
         let due = |side: &Side| side.deadlines().earliest().is_some_and(|earliest| earliest < now);
         if !self.sides().any(due) {
-            return 0;
+            return Tally::default();
         }
         let mut view = self.lock(Scope::Everything, 0, clock);
         view.sweep();
-        view.finish().expired
+        view.finish()
     }
 
     /// When the next key is due, at the earliest.

@@ -61,6 +61,8 @@ pub(super) struct Connection {
     /// Replies that could not be written yet.
     output: BytesMut,
     waiting: Option<(Waiting, Option<Alarm>)>,
+    /// The alarm that ended a wait, held until its consequences are on their way to the client.
+    settling: Option<Alarm>,
     state: State,
 }
 
@@ -83,6 +85,7 @@ impl Connection {
             input: BytesMut::new(),
             output: BytesMut::new(),
             waiting: None,
+            settling: None,
             state: State::Open,
         }
     }
@@ -98,6 +101,7 @@ impl Connection {
             if !self.output.is_empty() && self.poll_flush(cx)?.is_pending() && self.state == State::Closing {
                 return Poll::Pending;
             }
+            self.settling = None;
             if self.state == State::Dropped || (self.state == State::Closing && self.output.is_empty()) {
                 return Poll::Ready(Ok(()));
             }
@@ -362,7 +366,7 @@ impl Connection {
         }
         self.run_input(&mut Vec::new(), &mut out);
         self.output.extend_from_slice(&out);
-        drop(alarm);
+        self.settling = alarm;
     }
 
     fn answer_signals(&mut self) {
@@ -370,6 +374,9 @@ impl Connection {
         if client.take_signal(Signal::Kill) {
             self.state = State::Dropped;
             return;
+        }
+        if client.take_signal(Signal::Close) {
+            self.state = State::Closing;
         }
         if client.take_signal(Signal::Mail) {
             self.output.extend_from_slice(&client.take_outbox());
