@@ -45,7 +45,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub fn add(&self, tally: &Tally) {
+    pub fn add(&self, tally: Tally) {
         for (counter, amount) in [
             (&self.hits, tally.hits),
             (&self.misses, tally.misses),
@@ -212,7 +212,7 @@ impl Instance {
 
     /// Deletes keys whose time has passed.
     pub fn sweep(&self) {
-        self.stats.add(&self.keyspace.sweep(&self.clock));
+        self.stats.add(self.keyspace.sweep(&self.clock));
     }
 
     /// Closes connections that have been idle for longer than `timeout`. One that is blocked is not idle.

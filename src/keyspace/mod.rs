@@ -30,8 +30,6 @@ pub use watch::Watch;
 pub enum Scope<'a> {
     /// No data at all.
     Nothing,
-    /// One key of the selected database.
-    Key(&'a [u8]),
     /// These keys of the selected database, by hash.
     Hashes(&'a [u64]),
     /// The whole selected database.
@@ -105,6 +103,12 @@ impl Keyspace {
     #[inline]
     pub fn lock(&self, scope: Scope<'_>, db: u32, clock: &Clock) -> View<'_> {
         View::lock(self, scope, db, clock)
+    }
+
+    /// As [`lock`](Self::lock), for one key whose hash is known already.
+    #[inline]
+    pub fn lock_key(&self, key: &[u8], hash: u64, db: u32, clock: &Clock) -> View<'_> {
+        View::lock_key(self, key, hash, db, clock)
     }
 
     /// Asks the processor to fetch what look-ups of these hashes will read, all at once instead of one by one.

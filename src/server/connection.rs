@@ -48,7 +48,7 @@ struct Scratch {
 /// A request that is whole and about to run; without a row if it has no words.
 struct Request {
     framed: Framed,
-    resolved: Option<Resolved>,
+    resolved: Option<Result<Resolved, CommandError>>,
 }
 
 pub(super) struct Connection {
@@ -253,7 +253,9 @@ impl Connection {
                     let resolved = (!framed.is_empty()).then(|| {
                         let words = self.framer.words(framed, rest);
                         let resolved = engine.resolve(words);
-                        ahead.extend(engine.hash_ahead(&resolved, words));
+                        let hash = resolved.as_ref().ok().and_then(Resolved::hash);
+                        // What was fetched for the request before is there already.
+                        ahead.extend(hash.filter(|hash| ahead.last() != Some(hash)));
                         resolved
                     });
                     rest = &rest[framed.length()..];
@@ -273,11 +275,12 @@ impl Connection {
     }
 
     /// Lets the rest of the server see what this connection has done.
-    fn note(&self, commands: u64, input: usize) {
+    fn note(&mut self, commands: u64, input: usize) {
         if commands == 0 {
             return;
         }
         self.engine.instance.stats.commands.fetch_add(commands, Ordering::Relaxed);
+        self.engine.instance.stats.add(std::mem::take(&mut self.session.tally));
         let seen = self.session.client.seen();
         seen.commands.fetch_add(commands, Ordering::Relaxed);
         seen.last_used.store(self.engine.instance.clock.millis(), Ordering::Relaxed);
