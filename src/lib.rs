@@ -21,5 +21,5 @@ pub use server::{Builder, Server};
 pub fn run_main() {
     let port = std::env::args().nth(2).and_then(|p| p.parse().ok()).unwrap_or(6379);
     let threads = std::env::args().nth(3).and_then(|p| p.parse().ok()).unwrap_or(1);
-    Server::builder().port(port).threads(threads).start().unwrap().serve();
+    Server::builder().port(port).threads(threads).start().unwrap().serve().unwrap();
 }
