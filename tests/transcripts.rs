@@ -50,10 +50,39 @@ macro_rules! alone {
 }
 
 checked! {
+    arity
+    auth
+    bitfield
+    bitmaps
+    client
+    client_kill
+    client_pause
+    command
+    config
+    connection
+    counters
+    debug
+    dump_restore
+    expiry
+    hello
+    keys
+    lcs
+    lock_pattern
+    monitor
+    object
+    protocol_errors
+    ranges
+    rename_copy_move
+    scan
+    server
+    set_options
     strings
+    transactions
+    unblock
 }
 
 alone! {
+    lifetimes
 }
 
 #[test]

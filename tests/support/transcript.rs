@@ -198,7 +198,7 @@ impl Transcript {
 
     /// Runs all steps; one list of reply lines for each.
     fn play(&self, address: SocketAddr, server: Option<&Server>) -> Vec<Vec<String>> {
-        let mut connections = BTreeMap::from([("a".to_owned(), Wire::connect(address))]);
+        let mut connections = Connections::from([("a".to_owned(), Known::connect(address))]);
         let mut current = "a".to_owned();
         let mut answers = Vec::new();
         for step in self.steps() {
@@ -226,12 +226,12 @@ impl Transcript {
                     Ok(frame) => rendered(frame, step.unordered),
                 },
                 Action::Client(name) => {
-                    connections.entry(name.clone()).or_insert_with(|| Wire::connect(address));
+                    connections.entry(name.clone()).or_insert_with(|| Known::connect(address));
                     current.clone_from(name);
                     Vec::new()
                 }
                 Action::New => {
-                    connections.insert(current.clone(), Wire::connect(address));
+                    connections.insert(current.clone(), Known::connect(address));
                     Vec::new()
                 }
                 Action::Resp3 => {
@@ -307,8 +307,31 @@ pub fn is_recording() -> bool {
     std::env::var_os("REDOUBLE_RECORD").is_some_and(|value| value == "1")
 }
 
-fn connection<'a>(connections: &'a mut BTreeMap<String, Wire>, name: &str) -> &'a mut Wire {
+/// A connection, and its id once somebody has asked for that.
+struct Known {
+    wire: Wire,
+    id: Option<i64>,
+}
+
+impl Known {
+    fn connect(address: SocketAddr) -> Self {
+        Self { wire: Wire::connect(address), id: None }
+    }
+
+    /// Asked for only once: a client that is blocked cannot answer.
+    fn id(&mut self) -> i64 {
+        *self.id.get_or_insert_with(|| self.wire.ask("CLIENT ID").integer())
+    }
+}
+
+type Connections = BTreeMap<String, Known>;
+
+fn known<'a>(connections: &'a mut Connections, name: &str) -> &'a mut Known {
     connections.get_mut(name).unwrap_or_else(|| panic!("no connection is called {name}"))
+}
+
+fn connection<'a>(connections: &'a mut Connections, name: &str) -> &'a mut Wire {
+    &mut known(connections, name).wire
 }
 
 fn reply(wire: &mut Wire, unordered: bool) -> Vec<String> {
@@ -321,11 +344,11 @@ fn reply(wire: &mut Wire, unordered: bool) -> Vec<String> {
 // ---- what is sent
 
 /// Replaces `{…}` in words.
-fn fill_in(words: &[Vec<u8>], connections: &mut BTreeMap<String, Wire>) -> Vec<Vec<u8>> {
+fn fill_in(words: &[Vec<u8>], connections: &mut Connections) -> Vec<Vec<u8>> {
     words.iter().map(|word| fill_in_word(word, connections)).collect()
 }
 
-fn fill_in_word(word: &[u8], connections: &mut BTreeMap<String, Wire>) -> Vec<u8> {
+fn fill_in_word(word: &[u8], connections: &mut Connections) -> Vec<u8> {
     let (Some(open), Some(close)) = (word.iter().position(|&b| b == b'{'), word.iter().position(|&b| b == b'}')) else {
         return word.to_vec();
     };
@@ -338,11 +361,11 @@ fn fill_in_word(word: &[u8], connections: &mut BTreeMap<String, Wire>) -> Vec<u8
     [&word[..open], &value, &rest].concat()
 }
 
-fn value_of(name: &str, connections: &mut BTreeMap<String, Wire>) -> Option<Vec<u8>> {
+fn value_of(name: &str, connections: &mut Connections) -> Option<Vec<u8>> {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let offset = |rest: &str| if rest.is_empty() { Some(0) } else { rest.parse::<i64>().ok() };
     if let Some(client) = name.strip_prefix("id:") {
-        return Some(connection(connections, client).ask("CLIENT ID").integer().to_string().into_bytes());
+        return Some(known(connections, client).id().to_string().into_bytes());
     }
     if let Some(client) = name.strip_prefix("addr:") {
         return Some(connection(connections, client).tcp().local_addr().ok()?.to_string().into_bytes());
