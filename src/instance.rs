@@ -111,6 +111,12 @@ struct Shutdown {
     waker: Mutex<Option<Waker>>,
 }
 
+impl Default for Instance {
+    fn default() -> Self {
+        Self::new(Config::default(), Profile::default(), 16)
+    }
+}
+
 impl Instance {
     pub fn new(config: Config, profile: Profile, databases: u32) -> Self {
         Self {
