@@ -7,7 +7,7 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -491,6 +491,19 @@ struct Room {
     inside: AtomicUsize,
     visits: AtomicUsize,
     crashes: AtomicUsize,
+    /// A thread has failed, and may have left the lock behind for good.
+    failed: AtomicBool,
+}
+
+/// Lets the others end when the thread that holds this fails.
+struct Canary<'a>(&'a Room);
+
+impl Drop for Canary<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.failed.store(true, Ordering::SeqCst);
+        }
+    }
 }
 
 impl Room {
@@ -517,8 +530,9 @@ fn crowd(
         for name in 0..THREADS {
             let (room, take, release) = (&room, &take, &release);
             scope.spawn(move || {
+                let _canary = Canary(room);
                 let mut connection = client(server);
-                while room.visits.load(Ordering::SeqCst) < VISITS {
+                while room.visits.load(Ordering::SeqCst) < VISITS && !room.failed.load(Ordering::SeqCst) {
                     if !take(server, &mut connection, name) {
                         thread::yield_now();
                         continue;
