@@ -25,8 +25,7 @@ impl CommandError {
     pub const INVALID_DB_INDEX: Self = Self::fixed("ERR invalid DB index");
     pub const INCREMENT_OVERFLOW: Self = Self::fixed("ERR increment or decrement would overflow");
     pub const NOT_IN_TRANSACTION: Self = Self::fixed("ERR Command not allowed inside a transaction");
-    pub const WRONG_PASSWORD: Self =
-        Self::fixed("WRONGPASS invalid username-password pair or user is disabled.");
+    pub const WRONG_PASSWORD: Self = Self::fixed("WRONGPASS invalid username-password pair or user is disabled.");
     pub const NO_PASSWORD_SET: Self = Self::fixed(
         "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
          configuration is correct?",

@@ -6,12 +6,7 @@ use crate::profile::Since;
 use crate::resp::Reply;
 use crate::spec::{Args, Arity, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[GET, GETSET, SET, SETNX, PING];
-
-const PING: CommandSpec = CommandSpec {
-    arity: Arity::AtLeast(1),
-    ..CommandSpec::new("PING", Handler::Connection(|_, _| Ok(Reply::Status("PONG"))))
-};
+pub(super) const ROWS: &[CommandSpec] = &[GET, GETSET, SET, SETNX];
 
 const GET: CommandSpec = CommandSpec {
     usage: "key",

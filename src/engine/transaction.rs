@@ -51,8 +51,7 @@ pub(super) fn may_grow(session: &Session, spec: &CommandSpec) -> bool {
     if spec.has_flag(Flag::DenyOom) {
         return true;
     }
-    session.transaction.is_some()
-        && if is_exec(spec) { queue_has(session, &[Flag::DenyOom]) } else { is_queued(spec) }
+    session.transaction.is_some() && if is_exec(spec) { queue_has(session, &[Flag::DenyOom]) } else { is_queued(spec) }
 }
 
 fn queue_has(session: &Session, flags: &[Flag]) -> bool {

@@ -62,7 +62,8 @@ impl Table {
 
     /// A row's name as clients see it: `get`, `client|list`. The row must come from this table.
     pub fn full_name(&self, row: &CommandSpec) -> String {
-        let container = self.rows.iter().find(|container| container.subcommands.iter().any(|sub| std::ptr::eq(sub, row)));
+        let container =
+            self.rows.iter().find(|container| container.subcommands.iter().any(|sub| std::ptr::eq(sub, row)));
         container.map_or_else(|| row.name.to_ascii_lowercase(), |container| full_name(container, row))
     }
 
