@@ -3,7 +3,10 @@
 mod bitfield;
 mod bitmaps;
 mod bitop;
+mod client;
+mod client_list;
 mod conditional;
+mod connection;
 mod counters;
 mod lcs;
 mod lifetime;
@@ -11,6 +14,7 @@ mod long_double;
 mod ranges;
 mod set;
 mod strings;
+mod transactions;
 
 use crate::spec::CommandSpec;
 
@@ -20,12 +24,15 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         bitfield::ROWS,
         bitmaps::ROWS,
         bitop::ROWS,
+        client::ROWS,
         conditional::ROWS,
+        connection::ROWS,
         counters::ROWS,
         lcs::ROWS,
         ranges::ROWS,
         set::ROWS,
         strings::ROWS,
+        transactions::ROWS,
     ]
     .into_iter()
     .flatten()
