@@ -6,6 +6,7 @@ mod config;
 mod control;
 mod engine;
 mod error;
+mod glob;
 mod instance;
 mod keyspace;
 mod profile;
