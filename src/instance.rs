@@ -45,7 +45,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub fn add(&self, tally: &Tally) {
+    pub fn add(&self, tally: Tally) {
         for (counter, amount) in [
             (&self.hits, tally.hits),
             (&self.misses, tally.misses),
@@ -109,6 +109,12 @@ struct Stall {
 struct Shutdown {
     asked: AtomicBool,
     waker: Mutex<Option<Waker>>,
+}
+
+impl Default for Instance {
+    fn default() -> Self {
+        Self::new(Config::default(), Profile::default(), 16)
+    }
 }
 
 impl Instance {
@@ -204,6 +210,29 @@ impl Instance {
         for monitor in self.monitors.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             if monitor.send(line) > limit && limit != 0 {
                 monitor.signal(Signal::Kill);
+            }
+        }
+    }
+
+    // ---- housekeeping
+
+    /// Deletes keys whose time has passed.
+    pub fn sweep(&self) {
+        self.stats.add(self.keyspace.sweep(&self.clock));
+    }
+
+    /// Closes connections that have been idle for longer than `timeout`. One that is blocked is not idle.
+    pub fn close_idle(&self) {
+        let timeout = self.config.live().timeout.load(Ordering::Relaxed);
+        if timeout == 0 {
+            return;
+        }
+        let oldest = self.clock.millis().saturating_sub_unsigned(timeout.saturating_mul(1000));
+        for client in self.clients.all() {
+            let seen = client.seen();
+            let exempt = seen.blocked.load(Ordering::Relaxed) || seen.monitor.load(Ordering::Relaxed);
+            if !exempt && seen.last_used.load(Ordering::Relaxed) < oldest {
+                client.signal(Signal::Kill);
             }
         }
     }

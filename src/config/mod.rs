@@ -1,8 +1,8 @@
 //! Configuration: what `redis-server` calls directives.
 
-use std::sync::PoisonError;
-use std::sync::RwLock;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
+use std::sync::{PoisonError, RwLock};
 
 /// The settings that running code reads, kept in the form in which it reads them.
 pub struct Live {
@@ -16,6 +16,7 @@ pub struct Live {
     pub max_memory: AtomicUsize,
     pub protected_mode: AtomicBool,
     password: RwLock<Option<Vec<u8>>>,
+    unix_socket: RwLock<Option<PathBuf>>,
 }
 
 impl Default for Live {
@@ -29,6 +30,7 @@ impl Default for Live {
             max_memory: AtomicUsize::new(0),
             protected_mode: AtomicBool::new(true),
             password: RwLock::new(None),
+            unix_socket: RwLock::new(None),
         }
     }
 }
@@ -37,6 +39,15 @@ impl Live {
     /// `requirepass`, if there is one.
     pub fn password(&self) -> Option<Vec<u8>> {
         self.password.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// `unixsocket`, if there is one.
+    pub fn unix_socket(&self) -> Option<PathBuf> {
+        self.unix_socket.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn set_unix_socket(&self, path: Option<PathBuf>) {
+        *self.unix_socket.write().unwrap_or_else(PoisonError::into_inner) = path;
     }
 
     pub fn set_password(&self, password: Option<Vec<u8>>) {

@@ -16,8 +16,23 @@ use crate::resp::{Reply, Words};
 use crate::session::{Replies, Session};
 use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Flow, Handler, Table, Waiting};
 
-/// A request's row and where its arguments begin, or why it has none.
-pub type Resolved = Result<(&'static CommandSpec, usize), CommandError>;
+/// What is known about a request before it runs.
+#[derive(Clone, Copy)]
+pub struct Resolved {
+    spec: &'static CommandSpec,
+    /// Where its arguments begin.
+    at: usize,
+    /// Its key, if it has exactly one: the position and the hash.
+    key: Option<(usize, u64)>,
+}
+
+impl Resolved {
+    /// The hash of the only key, to fetch ahead.
+    #[inline]
+    pub fn hash(&self) -> Option<u64> {
+        self.key.map(|(_, hash)| hash)
+    }
+}
 
 /// Runs commands against one server's data.
 pub struct Engine {
@@ -35,8 +50,14 @@ impl Engine {
     /// This is the one place that every command passes, in this order: may it run, who looks on, the run itself, the
     /// reply.
     #[inline]
-    pub fn execute(&self, session: &mut Session, resolved: Resolved, words: Words<'_>, out: &mut Vec<u8>) -> Flow {
-        let (spec, at) = match resolved {
+    pub fn execute(
+        &self,
+        session: &mut Session,
+        resolved: Result<Resolved, CommandError>,
+        words: Words<'_>,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let Resolved { spec, at, key } = match resolved {
             Ok(resolved) => resolved,
             Err(error) => return self.refuse_unresolved(session, words, error, out),
         };
@@ -56,50 +77,42 @@ impl Engine {
             return Flow::Continue;
         }
         self.show(session, spec, words);
-        let flow = self.run(session, spec, at, words, out);
+        let flow = self.run(session, Resolved { spec, at, key }, words, out);
         if session.replies != Replies::On && !matches!(flow, Flow::Wait(_)) {
             self.withhold(session, start, out);
         }
         flow
     }
 
-    /// The row of a request.
+    /// Finds a request's row, and its key if there is exactly one.
     #[inline]
-    pub fn resolve(&self, words: Words<'_>) -> Resolved {
-        self.table.resolve(words)
-    }
-
-    /// The key of a request that has exactly one, as a hash to fetch ahead.
-    #[inline]
-    pub fn hash_ahead(&self, resolved: &Resolved, words: Words<'_>) -> Option<u64> {
-        let Ok((spec, _)) = resolved else { return None };
-        let [keys] = spec.keys else { return None };
-        keys.only().and_then(|index| words.get(index)).map(hash_of)
+    pub fn resolve(&self, words: Words<'_>) -> Result<Resolved, CommandError> {
+        let (spec, at) = self.table.resolve(words)?;
+        let key = match spec.keys {
+            [keys] => keys.only().and_then(|index| Some((index, hash_of(words.get(index)?)))),
+            _ => None,
+        };
+        Ok(Resolved { spec, at, key })
     }
 
     #[inline]
-    fn run(
-        &self,
-        session: &mut Session,
-        spec: &'static CommandSpec,
-        at: usize,
-        words: Words<'_>,
-        out: &mut Vec<u8>,
-    ) -> Flow {
+    fn run(&self, session: &mut Session, resolved: Resolved, words: Words<'_>, out: &mut Vec<u8>) -> Flow {
+        let Resolved { spec, at, key } = resolved;
         let mut args = Args::new(words, at, spec, &self.instance.profile);
         let error = match spec.run {
             Handler::Keys(run) => {
-                let mut view = self.lock_keys(session, spec, words);
+                let mut view = self.lock_keys(session, spec, key, words);
                 view.set_touch(!session.no_touch);
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
-                self.instance.stats.add(&view.finish());
+                session.tally += view.finish();
                 error
             }
             Handler::Database(run) => self.run_view(session, Scope::Database, run, &mut args, out),
             Handler::Everything(run) => self.run_view(session, Scope::Everything, run, &mut args, out),
             Handler::Connection(run) => {
                 session.publish();
+                self.instance.stats.add(std::mem::take(&mut session.tally));
                 let mut call = Call { server: &self.instance, table: &self.table, session, flow: Flow::Continue };
                 let result = run(&mut call, &mut args);
                 let flow = call.flow;
@@ -123,7 +136,7 @@ impl Engine {
 
     fn run_view(
         &self,
-        session: &Session,
+        session: &mut Session,
         scope: Scope<'_>,
         run: for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>,
         args: &mut Args<'_>,
@@ -133,19 +146,21 @@ impl Engine {
         view.set_touch(!session.no_touch);
         let mut args = Args::new(args.words(), args.words().len() - args.left(), args.spec(), args.profile());
         let error = write(run(&mut view, &mut args), session, out);
-        self.instance.stats.add(&view.finish());
+        session.tally += view.finish();
         error
     }
 
     #[inline]
-    fn lock_keys(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> View<'_> {
-        let instance = &*self.instance;
-        let lock = |scope: Scope<'_>| instance.keyspace.lock(scope, session.db, &instance.clock);
-        if let [keys] = spec.keys
-            && let Some(index) = keys.only()
-            && let Some(key) = words.get(index)
-        {
-            return lock(Scope::Key(key));
+    fn lock_keys(
+        &self,
+        session: &Session,
+        spec: &CommandSpec,
+        key: Option<(usize, u64)>,
+        words: Words<'_>,
+    ) -> View<'_> {
+        let Instance { keyspace, clock, .. } = &*self.instance;
+        if let Some((index, hash)) = key {
+            return keyspace.lock_key(words.get(index).unwrap_or_default(), hash, session.db, clock);
         }
         let mut hashes: SmallVec<[u64; 8]> = SmallVec::new();
         for keys in spec.keys {
@@ -153,7 +168,7 @@ impl Engine {
                 hashes.extend(positions.into_iter().filter_map(|at| words.get(at)).map(hash_of));
             }
         }
-        lock(Scope::Hashes(&hashes))
+        keyspace.lock(Scope::Hashes(&hashes), session.db, clock)
     }
 
     /// Whether a session may run a command now.

@@ -118,7 +118,7 @@ impl Engine {
             }
             Ok(Reply::Nothing)
         };
-        instance.stats.add(&view.finish());
+        session.tally += view.finish();
         result
     }
 

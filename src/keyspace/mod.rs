@@ -30,8 +30,6 @@ pub use watch::Watch;
 pub enum Scope<'a> {
     /// No data at all.
     Nothing,
-    /// One key of the selected database.
-    Key(&'a [u8]),
     /// These keys of the selected database, by hash.
     Hashes(&'a [u64]),
     /// The whole selected database.
@@ -107,6 +105,12 @@ impl Keyspace {
         View::lock(self, scope, db, clock)
     }
 
+    /// As [`lock`](Self::lock), for one key whose hash is known already.
+    #[inline]
+    pub fn lock_key(&self, key: &[u8], hash: u64, db: u32, clock: &Clock) -> View<'_> {
+        View::lock_key(self, key, hash, db, clock)
+    }
+
     /// Asks the processor to fetch what look-ups of these hashes will read, all at once instead of one by one.
     #[inline]
     pub fn fetch_ahead(&self, db: u32, hashes: &[u64]) {
@@ -125,16 +129,16 @@ impl Keyspace {
         usize::try_from(sum).unwrap_or(0)
     }
 
-    /// Deletes every key that is due, in the order of the deadlines, and returns how many there were.
-    pub fn sweep(&self, clock: &Clock) -> u64 {
+    /// Deletes every key that is due, in the order of the deadlines.
+    pub fn sweep(&self, clock: &Clock) -> Tally {
         let now = clock.millis();
         let due = |side: &Side| side.deadlines().earliest().is_some_and(|earliest| earliest < now);
         if !self.sides().any(due) {
-            return 0;
+            return Tally::default();
         }
         let mut view = self.lock(Scope::Everything, 0, clock);
         view.sweep();
-        view.finish().expired
+        view.finish()
     }
 
     /// When the next key is due, at the earliest.

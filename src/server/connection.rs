@@ -48,7 +48,7 @@ struct Scratch {
 /// A request that is whole and about to run; without a row if it has no words.
 struct Request {
     framed: Framed,
-    resolved: Option<Resolved>,
+    resolved: Option<Result<Resolved, CommandError>>,
 }
 
 pub(super) struct Connection {
@@ -61,6 +61,8 @@ pub(super) struct Connection {
     /// Replies that could not be written yet.
     output: BytesMut,
     waiting: Option<(Waiting, Option<Alarm>)>,
+    /// The alarm that ended a wait, held until its consequences are on their way to the client.
+    settling: Option<Alarm>,
     state: State,
 }
 
@@ -83,6 +85,7 @@ impl Connection {
             input: BytesMut::new(),
             output: BytesMut::new(),
             waiting: None,
+            settling: None,
             state: State::Open,
         }
     }
@@ -98,6 +101,7 @@ impl Connection {
             if !self.output.is_empty() && self.poll_flush(cx)?.is_pending() && self.state == State::Closing {
                 return Poll::Pending;
             }
+            self.settling = None;
             if self.state == State::Dropped || (self.state == State::Closing && self.output.is_empty()) {
                 return Poll::Ready(Ok(()));
             }
@@ -249,7 +253,9 @@ impl Connection {
                     let resolved = (!framed.is_empty()).then(|| {
                         let words = self.framer.words(framed, rest);
                         let resolved = engine.resolve(words);
-                        ahead.extend(engine.hash_ahead(&resolved, words));
+                        let hash = resolved.as_ref().ok().and_then(Resolved::hash);
+                        // What was fetched for the request before is there already.
+                        ahead.extend(hash.filter(|hash| ahead.last() != Some(hash)));
                         resolved
                     });
                     rest = &rest[framed.length()..];
@@ -269,11 +275,12 @@ impl Connection {
     }
 
     /// Lets the rest of the server see what this connection has done.
-    fn note(&self, commands: u64, input: usize) {
+    fn note(&mut self, commands: u64, input: usize) {
         if commands == 0 {
             return;
         }
         self.engine.instance.stats.commands.fetch_add(commands, Ordering::Relaxed);
+        self.engine.instance.stats.add(std::mem::take(&mut self.session.tally));
         let seen = self.session.client.seen();
         seen.commands.fetch_add(commands, Ordering::Relaxed);
         seen.last_used.store(self.engine.instance.clock.millis(), Ordering::Relaxed);
@@ -362,7 +369,7 @@ impl Connection {
         }
         self.run_input(&mut Vec::new(), &mut out);
         self.output.extend_from_slice(&out);
-        drop(alarm);
+        self.settling = alarm;
     }
 
     fn answer_signals(&mut self) {
@@ -370,6 +377,9 @@ impl Connection {
         if client.take_signal(Signal::Kill) {
             self.state = State::Dropped;
             return;
+        }
+        if client.take_signal(Signal::Close) {
+            self.state = State::Closing;
         }
         if client.take_signal(Signal::Mail) {
             self.output.extend_from_slice(&client.take_outbox());

@@ -71,6 +71,8 @@ pub enum Signal {
     Unpause = 8,
     /// There is something in the outbox.
     Mail = 16,
+    /// The server ends: write what there is to write, then close.
+    Close = 32,
 }
 
 /// One connection, as everybody sees it.

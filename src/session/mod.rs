@@ -5,7 +5,7 @@ mod clients;
 
 use std::sync::Arc;
 
-use crate::keyspace::Watch;
+use crate::keyspace::{Tally, Watch};
 use crate::resp::{OwnedWords, Protocol};
 use crate::spec::CommandSpec;
 
@@ -24,6 +24,8 @@ pub struct Session {
     pub no_touch: bool,
     pub transaction: Option<Transaction>,
     pub watching: Watching,
+    /// What its commands did since the statistics were last told.
+    pub tally: Tally,
 }
 
 /// What CLIENT REPLY asked for.
@@ -73,6 +75,7 @@ impl Session {
             no_touch: false,
             transaction: None,
             watching: Watching::default(),
+            tally: Tally::default(),
         }
     }
 
