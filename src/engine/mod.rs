@@ -121,6 +121,13 @@ impl Engine {
                 }
                 return flow;
             }
+            Handler::Debug(run) => {
+                let mut view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock);
+                let mut call = Call { server: &self.instance, table: &self.table, session, flow: Flow::Continue };
+                let result = run(&mut view, &mut call, &mut args);
+                self.instance.stats.add(view.finish());
+                write(result, session, out)
+            }
             Handler::Transaction(which) => {
                 let result = self.transaction(session, which, &mut args, out);
                 write(result, session, out)
@@ -179,6 +186,12 @@ impl Engine {
         }
         if session.transaction.is_some() && spec.has_flag(Flag::NoMulti) {
             return Err(CommandError::fixed("ERR Command not allowed inside a transaction"));
+        }
+        if matches!(spec.run, Handler::Debug(_)) {
+            let local = session.client.peer().is_local();
+            if !self.instance.config.live().allows_debug(local) {
+                return Err(CommandError::DEBUG_REFUSED);
+            }
         }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
         if limit != 0 && spec.has_flag(Flag::DenyOom) && self.instance.keyspace.used_bytes() > limit {
