@@ -94,10 +94,13 @@ mod tests {
 
     #[test]
     fn stars_and_question_marks() {
-        for (pattern, text) in [("*", "a"), ("h?llo", "hello"), ("h*llo", "hllo"), ("h*llo", "heeeello"), ("a**", "a")] {
+        for (pattern, text) in [("*", "a"), ("h?llo", "hello"), ("h*llo", "hllo"), ("h*llo", "heeeello"), ("a**", "a")]
+        {
             assert!(is(pattern, text), "{pattern} {text}");
         }
-        for (pattern, text) in [("h?llo", "hllo"), ("a*b", "ac"), ("?", ""), ("*", ""), ("", "a"), ("a", "ab"), ("ab", "a")] {
+        for (pattern, text) in
+            [("h?llo", "hllo"), ("a*b", "ac"), ("?", ""), ("*", ""), ("", "a"), ("a", "ab"), ("ab", "a")]
+        {
             assert!(!is(pattern, text), "{pattern} {text}");
         }
         assert!(is("", ""));

@@ -10,6 +10,7 @@ mod glob;
 mod instance;
 mod keyspace;
 mod profile;
+mod rdb;
 mod resp;
 mod server;
 mod session;

@@ -5,12 +5,19 @@ mod bitmaps;
 mod bitop;
 mod conditional;
 mod counters;
+mod databases;
+mod dump;
+mod expiry;
+mod keys;
 mod lcs;
 mod lifetime;
 mod long_double;
+mod object;
 mod ranges;
+mod scan;
 mod set;
 mod strings;
+mod wait;
 
 use crate::spec::CommandSpec;
 
@@ -22,10 +29,17 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         bitop::ROWS,
         conditional::ROWS,
         counters::ROWS,
+        databases::ROWS,
+        dump::ROWS,
+        expiry::ROWS,
+        keys::ROWS,
         lcs::ROWS,
+        object::ROWS,
         ranges::ROWS,
+        scan::ROWS,
         set::ROWS,
         strings::ROWS,
+        wait::ROWS,
     ]
     .into_iter()
     .flatten()
