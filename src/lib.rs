@@ -11,6 +11,7 @@ mod identity;
 mod instance;
 mod keyspace;
 mod profile;
+mod rdb;
 mod resp;
 mod server;
 mod session;

@@ -9,17 +9,24 @@ mod command;
 mod conditional;
 mod connection;
 mod counters;
+mod databases;
 mod debug;
+mod dump;
+mod expiry;
 mod help;
 mod info;
+mod keys;
 mod lcs;
 mod lifetime;
 mod long_double;
+mod object;
 mod ranges;
+mod scan;
 mod server;
 mod set;
 mod strings;
 mod transactions;
+mod wait;
 
 use crate::spec::CommandSpec;
 
@@ -36,12 +43,19 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         counters::ROWS,
         debug::ROWS,
         info::ROWS,
+        databases::ROWS,
+        dump::ROWS,
+        expiry::ROWS,
+        keys::ROWS,
         lcs::ROWS,
+        object::ROWS,
         ranges::ROWS,
         server::ROWS,
         set::ROWS,
         strings::ROWS,
         transactions::ROWS,
+        scan::ROWS,
+        wait::ROWS,
     ]
     .into_iter()
     .flatten()

@@ -194,9 +194,35 @@ impl<'k> View<'k> {
         Some(self.entry(at))
     }
 
-    /// Marks a key as used, as TOUCH does.
+    /// The entry, for a command that asks about it without using it: a hit or a miss, but no use.
+    pub fn look(&mut self, key: &[u8]) -> Option<&Entry> {
+        let Some(at) = self.at(key) else {
+            self.tally.misses += 1;
+            return None;
+        };
+        self.tally.hits += 1;
+        Some(self.entry(at))
+    }
+
+    /// The entry, for a command that is about to change it: a use, but neither a hit nor a miss.
+    pub fn aim(&mut self, key: &[u8]) -> Option<&Entry> {
+        let at = self.aimed_at(key)?;
+        Some(self.entry(at))
+    }
+
+    /// Marks a key as used. This is what TOUCH is for, so it does not ask whether look-ups count as use.
     pub fn touch(&mut self, key: &[u8]) -> bool {
-        self.used(key).is_some()
+        let touch = std::mem::replace(&mut self.touch, true);
+        let found = self.used(key).is_some();
+        self.touch = touch;
+        found
+    }
+
+    /// The databases that the view holds, lowest first. One that was never used is not among them.
+    pub fn held_databases(&self) -> Vec<u32> {
+        let mut databases: Vec<u32> = self.locked.iter().map(|locked| locked.db).collect();
+        databases.dedup();
+        databases
     }
 
     pub fn len(&mut self) -> usize {
@@ -297,6 +323,14 @@ impl<'k> View<'k> {
     }
 
     // ---- changing
+
+    /// Has all that `change` does counted as one change, as RENAME is one.
+    pub fn as_one_change<R>(&mut self, change: impl FnOnce(&mut Self) -> R) -> R {
+        let before = self.tally.changes;
+        let result = change(self);
+        self.tally.changes = self.tally.changes.min(before + 1);
+        result
+    }
 
     /// Puts an entry in place of whatever is under its key.
     pub fn put(&mut self, entry: Entry) {
