@@ -16,6 +16,7 @@ mod resp;
 mod server;
 mod session;
 mod spec;
+mod stats;
 
 /// For this repository's own tests and benchmarks; not an interface, and gone without notice.
 #[cfg(feature = "internals")]
