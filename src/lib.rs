@@ -6,6 +6,8 @@ mod config;
 mod control;
 mod engine;
 mod error;
+mod glob;
+mod identity;
 mod instance;
 mod keyspace;
 mod profile;
@@ -25,7 +27,7 @@ pub mod internals {
     pub use crate::keyspace::{Expiry, Keyspace, hash_of};
     pub use crate::resp::{Framed, Framer, Limits, ProtocolError, Words};
     pub use crate::session::{Client, Peer, Session};
-    pub use crate::spec::Table;
+    pub use crate::spec::{Table, markdown};
 }
 
 pub use error::Error;

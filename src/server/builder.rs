@@ -137,6 +137,9 @@ impl Builder {
                 listeners.push(Listener::Tcp(listener));
             }
         }
+        if let Some(address) = addresses.first() {
+            let _ = engine.instance.identity.port.set(address.port());
+        }
         if let Some(path) = engine.instance.config.live().unix_socket() {
             let refused = |source| Error::Bind { address: path.display().to_string(), source };
             let listener = UnixListener::bind(&path).map_err(refused)?;
