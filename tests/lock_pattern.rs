@@ -16,6 +16,8 @@ use redouble::Server;
 
 use support::{Dice, client, profile, spawn_frozen, start};
 
+const KEY: &str = "lock.foo";
+
 /// For how long a holder may hold the lock, in seconds.
 const TIMEOUT: i64 = 10;
 
@@ -62,7 +64,6 @@ struct Contender<'a> {
     connection: &'a mut Connection,
     algorithm: Algorithm,
     name: usize,
-    key: String,
     state: State,
     /// Until when this client may believe that it holds the lock; compared in the way the algorithm compares.
     deadline: i64,
@@ -76,35 +77,34 @@ impl Contender<'_> {
         let now = now(server);
         let mine = now + TIMEOUT + 1;
         let time = mine.to_string();
-        let key = self.key.clone();
         self.state = match (self.state, self.algorithm) {
             (State::Try, Algorithm::Token) => {
                 let token = format!("token-{}", self.name);
                 let ttl = (TIMEOUT * 1000).to_string();
-                match command::<Option<String>>(self.connection, &["SET", &key, &token, "NX", "PX", &ttl]).as_deref() {
+                match command::<Option<String>>(self.connection, &["SET", KEY, &token, "NX", "PX", &ttl]).as_deref() {
                     Some("OK") => self.enter(now + TIMEOUT),
                     _ => State::Done,
                 }
             }
-            (State::Try, _) => match command(self.connection, &["SETNX", &key, &time]) {
+            (State::Try, _) => match command(self.connection, &["SETNX", KEY, &time]) {
                 1 => self.enter(mine),
                 _ => State::Look,
             },
-            (State::Look, algorithm) => match command::<Option<i64>>(self.connection, &["GET", &key]) {
+            (State::Look, algorithm) => match command::<Option<i64>>(self.connection, &["GET", KEY]) {
                 Some(theirs) if theirs < now && algorithm == Algorithm::Naive => State::Remove,
                 Some(theirs) if theirs < now => State::TakeOver,
                 Some(_held) => State::Done,
                 None => State::TryAgain,
             },
-            (State::TakeOver, _) => match command::<Option<i64>>(self.connection, &["GETSET", &key, &time]) {
+            (State::TakeOver, _) => match command::<Option<i64>>(self.connection, &["GETSET", KEY, &time]) {
                 Some(theirs) if theirs >= now => State::Done,
                 _ => self.enter(mine),
             },
             (State::Remove, _) => {
-                command::<i64>(self.connection, &["DEL", &key]);
+                command::<i64>(self.connection, &["DEL", KEY]);
                 State::TryAgain
             }
-            (State::TryAgain, _) => match command(self.connection, &["SETNX", &key, &time]) {
+            (State::TryAgain, _) => match command(self.connection, &["SETNX", KEY, &time]) {
                 1 => self.enter(mine),
                 _ => State::Done,
             },
@@ -112,7 +112,7 @@ impl Contender<'_> {
             (State::Inside, _) => {
                 // The checked release, without a pause between the look at the time and the DEL.
                 if self.holds(now) {
-                    command::<i64>(self.connection, &["DEL", &key]);
+                    command::<i64>(self.connection, &["DEL", KEY]);
                 }
                 State::Outside
             }
@@ -172,10 +172,10 @@ fn play(
     server: &Server,
     connections: &mut [Connection],
     plot: Plot,
-    key: String,
     mut choose: impl FnMut(&[usize]) -> usize,
 ) -> Ending {
     let (first, others) = connections.split_first_mut().expect("a connection to prepare with");
+    command::<()>(first, &["FLUSHALL"]);
     let start = now(server);
     let dead = match plot.beginning {
         Beginning::Free => None,
@@ -185,10 +185,10 @@ fn play(
     if let Some(time) = dead {
         match (plot.algorithm, plot.beginning) {
             (Algorithm::Token, Beginning::Expiring) => {
-                command::<()>(first, &["SET", &key, "token-of-the-dead", "NX", "PX", "1"])
+                command::<()>(first, &["SET", KEY, "token-of-the-dead", "NX", "PX", "1"])
             }
             (Algorithm::Token, _) => {}
-            _ => command::<()>(first, &["SET", &key, &time.to_string()]),
+            _ => command::<()>(first, &["SET", KEY, &time.to_string()]),
         }
     }
     let mut contenders: Vec<Contender<'_>> = others[..plot.clients]
@@ -198,7 +198,6 @@ fn play(
             connection,
             algorithm: plot.algorithm,
             name,
-            key: key.clone(),
             state: State::Try,
             deadline: 0,
             crashes: plot.crashes && name % 2 == 0,
@@ -240,7 +239,7 @@ fn in_every_order(server: &Server, plot: Plot, mut look: impl FnMut(&Ending)) ->
     let mut script: Vec<(usize, usize)> = Vec::new();
     loop {
         let mut at = 0;
-        let ending = play(server, &mut connections, plot, format!("lock.{played}"), |able| {
+        let ending = play(server, &mut connections, plot, |able| {
             if at == script.len() {
                 script.push((0, able.len()));
             }
@@ -264,9 +263,8 @@ fn in_every_order(server: &Server, plot: Plot, mut look: impl FnMut(&Ending)) ->
 fn in_drawn_orders(server: &Server, plot: Plot, stories: usize, seed: u64, mut look: impl FnMut(&Ending)) {
     let mut connections: Vec<Connection> = (0..=plot.clients).map(|_| client(server)).collect();
     let mut dice = Dice::new(seed);
-    for story in 0..stories {
-        let key = format!("lock.{seed}.{story}");
-        look(&play(server, &mut connections, plot, key, |able| able[dice.below(able.len())]));
+    for _ in 0..stories {
+        look(&play(server, &mut connections, plot, |able| able[dice.below(able.len())]));
     }
 }
 

@@ -28,6 +28,7 @@
 //! | `@new` | replaces this connection by a new one |
 //! | `@resp3` | switches this connection to RESP3 |
 //! | `@unordered` | the elements of the next reply may come in any order |
+//! | `@pairs` | so may the pairs of the next reply, an array of names and values in turn |
 //! | `@advance 1500` | moves the clock by milliseconds (only in `@clock` files) |
 //! | `@start NAME VALUE` | at the top: the servers are started with this directive |
 //! | `@compat PROFILE` | at the top: only redouble, with this profile, can say this |
@@ -66,7 +67,16 @@ struct Step {
     text: String,
     action: Action,
     expected: Vec<String>,
-    unordered: bool,
+    order: Order,
+}
+
+/// Which order of a reply's elements is right.
+#[derive(Clone, Copy)]
+enum Order {
+    AsWritten,
+    Any,
+    /// Any order of its pairs.
+    Pairs,
 }
 
 enum Action {
@@ -78,7 +88,7 @@ enum Action {
     Client(String),
     New,
     Resp3,
-    Unordered,
+    Order(Order),
     Advance(Duration),
 }
 
@@ -91,16 +101,16 @@ impl Transcript {
         let path = directory().join(format!("{name}.txt"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut transcript = Self { path, lines: Vec::new(), compat: None, clock: false, start: Vec::new() };
-        let mut unordered = false;
+        let mut order = Order::AsWritten;
         for (index, line) in text.lines().enumerate() {
             let number = index + 1;
             if line.is_empty() || line.starts_with("# ") || line == "#" {
                 transcript.lines.push(Line::Text(line.to_owned()));
             } else if let Some(action) = transcript.action(number, line) {
-                let next_unordered = matches!(action, Action::Unordered);
-                let step = Step { number, text: line.to_owned(), action, expected: Vec::new(), unordered };
+                let next = if let Action::Order(order) = action { order } else { Order::AsWritten };
+                let step = Step { number, text: line.to_owned(), action, expected: Vec::new(), order };
                 transcript.lines.push(Line::Step(step));
-                unordered = next_unordered;
+                order = next;
             } else if line.starts_with('@') {
                 transcript.lines.push(Line::Text(line.to_owned()));
             } else {
@@ -132,7 +142,8 @@ impl Transcript {
             "client" => Action::Client(rest.to_owned()),
             "new" => Action::New,
             "resp3" => Action::Resp3,
-            "unordered" => Action::Unordered,
+            "unordered" => Action::Order(Order::Any),
+            "pairs" => Action::Order(Order::Pairs),
             "advance" => Action::Advance(Duration::from_millis(rest.parse().expect("@advance MILLISECONDS"))),
             "clock" => {
                 self.clock = true;
@@ -207,7 +218,7 @@ impl Transcript {
                     let words = fill_in(words, &mut connections);
                     let wire = connection(&mut connections, &current);
                     wire.send(&request(&words));
-                    reply(wire, step.unordered)
+                    reply(wire, step.order)
                 }
                 Action::Send(words) => {
                     let words = fill_in(words, &mut connections);
@@ -219,11 +230,11 @@ impl Transcript {
                     connection(&mut connections, &current).send(&bytes);
                     Vec::new()
                 }
-                Action::Read => reply(connection(&mut connections, &current), step.unordered),
+                Action::Read => reply(connection(&mut connections, &current), step.order),
                 Action::Closed => match connection(&mut connections, &current).read() {
                     Err(Silence::Closed) => Vec::new(),
                     Err(silence) => vec![format!("!! {silence}")],
-                    Ok(frame) => rendered(frame, step.unordered),
+                    Ok(frame) => rendered(frame, step.order),
                 },
                 Action::Client(name) => {
                     connections.entry(name.clone()).or_insert_with(|| Known::connect(address));
@@ -243,7 +254,7 @@ impl Transcript {
                     server.expect("only redouble's clock can be moved").advance(*duration);
                     Vec::new()
                 }
-                Action::Unordered => Vec::new(),
+                Action::Order(_) => Vec::new(),
             };
             answers.push(answer);
         }
@@ -334,9 +345,9 @@ fn connection<'a>(connections: &'a mut Connections, name: &str) -> &'a mut Wire 
     &mut known(connections, name).wire
 }
 
-fn reply(wire: &mut Wire, unordered: bool) -> Vec<String> {
+fn reply(wire: &mut Wire, order: Order) -> Vec<String> {
     match wire.read() {
-        Ok(frame) => rendered(frame, unordered),
+        Ok(frame) => rendered(frame, order),
         Err(silence) => vec![format!("!! {silence}")],
     }
 }
@@ -362,6 +373,8 @@ fn fill_in_word(word: &[u8], connections: &mut Connections) -> Vec<u8> {
 }
 
 fn value_of(name: &str, connections: &mut Connections) -> Option<Vec<u8>> {
+    // The machine's time is what both servers start from.
+    #[allow(clippy::disallowed_methods)]
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let offset = |rest: &str| if rest.is_empty() { Some(0) } else { rest.parse::<i64>().ok() };
     if let Some(client) = name.strip_prefix("id:") {
@@ -432,19 +445,18 @@ fn split(mut rest: &[u8]) -> Option<Vec<Vec<u8>>> {
 
 // ---- what is answered
 
-fn rendered(mut frame: Frame, unordered: bool) -> Vec<String> {
-    if unordered {
-        match &mut frame {
-            Frame::Array(items) | Frame::Set(items) | Frame::Push(items) => {
-                items.sort_by_cached_key(|item| rendered(item.clone(), false));
-            }
-            Frame::Map(items) => {
-                let mut pairs: Vec<Vec<Frame>> = items.chunks(2).map(<[Frame]>::to_vec).collect();
-                pairs.sort_by_cached_key(|pair| rendered(pair[0].clone(), false));
-                *items = pairs.concat();
-            }
-            _ => {}
+fn rendered(mut frame: Frame, order: Order) -> Vec<String> {
+    match (&mut frame, order) {
+        (_, Order::AsWritten) => {}
+        (Frame::Array(items), Order::Any) | (Frame::Set(items) | Frame::Push(items), _) => {
+            items.sort_by_cached_key(|item| rendered(item.clone(), Order::AsWritten));
         }
+        (Frame::Map(items), _) | (Frame::Array(items), Order::Pairs) => {
+            let mut pairs: Vec<Vec<Frame>> = items.chunks(2).map(<[Frame]>::to_vec).collect();
+            pairs.sort_by_cached_key(|pair| rendered(pair[0].clone(), Order::AsWritten));
+            *items = pairs.concat();
+        }
+        _ => {}
     }
     let mut lines = Vec::new();
     render(&frame, 0, &mut lines);
