@@ -302,7 +302,9 @@ fn the_sane_algorithm_lets_only_one_of_two_clients_in_whatever_the_order() {
                 entered.insert(ending.entered);
             });
             assert!(played >= 6, "only {played} orders");
-            assert_ne!(entered, BTreeSet::from([0]), "{beginning:?}: nobody ever got in");
+            // Without time to pass, a lock whose time is not over is nobody's.
+            let hopeless = beginning == Beginning::Expiring && jumps == 0;
+            assert_eq!(entered == BTreeSet::from([0]), hopeless, "{beginning:?}, {jumps} jumps: {entered:?}");
         }
     }
 }
