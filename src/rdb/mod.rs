@@ -242,7 +242,7 @@ mod tests {
             let profile = Profile::default();
             let mut payload = dump_string(&value, &profile);
             let at = at.index(payload.len());
-            payload[at] ^= 1 << bit;
+            payload[at] ^= 1u8 << bit;
             prop_assert_eq!(load_string(&payload, &profile), Err(Damage::Footer));
         }
 
