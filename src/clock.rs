@@ -5,10 +5,12 @@
 //! Slow-log, uptime and log lines are about the machine and stay on real time.
 
 use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
 
 /// A point in time on a server's clock, in milliseconds since 1970: the unit of every deadline.
 pub type Millis = i64;
@@ -24,12 +26,16 @@ pub struct Clock {
     frozen: AtomicI64,
     started: Instant,
     alarms: Mutex<Alarms>,
+    /// Notified when the last alarm that rang has been dealt with.
+    settled: Condvar,
 }
 
 #[derive(Default)]
 struct Alarms {
     next: u64,
     waiting: BTreeMap<(Millis, u64), Arc<AlarmState>>,
+    /// Alarms that have rung and that their sleepers still hold.
+    ringing: usize,
     /// Woken when the earliest deadline may have become earlier, or time has moved.
     driver: Option<Waker>,
 }
@@ -52,6 +58,7 @@ impl Clock {
             frozen: AtomicI64::new(RUNNING),
             started: Instant::now(),
             alarms: Mutex::default(),
+            settled: Condvar::new(),
         }
     }
 
@@ -128,20 +135,56 @@ impl Clock {
         Alarm { clock: Arc::clone(self), key: (deadline, id), state }
     }
 
-    /// Rings every alarm that is due. Returns those that rang, to wait for what they set off.
-    pub(crate) fn ring(&self) -> Vec<Rung> {
+    /// Rings every alarm that is due.
+    pub(crate) fn ring(&self) {
         let now = self.millis();
-        let mut rung = Vec::new();
         let mut alarms = self.alarms();
         while let Some(entry) = alarms.waiting.first_entry() {
             if entry.key().0 > now {
                 break;
             }
-            let state = entry.remove();
-            state.ring();
-            rung.push(Rung(state));
+            entry.remove().ring();
+            alarms.ringing += 1;
         }
-        rung
+    }
+
+    /// Rings every alarm that is due, and blocks until whoever waited for one has dealt with it.
+    pub(crate) fn ring_and_settle(&self) {
+        self.ring();
+        let alarms = self.alarms();
+        drop(self.settled.wait_while(alarms, |alarms| alarms.ringing > 0));
+    }
+
+    /// Rings the alarms as time passes, for ever.
+    pub(crate) async fn drive(self: Arc<Self>) {
+        loop {
+            let wait = poll_fn(|cx| match self.until_next_alarm(cx.waker()) {
+                None => Poll::Pending,
+                Some(wait) => Poll::Ready(wait),
+            })
+            .await;
+            if wait.is_zero() {
+                self.ring();
+                continue;
+            }
+            // Whatever comes first: the deadline, or a change that makes another one the earliest.
+            let mut sleep = pin!(Self::pass(wait));
+            let mut first = true;
+            poll_fn(|cx| {
+                if sleep.as_mut().poll(cx).is_ready() || !std::mem::replace(&mut first, false) {
+                    return Poll::Ready(());
+                }
+                self.alarms().driver = Some(cx.waker().clone());
+                Poll::Pending
+            })
+            .await;
+        }
+    }
+
+    /// Lets real time pass.
+    #[allow(clippy::disallowed_methods)]
+    pub(crate) async fn pass(duration: Duration) {
+        tokio::time::sleep(duration).await;
     }
 
     /// How long, in real time, until the earliest alarm is due; `None` when time stands still or nobody waits.
@@ -210,23 +253,21 @@ impl Alarm {
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        self.clock.alarms().waiting.remove(&self.key);
+        let mut alarms = self.clock.alarms();
+        if alarms.waiting.remove(&self.key).is_none() {
+            alarms.ringing -= 1;
+            if alarms.ringing == 0 {
+                self.clock.settled.notify_all();
+            }
+        }
     }
 }
 
-/// An alarm that has rung. It is settled once whoever waited for it has dealt with it (and dropped its [`Alarm`]).
-pub(crate) struct Rung(Arc<AlarmState>);
-
-impl Rung {
-    pub(crate) fn is_settled(&self) -> bool {
-        Arc::strong_count(&self.0) == 1
-    }
-}
-
-#[allow(clippy::disallowed_methods)]
+/// Asked for on every command, so by the cheapest road: `SystemTime` would compute with 128 bits on the way.
+#[inline]
 fn machine_micros() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_micros() as i64
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    now.tv_sec * 1_000_000 + now.tv_nsec / 1000
 }
 
 /// The machine's time in microseconds since 1970, for log lines and start-up stamps.
@@ -267,12 +308,12 @@ mod tests {
         clock.set(1_000_000);
         let alarm = clock.alarm(2_000);
         clock.set(1_999_999);
-        assert!(clock.ring().is_empty());
+        clock.ring();
+        assert!(!alarm.has_rung(Waker::noop()));
         clock.set(2_000_000);
-        let rung = clock.ring();
-        assert_eq!(rung.len(), 1);
-        assert!(!rung[0].is_settled());
+        clock.ring();
+        assert!(alarm.has_rung(Waker::noop()));
         drop(alarm);
-        assert!(rung[0].is_settled());
+        clock.ring_and_settle();
     }
 }

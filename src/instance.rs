@@ -1,16 +1,18 @@
 //! Everything that the connections of one server share. Two servers in one process have nothing in common.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::task::Waker;
 
 use crate::clock::{Clock, Millis};
 use crate::config::Config;
 use crate::control::{Attention, Matter};
-use crate::keyspace::{Keyspace, Tally};
+use crate::identity::Identity;
+use crate::keyspace::{Keyspace, Scope, hash_of};
 use crate::profile::Profile;
-use crate::session::{Client, Clients, Signal};
+use crate::session::{Client, Clients, Signal, Watching};
+use crate::stats::Stats;
 
 /// One running server, without its sockets.
 pub struct Instance {
@@ -22,71 +24,12 @@ pub struct Instance {
     pub attention: Attention,
     pub stats: Stats,
     pub pause: Pause,
+    pub identity: Identity,
+    /// Keys that are due are deleted although nobody asks for them (DEBUG SET-ACTIVE-EXPIRE stops that).
+    pub active_expire: AtomicBool,
     monitors: Mutex<Vec<Arc<Client>>>,
     stall: Stall,
     shutdown: Shutdown,
-}
-
-/// Counters for INFO.
-#[derive(Default)]
-pub struct Stats {
-    pub connections: AtomicU64,
-    pub rejected_connections: AtomicU64,
-    pub commands: AtomicU64,
-    pub input_bytes: AtomicU64,
-    pub output_bytes: AtomicU64,
-    pub hits: AtomicU64,
-    pub misses: AtomicU64,
-    pub expired: AtomicU64,
-    pub changes: AtomicU64,
-    pub errors: AtomicU64,
-    /// How often each error code was answered.
-    pub errors_by_code: Mutex<std::collections::BTreeMap<Vec<u8>, u64>>,
-}
-
-impl Stats {
-    pub fn add(&self, tally: &Tally) {
-        for (counter, amount) in [
-            (&self.hits, tally.hits),
-            (&self.misses, tally.misses),
-            (&self.expired, tally.expired),
-            (&self.changes, tally.changes),
-        ] {
-            if amount != 0 {
-                counter.fetch_add(amount, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// Most different error codes that are told apart; a script can make up as many as it likes.
-    const MOST_CODES: usize = 128;
-
-    pub fn count_error(&self, code: &[u8]) {
-        self.errors.fetch_add(1, Ordering::Relaxed);
-        let mut by_code = self.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = by_code.get_mut(code) {
-            *count += 1;
-        } else if by_code.len() < Self::MOST_CODES {
-            by_code.insert(code.to_vec(), 1);
-        }
-    }
-
-    pub fn reset(&self) {
-        for counter in [
-            &self.connections,
-            &self.rejected_connections,
-            &self.commands,
-            &self.input_bytes,
-            &self.output_bytes,
-            &self.hits,
-            &self.misses,
-            &self.expired,
-            &self.errors,
-        ] {
-            counter.store(0, Ordering::Relaxed);
-        }
-        self.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
 }
 
 /// CLIENT PAUSE.
@@ -111,10 +54,18 @@ struct Shutdown {
     waker: Mutex<Option<Waker>>,
 }
 
+impl Default for Instance {
+    fn default() -> Self {
+        Self::new(Config::default(), Profile::default(), 16)
+    }
+}
+
 impl Instance {
     pub fn new(config: Config, profile: Profile, databases: u32) -> Self {
+        let clock = Arc::new(Clock::new());
+        let identity = Identity::new(clock.millis());
         Self {
-            clock: Arc::new(Clock::new()),
+            clock,
             config,
             profile,
             keyspace: Keyspace::new(databases),
@@ -122,6 +73,8 @@ impl Instance {
             attention: Attention::default(),
             stats: Stats::default(),
             pause: Pause::default(),
+            identity,
+            active_expire: AtomicBool::new(true),
             monitors: Mutex::default(),
             stall: Stall::default(),
             shutdown: Shutdown::default(),
@@ -132,9 +85,10 @@ impl Instance {
 
     /// Holds commands back until an instant. A pause that is in force is only ever made longer and stricter.
     pub fn pause(&self, until: Millis, writes_only: bool) {
-        let in_force = self.attention.has(Matter::Pause);
-        let until = if in_force { until.max(self.pause.until.load(Ordering::Acquire)) } else { until };
-        let writes_only = writes_only && (!in_force || self.pause.writes_only.load(Ordering::Acquire));
+        let (until, writes_only) = match self.paused() {
+            Some((longest, lenient)) => (until.max(longest), writes_only && lenient),
+            None => (until, writes_only),
+        };
         self.pause.until.store(until, Ordering::Release);
         self.pause.writes_only.store(writes_only, Ordering::Release);
         self.attention.raise(Matter::Pause);
@@ -198,12 +152,62 @@ impl Instance {
         }
     }
 
-    /// Sends a line to every MONITOR client; one that does not read is closed at its output limit.
-    pub fn feed_monitors(&self, line: &[u8]) {
+    /// Sends a line to every MONITOR client but the one whose command it is about; whether that is one, too. A client
+    /// that does not read is closed at its output limit.
+    pub fn feed_monitors(&self, line: &[u8], about: &Client) -> bool {
         let limit = self.config.live().output_limit.load(Ordering::Relaxed);
+        let mut itself = false;
         for monitor in self.monitors.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            if monitor.send(line) > limit && limit != 0 {
+            if monitor.id() == about.id() {
+                itself = true;
+            } else if monitor.send(line) > limit && limit != 0 {
                 monitor.signal(Signal::Kill);
+            }
+        }
+        itself
+    }
+
+    // ---- clients
+
+    /// Closes somebody else's connection: it runs nothing more, and nobody sees it any longer.
+    pub fn kill(&self, client: &Client) {
+        client.seen().closing.store(true, Ordering::Relaxed);
+        client.signal(Signal::Kill);
+        self.remove_monitor(client);
+        self.clients.remove(client.id());
+    }
+
+    /// Forgets the keys that a connection watches.
+    pub fn unwatch(&self, watching: Watching) {
+        for (db, key) in &watching.keys {
+            let mut view = self.keyspace.lock(Scope::Hashes(&[hash_of(key)]), *db, &self.clock);
+            view.unwatch(key, &watching.watch);
+            self.stats.add(view.finish());
+        }
+    }
+
+    // ---- housekeeping
+
+    /// Deletes keys whose time has passed, unless DEBUG SET-ACTIVE-EXPIRE has put an end to that.
+    pub fn sweep(&self) {
+        if !self.active_expire.load(Ordering::Relaxed) {
+            return;
+        }
+        self.stats.add(self.keyspace.sweep(&self.clock));
+    }
+
+    /// Closes connections that have been idle for longer than `timeout`. One that is blocked is not idle.
+    pub fn close_idle(&self) {
+        let timeout = self.config.live().timeout.load(Ordering::Relaxed);
+        if timeout == 0 {
+            return;
+        }
+        let oldest = self.clock.millis().saturating_sub_unsigned(timeout.saturating_mul(1000));
+        for client in self.clients.all() {
+            let seen = client.seen();
+            let exempt = seen.blocked.load(Ordering::Relaxed) || seen.monitor.load(Ordering::Relaxed);
+            if !exempt && seen.last_used.load(Ordering::Relaxed) < oldest {
+                client.signal(Signal::Kill);
             }
         }
     }

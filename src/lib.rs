@@ -7,6 +7,7 @@ mod control;
 mod engine;
 mod error;
 mod glob;
+mod identity;
 mod instance;
 mod keyspace;
 mod profile;
@@ -15,6 +16,21 @@ mod resp;
 mod server;
 mod session;
 mod spec;
+mod stats;
+
+/// For this repository's own tests and benchmarks; not an interface, and gone without notice.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::clock::Clock;
+    pub use crate::commands::all as all_commands;
+    pub use crate::engine::Engine;
+    pub use crate::instance::Instance;
+    pub use crate::keyspace::{Expiry, Keyspace, hash_of};
+    pub use crate::resp::{Framed, Framer, Limits, ProtocolError, Words};
+    pub use crate::session::{Client, Peer, Session};
+    pub use crate::spec::{Table, markdown};
+}
 
 pub use error::Error;
 pub use profile::Profile;
@@ -23,5 +39,5 @@ pub use server::{Builder, Server};
 pub fn run_main() {
     let port = std::env::args().nth(2).and_then(|p| p.parse().ok()).unwrap_or(6379);
     let threads = std::env::args().nth(3).and_then(|p| p.parse().ok()).unwrap_or(1);
-    Server::builder().port(port).threads(threads).start().unwrap().serve();
+    Server::builder().port(port).threads(threads).start().unwrap().serve().unwrap();
 }

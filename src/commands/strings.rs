@@ -7,12 +7,7 @@ use crate::profile::Since;
 use crate::resp::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[GET, GETDEL, GETEX, MGET, MSET, MSETNX, STRLEN, PING];
-
-const PING: CommandSpec = CommandSpec {
-    arity: Arity::AtLeast(1),
-    ..CommandSpec::new("PING", Handler::Connection(|_, _| Ok(Reply::Status("PONG"))))
-};
+pub(super) const ROWS: &[CommandSpec] = &[GET, GETDEL, GETEX, MGET, MSET, MSETNX, STRLEN];
 
 const GET: CommandSpec = CommandSpec {
     usage: "key",

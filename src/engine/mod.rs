@@ -12,12 +12,31 @@ use crate::control::Matter;
 use crate::error::CommandError;
 use crate::instance::Instance;
 use crate::keyspace::{Scope, View, hash_of};
+use crate::profile::Since;
 use crate::resp::{Reply, Words};
 use crate::session::{Replies, Session};
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Flow, Handler, Table, Waiting};
+use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Flow, Handler, Table, Transaction, Waiting};
 
-/// A request's row and where its arguments begin, or why it has none.
-pub type Resolved = Result<(&'static CommandSpec, usize), CommandError>;
+/// Where Valkey began to say which command a transaction does not take, and to ask for the password first of all.
+const VALKEY_9: Since = Since::valkey(9, 0, 0);
+
+/// What is known about a request before it runs.
+#[derive(Clone, Copy)]
+pub struct Resolved {
+    spec: &'static CommandSpec,
+    /// Where its arguments begin.
+    at: usize,
+    /// Its key, if it has exactly one: the position and the hash.
+    key: Option<(usize, u64)>,
+}
+
+impl Resolved {
+    /// The hash of the only key, to fetch ahead.
+    #[inline]
+    pub fn hash(&self) -> Option<u64> {
+        self.key.map(|(_, hash)| hash)
+    }
+}
 
 /// Runs commands against one server's data.
 pub struct Engine {
@@ -32,18 +51,26 @@ impl Engine {
 
     /// Runs one request: its reply is appended to `out`, and the answer says how the connection goes on.
     ///
-    /// This is the one place that every command passes, in this order: may it run, who looks on, the run itself, the
-    /// reply.
+    /// This is the one place that every command passes, in this order: may it run, the run itself, the reply, who looks
+    /// on.
     #[inline]
-    pub fn execute(&self, session: &mut Session, resolved: Resolved, words: Words<'_>, out: &mut Vec<u8>) -> Flow {
-        let (spec, at) = match resolved {
+    pub fn execute(
+        &self,
+        session: &mut Session,
+        resolved: Result<Resolved, CommandError>,
+        words: Words<'_>,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let Resolved { spec, at, key } = match resolved {
             Ok(resolved) => resolved,
             Err(error) => return self.refuse_unresolved(session, words, error, out),
         };
+        session.last_command = Some(spec);
         if let Err(error) = self.admit(session, spec) {
-            return self.refuse(session, error, out);
+            return self.refuse(session, is_exec(spec), error, out);
         }
-        if self.instance.attention.is_needed() && self.must_wait(session, spec) {
+        let attention = self.instance.attention.is_needed();
+        if attention && self.must_wait(session, spec) {
             return Flow::Wait(Waiting::Unpause);
         }
         let start = out.len();
@@ -55,51 +82,49 @@ impl Engine {
             }
             return Flow::Continue;
         }
-        self.show(session, spec, words);
-        let flow = self.run(session, spec, at, words, out);
+        let flow = self.run(session, Resolved { spec, at, key }, words, out);
         if session.replies != Replies::On && !matches!(flow, Flow::Wait(_)) {
+            // EXEC leaves out what is to be left out itself, reply by reply.
+            let start = if matches!(spec.run, Handler::Transaction(_)) { out.len() } else { start };
             self.withhold(session, start, out);
+        }
+        if attention {
+            self.show(session, spec, words, out);
         }
         flow
     }
 
-    /// The row of a request.
+    /// Finds a request's row, and its key if there is exactly one.
     #[inline]
-    pub fn resolve(&self, words: Words<'_>) -> Resolved {
-        self.table.resolve(words)
-    }
-
-    /// The key of a request that has exactly one, as a hash to fetch ahead.
-    #[inline]
-    pub fn hash_ahead(&self, resolved: &Resolved, words: Words<'_>) -> Option<u64> {
-        let Ok((spec, _)) = resolved else { return None };
-        let [keys] = spec.keys else { return None };
-        keys.only().and_then(|index| words.get(index)).map(hash_of)
+    pub fn resolve(&self, words: Words<'_>) -> Result<Resolved, CommandError> {
+        let (spec, at) = self.table.resolve(words)?;
+        let key = match spec.keys {
+            [keys] => keys.only().and_then(|index| Some((index, hash_of(words.get(index)?)))),
+            _ => None,
+        };
+        Ok(Resolved { spec, at, key })
     }
 
     #[inline]
-    fn run(
-        &self,
-        session: &mut Session,
-        spec: &'static CommandSpec,
-        at: usize,
-        words: Words<'_>,
-        out: &mut Vec<u8>,
-    ) -> Flow {
+    fn run(&self, session: &mut Session, resolved: Resolved, words: Words<'_>, out: &mut Vec<u8>) -> Flow {
+        let Resolved { spec, at, key } = resolved;
         let mut args = Args::new(words, at, spec, &self.instance.profile);
         let error = match spec.run {
             Handler::Keys(run) => {
-                let mut view = self.lock_keys(session, spec, words);
+                let mut view = self.lock_keys(session, spec, key, words);
                 view.set_touch(!session.no_touch);
+                session.last_instant = view.now();
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
-                self.instance.stats.add(&view.finish());
+                session.tally += view.finish();
                 error
             }
             Handler::Database(run) => self.run_view(session, Scope::Database, run, &mut args, out),
             Handler::Everything(run) => self.run_view(session, Scope::Everything, run, &mut args, out),
             Handler::Connection(run) => {
                 session.publish();
+                session.counters.add(std::mem::take(&mut session.tally));
+                session.last_instant = self.instance.clock.millis();
                 let mut call = Call { server: &self.instance, table: &self.table, session, flow: Flow::Continue };
                 let result = run(&mut call, &mut args);
                 let flow = call.flow;
@@ -108,9 +133,24 @@ impl Engine {
                 }
                 return flow;
             }
-            Handler::Transaction(which) => {
-                let result = self.transaction(session, which, &mut args, out);
+            Handler::Debug(run) => {
+                let mut view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock);
+                let mut call = Call { server: &self.instance, table: &self.table, session, flow: Flow::Continue };
+                let result = run(&mut view, &mut call, &mut args);
+                session.tally += view.finish();
                 write(result, session, out)
+            }
+            Handler::Transaction(which) => {
+                let start = out.len();
+                let (result, flow) = self.transaction(session, which, &mut args, out);
+                let ran = matches!(result, Ok(Reply::Nothing));
+                if let Some(error) = write(result, session, out) {
+                    self.instance.stats.count_error(error.code());
+                }
+                if !ran && session.replies.are_withheld() {
+                    out.truncate(start);
+                }
+                return flow;
             }
             // Only reached without a subcommand, which the row's arity forbids unless that means something.
             Handler::Container => write(Err(CommandError::SYNTAX), session, out),
@@ -123,7 +163,7 @@ impl Engine {
 
     fn run_view(
         &self,
-        session: &Session,
+        session: &mut Session,
         scope: Scope<'_>,
         run: for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>,
         args: &mut Args<'_>,
@@ -131,21 +171,24 @@ impl Engine {
     ) -> Option<CommandError> {
         let mut view = self.instance.keyspace.lock(scope, session.db, &self.instance.clock);
         view.set_touch(!session.no_touch);
+        session.last_instant = view.now();
         let mut args = Args::new(args.words(), args.words().len() - args.left(), args.spec(), args.profile());
         let error = write(run(&mut view, &mut args), session, out);
-        self.instance.stats.add(&view.finish());
+        session.tally += view.finish();
         error
     }
 
     #[inline]
-    fn lock_keys(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> View<'_> {
-        let instance = &*self.instance;
-        let lock = |scope: Scope<'_>| instance.keyspace.lock(scope, session.db, &instance.clock);
-        if let [keys] = spec.keys
-            && let Some(index) = keys.only()
-            && let Some(key) = words.get(index)
-        {
-            return lock(Scope::Key(key));
+    fn lock_keys(
+        &self,
+        session: &Session,
+        spec: &CommandSpec,
+        key: Option<(usize, u64)>,
+        words: Words<'_>,
+    ) -> View<'_> {
+        let Instance { keyspace, clock, .. } = &*self.instance;
+        if let Some((index, hash)) = key {
+            return keyspace.lock_key(words.get(index).unwrap_or_default(), hash, session.db, clock);
         }
         let mut hashes: SmallVec<[u64; 8]> = SmallVec::new();
         for keys in spec.keys {
@@ -153,23 +196,46 @@ impl Engine {
                 hashes.extend(positions.into_iter().filter_map(|at| words.get(at)).map(hash_of));
             }
         }
-        lock(Scope::Hashes(&hashes))
+        keyspace.lock(Scope::Hashes(&hashes), session.db, clock)
     }
 
     /// Whether a session may run a command now.
     #[inline]
     fn admit(&self, session: &mut Session, spec: &CommandSpec) -> Result<(), CommandError> {
-        if !session.authenticated && !spec.has_flag(Flag::NoAuth) {
+        if !session.authenticated && !spec.has_flag(Flag::NoAuth) && !self.is_authenticated(session) {
             return Err(CommandError::NO_AUTH);
         }
-        if session.transaction.is_some() && spec.has_flag(Flag::NoMulti) {
-            return Err(CommandError::fixed("ERR Command not allowed inside a transaction"));
+        if session.transaction.is_some() {
+            self.admit_to_transaction(spec)?;
+        }
+        if matches!(spec.run, Handler::Debug(_)) {
+            let local = session.client.peer().is_local();
+            if !self.instance.config.live().allows_debug(local) {
+                return Err(CommandError::DEBUG_REFUSED);
+            }
         }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
-        if limit != 0 && spec.has_flag(Flag::DenyOom) && self.instance.keyspace.used_bytes() > limit {
+        if limit != 0 && transaction::may_grow(session, spec) && self.instance.keyspace.used_bytes() > limit {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         Ok(())
+    }
+
+    /// Whether a session may run commands: it has given the password, or there is none (any more).
+    pub fn is_authenticated(&self, session: &Session) -> bool {
+        session.authenticated || self.instance.config.live().password().is_none()
+    }
+
+    fn admit_to_transaction(&self, spec: &CommandSpec) -> Result<(), CommandError> {
+        if !self.instance.profile.has(VALKEY_9) {
+            let forbidden = spec.has_flag(Flag::NoMulti);
+            return if forbidden { Err(CommandError::NOT_IN_TRANSACTION) } else { Ok(()) };
+        }
+        if !spec.has_flag(Flag::NoMulti) && !matches!(spec.name, "MULTI" | "WATCH" | "REPLY") {
+            return Ok(());
+        }
+        let name = self.table.full_name(spec);
+        Err(CommandError::new(format!("ERR Command '{name}' not allowed inside a transaction")))
     }
 
     /// What can hold a command back: a server that stalls, a pause.
@@ -178,21 +244,23 @@ impl Engine {
         if self.instance.attention.has(Matter::Stall) {
             self.instance.wait_for_stall();
         }
+        if session.client.seen().monitor.load(Ordering::Relaxed) {
+            return false;
+        }
         self.instance.paused().is_some_and(|(_, writes_only)| {
             let writes = spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate);
             !writes_only || writes || transaction::will_write(session, spec)
         })
     }
 
-    /// Lets MONITOR clients see a command that is about to run.
-    #[inline]
-    fn show(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>) {
-        if self.instance.attention.is_needed()
-            && self.instance.attention.has(Matter::Monitor)
+    /// Lets MONITOR clients see a command that has just run; if the session is one itself, what it sees goes to `own`.
+    #[cold]
+    fn show(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>, own: &mut Vec<u8>) {
+        if self.instance.attention.has(Matter::Monitor)
             && !spec.has_flag(Flag::SkipMonitor)
             && !spec.has_flag(Flag::Admin)
         {
-            monitor::feed(&self.instance, session, words);
+            monitor::feed(&self.instance, session, spec, words, own);
         }
     }
 
@@ -209,12 +277,25 @@ impl Engine {
         if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") {
             return Flow::Drop;
         }
-        self.refuse(session, error, out)
+        session.last_command = self.table.find(name);
+        let exec = session.last_command.is_some_and(is_exec);
+        let open = session.last_command.is_some_and(|spec| spec.has_flag(Flag::NoAuth));
+        if self.instance.profile.has(VALKEY_9) && !open && !self.is_authenticated(session) {
+            return self.refuse(session, exec, CommandError::NO_AUTH, out);
+        }
+        self.refuse(session, exec, error, out)
     }
 
-    /// Answers with an error before anything ran; a transaction that is being queued is spoilt by it.
+    /// Answers with an error before anything ran. A transaction that is being queued is spoilt by it, and one that was
+    /// about to run is over.
     #[cold]
-    fn refuse(&self, session: &mut Session, error: CommandError, out: &mut Vec<u8>) -> Flow {
+    fn refuse(&self, session: &mut Session, exec: bool, error: CommandError, out: &mut Vec<u8>) -> Flow {
+        let error = if exec {
+            self.discard(session);
+            transaction::aborted_by(&error)
+        } else {
+            error
+        };
         if let Some(transaction) = &mut session.transaction {
             transaction.broken = true;
         }
@@ -227,15 +308,23 @@ impl Engine {
         Flow::Continue
     }
 
-    /// CLIENT REPLY OFF and SKIP.
+    /// CLIENT REPLY OFF and SKIP: takes back the reply that begins at `start`.
     #[cold]
     fn withhold(&self, session: &mut Session, start: usize, out: &mut Vec<u8>) {
-        out.truncate(start);
-        session.replies = match session.replies {
-            Replies::SkipNext => Replies::Skip,
-            Replies::Skip => Replies::On,
-            other => other,
-        };
+        if session.replies.are_withheld() {
+            out.truncate(start);
+        }
+        session.replies = session.replies.for_next();
+    }
+
+    /// Writes a reply that a command had to wait for.
+    pub fn answer(&self, session: &mut Session, reply: &Reply<'_>, out: &mut Vec<u8>) {
+        let start = out.len();
+        reply.write(session.protocol, out);
+        if let Reply::Error(error) = reply {
+            self.instance.stats.count_error(error.code());
+        }
+        self.withhold(session, start, out);
     }
 }
 
@@ -252,6 +341,10 @@ fn write(result: CommandResult<'_>, session: &Session, out: &mut Vec<u8>) -> Opt
             Some(error)
         }
     }
+}
+
+fn is_exec(spec: &CommandSpec) -> bool {
+    matches!(spec.run, Handler::Transaction(Transaction::Exec))
 }
 
 impl Engine {

@@ -31,8 +31,6 @@ pub use watch::Watch;
 pub enum Scope<'a> {
     /// No data at all.
     Nothing,
-    /// One key of the selected database.
-    Key(&'a [u8]),
     /// These keys of the selected database, by hash.
     Hashes(&'a [u64]),
     /// The whole selected database.
@@ -65,6 +63,8 @@ struct Database {
 #[derive(Default)]
 struct Side {
     deadlines: Mutex<Deadlines>,
+    /// Keys, those included that are due and not yet deleted.
+    keys: AtomicI64,
     /// Keys with a deadline.
     volatile: AtomicI64,
     /// Bytes of memory that the entries take.
@@ -74,6 +74,11 @@ struct Side {
 impl Side {
     fn deadlines(&self) -> MutexGuard<'_, Deadlines> {
         self.deadlines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever holds the shard's lock is the only writer, so this need not be one atomic step.
+    fn count_keys(&self, change: i64) {
+        self.keys.store(self.keys.load(Ordering::Relaxed) + change, Ordering::Relaxed);
     }
 }
 
@@ -108,6 +113,12 @@ impl Keyspace {
         View::lock(self, scope, db, clock)
     }
 
+    /// As [`lock`](Self::lock), for one key whose hash is known already.
+    #[inline]
+    pub fn lock_key(&self, key: &[u8], hash: u64, db: u32, clock: &Clock) -> View<'_> {
+        View::lock_key(self, key, hash, db, clock)
+    }
+
     /// Asks the processor to fetch what look-ups of these hashes will read, all at once instead of one by one.
     #[inline]
     pub fn fetch_ahead(&self, db: u32, hashes: &[u64]) {
@@ -126,16 +137,33 @@ impl Keyspace {
         usize::try_from(sum).unwrap_or(0)
     }
 
-    /// Deletes every key that is due, in the order of the deadlines, and returns how many there were.
-    pub fn sweep(&self, clock: &Clock) -> u64 {
+    /// How many keys each database has, and how many of them have a deadline; only databases with keys, in order.
+    /// Takes no locks, so that it can be asked while a view lives.
+    pub fn sizes(&self) -> Vec<(u32, u64, u64)> {
+        let count = |sides: &[Side], counter: fn(&Side) -> &AtomicI64| {
+            let sum: i64 = sides.iter().map(|side| counter(side).load(Ordering::Relaxed)).sum();
+            u64::try_from(sum).unwrap_or(0)
+        };
+        (0..)
+            .zip(&self.databases)
+            .filter_map(|(db, database)| {
+                let sides = &database.get()?.sides;
+                let keys = count(sides, |side| &side.keys);
+                (keys > 0).then(|| (db, keys, count(sides, |side| &side.volatile)))
+            })
+            .collect()
+    }
+
+    /// Deletes every key that is due, in the order of the deadlines.
+    pub fn sweep(&self, clock: &Clock) -> Tally {
         let now = clock.millis();
         let due = |side: &Side| side.deadlines().earliest().is_some_and(|earliest| earliest < now);
         if !self.sides().any(due) {
-            return 0;
+            return Tally::default();
         }
         let mut view = self.lock(Scope::Everything, 0, clock);
         view.sweep();
-        view.finish().expired
+        view.finish()
     }
 
     /// When the next key is due, at the earliest.

@@ -18,6 +18,8 @@ pub struct View<'k> {
     /// The shards held, ascending by database and shard.
     locked: SmallVec<[Locked<'k>; 1]>,
     everything: bool,
+    /// Address, length and hash of the word that names the only key.
+    known: (usize, usize, u64),
     db: u32,
     now: Millis,
     micros: i64,
@@ -60,13 +62,22 @@ pub struct ScanFilter<'a> {
     pub kind: Option<&'a dyn Fn(Kind) -> bool>,
 }
 
+impl std::ops::AddAssign for Tally {
+    #[inline]
+    fn add_assign(&mut self, other: Self) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.changes += other.changes;
+        self.expired += other.expired;
+    }
+}
+
 impl<'k> View<'k> {
     #[inline]
     pub(super) fn lock(keyspace: &'k Keyspace, scope: Scope<'_>, db: u32, clock: &Clock) -> Self {
         let mut locked = SmallVec::new();
         match scope {
             Scope::Nothing => {}
-            Scope::Key(key) => locked.push(Locked::new(keyspace, db, shard_of(hash_of(key)))),
             Scope::Hashes(hashes) => {
                 let mut shards: SmallVec<[usize; 8]> = hashes.iter().map(|&hash| shard_of(hash)).collect();
                 shards.sort_unstable();
@@ -83,11 +94,31 @@ impl<'k> View<'k> {
                 }
             }
         }
-        let micros = clock.micros();
+        let everything = matches!(scope, Scope::Everything);
+        Self::new(keyspace, locked, everything, (0, 0, 0), db, clock.micros())
+    }
+
+    #[inline]
+    pub(super) fn lock_key(keyspace: &'k Keyspace, key: &[u8], hash: u64, db: u32, clock: &Clock) -> Self {
+        let locked = SmallVec::from_buf([Locked::new(keyspace, db, shard_of(hash))]);
+        let known = (key.as_ptr().addr(), key.len(), hash);
+        Self::new(keyspace, locked, false, known, db, clock.micros())
+    }
+
+    #[inline]
+    fn new(
+        keyspace: &'k Keyspace,
+        locked: SmallVec<[Locked<'k>; 1]>,
+        everything: bool,
+        known: (usize, usize, u64),
+        db: u32,
+        micros: i64,
+    ) -> Self {
         View {
             keyspace,
             locked,
-            everything: matches!(scope, Scope::Everything),
+            everything,
+            known,
             db,
             now: micros.div_euclid(1000),
             micros,
@@ -98,13 +129,18 @@ impl<'k> View<'k> {
         }
     }
 
+    /// The hash of a key: worked out anew unless it is the very word that the view was locked for.
+    #[inline]
+    fn hash(&self, key: &[u8]) -> u64 {
+        let (address, length, hash) = self.known;
+        if address == key.as_ptr().addr() && length == key.len() && address != 0 { hash } else { hash_of(key) }
+    }
+
     /// Ends the view: what it did becomes visible all at once.
     #[inline]
     pub fn finish(self) -> Tally {
-        let Self { locked, tally, garbage, .. } = self;
-        drop(locked);
-        drop(garbage);
-        tally
+        // The locks go first, then what was flushed: fields are dropped in the order of their declaration.
+        self.tally
     }
 
     /// The view's instant, in milliseconds.
@@ -323,13 +359,6 @@ impl<'k> View<'k> {
         true
     }
 
-    /// Sets when a key was last used (RESTORE's IDLETIME).
-    pub fn set_accessed(&mut self, key: &[u8], accessed: AccessTime) {
-        if let Some(at) = self.at(key) {
-            self.entry_mut(at).set_accessed(accessed);
-        }
-    }
-
     /// Removes every key of the selected database and returns how many there were.
     pub fn flush(&mut self) -> usize {
         self.touch_watched(self.db);
@@ -343,6 +372,7 @@ impl<'k> View<'k> {
             self.garbage.push(locked.shard.take());
             let side = &self.keyspace.database(db).sides[locked.index as usize];
             *side.deadlines() = Default::default();
+            side.keys.store(0, Ordering::Relaxed);
             side.volatile.store(0, Ordering::Relaxed);
             side.bytes.store(0, Ordering::Relaxed);
         }
@@ -366,6 +396,7 @@ impl<'k> View<'k> {
             left[first].shard.swap(&mut right[0].shard);
             let sides = [one, other].map(|db| &self.keyspace.database(db).sides[index]);
             std::mem::swap(&mut *sides[0].deadlines(), &mut *sides[1].deadlines());
+            swap_counts(sides, |side| &side.keys);
             swap_counts(sides, |side| &side.volatile);
             swap_counts(sides, |side| &side.bytes);
         }
@@ -436,7 +467,7 @@ impl<'k> View<'k> {
     /// Finds a key that is live; one that is over is deleted on the way.
     #[inline]
     pub(super) fn at(&mut self, key: &[u8]) -> Option<At> {
-        let hash = hash_of(key);
+        let hash = self.hash(key);
         let lock = self.reach(self.db, shard_of(hash));
         let shard = &self.locked[lock].shard;
         let slot = shard.find(hash, key)?;
@@ -531,6 +562,7 @@ impl<'k> View<'k> {
         let index = self.locked[lock].index as usize;
         let side = &self.keyspace.database(self.db).sides[index];
         side.bytes.fetch_add(entry.size() as i64, Ordering::Relaxed);
+        side.count_keys(1);
         if let Some(deadline) = entry.deadline() {
             side.volatile.fetch_add(1, Ordering::Relaxed);
             side.deadlines().add(deadline, hash);
@@ -556,6 +588,7 @@ impl<'k> View<'k> {
         let entry = self.locked[at.lock].shard.remove(at.slot);
         let side = self.side(at);
         side.bytes.fetch_sub(entry.size() as i64, Ordering::Relaxed);
+        side.count_keys(-1);
         if entry.deadline().is_some() {
             side.volatile.fetch_sub(1, Ordering::Relaxed);
         }

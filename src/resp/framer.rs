@@ -60,6 +60,24 @@ impl ProtocolError {
     }
 }
 
+/// Reads the number of a count or length line as almost every request has it: a few digits with the line end right
+/// behind them. Anything else is for the slow path to judge.
+#[inline]
+fn short_number(input: &[u8], at: usize) -> Option<(i64, usize)> {
+    let rest = input.get(at..)?;
+    let mut value = 0;
+    for (index, &byte) in rest.iter().take(6).enumerate() {
+        match byte {
+            b'0'..=b'9' => value = value * 10 + i64::from(byte - b'0'),
+            b'\r' if index > 0 && rest.len() > index + 1 && (rest[0] != b'0' || index == 1) => {
+                return Some((value, at + index + 2));
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
 #[derive(Clone, Copy)]
 enum Expect {
     Start,
@@ -123,6 +141,7 @@ impl Default for Framer {
 impl Framer {
     /// Looks for the end of the request that begins at the start of `input`. Returns the request once it is whole;
     /// `None` asks for more bytes behind the same ones. A request without words (`*0`, an empty line) is whole, too.
+    #[inline]
     pub fn next(&mut self, input: &[u8], limits: Limits) -> Result<Option<Framed>, ProtocolError> {
         loop {
             match self.expect {
@@ -134,6 +153,11 @@ impl Framer {
                 }
                 Expect::Inline => return self.inline_request(input),
                 Expect::Count => {
+                    if let Some((count @ 1..=UNAUTHENTICATED_WORDS, next)) = short_number(input, self.at + 1) {
+                        self.advance(next);
+                        self.expect = Expect::Length { left: count as usize };
+                        continue;
+                    }
                     let Some(line) = self.line(input, ProtocolError::BigCountLine)? else { return Ok(None) };
                     let count = parse_integer(&line[1..])
                         .filter(|&count| count <= i64::from(i32::MAX))
@@ -147,6 +171,14 @@ impl Framer {
                     self.expect = Expect::Length { left: count as usize };
                 }
                 Expect::Length { left } => {
+                    if input.get(self.at) == Some(&b'$')
+                        && let Some((length, next)) = short_number(input, self.at + 1)
+                        && length <= UNAUTHENTICATED_BULK.min(limits.bulk)
+                    {
+                        self.advance(next);
+                        self.expect = Expect::Body { left, length: length as usize };
+                        continue;
+                    }
                     let Some(line) = self.line(input, ProtocolError::BigLengthLine)? else { return Ok(None) };
                     let length = match line {
                         [b'$', digits @ ..] => parse_integer(digits)
@@ -166,8 +198,7 @@ impl Framer {
                         return Ok(None);
                     }
                     self.spans.push(Span { start: self.at, end });
-                    self.at = end + 2;
-                    self.searched = self.at;
+                    self.advance(end + 2);
                     if left == 1 {
                         return Ok(Some(self.finish()));
                     }
@@ -225,6 +256,13 @@ impl Framer {
         self.first = self.spans.len();
     }
 
+    /// The next piece begins at `at`.
+    #[inline]
+    fn advance(&mut self, at: usize) {
+        self.at = at;
+        self.searched = at;
+    }
+
     fn finish(&mut self) -> Framed {
         self.expect = Expect::Start;
         Framed { first: self.first, count: self.spans.len() - self.first, length: self.at, inline: self.inline }
@@ -242,8 +280,7 @@ impl Framer {
                     return Ok(None);
                 }
                 let line = &input[self.at..end];
-                self.at = end + 2;
-                self.searched = self.at;
+                self.advance(end + 2);
                 Ok(Some(line))
             }
             hidden => {

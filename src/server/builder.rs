@@ -1,31 +1,34 @@
 //! Starting and stopping a server from Rust.
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::task::Poll;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
+use super::handle::Server;
 use super::listener::{Listener, accept};
 use super::worker::{Workers, event_loop};
+use crate::clock::Clock;
 use crate::commands;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::profile::Profile;
+use crate::session::Signal;
 use crate::spec::Table;
 
 /// What a server is to be like before it starts.
 pub struct Builder {
     bind: Vec<String>,
     port: Option<u16>,
-    unix_socket: Option<PathBuf>,
     databases: u32,
     threads: usize,
     profile: Profile,
@@ -37,7 +40,6 @@ impl Default for Builder {
         Self {
             bind: vec!["127.0.0.1".to_owned()],
             port: Some(0),
-            unix_socket: None,
             databases: 16,
             threads: 1,
             profile: Profile::default(),
@@ -60,8 +62,8 @@ impl Builder {
     }
 
     /// Also listens on a unix socket.
-    pub fn unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
-        self.unix_socket = Some(path.into());
+    pub fn unix_socket(self, path: impl Into<PathBuf>) -> Self {
+        self.config.live().set_unix_socket(Some(path.into()));
         self
     }
 
@@ -104,18 +106,17 @@ impl Builder {
                 Ok(running) => {
                     let handle = (Arc::clone(&running.engine), running.addresses.clone());
                     if sender.send(Ok(handle)).is_ok() {
-                        running.serve();
+                        return running.serve();
                     }
                 }
-                Err(error) => {
-                    let _ = sender.send(Err(error));
-                }
+                Err(error) => drop(sender.send(Err(error))),
             }
+            Ok(())
         })?;
         let (engine, addresses) = receiver
             .recv()
             .unwrap_or_else(|_| Err(Error::Io(std::io::Error::other("the server's thread ended before it started"))))?;
-        Ok(Server { engine, addresses, thread: Some(thread) })
+        Ok(Server::new(engine, addresses, thread))
     }
 
     /// Binds every address; nobody is served until [`Running::serve`].
@@ -136,7 +137,10 @@ impl Builder {
                 listeners.push(Listener::Tcp(listener));
             }
         }
-        if let Some(path) = self.unix_socket {
+        if let Some(address) = addresses.first() {
+            let _ = engine.instance.identity.port.set(address.port());
+        }
+        if let Some(path) = engine.instance.config.live().unix_socket() {
             let refused = |source| Error::Bind { address: path.display().to_string(), source };
             let listener = UnixListener::bind(&path).map_err(refused)?;
             listeners.push(Listener::Unix(listener, path));
@@ -168,71 +172,75 @@ impl Running {
     }
 
     /// Serves on this thread, and on one more for each further event loop, until the server is shut down.
-    pub(crate) fn serve(self) {
+    pub(crate) fn serve(self) -> Result<(), Error> {
         let Self { main, others, engine, listeners, .. } = self;
-        let mut loops = vec![main.handle().clone()];
-        let mut threads = Vec::new();
-        for other in others {
-            loops.push(other.handle().clone());
-            let engine = Arc::clone(&engine);
-            let _ = &engine;
-            threads.push(other);
-        }
-        let workers = Arc::new(Workers::new(loops));
-        let threads: Vec<_> = threads
+        let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone());
+        let workers = Arc::new(Workers::new(loops, &engine.instance.stats));
+        let others: Vec<Helper> = others.into_iter().map(Helper::start).collect::<Result<_, _>>()?;
+        let accepting: Vec<_> = listeners
             .into_iter()
-            .map(|other| {
-                let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-                (
-                    stop,
-                    std::thread::spawn(move || {
-                        let _ = other.block_on(stopped);
-                        other.shutdown_background();
-                    }),
-                )
-            })
+            .map(|listener| main.spawn(accept(listener, Arc::clone(&engine), Arc::clone(&workers))))
             .collect();
-        for listener in listeners {
-            main.spawn(accept(listener, Arc::clone(&engine), Arc::clone(&workers)));
+        main.spawn(Arc::clone(&engine.instance.clock).drive());
+        main.spawn(housekeeping(Arc::clone(&engine)));
+        main.block_on(async {
+            poll_fn(|cx| if engine.instance.is_shutting_down(cx.waker()) { Poll::Ready(()) } else { Poll::Pending })
+                .await;
+            accepting.iter().for_each(JoinHandle::abort);
+            drain(&engine).await;
+        });
+        drop(others);
+        drop(main);
+        Ok(())
+    }
+}
+
+/// Lets replies that are on their way arrive, for a while.
+async fn drain(engine: &Engine) {
+    const STEP: Duration = Duration::from_millis(1);
+    const STEPS: usize = 500;
+    let clients = &engine.instance.clients;
+    clients.signal_all(Signal::Close);
+    for _ in 0..STEPS {
+        // The connections of this thread get their turn before the first look, so most servers end at once.
+        tokio::task::yield_now().await;
+        if clients.is_empty() {
+            break;
         }
-        main.block_on(std::future::poll_fn(|cx| {
-            if engine.instance.is_shutting_down(cx.waker()) { Poll::Ready(()) } else { Poll::Pending }
-        }));
-        main.shutdown_background();
-        for (stop, thread) in threads {
-            let _ = stop.send(());
-            let _ = thread.join();
-        }
+        Clock::pass(STEP).await;
     }
 }
 
-/// A running server. Dropping it stops the server and frees its port.
-pub struct Server {
-    engine: Arc<Engine>,
-    addresses: Vec<SocketAddr>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Server {
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
-    /// The first TCP address.
-    pub fn address(&self) -> Option<SocketAddr> {
-        self.addresses.first().copied()
-    }
-
-    /// Moves the server's clock forward.
-    pub fn advance(&self, duration: Duration) {
-        self.engine.instance.clock.shift(duration.as_micros() as i64);
-        self.engine.instance.keyspace.sweep(&self.engine.instance.clock);
+/// What a server does now and then: delete keys that nobody asks for, close connections that nobody uses.
+async fn housekeeping(engine: Arc<Engine>) {
+    const PERIOD: Duration = Duration::from_millis(100);
+    loop {
+        Clock::pass(PERIOD).await;
+        engine.instance.sweep();
+        engine.instance.close_idle();
     }
 }
 
-impl Drop for Server {
+/// A thread that does nothing but run an event loop; dropping it ends both.
+struct Helper {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Helper {
+    fn start(runtime: Runtime) -> Result<Self, Error> {
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("redouble-worker".into()).spawn(move || {
+            // Either way, stopped or forgotten, the thread is to end.
+            let _ = runtime.block_on(stopped);
+        })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Helper {
     fn drop(&mut self) {
-        self.engine.instance.shut_down();
+        drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

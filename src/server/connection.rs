@@ -22,6 +22,7 @@ use crate::error::CommandError;
 use crate::resp::{Framed, Framer, Limits, ProtocolError, Reply};
 use crate::session::{Session, Signal};
 use crate::spec::{Flow, Waiting};
+use crate::stats::add;
 
 /// How much is read at once.
 const READ: usize = 64 * 1024;
@@ -48,7 +49,7 @@ struct Scratch {
 /// A request that is whole and about to run; without a row if it has no words.
 struct Request {
     framed: Framed,
-    resolved: Option<Resolved>,
+    resolved: Option<Result<Resolved, CommandError>>,
 }
 
 pub(super) struct Connection {
@@ -61,6 +62,8 @@ pub(super) struct Connection {
     /// Replies that could not be written yet.
     output: BytesMut,
     waiting: Option<(Waiting, Option<Alarm>)>,
+    /// The alarm that ended a wait, held until its consequences are on their way to the client.
+    settling: Option<Alarm>,
     state: State,
 }
 
@@ -83,6 +86,7 @@ impl Connection {
             input: BytesMut::new(),
             output: BytesMut::new(),
             waiting: None,
+            settling: None,
             state: State::Open,
         }
     }
@@ -91,68 +95,41 @@ impl Connection {
         if self.session.client.has_signals() {
             self.answer_signals();
         }
-        if self.waiting.is_some() {
-            self.poll_waiting(cx);
-        }
+        self.poll_waiting(cx);
         loop {
             if !self.output.is_empty() && self.poll_flush(cx)?.is_pending() && self.state == State::Closing {
                 return Poll::Pending;
             }
+            self.settling = None;
             if self.state == State::Dropped || (self.state == State::Closing && self.output.is_empty()) {
                 return Poll::Ready(Ok(()));
             }
             if self.state == State::Closing {
                 return Poll::Pending;
             }
-            let read = if self.input.is_empty() && self.waiting.is_none() {
-                let mut buffer = ReadBuf::new(&mut scratch.input);
-                match self.stream.poll_read(cx, &mut buffer)? {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(read) => {
-                        let used = self.run(&scratch.input[..read], &mut scratch.batch, &mut scratch.output);
-                        self.input.extend_from_slice(&scratch.input[used..read]);
-                        read
-                    }
-                }
+            let mut buffer = ReadBuf::new(&mut scratch.input);
+            let Poll::Ready(read) = self.stream.poll_read(cx, &mut buffer)? else { return Poll::Pending };
+            let arrived = &scratch.input[..read];
+            if self.input.is_empty() && self.waiting.is_none() {
+                let used = self.run(arrived, &mut scratch.batch, &mut scratch.output);
+                self.input.extend_from_slice(&arrived[used..]);
             } else {
-                match self.poll_read_more(cx)? {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(read) => {
-                        if self.waiting.is_none() {
-                            self.run_input(&mut scratch.batch, &mut scratch.output);
-                        }
-                        read
-                    }
+                self.input.extend_from_slice(arrived);
+                if self.waiting.is_none() && self.input.len() >= self.framer.needed() {
+                    self.run_input(&mut scratch.batch, &mut scratch.output);
                 }
-            };
+            }
             if read == 0 {
                 return Poll::Ready(Ok(()));
             }
-            self.engine.instance.stats.input_bytes.fetch_add(read as u64, Ordering::Relaxed);
+            add(&self.session.counters.input_bytes, read as u64);
+            add(&self.session.client.seen().received, read as u64);
             if self.input.len() > self.engine.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Poll::Ready(Ok(()));
             }
             self.poll_replies(cx, scratch)?;
-            if self.waiting.is_some() {
-                self.poll_waiting(cx);
-            }
+            self.poll_waiting(cx);
         }
-    }
-
-    /// Reads behind the bytes that are there already, straight into the connection's own buffer.
-    fn poll_read_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        // Room grows with what has arrived, never with what a length line claims.
-        let wanted = self.framer.needed().saturating_sub(self.input.len()).clamp(READ / 4, self.input.len().max(READ));
-        let start = self.input.len();
-        self.input.resize(start + wanted, 0);
-        let mut buffer = ReadBuf::new(&mut self.input[start..]);
-        let result = self.stream.poll_read(cx, &mut buffer);
-        let read = match &result {
-            Poll::Ready(Ok(read)) => *read,
-            _ => 0,
-        };
-        self.input.truncate(start + read);
-        result
     }
 
     /// Runs what is in the connection's own buffer.
@@ -167,58 +144,62 @@ impl Connection {
 
     /// Runs every whole request in `data`, and returns how many bytes are done with.
     fn run(&mut self, data: &[u8], batch: &mut Vec<Request>, out: &mut Vec<u8>) -> usize {
-        let engine = Arc::clone(&self.engine);
+        let Self { engine, session, framer, output, waiting, state, .. } = self;
         let live = engine.instance.config.live();
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
         let output_limit = live.output_limit.load(Ordering::Relaxed);
         let mut used = 0;
         let mut commands = 0;
-        while self.state == State::Open && self.waiting.is_none() {
-            let error = self.frame(&engine, &data[used..], max_bulk, batch);
+        while *state == State::Open && waiting.is_none() {
+            if session.client.seen().closing.load(Ordering::Relaxed) {
+                // Killed by a command that ran on another thread.
+                *state = State::Dropped;
+                break;
+            }
+            let error = frame(engine, session, framer, &data[used..], max_bulk, batch);
             let mut last = batch.is_empty();
             for request in batch.drain(..) {
                 let rest = &data[used..];
                 if let Some(resolved) = request.resolved {
-                    commands += 1;
-                    let words = self.framer.words(request.framed, rest);
-                    match engine.execute(&mut self.session, resolved, words, out) {
+                    let words = framer.words(request.framed, rest);
+                    match engine.execute(session, resolved, words, out) {
                         Flow::Continue => {}
-                        Flow::Close => self.state = State::Closing,
+                        Flow::Close => *state = State::Closing,
                         Flow::Drop => {
                             out.clear();
-                            self.state = State::Dropped;
+                            *state = State::Dropped;
                         }
-                        Flow::Wait(waiting) => {
-                            let retry = matches!(waiting, Waiting::Unpause);
-                            self.wait(waiting);
+                        Flow::Wait(wait) => {
+                            let retry = matches!(wait, Waiting::Unpause);
+                            *waiting = Some(begin_wait(engine, session, wait));
                             if retry {
                                 break;
                             }
                         }
                     }
-                    if output_limit != 0 && out.len() + self.output.len() > output_limit {
-                        self.state = State::Dropped;
+                    commands += 1;
+                    if output_limit != 0 && out.len() + output.len() > output_limit {
+                        *state = State::Dropped;
                     }
                 }
                 used += request.framed.length();
-                if self.state != State::Open || self.waiting.is_some() {
+                if *state != State::Open || waiting.is_some() {
                     break;
                 }
             }
-            if self.state != State::Open || self.waiting.is_some() {
+            if *state != State::Open || waiting.is_some() {
                 // What was framed behind the request that stops everything is framed again when its turn comes.
-                self.framer.reset();
+                framer.reset();
                 break;
             }
             if let Some(error) = error {
                 let error: CommandError = error.to_command_error();
-                engine.instance.stats.count_error(error.code());
-                Reply::Error(error).write(self.session.protocol, out);
-                self.state = State::Closing;
+                engine.answer(session, &Reply::Error(error), out);
+                *state = State::Closing;
                 used = data.len();
                 last = true;
             }
-            self.framer.forget();
+            framer.forget();
             if last {
                 break;
             }
@@ -227,56 +208,17 @@ impl Connection {
         used
     }
 
-    /// Frames the requests at the start of `data`, up to a batch of them, and has the memory that they will look at
-    /// fetched, so that the waits for it overlap.
-    #[inline]
-    fn frame(
-        &mut self,
-        engine: &Engine,
-        data: &[u8],
-        max_bulk: i64,
-        batch: &mut Vec<Request>,
-    ) -> Option<ProtocolError> {
-        let limits = Limits { bulk: max_bulk, authenticated: self.session.authenticated };
-        // What a client may send can change with its next command until it has authenticated.
-        let most = if limits.authenticated { BATCH } else { 1 };
-        let mut ahead: ArrayVec<u64, BATCH> = ArrayVec::new();
-        let mut rest = data;
-        let mut error = None;
-        while batch.len() < most {
-            match self.framer.next(rest, limits) {
-                Ok(Some(framed)) => {
-                    let resolved = (!framed.is_empty()).then(|| {
-                        let words = self.framer.words(framed, rest);
-                        let resolved = engine.resolve(words);
-                        ahead.extend(engine.hash_ahead(&resolved, words));
-                        resolved
-                    });
-                    rest = &rest[framed.length()..];
-                    batch.push(Request { framed, resolved });
-                }
-                Ok(None) => break,
-                Err(found) => {
-                    error = Some(found);
-                    break;
-                }
-            }
-        }
-        if ahead.len() > 1 {
-            engine.instance.keyspace.fetch_ahead(self.session.db, &ahead);
-        }
-        error
-    }
-
     /// Lets the rest of the server see what this connection has done.
-    fn note(&self, commands: u64, input: usize) {
+    fn note(&mut self, commands: u64, input: usize) {
         if commands == 0 {
             return;
         }
-        self.engine.instance.stats.commands.fetch_add(commands, Ordering::Relaxed);
+        add(&self.session.counters.commands, commands);
+        self.session.counters.add(std::mem::take(&mut self.session.tally));
+        self.session.publish();
         let seen = self.session.client.seen();
-        seen.commands.fetch_add(commands, Ordering::Relaxed);
-        seen.last_used.store(self.engine.instance.clock.millis(), Ordering::Relaxed);
+        add(&seen.commands, commands);
+        seen.last_used.store(self.session.last_instant, Ordering::Relaxed);
         seen.input.store(input, Ordering::Relaxed);
     }
 
@@ -286,7 +228,8 @@ impl Connection {
     fn poll_replies(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> io::Result<()> {
         let mut rest = scratch.output.as_slice();
         if !rest.is_empty() {
-            self.engine.instance.stats.output_bytes.fetch_add(rest.len() as u64, Ordering::Relaxed);
+            add(&self.session.counters.output_bytes, rest.len() as u64);
+            add(&self.session.client.seen().sent, rest.len() as u64);
             while self.output.is_empty() && !rest.is_empty() {
                 match self.stream.poll_write(cx, rest)? {
                     Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -319,35 +262,31 @@ impl Connection {
 
     // ---- waiting
 
-    fn wait(&mut self, waiting: Waiting) {
-        let instance = &self.engine.instance;
-        let deadline = match &waiting {
-            Waiting::Unpause => instance.paused().map(|(until, _)| until),
-            Waiting::Until { deadline, .. } => *deadline,
-        };
-        self.session.client.seen().blocked.store(true, Ordering::Relaxed);
-        self.waiting = Some((waiting, deadline.map(|deadline| instance.clock.alarm(deadline))));
-    }
-
-    /// Ends the wait if its time has come, and runs what has arrived in the meantime.
+    /// Ends the wait if its time has come, and runs what has arrived in the meantime, which may begin the next wait.
     fn poll_waiting(&mut self, cx: &mut Context<'_>) {
-        let Some((waiting, alarm)) = &self.waiting else { return };
-        let over = match waiting {
-            Waiting::Unpause => match self.engine.instance.paused() {
-                None => true,
-                // The pause was made longer.
-                Some((until, _)) if alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker())) => {
-                    let alarm = self.engine.instance.clock.alarm(until);
-                    alarm.has_rung(cx.waker());
-                    self.waiting = Some((Waiting::Unpause, Some(alarm)));
+        while let Some((waiting, alarm)) = &mut self.waiting {
+            let over = match waiting {
+                Waiting::Unpause => match self.engine.instance.paused() {
+                    None => true,
+                    Some((until, _)) => {
+                        // It may have become another pause, which ends at another time.
+                        *alarm = Some(self.engine.instance.clock.alarm(until));
+                        false
+                    }
+                },
+                // If somebody has claimed the wait, their signal is on its way.
+                Waiting::Until { .. } => {
+                    alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker())) && self.session.client.claim_wait()
+                }
+            };
+            if over {
+                self.end_wait(None);
+            } else {
+                let rang = alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker()));
+                if !rang || matches!(waiting, Waiting::Until { .. }) {
                     return;
                 }
-                Some(_) => false,
-            },
-            Waiting::Until { .. } => alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker())),
-        };
-        if over {
-            self.end_wait(None);
+            }
         }
     }
 
@@ -358,11 +297,13 @@ impl Connection {
         let mut out = Vec::new();
         if let Waiting::Until { reply, .. } = waiting {
             let reply = error.map_or(reply, Reply::Error);
-            reply.write(self.session.protocol, &mut out);
+            self.engine.answer(&mut self.session, &reply, &mut out);
         }
         self.run_input(&mut Vec::new(), &mut out);
+        add(&self.session.counters.output_bytes, out.len() as u64);
+        add(&self.session.client.seen().sent, out.len() as u64);
         self.output.extend_from_slice(&out);
-        drop(alarm);
+        self.settling = alarm;
     }
 
     fn answer_signals(&mut self) {
@@ -371,18 +312,79 @@ impl Connection {
             self.state = State::Dropped;
             return;
         }
+        if client.take_signal(Signal::Close) {
+            self.state = State::Closing;
+        }
         if client.take_signal(Signal::Mail) {
             self.output.extend_from_slice(&client.take_outbox());
+            client.seen().output.store(self.output.len(), Ordering::Relaxed);
         }
         // Only looked at because it woke this connection up.
         client.take_signal(Signal::Unpause);
         let unblocked = client.take_signal(Signal::UnblockTimeout);
         let refused = client.take_signal(Signal::UnblockError);
-        if (unblocked || refused) && matches!(self.waiting, Some((Waiting::Until { .. }, _))) {
-            let error = CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
-            self.end_wait(refused.then_some(error));
+        if unblocked || refused {
+            self.end_wait(refused.then_some(CommandError::UNBLOCKED));
         }
     }
+}
+
+/// Frames the requests at the start of `data`, up to a batch of them, and has the memory that they will look at
+/// fetched, so that the waits for it overlap.
+#[inline]
+fn frame(
+    engine: &Engine,
+    session: &Session,
+    framer: &mut Framer,
+    data: &[u8],
+    max_bulk: i64,
+    batch: &mut Vec<Request>,
+) -> Option<ProtocolError> {
+    let limits = Limits { bulk: max_bulk, authenticated: engine.is_authenticated(session) };
+    // What a client may send can change with its next command until it has authenticated.
+    let most = if limits.authenticated { BATCH } else { 1 };
+    let mut ahead: ArrayVec<u64, BATCH> = ArrayVec::new();
+    let mut rest = data;
+    let mut error = None;
+    while batch.len() < most {
+        match framer.next(rest, limits) {
+            Ok(Some(framed)) => {
+                let resolved = (!framed.is_empty()).then(|| {
+                    let words = framer.words(framed, rest);
+                    let resolved = engine.resolve(words);
+                    let hash = resolved.as_ref().ok().and_then(Resolved::hash);
+                    // What was fetched for the request before is there already.
+                    ahead.extend(hash.filter(|hash| ahead.last() != Some(hash)));
+                    resolved
+                });
+                rest = &rest[framed.length()..];
+                batch.push(Request { framed, resolved });
+            }
+            Ok(None) => break,
+            Err(found) => {
+                error = Some(found);
+                break;
+            }
+        }
+    }
+    if ahead.len() > 1 {
+        engine.instance.keyspace.fetch_ahead(session.db, &ahead);
+    }
+    error
+}
+
+/// What a connection that begins to wait remembers.
+fn begin_wait(engine: &Engine, session: &Session, waiting: Waiting) -> (Waiting, Option<Alarm>) {
+    let instance = &engine.instance;
+    let deadline = match &waiting {
+        Waiting::Unpause => instance.paused().map(|(until, _)| until),
+        Waiting::Until { deadline, .. } => {
+            session.client.allow_unblock();
+            *deadline
+        }
+    };
+    session.client.seen().blocked.store(true, Ordering::Relaxed);
+    (waiting, deadline.map(|deadline| instance.clock.alarm(deadline)))
 }
 
 impl Future for Connection {

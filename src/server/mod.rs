@@ -2,8 +2,10 @@
 
 mod builder;
 mod connection;
+mod handle;
 mod listener;
 mod stream;
 mod worker;
 
-pub use builder::{Builder, Server};
+pub use builder::Builder;
+pub use handle::Server;

@@ -43,7 +43,8 @@ impl Table {
     pub fn find(&self, name: &[u8]) -> Option<&'static CommandSpec> {
         let mut slot = slot_of(name);
         while let Some(row) = self.slots[slot] {
-            if row.name.as_bytes().eq_ignore_ascii_case(name) {
+            // Most clients send capitals, and comparing those as they are is the faster way.
+            if row.name.as_bytes() == name || row.name.as_bytes().eq_ignore_ascii_case(name) {
                 return Some(row);
             }
             slot = (slot + 1) % SLOTS;
@@ -57,6 +58,29 @@ impl Table {
             .subcommands
             .iter()
             .find(|row| row.name.as_bytes().eq_ignore_ascii_case(name) && self.profile.has(row.since))
+    }
+
+    /// A row's name as clients see it: `get`, `client|list`. The row must come from this table.
+    pub fn full_name(&self, row: &CommandSpec) -> String {
+        let container =
+            self.rows.iter().find(|container| container.subcommands.iter().any(|sub| std::ptr::eq(sub, row)));
+        container.map_or_else(|| row.name.to_ascii_lowercase(), |container| full_name(container, row))
+    }
+
+    /// A command by its full name, `get` or `client|list`; with its container, if it has one.
+    pub fn find_full(&self, name: &[u8]) -> Option<(Option<&'static CommandSpec>, &'static CommandSpec)> {
+        match name.iter().position(|&byte| byte == b'|') {
+            None => Some((None, self.find(name)?)),
+            Some(bar) => {
+                let container = self.find(&name[..bar])?;
+                Some((Some(container), self.find_sub(container, &name[bar + 1..])?))
+            }
+        }
+    }
+
+    /// The subcommands of a container that this profile has.
+    pub fn subs<'s>(&'s self, container: &'s CommandSpec) -> impl Iterator<Item = &'static CommandSpec> + 's {
+        container.subcommands.iter().filter(|row| self.profile.has(row.since))
     }
 
     /// The row that a request runs, once its name and its number of words are known to be right. Also says where its
@@ -142,11 +166,23 @@ fn clipped(word: &[u8], most: usize) -> &[u8] {
     &word[..end]
 }
 
+/// Capitals and small letters share a slot: the bit that tells them apart is set everywhere.
 #[inline]
 fn slot_of(name: &[u8]) -> usize {
-    let mut hash = name.len() as u64;
-    for &byte in name.iter().take(16) {
-        hash = (hash.rotate_left(5) ^ u64::from(byte | 0x20)).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-    (hash >> 55) as usize % SLOTS
+    const LOWER: u64 = 0x2020_2020_2020_2020;
+    let (first, last) = match *name {
+        [a, b, c, d, e, f, g, h, .., s, t, u, v, w, x, y, z] => {
+            (u64::from_le_bytes([a, b, c, d, e, f, g, h]), u64::from_le_bytes([s, t, u, v, w, x, y, z]))
+        }
+        [a, b, c, d, .., w, x, y, z] => {
+            (u64::from(u32::from_le_bytes([a, b, c, d])), u64::from(u32::from_le_bytes([w, x, y, z])))
+        }
+        [a, b, c] => (u64::from(u32::from_le_bytes([a, b, c, 0])), 0),
+        [a, ..] => (u64::from(a), 0),
+        [] => (0, 0),
+    };
+    let mixed = (first | LOWER).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ^ (last | LOWER).rotate_left(29).wrapping_mul(0xff51_afd7_ed55_8ccd)
+        ^ (name.len() as u64).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    (mixed >> 55) as usize % SLOTS
 }
