@@ -9,6 +9,7 @@ use crate::clock::{Clock, Millis};
 use crate::config::Config;
 use crate::control::{Attention, Matter};
 use crate::keyspace::{Keyspace, Tally};
+use crate::log::Log;
 use crate::profile::Profile;
 use crate::session::{Client, Clients, Signal};
 
@@ -21,6 +22,7 @@ pub struct Instance {
     pub clients: Clients,
     pub attention: Attention,
     pub stats: Stats,
+    pub log: Arc<Log>,
     pub pause: Pause,
     monitors: Mutex<Vec<Arc<Client>>>,
     stall: Stall,
@@ -113,7 +115,7 @@ struct Shutdown {
 
 impl Instance {
     pub fn new(config: Config, profile: Profile, databases: u32) -> Self {
-        Self {
+        let instance = Self {
             clock: Arc::new(Clock::new()),
             config,
             profile,
@@ -121,11 +123,24 @@ impl Instance {
             clients: Clients::default(),
             attention: Attention::default(),
             stats: Stats::default(),
+            log: Arc::new(Log::silent()),
             pause: Pause::default(),
             monitors: Mutex::default(),
             stall: Stall::default(),
             shutdown: Shutdown::default(),
-        }
+        };
+        instance.apply_settings();
+        instance
+    }
+
+    // ---- settings
+
+    /// Hands settings on to those who keep a copy; to be called whenever the configuration has changed.
+    pub fn apply_settings(&self) {
+        let live = self.config.live();
+        let max_string = live.max_bulk.load(Ordering::Relaxed);
+        self.keyspace.settings().max_string.store(max_string, Ordering::Relaxed);
+        self.log.set_least(live.log_level.load(Ordering::Relaxed));
     }
 
     // ---- CLIENT PAUSE
