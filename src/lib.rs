@@ -18,6 +18,20 @@ mod server;
 mod session;
 mod spec;
 
+/// For this repository's own tests and benchmarks; not an interface, and gone without notice.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::clock::Clock;
+    pub use crate::commands::all as all_commands;
+    pub use crate::engine::Engine;
+    pub use crate::instance::Instance;
+    pub use crate::keyspace::{Expiry, Keyspace, hash_of};
+    pub use crate::resp::{Framed, Framer, Limits, ProtocolError, Words};
+    pub use crate::session::{Client, Peer, Session};
+    pub use crate::spec::Table;
+}
+
 pub use error::Error;
 pub use profile::Profile;
 pub use server::{Builder, Server};

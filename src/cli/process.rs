@@ -1,11 +1,13 @@
 //! The process around a server: the background, its parent, its pid file, signals.
 
 use std::ffi::OsString;
+use std::future::poll_fn;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::task::Poll;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{PidfdFlags, getppid, pidfd_open, setsid};
@@ -98,10 +100,13 @@ impl Signals {
     pub(super) async fn answer(mut self, instance: Arc<Instance>) {
         let mut asked = false;
         loop {
-            let name = tokio::select! {
-                _ = self.terminate.recv() => "SIGTERM",
-                _ = self.interrupt.recv() => "SIGINT",
-            };
+            let name = poll_fn(|cx| {
+                if self.terminate.poll_recv(cx).is_ready() {
+                    return Poll::Ready("SIGTERM");
+                }
+                self.interrupt.poll_recv(cx).map(|_| "SIGINT")
+            })
+            .await;
             if asked && name == "SIGINT" {
                 instance.log.signal("You insist... exiting now.");
                 std::process::exit(1);

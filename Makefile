@@ -1,0 +1,43 @@
+# The only door: everything that is done to this project is done by one of these.
+
+CARGO ?= cargo
+PORT ?= 6379
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test lint bench docs redis
+
+help: ## Say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## Build the server and run it on PORT (6379)
+	target/release/redouble --port $(PORT)
+
+build: ## Build the optimised binary, target/release/redouble
+	$(CARGO) build --release --locked
+
+test: redis ## Pass every test; installs redis-server and redis-tools for comparison where they are missing
+	$(CARGO) test --locked --features internals
+
+lint: ## Check format and lints
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets --features internals -- -D warnings
+
+bench: build redis ## Benchmarks: side by side with the Redis-speaking servers found, then framer, keyspace, dispatch
+	$(CARGO) bench --locked --features internals --bench compare -- $(PEERS)
+	$(CARGO) bench --locked --features internals --bench parts
+
+docs: ## Rewrite docs/commands.md from the command table, and build the API documentation
+	REDOUBLE_WRITE_DOCS=1 $(CARGO) test --locked --features internals --test documentation
+	$(CARGO) doc --locked --no-deps
+
+# The tests ask a real server. They fail without one, so it is brought here first.
+redis:
+	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null && command -v redis-benchmark >/dev/null || { \
+	  if command -v apt-get >/dev/null; then \
+	    sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	    $$sudo apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq redis-server redis-tools >/dev/null; \
+	  else \
+	    echo "The tests compare with a real Redis: install redis-server, redis-cli and redis-benchmark (7.0 or later), then run make again." >&2; \
+	    exit 1; \
+	  fi; }

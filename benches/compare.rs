@@ -1,0 +1,262 @@
+//! redouble side by side with the Redis-speaking servers on this machine.
+//!
+//! `make bench` runs it against whichever of `redis-server` and `valkey-server` are on the PATH; others are named as
+//! `make bench PEERS='other="/opt/other/server --port {port}"'`. The first peer is the base of the ratios. Every
+//! round visits each server in turn, so that drift hits all alike, and medians are printed.
+//!
+//! The load comes from `redis-benchmark`. With two processors or more the servers are pinned to the first and the load
+//! to the second; the figure to look at is the server's own processor time per request, because with one request per
+//! round trip it is the load generator that limits the throughput.
+
+use std::error::Error;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const ROUNDS: usize = 5;
+const VALUE: usize = 64;
+const KEYS: u64 = 1_000_000;
+
+struct Load {
+    title: &'static str,
+    requests: u64,
+    per_trip: u32,
+    clients: u32,
+    command: &'static [&'static str],
+}
+
+const fn load(
+    title: &'static str,
+    requests: u64,
+    per_trip: u32,
+    clients: u32,
+    command: &'static [&'static str],
+) -> Load {
+    Load { title, requests, per_trip, clients, command }
+}
+
+const LOADS: &[Load] = &[
+    load("SET, 1 per trip", 200_000, 1, 50, &["SET", "key:__rand_int__", "{value}"]),
+    load("GET, 1 per trip", 200_000, 1, 50, &["GET", "key:__rand_int__"]),
+    load("SETNX, 1 per trip", 200_000, 1, 50, &["SETNX", "lock:__rand_int__", "1700000000"]),
+    load("SET, 16 per trip", 1_500_000, 16, 50, &["SET", "key:__rand_int__", "{value}"]),
+    load("GET, 16 per trip", 1_500_000, 16, 50, &["GET", "key:__rand_int__"]),
+    load("SET, 64 per trip", 3_000_000, 64, 20, &["SET", "key:__rand_int__", "{value}"]),
+    load("SETNX one hot key, 16 per trip", 1_000_000, 16, 50, &["SETNX", "lock.foo", "1700000000"]),
+    load("GETSET one hot key, 16 per trip", 1_000_000, 16, 50, &["GETSET", "lock.foo", "1700000000"]),
+];
+
+struct Peer {
+    name: String,
+    command: Vec<String>,
+}
+
+fn main() -> Outcome<()> {
+    let peers = peers()?;
+    if peers.len() == 1 {
+        println!("No redis-server or valkey-server on the PATH: redouble is measured alone.");
+    }
+    compare_loads(&peers)?;
+    compare_start(&peers)?;
+    compare_memory(&peers)
+}
+
+/// What to measure: the peers first, redouble last.
+fn peers() -> Outcome<Vec<Peer>> {
+    let mut peers = Vec::new();
+    for argument in std::env::args().skip(1).filter(|argument| argument != "--bench") {
+        let (name, command) =
+            argument.split_once('=').ok_or_else(|| format!("expected NAME=COMMAND, not {argument}"))?;
+        let command = command.split_whitespace().map(|word| word.trim_matches('"').to_owned()).collect();
+        peers.push(Peer { name: name.to_owned(), command });
+    }
+    for name in ["valkey-server", "redis-server"] {
+        let known = peers.iter().any(|peer| peer.name == name);
+        if !known && Command::new(name).arg("--version").stdout(Stdio::null()).status().is_ok() {
+            let command = [name, "--port", "{port}", "--save", "", "--appendonly", "no"];
+            peers.push(Peer { name: name.to_owned(), command: command.map(str::to_owned).to_vec() });
+        }
+    }
+    let command = [env!("CARGO_BIN_EXE_redouble"), "--port", "{port}"].map(str::to_owned).to_vec();
+    peers.push(Peer { name: "redouble".to_owned(), command });
+    Ok(peers)
+}
+
+fn compare_loads(peers: &[Peer]) -> Outcome<()> {
+    let servers: Vec<Server> = peers.iter().map(|peer| Server::start(peer, Some(0))).collect::<Result<_, _>>()?;
+    for load in LOADS {
+        let mut seen = vec![Vec::new(); servers.len()];
+        for _ in 0..ROUNDS {
+            for (server, seen) in servers.iter().zip(&mut seen) {
+                seen.push(server.take(load)?);
+            }
+        }
+        let rows = seen.iter().map(|rounds| {
+            let rate = median(rounds.iter().map(|(rate, _)| *rate).collect());
+            let cpu = median(rounds.iter().map(|(_, cpu)| *cpu).collect());
+            vec![rate, cpu]
+        });
+        table(load.title, &["requests/s", "server CPU µs/request"], peers, &rows.collect::<Vec<_>>());
+    }
+    Ok(())
+}
+
+fn compare_start(peers: &[Peer]) -> Outcome<()> {
+    let mut seen = vec![Vec::new(); peers.len()];
+    for _ in 0..15 {
+        for (peer, seen) in peers.iter().zip(&mut seen) {
+            let server = Server::start(peer, None)?;
+            seen.push((server.started_in.as_secs_f64() * 1e3, server.resident()? / 1_048_576.0));
+        }
+    }
+    let rows = seen.iter().map(|rounds| {
+        let time = median(rounds.iter().map(|(time, _)| *time).collect());
+        vec![time, median(rounds.iter().map(|(_, resident)| *resident).collect())]
+    });
+    table("start", &["exec to PONG, ms", "resident MiB"], peers, &rows.collect::<Vec<_>>());
+    Ok(())
+}
+
+fn compare_memory(peers: &[Peer]) -> Outcome<()> {
+    let mut rows = Vec::new();
+    for peer in peers {
+        let server = Server::start(peer, None)?;
+        let empty = server.resident()?;
+        server.fill()?;
+        rows.push(vec![(server.resident()? - empty) / KEYS as f64]);
+    }
+    table("memory, 81 bytes of payload a key", &["bytes/key"], peers, &rows);
+    Ok(())
+}
+
+fn table(title: &str, columns: &[&str], peers: &[Peer], rows: &[Vec<f64>]) {
+    println!("{title}");
+    for (peer, row) in peers.iter().zip(rows) {
+        print!("    {:14}", peer.name);
+        for ((column, value), base) in columns.iter().zip(row).zip(&rows[0]) {
+            print!(" {value:12.3} {column} (x{:.2})", value / base);
+        }
+        println!();
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// `taskset` in front of a command, where that makes sense.
+fn pinned(processor: Option<usize>, program: &str) -> Command {
+    let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+    let taskset = Command::new("taskset").arg("--version").stdout(Stdio::null()).status().is_ok();
+    match processor {
+        Some(processor) if several && taskset => {
+            let mut command = Command::new("taskset");
+            command.args(["-c", &processor.to_string(), program]);
+            command
+        }
+        _ => Command::new(program),
+    }
+}
+
+struct Server {
+    process: Child,
+    port: u16,
+    started_in: Duration,
+}
+
+impl Server {
+    #[allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+    fn start(peer: &Peer, processor: Option<usize>) -> Outcome<Self> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let words: Vec<String> = peer.command.iter().map(|word| word.replace("{port}", &port.to_string())).collect();
+        let started = Instant::now();
+        let process = pinned(processor, &words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut server = Self { process, port, started_in: Duration::ZERO };
+        while server.ping().is_err() {
+            if let Some(status) = server.process.try_wait()? {
+                return Err(format!("{} ended with {status} before it answered", peer.name).into());
+            }
+            if started.elapsed() > Duration::from_secs(20) {
+                return Err(format!("{} did not answer in 20 s", peer.name).into());
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        server.started_in = started.elapsed();
+        Ok(server)
+    }
+
+    fn ping(&self) -> Outcome<()> {
+        let mut client = TcpStream::connect(("127.0.0.1", self.port))?;
+        client.set_read_timeout(Some(Duration::from_secs(1)))?;
+        client.write_all(b"*1\r\n$4\r\nPING\r\n")?;
+        client.read_exact(&mut [0; 7])?;
+        Ok(())
+    }
+
+    /// Puts a load on the server: requests per second, and microseconds of the server's processor time per request.
+    fn take(&self, load: &Load) -> Outcome<(f64, f64)> {
+        let value = "v".repeat(VALUE);
+        let before = self.processor_seconds()?;
+        let output = pinned(Some(1), "redis-benchmark")
+            .args(["-p", &self.port.to_string(), "-n", &load.requests.to_string(), "-q", "-r", "100000"])
+            .args(["-c", &load.clients.to_string(), "-P", &load.per_trip.to_string()])
+            .args(load.command.iter().map(|word| word.replace("{value}", &value)))
+            .output()?;
+        let spent = self.processor_seconds()? - before;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let rate = words.windows(2).rev().find(|pair| pair[1] == "requests").and_then(|pair| pair[0].parse().ok());
+        let rate: f64 = rate.ok_or_else(|| format!("redis-benchmark said: {text}"))?;
+        Ok((rate, spent / load.requests as f64 * 1e6))
+    }
+
+    fn processor_seconds(&self) -> Outcome<f64> {
+        /// What Linux counts processor time in, on every architecture it still runs on.
+        const TICKS_PER_SECOND: f64 = 100.0;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks: f64 = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
+        Ok(ticks / TICKS_PER_SECOND)
+    }
+
+    fn resident(&self) -> Outcome<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS")).ok_or("no VmRSS")?;
+        let kilobytes: f64 = line.split_whitespace().nth(1).ok_or("no figure in VmRSS")?.parse()?;
+        Ok(kilobytes * 1024.0)
+    }
+
+    /// Writes a million keys of 17 bytes with values of 64.
+    fn fill(&self) -> Outcome<()> {
+        const AT_ONCE: u64 = 1000;
+        let mut client = TcpStream::connect(("127.0.0.1", self.port))?;
+        let value = "v".repeat(VALUE);
+        for first in (0..KEYS).step_by(AT_ONCE as usize) {
+            let mut requests = String::new();
+            for key in first..first + AT_ONCE {
+                requests += &format!("*3\r\n$3\r\nSET\r\n$17\r\nlock:{key:012}\r\n$64\r\n{value}\r\n");
+            }
+            client.write_all(requests.as_bytes())?;
+            let mut replies = vec![0; AT_ONCE as usize * "+OK\r\n".len()];
+            client.read_exact(&mut replies)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,155 @@
+//! The parts of the hot path, one by one: framing, the keyspace, and a whole command without its socket.
+
+use std::hint::black_box;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use redouble::Profile;
+use redouble::internals::{
+    Client, Clock, Engine, Expiry, Framer, Instance, Keyspace, Limits, Peer, Session, Table, all_commands, hash_of,
+};
+
+const BATCH: usize = 16;
+const KEYS: usize = 100_000;
+
+fn request(words: &[&str]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend(format!("${}\r\n{word}\r\n", word.len()).into_bytes());
+    }
+    bytes
+}
+
+fn pipeline(words: &[&str]) -> Vec<u8> {
+    request(words).repeat(BATCH)
+}
+
+const LIMITS: Limits = Limits { bulk: 512 << 20, authenticated: true };
+
+fn frame_all(framer: &mut Framer, input: &[u8]) -> usize {
+    let mut rest = input;
+    let mut requests = 0;
+    while let Ok(Some(framed)) = framer.next(rest, LIMITS) {
+        black_box(framer.words(framed, rest).len());
+        rest = &rest[framed.length()..];
+        requests += 1;
+    }
+    framer.forget();
+    requests
+}
+
+fn framer(c: &mut Criterion) {
+    let value = "v".repeat(64);
+    let mut group = c.benchmark_group("framer");
+    group.throughput(Throughput::Elements(BATCH as u64));
+    let input = pipeline(&["SET", "key:000000000042", &value]);
+    let mut framer = Framer::default();
+    group.bench_function("16 SET", |b| b.iter(|| assert_eq!(frame_all(&mut framer, black_box(&input)), BATCH)));
+
+    // One byte at a time: the cost per byte must not grow with what has arrived before.
+    let big = request(&["SET", "key", &"v".repeat(64 * 1024)]);
+    group.throughput(Throughput::Bytes(big.len() as u64));
+    group.bench_function("64 KiB in pieces of 64 bytes", |b| {
+        b.iter(|| {
+            let mut framer = Framer::default();
+            for end in (64..big.len()).step_by(64) {
+                assert!(matches!(framer.next(&big[..end], LIMITS), Ok(None)));
+            }
+            assert!(matches!(framer.next(&big, LIMITS), Ok(Some(_))));
+        });
+    });
+    group.finish();
+}
+
+fn keyspace(c: &mut Criterion) {
+    let clock = Clock::new();
+    let keyspace = Keyspace::new(1);
+    let keys: Vec<Vec<u8>> = (0..KEYS).map(|number| format!("key:{number:012}").into_bytes()).collect();
+    let write = |key: &[u8]| {
+        let mut view = keyspace.lock_key(key, hash_of(key), 0, &clock);
+        view.set_string(key, &[b'v'; 64], Expiry::Never);
+        view.finish();
+    };
+    keys.iter().for_each(|key| write(key));
+
+    let mut group = c.benchmark_group("keyspace");
+    group.throughput(Throughput::Elements(1));
+    let mut turn = (0..KEYS).cycle();
+    group.bench_function("write", |b| b.iter(|| write(&keys[turn.next().unwrap_or(0)])));
+    group.bench_function("read", |b| {
+        b.iter(|| {
+            let key = &keys[turn.next().unwrap_or(0)];
+            let mut view = keyspace.lock_key(key, hash_of(key), 0, &clock);
+            black_box(view.string(key).is_ok());
+            view.finish();
+        });
+    });
+    // The same number of writes by each thread, to keys of its own: the time should stay that of one thread.
+    for threads in [1, 2] {
+        group.throughput(Throughput::Elements(threads as u64));
+        group.bench_function(format!("write, disjoint keys, {threads} threads"), |b| {
+            b.iter_custom(|rounds| in_parallel(threads, rounds, &keys, &write));
+        });
+    }
+    group.finish();
+}
+
+#[allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+fn in_parallel(threads: usize, rounds: u64, keys: &[Vec<u8>], write: &(impl Fn(&[u8]) + Sync)) -> Duration {
+    let start = Barrier::new(threads + 1);
+    thread::scope(|scope| {
+        let workers: Vec<_> = keys
+            .chunks(keys.len() / threads)
+            .take(threads)
+            .map(|own| {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    own.iter().cycle().take(rounds as usize).for_each(|key| write(key));
+                })
+            })
+            .collect();
+        start.wait();
+        let started = Instant::now();
+        for worker in workers {
+            assert!(worker.join().is_ok());
+        }
+        started.elapsed()
+    })
+}
+
+fn dispatch(c: &mut Criterion) {
+    let instance = Arc::new(Instance::default());
+    let engine = Engine::new(Arc::clone(&instance), Table::new(all_commands(), Profile::default()));
+    let peer = Peer::Unix { path: "bench".into() };
+    let mut session = Session::new(Arc::new(Client::new(1, peer, -1, 0)), true);
+    let mut out = Vec::new();
+    let mut group = c.benchmark_group("dispatch");
+    group.throughput(Throughput::Elements(1));
+    for words in [
+        &["PING"][..],
+        &["SETNX", "lock.foo", "1700000000"],
+        &["GETSET", "lock.foo", "1700000000"],
+        &["SET", "lock.foo", "token", "NX", "PX", "30000"],
+        &["GET", "lock.foo"],
+    ] {
+        let input = request(words);
+        let mut framer = Framer::default();
+        group.bench_function(words.join(" "), |b| {
+            b.iter(|| {
+                let Ok(Some(framed)) = framer.next(&input, LIMITS) else { return };
+                let words = framer.words(framed, &input);
+                let resolved = engine.resolve(words);
+                black_box(engine.execute(&mut session, resolved, words, &mut out));
+                out.clear();
+                framer.forget();
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(parts, framer, keyspace, dispatch);
+criterion_main!(parts);
