@@ -33,6 +33,11 @@ impl CommandError {
     pub const UNBLOCKED: Self = Self::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
     pub const MAX_CLIENTS: Self = Self::fixed("ERR max number of clients reached");
 
+    pub const DEBUG_REFUSED: Self = Self::fixed(
+        "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
+         local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+    );
+
     /// An error whose text is known when the program is compiled.
     pub const fn fixed(line: &'static str) -> Self {
         Self { line: Cow::Borrowed(line.as_bytes()) }

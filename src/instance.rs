@@ -8,6 +8,7 @@ use std::task::Waker;
 use crate::clock::{Clock, Millis};
 use crate::config::Config;
 use crate::control::{Attention, Matter};
+use crate::identity::Identity;
 use crate::keyspace::{Keyspace, Scope, Tally, hash_of};
 use crate::log::Log;
 use crate::profile::Profile;
@@ -24,6 +25,9 @@ pub struct Instance {
     pub stats: Stats,
     pub log: Arc<Log>,
     pub pause: Pause,
+    pub identity: Identity,
+    /// Keys that are due are deleted although nobody asks for them (DEBUG SET-ACTIVE-EXPIRE stops that).
+    pub active_expire: AtomicBool,
     monitors: Mutex<Vec<Arc<Client>>>,
     stall: Stall,
     shutdown: Shutdown,
@@ -121,8 +125,10 @@ impl Default for Instance {
 
 impl Instance {
     pub fn new(config: Config, profile: Profile, databases: u32) -> Self {
+        let clock = Arc::new(Clock::new());
+        let identity = Identity::new(clock.millis());
         let instance = Self {
-            clock: Arc::new(Clock::new()),
+            clock,
             config,
             profile,
             keyspace: Keyspace::new(databases),
@@ -131,6 +137,8 @@ impl Instance {
             stats: Stats::default(),
             log: Arc::new(Log::silent()),
             pause: Pause::default(),
+            identity,
+            active_expire: AtomicBool::new(true),
             monitors: Mutex::default(),
             stall: Stall::default(),
             shutdown: Shutdown::default(),
@@ -256,8 +264,11 @@ impl Instance {
 
     // ---- housekeeping
 
-    /// Deletes keys whose time has passed.
+    /// Deletes keys whose time has passed, unless DEBUG SET-ACTIVE-EXPIRE has put an end to that.
     pub fn sweep(&self) {
+        if !self.active_expire.load(Ordering::Relaxed) {
+            return;
+        }
         self.stats.add(self.keyspace.sweep(&self.clock));
     }
 

@@ -9,6 +9,7 @@ mod engine;
 mod error;
 mod files;
 mod glob;
+mod identity;
 mod instance;
 mod keyspace;
 mod log;
@@ -29,7 +30,7 @@ pub mod internals {
     pub use crate::keyspace::{Expiry, Keyspace, hash_of};
     pub use crate::resp::{Framed, Framer, Limits, ProtocolError, Words};
     pub use crate::session::{Client, Peer, Session};
-    pub use crate::spec::Table;
+    pub use crate::spec::{Table, markdown};
 }
 
 pub use error::Error;

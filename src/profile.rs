@@ -119,6 +119,15 @@ impl Profile {
         first.is_some_and(|first| first <= self.version)
     }
 
+    /// The release in which this server got what came with `since`.
+    pub fn first_with(&self, since: Since) -> Version {
+        let own = match self.family {
+            Family::Redis => since.redis,
+            Family::Valkey => since.valkey,
+        };
+        own.unwrap_or_else(|| since.first())
+    }
+
     /// Whether this is Redis of that release or later, or a Valkey, which started from a later one than 7.0.
     pub fn since_redis(&self, major: u8, minor: u8) -> bool {
         self.redis_version() >= Version(major, minor, 0)

@@ -131,6 +131,13 @@ impl Engine {
                 }
                 return flow;
             }
+            Handler::Debug(run) => {
+                let mut view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock);
+                let mut call = Call { server: &self.instance, table: &self.table, session, flow: Flow::Continue };
+                let result = run(&mut view, &mut call, &mut args);
+                self.instance.stats.add(view.finish());
+                write(result, session, out)
+            }
             Handler::Transaction(which) => {
                 let start = out.len();
                 let (result, flow) = self.transaction(session, which, &mut args, out);
@@ -197,6 +204,12 @@ impl Engine {
         }
         if session.transaction.is_some() {
             self.admit_to_transaction(spec)?;
+        }
+        if matches!(spec.run, Handler::Debug(_)) {
+            let local = session.client.peer().is_local();
+            if !self.instance.config.live().allows_debug(local) {
+                return Err(CommandError::DEBUG_REFUSED);
+            }
         }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
         if limit != 0 && transaction::may_grow(session, spec) && self.instance.keyspace.used_bytes() > limit {

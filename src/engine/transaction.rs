@@ -203,6 +203,11 @@ impl Engine {
                 };
                 write(result, session, out)
             }
+            Handler::Debug(run) => {
+                let mut call = Call { server: &self.instance, table: &self.table, session, flow: Flow::Continue };
+                let result = run(view, &mut call, &mut args);
+                write(result, session, out)
+            }
             Handler::Transaction(_) => {
                 // Only UNWATCH is ever queued, and EXEC has forgotten the watched keys already.
                 write(Ok(Reply::OK), session, out)

@@ -62,6 +62,8 @@ struct Database {
 #[derive(Default)]
 struct Side {
     deadlines: Mutex<Deadlines>,
+    /// Keys, those included that are due and not yet deleted.
+    keys: AtomicI64,
     /// Keys with a deadline.
     volatile: AtomicI64,
     /// Bytes of memory that the entries take.
@@ -71,6 +73,11 @@ struct Side {
 impl Side {
     fn deadlines(&self) -> MutexGuard<'_, Deadlines> {
         self.deadlines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever holds the shard's lock is the only writer, so this need not be one atomic step.
+    fn count_keys(&self, change: i64) {
+        self.keys.store(self.keys.load(Ordering::Relaxed) + change, Ordering::Relaxed);
     }
 }
 
@@ -127,6 +134,23 @@ impl Keyspace {
     pub fn used_bytes(&self) -> usize {
         let sum: i64 = self.sides().map(|side| side.bytes.load(Ordering::Relaxed)).sum();
         usize::try_from(sum).unwrap_or(0)
+    }
+
+    /// How many keys each database has, and how many of them have a deadline; only databases with keys, in order.
+    /// Takes no locks, so that it can be asked while a view lives.
+    pub fn sizes(&self) -> Vec<(u32, u64, u64)> {
+        let count = |sides: &[Side], counter: fn(&Side) -> &AtomicI64| {
+            let sum: i64 = sides.iter().map(|side| counter(side).load(Ordering::Relaxed)).sum();
+            u64::try_from(sum).unwrap_or(0)
+        };
+        (0..)
+            .zip(&self.databases)
+            .filter_map(|(db, database)| {
+                let sides = &database.get()?.sides;
+                let keys = count(sides, |side| &side.keys);
+                (keys > 0).then(|| (db, keys, count(sides, |side| &side.volatile)))
+            })
+            .collect()
     }
 
     /// Deletes every key that is due, in the order of the deadlines.

@@ -345,6 +345,7 @@ impl<'k> View<'k> {
             self.garbage.push(locked.shard.take());
             let side = &self.keyspace.database(db).sides[locked.index as usize];
             *side.deadlines() = Default::default();
+            side.keys.store(0, Ordering::Relaxed);
             side.volatile.store(0, Ordering::Relaxed);
             side.bytes.store(0, Ordering::Relaxed);
         }
@@ -368,6 +369,7 @@ impl<'k> View<'k> {
             left[first].shard.swap(&mut right[0].shard);
             let sides = [one, other].map(|db| &self.keyspace.database(db).sides[index]);
             std::mem::swap(&mut *sides[0].deadlines(), &mut *sides[1].deadlines());
+            swap_counts(sides, |side| &side.keys);
             swap_counts(sides, |side| &side.volatile);
             swap_counts(sides, |side| &side.bytes);
         }
@@ -533,6 +535,7 @@ impl<'k> View<'k> {
         let index = self.locked[lock].index as usize;
         let side = &self.keyspace.database(self.db).sides[index];
         side.bytes.fetch_add(entry.size() as i64, Ordering::Relaxed);
+        side.count_keys(1);
         if let Some(deadline) = entry.deadline() {
             side.volatile.fetch_add(1, Ordering::Relaxed);
             side.deadlines().add(deadline, hash);
@@ -558,6 +561,7 @@ impl<'k> View<'k> {
         let entry = self.locked[at.lock].shard.remove(at.slot);
         let side = self.side(at);
         side.bytes.fetch_sub(entry.size() as i64, Ordering::Relaxed);
+        side.count_keys(-1);
         if entry.deadline().is_some() {
             side.volatile.fetch_sub(1, Ordering::Relaxed);
         }

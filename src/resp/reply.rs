@@ -17,6 +17,8 @@ pub enum Protocol {
 pub enum Reply<'a> {
     /// A simple string: `+OK`.
     Status(&'static str),
+    /// A simple string that is put together while the server runs; it must not contain a line end.
+    StatusText(String),
     Error(CommandError),
     Integer(i64),
     Bulk(Cow<'a, [u8]>),
@@ -36,6 +38,8 @@ pub enum Reply<'a> {
     BigNumber(&'static str),
     /// A value with attributes in front of it; RESP2 leaves the attributes out.
     Attributed(Vec<(Reply<'a>, Reply<'a>)>, Box<Reply<'a>>),
+    /// Several replies, one after the other: a push and the answer behind it.
+    Several(Vec<Reply<'a>>),
     /// No reply at all: the command took care of that itself, or nothing may be answered.
     Nothing,
 }
@@ -69,6 +73,7 @@ impl<'a> Reply<'a> {
         };
         match self {
             Self::Status(text) => Reply::Status(text),
+            Self::StatusText(text) => Reply::StatusText(text),
             Self::Error(error) => Reply::Error(error),
             Self::Integer(value) => Reply::Integer(value),
             Self::Bulk(bytes) => Reply::Bulk(Cow::Owned(bytes.into_owned())),
@@ -83,6 +88,7 @@ impl<'a> Reply<'a> {
             Self::Verbatim(format, bytes) => Reply::Verbatim(format, Cow::Owned(bytes.into_owned())),
             Self::BigNumber(digits) => Reply::BigNumber(digits),
             Self::Attributed(attributes, reply) => Reply::Attributed(pairs(attributes), Box::new(reply.into_owned())),
+            Self::Several(replies) => Reply::Several(all(replies)),
             Self::Nothing => Reply::Nothing,
         }
     }
@@ -106,6 +112,7 @@ impl<'a> Reply<'a> {
         let resp3 = protocol == Protocol::Resp3;
         match self {
             Self::Error(error) => line(out, b'-', error.line()),
+            Self::StatusText(text) => line(out, b'+', text.as_bytes()),
             Self::NullArray if !resp3 => out.extend_from_slice(b"*-1\r\n"),
             Self::Array(items) => array(out, b'*', items, protocol),
             Self::Set(items) => array(out, if resp3 { b'~' } else { b'*' }, items, protocol),
@@ -133,6 +140,11 @@ impl<'a> Reply<'a> {
                     map(out, b'|', attributes, protocol);
                 }
                 reply.write(protocol, out);
+            }
+            Self::Several(replies) => {
+                for reply in replies {
+                    reply.write(protocol, out);
+                }
             }
             Self::Nothing => {}
             Self::NullArray | Self::Status(_) | Self::Integer(_) | Self::Bulk(_) | Self::Null => {

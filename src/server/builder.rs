@@ -166,6 +166,9 @@ impl Builder {
         }
         let port = addresses.first().map_or(0, SocketAddr::port);
         engine.instance.config.assign("port", port.to_string());
+        if let Some(address) = addresses.first() {
+            let _ = engine.instance.identity.port.set(address.port());
+        }
         if let Some(path) = engine.instance.config.live().unix_socket() {
             let listener = bind_unix(&path, mode.unwrap_or(0))?;
             listeners.push(Listener::Unix(UnixListener::from_std(listener)?, path));

@@ -12,6 +12,8 @@ pub struct KeySpec {
     pub notes: &'static str,
     pub begin: Begin,
     pub find: Find,
+    /// For commands whose options decide how they use these keys: the flags that a request really means.
+    pub decide: Option<fn(Words<'_>) -> &'static [&'static str]>,
 }
 
 /// Where the group begins.
@@ -36,16 +38,43 @@ impl KeySpec {
     }
 
     pub const fn range(index: u8, last: i8, step: u8, flags: &'static [&'static str]) -> Self {
-        Self { flags, notes: "", begin: Begin::Index(index), find: Find::Range { last, step } }
+        Self { flags, notes: "", begin: Begin::Index(index), find: Find::Range { last, step }, decide: None }
     }
 
     pub const fn counted(index: u8, first: u8, step: u8, flags: &'static [&'static str]) -> Self {
-        Self { flags, notes: "", begin: Begin::Index(index), find: Find::Count { count: 0, first, step } }
+        let find = Find::Count { count: 0, first, step };
+        Self { flags, notes: "", begin: Begin::Index(index), find, decide: None }
     }
 
     pub const fn with_notes(mut self, notes: &'static str) -> Self {
         self.notes = notes;
         self
+    }
+
+    /// For commands whose options decide how they use the keys.
+    pub const fn decided_by(mut self, decide: fn(Words<'_>) -> &'static [&'static str]) -> Self {
+        self.decide = Some(decide);
+        self
+    }
+
+    /// How a request uses the keys. What only describes the specification is left out.
+    pub fn flags_of(&self, words: Words<'_>) -> Vec<&'static str> {
+        let flags = self.decide.map_or(self.flags, |decide| decide(words));
+        flags.iter().copied().filter(|flag| !matches!(*flag, "variable_flags" | "incomplete")).collect()
+    }
+
+    /// Whether a word at this position, in a request long enough, is one of these keys.
+    pub fn covers(&self, position: usize) -> bool {
+        let Begin::Index(begin) = self.begin;
+        let begin = usize::from(begin);
+        let (first, last, step) = match self.find {
+            Find::Range { last, step } => {
+                let last = if last >= 0 { begin + usize::from(last.unsigned_abs()) } else { usize::MAX };
+                (begin, last, step)
+            }
+            Find::Count { first, step, .. } => (begin + usize::from(first), usize::MAX, step),
+        };
+        (first..=last).contains(&position) && (position - first).is_multiple_of(usize::from(step.max(1)))
     }
 
     /// The position of the key, if this group is always exactly one key at a fixed place.

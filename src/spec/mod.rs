@@ -2,12 +2,23 @@
 
 mod args;
 mod call;
+mod docs;
+mod info;
 mod keys;
+#[cfg(feature = "internals")]
+mod markdown;
 mod row;
 mod table;
+mod usage;
 
 pub use args::Args;
 pub use call::{Call, Flow, Waiting};
+pub use docs::document;
+pub use info::describe;
 pub use keys::{Begin, Find, KeySpec};
+#[cfg(feature = "internals")]
+pub use markdown::markdown;
 pub use row::{Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, Transaction};
 pub use table::{Table, full_name};
+#[cfg(test)]
+pub use usage::{Argument, arguments};

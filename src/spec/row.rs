@@ -5,7 +5,7 @@ use super::call::Call;
 use super::keys::KeySpec;
 use crate::error::CommandError;
 use crate::keyspace::View;
-use crate::profile::Since;
+use crate::profile::{Profile, Since};
 use crate::resp::Reply;
 
 pub type CommandResult<'v> = Result<Reply<'v>, CommandError>;
@@ -16,6 +16,8 @@ pub struct CommandSpec {
     pub name: &'static str,
     /// The arguments in redis.io notation; COMMAND DOCS is parsed from it.
     pub usage: &'static str,
+    /// Usages with the options that came later; the last one that a profile has takes the place of `usage`.
+    pub later_usages: &'static [(Since, &'static str)],
     pub summary: &'static str,
     pub complexity: &'static str,
     pub group: Group,
@@ -39,6 +41,7 @@ impl CommandSpec {
         Self {
             name,
             usage: "",
+            later_usages: &[],
             summary: "",
             complexity: "O(1)",
             group: Group::Generic,
@@ -58,6 +61,31 @@ impl CommandSpec {
     pub fn has_flag(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
     }
+
+    /// The usage with the options that a profile has.
+    pub fn usage_in(&self, profile: &Profile) -> &'static str {
+        let later = self.later_usages.iter().rev().find(|(since, _)| profile.has(*since));
+        later.map_or(self.usage, |(_, usage)| usage)
+    }
+
+    /// All ACL categories, in Redis's order: those that follow from the flags, and those the row adds.
+    pub fn all_categories(&self) -> Vec<Category> {
+        let implied = [
+            (Flag::Write, &[Category::Write][..]),
+            (Flag::ReadOnly, &[Category::Read]),
+            (Flag::Admin, &[Category::Admin, Category::Dangerous]),
+            (Flag::PubSub, &[Category::PubSub]),
+            (Flag::Blocking, &[Category::Blocking]),
+        ];
+        let mut categories = self.categories.to_vec();
+        for (_, implied) in implied.iter().filter(|(flag, _)| self.has_flag(*flag)) {
+            categories.extend_from_slice(implied);
+        }
+        categories.push(if self.has_flag(Flag::Fast) { Category::Fast } else { Category::Slow });
+        categories.sort_unstable();
+        categories.dedup();
+        categories
+    }
 }
 
 /// What a command may touch, and so what it is given.
@@ -71,6 +99,8 @@ pub enum Handler {
     Everything(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
     /// The connection and the server, but no data.
     Connection(fn(&mut Call<'_>, &mut Args<'_>) -> CommandResult<'static>),
+    /// The selected database and the server: DEBUG, which looks behind both.
+    Debug(for<'v> fn(&'v mut View<'_>, &mut Call<'_>, &mut Args<'v>) -> CommandResult<'static>),
     /// MULTI, EXEC and their kin, which the engine itself runs.
     Transaction(Transaction),
     /// Only a container of subcommands.
@@ -203,4 +233,29 @@ pub enum Category {
     Dangerous,
     Connection,
     Transaction,
+}
+
+impl Category {
+    /// As ACL rules write it.
+    pub fn rule(self) -> &'static str {
+        match self {
+            Self::Keyspace => "@keyspace",
+            Self::Read => "@read",
+            Self::Write => "@write",
+            Self::String => "@string",
+            Self::Bitmap => "@bitmap",
+            Self::PubSub => "@pubsub",
+            Self::Admin => "@admin",
+            Self::Fast => "@fast",
+            Self::Slow => "@slow",
+            Self::Blocking => "@blocking",
+            Self::Dangerous => "@dangerous",
+            Self::Connection => "@connection",
+            Self::Transaction => "@transaction",
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        &self.rule()[1..]
+    }
 }

@@ -67,6 +67,22 @@ impl Table {
         container.map_or_else(|| row.name.to_ascii_lowercase(), |container| full_name(container, row))
     }
 
+    /// A command by its full name, `get` or `client|list`; with its container, if it has one.
+    pub fn find_full(&self, name: &[u8]) -> Option<(Option<&'static CommandSpec>, &'static CommandSpec)> {
+        match name.iter().position(|&byte| byte == b'|') {
+            None => Some((None, self.find(name)?)),
+            Some(bar) => {
+                let container = self.find(&name[..bar])?;
+                Some((Some(container), self.find_sub(container, &name[bar + 1..])?))
+            }
+        }
+    }
+
+    /// The subcommands of a container that this profile has.
+    pub fn subs<'s>(&'s self, container: &'s CommandSpec) -> impl Iterator<Item = &'static CommandSpec> + 's {
+        container.subcommands.iter().filter(|row| self.profile.has(row.since))
+    }
+
     /// The row that a request runs, once its name and its number of words are known to be right. Also says where its
     /// arguments begin.
     #[inline]

@@ -1,0 +1,235 @@
+//! COMMAND: what the server says about its own commands, all of it derived from the rows.
+
+use super::help::help;
+use crate::error::CommandError;
+use crate::glob;
+use crate::profile::Since;
+use crate::resp::{Reply, Words};
+use crate::spec::{
+    Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec, Table, describe, document,
+    full_name,
+};
+
+pub(super) const ROWS: &[CommandSpec] = &[COMMAND];
+
+const INVALID_COMMAND: CommandError = CommandError::fixed("ERR Invalid command specified");
+const NO_KEYS: CommandError = CommandError::fixed("ERR The command has no key arguments");
+const INVALID_COUNT: CommandError = CommandError::fixed("ERR Invalid number of arguments specified for command");
+const INVALID_ARGUMENTS: CommandError = CommandError::fixed("ERR Invalid arguments specified for command");
+
+const UNORDERED: &[&str] = &["nondeterministic_output_order"];
+const PER_LOOK_UP: &str = "O(N) where N is the number of commands asked about";
+const PER_ARGUMENT: &str = "O(N) where N is the number of arguments of the command";
+
+const COMMAND: CommandSpec = CommandSpec {
+    summary: "Describes all commands",
+    complexity: "O(N) where N is the number of commands",
+    tips: UNORDERED,
+    subcommands: &[
+        CommandSpec {
+            summary: "Counts the commands",
+            arity: Arity::Exactly(2),
+            ..sub("COUNT", Handler::Connection(count))
+        },
+        CommandSpec {
+            usage: "[command-name [command-name ...]]",
+            summary: "Documents some commands, or all of them",
+            complexity: PER_LOOK_UP,
+            since: Since::redis(7, 0, 0),
+            tips: UNORDERED,
+            ..sub("DOCS", Handler::Connection(docs))
+        },
+        CommandSpec {
+            usage: "command [arg [arg ...]]",
+            summary: "Picks the keys out of a command",
+            complexity: PER_ARGUMENT,
+            arity: Arity::AtLeast(4),
+            ..sub("GETKEYS", Handler::Connection(getkeys))
+        },
+        CommandSpec {
+            usage: "command [arg [arg ...]]",
+            summary: "Picks the keys out of a command and says how it uses them",
+            complexity: PER_ARGUMENT,
+            since: Since::redis(7, 0, 0),
+            arity: Arity::AtLeast(4),
+            ..sub("GETKEYSANDFLAGS", Handler::Connection(getkeysandflags))
+        },
+        CommandSpec {
+            summary: "Says which subcommands there are",
+            since: Since::redis(5, 0, 0),
+            arity: Arity::Exactly(2),
+            ..sub("HELP", Handler::Connection(|call, _| help(call.table, "COMMAND", HELP)))
+        },
+        CommandSpec {
+            usage: "[command-name [command-name ...]]",
+            summary: "Describes some commands, or all of them",
+            complexity: PER_LOOK_UP,
+            tips: UNORDERED,
+            ..sub("INFO", Handler::Connection(info))
+        },
+        CommandSpec {
+            usage: "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
+            summary: "Lists the names of commands",
+            complexity: "O(N) where N is the number of commands",
+            since: Since::redis(7, 0, 0),
+            tips: UNORDERED,
+            ..sub("LIST", Handler::Connection(list))
+        },
+    ],
+    arity: Arity::AtLeast(1),
+    ..sub("COMMAND", Handler::Connection(all))
+};
+
+const HELP: &[&str] = &[
+    "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "(no subcommand)",
+    "    Return details about all Redis commands.",
+    "COUNT",
+    "    Return the total number of commands in this Redis server.",
+    "LIST",
+    "    Return a list of all commands in this Redis server.",
+    "INFO [<command-name> ...]",
+    "    Return details about multiple Redis commands.",
+    "    If no command names are given, documentation details for all",
+    "    commands are returned.",
+    "DOCS [<command-name> ...]",
+    "    Return documentation details about multiple Redis commands.",
+    "    If no command names are given, documentation details for all",
+    "    commands are returned.",
+    "GETKEYS <full-command>",
+    "    Return the keys from a full Redis command.",
+    "GETKEYSANDFLAGS <full-command>",
+    "    Return the keys and the access flags from a full Redis command.",
+    "HELP",
+    "    Prints this help.",
+];
+
+const fn sub(name: &'static str, run: Handler) -> CommandSpec {
+    CommandSpec {
+        group: Group::Server,
+        since: Since::redis(2, 8, 13),
+        arity: Arity::AtLeast(2),
+        flags: &[Flag::Loading, Flag::Stale],
+        categories: &[Category::Connection],
+        ..CommandSpec::new(name, run)
+    }
+}
+
+fn all(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    Ok(Reply::Array(call.table.rows().iter().map(|row| describe(call.table, None, row)).collect()))
+}
+
+fn count(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    Ok(Reply::Integer(call.table.rows().len() as i64))
+}
+
+fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    if args.is_empty() && args.profile().since_redis(7, 0) {
+        return all(call, args);
+    }
+    let describe = |name| match call.table.find_full(name) {
+        Some((container, row)) => describe(call.table, container, row),
+        None => Reply::Null,
+    };
+    Ok(Reply::Array(args.rest().iter().map(describe).collect()))
+}
+
+fn docs(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let table = call.table;
+    Ok(Reply::Map(if args.is_empty() {
+        table.rows().iter().map(|row| document(table, None, row)).collect()
+    } else {
+        let found = args.rest().iter().filter_map(|name| table.find_full(name));
+        found.map(|(container, row)| document(table, container, row)).collect()
+    }))
+}
+
+/// Which names LIST returns.
+enum Filter<'a> {
+    Everything,
+    /// No command comes from a module.
+    Module,
+    Category(&'a [u8]),
+    Pattern(&'a [u8]),
+}
+
+impl Filter<'_> {
+    fn admits(&self, name: &str, row: &CommandSpec) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Module => false,
+            Self::Category(name) => {
+                row.all_categories().iter().any(|category| category.name().as_bytes().eq_ignore_ascii_case(name))
+            }
+            Self::Pattern(pattern) => glob::matches(pattern, name.as_bytes(), true),
+        }
+    }
+}
+
+fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let filter = match args.left() {
+        0 => Filter::Everything,
+        3 if args.take("FILTERBY") => {
+            if args.take("MODULE") {
+                Filter::Module
+            } else if args.take("ACLCAT") {
+                Filter::Category(args.bytes()?)
+            } else if args.take("PATTERN") {
+                Filter::Pattern(args.bytes()?)
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        _ => return Err(CommandError::SYNTAX),
+    };
+    let mut names = Vec::new();
+    let mut add = |name: String, row: &CommandSpec| {
+        if filter.admits(&name, row) {
+            names.push(Reply::text(name));
+        }
+    };
+    for row in call.table.rows() {
+        add(row.name.to_ascii_lowercase(), row);
+        for subcommand in call.table.subs(row) {
+            add(full_name(row, subcommand), subcommand);
+        }
+    }
+    Ok(Reply::Array(names))
+}
+
+fn getkeys(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let words = args.rest();
+    let keys = keys_of(call.table, words)?;
+    Ok(Reply::Array(keys.into_iter().map(|(key, _)| Reply::bulk(key.to_vec())).collect()))
+}
+
+fn getkeysandflags(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let words = args.rest();
+    let pair = |(key, keys): (&[u8], &KeySpec)| {
+        let flags = keys.flags_of(words).into_iter().map(Reply::Status).collect();
+        Reply::Array(vec![Reply::bulk(key.to_vec()), Reply::Set(flags)])
+    };
+    Ok(Reply::Array(keys_of(call.table, words)?.into_iter().map(pair).collect()))
+}
+
+/// The keys of a command that is only looked at.
+fn keys_of<'a>(table: &Table, words: Words<'a>) -> Result<Vec<(&'a [u8], &'static KeySpec)>, CommandError> {
+    let name = words.get(0).unwrap_or_default();
+    let command = table.find(name).ok_or(INVALID_COMMAND)?;
+    let row = match words.get(1) {
+        Some(name) if !command.subcommands.is_empty() => table.find_sub(command, name).ok_or(INVALID_COMMAND)?,
+        _ => command,
+    };
+    if row.keys.is_empty() {
+        return Err(NO_KEYS);
+    }
+    if !row.arity.admits(words.len()) {
+        return Err(INVALID_COUNT);
+    }
+    let mut found = Vec::new();
+    for keys in row.keys {
+        let positions = keys.positions(words).ok_or(INVALID_ARGUMENTS)?;
+        found.extend(positions.into_iter().filter_map(|at| Some((words.get(at)?, keys))));
+    }
+    Ok(found)
+}

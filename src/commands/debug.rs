@@ -1,0 +1,161 @@
+//! DEBUG, as far as tests of clients and of servers use it. Only with `enable-debug-command`.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::error::CommandError;
+use crate::keyspace::{TextRef, View};
+use crate::resp::{Protocol, Reply, parse_integer};
+use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler};
+
+pub(super) const ROWS: &[CommandSpec] = &[DEBUG];
+
+const DEBUG: CommandSpec = CommandSpec {
+    usage: "subcommand [arg [arg ...]]",
+    summary: "Looks behind the scenes, for tests; only with enable-debug-command",
+    complexity: "Depends on the subcommand.",
+    group: Group::Server,
+    arity: Arity::AtLeast(2),
+    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+    ..CommandSpec::new("DEBUG", Handler::Debug(debug))
+};
+
+const HELP: &[&str] = &[
+    "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CHANGE-REPL-ID",
+    "    Change the replication IDs of the instance.",
+    "    Dangerous: should be used only for testing the replication subsystem.",
+    "ERROR <string>",
+    "    Return a Redis protocol error with <string> as message. Useful for clients",
+    "    unit tests to simulate Redis errors.",
+    "OBJECT <key>",
+    "    Show low level info about `key` and associated value.",
+    "PROTOCOL <type>",
+    "    Reply with a test value of the specified type. <type> can be: string,",
+    "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
+    "    true, false.",
+    "SET-ACTIVE-EXPIRE <0|1>",
+    "    Setting it to 0 disables expiring keys in background when they are not",
+    "    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the",
+    "    default.",
+    "SLEEP <seconds>",
+    "    Stop the server for <seconds>. Decimals allowed.",
+    "HELP",
+    "    Prints this help.",
+];
+
+fn debug<'v>(view: &'v mut View<'_>, call: &mut Call<'_>, args: &mut Args<'v>) -> CommandResult<'static> {
+    let name = args.bytes()?;
+    let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+    let argument = args.optional();
+    match argument {
+        _ if !args.is_empty() => {}
+        None if is("HELP") => return Ok(Reply::Array(HELP.iter().map(|line| Reply::Status(line)).collect())),
+        None if is("CHANGE-REPL-ID") => {
+            call.server.identity.change_replication_id();
+            return Ok(Reply::OK);
+        }
+        Some(text) if is("ERROR") => return Err(CommandError::new(text)),
+        Some(key) if is("OBJECT") => return object(view, key),
+        Some(kind) if is("PROTOCOL") => return protocol(kind, call.session.protocol),
+        Some(flag) if is("SET-ACTIVE-EXPIRE") => {
+            call.server.active_expire.store(leading_number(flag).trunc() != 0.0, Ordering::Relaxed);
+            return Ok(Reply::OK);
+        }
+        Some(seconds) if is("SLEEP") => {
+            let seconds = leading_number(seconds).max(0.0);
+            call.server.stall(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO));
+            return Ok(Reply::OK);
+        }
+        _ => {}
+    }
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    let name = &name[..name.len().min(128)];
+    let text = [b"ERR unknown subcommand or wrong number of arguments for '", name, b"'. Try DEBUG HELP."].concat();
+    Err(CommandError::new(text))
+}
+
+const WRONG_PROTOCOL_TYPE: CommandError = CommandError::fixed(
+    "ERR Wrong protocol type name. Please use one of the following: \
+     string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
+);
+const NOT_IN_RESP2: CommandError = CommandError::fixed("ERR RESP2 is not supported by this command");
+
+/// A value of each type that the protocol has.
+fn protocol(kind: &[u8], protocol: Protocol) -> CommandResult<'static> {
+    let three = || (0..3).map(Reply::Integer).collect();
+    Ok(match kind.to_ascii_lowercase().as_slice() {
+        b"string" => Reply::text("Hello World"),
+        b"integer" => Reply::Integer(12345),
+        b"double" => Reply::Double(3.141),
+        b"null" => Reply::Null,
+        b"array" => Reply::Array(three()),
+        b"set" => Reply::Set(three()),
+        b"map" => Reply::Map((0..3).map(|number| (Reply::Integer(number), Reply::Boolean(number == 1))).collect()),
+        b"attrib" => {
+            let popularity = Reply::Array(vec![Reply::text("key:123"), Reply::Integer(90)]);
+            let reply = Reply::text("Some real reply following the attribute");
+            Reply::Attributed(vec![(Reply::text("key-popularity"), popularity)], Box::new(reply))
+        }
+        b"push" if protocol == Protocol::Resp2 => return Err(NOT_IN_RESP2),
+        b"push" => Reply::Several(vec![
+            Reply::Push(vec![Reply::text("server-cpu-usage"), Reply::Integer(42)]),
+            Reply::text("Some real reply following the push reply"),
+        ]),
+        b"verbatim" => Reply::Verbatim("txt", b"This is a verbatim\nstring".into()),
+        b"true" => Reply::Boolean(true),
+        b"false" => Reply::Boolean(false),
+        b"bignum" => Reply::BigNumber("1234567999999999999999999999999999999"),
+        _ => return Err(WRONG_PROTOCOL_TYPE),
+    })
+}
+
+/// How a value is kept, in Redis's terms.
+fn object(view: &mut View<'_>, key: &[u8]) -> CommandResult<'static> {
+    let now = view.access_time();
+    let Some(entry) = view.peek(key) else { return Err(CommandError::NO_SUCH_KEY) };
+    let Some(text) = entry.text() else { return Err(CommandError::WRONG_TYPE) };
+    let integer = parse_integer(text.bytes);
+    let encoding = encoding(text);
+    // Redis keeps one object for each small integer and counts it as used for ever.
+    let shared = encoding == "int" && integer.is_some_and(|integer| (0..10_000).contains(&integer));
+    let serialized = match integer {
+        Some(integer) if i8::try_from(integer).is_ok() => 2,
+        Some(integer) if i16::try_from(integer).is_ok() => 3,
+        Some(integer) if i32::try_from(integer).is_ok() => 5,
+        _ => {
+            text.bytes.len()
+                + match text.bytes.len() {
+                    ..64 => 1,
+                    64..16384 => 2,
+                    _ => 5,
+                }
+        }
+    };
+    let accessed = entry.accessed();
+    Ok(Reply::StatusText(format!(
+        "Value at:{:p} refcount:{} encoding:{encoding} serializedlength:{serialized} lru:{} lru_seconds_idle:{}",
+        text.bytes.as_ptr(),
+        if shared { i32::MAX } else { 1 },
+        accessed & 0xff_ffff,
+        now.saturating_sub(accessed),
+    )))
+}
+
+fn encoding(text: TextRef<'_>) -> &'static str {
+    match text.bytes.len() {
+        _ if text.edited => "raw",
+        ..=20 if parse_integer(text.bytes).is_some() => "int",
+        ..=44 => "embstr",
+        _ => "raw",
+    }
+}
+
+/// The number that a text begins with, as C reads it; 0 if it begins with none.
+fn leading_number(text: &[u8]) -> f64 {
+    let text = String::from_utf8_lossy(text);
+    let text = text.trim_start();
+    let digits = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
+    let longest = text.find(|c| !digits(c)).unwrap_or(text.len());
+    (1..=longest).rev().find_map(|end| text[..end].parse().ok()).unwrap_or(0.0)
+}

@@ -1,0 +1,341 @@
+//! INFO: sections of `field:value` lines, in Redis's order. A field that could only be made up is left out.
+
+use std::fmt::{Display, Write};
+use std::fs::read_to_string;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::CommandError;
+use crate::instance::Instance;
+use crate::profile::{Family, Since};
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler};
+
+pub(super) const ROWS: &[CommandSpec] = &[INFO];
+
+const INFO: CommandSpec = CommandSpec {
+    usage: "[section [section ...]]",
+    summary: "Shows what the server is and what it has done",
+    group: Group::Server,
+    arity: Arity::AtLeast(1),
+    flags: &[Flag::Loading, Flag::Stale],
+    categories: &[Category::Dangerous],
+    tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+    ..CommandSpec::new("INFO", Handler::Connection(info))
+};
+
+/// A part of INFO.
+struct Section {
+    title: &'static str,
+    /// The words that ask for it.
+    names: &'static [&'static str],
+    /// Shown when nothing in particular is asked for.
+    default: bool,
+    since: Since,
+    write: fn(&Instance, &mut Fields),
+}
+
+const fn section(title: &'static str, names: &'static [&'static str], write: fn(&Instance, &mut Fields)) -> Section {
+    Section { title, names, default: true, since: Since::redis(1, 0, 0), write }
+}
+
+/// Every section, in the order in which they are shown.
+const SECTIONS: &[Section] = &[
+    section("Server", &["server"], server),
+    section("Clients", &["clients"], clients),
+    section("Memory", &["memory"], memory),
+    section("Persistence", &["persistence"], persistence),
+    section("Stats", &["stats"], stats),
+    section("Replication", &["replication"], replication),
+    section("CPU", &["cpu"], cpu),
+    section("Modules", &["modules", "module_list"], |_, _| {}),
+    Section { default: false, ..section("Commandstats", &["commandstats"], |_, _| {}) },
+    section("Errorstats", &["errorstats"], errorstats),
+    Section { default: false, since: Since::redis(7, 0, 0), ..section("Latencystats", &["latencystats"], |_, _| {}) },
+    section("Cluster", &["cluster"], |_, fields| fields.add("cluster_enabled", 0)),
+    section("Keyspace", &["keyspace"], keyspace),
+];
+
+fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    if args.left() > 1 && !args.profile().since_redis(7, 0) {
+        return Err(CommandError::SYNTAX);
+    }
+    let asked = |word: &str| args.rest().iter().any(|name| name.eq_ignore_ascii_case(word.as_bytes()));
+    let all = asked("all") || asked("everything");
+    let default = args.is_empty() || asked("default");
+    let mut fields = Fields { text: String::with_capacity(4096) };
+    for section in SECTIONS.iter().filter(|section| args.profile().has(section.since)) {
+        if all || default && section.default || section.names.iter().any(|name| asked(name)) {
+            fields.title(section.title);
+            (section.write)(call.server, &mut fields);
+        }
+    }
+    Ok(Reply::Verbatim("txt", fields.text.into_bytes().into()))
+}
+
+/// The text as it grows.
+struct Fields {
+    text: String,
+}
+
+impl Fields {
+    fn title(&mut self, title: &str) {
+        let blank = if self.text.is_empty() { "" } else { "\r\n" };
+        let _ = write!(self.text, "{blank}# {title}\r\n");
+    }
+
+    fn add(&mut self, name: &str, value: impl Display) {
+        let _ = write!(self.text, "{name}:{value}\r\n");
+    }
+
+    fn zeros(&mut self, names: &[&str]) {
+        for name in names {
+            self.add(name, 0);
+        }
+    }
+
+    /// A number of bytes, and again for people.
+    fn bytes(&mut self, name: &str, value: u64) {
+        self.add(name, value);
+        self.add(&format!("{name}_human"), human(value));
+    }
+}
+
+/// A number of bytes as Redis shortens it.
+fn human(bytes: u64) -> String {
+    const UNITS: [char; 5] = ['K', 'M', 'G', 'T', 'P'];
+    if bytes < 1024 {
+        return format!("{bytes}B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.2}{}", UNITS[unit])
+}
+
+fn server(instance: &Instance, fields: &mut Fields) {
+    let profile = &instance.profile;
+    fields.add("redis_version", profile.redis_version());
+    if profile.family() == Family::Valkey {
+        fields.add("server_name", "valkey");
+        fields.add("valkey_version", profile.version());
+        fields.add("valkey_release_stage", "ga");
+    }
+    fields.add("redis_git_sha1", "00000000");
+    fields.add("redis_git_dirty", 0);
+    fields.add(if profile.family() == Family::Valkey { "server_mode" } else { "redis_mode" }, "standalone");
+    let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let system = match std::env::consts::OS {
+        "linux" => "Linux",
+        "macos" => "Darwin",
+        other => other,
+    };
+    fields.add("os", format!("{system} {} {}", release.trim(), std::env::consts::ARCH));
+    fields.add("arch_bits", usize::BITS);
+    fields.add("multiplexing_api", if cfg!(target_os = "linux") { "epoll" } else { "kqueue" });
+    fields.add("process_id", std::process::id());
+    fields.add("process_supervised", "no");
+    fields.add("run_id", instance.identity.run_id());
+    fields.add("tcp_port", instance.identity.port.get().copied().unwrap_or(0));
+    let micros = instance.clock.micros();
+    fields.add("server_time_usec", micros);
+    let uptime = instance.clock.uptime().as_secs();
+    fields.add("uptime_in_seconds", uptime);
+    fields.add("uptime_in_days", uptime / 86_400);
+    fields.add("hz", 10);
+    fields.add("configured_hz", 10);
+    fields.add("lru_clock", micros.div_euclid(1_000_000) & 0xff_ffff);
+    let executable = std::env::current_exe().unwrap_or_default();
+    fields.add("executable", executable.display());
+    fields.add("config_file", "");
+    fields.add("io_threads_active", 0);
+}
+
+fn clients(instance: &Instance, fields: &mut Fields) {
+    let all = instance.clients.all();
+    let blocked = all.iter().filter(|client| client.seen().blocked.load(Ordering::Relaxed)).count();
+    fields.add("connected_clients", all.len());
+    fields.add("cluster_connections", 0);
+    fields.add("maxclients", instance.config.live().max_clients.load(Ordering::Relaxed));
+    fields.add("blocked_clients", blocked);
+    fields.zeros(&["tracking_clients", "clients_in_timeout_table"]);
+}
+
+fn memory(instance: &Instance, fields: &mut Fields) {
+    let used = instance.keyspace.used_bytes() as u64;
+    let limit = instance.config.live().max_memory.load(Ordering::Relaxed) as u64;
+    let resident = kilobytes("/proc/self/status", "VmRSS:");
+    fields.bytes("used_memory", used);
+    if let Some(resident) = resident {
+        fields.bytes("used_memory_rss", resident);
+    }
+    fields.add("used_memory_dataset", used);
+    if let Some(total) = kilobytes("/proc/meminfo", "MemTotal:") {
+        fields.bytes("total_system_memory", total);
+    }
+    fields.zeros(&["used_memory_lua", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"]);
+    fields.bytes("maxmemory", limit);
+    fields.add("maxmemory_policy", "noeviction");
+    if let Some(resident) = resident {
+        fields.add("mem_fragmentation_ratio", format!("{:.2}", resident as f64 / used.max(1) as f64));
+        fields.add("mem_fragmentation_bytes", resident as i64 - used as i64);
+    }
+    fields.zeros(&[
+        "mem_not_counted_for_evict",
+        "mem_replication_backlog",
+        "mem_total_replication_buffers",
+        "mem_clients_slaves",
+        "mem_cluster_links",
+        "mem_aof_buffer",
+    ]);
+    fields.add("mem_allocator", "libc");
+    fields.zeros(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"]);
+}
+
+/// A number that a file of `/proc` gives in kilobytes, in bytes.
+fn kilobytes(file: &str, name: &str) -> Option<u64> {
+    let text = read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok().map(|kilobytes: u64| kilobytes * 1024)
+}
+
+fn persistence(instance: &Instance, fields: &mut Fields) {
+    fields.zeros(&["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
+    fields.add("current_fork_perc", "0.00");
+    fields.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
+    fields.add("rdb_changes_since_last_save", load(&instance.stats.changes));
+    fields.add("rdb_bgsave_in_progress", 0);
+    fields.add("rdb_last_save_time", instance.identity.started().div_euclid(1000));
+    fields.add("rdb_last_bgsave_status", "ok");
+    fields.add("rdb_last_bgsave_time_sec", -1);
+    fields.add("rdb_current_bgsave_time_sec", -1);
+    fields.zeros(&["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"]);
+    fields.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
+    fields.add("aof_last_rewrite_time_sec", -1);
+    fields.add("aof_current_rewrite_time_sec", -1);
+    fields.add("aof_last_bgrewrite_status", "ok");
+    fields.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
+    fields.add("aof_last_write_status", "ok");
+    fields.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+}
+
+fn stats(instance: &Instance, fields: &mut Fields) {
+    let stats = &instance.stats;
+    fields.add("total_connections_received", load(&stats.connections));
+    fields.add("total_commands_processed", load(&stats.commands));
+    fields.add("total_net_input_bytes", load(&stats.input_bytes));
+    fields.add("total_net_output_bytes", load(&stats.output_bytes));
+    fields.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
+    fields.add("rejected_connections", load(&stats.rejected_connections));
+    fields.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    fields.add("expired_keys", load(&stats.expired));
+    fields.zeros(&[
+        "evicted_keys",
+        "evicted_clients",
+        "total_eviction_exceeded_time",
+        "current_eviction_exceeded_time",
+    ]);
+    fields.add("keyspace_hits", load(&stats.hits));
+    fields.add("keyspace_misses", load(&stats.misses));
+    fields.zeros(&[
+        "pubsub_channels",
+        "pubsub_patterns",
+        "pubsubshard_channels",
+        "latest_fork_usec",
+        "total_forks",
+        "migrate_cached_sockets",
+        "slave_expires_tracked_keys",
+        "active_defrag_hits",
+        "active_defrag_misses",
+        "active_defrag_key_hits",
+        "active_defrag_key_misses",
+        "total_active_defrag_time",
+        "current_active_defrag_time",
+        "tracking_total_keys",
+        "tracking_total_items",
+        "tracking_total_prefixes",
+        "unexpected_error_replies",
+    ]);
+    fields.add("total_error_replies", load(&stats.errors));
+    fields.zeros(&["dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed"]);
+}
+
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+fn replication(instance: &Instance, fields: &mut Fields) {
+    fields.add("role", "master");
+    fields.add("connected_slaves", 0);
+    fields.add("master_failover_state", "no-failover");
+    fields.add("master_replid", instance.identity.replication_id());
+    fields.add("master_replid2", "0".repeat(40));
+    fields.add("master_repl_offset", 0);
+    fields.add("second_repl_offset", -1);
+    fields.add("repl_backlog_active", 0);
+    fields.add("repl_backlog_size", 1 << 20);
+    fields.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+}
+
+fn cpu(_: &Instance, fields: &mut Fields) {
+    /// The kernel counts in hundredths of a second here, whatever its own clock does.
+    const TICKS: f64 = 100.0;
+    let Some(process) = ticks("/proc/self/stat") else { return };
+    let [user, system, children_user, children_system] = process.map(|ticks| ticks as f64 / TICKS);
+    for (name, seconds) in [
+        ("used_cpu_sys", system),
+        ("used_cpu_user", user),
+        ("used_cpu_sys_children", children_system),
+        ("used_cpu_user_children", children_user),
+    ] {
+        fields.add(name, format!("{seconds:.6}"));
+    }
+    let Some(main) = ticks(&format!("/proc/self/task/{}/stat", std::process::id())) else { return };
+    let [user, system, ..] = main.map(|ticks| ticks as f64 / TICKS);
+    fields.add("used_cpu_sys_main_thread", format!("{system:.6}"));
+    fields.add("used_cpu_user_main_thread", format!("{user:.6}"));
+}
+
+/// Time spent in user mode and in the kernel, by the process and by its children.
+fn ticks(file: &str) -> Option<[u64; 4]> {
+    let text = read_to_string(file).ok()?;
+    // The second field is the program's name in brackets, whatever bytes that may have.
+    let (_, rest) = text.rsplit_once(") ")?;
+    let mut times = rest.split_whitespace().skip(11).map(|field| field.parse().unwrap_or(0));
+    Some([times.next()?, times.next()?, times.next()?, times.next()?])
+}
+
+fn errorstats(instance: &Instance, fields: &mut Fields) {
+    let by_code = instance.stats.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner);
+    for (code, count) in by_code.iter() {
+        fields.add(&format!("errorstat_{}", String::from_utf8_lossy(code)), format!("count={count}"));
+    }
+}
+
+fn keyspace(instance: &Instance, fields: &mut Fields) {
+    for (db, keys, volatile) in instance.keyspace.sizes() {
+        fields.add(&format!("db{db}"), format!("keys={keys},expires={volatile},avg_ttl=0"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_shortened_as_redis_shortens_them() {
+        for (bytes, text) in [
+            (0, "0B"),
+            (1023, "1023B"),
+            (1024, "1.00K"),
+            (1_015_184, "991.39K"),
+            (6_742_016, "6.43M"),
+            (25_276_502_016, "23.54G"),
+        ] {
+            assert_eq!(human(bytes), text);
+        }
+    }
+}

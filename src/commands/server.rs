@@ -1,0 +1,328 @@
+//! What a server says about itself: the time, its role, and the diagnostics of one that has seen nothing worth noting.
+
+use super::help::help;
+use crate::error::CommandError;
+use crate::keyspace::{Entry, View};
+use crate::profile::Since;
+use crate::resp::{Reply, parse_integer};
+use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[LASTSAVE, LATENCY, MEMORY, ROLE, SLOWLOG, TIME];
+
+const DEPENDS: &str = "Depends on the subcommand.";
+const WHICH_SUBCOMMANDS: &str = "Says which subcommands there are";
+
+/// A row of this group without arguments.
+const fn row(name: &'static str, run: Handler) -> CommandSpec {
+    CommandSpec { group: Group::Server, ..CommandSpec::new(name, run) }
+}
+
+const fn container(name: &'static str) -> CommandSpec {
+    CommandSpec { complexity: DEPENDS, arity: Arity::AtLeast(2), ..row(name, Handler::Container) }
+}
+
+const fn help_row(since: Since, run: Handler) -> CommandSpec {
+    CommandSpec {
+        summary: WHICH_SUBCOMMANDS,
+        since,
+        arity: Arity::Exactly(2),
+        flags: &[Flag::Loading, Flag::Stale],
+        ..row("HELP", run)
+    }
+}
+
+// ---- TIME, ROLE, LASTSAVE
+
+const TIME: CommandSpec = CommandSpec {
+    summary: "Tells the server's time: seconds since 1970, and microseconds",
+    since: Since::redis(2, 6, 0),
+    flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
+    tips: &["nondeterministic_output"],
+    ..row("TIME", Handler::Keys(time))
+};
+
+fn time<'v>(view: &'v mut View<'_>, _: &mut Args<'v>) -> CommandResult<'v> {
+    let micros = view.micros();
+    Ok(Reply::strings([micros.div_euclid(1_000_000).to_string(), micros.rem_euclid(1_000_000).to_string()]))
+}
+
+const ROLE: CommandSpec = CommandSpec {
+    summary: "Tells the server's part in replication",
+    since: Since::redis(2, 8, 12),
+    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast],
+    categories: &[Category::Admin, Category::Dangerous],
+    ..row(
+        "ROLE",
+        Handler::Connection(|_, _| {
+            Ok(Reply::Array(vec![Reply::text("master"), Reply::Integer(0), Reply::Array(Vec::new())]))
+        }),
+    )
+};
+
+const LASTSAVE: CommandSpec = CommandSpec {
+    summary: "Tells when the data was last saved; nothing is ever saved here, so that is when the server started",
+    flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
+    categories: &[Category::Admin, Category::Dangerous],
+    tips: &["nondeterministic_output"],
+    ..row(
+        "LASTSAVE",
+        Handler::Connection(|call, _| Ok(Reply::Integer(call.server.identity.started().div_euclid(1000)))),
+    )
+};
+
+// ---- SLOWLOG
+
+const SLOW_SINCE: Since = Since::redis(2, 2, 12);
+
+const SLOWLOG: CommandSpec = CommandSpec {
+    summary: "Slow commands",
+    since: SLOW_SINCE,
+    subcommands: &[
+        CommandSpec {
+            usage: "[count]",
+            summary: "Lists the slow commands; none is ever noted",
+            complexity: "O(N) where N is the number of entries returned",
+            since: SLOW_SINCE,
+            arity: Arity::AtLeast(2),
+            flags: SLOW_FLAGS,
+            tips: &["request_policy:all_nodes", "nondeterministic_output"],
+            ..row("GET", Handler::Connection(slowlog_get))
+        },
+        help_row(Since::redis(6, 2, 0), Handler::Connection(|call, _| help(call.table, "SLOWLOG", SLOWLOG_HELP))),
+        CommandSpec {
+            summary: "Counts the slow commands",
+            since: SLOW_SINCE,
+            arity: Arity::Exactly(2),
+            flags: SLOW_FLAGS,
+            tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
+            ..row("LEN", Handler::Connection(|_, _| Ok(Reply::Integer(0))))
+        },
+        CommandSpec {
+            summary: "Forgets the slow commands",
+            complexity: "O(N) where N is the number of entries",
+            since: SLOW_SINCE,
+            arity: Arity::Exactly(2),
+            flags: SLOW_FLAGS,
+            tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+            ..row("RESET", Handler::Connection(|_, _| Ok(Reply::OK)))
+        },
+    ],
+    ..container("SLOWLOG")
+};
+
+const SLOW_FLAGS: &[Flag] = &[Flag::Admin, Flag::Loading, Flag::Stale];
+
+const SLOWLOG_HELP: &[&str] = &[
+    "SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "GET [<count>]",
+    "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+    "    Entries are made of:",
+    "    id, timestamp, time in microseconds, arguments array, client IP and port,",
+    "    client name",
+    "LEN",
+    "    Return the length of the slowlog.",
+    "RESET",
+    "    Reset the slowlog.",
+    "HELP",
+    "    Prints this help.",
+];
+
+fn slowlog_get(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    if args.left() > 1 {
+        let text = "ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.";
+        return Err(CommandError::fixed(text));
+    }
+    match args.optional().map(parse_integer) {
+        Some(None | Some(..-1)) => Err(CommandError::fixed("ERR count should be greater than or equal to -1")),
+        _ => Ok(Reply::Array(Vec::new())),
+    }
+}
+
+// ---- LATENCY
+
+const LATENCY_SINCE: Since = Since::redis(2, 8, 13);
+const LATENCY_FLAGS: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];
+const LATENCY_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
+
+const fn latency(name: &'static str, run: Handler) -> CommandSpec {
+    CommandSpec {
+        since: LATENCY_SINCE,
+        arity: Arity::Exactly(2),
+        flags: LATENCY_FLAGS,
+        tips: LATENCY_TIPS,
+        ..row(name, run)
+    }
+}
+
+const LATENCY: CommandSpec = CommandSpec {
+    summary: "Latency spikes",
+    since: LATENCY_SINCE,
+    subcommands: &[
+        CommandSpec {
+            summary: "Explains the latency spikes in words",
+            ..latency("DOCTOR", Handler::Connection(|_, _| Ok(verbatim(LATENCY_DOCTOR))))
+        },
+        CommandSpec {
+            usage: "event",
+            summary: "Draws the spikes of one event",
+            arity: Arity::Exactly(3),
+            ..latency("GRAPH", Handler::Connection(latency_graph))
+        },
+        help_row(LATENCY_SINCE, Handler::Connection(|call, _| help(call.table, "LATENCY", LATENCY_HELP))),
+        CommandSpec {
+            usage: "[command [command ...]]",
+            summary: "Shows how long commands took; that is not measured here",
+            complexity: "O(N) where N is the number of commands shown",
+            since: Since::redis(7, 0, 0),
+            arity: Arity::AtLeast(2),
+            ..latency("HISTOGRAM", Handler::Connection(|_, _| Ok(Reply::Map(Vec::new()))))
+        },
+        CommandSpec {
+            usage: "event",
+            summary: "Lists the spikes of one event",
+            arity: Arity::Exactly(3),
+            ..latency("HISTORY", Handler::Connection(|_, _| Ok(Reply::Array(Vec::new()))))
+        },
+        CommandSpec {
+            summary: "Lists the latest spike of each event",
+            ..latency("LATEST", Handler::Connection(|_, _| Ok(Reply::Array(Vec::new()))))
+        },
+        CommandSpec {
+            usage: "[event [event ...]]",
+            summary: "Forgets the spikes of some events, or of all",
+            arity: Arity::AtLeast(2),
+            tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+            ..latency("RESET", Handler::Connection(|_, _| Ok(Reply::Integer(0))))
+        },
+    ],
+    ..container("LATENCY")
+};
+
+const LATENCY_HELP: &[&str] = &[
+    "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "DOCTOR",
+    "    Return a human readable latency analysis report.",
+    "GRAPH <event>",
+    "    Return an ASCII latency graph for the <event> class.",
+    "HISTORY <event>",
+    "    Return time-latency samples for the <event> class.",
+    "LATEST",
+    "    Return the latest latency samples for all events.",
+    "RESET [<event> ...]",
+    "    Reset latency data of one or more <event> classes.",
+    "    (default: reset all data for all event classes)",
+    "HISTOGRAM [COMMAND ...]",
+    "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
+    "    If no commands are specified then all histograms are replied.",
+    "HELP",
+    "    Prints this help.",
+];
+
+const LATENCY_DOCTOR: &str = "I'm sorry, Dave, I can't do that. Latency monitoring is disabled in this Redis instance. \
+You may use \"CONFIG SET latency-monitor-threshold <milliseconds>.\" in order to enable it. If we weren't in a deep \
+space mission I'd suggest to take a look at https://redis.io/topics/latency-monitor.\n";
+
+fn latency_graph(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let event = args.bytes()?;
+    let event = event.split(|&byte| byte == 0).next().unwrap_or_default();
+    Err(CommandError::new([b"ERR No samples available for event '", event, b"'"].concat()))
+}
+
+fn verbatim(text: &'static str) -> Reply<'static> {
+    Reply::Verbatim("txt", text.as_bytes().into())
+}
+
+// ---- MEMORY
+
+const MEMORY_SINCE: Since = Since::redis(4, 0, 0);
+const MEMORY_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
+
+const MEMORY: CommandSpec = CommandSpec {
+    summary: "Memory use",
+    since: MEMORY_SINCE,
+    subcommands: &[
+        CommandSpec {
+            summary: "Reports on memory in words",
+            since: MEMORY_SINCE,
+            arity: Arity::Exactly(2),
+            tips: MEMORY_TIPS,
+            ..row("DOCTOR", Handler::Connection(memory_doctor))
+        },
+        help_row(MEMORY_SINCE, Handler::Connection(|call, _| help(call.table, "MEMORY", MEMORY_HELP))),
+        CommandSpec {
+            summary: "Shows how much memory the data takes",
+            since: MEMORY_SINCE,
+            arity: Arity::Exactly(2),
+            tips: MEMORY_TIPS,
+            ..row("STATS", Handler::Connection(memory_stats))
+        },
+        CommandSpec {
+            usage: "key [SAMPLES count]",
+            summary: "Tells how much memory a key and its value take",
+            complexity: "O(N) where N is the number of samples",
+            since: MEMORY_SINCE,
+            arity: Arity::AtLeast(3),
+            keys: &[KeySpec::one(2, &["RO"])],
+            flags: &[Flag::ReadOnly],
+            ..row("USAGE", Handler::Keys(memory_usage))
+        },
+    ],
+    ..container("MEMORY")
+};
+
+const MEMORY_HELP: &[&str] = &[
+    "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "DOCTOR",
+    "    Return memory problems reports.",
+    "STATS",
+    "    Return information about the memory usage of the server.",
+    "USAGE <key> [SAMPLES <count>]",
+    "    Return memory in bytes used by <key> and its value. Nested values are",
+    "    sampled up to <count> times (default: 5, 0 means sample all).",
+    "HELP",
+    "    Prints this help.",
+];
+
+const LITTLE_MEMORY: &str = "Hi Sam, this instance is empty or is using very little memory, my issues detector can't \
+be used in these conditions. Please, leave for your mission on Earth and fill it with some data. The new Sam and I \
+will be back to our programming as soon as I finished rebooting.\n";
+
+const NO_ISSUE: &str = "Hi Sam, I can't find any memory issue in your instance. I can only account for what occurs on \
+this base.\n";
+
+fn memory_doctor(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    let little = call.server.keyspace.used_bytes() < 5 << 20;
+    Ok(verbatim(if little { LITTLE_MEMORY } else { NO_ISSUE }))
+}
+
+fn memory_stats(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    let used = call.server.keyspace.used_bytes() as i64;
+    let keys: u64 = call.server.keyspace.sizes().iter().map(|(_, keys, _)| keys).sum();
+    let keys = i64::try_from(keys).unwrap_or(i64::MAX);
+    let fields = [
+        ("total.allocated", used),
+        ("replication.backlog", 0),
+        ("clients.slaves", 0),
+        ("cluster.links", 0),
+        ("aof.buffer", 0),
+        ("keys.count", keys),
+        ("keys.bytes-per-key", used / keys.max(1)),
+        ("dataset.bytes", used),
+    ];
+    Ok(Reply::Map(fields.into_iter().map(|(name, value)| (Reply::text(name), Reply::Integer(value))).collect()))
+}
+
+fn memory_usage<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    while !args.is_empty() {
+        // A string is looked at as a whole, whatever the number of samples.
+        if args.left() < 2 || !args.take("SAMPLES") {
+            return Err(CommandError::SYNTAX);
+        }
+        if args.integer()? < 0 {
+            return Err(CommandError::SYNTAX);
+        }
+    }
+    let slot = size_of::<Entry>() + 1;
+    Ok(view.peek(key).map_or(Reply::Null, |entry| Reply::Integer((entry.size() + slot) as i64)))
+}

@@ -1,0 +1,79 @@
+//! What COMMAND DOCS says about a command, from its row.
+
+use super::row::CommandSpec;
+use super::table::{Table, full_name};
+use super::usage::{Argument, arguments};
+use crate::profile::{Profile, Version};
+use crate::resp::Reply;
+
+type Pairs = Vec<(Reply<'static>, Reply<'static>)>;
+
+/// One command's name and documentation.
+pub fn document(
+    table: &Table,
+    container: Option<&CommandSpec>,
+    spec: &'static CommandSpec,
+) -> (Reply<'static>, Reply<'static>) {
+    let profile = table.profile();
+    let name = container.map_or_else(|| spec.name.to_ascii_lowercase(), |container| full_name(container, spec));
+    let mut pairs = Pairs::new();
+    let mut text = |field: &'static str, value: String| pairs.push((Reply::text(field), Reply::text(value)));
+    text("summary", spec.summary.to_owned());
+    text("since", profile.first_with(spec.since).to_string());
+    text("group", spec.group.name().to_owned());
+    text("complexity", spec.complexity.to_owned());
+    if let Some((since, instead)) = spec.deprecated.filter(|(since, _)| is_past(since, profile)) {
+        pairs.push((Reply::text("doc_flags"), Reply::Set(vec![Reply::Status("deprecated")])));
+        pairs.push((Reply::text("deprecated_since"), Reply::text(since)));
+        if !instead.is_empty() {
+            pairs.push((Reply::text("replaced_by"), Reply::text(instead)));
+        }
+    }
+    let first = if container.is_some() { 2 } else { 1 };
+    let arguments = arguments(spec, first, profile).unwrap_or_default();
+    if !arguments.is_empty() {
+        pairs.push((Reply::text("arguments"), list(&arguments, profile)));
+    }
+    let subcommands: Pairs = table.subs(spec).map(|row| document(table, Some(spec), row)).collect();
+    if !subcommands.is_empty() {
+        pairs.push((Reply::text("subcommands"), Reply::Map(subcommands)));
+    }
+    (Reply::text(name), Reply::Map(pairs))
+}
+
+fn list(arguments: &[Argument], profile: &Profile) -> Reply<'static> {
+    Reply::Array(arguments.iter().map(|argument| describe(argument, profile)).collect())
+}
+
+fn describe(argument: &Argument, profile: &Profile) -> Reply<'static> {
+    let mut pairs = Pairs::new();
+    let mut add = |field: &'static str, value| pairs.push((Reply::text(field), value));
+    add("name", Reply::text(argument.name.clone()));
+    add("type", Reply::text(argument.kind.name()));
+    if profile.since_redis(7, 2) && !argument.kind.is_group() {
+        add("display_text", Reply::text(argument.name.clone()));
+    }
+    if let Some(keys) = argument.key_spec {
+        add("key_spec_index", Reply::Integer(keys as i64));
+    }
+    if let Some(token) = argument.token {
+        add("token", Reply::text(token));
+    }
+    let flags =
+        [(argument.optional, "optional"), (argument.multiple, "multiple"), (argument.multiple_token, "multiple_token")];
+    let flags: Vec<_> = flags.iter().filter(|(set, _)| *set).map(|(_, name)| Reply::Status(name)).collect();
+    if !flags.is_empty() {
+        add("flags", Reply::Set(flags));
+    }
+    if argument.kind.is_group() {
+        add("arguments", list(&argument.arguments, profile));
+    }
+    Reply::Map(pairs)
+}
+
+/// Whether a release, written as text, is not later than the profile's.
+fn is_past(release: &str, profile: &Profile) -> bool {
+    let mut parts = release.split('.').map(|part| part.parse().unwrap_or(0));
+    let mut next = || parts.next().unwrap_or(0);
+    Version(next(), next(), next()) <= profile.redis_version()
+}

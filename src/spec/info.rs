@@ -1,0 +1,82 @@
+//! What COMMAND INFO says about a command, from its row.
+
+use super::keys::{Begin, Find, KeySpec};
+use super::row::{CommandSpec, Flag};
+use super::table::{Table, full_name};
+use crate::resp::Reply;
+
+/// One command, as COMMAND INFO lists it.
+pub fn describe(table: &Table, container: Option<&CommandSpec>, spec: &'static CommandSpec) -> Reply<'static> {
+    let grouped = table.profile().since_redis(7, 0);
+    let name = container.map_or_else(|| spec.name.to_ascii_lowercase(), |container| full_name(container, spec));
+    let (first, last, step) = legacy_range(spec.keys);
+    let mut flags = spec.flags.to_vec();
+    flags.sort_unstable();
+    flags.retain(|flag| grouped || !came_with_7_0(*flag));
+    let mut items = vec![
+        Reply::text(name),
+        Reply::Integer(spec.arity.as_number()),
+        statuses(flags.into_iter().map(Flag::name)),
+        Reply::Integer(first),
+        Reply::Integer(last),
+        Reply::Integer(step),
+        statuses(spec.all_categories().into_iter().map(|category| category.rule())),
+    ];
+    if grouped {
+        items.push(Reply::Set(spec.tips.iter().map(|tip| Reply::text(*tip)).collect()));
+        items.push(Reply::Set(spec.keys.iter().map(describe_keys).collect()));
+        items.push(Reply::Array(table.subs(spec).map(|row| describe(table, Some(spec), row)).collect()));
+    }
+    Reply::Array(items)
+}
+
+fn came_with_7_0(flag: Flag) -> bool {
+    matches!(flag, Flag::Blocking | Flag::NoMandatoryKeys | Flag::NoMulti | Flag::AllowBusy | Flag::NoAsyncLoading)
+}
+
+fn statuses(names: impl Iterator<Item = &'static str>) -> Reply<'static> {
+    Reply::Set(names.map(Reply::Status).collect())
+}
+
+/// First key, last key and step, which older clients read: the keys as one range, as far as they can be seen as one.
+fn legacy_range(keys: &[KeySpec]) -> (i64, i64, i64) {
+    let ranges = keys.iter().filter_map(|keys| match (keys.begin, keys.find) {
+        (Begin::Index(first), Find::Range { last, step }) => {
+            let first = i64::from(first);
+            Some((first, if last >= 0 { first + i64::from(last) } else { i64::from(last) }, i64::from(step)))
+        }
+        _ => None,
+    });
+    // A last key that is counted from the end comes after every other.
+    let later = |one: i64, other: i64| if (one as u64) < other as u64 { other } else { one };
+    let joined = ranges.reduce(|(first, last, step), (next_first, next_last, next_step)| {
+        (first.min(next_first), later(last, next_last), step.min(next_step))
+    });
+    joined.unwrap_or((0, 0, 0))
+}
+
+fn describe_keys(keys: &KeySpec) -> Reply<'static> {
+    let mut pairs = Vec::new();
+    if !keys.notes.is_empty() {
+        pairs.push((Reply::text("notes"), Reply::text(keys.notes)));
+    }
+    let Begin::Index(index) = keys.begin;
+    pairs.push((Reply::text("flags"), statuses(keys.flags.iter().copied())));
+    pairs.push((Reply::text("begin_search"), specification("index", &[("index", i64::from(index))])));
+    let find = match keys.find {
+        Find::Range { last, step } => {
+            specification("range", &[("lastkey", i64::from(last)), ("keystep", i64::from(step)), ("limit", 0)])
+        }
+        Find::Count { count, first, step } => specification(
+            "keynum",
+            &[("keynumidx", i64::from(count)), ("firstkey", i64::from(first)), ("keystep", i64::from(step))],
+        ),
+    };
+    pairs.push((Reply::text("find_keys"), find));
+    Reply::Map(pairs)
+}
+
+fn specification(kind: &'static str, fields: &[(&'static str, i64)]) -> Reply<'static> {
+    let fields = fields.iter().map(|(name, value)| (Reply::text(*name), Reply::Integer(*value))).collect();
+    Reply::Map(vec![(Reply::text("type"), Reply::text(kind)), (Reply::text("spec"), Reply::Map(fields))])
+}

@@ -1,0 +1,390 @@
+//! The usage notation, parsed into the trees of arguments that COMMAND DOCS shows.
+//!
+//! Capitals are words to be typed, lower case names an argument, `[ ]` may be left out, `< | >` is a choice, and
+//! `[key value ...]` repeats what stands in front of it. A word in capitals belongs to the arguments behind it.
+
+use super::row::{CommandSpec, Group};
+use crate::profile::Profile;
+
+/// One argument of a command, or several that belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument {
+    pub name: String,
+    pub kind: ArgumentKind,
+    /// The word in front of it, or the word that it is.
+    pub token: Option<&'static str>,
+    pub optional: bool,
+    pub multiple: bool,
+    /// Repeated together with its token.
+    pub multiple_token: bool,
+    /// For keys: the number of the key specification in the row.
+    pub key_spec: Option<usize>,
+    pub arguments: Vec<Argument>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArgumentKind {
+    Key,
+    String,
+    Integer,
+    Double,
+    Pattern,
+    UnixTime,
+    PureToken,
+    OneOf,
+    Block,
+}
+
+impl ArgumentKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Double => "double",
+            Self::Pattern => "pattern",
+            Self::UnixTime => "unix-time",
+            Self::PureToken => "pure-token",
+            Self::OneOf => "oneof",
+            Self::Block => "block",
+        }
+    }
+
+    /// Whether it is made of other arguments.
+    pub fn is_group(self) -> bool {
+        matches!(self, Self::OneOf | Self::Block)
+    }
+}
+
+/// The arguments of a row in a profile; the error says what is wrong with the notation. `first` is the position of the
+/// first argument among the words of a request: 1, or 2 for a subcommand.
+pub fn arguments(spec: &'static CommandSpec, first: usize, profile: &Profile) -> Result<Vec<Argument>, String> {
+    let mut parser = Parser { text: spec.usage_in(profile), at: 0, spec };
+    let alternatives = parser.alternatives(None)?;
+    let mut arguments = match <[Vec<Argument>; 1]>::try_from(alternatives.choices) {
+        Ok([arguments]) => arguments,
+        Err(choices) => vec![one_of(choices)],
+    };
+    find_keys(&mut arguments, &mut Some(first), spec);
+    Ok(arguments)
+}
+
+struct Parser {
+    text: &'static str,
+    at: usize,
+    spec: &'static CommandSpec,
+}
+
+struct Alternatives {
+    choices: Vec<Vec<Argument>>,
+    /// The whole group was followed by its own repetition.
+    repeated: bool,
+}
+
+/// A piece of a sequence, and the text it was written as.
+struct Item {
+    argument: Argument,
+    start: usize,
+    end: usize,
+}
+
+impl Parser {
+    /// Choices between bars, up to a closing bracket or the end.
+    fn alternatives(&mut self, close: Option<char>) -> Result<Alternatives, String> {
+        let start = self.at;
+        let mut choices = Vec::new();
+        let mut items: Vec<Item> = Vec::new();
+        let mut repeated = false;
+        loop {
+            self.skip_blanks();
+            let item_start = self.at;
+            match self.rest().chars().next() {
+                None if close.is_none() => break,
+                None => return Err(format!("a bracket is not closed: {}", &self.text[start..])),
+                Some(next) if Some(next) == close => {
+                    self.at += 1;
+                    break;
+                }
+                Some('|') => {
+                    self.at += 1;
+                    choices.push(bind(std::mem::take(&mut items)));
+                    continue;
+                }
+                Some('[') => {
+                    if let Some((again, end)) = self.repetition()? {
+                        let whole = self.text[start..item_start].trim();
+                        if !repeat(self.text, &mut items, again) {
+                            if whole != again {
+                                return Err(format!("nothing in front of [{again} ...] reads like it"));
+                            }
+                            repeated = true;
+                        }
+                        self.at = end;
+                        continue;
+                    }
+                    self.at += 1;
+                    let mut argument = group(self.alternatives(Some(']'))?)?;
+                    argument.optional = true;
+                    items.push(Item { argument, start: item_start, end: self.at });
+                }
+                Some('<') => {
+                    self.at += 1;
+                    let argument = group(self.alternatives(Some('>'))?)?;
+                    items.push(Item { argument, start: item_start, end: self.at });
+                }
+                Some(']' | '>') => return Err(format!("a bracket too many: {}", self.rest())),
+                Some(_) => {
+                    let argument = word(self.take_word(), self.spec);
+                    items.push(Item { argument, start: item_start, end: self.at });
+                }
+            }
+        }
+        choices.push(bind(items));
+        Ok(Alternatives { choices, repeated })
+    }
+
+    /// If what follows is `[text ...]`: the text, and where the bracket ends.
+    fn repetition(&self) -> Result<Option<(&'static str, usize)>, String> {
+        let mut depth = 0;
+        for (offset, next) in self.rest().char_indices() {
+            match next {
+                '[' => depth += 1,
+                ']' => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                let inside = self.rest()[1..offset].trim_end();
+                return Ok(inside.strip_suffix("...").map(|again| (again.trim(), self.at + offset + 1)));
+            }
+        }
+        Err(format!("a bracket is not closed: {}", self.rest()))
+    }
+
+    fn take_word(&mut self) -> &'static str {
+        let rest = self.rest();
+        let end = rest.find(|c: char| c.is_whitespace() || "[]<>|".contains(c)).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    fn skip_blanks(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start().len();
+    }
+
+    fn rest(&self) -> &'static str {
+        &self.text[self.at..]
+    }
+}
+
+/// Marks the last items, those that read like `again`, as repeated. Whether there are such.
+fn repeat(text: &str, items: &mut Vec<Item>, again: &str) -> bool {
+    let Some(end) = items.last().map(|item| item.end) else { return false };
+    let Some(from) = (0..items.len()).rev().find(|&from| &text[items[from].start..end] == again) else { return false };
+    let start = items[from].start;
+    let mut argument = block(bind(items.split_off(from)));
+    argument.multiple = true;
+    argument.multiple_token = argument.token.is_some() && argument.kind != ArgumentKind::PureToken;
+    items.push(Item { argument, start, end });
+    true
+}
+
+fn group(alternatives: Alternatives) -> Result<Argument, String> {
+    let Alternatives { mut choices, repeated } = alternatives;
+    if choices.iter().any(Vec::is_empty) {
+        return Err("a choice between something and nothing".to_owned());
+    }
+    let mut argument = match choices.len() {
+        1 => block(choices.remove(0)),
+        _ => one_of(choices),
+    };
+    argument.multiple |= repeated;
+    Ok(argument)
+}
+
+fn one_of(choices: Vec<Vec<Argument>>) -> Argument {
+    compound(ArgumentKind::OneOf, choices.into_iter().map(block).collect())
+}
+
+/// Several arguments as one.
+fn block(mut arguments: Vec<Argument>) -> Argument {
+    if arguments.len() == 1 { arguments.remove(0) } else { compound(ArgumentKind::Block, arguments) }
+}
+
+fn compound(kind: ArgumentKind, arguments: Vec<Argument>) -> Argument {
+    let names: Vec<&str> = arguments.iter().map(|argument| argument.name.as_str()).collect();
+    Argument { kind, arguments: arguments.clone(), ..plain(&names.join("_"), kind) }
+}
+
+fn plain(name: &str, kind: ArgumentKind) -> Argument {
+    Argument {
+        name: name.to_owned(),
+        kind,
+        token: None,
+        optional: false,
+        multiple: false,
+        multiple_token: false,
+        key_spec: None,
+        arguments: Vec::new(),
+    }
+}
+
+/// Gives every word in capitals the arguments that stand behind it, up to the next such word or optional part.
+fn bind(items: Vec<Item>) -> Vec<Argument> {
+    let mut bound: Vec<Argument> = Vec::new();
+    let mut items = items.into_iter().map(|item| item.argument).peekable();
+    while let Some(argument) = items.next() {
+        let (ArgumentKind::PureToken, false) = (argument.kind, argument.optional) else {
+            bound.push(argument);
+            continue;
+        };
+        let mut own = Vec::new();
+        while let Some(next) = items.next_if(|next| next.kind != ArgumentKind::PureToken && !next.optional) {
+            own.push(next);
+        }
+        if own.is_empty() {
+            bound.push(argument);
+        } else {
+            let mut owner = block(own);
+            owner.token = argument.token;
+            bound.push(owner);
+        }
+    }
+    bound
+}
+
+fn word(word: &'static str, spec: &CommandSpec) -> Argument {
+    if word.contains(|c: char| c.is_ascii_lowercase()) {
+        plain(word, kind_of(word, spec))
+    } else {
+        Argument { token: Some(word), ..plain(&word.to_ascii_lowercase(), ArgumentKind::PureToken) }
+    }
+}
+
+/// What an argument is, by its name: the rows use the same names for the same things.
+fn kind_of(name: &str, spec: &CommandSpec) -> ArgumentKind {
+    match name {
+        "pattern" => ArgumentKind::Pattern,
+        _ if name.starts_with("unix-time") => ArgumentKind::UnixTime,
+        "increment" if spec.name.ends_with("FLOAT") => ArgumentKind::Double,
+        "value" if spec.group == Group::Bitmap => ArgumentKind::Integer,
+        "bit" | "client-id" | "count" | "cursor" | "db" | "decrement" | "destination-db" | "end" | "frequency"
+        | "increment" | "index" | "index1" | "index2" | "len" | "milliseconds" | "min-match-len" | "numkeys"
+        | "numlocal" | "numreplicas" | "offset" | "protover" | "seconds" | "start" | "timeout" | "ttl" => {
+            ArgumentKind::Integer
+        }
+        _ => ArgumentKind::String,
+    }
+}
+
+/// Marks the arguments that are keys, as long as it is certain where they stand.
+fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &CommandSpec) {
+    for argument in arguments {
+        let only_a_token = argument.kind == ArgumentKind::PureToken;
+        let mut here = if argument.optional { None } else { *position };
+        if argument.token.is_some() && !only_a_token {
+            here = here.map(|here| here + 1);
+        }
+        match argument.kind {
+            ArgumentKind::Block => find_keys(&mut argument.arguments, &mut here, spec),
+            ArgumentKind::OneOf => {
+                let word = argument.arguments.iter().all(|choice| choice.kind == ArgumentKind::PureToken);
+                here = here.filter(|_| word).map(|here| here + 1);
+            }
+            _ => {
+                let keys = here.and_then(|here| spec.keys.iter().position(|keys| keys.covers(here)));
+                if let (Some(keys), false) = (keys, only_a_token) {
+                    argument.kind = ArgumentKind::Key;
+                    argument.key_spec = Some(keys);
+                }
+                here = here.map(|here| here + 1);
+            }
+        }
+        *position = if argument.multiple { None } else { here };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::Handler;
+    use super::super::{Arity, KeySpec};
+    use super::*;
+
+    const KEYED: CommandSpec = CommandSpec {
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RW"])],
+        ..CommandSpec::new("TEST", Handler::Container)
+    };
+
+    /// A tree in one line: names, types, tokens and flags.
+    fn shown(arguments: &[Argument]) -> String {
+        let show = |argument: &Argument| {
+            let mut text = format!("{}:{}", argument.name, argument.kind.name());
+            if let Some(token) = argument.token {
+                text += &format!("={token}");
+            }
+            for (flag, sign) in [(argument.optional, "?"), (argument.multiple, "*"), (argument.multiple_token, "+")] {
+                text += if flag { sign } else { "" };
+            }
+            if let Some(keys) = argument.key_spec {
+                text += &format!("#{keys}");
+            }
+            if argument.kind.is_group() {
+                text += &format!("({})", shown(&argument.arguments));
+            }
+            text
+        };
+        arguments.iter().map(show).collect::<Vec<_>>().join(" ")
+    }
+
+    fn parsed(spec: CommandSpec) -> String {
+        let spec: &'static CommandSpec = Box::leak(Box::new(spec));
+        arguments(spec, 1, &Profile::default()).map_or_else(|error| format!("error: {error}"), |tree| shown(&tree))
+    }
+
+    #[test]
+    fn options_with_values_and_choices_between_them() {
+        let usage = "key value [NX | XX] [GET] [EX seconds | PXAT unix-time-milliseconds | KEEPTTL]";
+        assert_eq!(
+            parsed(CommandSpec { usage, ..KEYED }),
+            "key:key#0 value:string nx_xx:oneof?(nx:pure-token=NX xx:pure-token=XX) get:pure-token=GET? \
+             seconds_unix-time-milliseconds_keepttl:oneof?(seconds:integer=EX unix-time-milliseconds:unix-time=PXAT \
+             keepttl:pure-token=KEEPTTL)"
+        );
+    }
+
+    #[test]
+    fn repetitions_of_one_argument_of_several_and_of_a_whole_group() {
+        const MANY: &[KeySpec] = &[KeySpec::range(1, -1, 2, &["OW"])];
+        let spec = CommandSpec { keys: MANY, usage: "key value [key value ...]", ..KEYED };
+        assert_eq!(parsed(spec), "key_value:block*(key:key#0 value:string)");
+        let usage = "[PREFIX prefix [PREFIX prefix ...]] [ID client-id [client-id ...]]";
+        assert_eq!(parsed(CommandSpec { usage, ..KEYED }), "prefix:string=PREFIX?*+ client-id:integer=ID?*");
+        let usage = "key [GET encoding offset | [OVERFLOW <WRAP | SAT>] <SET offset value | INCRBY offset increment> \
+                     [GET encoding offset | [OVERFLOW <WRAP | SAT>] <SET offset value | INCRBY offset increment> ...]]";
+        assert_eq!(
+            parsed(CommandSpec { usage, ..KEYED }),
+            "key:key#0 encoding_offset_wrap_sat_offset_value_offset_increment:oneof?*(\
+             encoding_offset:block=GET(encoding:string offset:integer) \
+             wrap_sat_offset_value_offset_increment:block(wrap_sat:oneof=OVERFLOW?(wrap:pure-token=WRAP \
+             sat:pure-token=SAT) offset_value_offset_increment:oneof(offset_value:block=SET(offset:integer value:string) \
+             offset_increment:block=INCRBY(offset:integer increment:integer))))"
+        );
+    }
+
+    #[test]
+    fn keys_are_found_by_position_whatever_they_are_called() {
+        const TWO: &[KeySpec] = &[KeySpec::one(2, &["OW"]), KeySpec::range(3, -1, 1, &["RO"])];
+        let spec = CommandSpec { keys: TWO, usage: "<AND | NOT> destkey key [key ...]", ..KEYED };
+        assert_eq!(parsed(spec), "and_not:oneof(and:pure-token=AND not:pure-token=NOT) destkey:key#0 key:key*#1");
+        const COUNTED: &[KeySpec] = &[KeySpec::counted(1, 1, 2, &["OW"])];
+        let spec = CommandSpec { keys: COUNTED, usage: "numkeys key value [key value ...] [NX]", ..KEYED };
+        assert_eq!(parsed(spec), "numkeys:integer key_value:block*(key:key#0 value:string) nx:pure-token=NX?");
+    }
+
+    #[test]
+    fn what_is_not_the_notation_is_refused() {
+        for usage in ["key [NX", "key ]", "key [value ...]", "[ | NX]"] {
+            assert!(parsed(CommandSpec { usage, ..KEYED }).starts_with("error: "), "{usage}");
+        }
+    }
+}
