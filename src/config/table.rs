@@ -93,7 +93,7 @@ pub(super) static TABLE: &[Directive] = &[
         "normal 1073741824 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
         special::buffer_limits,
     )
-    .carried(|live, value| live.output_limit.store(number(word(value, 1)), Relaxed)),
+    .carried(|live, value| live.output_limit.store(output_limit(word(value, 1)), Relaxed)),
     memory("proto-max-bulk-len", "536870912", 1_048_576, LONG_MEMORY)
         .carried(|live, value| live.max_bulk.store(number(value), Relaxed)),
     memory("maxmemory", "0", 0, u64::MAX).carried(|live, value| live.max_memory.store(number(value), Relaxed)),
@@ -321,6 +321,15 @@ fn word(value: &[u8], index: usize) -> &[u8] {
 pub(super) fn path(value: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStringExt;
     std::ffi::OsString::from_vec(value.to_vec()).into()
+}
+
+/// Redis only counts what does not fit into the 16 KiB that every client has for replies anyway.
+fn output_limit(value: &[u8]) -> usize {
+    const FREE: usize = 16 << 10;
+    match number::<usize>(value) {
+        0 => 0,
+        limit => limit.saturating_add(FREE),
+    }
 }
 
 fn level(value: &[u8]) -> u8 {
