@@ -7,6 +7,7 @@ mod client;
 mod client_list;
 mod command;
 mod conditional;
+mod config;
 mod connection;
 mod counters;
 mod databases;
@@ -39,6 +40,7 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         client::ROWS,
         command::ROWS,
         conditional::ROWS,
+        config::ROWS,
         connection::ROWS,
         counters::ROWS,
         databases::ROWS,
