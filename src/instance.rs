@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::control::{Attention, Matter};
 use crate::identity::Identity;
 use crate::keyspace::{Keyspace, Scope, hash_of};
+use crate::log::Log;
 use crate::profile::Profile;
 use crate::session::{Client, Clients, Signal, Watching};
 use crate::stats::Stats;
@@ -23,6 +24,7 @@ pub struct Instance {
     pub clients: Clients,
     pub attention: Attention,
     pub stats: Stats,
+    pub log: Arc<Log>,
     pub pause: Pause,
     pub identity: Identity,
     /// Keys that are due are deleted although nobody asks for them (DEBUG SET-ACTIVE-EXPIRE stops that).
@@ -64,7 +66,7 @@ impl Instance {
     pub fn new(config: Config, profile: Profile, databases: u32) -> Self {
         let clock = Arc::new(Clock::new());
         let identity = Identity::new(clock.millis());
-        Self {
+        let instance = Self {
             clock,
             config,
             profile,
@@ -72,13 +74,26 @@ impl Instance {
             clients: Clients::default(),
             attention: Attention::default(),
             stats: Stats::default(),
+            log: Arc::new(Log::silent()),
             pause: Pause::default(),
             identity,
             active_expire: AtomicBool::new(true),
             monitors: Mutex::default(),
             stall: Stall::default(),
             shutdown: Shutdown::default(),
-        }
+        };
+        instance.apply_settings();
+        instance
+    }
+
+    // ---- settings
+
+    /// Hands settings on to those who keep a copy; to be called whenever the configuration has changed.
+    pub fn apply_settings(&self) {
+        let live = self.config.live();
+        let max_string = live.max_bulk.load(Ordering::Relaxed);
+        self.keyspace.settings().max_string.store(max_string, Ordering::Relaxed);
+        self.log.set_least(live.log_level.load(Ordering::Relaxed));
     }
 
     // ---- CLIENT PAUSE

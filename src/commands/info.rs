@@ -2,6 +2,7 @@
 
 use std::fmt::{Display, Write};
 use std::fs::read_to_string;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::CommandError;
@@ -144,12 +145,13 @@ fn server(instance: &Instance, fields: &mut Fields) {
     let uptime = instance.clock.uptime().as_secs();
     fields.add("uptime_in_seconds", uptime);
     fields.add("uptime_in_days", uptime / 86_400);
-    fields.add("hz", 10);
-    fields.add("configured_hz", 10);
+    let hz = instance.config.text("hz");
+    fields.add("hz", &hz);
+    fields.add("configured_hz", &hz);
     fields.add("lru_clock", micros.div_euclid(1_000_000) & 0xff_ffff);
     let executable = std::env::current_exe().unwrap_or_default();
     fields.add("executable", executable.display());
-    fields.add("config_file", "");
+    fields.add("config_file", instance.config.file().unwrap_or(Path::new("")).display());
     fields.add("io_threads_active", 0);
 }
 
@@ -177,7 +179,7 @@ fn memory(instance: &Instance, fields: &mut Fields) {
     }
     fields.zeros(&["used_memory_lua", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"]);
     fields.bytes("maxmemory", limit);
-    fields.add("maxmemory_policy", "noeviction");
+    fields.add("maxmemory_policy", instance.config.text("maxmemory-policy"));
     if let Some(resident) = resident {
         fields.add("mem_fragmentation_ratio", format!("{:.2}", resident as f64 / used.max(1) as f64));
         fields.add("mem_fragmentation_bytes", resident as i64 - used as i64);

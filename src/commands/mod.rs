@@ -7,6 +7,7 @@ mod client;
 mod client_list;
 mod command;
 mod conditional;
+mod config;
 mod connection;
 mod counters;
 mod databases;
@@ -39,22 +40,23 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         client::ROWS,
         command::ROWS,
         conditional::ROWS,
+        config::ROWS,
         connection::ROWS,
         counters::ROWS,
-        debug::ROWS,
-        info::ROWS,
         databases::ROWS,
+        debug::ROWS,
         dump::ROWS,
         expiry::ROWS,
+        info::ROWS,
         keys::ROWS,
         lcs::ROWS,
         object::ROWS,
         ranges::ROWS,
+        scan::ROWS,
         server::ROWS,
         set::ROWS,
         strings::ROWS,
         transactions::ROWS,
-        scan::ROWS,
         wait::ROWS,
     ]
     .into_iter()
@@ -129,7 +131,8 @@ mod tests {
                     Find::Range { step, .. } | Find::Count { step, .. } => assert!(step > 0, "{name}"),
                 }
             }
-            assert_eq!(matches!(row.run, Handler::Keys(_)) || row.keys.is_empty(), true, "{name} locks no keys");
+            let locks = matches!(row.run, Handler::Keys(_) | Handler::Everything(_) | Handler::Transaction(_));
+            assert!(locks || row.keys.is_empty(), "{name} locks no keys");
         }
     }
 

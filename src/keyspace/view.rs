@@ -359,13 +359,6 @@ impl<'k> View<'k> {
         true
     }
 
-    /// Sets when a key was last used (RESTORE's IDLETIME).
-    pub fn set_accessed(&mut self, key: &[u8], accessed: AccessTime) {
-        if let Some(at) = self.at(key) {
-            self.entry_mut(at).set_accessed(accessed);
-        }
-    }
-
     /// Removes every key of the selected database and returns how many there were.
     pub fn flush(&mut self) -> usize {
         self.touch_watched(self.db);
@@ -652,4 +645,85 @@ fn is_over(entry: &Entry, now: Millis) -> bool {
 fn swap_counts(sides: [&Side; 2], count: impl Fn(&Side) -> &std::sync::atomic::AtomicI64) {
     let (one, other) = (count(sides[0]), count(sides[1]));
     one.store(other.swap(one.load(Ordering::Relaxed), Ordering::Relaxed), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::keyspace::Expiry;
+
+    const ALL: ScanFilter<'_> = ScanFilter { matches: &|_| true, kind: None };
+
+    fn in_view<R>(keyspace: &Keyspace, clock: &Clock, work: impl FnOnce(&mut View<'_>) -> R) -> R {
+        let mut view = keyspace.lock(Scope::Database, 0, clock);
+        let result = work(&mut view);
+        view.finish();
+        result
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// SCAN's promise, kept more strictly than Redis does, which may return a key twice.
+        #[test]
+        fn a_key_that_stays_is_scanned_exactly_once_while_others_come_and_go(
+            stay in 0..3000u32,
+            steps in prop::collection::vec((1..400usize, 0..600u32, any::<bool>()), 1..60),
+        ) {
+            let (keyspace, clock) = (Keyspace::new(1), Clock::new());
+            in_view(&keyspace, &clock, |view| {
+                (0..stay).for_each(|n| view.set_string(format!("stays:{n}").as_bytes(), b"", Expiry::Never));
+            });
+            let mut seen: HashMap<Vec<u8>, u32> = HashMap::new();
+            let mut cursor = 0;
+            let mut others = 0u32;
+            for (count, change, grow) in steps.into_iter().cycle() {
+                let found;
+                (cursor, found) = in_view(&keyspace, &clock, |view| view.scan(cursor, count, &ALL));
+                found.into_iter().for_each(|key| *seen.entry(key).or_default() += 1);
+                if cursor == 0 {
+                    break;
+                }
+                in_view(&keyspace, &clock, |view| for _ in 0..change {
+                    if grow && others < 20_000 {
+                        others += 1;
+                        view.set_string(format!("passes:{others}").as_bytes(), b"", Expiry::Never);
+                    } else {
+                        view.remove(format!("passes:{others}").as_bytes());
+                        others = others.saturating_sub(1);
+                    }
+                });
+            }
+            for n in 0..stay {
+                prop_assert_eq!(seen.get(format!("stays:{n}").as_bytes()), Some(&1), "stays:{}", n);
+            }
+        }
+    }
+
+    #[test]
+    fn a_scan_of_a_database_that_does_not_change_finds_each_key_once_whatever_the_count() {
+        let (keyspace, clock) = (Keyspace::new(1), Clock::new());
+        in_view(&keyspace, &clock, |view| {
+            (0..1000).for_each(|n| view.set_string(format!("{n}").as_bytes(), b"", Expiry::Never));
+        });
+        for count in [1, 7, 64, 1000, usize::MAX] {
+            let (mut found, mut cursor) = (Vec::new(), 0);
+            loop {
+                let (next, keys) = in_view(&keyspace, &clock, |view| view.scan(cursor, count, &ALL));
+                found.extend(keys);
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+            assert_eq!(found.len(), 1000, "{count}");
+            found.sort();
+            found.dedup();
+            assert_eq!(found.len(), 1000, "{count}");
+        }
+    }
 }

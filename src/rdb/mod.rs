@@ -186,7 +186,7 @@ mod tests {
         for (value, body) in bodies {
             assert_eq!(dump_string(value, &redis), signed(body, 10));
         }
-        assert_eq!(dump_string(&[b'a'; 21], &redis), signed(b"\x00\xc3\x09\x15\x01aa\xe0\x08\x00\x01aa", 10));
+        assert_eq!(dump_string(&[b'a'; 21], &redis), signed(b"\x00\xc3\x06\x15\x01aa\xe0\x0a\x00", 10));
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
             let profile = Profile::default();
             let mut payload = dump_string(&value, &profile);
             let at = at.index(payload.len());
-            payload[at] ^= 1 << bit;
+            payload[at] ^= 1u8 << bit;
             prop_assert_eq!(load_string(&payload, &profile), Err(Damage::Footer));
         }
 
