@@ -14,10 +14,12 @@ mod instance;
 mod keyspace;
 mod log;
 mod profile;
+mod rdb;
 mod resp;
 mod server;
 mod session;
 mod spec;
+mod stats;
 
 /// For this repository's own tests and benchmarks; not an interface, and gone without notice.
 #[cfg(feature = "internals")]

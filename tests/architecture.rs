@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Modules from top to bottom: each may use those above it.
 const LAYERS: &[&str] = &[
-    "error", "clock", "profile", "glob", "log", "files", "resp", "keyspace", "control", "config", "identity",
+    "error", "clock", "profile", "glob", "log", "files", "resp", "keyspace", "control", "config", "identity", "stats",
     "session", "instance", "spec", "commands", "engine", "server", "cli", "main",
 ];
 

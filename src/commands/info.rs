@@ -3,7 +3,6 @@
 use std::fmt::{Display, Write};
 use std::fs::read_to_string;
 use std::path::Path;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::CommandError;
@@ -208,7 +207,7 @@ fn persistence(instance: &Instance, fields: &mut Fields) {
     fields.zeros(&["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
     fields.add("current_fork_perc", "0.00");
     fields.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
-    fields.add("rdb_changes_since_last_save", load(&instance.stats.changes));
+    fields.add("rdb_changes_since_last_save", instance.stats.totals().changes);
     fields.add("rdb_bgsave_in_progress", 0);
     fields.add("rdb_last_save_time", instance.identity.started().div_euclid(1000));
     fields.add("rdb_last_bgsave_status", "ok");
@@ -225,23 +224,23 @@ fn persistence(instance: &Instance, fields: &mut Fields) {
 }
 
 fn stats(instance: &Instance, fields: &mut Fields) {
-    let stats = &instance.stats;
-    fields.add("total_connections_received", load(&stats.connections));
-    fields.add("total_commands_processed", load(&stats.commands));
-    fields.add("total_net_input_bytes", load(&stats.input_bytes));
-    fields.add("total_net_output_bytes", load(&stats.output_bytes));
+    let totals = instance.stats.totals();
+    fields.add("total_connections_received", totals.connections);
+    fields.add("total_commands_processed", totals.commands);
+    fields.add("total_net_input_bytes", totals.input_bytes);
+    fields.add("total_net_output_bytes", totals.output_bytes);
     fields.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
-    fields.add("rejected_connections", load(&stats.rejected_connections));
+    fields.add("rejected_connections", totals.rejected_connections);
     fields.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
-    fields.add("expired_keys", load(&stats.expired));
+    fields.add("expired_keys", totals.expired);
     fields.zeros(&[
         "evicted_keys",
         "evicted_clients",
         "total_eviction_exceeded_time",
         "current_eviction_exceeded_time",
     ]);
-    fields.add("keyspace_hits", load(&stats.hits));
-    fields.add("keyspace_misses", load(&stats.misses));
+    fields.add("keyspace_hits", totals.hits);
+    fields.add("keyspace_misses", totals.misses);
     fields.zeros(&[
         "pubsub_channels",
         "pubsub_patterns",
@@ -261,7 +260,7 @@ fn stats(instance: &Instance, fields: &mut Fields) {
         "tracking_total_prefixes",
         "unexpected_error_replies",
     ]);
-    fields.add("total_error_replies", load(&stats.errors));
+    fields.add("total_error_replies", totals.errors);
     fields.zeros(&["dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed"]);
 }
 
@@ -311,9 +310,8 @@ fn ticks(file: &str) -> Option<[u64; 4]> {
 }
 
 fn errorstats(instance: &Instance, fields: &mut Fields) {
-    let by_code = instance.stats.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner);
-    for (code, count) in by_code.iter() {
-        fields.add(&format!("errorstat_{}", String::from_utf8_lossy(code)), format!("count={count}"));
+    for (code, count) in instance.stats.errors_by_code() {
+        fields.add(&format!("errorstat_{}", String::from_utf8_lossy(&code)), format!("count={count}"));
     }
 }
 

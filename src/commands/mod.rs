@@ -10,17 +10,24 @@ mod conditional;
 mod config;
 mod connection;
 mod counters;
+mod databases;
 mod debug;
+mod dump;
+mod expiry;
 mod help;
 mod info;
+mod keys;
 mod lcs;
 mod lifetime;
 mod long_double;
+mod object;
 mod ranges;
+mod scan;
 mod server;
 mod set;
 mod strings;
 mod transactions;
+mod wait;
 
 use crate::spec::CommandSpec;
 
@@ -36,14 +43,21 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         config::ROWS,
         connection::ROWS,
         counters::ROWS,
+        databases::ROWS,
         debug::ROWS,
+        dump::ROWS,
+        expiry::ROWS,
         info::ROWS,
+        keys::ROWS,
         lcs::ROWS,
+        object::ROWS,
         ranges::ROWS,
+        scan::ROWS,
         server::ROWS,
         set::ROWS,
         strings::ROWS,
         transactions::ROWS,
+        wait::ROWS,
     ]
     .into_iter()
     .flatten()
@@ -117,7 +131,8 @@ mod tests {
                     Find::Range { step, .. } | Find::Count { step, .. } => assert!(step > 0, "{name}"),
                 }
             }
-            assert_eq!(matches!(row.run, Handler::Keys(_)) || row.keys.is_empty(), true, "{name} locks no keys");
+            let locks = matches!(row.run, Handler::Keys(_) | Handler::Everything(_) | Handler::Transaction(_));
+            assert!(locks || row.keys.is_empty(), "{name} locks no keys");
         }
     }
 

@@ -207,8 +207,8 @@ impl Running {
     /// Serves on this thread, and on one more for each further event loop, until the server is shut down.
     pub(crate) fn serve(self) -> Result<(), Error> {
         let Self { main, others, engine, listeners, .. } = self;
-        let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone()).collect();
-        let workers = Arc::new(Workers::new(loops));
+        let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone());
+        let workers = Arc::new(Workers::new(loops, &engine.instance.stats));
         let others: Vec<Helper> = others.into_iter().map(Helper::start).collect::<Result<_, _>>()?;
         let accepting: Vec<_> = listeners
             .into_iter()
