@@ -60,7 +60,7 @@ pub(super) static TABLE: &[Directive] = &[
     switch("always-show-logo", "no").at_start(),
     switch("set-proc-title", "yes").at_start(),
     checked("proc-title-template", "{title} {listen-addr} {server-mode}", special::title_template),
-    integer("databases", "16", 1, INT).at_start(),
+    custom("databases", "16", special::databases).at_start(),
     integer("io-threads", "1", 1, 128).at_start(),
     switch("io-threads-do-reads", "no").at_start(),
     custom("hz", "10", special::hz),
