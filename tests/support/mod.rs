@@ -76,11 +76,3 @@ impl Dice {
         (0..length).map(|_| (self.next() >> 40) as u8).collect()
     }
 }
-
-/// A builder with a directive of the configuration file set.
-pub fn with_directive(builder: Builder, name: &str, value: &str) -> Builder {
-    match name {
-        "requirepass" => builder.password(value),
-        _ => panic!("redouble's builder has no directive {name} ({value})"),
-    }
-}

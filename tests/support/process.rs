@@ -16,7 +16,10 @@ pub struct ServerProcess {
 impl ServerProcess {
     /// The real `redis-server`.
     pub fn redis(arguments: &[&str]) -> Self {
-        let mut all = vec!["--save", "", "--appendonly", "no", "--bind", "127.0.0.1"];
+        // What it might want to save goes where nobody looks.
+        let directory = std::env::temp_dir();
+        let directory = directory.to_str().expect("a path that is text");
+        let mut all = vec!["--bind", "127.0.0.1", "--dir", directory, "--dbfilename", "redouble-tests.rdb"];
         all.extend(arguments);
         Self::start("redis-server", &all).unwrap_or_else(|error| {
             panic!(

@@ -155,7 +155,7 @@ impl Transcript {
             }
             "start" => {
                 let (name, value) = rest.split_once(' ').expect("@start NAME VALUE");
-                self.start.push((name.to_owned(), value.to_owned()));
+                self.start.push((format!("--{name}"), value.to_owned()));
                 return None;
             }
             _ => panic!("{place}: unknown directive @{name}"),
@@ -167,29 +167,30 @@ impl Transcript {
         self.compat.is_none() && !self.clock
     }
 
-    /// Plays the transcript to redouble.
+    /// Plays the transcript to redouble: in this process, or as the program if it is started with directives.
     pub fn play_to_redouble(&self) {
-        let mut builder = Server::builder().compat(profile(self.compat.as_deref().unwrap_or(CHECKED_PROFILE)));
-        for (name, value) in &self.start {
-            builder = super::with_directive(builder, name, value);
-        }
-        let server = super::start(builder);
-        if self.clock {
-            server.freeze();
-        }
-        let outcome = self.play(address(&server), Some(&server));
+        let compat = self.compat.as_deref().unwrap_or(CHECKED_PROFILE);
+        let outcome = if self.start.is_empty() {
+            let server = super::start(Server::builder().compat(profile(compat)));
+            if self.clock {
+                server.freeze();
+            }
+            self.play(address(&server), Some(&server))
+        } else {
+            let server = ServerProcess::redouble(&[&["--compat", compat][..], &self.directives()].concat());
+            self.play(server.address(), None)
+        };
         self.judge(&outcome);
+    }
+
+    fn directives(&self) -> Vec<&str> {
+        self.start.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]).collect()
     }
 
     /// Plays the transcript to the real server; with `REDOUBLE_RECORD=1` writes down what it answers.
     pub fn play_to_redis(&self) {
         assert!(self.is_checked(), "the real server cannot play {}", self.path.display());
-        let mut arguments = Vec::new();
-        for (name, value) in &self.start {
-            arguments.extend([format!("--{name}"), value.clone()]);
-        }
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let server = ServerProcess::redis(&arguments);
+        let server = ServerProcess::redis(&self.directives());
         let outcome = self.play(server.address(), None);
         if is_recording() { self.record(&outcome) } else { self.judge(&outcome) }
     }
