@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Modules from top to bottom: each may use those above it.
 const LAYERS: &[&str] = &[
-    "error", "clock", "profile", "glob", "resp", "keyspace", "control", "config", "log", "identity", "stats",
+    "error", "clock", "profile", "glob", "resp", "rdb", "keyspace", "control", "config", "log", "identity", "stats",
     "session", "instance", "spec", "commands", "engine", "server", "cli", "main",
 ];
 
