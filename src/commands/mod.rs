@@ -115,7 +115,8 @@ mod tests {
                     Find::Range { step, .. } | Find::Count { step, .. } => assert!(step > 0, "{name}"),
                 }
             }
-            assert_eq!(matches!(row.run, Handler::Keys(_)) || row.keys.is_empty(), true, "{name} locks no keys");
+            let locks = matches!(row.run, Handler::Keys(_) | Handler::Everything(_) | Handler::Transaction(_));
+            assert!(locks || row.keys.is_empty(), "{name} locks no keys");
         }
     }
 
