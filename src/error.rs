@@ -24,6 +24,13 @@ impl CommandError {
     pub const DB_INDEX_OUT_OF_RANGE: Self = Self::fixed("ERR DB index is out of range");
     pub const INVALID_DB_INDEX: Self = Self::fixed("ERR invalid DB index");
     pub const INCREMENT_OVERFLOW: Self = Self::fixed("ERR increment or decrement would overflow");
+    pub const NOT_IN_TRANSACTION: Self = Self::fixed("ERR Command not allowed inside a transaction");
+    pub const WRONG_PASSWORD: Self = Self::fixed("WRONGPASS invalid username-password pair or user is disabled.");
+    pub const NO_PASSWORD_SET: Self = Self::fixed(
+        "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
+         configuration is correct?",
+    );
+    pub const UNBLOCKED: Self = Self::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
     pub const MAX_CLIENTS: Self = Self::fixed("ERR max number of clients reached");
 
     pub const DEBUG_REFUSED: Self = Self::fixed(
@@ -45,6 +52,12 @@ impl CommandError {
             }
         }
         Self { line: Cow::Owned(line) }
+    }
+
+    /// An error whose text quotes a word as C would print it: up to its first NUL.
+    pub fn quoting(before: &str, word: &[u8], after: &str) -> Self {
+        let word = word.split(|&byte| byte == 0).next().unwrap_or_default();
+        Self::new([before.as_bytes(), word, after.as_bytes()].concat())
     }
 
     /// The whole line, without the `-` and the line end.

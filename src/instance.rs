@@ -9,9 +9,9 @@ use crate::clock::{Clock, Millis};
 use crate::config::Config;
 use crate::control::{Attention, Matter};
 use crate::identity::Identity;
-use crate::keyspace::{Keyspace, Tally};
+use crate::keyspace::{Keyspace, Scope, Tally, hash_of};
 use crate::profile::Profile;
-use crate::session::{Client, Clients, Signal};
+use crate::session::{Client, Clients, Signal, Watching};
 
 /// One running server, without its sockets.
 pub struct Instance {
@@ -146,9 +146,10 @@ impl Instance {
 
     /// Holds commands back until an instant. A pause that is in force is only ever made longer and stricter.
     pub fn pause(&self, until: Millis, writes_only: bool) {
-        let in_force = self.attention.has(Matter::Pause);
-        let until = if in_force { until.max(self.pause.until.load(Ordering::Acquire)) } else { until };
-        let writes_only = writes_only && (!in_force || self.pause.writes_only.load(Ordering::Acquire));
+        let (until, writes_only) = match self.paused() {
+            Some((longest, lenient)) => (until.max(longest), writes_only && lenient),
+            None => (until, writes_only),
+        };
         self.pause.until.store(until, Ordering::Release);
         self.pause.writes_only.store(writes_only, Ordering::Release);
         self.attention.raise(Matter::Pause);
@@ -212,13 +213,37 @@ impl Instance {
         }
     }
 
-    /// Sends a line to every MONITOR client; one that does not read is closed at its output limit.
-    pub fn feed_monitors(&self, line: &[u8]) {
+    /// Sends a line to every MONITOR client but the one whose command it is about; whether that is one, too. A client
+    /// that does not read is closed at its output limit.
+    pub fn feed_monitors(&self, line: &[u8], about: &Client) -> bool {
         let limit = self.config.live().output_limit.load(Ordering::Relaxed);
+        let mut itself = false;
         for monitor in self.monitors.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            if monitor.send(line) > limit && limit != 0 {
+            if monitor.id() == about.id() {
+                itself = true;
+            } else if monitor.send(line) > limit && limit != 0 {
                 monitor.signal(Signal::Kill);
             }
+        }
+        itself
+    }
+
+    // ---- clients
+
+    /// Closes somebody else's connection: it runs nothing more, and nobody sees it any longer.
+    pub fn kill(&self, client: &Client) {
+        client.seen().closing.store(true, Ordering::Relaxed);
+        client.signal(Signal::Kill);
+        self.remove_monitor(client);
+        self.clients.remove(client.id());
+    }
+
+    /// Forgets the keys that a connection watches.
+    pub fn unwatch(&self, watching: Watching) {
+        for (db, key) in &watching.keys {
+            let mut view = self.keyspace.lock(Scope::Hashes(&[hash_of(key)]), *db, &self.clock);
+            view.unwatch(key, &watching.watch);
+            self.stats.add(view.finish());
         }
     }
 

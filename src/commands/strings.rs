@@ -1,17 +1,13 @@
-//! Strings.
+//! Reading strings, and many strings at once.
 
+use super::lifetime::Lifespan;
 use crate::error::CommandError;
 use crate::keyspace::{Expiry, View};
 use crate::profile::Since;
 use crate::resp::Reply;
-use crate::spec::{Args, Arity, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[GET, GETSET, SET, SETNX, PING];
-
-const PING: CommandSpec = CommandSpec {
-    arity: Arity::AtLeast(1),
-    ..CommandSpec::new("PING", Handler::Connection(|_, _| Ok(Reply::Status("PONG"))))
-};
+pub(super) const ROWS: &[CommandSpec] = &[GET, GETDEL, GETEX, MGET, MSET, MSETNX, STRLEN];
 
 const GET: CommandSpec = CommandSpec {
     usage: "key",
@@ -21,6 +17,7 @@ const GET: CommandSpec = CommandSpec {
     arity: Arity::Exactly(2),
     keys: &[KeySpec::one(1, &["RO", "access"])],
     flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::String],
     ..CommandSpec::new("GET", Handler::Keys(get))
 };
 
@@ -28,53 +25,170 @@ fn get<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::bulk_or_null(view.string(args.key()?)?))
 }
 
-const GETSET: CommandSpec = CommandSpec {
-    usage: "key value",
-    summary: "Writes a string and returns the one that was there before.",
+const GETDEL: CommandSpec = CommandSpec {
+    usage: "key",
+    summary: "Reads a string and deletes it.",
     group: Group::String,
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    ..CommandSpec::new("GETSET", Handler::Keys(getset))
+    since: Since::redis(6, 2, 0),
+    arity: Arity::Exactly(2),
+    keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::String],
+    ..CommandSpec::new("GETDEL", Handler::Keys(getdel))
 };
 
-fn getset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let (key, value) = (args.key()?, args.bytes()?);
-    let old = view.string(key)?.map(<[u8]>::to_vec);
-    view.set_string(key, value, Expiry::Never);
-    Ok(old.map_or(Reply::Null, Reply::bulk))
+fn getdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let value = view.string(key)?.map(<[u8]>::to_vec);
+    view.remove(key);
+    Ok(value.map_or(Reply::Null, Reply::bulk))
 }
 
-const SET: CommandSpec = CommandSpec {
-    usage: "key value",
-    summary: "Writes a string.",
+const GETEX: CommandSpec = CommandSpec {
+    usage: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
+    summary: "Reads a string and changes how long it lives.",
     group: Group::String,
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    ..CommandSpec::new("SET", Handler::Keys(set))
+    since: Since::redis(6, 2, 0),
+    arity: Arity::AtLeast(2),
+    keys: &[KeySpec::one(1, &["RW", "access", "update"]).with_notes("RW and UPDATE because it changes the TTL")],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::String],
+    ..CommandSpec::new("GETEX", Handler::Keys(getex))
 };
 
-fn set<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let (key, value) = (args.key()?, args.bytes()?);
-    if !args.is_empty() {
-        return Err(CommandError::SYNTAX);
+fn getex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let mut lifespan = Lifespan::Unsaid;
+    while !args.is_empty() {
+        if !lifespan.take(args, Lifespan::Persist) {
+            return Err(CommandError::SYNTAX);
+        }
     }
-    view.set_string(key, value, Expiry::Never);
+    let early = args.profile().has(Since::valkey(9, 0, 0));
+    let now = view.now();
+    if early {
+        lifespan.expiry(now, args)?;
+    }
+    if view.string(key)?.is_none() {
+        return Ok(Reply::Null);
+    }
+    match lifespan.expiry(now, args)? {
+        Expiry::At(deadline) if deadline <= now => {
+            let value = view.string_to_write(key)?.map(<[u8]>::to_vec);
+            view.remove(key);
+            return Ok(value.map_or(Reply::Null, Reply::bulk));
+        }
+        Expiry::At(deadline) => {
+            view.set_deadline(key, Some(deadline));
+        }
+        Expiry::Never if matches!(lifespan, Lifespan::Persist) => {
+            if view.peek(key).is_some_and(|entry| entry.deadline().is_some()) {
+                view.set_deadline(key, None);
+            }
+        }
+        Expiry::Never | Expiry::Keep => {}
+    }
+    Ok(Reply::bulk_or_null(view.string_to_write(key)?))
+}
+
+const MGET: CommandSpec = CommandSpec {
+    usage: "key [key ...]",
+    summary: "Reads several strings at one instant.",
+    complexity: "O(N) for N keys",
+    group: Group::String,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(2),
+    keys: &[KeySpec::range(1, -1, 1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::String],
+    tips: &["request_policy:multi_shard"],
+    ..CommandSpec::new("MGET", Handler::Keys(mget))
+};
+
+fn mget<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let values = args.rest().iter().map(|key| match view.string(key) {
+        Ok(Some(value)) => Reply::bulk(value.to_vec()),
+        // A key of another type is no error here.
+        Ok(None) | Err(_) => Reply::Null,
+    });
+    Ok(Reply::Array(values.collect()))
+}
+
+const MSET: CommandSpec = CommandSpec {
+    usage: "key value [key value ...]",
+    summary: "Writes several strings at once.",
+    complexity: "O(N) for N keys",
+    group: Group::String,
+    since: Since::redis(1, 0, 1),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::range(1, -1, 2, &["OW", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::String],
+    tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
+    ..CommandSpec::new("MSET", Handler::Keys(mset))
+};
+
+fn mset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    even(args)?;
+    write_pairs(view, args)?;
     Ok(Reply::OK)
 }
 
-const SETNX: CommandSpec = CommandSpec {
-    usage: "key value",
-    summary: "Writes a string if the key does not exist.",
+const MSETNX: CommandSpec = CommandSpec {
+    usage: "key value [key value ...]",
+    summary: "Writes several strings at once, if none of the keys exists yet.",
+    complexity: "O(N) for N keys",
     group: Group::String,
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["OW", "insert"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    ..CommandSpec::new("SETNX", Handler::Keys(setnx))
+    since: Since::redis(1, 0, 1),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::range(1, -1, 2, &["OW", "insert"])],
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::String],
+    tips: &["request_policy:multi_shard", "response_policy:agg_min"],
+    ..CommandSpec::new("MSETNX", Handler::Keys(msetnx))
 };
 
-fn setnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let (key, value) = (args.key()?, args.bytes()?);
-    Ok(Reply::Integer(i64::from(view.insert_if_absent(key, value))))
+fn msetnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    even(args)?;
+    if args.rest().iter().step_by(2).any(|key| view.touch_to_write(key)) {
+        return Ok(Reply::Integer(0));
+    }
+    write_pairs(view, args)?;
+    Ok(Reply::Integer(1))
+}
+
+/// MSET and MSETNX take keys with values, which the row's arity cannot say.
+fn even(args: &Args<'_>) -> Result<(), CommandError> {
+    if args.left().is_multiple_of(2) {
+        return Ok(());
+    }
+    Err(if args.profile().since_redis(7, 0) {
+        CommandError::new(format!("ERR wrong number of arguments for '{}' command", args.command_name()))
+    } else {
+        CommandError::fixed("ERR wrong number of arguments for MSET")
+    })
+}
+
+fn write_pairs(view: &mut View<'_>, args: &mut Args<'_>) -> Result<(), CommandError> {
+    while !args.is_empty() {
+        let (key, value) = (args.key()?, args.bytes()?);
+        view.set_string(key, value, Expiry::Never);
+    }
+    Ok(())
+}
+
+const STRLEN: CommandSpec = CommandSpec {
+    usage: "key",
+    summary: "Says how many bytes a string has.",
+    group: Group::String,
+    since: Since::redis(2, 2, 0),
+    arity: Arity::Exactly(2),
+    keys: &[KeySpec::one(1, &["RO"])],
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::String],
+    ..CommandSpec::new("STRLEN", Handler::Keys(strlen))
+};
+
+fn strlen<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    Ok(Reply::Integer(view.string(args.key()?)?.map_or(0, <[u8]>::len) as i64))
 }

@@ -12,9 +12,13 @@ use crate::control::Matter;
 use crate::error::CommandError;
 use crate::instance::Instance;
 use crate::keyspace::{Scope, View, hash_of};
+use crate::profile::Since;
 use crate::resp::{Reply, Words};
 use crate::session::{Replies, Session};
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Flow, Handler, Table, Waiting};
+use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Flow, Handler, Table, Transaction, Waiting};
+
+/// Where Valkey began to say which command a transaction does not take, and to ask for the password first of all.
+const VALKEY_9: Since = Since::valkey(9, 0, 0);
 
 /// What is known about a request before it runs.
 #[derive(Clone, Copy)]
@@ -47,8 +51,8 @@ impl Engine {
 
     /// Runs one request: its reply is appended to `out`, and the answer says how the connection goes on.
     ///
-    /// This is the one place that every command passes, in this order: may it run, who looks on, the run itself, the
-    /// reply.
+    /// This is the one place that every command passes, in this order: may it run, the run itself, the reply, who looks
+    /// on.
     #[inline]
     pub fn execute(
         &self,
@@ -61,10 +65,12 @@ impl Engine {
             Ok(resolved) => resolved,
             Err(error) => return self.refuse_unresolved(session, words, error, out),
         };
+        session.last_command = Some(spec);
         if let Err(error) = self.admit(session, spec) {
-            return self.refuse(session, error, out);
+            return self.refuse(session, is_exec(spec), error, out);
         }
-        if self.instance.attention.is_needed() && self.must_wait(session, spec) {
+        let attention = self.instance.attention.is_needed();
+        if attention && self.must_wait(session, spec) {
             return Flow::Wait(Waiting::Unpause);
         }
         let start = out.len();
@@ -76,10 +82,14 @@ impl Engine {
             }
             return Flow::Continue;
         }
-        self.show(session, spec, words);
         let flow = self.run(session, Resolved { spec, at, key }, words, out);
         if session.replies != Replies::On && !matches!(flow, Flow::Wait(_)) {
+            // EXEC leaves out what is to be left out itself, reply by reply.
+            let start = if matches!(spec.run, Handler::Transaction(_)) { out.len() } else { start };
             self.withhold(session, start, out);
+        }
+        if attention {
+            self.show(session, spec, words, out);
         }
         flow
     }
@@ -129,8 +139,16 @@ impl Engine {
                 write(result, session, out)
             }
             Handler::Transaction(which) => {
-                let result = self.transaction(session, which, &mut args, out);
-                write(result, session, out)
+                let start = out.len();
+                let (result, flow) = self.transaction(session, which, &mut args, out);
+                let ran = matches!(result, Ok(Reply::Nothing));
+                if let Some(error) = write(result, session, out) {
+                    self.instance.stats.count_error(error.code());
+                }
+                if !ran && session.replies.are_withheld() {
+                    out.truncate(start);
+                }
+                return flow;
             }
             // Only reached without a subcommand, which the row's arity forbids unless that means something.
             Handler::Container => write(Err(CommandError::SYNTAX), session, out),
@@ -181,11 +199,11 @@ impl Engine {
     /// Whether a session may run a command now.
     #[inline]
     fn admit(&self, session: &mut Session, spec: &CommandSpec) -> Result<(), CommandError> {
-        if !session.authenticated && !spec.has_flag(Flag::NoAuth) {
+        if !session.authenticated && !spec.has_flag(Flag::NoAuth) && !self.is_authenticated(session) {
             return Err(CommandError::NO_AUTH);
         }
-        if session.transaction.is_some() && spec.has_flag(Flag::NoMulti) {
-            return Err(CommandError::fixed("ERR Command not allowed inside a transaction"));
+        if session.transaction.is_some() {
+            self.admit_to_transaction(spec)?;
         }
         if matches!(spec.run, Handler::Debug(_)) {
             let local = session.client.peer().is_local();
@@ -194,10 +212,27 @@ impl Engine {
             }
         }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
-        if limit != 0 && spec.has_flag(Flag::DenyOom) && self.instance.keyspace.used_bytes() > limit {
+        if limit != 0 && transaction::may_grow(session, spec) && self.instance.keyspace.used_bytes() > limit {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         Ok(())
+    }
+
+    /// Whether a session may run commands: it has given the password, or there is none (any more).
+    pub fn is_authenticated(&self, session: &Session) -> bool {
+        session.authenticated || self.instance.config.live().password().is_none()
+    }
+
+    fn admit_to_transaction(&self, spec: &CommandSpec) -> Result<(), CommandError> {
+        if !self.instance.profile.has(VALKEY_9) {
+            let forbidden = spec.has_flag(Flag::NoMulti);
+            return if forbidden { Err(CommandError::NOT_IN_TRANSACTION) } else { Ok(()) };
+        }
+        if !spec.has_flag(Flag::NoMulti) && !matches!(spec.name, "MULTI" | "WATCH" | "REPLY") {
+            return Ok(());
+        }
+        let name = self.table.full_name(spec);
+        Err(CommandError::new(format!("ERR Command '{name}' not allowed inside a transaction")))
     }
 
     /// What can hold a command back: a server that stalls, a pause.
@@ -206,21 +241,23 @@ impl Engine {
         if self.instance.attention.has(Matter::Stall) {
             self.instance.wait_for_stall();
         }
+        if session.client.seen().monitor.load(Ordering::Relaxed) {
+            return false;
+        }
         self.instance.paused().is_some_and(|(_, writes_only)| {
             let writes = spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate);
             !writes_only || writes || transaction::will_write(session, spec)
         })
     }
 
-    /// Lets MONITOR clients see a command that is about to run.
-    #[inline]
-    fn show(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>) {
-        if self.instance.attention.is_needed()
-            && self.instance.attention.has(Matter::Monitor)
+    /// Lets MONITOR clients see a command that has just run; if the session is one itself, what it sees goes to `own`.
+    #[cold]
+    fn show(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>, own: &mut Vec<u8>) {
+        if self.instance.attention.has(Matter::Monitor)
             && !spec.has_flag(Flag::SkipMonitor)
             && !spec.has_flag(Flag::Admin)
         {
-            monitor::feed(&self.instance, session, words);
+            monitor::feed(&self.instance, session, spec, words, own);
         }
     }
 
@@ -237,12 +274,25 @@ impl Engine {
         if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") {
             return Flow::Drop;
         }
-        self.refuse(session, error, out)
+        session.last_command = self.table.find(name);
+        let exec = session.last_command.is_some_and(is_exec);
+        let open = session.last_command.is_some_and(|spec| spec.has_flag(Flag::NoAuth));
+        if self.instance.profile.has(VALKEY_9) && !open && !self.is_authenticated(session) {
+            return self.refuse(session, exec, CommandError::NO_AUTH, out);
+        }
+        self.refuse(session, exec, error, out)
     }
 
-    /// Answers with an error before anything ran; a transaction that is being queued is spoilt by it.
+    /// Answers with an error before anything ran. A transaction that is being queued is spoilt by it, and one that was
+    /// about to run is over.
     #[cold]
-    fn refuse(&self, session: &mut Session, error: CommandError, out: &mut Vec<u8>) -> Flow {
+    fn refuse(&self, session: &mut Session, exec: bool, error: CommandError, out: &mut Vec<u8>) -> Flow {
+        let error = if exec {
+            self.discard(session);
+            transaction::aborted_by(&error)
+        } else {
+            error
+        };
         if let Some(transaction) = &mut session.transaction {
             transaction.broken = true;
         }
@@ -255,15 +305,23 @@ impl Engine {
         Flow::Continue
     }
 
-    /// CLIENT REPLY OFF and SKIP.
+    /// CLIENT REPLY OFF and SKIP: takes back the reply that begins at `start`.
     #[cold]
     fn withhold(&self, session: &mut Session, start: usize, out: &mut Vec<u8>) {
-        out.truncate(start);
-        session.replies = match session.replies {
-            Replies::SkipNext => Replies::Skip,
-            Replies::Skip => Replies::On,
-            other => other,
-        };
+        if session.replies.are_withheld() {
+            out.truncate(start);
+        }
+        session.replies = session.replies.for_next();
+    }
+
+    /// Writes a reply that a command had to wait for.
+    pub fn answer(&self, session: &mut Session, reply: &Reply<'_>, out: &mut Vec<u8>) {
+        let start = out.len();
+        reply.write(session.protocol, out);
+        if let Reply::Error(error) = reply {
+            self.instance.stats.count_error(error.code());
+        }
+        self.withhold(session, start, out);
     }
 }
 
@@ -280,6 +338,10 @@ fn write(result: CommandResult<'_>, session: &Session, out: &mut Vec<u8>) -> Opt
             Some(error)
         }
     }
+}
+
+fn is_exec(spec: &CommandSpec) -> bool {
+    matches!(spec.run, Handler::Transaction(Transaction::Exec))
 }
 
 impl Engine {

@@ -1,11 +1,15 @@
 //! What MONITOR clients see of a command.
 
 use crate::instance::Instance;
-use crate::resp::Words;
+use crate::resp::{Words, parse_integer};
 use crate::session::{Peer, Session};
+use crate::spec::CommandSpec;
 
-/// Sends `+<time> [<db> <address>] "WORD" "WORD"` to every MONITOR client.
-pub(super) fn feed(instance: &Instance, session: &Session, words: Words<'_>) {
+const REDACTED: &[u8] = b"(redacted)";
+
+/// Sends `+<time> [<db> <address>] "WORD" "WORD"` to every MONITOR client. If the session is one itself, its copy is
+/// appended to `own`.
+pub(super) fn feed(instance: &Instance, session: &Session, spec: &CommandSpec, words: Words<'_>, own: &mut Vec<u8>) {
     let micros = instance.clock.micros();
     let address = match session.client.peer() {
         Peer::Unix { path } => format!("unix:{}", path.display()),
@@ -13,12 +17,39 @@ pub(super) fn feed(instance: &Instance, session: &Session, words: Words<'_>) {
     };
     let (seconds, rest) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
     let mut line = format!("+{seconds}.{rest:06} [{} {address}]", session.db).into_bytes();
-    for word in words.iter() {
+    let secrets = secrets(spec, words);
+    for (at, word) in words.iter().enumerate() {
         line.push(b' ');
-        quote(word, &mut line);
+        quote(if secrets.contains(&at) { REDACTED } else { word }, &mut line);
     }
     line.extend_from_slice(b"\r\n");
-    instance.feed_monitors(&line);
+    if instance.feed_monitors(&line, &session.client) {
+        own.extend_from_slice(&line);
+    }
+}
+
+/// The positions of names and passwords that nobody else may read.
+fn secrets(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
+    match spec.name {
+        "AUTH" if words.len() <= 3 => (1..words.len()).collect(),
+        "HELLO" if words.get(1).and_then(parse_integer).is_some_and(|version| matches!(version, 2 | 3)) => {
+            let mut secrets = Vec::new();
+            let mut at = 2;
+            while let Some(option) = words.get(at) {
+                let left = words.len() - at - 1;
+                if option.eq_ignore_ascii_case(b"AUTH") && left >= 2 {
+                    secrets.extend([at + 1, at + 2]);
+                    at += 3;
+                } else if option.eq_ignore_ascii_case(b"SETNAME") && left >= 1 {
+                    at += 2;
+                } else {
+                    break;
+                }
+            }
+            secrets
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Redis's quoted representation of bytes.

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Engine, write};
+use smallvec::SmallVec;
+
+use super::{Engine, is_exec, write};
 use crate::error::CommandError;
-use crate::keyspace::{Scope, View};
+use crate::keyspace::{Scope, View, hash_of};
 use crate::resp::{Reply, Words};
-use crate::session::{Queued, Session, Watching};
+use crate::session::{Queued, Session, Transaction, Watching};
 use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Flow, Handler, Transaction as Which, Waiting};
 
 const NESTED: CommandError = CommandError::fixed("ERR MULTI calls can not be nested");
@@ -14,6 +16,13 @@ const EXEC_WITHOUT_MULTI: CommandError = CommandError::fixed("ERR EXEC without M
 const DISCARD_WITHOUT_MULTI: CommandError = CommandError::fixed("ERR DISCARD without MULTI");
 const ABORTED: CommandError = CommandError::fixed("EXECABORT Transaction discarded because of previous errors.");
 const WATCH_INSIDE: CommandError = CommandError::fixed("ERR WATCH inside MULTI is not allowed");
+
+/// What EXEC answers when it was refused itself. An error without a code of its own loses its `ERR`.
+pub(super) fn aborted_by(error: &CommandError) -> CommandError {
+    let line = error.line();
+    let reason = line.strip_prefix(b"ERR ").unwrap_or(line);
+    CommandError::new([b"EXECABORT Transaction discarded because of: ", reason].concat())
+}
 
 /// Whether a command waits for EXEC while a transaction is open. QUIT and RESET do not wait.
 pub(super) fn is_queued(spec: &CommandSpec) -> bool {
@@ -24,7 +33,8 @@ pub(super) fn is_queued(spec: &CommandSpec) -> bool {
 }
 
 pub(super) fn queue(session: &mut Session, spec: &'static CommandSpec, at: usize, words: Words<'_>) {
-    if let Some(transaction) = &mut session.transaction {
+    // What will never run takes no memory.
+    if let Some(transaction) = session.transaction.as_mut().filter(|transaction| !transaction.broken) {
         let words = words.to_owned();
         transaction.size += words.size();
         transaction.queue.push(Queued { spec, at, words });
@@ -33,40 +43,60 @@ pub(super) fn queue(session: &mut Session, spec: &'static CommandSpec, at: usize
 
 /// Whether a command is an EXEC whose transaction changes data.
 pub(super) fn will_write(session: &Session, spec: &CommandSpec) -> bool {
-    matches!(spec.run, Handler::Transaction(Which::Exec))
-        && session.transaction.as_ref().is_some_and(|transaction| {
-            transaction
-                .queue
-                .iter()
-                .any(|queued| queued.spec.has_flag(Flag::Write) || queued.spec.has_flag(Flag::MayReplicate))
-        })
+    is_exec(spec) && queue_has(session, &[Flag::Write, Flag::MayReplicate])
+}
+
+/// Whether a command may make the server hold more: what it writes, or what it adds to the queue.
+pub(super) fn may_grow(session: &Session, spec: &CommandSpec) -> bool {
+    if spec.has_flag(Flag::DenyOom) {
+        return true;
+    }
+    session.transaction.is_some() && if is_exec(spec) { queue_has(session, &[Flag::DenyOom]) } else { is_queued(spec) }
+}
+
+fn queue_has(session: &Session, flags: &[Flag]) -> bool {
+    session.transaction.as_ref().is_some_and(|transaction| {
+        transaction.queue.iter().any(|queued| flags.iter().any(|&flag| queued.spec.has_flag(flag)))
+    })
 }
 
 impl Engine {
+    /// Runs one of these commands. [`Reply::Nothing`] means that EXEC has written its reply itself.
     pub(super) fn transaction(
         &self,
         session: &mut Session,
         which: Which,
         args: &mut Args<'_>,
         out: &mut Vec<u8>,
-    ) -> CommandResult<'static> {
-        match which {
-            Which::Multi if session.transaction.is_some() => return Err(NESTED),
-            Which::Multi => session.transaction = Some(Default::default()),
-            Which::Discard => {
-                session.transaction.take().ok_or(DISCARD_WITHOUT_MULTI)?;
-                self.unwatch(session);
+    ) -> (CommandResult<'static>, Flow) {
+        let inside = session.transaction.is_some();
+        let result = match which {
+            Which::Multi if inside => Err(NESTED),
+            Which::Multi => {
+                session.transaction = Some(Transaction::default());
+                Ok(Reply::OK)
             }
-            Which::Watch if session.transaction.is_some() => return Err(WATCH_INSIDE),
-            Which::Watch => self.watch(session, args),
-            Which::Unwatch => self.unwatch(session),
+            Which::Discard if inside => {
+                self.discard(session);
+                Ok(Reply::OK)
+            }
+            Which::Discard => Err(DISCARD_WITHOUT_MULTI),
+            Which::Watch if inside => Err(WATCH_INSIDE),
+            Which::Watch => {
+                self.watch(session, args);
+                Ok(Reply::OK)
+            }
+            Which::Unwatch => {
+                self.unwatch(session);
+                Ok(Reply::OK)
+            }
             Which::Exec => return self.exec(session, out),
-        }
-        Ok(Reply::OK)
+        };
+        (result, Flow::Continue)
     }
 
     fn watch(&self, session: &mut Session, args: &mut Args<'_>) {
-        let mut view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock);
+        let mut view = self.lock_keys(session, args.spec(), None, args.words());
         while let Some(key) = args.optional() {
             let watching = &mut session.watching;
             if !watching.keys.iter().any(|(db, other)| *db == session.db && **other == *key) {
@@ -74,29 +104,33 @@ impl Engine {
                 watching.keys.push((session.db, key.into()));
             }
         }
-        view.finish();
+        session.tally += view.finish();
     }
 
     /// Forgets all watched keys.
-    pub fn unwatch(&self, session: &mut Session) {
-        if session.watching.keys.is_empty() {
-            return;
+    pub(super) fn unwatch(&self, session: &mut Session) {
+        if !session.watching.keys.is_empty() {
+            self.instance.unwatch(std::mem::take(&mut session.watching));
         }
-        let Watching { watch, keys } = std::mem::take(&mut session.watching);
-        let mut view = self.instance.keyspace.lock(Scope::Everything, session.db, &self.instance.clock);
-        for (db, key) in keys {
-            view.select(db);
-            view.unwatch(&key, &watch);
-        }
-        view.finish();
+    }
+
+    /// Forgets the queue and all watched keys.
+    pub(super) fn discard(&self, session: &mut Session) {
+        session.transaction = None;
+        self.unwatch(session);
     }
 
     /// Runs the queue in one view, at one instant.
-    fn exec(&self, session: &mut Session, out: &mut Vec<u8>) -> CommandResult<'static> {
-        let transaction = session.transaction.take().ok_or(EXEC_WITHOUT_MULTI)?;
+    fn exec(&self, session: &mut Session, out: &mut Vec<u8>) -> (CommandResult<'static>, Flow) {
+        // The queue as it is now is what CLIENT LIST shows while it runs.
+        session.publish();
+        let Some(transaction) = session.transaction.take() else { return (Err(EXEC_WITHOUT_MULTI), Flow::Continue) };
         let watching = std::mem::take(&mut session.watching);
         let instance = Arc::clone(&self.instance);
-        let mut view = instance.keyspace.lock(Scope::Everything, session.db, &instance.clock);
+        let mut view = match hashes(session.db, &transaction, &watching) {
+            Some(hashes) => instance.keyspace.lock(Scope::Hashes(&hashes), session.db, &instance.clock),
+            None => instance.keyspace.lock(Scope::Everything, session.db, &instance.clock),
+        };
         for (db, key) in &watching.keys {
             view.select(*db);
             // A watched key whose time has run out is touched by being found gone.
@@ -104,29 +138,53 @@ impl Engine {
             view.unwatch(key, &watching.watch);
         }
         view.select(session.db);
+        let mut flow = Flow::Continue;
         let result = if transaction.broken {
             Err(ABORTED)
         } else if watching.watch.is_touched() {
             Ok(Reply::NullArray)
         } else {
-            out.push(b'*');
-            crate::resp::write_integer(out, transaction.queue.len() as i64);
-            out.extend_from_slice(b"\r\n");
-            view.set_touch(!session.no_touch);
-            for queued in &transaction.queue {
-                self.run_queued(session, &mut view, queued, out);
-            }
+            flow = self.run_queue(session, &mut view, &transaction.queue, out);
             Ok(Reply::Nothing)
         };
         session.tally += view.finish();
-        result
+        (result, flow)
     }
 
-    fn run_queued(&self, session: &mut Session, view: &mut View<'_>, queued: &Queued, out: &mut Vec<u8>) {
+    fn run_queue(&self, session: &mut Session, view: &mut View<'_>, queue: &[Queued], out: &mut Vec<u8>) -> Flow {
+        if !session.replies.are_withheld() {
+            out.push(b'*');
+            crate::resp::write_integer(out, queue.len() as i64);
+            out.extend_from_slice(b"\r\n");
+        }
+        view.set_touch(!session.no_touch);
+        session.executing = true;
+        let mut seen = Vec::new();
+        let mut flow = Flow::Continue;
+        for queued in queue {
+            let start = out.len();
+            let asked = self.run_queued(session, view, queued, out);
+            // Whoever asked to be closed hears no more, but what was queued still runs.
+            if session.replies.are_withheld() || !matches!(flow, Flow::Continue) {
+                out.truncate(start);
+            }
+            if !matches!(asked, Flow::Continue) {
+                flow = asked;
+            }
+            if self.instance.attention.is_needed() {
+                self.show(session, queued.spec, queued.words.as_words(), &mut seen);
+            }
+        }
+        session.executing = false;
+        out.extend_from_slice(&seen);
+        flow
+    }
+
+    fn run_queued(&self, session: &mut Session, view: &mut View<'_>, queued: &Queued, out: &mut Vec<u8>) -> Flow {
         let words = queued.words.as_words();
         let mut args = Args::new(words, queued.at, queued.spec, &self.instance.profile);
         view.select(session.db);
-        self.show(session, queued.spec, words);
+        let mut flow = Flow::Continue;
         let error = match queued.spec.run {
             Handler::Keys(run) | Handler::Database(run) | Handler::Everything(run) => {
                 write(run(view, &mut args), session, out)
@@ -134,10 +192,14 @@ impl Engine {
             Handler::Connection(run) => {
                 let mut call = Call { server: &self.instance, table: &self.table, session, flow: Flow::Continue };
                 let result = run(&mut call, &mut args);
-                // Inside a transaction nothing blocks: what would wait answers at once as if its time were up.
                 let result = match call.flow {
+                    // Inside a transaction nothing blocks: what would wait answers at once as if its time were up.
                     Flow::Wait(Waiting::Until { reply, .. }) => Ok(reply),
-                    _ => result,
+                    Flow::Wait(Waiting::Unpause) => result,
+                    asked => {
+                        flow = asked;
+                        result
+                    }
                 };
                 write(result, session, out)
             }
@@ -155,5 +217,27 @@ impl Engine {
         if let Some(error) = error {
             self.instance.stats.count_error(error.code());
         }
+        flow
     }
+}
+
+/// The keys that a transaction can reach, if it stays in one database and all its commands name their keys.
+fn hashes(db: u32, transaction: &Transaction, watching: &Watching) -> Option<SmallVec<[u64; 8]>> {
+    let mut hashes: SmallVec<[u64; 8]> = SmallVec::new();
+    for (other, key) in &watching.keys {
+        if *other != db {
+            return None;
+        }
+        hashes.push(hash_of(key));
+    }
+    for Queued { spec, words, .. } in &transaction.queue {
+        if !matches!(spec.run, Handler::Keys(_)) {
+            return None;
+        }
+        let words = words.as_words();
+        for keys in spec.keys {
+            hashes.extend(keys.positions(words).into_iter().flatten().filter_map(|at| words.get(at)).map(hash_of));
+        }
+    }
+    Some(hashes)
 }

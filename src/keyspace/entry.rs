@@ -17,6 +17,7 @@ const PACKED_SIZE: usize = 4096;
 const ACCESS: usize = 2;
 const FIXED: usize = 6;
 const DEADLINE: u8 = 1;
+const VERBATIM: u8 = 2;
 const DEADLINE_SIZE: usize = 8;
 
 /// The seconds (of the server's clock) in which an entry was last used, for OBJECT IDLETIME.
@@ -48,6 +49,8 @@ pub struct Text {
     pub bytes: Vec<u8>,
     /// APPEND, SETRANGE, SETBIT and the like leave a string in Redis's `raw` encoding, however short it is.
     pub edited: bool,
+    /// INCRBYFLOAT leaves what it writes as text (`embstr`), even where it reads as an integer.
+    pub verbatim: bool,
 }
 
 /// A string as it is read.
@@ -55,6 +58,7 @@ pub struct Text {
 pub struct TextRef<'a> {
     pub bytes: &'a [u8],
     pub edited: bool,
+    pub verbatim: bool,
 }
 
 /// A key, its value, its deadline and when it was last used.
@@ -80,7 +84,10 @@ impl Entry {
     pub fn string(key: &[u8], value: &[u8], deadline: Option<Millis>, accessed: AccessTime) -> Self {
         match Packed::new(key, value, deadline, accessed) {
             Some(packed) => Self::Packed(packed),
-            None => Self::boxed(key, Value::String(Text { bytes: value.to_vec(), edited: false }), deadline, accessed),
+            None => {
+                let text = Text { bytes: value.to_vec(), edited: false, verbatim: false };
+                Self::boxed(key, Value::String(text), deadline, accessed)
+            }
         }
     }
 
@@ -119,9 +126,13 @@ impl Entry {
     #[inline]
     pub fn text(&self) -> Option<TextRef<'_>> {
         match self {
-            Self::Packed(packed) => Some(TextRef { bytes: packed.value(), edited: false }),
+            Self::Packed(packed) => {
+                Some(TextRef { bytes: packed.value(), edited: false, verbatim: packed.is_verbatim() })
+            }
             Self::Boxed(boxed) => match &boxed.value {
-                Value::String(text) => Some(TextRef { bytes: &text.bytes, edited: text.edited }),
+                Value::String(text) => {
+                    Some(TextRef { bytes: &text.bytes, edited: text.edited, verbatim: text.verbatim })
+                }
             },
         }
     }
@@ -129,7 +140,7 @@ impl Entry {
     /// The string as bytes that can be edited in place, unless the value has another type.
     pub fn edit_text(&mut self) -> Option<&mut Text> {
         if let Self::Packed(packed) = self {
-            let text = Text { bytes: packed.value().to_vec(), edited: true };
+            let text = Text { bytes: packed.value().to_vec(), edited: true, verbatim: false };
             *self = Self::boxed(packed.key(), Value::String(text), packed.deadline(), packed.accessed());
         }
         match self {
@@ -151,6 +162,16 @@ impl Entry {
             return;
         }
         *self = Self::string(self.key(), value, deadline, self.accessed());
+    }
+
+    /// Marks a string as one that is text even where it reads as an integer, until it is next written.
+    pub fn set_verbatim(&mut self) {
+        match self {
+            Self::Packed(packed) => packed.0[1] |= VERBATIM,
+            Self::Boxed(boxed) => match &mut boxed.value {
+                Value::String(text) => text.verbatim = true,
+            },
+        }
     }
 
     #[inline]
@@ -186,7 +207,13 @@ impl Entry {
     /// The same value under another key.
     pub fn renamed(self, key: &[u8]) -> Self {
         match self {
-            Self::Packed(packed) => Self::string(key, packed.value(), packed.deadline(), packed.accessed()),
+            Self::Packed(packed) => {
+                let mut renamed = Self::string(key, packed.value(), packed.deadline(), packed.accessed());
+                if packed.is_verbatim() {
+                    renamed.set_verbatim();
+                }
+                renamed
+            }
             Self::Boxed(mut boxed) => {
                 boxed.key = key.into();
                 Self::Boxed(boxed)
@@ -281,6 +308,10 @@ impl Packed {
         }
     }
 
+    fn is_verbatim(&self) -> bool {
+        self.0[1] & VERBATIM != 0
+    }
+
     fn accessed(&self) -> AccessTime {
         self.0[ACCESS..FIXED].try_into().map_or(0, AccessTime::from_le_bytes)
     }
@@ -297,6 +328,7 @@ impl Packed {
         if size > room || size * 2 + 64 < room {
             return false;
         }
+        self.0[1] &= !VERBATIM;
         self.set_deadline(deadline);
         let value_start = self.key_start() + usize::from(self.0[0]);
         self.0.truncate(value_start);

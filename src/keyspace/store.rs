@@ -72,11 +72,7 @@ impl Store {
     #[inline]
     pub fn fetch_slot(&self, hash: u64) {
         let Some(table) = self.map.shards()[shard_of(hash)].try_read() else { return };
-        let index = hash as usize & (table.buckets() - 1);
-        let end = table.data_end().as_ptr();
-        // The tags stand behind the table's end, the slots in front of it, backwards.
-        fetch(end.cast::<u8>().wrapping_add(index));
-        fetch(end.wrapping_sub(index + 1).cast());
+        fetch_start(&table, hash);
     }
 
     /// Has the entry fetched that a look-up of this hash most likely compares with.
@@ -90,6 +86,16 @@ impl Store {
             true
         });
     }
+}
+
+/// Has both places fetched where the probing for a hash begins: its tag and its slot.
+#[inline]
+fn fetch_start(table: &Table, hash: u64) {
+    let index = hash as usize & (table.buckets() - 1);
+    let end = table.data_end().as_ptr();
+    // The tags stand behind the table's end, the slots in front of it, backwards.
+    fetch(end.cast::<u8>().wrapping_add(index));
+    fetch(end.wrapping_sub(index + 1).cast());
 }
 
 /// Asks the processor to load a cache line. A hint: it reads nothing, and any address will do.
@@ -119,6 +125,8 @@ pub struct Contents(#[expect(dead_code, reason = "kept only to be dropped after 
 impl Shard<'_> {
     #[inline]
     pub fn find(&self, hash: u64, key: &[u8]) -> Option<Slot> {
+        // The slot is only known once the tag is; most likely it is the first, so the two need not be waited for in turn.
+        fetch_start(&self.table, hash);
         let bucket = self.table.find(hash, |(entry, _)| entry.key() == key)?;
         // SAFETY: `find` returned a bucket of this very table, which nothing has touched since.
         Some(Slot(unsafe { self.table.bucket_index(&bucket) }))

@@ -1,6 +1,8 @@
 //! What a view can do with strings.
 
-use super::entry::{Entry, Text, TextRef, Value};
+use smallvec::SmallVec;
+
+use super::entry::{AccessTime, Entry, Text, TextRef, Value};
 use super::view::View;
 use crate::clock::Millis;
 use crate::error::CommandError;
@@ -57,37 +59,104 @@ impl View<'_> {
 
     /// Writes a string if nothing is under the key, whatever its type.
     #[inline]
-    pub fn insert_if_absent(&mut self, key: &[u8], value: &[u8]) -> bool {
-        if self.at(key).is_some() {
+    pub fn insert_if_absent(&mut self, key: &[u8], value: &[u8], deadline: Option<Millis>) -> bool {
+        if self.aimed_at(key).is_some() {
             return false;
         }
-        let accessed = self.access_time();
-        self.insert(Entry::string(key, value, None, accessed));
+        self.insert(Entry::string(key, value, deadline, self.access_time()));
         true
+    }
+
+    /// Writes a whole string that lives for ever, and hands out the one it replaces.
+    pub fn exchange_string(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
+        let Some(at) = self.used(key) else {
+            self.insert(Entry::string(key, value, None, self.access_time()));
+            return Ok(None);
+        };
+        let old = self.entry(at).text().ok_or(CommandError::WRONG_TYPE)?.bytes.to_vec();
+        self.rewrite(at, |entry| entry.write_string(value, None));
+        Ok(Some(old))
+    }
+
+    /// Writes a string made from the one that is there; the deadline stays. A `verbatim` one is text for OBJECT ENCODING
+    /// even if it reads as an integer.
+    pub fn remake_string<R>(
+        &mut self,
+        key: &[u8],
+        verbatim: bool,
+        make: impl FnOnce(Option<&[u8]>, &mut SmallVec<[u8; 32]>) -> Result<R, CommandError>,
+    ) -> Result<R, CommandError> {
+        let mut value = SmallVec::new();
+        let Some(at) = self.aimed_at(key) else {
+            let result = make(None, &mut value)?;
+            let mut entry = Entry::string(key, &value, None, self.access_time());
+            if verbatim {
+                entry.set_verbatim();
+            }
+            self.insert(entry);
+            return Ok(result);
+        };
+        let old = self.entry(at).text().ok_or(CommandError::WRONG_TYPE)?;
+        let result = make(Some(old.bytes), &mut value)?;
+        self.rewrite(at, |entry| {
+            entry.write_string(&value, entry.deadline());
+            if verbatim {
+                entry.set_verbatim();
+            }
+        });
+        Ok(result)
+    }
+
+    /// Whether a key exists, asked by a command that is about to write it.
+    pub fn touch_to_write(&mut self, key: &[u8]) -> bool {
+        self.aimed_at(key).is_some()
+    }
+
+    /// The string under a key, looked at by a command that is about to write it.
+    pub fn string_to_write(&mut self, key: &[u8]) -> Result<Option<&[u8]>, CommandError> {
+        match self.aimed_at(key) {
+            None => Ok(None),
+            Some(at) => Ok(Some(self.entry(at).text().ok_or(CommandError::WRONG_TYPE)?.bytes)),
+        }
     }
 
     /// Edits a string in place (an empty one if there is none), and leaves it in the `raw` encoding.
     pub fn edit_string<R>(&mut self, key: &[u8], edit: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, CommandError> {
-        match self.used(key) {
-            Some(at) => {
-                if self.entry(at).text().is_none() {
-                    return Err(CommandError::WRONG_TYPE);
-                }
-                let edit = |entry: &mut Entry| entry.edit_text().map(|text| edit(&mut text.bytes));
-                self.rewrite(at, edit).ok_or(CommandError::WRONG_TYPE)
+        self.amend_string(key, |bytes| (edit(bytes), true))
+    }
+
+    /// As [`edit_string`](Self::edit_string), but `edit` says whether this counts as a change to those who watch.
+    pub fn amend_string<R>(
+        &mut self,
+        key: &[u8],
+        edit: impl FnOnce(&mut Vec<u8>) -> (R, bool),
+    ) -> Result<R, CommandError> {
+        let Some(at) = self.aimed_at(key) else {
+            let mut bytes = Vec::new();
+            let (result, changed) = edit(&mut bytes);
+            self.insert_quietly(raw(key, bytes, self.access_time()));
+            if changed {
+                self.changed(key);
             }
-            None => {
-                let mut bytes = Vec::new();
-                let result = edit(&mut bytes);
-                self.insert(Entry::boxed(key, Value::String(Text { bytes, edited: true }), None, self.access_time()));
-                Ok(result)
-            }
+            return Ok(result);
+        };
+        if self.entry(at).text().is_none() {
+            return Err(CommandError::WRONG_TYPE);
         }
+        let edit = |entry: &mut Entry| entry.edit_text().map(|text| edit(&mut text.bytes));
+        let (result, changed) = self.rewrite_quietly(at, edit).ok_or(CommandError::WRONG_TYPE)?;
+        if changed {
+            self.changed(key);
+        }
+        Ok(result)
     }
 
     /// Writes a whole string in the `raw` encoding, as BITOP does.
     pub fn set_raw_string(&mut self, key: &[u8], bytes: Vec<u8>) {
-        let accessed = self.access_time();
-        self.put(Entry::boxed(key, Value::String(Text { bytes, edited: true }), None, accessed));
+        self.put(raw(key, bytes, self.access_time()));
     }
+}
+
+fn raw(key: &[u8], bytes: Vec<u8>, accessed: AccessTime) -> Entry {
+    Entry::boxed(key, Value::String(Text { bytes, edited: true, verbatim: false }), None, accessed)
 }

@@ -455,11 +455,19 @@ impl<'k> View<'k> {
     /// Finds a key for its value: counts as a hit or a miss, and as use of it.
     #[inline]
     pub(super) fn used(&mut self, key: &[u8]) -> Option<At> {
-        let Some(at) = self.at(key) else {
+        let at = self.aimed_at(key);
+        if at.is_some() {
+            self.tally.hits += 1;
+        } else {
             self.tally.misses += 1;
-            return None;
-        };
-        self.tally.hits += 1;
+        }
+        at
+    }
+
+    /// Finds a key that is to be written: counts as use of it, but is neither a hit nor a miss.
+    #[inline]
+    pub(super) fn aimed_at(&mut self, key: &[u8]) -> Option<At> {
+        let at = self.at(key)?;
         if self.touch {
             let accessed = self.access_time();
             self.entry_mut(at).set_accessed(accessed);
@@ -485,6 +493,17 @@ impl<'k> View<'k> {
     /// Changes an entry in place; deadline, memory and watchers follow.
     #[inline]
     pub(super) fn rewrite<R>(&mut self, at: At, change: impl FnOnce(&mut Entry) -> R) -> R {
+        let result = self.rewrite_quietly(at, change);
+        self.tally.changes += 1;
+        if !self.keyspace.watchers.is_empty() {
+            self.keyspace.watchers.touch(self.db, self.entry(at).key());
+        }
+        result
+    }
+
+    /// Changes an entry in place in a way that nobody who watches the key needs to know of.
+    #[inline]
+    pub(super) fn rewrite_quietly<R>(&mut self, at: At, change: impl FnOnce(&mut Entry) -> R) -> R {
         let entry = self.entry_mut(at);
         let (size, deadline) = (entry.size(), entry.deadline());
         let result = change(entry);
@@ -495,16 +514,22 @@ impl<'k> View<'k> {
         if deadline != new_deadline {
             self.deadline_moved(at, deadline, new_deadline);
         }
-        self.tally.changes += 1;
-        if !self.keyspace.watchers.is_empty() {
-            self.keyspace.watchers.touch(self.db, self.entry(at).key());
-        }
         result
     }
 
     /// Adds an entry whose key is not there.
     #[inline]
     pub(super) fn insert(&mut self, entry: Entry) {
+        self.tally.changes += 1;
+        if !self.keyspace.watchers.is_empty() {
+            self.keyspace.watchers.touch(self.db, entry.key());
+        }
+        self.insert_quietly(entry);
+    }
+
+    /// Adds an entry whose key is not there, without telling those who watch the key.
+    #[inline]
+    pub(super) fn insert_quietly(&mut self, entry: Entry) {
         let hash = hash_of(entry.key());
         let lock = self.reach(self.db, shard_of(hash));
         let index = self.locked[lock].index as usize;
@@ -514,10 +539,6 @@ impl<'k> View<'k> {
         if let Some(deadline) = entry.deadline() {
             side.volatile.fetch_add(1, Ordering::Relaxed);
             side.deadlines().add(deadline, hash);
-        }
-        self.tally.changes += 1;
-        if !self.keyspace.watchers.is_empty() {
-            self.keyspace.watchers.touch(self.db, entry.key());
         }
         self.locked[lock].shard.insert(hash, entry);
     }

@@ -94,9 +94,7 @@ impl Connection {
         if self.session.client.has_signals() {
             self.answer_signals();
         }
-        if self.waiting.is_some() {
-            self.poll_waiting(cx);
-        }
+        self.poll_waiting(cx);
         loop {
             if !self.output.is_empty() && self.poll_flush(cx)?.is_pending() && self.state == State::Closing {
                 return Poll::Pending;
@@ -133,13 +131,12 @@ impl Connection {
                 return Poll::Ready(Ok(()));
             }
             self.engine.instance.stats.input_bytes.fetch_add(read as u64, Ordering::Relaxed);
+            self.session.client.seen().received.fetch_add(read as u64, Ordering::Relaxed);
             if self.input.len() > self.engine.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Poll::Ready(Ok(()));
             }
             self.poll_replies(cx, scratch)?;
-            if self.waiting.is_some() {
-                self.poll_waiting(cx);
-            }
+            self.poll_waiting(cx);
         }
     }
 
@@ -178,12 +175,16 @@ impl Connection {
         let mut used = 0;
         let mut commands = 0;
         while self.state == State::Open && self.waiting.is_none() {
+            if self.session.client.seen().closing.load(Ordering::Relaxed) {
+                // Killed by a command that ran on another thread.
+                self.state = State::Dropped;
+                break;
+            }
             let error = self.frame(&engine, &data[used..], max_bulk, batch);
             let mut last = batch.is_empty();
             for request in batch.drain(..) {
                 let rest = &data[used..];
                 if let Some(resolved) = request.resolved {
-                    commands += 1;
                     let words = self.framer.words(request.framed, rest);
                     match engine.execute(&mut self.session, resolved, words, out) {
                         Flow::Continue => {}
@@ -200,6 +201,7 @@ impl Connection {
                             }
                         }
                     }
+                    commands += 1;
                     if output_limit != 0 && out.len() + self.output.len() > output_limit {
                         self.state = State::Dropped;
                     }
@@ -216,8 +218,7 @@ impl Connection {
             }
             if let Some(error) = error {
                 let error: CommandError = error.to_command_error();
-                engine.instance.stats.count_error(error.code());
-                Reply::Error(error).write(self.session.protocol, out);
+                engine.answer(&mut self.session, &Reply::Error(error), out);
                 self.state = State::Closing;
                 used = data.len();
                 last = true;
@@ -241,7 +242,7 @@ impl Connection {
         max_bulk: i64,
         batch: &mut Vec<Request>,
     ) -> Option<ProtocolError> {
-        let limits = Limits { bulk: max_bulk, authenticated: self.session.authenticated };
+        let limits = Limits { bulk: max_bulk, authenticated: engine.is_authenticated(&self.session) };
         // What a client may send can change with its next command until it has authenticated.
         let most = if limits.authenticated { BATCH } else { 1 };
         let mut ahead: ArrayVec<u64, BATCH> = ArrayVec::new();
@@ -281,6 +282,7 @@ impl Connection {
         }
         self.engine.instance.stats.commands.fetch_add(commands, Ordering::Relaxed);
         self.engine.instance.stats.add(std::mem::take(&mut self.session.tally));
+        self.session.publish();
         let seen = self.session.client.seen();
         seen.commands.fetch_add(commands, Ordering::Relaxed);
         seen.last_used.store(self.engine.instance.clock.millis(), Ordering::Relaxed);
@@ -294,6 +296,7 @@ impl Connection {
         let mut rest = scratch.output.as_slice();
         if !rest.is_empty() {
             self.engine.instance.stats.output_bytes.fetch_add(rest.len() as u64, Ordering::Relaxed);
+            self.session.client.seen().sent.fetch_add(rest.len() as u64, Ordering::Relaxed);
             while self.output.is_empty() && !rest.is_empty() {
                 match self.stream.poll_write(cx, rest)? {
                     Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -330,31 +333,40 @@ impl Connection {
         let instance = &self.engine.instance;
         let deadline = match &waiting {
             Waiting::Unpause => instance.paused().map(|(until, _)| until),
-            Waiting::Until { deadline, .. } => *deadline,
+            Waiting::Until { deadline, .. } => {
+                self.session.client.allow_unblock();
+                *deadline
+            }
         };
         self.session.client.seen().blocked.store(true, Ordering::Relaxed);
         self.waiting = Some((waiting, deadline.map(|deadline| instance.clock.alarm(deadline))));
     }
 
-    /// Ends the wait if its time has come, and runs what has arrived in the meantime.
+    /// Ends the wait if its time has come, and runs what has arrived in the meantime, which may begin the next wait.
     fn poll_waiting(&mut self, cx: &mut Context<'_>) {
-        let Some((waiting, alarm)) = &self.waiting else { return };
-        let over = match waiting {
-            Waiting::Unpause => match self.engine.instance.paused() {
-                None => true,
-                // The pause was made longer.
-                Some((until, _)) if alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker())) => {
-                    let alarm = self.engine.instance.clock.alarm(until);
-                    alarm.has_rung(cx.waker());
-                    self.waiting = Some((Waiting::Unpause, Some(alarm)));
+        while let Some((waiting, alarm)) = &mut self.waiting {
+            let over = match waiting {
+                Waiting::Unpause => match self.engine.instance.paused() {
+                    None => true,
+                    Some((until, _)) => {
+                        // It may have become another pause, which ends at another time.
+                        *alarm = Some(self.engine.instance.clock.alarm(until));
+                        false
+                    }
+                },
+                // If somebody has claimed the wait, their signal is on its way.
+                Waiting::Until { .. } => {
+                    alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker())) && self.session.client.claim_wait()
+                }
+            };
+            if over {
+                self.end_wait(None);
+            } else {
+                let rang = alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker()));
+                if !rang || matches!(waiting, Waiting::Until { .. }) {
                     return;
                 }
-                Some(_) => false,
-            },
-            Waiting::Until { .. } => alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker())),
-        };
-        if over {
-            self.end_wait(None);
+            }
         }
     }
 
@@ -365,9 +377,11 @@ impl Connection {
         let mut out = Vec::new();
         if let Waiting::Until { reply, .. } = waiting {
             let reply = error.map_or(reply, Reply::Error);
-            reply.write(self.session.protocol, &mut out);
+            self.engine.answer(&mut self.session, &reply, &mut out);
         }
         self.run_input(&mut Vec::new(), &mut out);
+        let sent = &self.session.client.seen().sent;
+        sent.fetch_add(out.len() as u64, Ordering::Relaxed);
         self.output.extend_from_slice(&out);
         self.settling = alarm;
     }
@@ -383,14 +397,14 @@ impl Connection {
         }
         if client.take_signal(Signal::Mail) {
             self.output.extend_from_slice(&client.take_outbox());
+            client.seen().output.store(self.output.len(), Ordering::Relaxed);
         }
         // Only looked at because it woke this connection up.
         client.take_signal(Signal::Unpause);
         let unblocked = client.take_signal(Signal::UnblockTimeout);
         let refused = client.take_signal(Signal::UnblockError);
-        if (unblocked || refused) && matches!(self.waiting, Some((Waiting::Until { .. }, _))) {
-            let error = CommandError::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
-            self.end_wait(refused.then_some(error));
+        if unblocked || refused {
+            self.end_wait(refused.then_some(CommandError::UNBLOCKED));
         }
     }
 }

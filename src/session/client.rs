@@ -8,7 +8,6 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use crate::clock::Millis;
-use crate::resp::Protocol;
 use crate::spec::CommandSpec;
 
 /// Where a connection comes from, and where it arrived.
@@ -84,6 +83,8 @@ pub struct Client {
     signals: AtomicU32,
     waker: OnceLock<Waker>,
     outbox: Mutex<Vec<u8>>,
+    /// It waits for something that CLIENT UNBLOCK may cut short, and nobody has done so yet.
+    unblockable: AtomicBool,
     seen: Seen,
     labels: Mutex<Labels>,
 }
@@ -101,8 +102,13 @@ pub struct Seen {
     pub commands: AtomicU64,
     pub input: AtomicUsize,
     pub input_capacity: AtomicUsize,
+    /// Bytes received, and bytes sent, since the connection was accepted.
+    pub received: AtomicU64,
+    pub sent: AtomicU64,
     pub output: AtomicUsize,
     pub blocked: AtomicBool,
+    /// A key that it watches was touched, as far as it has noticed.
+    pub touched: AtomicBool,
     pub monitor: AtomicBool,
     pub no_evict: AtomicBool,
     pub no_touch: AtomicBool,
@@ -115,8 +121,8 @@ pub struct Labels {
     pub name: Vec<u8>,
     pub library: Vec<u8>,
     pub library_version: Vec<u8>,
-    /// The last command, and the subcommand's row if it had one.
-    pub last_command: Option<(&'static CommandSpec, Option<&'static CommandSpec>)>,
+    /// The last command; a subcommand's own row, if it was one.
+    pub last_command: Option<&'static CommandSpec>,
 }
 
 impl Client {
@@ -130,6 +136,7 @@ impl Client {
             signals: AtomicU32::new(0),
             waker: OnceLock::new(),
             outbox: Mutex::default(),
+            unblockable: AtomicBool::new(false),
             seen,
             labels: Mutex::default(),
         }
@@ -160,15 +167,6 @@ impl Client {
         self.labels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn publish(&self, db: u32, protocol: Protocol, queued: Option<(usize, usize)>, watched: usize) {
-        let seen = &self.seen;
-        seen.db.store(db, Ordering::Relaxed);
-        seen.resp3.store(protocol == Protocol::Resp3, Ordering::Relaxed);
-        seen.queued.store(queued.map_or(-1, |(count, _)| count as i64), Ordering::Relaxed);
-        seen.queued_bytes.store(queued.map_or(0, |(_, bytes)| bytes), Ordering::Relaxed);
-        seen.watched.store(watched, Ordering::Relaxed);
-    }
-
     /// Tells the connection to call this waker when it is signalled. The same for the connection's whole life.
     pub(crate) fn register(&self, waker: &Waker) {
         let _ = self.waker.set(waker.clone());
@@ -191,11 +189,30 @@ impl Client {
         self.signals.fetch_and(!(signal as u32), Ordering::AcqRel) & signal as u32 != 0
     }
 
+    /// From now on CLIENT UNBLOCK may end what the client waits for.
+    pub(crate) fn allow_unblock(&self) {
+        self.unblockable.store(true, Ordering::Release);
+    }
+
+    /// Takes the right to end what the client waits for; only one of those who try gets it.
+    pub(crate) fn claim_wait(&self) -> bool {
+        self.unblockable.swap(false, Ordering::AcqRel)
+    }
+
+    /// CLIENT UNBLOCK: ends what the client waits for, if it waits for anything that may be cut short.
+    pub fn unblock(&self, with_error: bool) -> bool {
+        let claimed = self.claim_wait();
+        if claimed {
+            self.signal(if with_error { Signal::UnblockError } else { Signal::UnblockTimeout });
+        }
+        claimed
+    }
+
     /// Sends bytes to the client that answer nothing it asked. Returns how many wait to be sent.
     pub fn send(&self, bytes: &[u8]) -> usize {
         let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
         outbox.extend_from_slice(bytes);
-        let waiting = outbox.len();
+        let waiting = outbox.len() + self.seen.output.load(Ordering::Relaxed);
         drop(outbox);
         self.signal(Signal::Mail);
         waiting

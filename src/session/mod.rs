@@ -4,6 +4,7 @@ mod client;
 mod clients;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::keyspace::{Tally, Watch};
 use crate::resp::{OwnedWords, Protocol};
@@ -24,6 +25,12 @@ pub struct Session {
     pub no_touch: bool,
     pub transaction: Option<Transaction>,
     pub watching: Watching,
+    /// EXEC is running the queue: nothing may block.
+    pub executing: bool,
+    /// The row of the last request that had one.
+    pub last_command: Option<&'static CommandSpec>,
+    /// The last command as others see it.
+    published_command: Option<&'static CommandSpec>,
     /// What its commands did since the statistics were last told.
     pub tally: Tally,
 }
@@ -33,10 +40,26 @@ pub struct Session {
 pub enum Replies {
     On,
     Off,
-    /// CLIENT REPLY SKIP was just read; its own reply is left out, and the next one.
+    /// CLIENT REPLY SKIP was just run: the next command gets no reply.
     SkipNext,
     /// The command that now runs gets no reply.
     Skip,
+}
+
+impl Replies {
+    /// Whether a reply that is due now is left out.
+    pub fn are_withheld(self) -> bool {
+        matches!(self, Self::Off | Self::Skip)
+    }
+
+    /// What holds for the command after the one that has just run.
+    pub fn for_next(self) -> Self {
+        match self {
+            Self::SkipNext => Self::Skip,
+            Self::Skip => Self::On,
+            other => other,
+        }
+    }
 }
 
 /// Commands queued since MULTI.
@@ -75,13 +98,34 @@ impl Session {
             no_touch: false,
             transaction: None,
             watching: Watching::default(),
+            executing: false,
+            last_command: None,
+            published_command: None,
             tally: Tally::default(),
         }
     }
 
     /// Lets other connections see what this one has become.
-    pub fn publish(&self) {
-        let queued = self.transaction.as_ref().map(|transaction| (transaction.queue.len(), transaction.size));
-        self.client.publish(self.db, self.protocol, queued, self.watching.keys.len());
+    pub fn publish(&mut self) {
+        let (queued, bytes) = match &self.transaction {
+            Some(transaction) => (transaction.queue.len() as i64, transaction.size),
+            None => (-1, 0),
+        };
+        let seen = self.client.seen();
+        seen.db.store(self.db, Ordering::Relaxed);
+        seen.resp3.store(self.protocol == Protocol::Resp3, Ordering::Relaxed);
+        seen.queued.store(queued, Ordering::Relaxed);
+        seen.queued_bytes.store(bytes, Ordering::Relaxed);
+        seen.watched.store(self.watching.keys.len(), Ordering::Relaxed);
+        seen.touched.store(self.watching.watch.is_touched(), Ordering::Relaxed);
+        seen.no_touch.store(self.no_touch, Ordering::Relaxed);
+        let same = match (self.last_command, self.published_command) {
+            (Some(last), Some(published)) => std::ptr::eq(last, published),
+            (last, published) => last.is_none() && published.is_none(),
+        };
+        if !same {
+            self.client.labels().last_command = self.last_command;
+            self.published_command = self.last_command;
+        }
     }
 }

@@ -76,6 +76,13 @@ impl Table {
         container.subcommands.iter().filter(|row| self.profile.has(row.since))
     }
 
+    /// A row's name as clients see it: `get`, `client|list`. The row must come from this table.
+    pub fn full_name(&self, row: &CommandSpec) -> String {
+        let container =
+            self.rows.iter().find(|container| container.subcommands.iter().any(|sub| std::ptr::eq(sub, row)));
+        container.map_or_else(|| row.name.to_ascii_lowercase(), |container| full_name(container, row))
+    }
+
     /// The row that a request runs, once its name and its number of words are known to be right. Also says where its
     /// arguments begin.
     #[inline]

@@ -1,0 +1,487 @@
+//! CLIENT: what a connection is called, who else is connected, and how to hold or close them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::client_list::{describe, describe_all};
+use super::connection::{DEFAULT_USER, check_label};
+use crate::clock::Millis;
+use crate::error::CommandError;
+use crate::profile::{Since, Version};
+use crate::resp::{Reply, parse_integer};
+use crate::session::{Client, Replies};
+use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Flow, Group, Handler};
+
+pub(super) const ROWS: &[CommandSpec] = &[CLIENT];
+
+const CLIENT: CommandSpec = CommandSpec {
+    summary: "Everything about connections.",
+    complexity: "Depends on the subcommand",
+    group: Group::Connection,
+    since: Since::redis(2, 4, 0),
+    arity: Arity::AtLeast(2),
+    subcommands: &[
+        UNBLOCK, ID, HELP, NO_EVICT, NO_TOUCH, UNPAUSE, GETNAME, KILL, INFO, SETNAME, SETINFO, PAUSE, LIST, REPLY,
+    ],
+    ..CommandSpec::new("CLIENT", Handler::Container)
+};
+
+const PLAIN: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale];
+const ADMIN: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];
+
+// ---- about itself
+
+const ID: CommandSpec = CommandSpec {
+    summary: "Returns the connection's number.",
+    group: Group::Connection,
+    since: Since::redis(5, 0, 0),
+    arity: Arity::Exactly(2),
+    flags: PLAIN,
+    categories: &[Category::Connection],
+    ..CommandSpec::new("ID", Handler::Connection(id))
+};
+
+fn id(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    Ok(Reply::Integer(call.session.client.id() as i64))
+}
+
+const GETNAME: CommandSpec = CommandSpec {
+    summary: "Returns the connection's name.",
+    group: Group::Connection,
+    since: Since::redis(2, 6, 9),
+    arity: Arity::Exactly(2),
+    flags: PLAIN,
+    categories: &[Category::Connection],
+    ..CommandSpec::new("GETNAME", Handler::Connection(getname))
+};
+
+fn getname(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    let name = call.session.client.labels().name.clone();
+    Ok(if name.is_empty() { Reply::Null } else { Reply::bulk(name) })
+}
+
+const SETNAME: CommandSpec = CommandSpec {
+    usage: "connection-name",
+    summary: "Names the connection.",
+    group: Group::Connection,
+    since: Since::redis(2, 6, 9),
+    arity: Arity::Exactly(3),
+    flags: PLAIN,
+    categories: &[Category::Connection],
+    ..CommandSpec::new("SETNAME", Handler::Connection(setname))
+};
+
+fn setname(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let name = args.bytes()?;
+    check_label("Client names", name)?;
+    call.session.client.labels().name = name.to_vec();
+    Ok(Reply::OK)
+}
+
+const SETINFO: CommandSpec = CommandSpec {
+    usage: "<LIB-NAME libname | LIB-VER libver>",
+    summary: "Says which library the client uses, and its version.",
+    group: Group::Connection,
+    since: Since::redis(7, 2, 0),
+    arity: Arity::Exactly(4),
+    flags: PLAIN,
+    categories: &[Category::Connection],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+    ..CommandSpec::new("SETINFO", Handler::Connection(setinfo))
+};
+
+fn setinfo(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let (option, value) = (args.bytes()?, args.bytes()?);
+    let is_name = option.eq_ignore_ascii_case(b"LIB-NAME");
+    if !is_name && !option.eq_ignore_ascii_case(b"LIB-VER") {
+        return Err(CommandError::quoting("ERR Unrecognized option '", option, "'"));
+    }
+    check_label(&String::from_utf8_lossy(option), value)?;
+    let mut labels = call.session.client.labels();
+    *if is_name { &mut labels.library } else { &mut labels.library_version } = value.to_vec();
+    Ok(Reply::OK)
+}
+
+const NO_EVICT: CommandSpec = CommandSpec {
+    usage: "<ON | OFF>",
+    summary: "Exempts the connection from being closed to free memory.",
+    group: Group::Connection,
+    since: Since::redis(7, 0, 0),
+    arity: Arity::Exactly(3),
+    flags: ADMIN,
+    categories: &[Category::Connection],
+    ..CommandSpec::new("NO-EVICT", Handler::Connection(no_evict))
+};
+
+fn no_evict(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    call.session.client.seen().no_evict.store(on_or_off(args)?, Ordering::Relaxed);
+    Ok(Reply::OK)
+}
+
+const NO_TOUCH: CommandSpec = CommandSpec {
+    usage: "<ON | OFF>",
+    summary: "Keeps the connection's reads from counting as use of a key.",
+    group: Group::Connection,
+    since: Since::redis(7, 2, 0),
+    arity: Arity::Exactly(3),
+    flags: PLAIN,
+    categories: &[Category::Connection],
+    ..CommandSpec::new("NO-TOUCH", Handler::Connection(no_touch))
+};
+
+fn no_touch(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    call.session.no_touch = on_or_off(args)?;
+    Ok(Reply::OK)
+}
+
+fn on_or_off(args: &mut Args<'_>) -> Result<bool, CommandError> {
+    match () {
+        () if args.take("ON") => Ok(true),
+        () if args.take("OFF") => Ok(false),
+        () => Err(CommandError::SYNTAX),
+    }
+}
+
+const REPLY: CommandSpec = CommandSpec {
+    usage: "<ON | OFF | SKIP>",
+    summary: "Chooses whether commands are answered.",
+    group: Group::Connection,
+    since: Since::redis(3, 2, 0),
+    arity: Arity::Exactly(3),
+    flags: PLAIN,
+    categories: &[Category::Connection],
+    ..CommandSpec::new("REPLY", Handler::Connection(reply))
+};
+
+fn reply(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let replies = &mut call.session.replies;
+    match () {
+        () if args.take("ON") => {
+            *replies = Replies::On;
+            return Ok(Reply::OK);
+        }
+        () if args.take("OFF") => *replies = Replies::Off,
+        () if !args.take("SKIP") => return Err(CommandError::SYNTAX),
+        () if *replies != Replies::Off => *replies = Replies::SkipNext,
+        () => {}
+    }
+    Ok(Reply::Nothing)
+}
+
+// ---- about all
+
+const INFO: CommandSpec = CommandSpec {
+    summary: "Describes the connection.",
+    group: Group::Connection,
+    since: Since::redis(6, 2, 0),
+    arity: Arity::Exactly(2),
+    flags: PLAIN,
+    categories: &[Category::Connection],
+    tips: &["nondeterministic_output"],
+    ..CommandSpec::new("INFO", Handler::Connection(info))
+};
+
+fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    Ok(text(describe(call, args.words(), &call.session.client)))
+}
+
+const LIST: CommandSpec = CommandSpec {
+    usage: "[TYPE NORMAL | MASTER | REPLICA | PUBSUB] [ID client-id [client-id ...]]",
+    summary: "Lists the connections.",
+    complexity: "O(N) in the number of connections",
+    group: Group::Connection,
+    since: Since::redis(2, 4, 0),
+    arity: Arity::AtLeast(2),
+    flags: ADMIN,
+    categories: &[Category::Connection],
+    tips: &["nondeterministic_output"],
+    ..CommandSpec::new("LIST", Handler::Connection(list))
+};
+
+const BAD_ID: CommandError = CommandError::fixed("ERR Invalid client ID");
+
+fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let clients = match (args.left(), args.peek()) {
+        (0, _) => call.server.clients.all(),
+        (2, Some(option)) if option.eq_ignore_ascii_case(b"TYPE") => {
+            args.bytes()?;
+            let wanted = Kind::parse(args.bytes()?, args)?;
+            call.server.clients.all().into_iter().filter(|client| Kind::of(client) == wanted).collect()
+        }
+        (2.., Some(option)) if option.eq_ignore_ascii_case(b"ID") => {
+            args.bytes()?;
+            let mut clients = Vec::new();
+            while let Some(id) = args.optional() {
+                let id = parse_integer(id).ok_or(BAD_ID)?;
+                clients.extend(u64::try_from(id).ok().and_then(|id| call.server.clients.get(id)));
+            }
+            clients
+        }
+        _ => return Err(CommandError::SYNTAX),
+    };
+    Ok(text(describe_all(call, args.words(), &clients)))
+}
+
+fn text(lines: Vec<u8>) -> Reply<'static> {
+    Reply::Verbatim("txt", lines.into())
+}
+
+/// The classes that Redis divides connections into.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Normal,
+    Subscriber,
+    Replica,
+    Master,
+}
+
+impl Kind {
+    fn parse(name: &[u8], args: &Args<'_>) -> Result<Self, CommandError> {
+        let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+        let valkey = args.profile().has(Since::valkey(9, 0, 0));
+        match () {
+            () if is(b"normal") => Ok(Self::Normal),
+            () if is(b"pubsub") => Ok(Self::Subscriber),
+            () if is(b"replica") || is(b"slave") => Ok(Self::Replica),
+            () if is(b"master") || (valkey && is(b"primary")) => Ok(Self::Master),
+            () => Err(CommandError::quoting("ERR Unknown client type '", name, "'")),
+        }
+    }
+
+    /// Nobody subscribes or replicates here, and whoever monitors counts as normal.
+    fn of(_: &Client) -> Self {
+        Self::Normal
+    }
+}
+
+const KILL: CommandSpec = CommandSpec {
+    usage: "<ip:port | <[ID client-id] | [TYPE NORMAL | MASTER | SLAVE | REPLICA | PUBSUB] | [USER username] | [ADDR \
+            ip:port] | [LADDR ip:port] | [SKIPME yes/no] [[ID client-id] | [TYPE NORMAL | MASTER | SLAVE | REPLICA | \
+            PUBSUB] | [USER username] | [ADDR ip:port] | [LADDR ip:port] | [SKIPME yes/no] ...]>>",
+    summary: "Closes connections.",
+    complexity: "O(N) in the number of connections",
+    group: Group::Connection,
+    since: Since::redis(2, 4, 0),
+    arity: Arity::AtLeast(3),
+    flags: ADMIN,
+    categories: &[Category::Connection],
+    ..CommandSpec::new("KILL", Handler::Connection(kill))
+};
+
+/// Which connections CLIENT KILL closes.
+struct Filter<'a> {
+    id: Option<u64>,
+    kind: Option<Kind>,
+    address: Option<&'a [u8]>,
+    local_address: Option<&'a [u8]>,
+    created_until: Option<Millis>,
+    skip_me: bool,
+}
+
+const MAX_AGE: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
+const NO_SUCH_CLIENT: CommandError = CommandError::fixed("ERR No such client");
+const ID_TOO_SMALL: CommandError = CommandError::fixed("ERR client-id should be greater than 0");
+
+fn kill(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let everyone =
+        Filter { id: None, kind: None, address: None, local_address: None, created_until: None, skip_me: false };
+    if args.left() == 1 {
+        let closed = close(call, &Filter { address: args.optional(), ..everyone });
+        return if closed == 0 { Err(NO_SUCH_CLIENT) } else { Ok(Reply::OK) };
+    }
+    let mut filter = Filter { skip_me: true, ..everyone };
+    while !args.is_empty() {
+        let (option, value) = (args.bytes()?, args.bytes()?);
+        let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
+        match () {
+            () if is(b"ID") => {
+                let id = parse_integer(value).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
+                filter.id = Some(id.ok_or(ID_TOO_SMALL)?);
+            }
+            () if is(b"TYPE") => filter.kind = Some(Kind::parse(value, args)?),
+            () if is(b"ADDR") => filter.address = Some(value),
+            () if is(b"LADDR") => filter.local_address = Some(value),
+            () if is(b"USER") && value == DEFAULT_USER => {}
+            () if is(b"USER") => return Err(CommandError::quoting("ERR No such user '", value, "'")),
+            () if is(b"SKIPME") && value.eq_ignore_ascii_case(b"yes") => filter.skip_me = true,
+            () if is(b"SKIPME") && value.eq_ignore_ascii_case(b"no") => filter.skip_me = false,
+            () if is(b"MAXAGE") && args.profile().has(MAX_AGE) => {
+                let seconds =
+                    parse_integer(value).ok_or(CommandError::fixed("ERR maxage is not an integer or out of range"))?;
+                if seconds <= 0 {
+                    return Err(CommandError::fixed("ERR maxage should be greater than 0"));
+                }
+                filter.created_until = Some(call.server.clock.millis().saturating_sub(seconds.saturating_mul(1000)));
+            }
+            () => return Err(CommandError::SYNTAX),
+        }
+    }
+    Ok(Reply::Integer(close(call, &filter)))
+}
+
+impl Filter<'_> {
+    fn admits(&self, client: &Client) -> bool {
+        self.id.is_none_or(|id| id == client.id())
+            && self.kind.is_none_or(|kind| kind == Kind::of(client))
+            && self.address.is_none_or(|address| address == client.peer().address().as_bytes())
+            && self.local_address.is_none_or(|address| address == client.peer().local_address().as_bytes())
+            && self.created_until.is_none_or(|until| client.created() <= until)
+    }
+}
+
+/// Closes the connections that a filter admits, and returns how many there were.
+fn close(call: &mut Call<'_>, filter: &Filter<'_>) -> i64 {
+    let mut closed = 0;
+    for client in call.server.clients.all().into_iter().filter(|client| filter.admits(client)) {
+        if !Arc::ptr_eq(&client, &call.session.client) {
+            call.server.kill(&client);
+        } else if filter.skip_me {
+            continue;
+        } else {
+            // It hears first how many it took with it.
+            call.flow = Flow::Close;
+        }
+        closed += 1;
+    }
+    closed
+}
+
+// ---- holding and letting go
+
+const PAUSE: CommandSpec = CommandSpec {
+    usage: "timeout [WRITE | ALL]",
+    summary: "Holds back commands, or those that write, for some milliseconds.",
+    group: Group::Connection,
+    since: Since::redis(2, 9, 50),
+    arity: Arity::AtLeast(3),
+    flags: ADMIN,
+    categories: &[Category::Connection],
+    ..CommandSpec::new("PAUSE", Handler::Connection(pause))
+};
+
+fn pause(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    refuse_more_than(2, args)?;
+    let timeout = args.bytes()?;
+    let writes_only = match () {
+        () if args.take("WRITE") => true,
+        () if args.take("ALL") || args.is_empty() => false,
+        () => return Err(CommandError::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+    };
+    let timeout = parse_integer(timeout).ok_or(CommandError::fixed("ERR timeout is not an integer or out of range"))?;
+    if timeout < 0 {
+        return Err(CommandError::fixed("ERR timeout is negative"));
+    }
+    let now = call.server.clock.millis();
+    let until = match now.checked_add(timeout) {
+        Some(until) => until,
+        // The end wraps around, and so is long past.
+        None if !args.profile().since_redis(7, 2) => now,
+        None => return Err(CommandError::fixed("ERR timeout is out of range")),
+    };
+    call.server.pause(until, writes_only);
+    Ok(Reply::OK)
+}
+
+/// Two subcommands count their arguments themselves, and have an error of their own for that.
+fn refuse_more_than(most: usize, args: &Args<'_>) -> Result<(), CommandError> {
+    if args.left() <= most || args.profile().has(Since::valkey(9, 0, 0)) {
+        return Ok(());
+    }
+    let name = args.words().get(1).unwrap_or_default();
+    let error = "ERR unknown subcommand or wrong number of arguments for '";
+    Err(CommandError::quoting(error, &name[..name.len().min(128)], "'. Try CLIENT HELP."))
+}
+
+const UNPAUSE: CommandSpec = CommandSpec {
+    summary: "Lets commands run again that were held back.",
+    complexity: "O(N) in the number of connections held back",
+    group: Group::Connection,
+    since: Since::redis(6, 2, 0),
+    arity: Arity::Exactly(2),
+    flags: ADMIN,
+    categories: &[Category::Connection],
+    ..CommandSpec::new("UNPAUSE", Handler::Connection(unpause))
+};
+
+fn unpause(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    call.server.unpause();
+    Ok(Reply::OK)
+}
+
+const UNBLOCK: CommandSpec = CommandSpec {
+    usage: "client-id [TIMEOUT | ERROR]",
+    summary: "Ends what another connection waits for.",
+    complexity: "O(log N) in the number of connections",
+    group: Group::Connection,
+    since: Since::redis(5, 0, 0),
+    arity: Arity::AtLeast(3),
+    flags: ADMIN,
+    categories: &[Category::Connection],
+    ..CommandSpec::new("UNBLOCK", Handler::Connection(unblock))
+};
+
+fn unblock(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    refuse_more_than(2, args)?;
+    let id = args.bytes()?;
+    let with_error = match () {
+        () if args.take("ERROR") => true,
+        () if args.take("TIMEOUT") || args.is_empty() => false,
+        () => return Err(CommandError::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+    };
+    let id = parse_integer(id).ok_or(CommandError::NOT_AN_INTEGER)?;
+    let client = u64::try_from(id).ok().and_then(|id| call.server.clients.get(id));
+    Ok(Reply::Integer(i64::from(client.is_some_and(|client| client.unblock(with_error)))))
+}
+
+const HELP: CommandSpec = CommandSpec {
+    summary: "Lists the subcommands.",
+    group: Group::Connection,
+    since: Since::redis(5, 0, 0),
+    arity: Arity::Exactly(2),
+    flags: &[Flag::Loading, Flag::Stale],
+    categories: &[Category::Connection],
+    ..CommandSpec::new("HELP", Handler::Connection(help))
+};
+
+/// The lines of each subcommand, under its name.
+const HELP_LINES: &[(&str, &[&str])] = &[
+    ("GETNAME", &["GETNAME", "    Return the connection's name."]),
+    ("HELP", &["HELP", "    Print these lines."]),
+    ("ID", &["ID", "    Return the connection's number."]),
+    ("INFO", &["INFO", "    Describe the connection."]),
+    (
+        "KILL",
+        &[
+            "KILL <ip:port>",
+            "    Close the connection that comes from an address.",
+            "KILL <option> <value> [<option> <value> ...]",
+            "    Close the connections for which all options hold. Options are:",
+            "    * ID <client-id>",
+            "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+            "    * USER <username>",
+            "    * ADDR (<ip:port>|<unixsocket>:0)",
+            "    * LADDR (<ip:port>|<unixsocket>:0)",
+            "    * SKIPME (YES|NO)",
+            "      Whether to spare the connection that asks (default: yes).",
+        ],
+    ),
+    (
+        "LIST",
+        &["LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB) | ID <client-id> [...]]", "    Describe connections, one a line."],
+    ),
+    ("NO-EVICT", &["NO-EVICT (ON|OFF)", "    Exempt the connection from being closed to free memory."]),
+    ("NO-TOUCH", &["NO-TOUCH (ON|OFF)", "    Keep the connection's reads from counting as use of a key."]),
+    ("PAUSE", &["PAUSE <timeout> [WRITE|ALL]", "    Hold back commands, or those that write, for some milliseconds."]),
+    ("REPLY", &["REPLY (ON|OFF|SKIP)", "    Choose whether commands are answered."]),
+    ("SETINFO", &["SETINFO (LIB-NAME|LIB-VER) <value>", "    Say which library the client uses."]),
+    ("SETNAME", &["SETNAME <name>", "    Name the connection."]),
+    ("UNBLOCK", &["UNBLOCK <clientid> [TIMEOUT|ERROR]", "    End what another connection waits for."]),
+    ("UNPAUSE", &["UNPAUSE", "    Let commands run again that were held back."]),
+];
+
+fn help(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    let known = |name: &str| call.table.find_sub(&CLIENT, name.as_bytes()).is_some();
+    let lines = HELP_LINES.iter().filter(|(name, _)| known(name)).flat_map(|(_, lines)| *lines);
+    let first = "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:";
+    Ok(Reply::Array(std::iter::once(&first).chain(lines).map(|line| Reply::Status(line)).collect()))
+}

@@ -1,0 +1,137 @@
+//! The lines of CLIENT LIST and CLIENT INFO.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::profile::{Family, Since};
+use crate::resp::Words;
+use crate::session::Client;
+use crate::spec::Call;
+
+/// One line per connection.
+pub(super) fn describe_all(call: &Call<'_>, words: Words<'_>, clients: &[Arc<Client>]) -> Vec<u8> {
+    clients.iter().flat_map(|client| describe(call, words, client)).collect()
+}
+
+/// The line of one connection, with the fields that the profile's server shows, in its order. `words` are those of the
+/// request that asks.
+pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Vec<u8> {
+    let profile = call.server.profile;
+    let since = |major, minor| profile.since_redis(major, minor);
+    let valkey = profile.family() == Family::Valkey;
+    let (seen, labels) = (client.seen(), client.labels().clone());
+    let now = call.server.clock.millis();
+    let seconds_since = |then: i64| now.saturating_sub(then).max(0) / 1000;
+    let myself = client.id() == call.session.client.id();
+    // Only of the request that asks do we know the words: those of all others have been dealt with.
+    let request: usize = if myself { words.iter().map(<[u8]>::len).sum() } else { 0 };
+    let (input, output) = (seen.input.load(Relaxed), seen.output.load(Relaxed));
+    let queued_bytes = seen.queued_bytes.load(Relaxed);
+
+    let mut line = Line::default();
+    line.number("id", client.id());
+    line.text("addr", client.peer().address());
+    line.text("laddr", client.peer().local_address());
+    line.number("fd", client.fd());
+    line.text("name", &labels.name);
+    line.number("age", seconds_since(client.created()));
+    line.number("idle", if myself { 0 } else { seconds_since(seen.last_used.load(Relaxed)) });
+    line.text("flags", flags(client));
+    if valkey {
+        line.text("capa", "");
+    }
+    line.number("db", seen.db.load(Relaxed));
+    line.number("sub", 0);
+    line.number("psub", 0);
+    if since(7, 0) {
+        line.number("ssub", 0);
+    }
+    line.number("multi", seen.queued.load(Relaxed));
+    if since(7, 4) || valkey {
+        line.number("watch", seen.watched.load(Relaxed));
+    }
+    line.number("qbuf", input);
+    line.number("qbuf-free", seen.input_capacity.load(Relaxed).saturating_sub(input));
+    line.number("argv-mem", request);
+    if since(7, 0) {
+        line.number("multi-mem", queued_bytes);
+        line.number("rbs", output);
+        line.number("rbp", output);
+    }
+    line.number("obl", 0);
+    line.number("oll", u8::from(output > 0));
+    line.number("omem", output);
+    line.number("tot-mem", size_of::<Client>() + input + output + queued_bytes + request);
+    line.text("events", if output > 0 { "rw" } else { "r" });
+    line.text("cmd", last_command(call, &labels.last_command));
+    line.text("user", "default");
+    line.number("redir", -1);
+    if since(7, 0) {
+        line.number("resp", if seen.resp3.load(Relaxed) { 3 } else { 2 });
+    }
+    if since(7, 2) {
+        line.text("lib-name", &labels.library);
+        line.text("lib-ver", &labels.library_version);
+    }
+    if profile.has(Since::redis(8, 0, 0)) {
+        line.number("io-thread", 0);
+    }
+    if valkey {
+        line.number("tot-net-in", seen.received.load(Relaxed));
+        line.number("tot-net-out", seen.sent.load(Relaxed));
+        line.number("tot-cmds", seen.commands.load(Relaxed));
+    }
+    line.finish()
+}
+
+/// A letter for everything that is special about a connection, in Redis's order; `N` if nothing is.
+fn flags(client: &Client) -> String {
+    let seen = client.seen();
+    let letters = [
+        ('O', seen.monitor.load(Relaxed)),
+        ('x', seen.queued.load(Relaxed) >= 0),
+        ('b', seen.blocked.load(Relaxed)),
+        ('d', seen.touched.load(Relaxed)),
+        ('U', client.peer().is_unix()),
+        ('e', seen.no_evict.load(Relaxed)),
+        ('T', seen.no_touch.load(Relaxed)),
+    ];
+    let flags: String = letters.iter().filter(|(_, is_set)| *is_set).map(|(letter, _)| letter).collect();
+    if flags.is_empty() { "N".to_owned() } else { flags }
+}
+
+fn last_command(call: &Call<'_>, row: &Option<&'static crate::spec::CommandSpec>) -> String {
+    match row {
+        None => "NULL".to_owned(),
+        Some(row) => {
+            let name = call.table.full_name(row);
+            // Before 7.0 a subcommand had no name of its own.
+            let shown = if call.server.profile.since_redis(7, 0) { None } else { name.split_once('|') };
+            shown.map_or(name.clone(), |(container, _)| container.to_owned())
+        }
+    }
+}
+
+/// A line of `name=value` fields.
+#[derive(Default)]
+struct Line(Vec<u8>);
+
+impl Line {
+    fn text(&mut self, name: &str, value: impl AsRef<[u8]>) {
+        if !self.0.is_empty() {
+            self.0.push(b' ');
+        }
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.push(b'=');
+        self.0.extend_from_slice(value.as_ref());
+    }
+
+    fn number(&mut self, name: &str, value: impl std::fmt::Display) {
+        self.text(name, value.to_string());
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.0.push(b'\n');
+        self.0
+    }
+}

@@ -1,0 +1,215 @@
+//! The lock commands of newer servers, which compare before they write: DELEX, DELIFEQ, DIGEST, MSETEX, and the
+//! conditions of SET.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::lifetime::{Lifespan, write_string};
+use crate::error::CommandError;
+use crate::keyspace::View;
+use crate::profile::{Family, Since, Version};
+use crate::resp::{Reply, parse_integer};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[DELEX, DELIFEQ, DIGEST, MSETEX];
+
+/// `IFEQ` with its value, or one of its kin.
+#[derive(Clone, Copy)]
+pub(super) struct Comparison<'a> {
+    operand: &'a [u8],
+    negative: bool,
+    /// The operand is a digest of the value that is meant.
+    by_digest: bool,
+}
+
+impl<'a> Comparison<'a> {
+    /// The words for it, each with whether it asks for a difference, and whether by digest.
+    const WORDS: [(&'static str, bool, bool); 4] =
+        [("IFEQ", false, false), ("IFNE", true, false), ("IFDEQ", false, true), ("IFDNE", true, true)];
+
+    /// Takes the next two arguments if they are a comparison that this server's SET knows.
+    pub fn take(args: &mut Args<'a>) -> Option<Self> {
+        let (word, operand) = (args.peek()?, args.rest().get(1)?);
+        let comparison = Self::new(word, operand)?;
+        let since = if comparison.negative || comparison.by_digest {
+            Since::redis(8, 4, 0)
+        } else {
+            Since::each(Version(8, 4, 0), Version(8, 1, 0))
+        };
+        if !args.profile().has(since) {
+            return None;
+        }
+        args.optional();
+        args.optional();
+        Some(comparison)
+    }
+
+    fn new(word: &[u8], operand: &'a [u8]) -> Option<Self> {
+        Self::WORDS
+            .into_iter()
+            .find(|(name, ..)| word.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, negative, by_digest)| Self { operand, negative, by_digest })
+    }
+
+    /// Whether it asks for a difference; then it also holds where there is no value.
+    pub fn is_negative(&self) -> bool {
+        self.negative
+    }
+
+    pub fn holds(&self, value: &[u8]) -> Result<bool, CommandError> {
+        let equal = if self.by_digest {
+            if self.operand.len() != 16 {
+                return Err(CommandError::fixed("ERR must be exactly 16 hexadecimal characters"));
+            }
+            digest_of(value).as_bytes().eq_ignore_ascii_case(self.operand)
+        } else {
+            self.operand == value
+        };
+        Ok(equal != self.negative)
+    }
+}
+
+fn digest_of(value: &[u8]) -> String {
+    format!("{:016x}", xxh3_64(value))
+}
+
+const DELEX: CommandSpec = CommandSpec {
+    usage: "key [IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest]",
+    summary: "Deletes a key, if its value compares as asked.",
+    complexity: "O(1), or O(N) for a comparison by digest of a string of N bytes",
+    group: Group::String,
+    since: Since::redis(8, 4, 0),
+    arity: Arity::AtLeast(2),
+    keys: &[KeySpec::one(1, &["RM", "delete"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::String],
+    ..CommandSpec::new("DELEX", Handler::Keys(delex))
+};
+
+fn delex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let deleted = match (args.left(), args.optional(), args.optional()) {
+        (0, ..) => view.remove(key),
+        (2, Some(word), Some(operand)) => {
+            let current = view
+                .string_to_write(key)
+                .map_err(|_| CommandError::fixed("ERR Key should be of string type if conditions are specified"))?;
+            let Some(current) = current else { return Ok(Reply::Integer(0)) };
+            let comparison = Comparison::new(word, operand)
+                .ok_or(CommandError::fixed("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"))?;
+            comparison.holds(current)? && view.remove(key)
+        }
+        _ => return Err(CommandError::fixed("ERR wrong number of arguments for 'delex' command")),
+    };
+    Ok(Reply::Integer(i64::from(deleted)))
+}
+
+const DELIFEQ: CommandSpec = CommandSpec {
+    usage: "key value",
+    summary: "Deletes a string if it is this one.",
+    group: Group::String,
+    since: Since::valkey(9, 0, 0),
+    arity: Arity::Exactly(3),
+    keys: &[KeySpec::one(1, &["RM", "delete"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::String],
+    ..CommandSpec::new("DELIFEQ", Handler::Keys(delifeq))
+};
+
+fn delifeq<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, value) = (args.key()?, args.bytes()?);
+    let deleted = view.string_to_write(key)? == Some(value) && view.remove(key);
+    Ok(Reply::Integer(i64::from(deleted)))
+}
+
+const DIGEST: CommandSpec = CommandSpec {
+    usage: "key",
+    summary: "Returns the XXH3 digest of a string, in hexadecimal.",
+    complexity: "O(N) for a string of N bytes",
+    group: Group::String,
+    since: Since::redis(8, 4, 0),
+    arity: Arity::Exactly(2),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::String],
+    ..CommandSpec::new("DIGEST", Handler::Keys(digest))
+};
+
+fn digest<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    Ok(view.string(args.key()?)?.map_or(Reply::Null, |value| Reply::text(digest_of(value))))
+}
+
+const MSETEX: CommandSpec = CommandSpec {
+    usage: "numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+    summary: "Writes several strings at once, on a condition and with a lifetime if asked to.",
+    complexity: "O(N) for N keys",
+    group: Group::String,
+    since: Since::each(Version(8, 4, 0), Version(9, 1, 0)),
+    arity: Arity::AtLeast(4),
+    keys: &[KeySpec::counted(1, 1, 2, &["OW", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::MovableKeys],
+    categories: &[Category::String],
+    tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
+    ..CommandSpec::new("MSETEX", Handler::Keys(msetex))
+};
+
+fn msetex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let valkey = args.profile().family() == Family::Valkey;
+    let count = parse_integer(args.bytes()?).filter(|count| (1..=i64::from(i32::MAX)).contains(count)).ok_or(
+        CommandError::fixed(if valkey {
+            "ERR invalid numkeys value or out of range"
+        } else {
+            "ERR invalid numkeys value"
+        }),
+    )?;
+    let words = count as usize * 2;
+    let pairs = args.rest();
+    if pairs.len() < words {
+        return Err(if valkey {
+            CommandError::SYNTAX
+        } else {
+            CommandError::fixed("ERR wrong number of key-value pairs")
+        });
+    }
+    for _ in 0..words {
+        args.optional();
+    }
+    let (mut wanted, mut lifespan) = (None, Lifespan::Unsaid);
+    while !args.is_empty() {
+        if wanted != Some(true) && args.take("NX") {
+            wanted = Some(false);
+        } else if wanted != Some(false) && args.take("XX") {
+            wanted = Some(true);
+        } else if !lifespan.take(args, Lifespan::Keep) {
+            return Err(CommandError::SYNTAX);
+        }
+    }
+    let expiry = lifespan.expiry(view.now(), args)?;
+    let keys = || pairs.iter().take(words).step_by(2);
+    if let Some(wanted) = wanted
+        && keys().any(|key| view.touch_to_write(key) != wanted)
+    {
+        return Ok(Reply::Integer(0));
+    }
+    for (key, value) in keys().zip(pairs.iter().skip(1).step_by(2)) {
+        write_string(view, args, key, value, expiry);
+    }
+    Ok(Reply::Integer(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_those_of_redis() {
+        for (value, digest) in [
+            ("hello", "9555e8555c62dcfd"),
+            ("", "2d06800538d394c2"),
+            ("123", "404a763b3f4c8c9a"),
+            ("v8", "0cc76dbb41381419"),
+            ("Hello world", "b6acb9d84a38ff74"),
+        ] {
+            assert_eq!(digest_of(value.as_bytes()), digest);
+        }
+    }
+}

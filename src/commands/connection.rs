@@ -1,0 +1,333 @@
+//! The connection itself: who it is, which protocol it speaks, which database it uses, how it ends.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::error::CommandError;
+use crate::instance::Instance;
+use crate::profile::{Family, Since};
+use crate::resp::{Protocol, Reply, parse_integer};
+use crate::session::{Replies, Session};
+use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Flow, Group, Handler};
+
+pub(super) const ROWS: &[CommandSpec] = &[AUTH, ECHO, HELLO, PING, QUIT, RESET, SELECT, MONITOR, SHUTDOWN];
+
+const AUTH: CommandSpec = CommandSpec {
+    usage: "[username] password",
+    summary: "Gives the password.",
+    complexity: "O(N) in the number of passwords of the user",
+    group: Group::Connection,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(2),
+    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
+    categories: &[Category::Connection],
+    ..CommandSpec::new("AUTH", Handler::Connection(auth))
+};
+
+fn auth(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    match (args.left(), args.bytes()?, args.optional()) {
+        (1, password, None) => {
+            if call.server.config.live().password().is_none() {
+                return Err(CommandError::NO_PASSWORD_SET);
+            }
+            authenticate(call.server, call.session, DEFAULT_USER, password)?;
+        }
+        (2, user, Some(password)) => authenticate(call.server, call.session, user, password)?,
+        _ => return Err(CommandError::SYNTAX),
+    }
+    Ok(Reply::OK)
+}
+
+/// The only user there is.
+pub(super) const DEFAULT_USER: &[u8] = b"default";
+
+fn authenticate(server: &Instance, session: &mut Session, user: &[u8], given: &[u8]) -> Result<(), CommandError> {
+    // Without a password, any password will do.
+    let right = server.config.live().password().is_none_or(|password| same_secret(&password, given));
+    if user != DEFAULT_USER || !right {
+        return Err(CommandError::WRONG_PASSWORD);
+    }
+    session.authenticated = true;
+    Ok(())
+}
+
+/// Compares in a time that says nothing about where the two differ.
+fn same_secret(secret: &[u8], given: &[u8]) -> bool {
+    let mut differences = secret.len() ^ given.len();
+    for (at, &byte) in given.iter().enumerate() {
+        differences |= usize::from(byte ^ secret.get(at % secret.len().max(1)).copied().unwrap_or_default());
+    }
+    std::hint::black_box(differences) == 0
+}
+
+const ECHO: CommandSpec = CommandSpec {
+    usage: "message",
+    summary: "Returns what it is given.",
+    group: Group::Connection,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(2),
+    flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
+    categories: &[Category::Connection],
+    ..CommandSpec::new("ECHO", Handler::Connection(echo))
+};
+
+fn echo(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    Ok(Reply::bulk(args.bytes()?.to_vec()))
+}
+
+const HELLO: CommandSpec = CommandSpec {
+    usage: "[protover [AUTH username password] [SETNAME clientname]]",
+    summary: "Chooses the protocol version and says who the server is.",
+    group: Group::Connection,
+    since: Since::redis(6, 0, 0),
+    arity: Arity::AtLeast(1),
+    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
+    categories: &[Category::Connection],
+    ..CommandSpec::new("HELLO", Handler::Connection(hello))
+};
+
+const BAD_PROTOCOL: CommandError = CommandError::fixed("ERR Protocol version is not an integer or out of range");
+const NO_PROTOCOL: CommandError = CommandError::fixed("NOPROTO unsupported protocol version");
+
+fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let protocol = match args.optional() {
+        None => None,
+        Some(version) => Some(match parse_integer(version).ok_or(BAD_PROTOCOL)? {
+            2 => Protocol::Resp2,
+            3 => Protocol::Resp3,
+            _ => return Err(NO_PROTOCOL),
+        }),
+    };
+    // Up to 7.0 an option took effect where it stood, even if a later one was wrong.
+    let at_once = !args.profile().since_redis(7, 2);
+    let (mut name, mut credentials) = (None, None);
+    while let Some(option) = args.optional() {
+        if option.eq_ignore_ascii_case(b"AUTH") && args.left() >= 2 {
+            let (user, password) = (args.bytes()?, args.bytes()?);
+            if at_once {
+                authenticate(call.server, call.session, user, password)?;
+            } else {
+                credentials = Some((user, password));
+            }
+        } else if option.eq_ignore_ascii_case(b"SETNAME") && !args.is_empty() {
+            let given = args.bytes()?;
+            check_label("Client names", given)?;
+            if at_once {
+                call.session.client.labels().name = given.to_vec();
+            } else {
+                name = Some(given);
+            }
+        } else {
+            return Err(CommandError::quoting("ERR Syntax error in HELLO option '", option, "'"));
+        }
+    }
+    if let Some((user, password)) = credentials {
+        authenticate(call.server, call.session, user, password)?;
+    }
+    if !call.session.authenticated {
+        return Err(must_authenticate(at_once));
+    }
+    if let Some(name) = name {
+        call.session.client.labels().name = name.to_vec();
+    }
+    if let Some(protocol) = protocol {
+        call.session.protocol = protocol;
+    }
+    let server = match args.profile().family() {
+        Family::Redis => "redis",
+        Family::Valkey => "valkey",
+    };
+    Ok(Reply::Map(vec![
+        (Reply::text("server"), Reply::text(server)),
+        (Reply::text("version"), Reply::text(args.profile().version().to_string())),
+        (Reply::text("proto"), Reply::Integer(if call.session.protocol == Protocol::Resp3 { 3 } else { 2 })),
+        (Reply::text("id"), Reply::Integer(call.session.client.id() as i64)),
+        (Reply::text("mode"), Reply::text("standalone")),
+        (Reply::text("role"), Reply::text("master")),
+        (Reply::text("modules"), Reply::Array(Vec::new())),
+    ]))
+}
+
+fn must_authenticate(old: bool) -> CommandError {
+    let version = if old { "" } else { "<proto> " };
+    CommandError::new(format!(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO {version}AUTH <user> \
+         <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+    ))
+}
+
+/// Names end up in CLIENT LIST, so they may not look like the end of a field or of a line.
+pub(super) fn check_label(what: &str, label: &[u8]) -> Result<(), CommandError> {
+    if label.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Ok(());
+    }
+    Err(CommandError::quoting("ERR ", what.as_bytes(), " cannot contain spaces, newlines or special characters."))
+}
+
+const PING: CommandSpec = CommandSpec {
+    usage: "[message]",
+    summary: "Returns PONG, or the message.",
+    group: Group::Connection,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(1),
+    flags: &[Flag::Fast],
+    categories: &[Category::Connection],
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    ..CommandSpec::new("PING", Handler::Connection(ping))
+};
+
+fn ping(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    match (args.left(), args.optional()) {
+        (_, None) => Ok(Reply::Status("PONG")),
+        (1, Some(message)) => Ok(Reply::bulk(message.to_vec())),
+        _ => Err(CommandError::fixed("ERR wrong number of arguments for 'ping' command")),
+    }
+}
+
+const QUIT: CommandSpec = CommandSpec {
+    summary: "Closes the connection.",
+    group: Group::Connection,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(1),
+    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
+    categories: &[Category::Connection],
+    ..CommandSpec::new("QUIT", Handler::Connection(quit))
+};
+
+fn quit(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    call.flow = Flow::Close;
+    Ok(Reply::OK)
+}
+
+const RESET: CommandSpec = CommandSpec {
+    summary: "Makes the connection what it was when it was opened.",
+    group: Group::Connection,
+    since: Since::redis(6, 2, 0),
+    arity: Arity::Exactly(1),
+    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
+    categories: &[Category::Connection],
+    ..CommandSpec::new("RESET", Handler::Connection(reset))
+};
+
+fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let Call { server, session, .. } = call;
+    server.remove_monitor(&session.client);
+    session.client.seen().monitor.store(false, Ordering::Relaxed);
+    session.transaction = None;
+    server.unwatch(std::mem::take(&mut session.watching));
+    session.db = 0;
+    session.protocol = Protocol::Resp2;
+    session.authenticated = server.config.live().password().is_none();
+    session.client.labels().name.clear();
+    if session.replies == Replies::Off {
+        session.replies = Replies::On;
+    }
+    // What the client said about its library is still true.
+    if args.profile().since_redis(7, 2) {
+        session.no_touch = false;
+        session.client.seen().no_evict.store(false, Ordering::Relaxed);
+    }
+    Ok(Reply::Status("RESET"))
+}
+
+const SELECT: CommandSpec = CommandSpec {
+    usage: "index",
+    summary: "Chooses the database that the connection uses.",
+    group: Group::Connection,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(2),
+    flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
+    categories: &[Category::Connection],
+    ..CommandSpec::new("SELECT", Handler::Connection(select))
+};
+
+const INT_OUT_OF_RANGE: CommandError =
+    CommandError::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
+
+fn select(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let index = i32::try_from(args.integer()?).map_err(|_| INT_OUT_OF_RANGE)?;
+    let db = u32::try_from(index).ok().filter(|&db| db < call.server.keyspace.databases());
+    call.session.db = db.ok_or(CommandError::DB_INDEX_OUT_OF_RANGE)?;
+    Ok(Reply::OK)
+}
+
+const MONITOR: CommandSpec = CommandSpec {
+    summary: "Shows every command that the server runs, as it happens.",
+    group: Group::Server,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(1),
+    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+    ..CommandSpec::new("MONITOR", Handler::Connection(monitor))
+};
+
+fn monitor(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    if call.session.executing {
+        return Err(CommandError::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    let client = &call.session.client;
+    if client.seen().monitor.swap(true, Ordering::Relaxed) {
+        // Redis has nothing to say to somebody who looks on already.
+        return Ok(Reply::Nothing);
+    }
+    call.server.add_monitor(&Arc::clone(client));
+    Ok(Reply::OK)
+}
+
+const SHUTDOWN: CommandSpec = CommandSpec {
+    usage: "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
+    summary: "Ends the server.",
+    complexity: "O(N) in the number of keys if they are saved, otherwise O(1)",
+    group: Group::Server,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(1),
+    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale, Flag::NoMulti, Flag::AllowBusy],
+    ..CommandSpec::new("SHUTDOWN", Handler::Connection(shutdown))
+};
+
+fn shutdown(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let old = !args.profile().since_redis(7, 0);
+    if old && args.left() > 1 {
+        return Err(CommandError::SYNTAX);
+    }
+    let (mut save, mut no_save, mut force, mut now, mut abort) = (false, false, false, false, false);
+    while !args.is_empty() {
+        let known = match () {
+            () if args.take("NOSAVE") => &mut no_save,
+            () if args.take("SAVE") => &mut save,
+            () if !old && args.take("NOW") => &mut now,
+            () if !old && args.take("FORCE") => &mut force,
+            () if !old && args.take("ABORT") => &mut abort,
+            () => return Err(CommandError::SYNTAX),
+        };
+        *known = true;
+    }
+    if (save && no_save) || (abort && (save || no_save || now || force)) {
+        return Err(CommandError::SYNTAX);
+    }
+    if abort {
+        // There is nothing to wait for before the end, so there is never an end to call off.
+        return Err(CommandError::fixed("ERR No shutdown in progress."));
+    }
+    if save && !force {
+        // Nothing is ever written to disk, and whoever asks for that is not to lose data unawares.
+        return Err(CommandError::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
+    }
+    call.server.shut_down();
+    call.flow = Flow::Drop;
+    Ok(Reply::Nothing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same_secret;
+
+    #[test]
+    fn secrets_are_the_same_only_if_every_byte_is() {
+        assert!(same_secret(b"pw", b"pw"));
+        for given in [&b""[..], b"p", b"pwpw", b"pW", b"wp", b"pw\0"] {
+            assert!(!same_secret(b"pw", given), "{given:?}");
+        }
+        assert!(same_secret(b"", b""));
+        assert!(!same_secret(b"", b"x"));
+    }
+}

@@ -1,0 +1,99 @@
+//! Strings as numbers: INCR and its kin.
+
+use super::long_double::LongDouble;
+use crate::error::CommandError;
+use crate::keyspace::View;
+use crate::profile::Since;
+use crate::resp::{Reply, parse_integer};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[DECR, DECRBY, INCR, INCRBY, INCRBYFLOAT];
+
+const INCR: CommandSpec = CommandSpec {
+    usage: "key",
+    summary: "Adds one to a number.",
+    group: Group::String,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(2),
+    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::String],
+    ..CommandSpec::new("INCR", Handler::Keys(|view, args| add(view, args.key()?, 1)))
+};
+
+const DECR: CommandSpec = CommandSpec {
+    usage: "key",
+    summary: "Takes one from a number.",
+    group: Group::String,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(2),
+    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::String],
+    ..CommandSpec::new("DECR", Handler::Keys(|view, args| add(view, args.key()?, -1)))
+};
+
+const INCRBY: CommandSpec = CommandSpec {
+    usage: "key increment",
+    summary: "Adds to a number.",
+    group: Group::String,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(3),
+    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::String],
+    ..CommandSpec::new("INCRBY", Handler::Keys(|view, args| add(view, args.key()?, args.integer()?)))
+};
+
+const DECRBY: CommandSpec = CommandSpec {
+    usage: "key decrement",
+    summary: "Takes from a number.",
+    group: Group::String,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(3),
+    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::String],
+    ..CommandSpec::new("DECRBY", Handler::Keys(decrby))
+};
+
+fn decrby<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, decrement) = (args.key()?, args.integer()?);
+    let increment = decrement.checked_neg().ok_or(CommandError::fixed("ERR decrement would overflow"))?;
+    add(view, key, increment)
+}
+
+fn add<'v>(view: &'v mut View<'_>, key: &[u8], increment: i64) -> CommandResult<'v> {
+    let sum = view.remake_string(key, false, |old, new| {
+        let value = old.map_or(Some(0), parse_integer).ok_or(CommandError::NOT_AN_INTEGER)?;
+        let sum = value.checked_add(increment).ok_or(CommandError::INCREMENT_OVERFLOW)?;
+        new.extend_from_slice(itoa::Buffer::new().format(sum).as_bytes());
+        Ok(sum)
+    })?;
+    Ok(Reply::Integer(sum))
+}
+
+const INCRBYFLOAT: CommandSpec = CommandSpec {
+    usage: "key increment",
+    summary: "Adds to a number that may have a fraction.",
+    group: Group::String,
+    since: Since::redis(2, 6, 0),
+    arity: Arity::Exactly(3),
+    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::String],
+    ..CommandSpec::new("INCRBYFLOAT", Handler::Keys(incrbyfloat))
+};
+
+fn incrbyfloat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, increment) = (args.key()?, args.bytes()?);
+    let text = view.remake_string(key, true, |old, new| {
+        let value = old.map_or(Some(LongDouble::ZERO), LongDouble::parse).ok_or(CommandError::NOT_A_FLOAT)?;
+        let increment = LongDouble::parse(increment).ok_or(CommandError::NOT_A_FLOAT)?;
+        let sum = value.plus(increment).ok_or(CommandError::fixed("ERR increment would produce NaN or Infinity"))?;
+        let text = sum.to_decimal();
+        new.extend_from_slice(text.as_bytes());
+        Ok(text)
+    })?;
+    Ok(Reply::text(text))
+}

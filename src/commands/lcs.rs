@@ -1,0 +1,191 @@
+//! LCS: the longest common subsequence of two strings.
+
+use std::sync::atomic::Ordering;
+
+use crate::error::CommandError;
+use crate::keyspace::View;
+use crate::profile::Since;
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[LCS];
+
+const LCS: CommandSpec = CommandSpec {
+    usage: "key1 key2 [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]",
+    summary: "Finds the longest sequence of bytes that two strings have in common.",
+    complexity: "O(N*M) for strings of N and M bytes",
+    group: Group::String,
+    since: Since::redis(7, 0, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::range(1, 1, 1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::String],
+    ..CommandSpec::new("LCS", Handler::Keys(lcs))
+};
+
+/// What LCS is asked for.
+#[derive(Default)]
+struct Options {
+    length: bool,
+    matches: bool,
+    with_lengths: bool,
+    shortest: i64,
+}
+
+impl Options {
+    fn parse(args: &mut Args<'_>) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        while !args.is_empty() {
+            if args.take("IDX") {
+                options.matches = true;
+            } else if args.take("LEN") {
+                options.length = true;
+            } else if args.take("WITHMATCHLEN") {
+                options.with_lengths = true;
+            } else if args.left() > 1 && args.take("MINMATCHLEN") {
+                options.shortest = args.integer()?.max(0);
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        if options.matches && options.length {
+            return Err(CommandError::fixed("ERR If you want both the length and indexes, please just use IDX."));
+        }
+        Ok(options)
+    }
+}
+
+fn lcs<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (first, second) = (args.key()?, args.key()?);
+    let not_strings = |_| CommandError::fixed("ERR The specified keys must contain string values");
+    let most = view.settings().max_string.load(Ordering::Relaxed);
+    let first = view.string(first).map(|text| text.map(<[u8]>::to_vec));
+    let second = view.string(second).map_err(not_strings)?.unwrap_or_default();
+    let first = first.map_err(not_strings)?.unwrap_or_default();
+    let options = Options::parse(args)?;
+    let table = Table::new(&first, second, most)?;
+    let length = table.at(first.len(), second.len());
+    if options.length {
+        return Ok(Reply::Integer(i64::from(length)));
+    }
+    let (common, matches) = table.trace(&first, second);
+    if !options.matches {
+        return Ok(Reply::bulk(common));
+    }
+    let matches = matches
+        .into_iter()
+        .filter(|found| found.length() >= options.shortest)
+        .map(|found| found.reply(options.with_lengths));
+    Ok(Reply::Map(vec![
+        (Reply::text("matches"), Reply::Array(matches.collect())),
+        (Reply::text("len"), Reply::Integer(i64::from(length))),
+    ]))
+}
+
+/// A stretch that both strings have; the ends belong to it.
+struct Match {
+    first: (usize, usize),
+    second: (usize, usize),
+}
+
+impl Match {
+    fn length(&self) -> i64 {
+        (self.first.1 - self.first.0) as i64 + 1
+    }
+
+    fn reply(&self, with_length: bool) -> Reply<'static> {
+        let range =
+            |(start, end): (usize, usize)| Reply::Array(vec![Reply::Integer(start as i64), Reply::Integer(end as i64)]);
+        let mut items = vec![range(self.first), range(self.second)];
+        if with_length {
+            items.push(Reply::Integer(self.length()));
+        }
+        Reply::Array(items)
+    }
+}
+
+/// The length of the longest common subsequence of every pair of prefixes.
+struct Table {
+    lengths: Vec<u32>,
+    width: usize,
+}
+
+impl Table {
+    /// The table takes no more memory than the longest string may have.
+    fn new(first: &[u8], second: &[u8], most: i64) -> Result<Self, CommandError> {
+        if first.len().max(second.len()) >= u32::MAX as usize - 1 {
+            return Err(CommandError::fixed("ERR String too long for LCS"));
+        }
+        let width = second.len() + 1;
+        let cells = (first.len() as u128 + 1) * width as u128;
+        if cells * size_of::<u32>() as u128 > most.max(0) as u128 {
+            return Err(CommandError::fixed(
+                "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
+            ));
+        }
+        let cells = cells as usize;
+        let mut lengths = Vec::new();
+        lengths
+            .try_reserve_exact(cells)
+            .map_err(|_| CommandError::fixed("ERR Insufficient memory, failed allocating transient memory for LCS"))?;
+        lengths.resize(cells, 0);
+        for (i, &one) in first.iter().enumerate() {
+            let (above, row) = lengths[i * width..].split_at_mut(width);
+            for (j, &other) in second.iter().enumerate() {
+                row[j + 1] = if one == other { above[j] + 1 } else { above[j + 1].max(row[j]) };
+            }
+        }
+        Ok(Self { lengths, width })
+    }
+
+    fn at(&self, i: usize, j: usize) -> u32 {
+        self.lengths[i * self.width + j]
+    }
+
+    /// The subsequence itself and the stretches it is made of, from the last to the first.
+    fn trace(&self, first: &[u8], second: &[u8]) -> (Vec<u8>, Vec<Match>) {
+        let (mut i, mut j) = (first.len(), second.len());
+        let mut common = Vec::with_capacity(self.at(i, j) as usize);
+        let mut matches = Vec::new();
+        let mut open: Option<Match> = None;
+        while i > 0 && j > 0 {
+            if first[i - 1] == second[j - 1] {
+                (i, j) = (i - 1, j - 1);
+                common.push(first[i]);
+                let found = open.get_or_insert(Match { first: (i, i), second: (j, j) });
+                (found.first.0, found.second.0) = (i, j);
+            } else {
+                if self.at(i - 1, j) > self.at(i, j - 1) {
+                    i -= 1;
+                } else {
+                    j -= 1;
+                }
+                matches.extend(open.take());
+            }
+        }
+        matches.extend(open);
+        common.reverse();
+        (common, matches)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_common_subsequence_is_found_with_its_stretches() {
+        let (first, second) = (b"ohmytext", b"mynewtext");
+        let table = Table::new(first, second, 1 << 20).unwrap();
+        let (common, matches) = table.trace(first, second);
+        assert_eq!(common, b"mytext");
+        let ends: Vec<_> = matches.iter().map(|found| (found.first, found.second)).collect();
+        assert_eq!(ends, [((4, 7), (5, 8)), ((2, 3), (0, 1))]);
+    }
+
+    #[test]
+    fn a_table_that_is_too_big_is_refused() {
+        assert!(Table::new(&[0; 1000], &[0; 1000], 4_000_000).is_err());
+        assert!(Table::new(&[0; 999], &[0; 999], 4_000_000).is_ok());
+    }
+}

@@ -1,0 +1,126 @@
+//! Parts of strings: APPEND, GETRANGE, SETRANGE.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use crate::error::CommandError;
+use crate::keyspace::{Expiry, View};
+use crate::profile::Since;
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[APPEND, GETRANGE, SETRANGE, SUBSTR];
+
+const APPEND: CommandSpec = CommandSpec {
+    usage: "key value",
+    summary: "Adds bytes to the end of a string; without one, creates it.",
+    complexity: "O(1) on average, as the room for a string grows in big steps",
+    group: Group::String,
+    since: Since::redis(2, 0, 0),
+    arity: Arity::Exactly(3),
+    keys: &[KeySpec::one(1, &["RW", "insert"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::String],
+    ..CommandSpec::new("APPEND", Handler::Keys(append))
+};
+
+fn append<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, value) = (args.key()?, args.bytes()?);
+    let Some(length) = view.string_to_write(key)?.map(<[u8]>::len) else {
+        view.set_string(key, value, Expiry::Never);
+        return Ok(Reply::Integer(value.len() as i64));
+    };
+    check_length(view, length as u64, value.len())?;
+    let length = view.edit_string(key, |bytes| {
+        bytes.extend_from_slice(value);
+        bytes.len()
+    })?;
+    Ok(Reply::Integer(length as i64))
+}
+
+const SETRANGE: CommandSpec = CommandSpec {
+    usage: "key offset value",
+    summary: "Overwrites a part of a string, which grows with zero bytes where it is too short.",
+    complexity: "O(N) for N bytes written",
+    group: Group::String,
+    since: Since::redis(2, 2, 0),
+    arity: Arity::Exactly(4),
+    keys: &[KeySpec::one(1, &["RW", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::String],
+    ..CommandSpec::new("SETRANGE", Handler::Keys(setrange))
+};
+
+fn setrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, offset, value) = (args.key()?, args.integer()?, args.bytes()?);
+    let offset = u64::try_from(offset).map_err(|_| CommandError::OFFSET_OUT_OF_RANGE)?;
+    let length = view.string_to_write(key)?.map_or(0, <[u8]>::len);
+    if value.is_empty() {
+        return Ok(Reply::Integer(length as i64));
+    }
+    check_length(view, offset, value.len())?;
+    let start = offset as usize;
+    let end = start + value.len();
+    let length = view.edit_string(key, |bytes| {
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[start..end].copy_from_slice(value);
+        bytes.len()
+    })?;
+    Ok(Reply::Integer(length as i64))
+}
+
+/// Whether a string may become this long.
+fn check_length(view: &View<'_>, length: u64, added: usize) -> Result<(), CommandError> {
+    let most = view.settings().max_string.load(Ordering::Relaxed);
+    let total = length.checked_add(added as u64);
+    if total.is_some_and(|total| total <= most as u64) { Ok(()) } else { Err(CommandError::STRING_TOO_LONG) }
+}
+
+const GETRANGE: CommandSpec = CommandSpec {
+    usage: "key start end",
+    summary: "Reads a part of a string.",
+    complexity: "O(N) for N bytes returned",
+    group: Group::String,
+    since: Since::redis(2, 4, 0),
+    arity: Arity::Exactly(4),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::String],
+    ..CommandSpec::new("GETRANGE", Handler::Keys(getrange))
+};
+
+const SUBSTR: CommandSpec = CommandSpec {
+    usage: "key start end",
+    summary: "Reads a part of a string.",
+    complexity: "O(N) for N bytes returned",
+    group: Group::String,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(4),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::String],
+    deprecated: Some(("2.0.0", "`GETRANGE`")),
+    ..CommandSpec::new("SUBSTR", Handler::Keys(getrange))
+};
+
+fn getrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, start, end) = (args.key()?, args.integer()?, args.integer()?);
+    let bytes = view.string(key)?.unwrap_or_default();
+    let range = if is_backwards(start, end) { 0..0 } else { clamp(start, end, bytes.len()) };
+    Ok(Reply::bulk(&bytes[range]))
+}
+
+/// Whether a range counted from the end runs backwards, and so is empty however short the string is.
+pub(super) fn is_backwards(start: i64, end: i64) -> bool {
+    start < 0 && end < 0 && start > end
+}
+
+/// The part of a string of `length` that two indices name, both inclusive, negative ones counted from the end.
+pub(super) fn clamp(start: i64, end: i64, length: usize) -> Range<usize> {
+    let length = length as i64;
+    let from_start = |index: i64| if index < 0 { (index + length).max(0) } else { index };
+    let (start, end) = (from_start(start), from_start(end).min(length - 1));
+    if start > end { 0..0 } else { start as usize..end as usize + 1 }
+}

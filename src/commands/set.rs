@@ -1,0 +1,182 @@
+//! SET and the older commands that write one whole string.
+
+use super::conditional::Comparison;
+use super::lifetime::{Lifespan, Lifetime, Unit, write_string};
+use crate::error::CommandError;
+use crate::keyspace::{Expiry, View};
+use crate::profile::Since;
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[GETSET, PSETEX, SET, SETEX, SETNX];
+
+const SET: CommandSpec = CommandSpec {
+    usage: "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+    summary: "Writes a string, on conditions and with a lifetime if asked to.",
+    group: Group::String,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RW", "access", "update", "variable_flags"])
+        .with_notes("RW and ACCESS due to the optional `GET` argument")],
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::String],
+    ..CommandSpec::new("SET", Handler::Keys(set))
+};
+
+#[inline]
+fn set<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, value) = (args.key()?, args.bytes()?);
+    if args.is_empty() {
+        view.set_string(key, value, Expiry::Never);
+        return Ok(Reply::OK);
+    }
+    set_with_options(view, args, key, value)
+}
+
+/// When SET writes at all.
+enum Condition<'a> {
+    None,
+    Absent,
+    Present,
+    Compared(Comparison<'a>),
+}
+
+/// The options of SET.
+struct Options<'a> {
+    condition: Condition<'a>,
+    lifespan: Lifespan<'a>,
+    get: bool,
+}
+
+impl<'a> Options<'a> {
+    fn parse(args: &mut Args<'a>) -> Result<Self, CommandError> {
+        let mut options = Self { condition: Condition::None, lifespan: Lifespan::Unsaid, get: false };
+        let absent_with_get = args.profile().since_redis(7, 0);
+        while !args.is_empty() {
+            match options.condition {
+                Condition::None | Condition::Absent if (absent_with_get || !options.get) && args.take("NX") => {
+                    options.condition = Condition::Absent;
+                    continue;
+                }
+                Condition::None | Condition::Present if args.take("XX") => {
+                    options.condition = Condition::Present;
+                    continue;
+                }
+                Condition::None => {
+                    if let Some(comparison) = Comparison::take(args) {
+                        options.condition = Condition::Compared(comparison);
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            if (absent_with_get || !matches!(options.condition, Condition::Absent)) && args.take("GET") {
+                options.get = true;
+            } else if !options.lifespan.take(args, Lifespan::Keep) {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn set_with_options<'v>(
+    view: &'v mut View<'_>,
+    args: &mut Args<'v>,
+    key: &'v [u8],
+    value: &'v [u8],
+) -> CommandResult<'v> {
+    let options = Options::parse(args)?;
+    let expiry = options.lifespan.expiry(view.now(), args)?;
+    // The lock: one look at the key, unless more is asked for.
+    if let (Condition::Absent, Expiry::At(deadline), false) = (&options.condition, expiry, options.get)
+        && deadline > view.now()
+    {
+        let written = view.insert_if_absent(key, value, Some(deadline));
+        return Ok(if written { Reply::OK } else { Reply::Null });
+    }
+    let old = if options.get { view.string(key)?.map(<[u8]>::to_vec) } else { None };
+    let holds = match options.condition {
+        Condition::None => true,
+        Condition::Absent => !view.touch_to_write(key),
+        Condition::Present => view.touch_to_write(key),
+        Condition::Compared(comparison) => match view.string_to_write(key)? {
+            Some(current) => comparison.holds(current)?,
+            None => comparison.is_negative(),
+        },
+    };
+    if holds {
+        write_string(view, args, key, value, expiry);
+    }
+    Ok(match old {
+        Some(old) => Reply::bulk(old),
+        None if holds && !options.get => Reply::OK,
+        None => Reply::Null,
+    })
+}
+
+const SETEX: CommandSpec = CommandSpec {
+    usage: "key seconds value",
+    summary: "Writes a string that lives for some seconds.",
+    group: Group::String,
+    since: Since::redis(2, 0, 0),
+    arity: Arity::Exactly(4),
+    keys: &[KeySpec::one(1, &["OW", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::String],
+    ..CommandSpec::new("SETEX", Handler::Keys(|view, args| set_for(view, args, Unit::Seconds)))
+};
+
+const PSETEX: CommandSpec = CommandSpec {
+    usage: "key milliseconds value",
+    summary: "Writes a string that lives for some milliseconds.",
+    group: Group::String,
+    since: Since::redis(2, 6, 0),
+    arity: Arity::Exactly(4),
+    keys: &[KeySpec::one(1, &["OW", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::String],
+    ..CommandSpec::new("PSETEX", Handler::Keys(|view, args| set_for(view, args, Unit::Milliseconds)))
+};
+
+fn set_for<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, unit: Unit) -> CommandResult<'v> {
+    let (key, lifetime, value) = (args.key()?, args.bytes()?, args.bytes()?);
+    let deadline = Lifetime { value: lifetime, unit, absolute: false }.deadline(view.now(), args)?;
+    view.set_string(key, value, Expiry::At(deadline));
+    Ok(Reply::OK)
+}
+
+const SETNX: CommandSpec = CommandSpec {
+    usage: "key value",
+    summary: "Writes a string if there is no such key yet.",
+    group: Group::String,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(3),
+    keys: &[KeySpec::one(1, &["OW", "insert"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::String],
+    ..CommandSpec::new("SETNX", Handler::Keys(setnx))
+};
+
+fn setnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, value) = (args.key()?, args.bytes()?);
+    Ok(Reply::Integer(i64::from(view.insert_if_absent(key, value, None))))
+}
+
+const GETSET: CommandSpec = CommandSpec {
+    usage: "key value",
+    summary: "Writes a string and returns the one that was there before.",
+    group: Group::String,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(3),
+    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::String],
+    deprecated: Some(("6.2.0", "`SET` with the `!GET` argument")),
+    ..CommandSpec::new("GETSET", Handler::Keys(getset))
+};
+
+fn getset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, value) = (args.key()?, args.bytes()?);
+    Ok(view.exchange_string(key, value)?.map_or(Reply::Null, Reply::bulk))
+}
