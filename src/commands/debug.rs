@@ -12,7 +12,7 @@ pub(super) const ROWS: &[CommandSpec] = &[DEBUG];
 
 const DEBUG: CommandSpec = CommandSpec {
     usage: "subcommand [arg [arg ...]]",
-    summary: "Looks behind the scenes, for tests; only with enable-debug-command",
+    summary: "Looks behind the scenes, for tests; only with enable-debug-command.",
     complexity: "Depends on the subcommand.",
     group: Group::Server,
     arity: Arity::AtLeast(2),
