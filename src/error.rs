@@ -92,6 +92,8 @@ pub enum Error {
     Config(String),
     /// An address that cannot be listened on.
     Bind { address: String, source: std::io::Error },
+    /// A unix socket that cannot be made.
+    Socket { path: std::path::PathBuf, source: std::io::Error },
     /// Anything else the operating system refused.
     Io(std::io::Error),
 }
@@ -101,6 +103,7 @@ impl fmt::Display for Error {
         match self {
             Self::Config(text) => f.write_str(text),
             Self::Bind { address, source } => write!(f, "cannot listen on {address}: {source}"),
+            Self::Socket { path, source } => write!(f, "cannot listen on {}: {source}", path.display()),
             Self::Io(source) => write!(f, "{source}"),
         }
     }
@@ -110,7 +113,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Config(_) => None,
-            Self::Bind { source, .. } | Self::Io(source) => Some(source),
+            Self::Bind { source, .. } | Self::Socket { source, .. } | Self::Io(source) => Some(source),
         }
     }
 }
@@ -119,4 +122,10 @@ impl From<std::io::Error> for Error {
     fn from(source: std::io::Error) -> Self {
         Self::Io(source)
     }
+}
+
+/// What the operating system said, without the number that Rust adds: as C programs, and so Redis, word it.
+pub(crate) fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error").map_or(text.as_str(), |(text, _)| text).to_owned()
 }

@@ -1,7 +1,7 @@
 //! Everything that the connections of one server share. Two servers in one process have nothing in common.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::task::Waker;
 
@@ -9,9 +9,11 @@ use crate::clock::{Clock, Millis};
 use crate::config::Config;
 use crate::control::{Attention, Matter};
 use crate::identity::Identity;
-use crate::keyspace::{Keyspace, Scope, Tally, hash_of};
+use crate::keyspace::{Keyspace, Scope, hash_of};
+use crate::log::Log;
 use crate::profile::Profile;
 use crate::session::{Client, Clients, Signal, Watching};
+use crate::stats::Stats;
 
 /// One running server, without its sockets.
 pub struct Instance {
@@ -22,6 +24,7 @@ pub struct Instance {
     pub clients: Clients,
     pub attention: Attention,
     pub stats: Stats,
+    pub log: Arc<Log>,
     pub pause: Pause,
     pub identity: Identity,
     /// Keys that are due are deleted although nobody asks for them (DEBUG SET-ACTIVE-EXPIRE stops that).
@@ -29,68 +32,6 @@ pub struct Instance {
     monitors: Mutex<Vec<Arc<Client>>>,
     stall: Stall,
     shutdown: Shutdown,
-}
-
-/// Counters for INFO.
-#[derive(Default)]
-pub struct Stats {
-    pub connections: AtomicU64,
-    pub rejected_connections: AtomicU64,
-    pub commands: AtomicU64,
-    pub input_bytes: AtomicU64,
-    pub output_bytes: AtomicU64,
-    pub hits: AtomicU64,
-    pub misses: AtomicU64,
-    pub expired: AtomicU64,
-    pub changes: AtomicU64,
-    pub errors: AtomicU64,
-    /// How often each error code was answered.
-    pub errors_by_code: Mutex<std::collections::BTreeMap<Vec<u8>, u64>>,
-}
-
-impl Stats {
-    pub fn add(&self, tally: Tally) {
-        for (counter, amount) in [
-            (&self.hits, tally.hits),
-            (&self.misses, tally.misses),
-            (&self.expired, tally.expired),
-            (&self.changes, tally.changes),
-        ] {
-            if amount != 0 {
-                counter.fetch_add(amount, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// Most different error codes that are told apart; a script can make up as many as it likes.
-    const MOST_CODES: usize = 128;
-
-    pub fn count_error(&self, code: &[u8]) {
-        self.errors.fetch_add(1, Ordering::Relaxed);
-        let mut by_code = self.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = by_code.get_mut(code) {
-            *count += 1;
-        } else if by_code.len() < Self::MOST_CODES {
-            by_code.insert(code.to_vec(), 1);
-        }
-    }
-
-    pub fn reset(&self) {
-        for counter in [
-            &self.connections,
-            &self.rejected_connections,
-            &self.commands,
-            &self.input_bytes,
-            &self.output_bytes,
-            &self.hits,
-            &self.misses,
-            &self.expired,
-            &self.errors,
-        ] {
-            counter.store(0, Ordering::Relaxed);
-        }
-        self.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
 }
 
 /// CLIENT PAUSE.
@@ -125,7 +66,7 @@ impl Instance {
     pub fn new(config: Config, profile: Profile, databases: u32) -> Self {
         let clock = Arc::new(Clock::new());
         let identity = Identity::new(clock.millis());
-        Self {
+        let instance = Self {
             clock,
             config,
             profile,
@@ -133,13 +74,26 @@ impl Instance {
             clients: Clients::default(),
             attention: Attention::default(),
             stats: Stats::default(),
+            log: Arc::new(Log::silent()),
             pause: Pause::default(),
             identity,
             active_expire: AtomicBool::new(true),
             monitors: Mutex::default(),
             stall: Stall::default(),
             shutdown: Shutdown::default(),
-        }
+        };
+        instance.apply_settings();
+        instance
+    }
+
+    // ---- settings
+
+    /// Hands settings on to those who keep a copy; to be called whenever the configuration has changed.
+    pub fn apply_settings(&self) {
+        let live = self.config.live();
+        let max_string = live.max_bulk.load(Ordering::Relaxed);
+        self.keyspace.settings().max_string.store(max_string, Ordering::Relaxed);
+        self.log.set_least(live.log_level.load(Ordering::Relaxed));
     }
 
     // ---- CLIENT PAUSE

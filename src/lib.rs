@@ -1,20 +1,25 @@
 //! redouble, a Redis test double.
 
+mod cli;
 mod clock;
 mod commands;
 mod config;
 mod control;
 mod engine;
 mod error;
+mod files;
 mod glob;
 mod identity;
 mod instance;
 mod keyspace;
+mod log;
 mod profile;
+mod rdb;
 mod resp;
 mod server;
 mod session;
 mod spec;
+mod stats;
 
 /// For this repository's own tests and benchmarks; not an interface, and gone without notice.
 #[cfg(feature = "internals")]
@@ -34,8 +39,8 @@ pub use error::Error;
 pub use profile::Profile;
 pub use server::{Builder, Server};
 
-pub fn run_main() {
-    let port = std::env::args().nth(2).and_then(|p| p.parse().ok()).unwrap_or(6379);
-    let threads = std::env::args().nth(3).and_then(|p| p.parse().ok()).unwrap_or(1);
-    Server::builder().port(port).threads(threads).start().unwrap().serve().unwrap();
+/// What the program does; returns its exit status.
+#[doc(hidden)]
+pub fn run_main() -> std::process::ExitCode {
+    cli::run()
 }

@@ -1,3 +1,3 @@
-fn main() {
+fn main() -> std::process::ExitCode {
     redouble::run_main()
 }

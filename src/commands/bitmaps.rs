@@ -137,7 +137,8 @@ fn bitcount<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
     Ok(Reply::Integer(range.map_or(0, |range| count(bytes, range.within(bytes.len())))))
 }
 
-/// The range BITCOUNT is given; `None` when it runs backwards. Old servers saw that before they looked at the unit.
+/// The range BITCOUNT is given; `None` when it runs backwards. Old servers saw that before they looked at the unit, and
+/// Valkey, which can do without an end, looks at the unit before the end.
 fn count_range(args: &mut Args<'_>, backwards_first: bool) -> Result<Option<Bits>, CommandError> {
     let end_optional = args.profile().has(Since::valkey(8, 0, 0));
     if args.is_empty() {
@@ -147,13 +148,20 @@ fn count_range(args: &mut Args<'_>, backwards_first: bool) -> Result<Option<Bits
         return Err(CommandError::SYNTAX);
     }
     let start = args.integer()?;
-    let end = if args.is_empty() { None } else { Some(args.integer()?) };
-    let backwards = end.is_some_and(|end| is_backwards(start, end));
+    if end_optional {
+        let end = args.optional();
+        let in_bits = unit(args)?;
+        let end = end.map(|end| parse_integer(end).ok_or(CommandError::NOT_AN_INTEGER)).transpose()?;
+        let backwards = end.is_some_and(|end| is_backwards(start, end));
+        return Ok(if backwards { None } else { Some(Bits { start, end, in_bits }) });
+    }
+    let end = args.integer()?;
+    let backwards = is_backwards(start, end);
     if backwards && backwards_first {
         return Ok(None);
     }
     let in_bits = unit(args)?;
-    Ok(if backwards { None } else { Some(Bits { start, end, in_bits }) })
+    Ok(if backwards { None } else { Some(Bits { start, end: Some(end), in_bits }) })
 }
 
 fn count(bytes: &[u8], bits: Range<usize>) -> i64 {

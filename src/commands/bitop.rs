@@ -86,17 +86,14 @@ fn bitop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
 fn combine<'a>(
     view: &mut View<'_>,
     operation: Operation,
-    mut sources: impl Iterator<Item = &'a [u8]>,
+    sources: impl Iterator<Item = &'a [u8]>,
 ) -> Result<Vec<u8>, CommandError> {
-    let mut string = |key: Option<&[u8]>| match key {
-        Some(key) => view.string(key).map(|bytes| bytes.unwrap_or_default().to_vec()),
-        None => Ok(Vec::new()),
-    };
-    let first = string(sources.next())?;
-    let rest = |string: &mut dyn FnMut(Option<&[u8]>) -> Result<Vec<u8>, CommandError>| {
-        sources.map(|key| string(Some(key))).collect::<Result<Vec<_>, _>>()
-    };
-    let rest = rest(&mut string)?;
+    // Copies, because the view lends one string at a time.
+    let strings: Vec<Vec<u8>> =
+        sources.map(|key| Ok(view.string(key)?.unwrap_or_default().to_vec())).collect::<Result<_, CommandError>>()?;
+    let mut rest = strings.into_iter();
+    let first = rest.next().unwrap_or_default();
+    let rest = rest.as_slice();
     let fold = |start: Vec<u8>, change: fn(u8, u8) -> u8| rest.iter().fold(start, |sum, next| zip(sum, next, change));
     Ok(match operation {
         Operation::And => fold(first, |one, other| one & other),
@@ -110,7 +107,7 @@ fn combine<'a>(
             let mut once = first.clone();
             let mut twice = Vec::new();
             let mut seen = first;
-            for next in &rest {
+            for next in rest {
                 twice = zip(twice, &zip(seen.clone(), next, |one, other| one & other), |one, other| one | other);
                 seen = zip(seen, next, |one, other| one | other);
                 once = zip(seen.clone(), &twice, |one, other| one & !other);

@@ -2,8 +2,8 @@
 
 use std::fmt::{Display, Write};
 use std::fs::read_to_string;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use crate::error::CommandError;
 use crate::instance::Instance;
@@ -145,12 +145,13 @@ fn server(instance: &Instance, fields: &mut Fields) {
     let uptime = instance.clock.uptime().as_secs();
     fields.add("uptime_in_seconds", uptime);
     fields.add("uptime_in_days", uptime / 86_400);
-    fields.add("hz", 10);
-    fields.add("configured_hz", 10);
+    let hz = instance.config.text("hz");
+    fields.add("hz", &hz);
+    fields.add("configured_hz", &hz);
     fields.add("lru_clock", micros.div_euclid(1_000_000) & 0xff_ffff);
     let executable = std::env::current_exe().unwrap_or_default();
     fields.add("executable", executable.display());
-    fields.add("config_file", "");
+    fields.add("config_file", instance.config.file().unwrap_or(Path::new("")).display());
     fields.add("io_threads_active", 0);
 }
 
@@ -178,7 +179,7 @@ fn memory(instance: &Instance, fields: &mut Fields) {
     }
     fields.zeros(&["used_memory_lua", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"]);
     fields.bytes("maxmemory", limit);
-    fields.add("maxmemory_policy", "noeviction");
+    fields.add("maxmemory_policy", instance.config.text("maxmemory-policy"));
     if let Some(resident) = resident {
         fields.add("mem_fragmentation_ratio", format!("{:.2}", resident as f64 / used.max(1) as f64));
         fields.add("mem_fragmentation_bytes", resident as i64 - used as i64);
@@ -206,7 +207,7 @@ fn persistence(instance: &Instance, fields: &mut Fields) {
     fields.zeros(&["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
     fields.add("current_fork_perc", "0.00");
     fields.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
-    fields.add("rdb_changes_since_last_save", load(&instance.stats.changes));
+    fields.add("rdb_changes_since_last_save", instance.stats.totals().changes);
     fields.add("rdb_bgsave_in_progress", 0);
     fields.add("rdb_last_save_time", instance.identity.started().div_euclid(1000));
     fields.add("rdb_last_bgsave_status", "ok");
@@ -223,23 +224,23 @@ fn persistence(instance: &Instance, fields: &mut Fields) {
 }
 
 fn stats(instance: &Instance, fields: &mut Fields) {
-    let stats = &instance.stats;
-    fields.add("total_connections_received", load(&stats.connections));
-    fields.add("total_commands_processed", load(&stats.commands));
-    fields.add("total_net_input_bytes", load(&stats.input_bytes));
-    fields.add("total_net_output_bytes", load(&stats.output_bytes));
+    let totals = instance.stats.totals();
+    fields.add("total_connections_received", totals.connections);
+    fields.add("total_commands_processed", totals.commands);
+    fields.add("total_net_input_bytes", totals.input_bytes);
+    fields.add("total_net_output_bytes", totals.output_bytes);
     fields.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
-    fields.add("rejected_connections", load(&stats.rejected_connections));
+    fields.add("rejected_connections", totals.rejected_connections);
     fields.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
-    fields.add("expired_keys", load(&stats.expired));
+    fields.add("expired_keys", totals.expired);
     fields.zeros(&[
         "evicted_keys",
         "evicted_clients",
         "total_eviction_exceeded_time",
         "current_eviction_exceeded_time",
     ]);
-    fields.add("keyspace_hits", load(&stats.hits));
-    fields.add("keyspace_misses", load(&stats.misses));
+    fields.add("keyspace_hits", totals.hits);
+    fields.add("keyspace_misses", totals.misses);
     fields.zeros(&[
         "pubsub_channels",
         "pubsub_patterns",
@@ -259,12 +260,8 @@ fn stats(instance: &Instance, fields: &mut Fields) {
         "tracking_total_prefixes",
         "unexpected_error_replies",
     ]);
-    fields.add("total_error_replies", load(&stats.errors));
+    fields.add("total_error_replies", totals.errors);
     fields.zeros(&["dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed"]);
-}
-
-fn load(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
 }
 
 fn replication(instance: &Instance, fields: &mut Fields) {
@@ -309,9 +306,8 @@ fn ticks(file: &str) -> Option<[u64; 4]> {
 }
 
 fn errorstats(instance: &Instance, fields: &mut Fields) {
-    let by_code = instance.stats.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner);
-    for (code, count) in by_code.iter() {
-        fields.add(&format!("errorstat_{}", String::from_utf8_lossy(code)), format!("count={count}"));
+    for (code, count) in instance.stats.errors_by_code() {
+        fields.add(&format!("errorstat_{}", String::from_utf8_lossy(&code)), format!("count={count}"));
     }
 }
 

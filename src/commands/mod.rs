@@ -7,19 +7,27 @@ mod client;
 mod client_list;
 mod command;
 mod conditional;
+mod config;
 mod connection;
 mod counters;
+mod databases;
 mod debug;
+mod dump;
+mod expiry;
 mod help;
 mod info;
+mod keys;
 mod lcs;
 mod lifetime;
 mod long_double;
+mod object;
 mod ranges;
+mod scan;
 mod server;
 mod set;
 mod strings;
 mod transactions;
+mod wait;
 
 #[cfg(test)]
 mod table_tests;
@@ -35,16 +43,24 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         client::ROWS,
         command::ROWS,
         conditional::ROWS,
+        config::ROWS,
         connection::ROWS,
         counters::ROWS,
+        databases::ROWS,
         debug::ROWS,
+        dump::ROWS,
+        expiry::ROWS,
         info::ROWS,
+        keys::ROWS,
         lcs::ROWS,
+        object::ROWS,
         ranges::ROWS,
+        scan::ROWS,
         server::ROWS,
         set::ROWS,
         strings::ROWS,
         transactions::ROWS,
+        wait::ROWS,
     ]
     .into_iter()
     .flatten()

@@ -66,8 +66,8 @@ fn keys_stand_where_the_arity_says_there_are_words() {
                 Find::Range { step, .. } | Find::Count { step, .. } => assert!(step > 0, "{name}"),
             }
         }
-        let sees_no_data = matches!(row.run, Handler::Connection(_) | Handler::Container);
-        assert!(!sees_no_data || row.keys.is_empty(), "{name} has keys and cannot reach them");
+        let locks = matches!(row.run, Handler::Keys(_) | Handler::Everything(_) | Handler::Transaction(_));
+        assert!(locks || row.keys.is_empty(), "{name} locks no keys");
     }
 }
 

@@ -113,6 +113,7 @@ impl Engine {
             Handler::Keys(run) => {
                 let mut view = self.lock_keys(session, spec, key, words);
                 view.set_touch(!session.no_touch);
+                session.last_instant = view.now();
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
                 session.tally += view.finish();
@@ -122,7 +123,8 @@ impl Engine {
             Handler::Everything(run) => self.run_view(session, Scope::Everything, run, &mut args, out),
             Handler::Connection(run) => {
                 session.publish();
-                self.instance.stats.add(std::mem::take(&mut session.tally));
+                session.counters.add(std::mem::take(&mut session.tally));
+                session.last_instant = self.instance.clock.millis();
                 let mut call = Call { server: &self.instance, table: &self.table, session, flow: Flow::Continue };
                 let result = run(&mut call, &mut args);
                 let flow = call.flow;
@@ -135,7 +137,7 @@ impl Engine {
                 let mut view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock);
                 let mut call = Call { server: &self.instance, table: &self.table, session, flow: Flow::Continue };
                 let result = run(&mut view, &mut call, &mut args);
-                self.instance.stats.add(view.finish());
+                session.tally += view.finish();
                 write(result, session, out)
             }
             Handler::Transaction(which) => {
@@ -169,6 +171,7 @@ impl Engine {
     ) -> Option<CommandError> {
         let mut view = self.instance.keyspace.lock(scope, session.db, &self.instance.clock);
         view.set_touch(!session.no_touch);
+        session.last_instant = view.now();
         let mut args = Args::new(args.words(), args.words().len() - args.left(), args.spec(), args.profile());
         let error = write(run(&mut view, &mut args), session, out);
         session.tally += view.finish();

@@ -18,6 +18,7 @@ const ACCESS: usize = 2;
 const FIXED: usize = 6;
 const DEADLINE: u8 = 1;
 const VERBATIM: u8 = 2;
+const PRIVATE: u8 = 4;
 const DEADLINE_SIZE: usize = 8;
 
 /// The seconds (of the server's clock) in which an entry was last used, for OBJECT IDLETIME.
@@ -76,6 +77,7 @@ pub struct Boxed {
     key: Box<[u8]>,
     deadline: Option<Millis>,
     accessed: AccessTime,
+    private: bool,
     pub value: Value,
 }
 
@@ -92,7 +94,7 @@ impl Entry {
     }
 
     pub fn boxed(key: &[u8], value: Value, deadline: Option<Millis>, accessed: AccessTime) -> Self {
-        Self::Boxed(Box::new(Boxed { key: key.into(), deadline, accessed, value }))
+        Self::Boxed(Box::new(Boxed { key: key.into(), deadline, accessed, private: false, value }))
     }
 
     /// Where the entry's bytes are, for fetching them ahead.
@@ -174,6 +176,21 @@ impl Entry {
         }
     }
 
+    /// Marks a value as this key's own until it is next written: COPY does not share small integers, as SET does.
+    pub fn set_private(&mut self) {
+        match self {
+            Self::Packed(packed) => packed.0[1] |= PRIVATE,
+            Self::Boxed(boxed) => boxed.private = true,
+        }
+    }
+
+    pub fn is_private(&self) -> bool {
+        match self {
+            Self::Packed(packed) => packed.0[1] & PRIVATE != 0,
+            Self::Boxed(boxed) => boxed.private,
+        }
+    }
+
     #[inline]
     pub fn deadline(&self) -> Option<Millis> {
         match self {
@@ -211,6 +228,9 @@ impl Entry {
                 let mut renamed = Self::string(key, packed.value(), packed.deadline(), packed.accessed());
                 if packed.is_verbatim() {
                     renamed.set_verbatim();
+                }
+                if packed.0[1] & PRIVATE != 0 {
+                    renamed.set_private();
                 }
                 renamed
             }
@@ -328,7 +348,7 @@ impl Packed {
         if size > room || size * 2 + 64 < room {
             return false;
         }
-        self.0[1] &= !VERBATIM;
+        self.0[1] &= !(VERBATIM | PRIVATE);
         self.set_deadline(deadline);
         let value_start = self.key_start() + usize::from(self.0[0]);
         self.0.truncate(value_start);

@@ -5,6 +5,7 @@
 //! always in ascending order; and a view cannot be held across an `.await`, because it is not `Send`.
 
 mod deadlines;
+mod encoding;
 mod entry;
 mod store;
 mod strings;

@@ -194,9 +194,35 @@ impl<'k> View<'k> {
         Some(self.entry(at))
     }
 
-    /// Marks a key as used, as TOUCH does.
+    /// The entry, for a command that asks about it without using it: a hit or a miss, but no use.
+    pub fn look(&mut self, key: &[u8]) -> Option<&Entry> {
+        let Some(at) = self.at(key) else {
+            self.tally.misses += 1;
+            return None;
+        };
+        self.tally.hits += 1;
+        Some(self.entry(at))
+    }
+
+    /// The entry, for a command that is about to change it: a use, but neither a hit nor a miss.
+    pub fn aim(&mut self, key: &[u8]) -> Option<&Entry> {
+        let at = self.aimed_at(key)?;
+        Some(self.entry(at))
+    }
+
+    /// Marks a key as used. This is what TOUCH is for, so it does not ask whether look-ups count as use.
     pub fn touch(&mut self, key: &[u8]) -> bool {
-        self.used(key).is_some()
+        let touch = std::mem::replace(&mut self.touch, true);
+        let found = self.used(key).is_some();
+        self.touch = touch;
+        found
+    }
+
+    /// The databases that the view holds, lowest first. One that was never used is not among them.
+    pub fn held_databases(&self) -> Vec<u32> {
+        let mut databases: Vec<u32> = self.locked.iter().map(|locked| locked.db).collect();
+        databases.dedup();
+        databases
     }
 
     pub fn len(&mut self) -> usize {
@@ -298,6 +324,14 @@ impl<'k> View<'k> {
 
     // ---- changing
 
+    /// Has all that `change` does counted as one change, as RENAME is one.
+    pub fn as_one_change<R>(&mut self, change: impl FnOnce(&mut Self) -> R) -> R {
+        let before = self.tally.changes;
+        let result = change(self);
+        self.tally.changes = self.tally.changes.min(before + 1);
+        result
+    }
+
     /// Puts an entry in place of whatever is under its key.
     pub fn put(&mut self, entry: Entry) {
         match self.at(entry.key()) {
@@ -323,13 +357,6 @@ impl<'k> View<'k> {
         let Some(at) = self.at(key) else { return false };
         self.rewrite(at, |entry| entry.set_deadline(deadline));
         true
-    }
-
-    /// Sets when a key was last used (RESTORE's IDLETIME).
-    pub fn set_accessed(&mut self, key: &[u8], accessed: AccessTime) {
-        if let Some(at) = self.at(key) {
-            self.entry_mut(at).set_accessed(accessed);
-        }
     }
 
     /// Removes every key of the selected database and returns how many there were.
@@ -618,4 +645,85 @@ fn is_over(entry: &Entry, now: Millis) -> bool {
 fn swap_counts(sides: [&Side; 2], count: impl Fn(&Side) -> &std::sync::atomic::AtomicI64) {
     let (one, other) = (count(sides[0]), count(sides[1]));
     one.store(other.swap(one.load(Ordering::Relaxed), Ordering::Relaxed), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::keyspace::Expiry;
+
+    const ALL: ScanFilter<'_> = ScanFilter { matches: &|_| true, kind: None };
+
+    fn in_view<R>(keyspace: &Keyspace, clock: &Clock, work: impl FnOnce(&mut View<'_>) -> R) -> R {
+        let mut view = keyspace.lock(Scope::Database, 0, clock);
+        let result = work(&mut view);
+        view.finish();
+        result
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// SCAN's promise, kept more strictly than Redis does, which may return a key twice.
+        #[test]
+        fn a_key_that_stays_is_scanned_exactly_once_while_others_come_and_go(
+            stay in 0..3000u32,
+            steps in prop::collection::vec((1..400usize, 0..600u32, any::<bool>()), 1..60),
+        ) {
+            let (keyspace, clock) = (Keyspace::new(1), Clock::new());
+            in_view(&keyspace, &clock, |view| {
+                (0..stay).for_each(|n| view.set_string(format!("stays:{n}").as_bytes(), b"", Expiry::Never));
+            });
+            let mut seen: HashMap<Vec<u8>, u32> = HashMap::new();
+            let mut cursor = 0;
+            let mut others = 0u32;
+            for (count, change, grow) in steps.into_iter().cycle() {
+                let found;
+                (cursor, found) = in_view(&keyspace, &clock, |view| view.scan(cursor, count, &ALL));
+                found.into_iter().for_each(|key| *seen.entry(key).or_default() += 1);
+                if cursor == 0 {
+                    break;
+                }
+                in_view(&keyspace, &clock, |view| for _ in 0..change {
+                    if grow && others < 20_000 {
+                        others += 1;
+                        view.set_string(format!("passes:{others}").as_bytes(), b"", Expiry::Never);
+                    } else {
+                        view.remove(format!("passes:{others}").as_bytes());
+                        others = others.saturating_sub(1);
+                    }
+                });
+            }
+            for n in 0..stay {
+                prop_assert_eq!(seen.get(format!("stays:{n}").as_bytes()), Some(&1), "stays:{}", n);
+            }
+        }
+    }
+
+    #[test]
+    fn a_scan_of_a_database_that_does_not_change_finds_each_key_once_whatever_the_count() {
+        let (keyspace, clock) = (Keyspace::new(1), Clock::new());
+        in_view(&keyspace, &clock, |view| {
+            (0..1000).for_each(|n| view.set_string(format!("{n}").as_bytes(), b"", Expiry::Never));
+        });
+        for count in [1, 7, 64, 1000, usize::MAX] {
+            let (mut found, mut cursor) = (Vec::new(), 0);
+            loop {
+                let (next, keys) = in_view(&keyspace, &clock, |view| view.scan(cursor, count, &ALL));
+                found.extend(keys);
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+            assert_eq!(found.len(), 1000, "{count}");
+            found.sort();
+            found.dedup();
+            assert_eq!(found.len(), 1000, "{count}");
+        }
+    }
 }

@@ -20,6 +20,32 @@ pub(super) fn split(line: &[u8], out: &mut Vec<u8>, spans: &mut Vec<Span>) -> Op
     }
 }
 
+/// The words of a line, as configuration files have them too.
+pub fn split_line(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut text, mut spans) = (Vec::new(), Vec::new());
+    split(line, &mut text, &mut spans)?;
+    Some(spans.iter().map(|span| text[span.start..span.end].to_vec()).collect())
+}
+
+/// A word in quotes, which [`split_line`] reads back as it was.
+pub fn quote(word: &[u8]) -> Vec<u8> {
+    let mut quoted = vec![b'"'];
+    for &byte in word {
+        match byte {
+            b'\\' | b'"' => quoted.extend([b'\\', byte]),
+            b'\n' => quoted.extend(b"\\n"),
+            b'\r' => quoted.extend(b"\\r"),
+            b'\t' => quoted.extend(b"\\t"),
+            0x07 => quoted.extend(b"\\a"),
+            0x08 => quoted.extend(b"\\b"),
+            b' '..=b'~' => quoted.push(byte),
+            _ => quoted.extend(format!("\\x{byte:02x}").bytes()),
+        }
+    }
+    quoted.push(b'"');
+    quoted
+}
+
 /// C's `isspace`: unlike `u8::is_ascii_whitespace` it knows the vertical tab.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')

@@ -7,6 +7,7 @@ mod reply;
 mod words;
 
 pub use framer::{Framed, Framer, Limits, ProtocolError};
+pub use inline::{quote, split_line};
 pub use number::{parse_float, parse_integer, write_double, write_integer};
 pub use reply::{Protocol, Reply};
 pub use words::{OwnedWords, Span, Words};

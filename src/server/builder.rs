@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::task::Poll;
@@ -12,6 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::bind::{bind_tcp, bind_unix};
 use super::handle::Server;
 use super::listener::{Listener, accept};
 use super::worker::{Workers, event_loop};
@@ -21,6 +23,7 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::instance::Instance;
+use crate::log::{Level, Log};
 use crate::profile::Profile;
 use crate::session::Signal;
 use crate::spec::Table;
@@ -33,6 +36,7 @@ pub struct Builder {
     threads: usize,
     profile: Profile,
     config: Config,
+    log: Arc<Log>,
 }
 
 impl Default for Builder {
@@ -44,11 +48,28 @@ impl Default for Builder {
             threads: 1,
             profile: Profile::default(),
             config: Config::default(),
+            log: Arc::new(Log::silent()),
         }
     }
 }
 
 impl Builder {
+    /// A server as a configuration describes it.
+    pub(crate) fn from_config(config: Config, profile: Profile, log: Arc<Log>) -> Self {
+        let port: u16 = config.number("port");
+        // For `redis-server` port 0 means no TCP; alone that would leave nothing to listen on, so then any port does.
+        let off = port == 0 && config.path("unixsocket").is_some();
+        Self {
+            bind: config.text("bind").split_whitespace().map(str::to_owned).collect(),
+            port: (!off).then_some(port),
+            databases: config.number("databases"),
+            threads: config.number("io-threads"),
+            profile,
+            config,
+            log,
+        }
+    }
+
     /// The TCP port on the loopback interface; 0 for a free one.
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
@@ -63,7 +84,7 @@ impl Builder {
 
     /// Also listens on a unix socket.
     pub fn unix_socket(self, path: impl Into<PathBuf>) -> Self {
-        self.config.live().set_unix_socket(Some(path.into()));
+        self.config.assign("unixsocket", path.into().into_os_string().into_vec());
         self
     }
 
@@ -93,7 +114,7 @@ impl Builder {
 
     /// A password that clients must give before anything else.
     pub fn password(self, password: impl Into<Vec<u8>>) -> Self {
-        self.config.live().set_password(Some(password.into()));
+        self.config.assign("requirepass", password);
         self
     }
 
@@ -123,38 +144,41 @@ impl Builder {
     pub(crate) fn start(self) -> Result<Running, Error> {
         let main = event_loop()?;
         let others: Vec<Runtime> = (1..self.threads).map(|_| event_loop()).collect::<Result<_, _>>()?;
-        let instance = Arc::new(Instance::new(self.config, self.profile, self.databases));
+        let mut instance = Instance::new(self.config, self.profile, self.databases);
+        instance.log = self.log;
+        instance.apply_settings();
+        let config = &instance.config;
+        config.assign("compat", self.profile.name());
+        config.assign("bind", self.bind.join(" "));
+        config.assign("databases", self.databases.to_string());
+        config.assign("io-threads", self.threads.to_string());
+        let (backlog, mode) = (config.number("tcp-backlog"), u32::from_str_radix(&config.text("unixsocketperm"), 8));
+        let instance = Arc::new(instance);
         let engine = Arc::new(Engine::new(instance, Table::new(commands::all(), self.profile)));
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();
         let _entered = main.enter();
         if let Some(port) = self.port {
-            for host in &self.bind {
-                // With a port of 0, all addresses share the port that the first one got.
-                let port = addresses.first().map_or(port, SocketAddr::port);
-                let listener = bind(host, port)?;
+            for listener in bind_tcp(&self.bind, port, backlog, &engine.instance.log)? {
                 addresses.push(listener.local_addr()?);
-                listeners.push(Listener::Tcp(listener));
+                listeners.push(Listener::Tcp(TcpListener::from_std(listener)?));
             }
         }
+        let port = addresses.first().map_or(0, SocketAddr::port);
+        engine.instance.config.assign("port", port.to_string());
         if let Some(address) = addresses.first() {
             let _ = engine.instance.identity.port.set(address.port());
         }
         if let Some(path) = engine.instance.config.live().unix_socket() {
-            let refused = |source| Error::Bind { address: path.display().to_string(), source };
-            let listener = UnixListener::bind(&path).map_err(refused)?;
-            listeners.push(Listener::Unix(listener, path));
+            let listener = bind_unix(&path, mode.unwrap_or(0))?;
+            listeners.push(Listener::Unix(UnixListener::from_std(listener)?, path));
+        }
+        if listeners.is_empty() {
+            return Err(Error::Config("Configured to not listen anywhere".into()));
         }
         drop(_entered);
         Ok(Running { main, others, engine, listeners, addresses })
     }
-}
-
-fn bind(host: &str, port: u16) -> Result<TcpListener, Error> {
-    let refused = |source| Error::Bind { address: format!("{host}:{port}"), source };
-    let listener = std::net::TcpListener::bind((host, port)).map_err(refused)?;
-    listener.set_nonblocking(true)?;
-    Ok(TcpListener::from_std(listener)?)
 }
 
 /// A server that is bound and about to serve.
@@ -171,11 +195,20 @@ impl Running {
         &self.addresses
     }
 
+    pub(crate) fn instance(&self) -> &Arc<Instance> {
+        &self.engine.instance
+    }
+
+    /// The event loop that [`Running::serve`] runs, for what else is to run beside the server.
+    pub(crate) fn event_loop(&self) -> &tokio::runtime::Handle {
+        self.main.handle()
+    }
+
     /// Serves on this thread, and on one more for each further event loop, until the server is shut down.
     pub(crate) fn serve(self) -> Result<(), Error> {
         let Self { main, others, engine, listeners, .. } = self;
-        let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone()).collect();
-        let workers = Arc::new(Workers::new(loops));
+        let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone());
+        let workers = Arc::new(Workers::new(loops, &engine.instance.stats));
         let others: Vec<Helper> = others.into_iter().map(Helper::start).collect::<Result<_, _>>()?;
         let accepting: Vec<_> = listeners
             .into_iter()
@@ -186,11 +219,19 @@ impl Running {
         main.block_on(async {
             poll_fn(|cx| if engine.instance.is_shutting_down(cx.waker()) { Poll::Ready(()) } else { Poll::Pending })
                 .await;
+            // What Redis found worth a warning until 7.2 is only a notice since.
+            let level = if engine.instance.profile.since_redis(7, 2) { Level::Notice } else { Level::Warning };
+            engine.instance.log.write(level, "User requested shutdown...");
             accepting.iter().for_each(JoinHandle::abort);
             drain(&engine).await;
         });
         drop(others);
         drop(main);
+        if let Some(path) = engine.instance.config.live().unix_socket() {
+            engine.instance.log.notice("Removing the unix socket file.");
+            // Somebody may have cleaned up already.
+            let _ = std::fs::remove_file(path);
+        }
         Ok(())
     }
 }

@@ -22,6 +22,7 @@ use crate::error::CommandError;
 use crate::resp::{Framed, Framer, Limits, ProtocolError, Reply};
 use crate::session::{Session, Signal};
 use crate::spec::{Flow, Waiting};
+use crate::stats::add;
 
 /// How much is read at once.
 const READ: usize = 64 * 1024;
@@ -106,54 +107,29 @@ impl Connection {
             if self.state == State::Closing {
                 return Poll::Pending;
             }
-            let read = if self.input.is_empty() && self.waiting.is_none() {
-                let mut buffer = ReadBuf::new(&mut scratch.input);
-                match self.stream.poll_read(cx, &mut buffer)? {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(read) => {
-                        let used = self.run(&scratch.input[..read], &mut scratch.batch, &mut scratch.output);
-                        self.input.extend_from_slice(&scratch.input[used..read]);
-                        read
-                    }
-                }
+            let mut buffer = ReadBuf::new(&mut scratch.input);
+            let Poll::Ready(read) = self.stream.poll_read(cx, &mut buffer)? else { return Poll::Pending };
+            let arrived = &scratch.input[..read];
+            if self.input.is_empty() && self.waiting.is_none() {
+                let used = self.run(arrived, &mut scratch.batch, &mut scratch.output);
+                self.input.extend_from_slice(&arrived[used..]);
             } else {
-                match self.poll_read_more(cx)? {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(read) => {
-                        if self.waiting.is_none() {
-                            self.run_input(&mut scratch.batch, &mut scratch.output);
-                        }
-                        read
-                    }
+                self.input.extend_from_slice(arrived);
+                if self.waiting.is_none() && self.input.len() >= self.framer.needed() {
+                    self.run_input(&mut scratch.batch, &mut scratch.output);
                 }
-            };
+            }
             if read == 0 {
                 return Poll::Ready(Ok(()));
             }
-            self.engine.instance.stats.input_bytes.fetch_add(read as u64, Ordering::Relaxed);
-            self.session.client.seen().received.fetch_add(read as u64, Ordering::Relaxed);
+            add(&self.session.counters.input_bytes, read as u64);
+            add(&self.session.client.seen().received, read as u64);
             if self.input.len() > self.engine.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Poll::Ready(Ok(()));
             }
             self.poll_replies(cx, scratch)?;
             self.poll_waiting(cx);
         }
-    }
-
-    /// Reads behind the bytes that are there already, straight into the connection's own buffer.
-    fn poll_read_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        // Room grows with what has arrived, never with what a length line claims.
-        let wanted = self.framer.needed().saturating_sub(self.input.len()).clamp(READ / 4, self.input.len().max(READ));
-        let start = self.input.len();
-        self.input.resize(start + wanted, 0);
-        let mut buffer = ReadBuf::new(&mut self.input[start..]);
-        let result = self.stream.poll_read(cx, &mut buffer);
-        let read = match &result {
-            Poll::Ready(Ok(read)) => *read,
-            _ => 0,
-        };
-        self.input.truncate(start + read);
-        result
     }
 
     /// Runs what is in the connection's own buffer.
@@ -168,62 +144,62 @@ impl Connection {
 
     /// Runs every whole request in `data`, and returns how many bytes are done with.
     fn run(&mut self, data: &[u8], batch: &mut Vec<Request>, out: &mut Vec<u8>) -> usize {
-        let engine = Arc::clone(&self.engine);
+        let Self { engine, session, framer, output, waiting, state, .. } = self;
         let live = engine.instance.config.live();
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
         let output_limit = live.output_limit.load(Ordering::Relaxed);
         let mut used = 0;
         let mut commands = 0;
-        while self.state == State::Open && self.waiting.is_none() {
-            if self.session.client.seen().closing.load(Ordering::Relaxed) {
+        while *state == State::Open && waiting.is_none() {
+            if session.client.seen().closing.load(Ordering::Relaxed) {
                 // Killed by a command that ran on another thread.
-                self.state = State::Dropped;
+                *state = State::Dropped;
                 break;
             }
-            let error = self.frame(&engine, &data[used..], max_bulk, batch);
+            let error = frame(engine, session, framer, &data[used..], max_bulk, batch);
             let mut last = batch.is_empty();
             for request in batch.drain(..) {
                 let rest = &data[used..];
                 if let Some(resolved) = request.resolved {
-                    let words = self.framer.words(request.framed, rest);
-                    match engine.execute(&mut self.session, resolved, words, out) {
+                    let words = framer.words(request.framed, rest);
+                    match engine.execute(session, resolved, words, out) {
                         Flow::Continue => {}
-                        Flow::Close => self.state = State::Closing,
+                        Flow::Close => *state = State::Closing,
                         Flow::Drop => {
                             out.clear();
-                            self.state = State::Dropped;
+                            *state = State::Dropped;
                         }
-                        Flow::Wait(waiting) => {
-                            let retry = matches!(waiting, Waiting::Unpause);
-                            self.wait(waiting);
+                        Flow::Wait(wait) => {
+                            let retry = matches!(wait, Waiting::Unpause);
+                            *waiting = Some(begin_wait(engine, session, wait));
                             if retry {
                                 break;
                             }
                         }
                     }
                     commands += 1;
-                    if output_limit != 0 && out.len() + self.output.len() > output_limit {
-                        self.state = State::Dropped;
+                    if output_limit != 0 && out.len() + output.len() > output_limit {
+                        *state = State::Dropped;
                     }
                 }
                 used += request.framed.length();
-                if self.state != State::Open || self.waiting.is_some() {
+                if *state != State::Open || waiting.is_some() {
                     break;
                 }
             }
-            if self.state != State::Open || self.waiting.is_some() {
+            if *state != State::Open || waiting.is_some() {
                 // What was framed behind the request that stops everything is framed again when its turn comes.
-                self.framer.reset();
+                framer.reset();
                 break;
             }
             if let Some(error) = error {
                 let error: CommandError = error.to_command_error();
-                engine.answer(&mut self.session, &Reply::Error(error), out);
-                self.state = State::Closing;
+                engine.answer(session, &Reply::Error(error), out);
+                *state = State::Closing;
                 used = data.len();
                 last = true;
             }
-            self.framer.forget();
+            framer.forget();
             if last {
                 break;
             }
@@ -232,60 +208,17 @@ impl Connection {
         used
     }
 
-    /// Frames the requests at the start of `data`, up to a batch of them, and has the memory that they will look at
-    /// fetched, so that the waits for it overlap.
-    #[inline]
-    fn frame(
-        &mut self,
-        engine: &Engine,
-        data: &[u8],
-        max_bulk: i64,
-        batch: &mut Vec<Request>,
-    ) -> Option<ProtocolError> {
-        let limits = Limits { bulk: max_bulk, authenticated: engine.is_authenticated(&self.session) };
-        // What a client may send can change with its next command until it has authenticated.
-        let most = if limits.authenticated { BATCH } else { 1 };
-        let mut ahead: ArrayVec<u64, BATCH> = ArrayVec::new();
-        let mut rest = data;
-        let mut error = None;
-        while batch.len() < most {
-            match self.framer.next(rest, limits) {
-                Ok(Some(framed)) => {
-                    let resolved = (!framed.is_empty()).then(|| {
-                        let words = self.framer.words(framed, rest);
-                        let resolved = engine.resolve(words);
-                        let hash = resolved.as_ref().ok().and_then(Resolved::hash);
-                        // What was fetched for the request before is there already.
-                        ahead.extend(hash.filter(|hash| ahead.last() != Some(hash)));
-                        resolved
-                    });
-                    rest = &rest[framed.length()..];
-                    batch.push(Request { framed, resolved });
-                }
-                Ok(None) => break,
-                Err(found) => {
-                    error = Some(found);
-                    break;
-                }
-            }
-        }
-        if ahead.len() > 1 {
-            engine.instance.keyspace.fetch_ahead(self.session.db, &ahead);
-        }
-        error
-    }
-
     /// Lets the rest of the server see what this connection has done.
     fn note(&mut self, commands: u64, input: usize) {
         if commands == 0 {
             return;
         }
-        self.engine.instance.stats.commands.fetch_add(commands, Ordering::Relaxed);
-        self.engine.instance.stats.add(std::mem::take(&mut self.session.tally));
+        add(&self.session.counters.commands, commands);
+        self.session.counters.add(std::mem::take(&mut self.session.tally));
         self.session.publish();
         let seen = self.session.client.seen();
-        seen.commands.fetch_add(commands, Ordering::Relaxed);
-        seen.last_used.store(self.engine.instance.clock.millis(), Ordering::Relaxed);
+        add(&seen.commands, commands);
+        seen.last_used.store(self.session.last_instant, Ordering::Relaxed);
         seen.input.store(input, Ordering::Relaxed);
     }
 
@@ -295,8 +228,8 @@ impl Connection {
     fn poll_replies(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> io::Result<()> {
         let mut rest = scratch.output.as_slice();
         if !rest.is_empty() {
-            self.engine.instance.stats.output_bytes.fetch_add(rest.len() as u64, Ordering::Relaxed);
-            self.session.client.seen().sent.fetch_add(rest.len() as u64, Ordering::Relaxed);
+            add(&self.session.counters.output_bytes, rest.len() as u64);
+            add(&self.session.client.seen().sent, rest.len() as u64);
             while self.output.is_empty() && !rest.is_empty() {
                 match self.stream.poll_write(cx, rest)? {
                     Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -328,19 +261,6 @@ impl Connection {
     }
 
     // ---- waiting
-
-    fn wait(&mut self, waiting: Waiting) {
-        let instance = &self.engine.instance;
-        let deadline = match &waiting {
-            Waiting::Unpause => instance.paused().map(|(until, _)| until),
-            Waiting::Until { deadline, .. } => {
-                self.session.client.allow_unblock();
-                *deadline
-            }
-        };
-        self.session.client.seen().blocked.store(true, Ordering::Relaxed);
-        self.waiting = Some((waiting, deadline.map(|deadline| instance.clock.alarm(deadline))));
-    }
 
     /// Ends the wait if its time has come, and runs what has arrived in the meantime, which may begin the next wait.
     fn poll_waiting(&mut self, cx: &mut Context<'_>) {
@@ -380,8 +300,8 @@ impl Connection {
             self.engine.answer(&mut self.session, &reply, &mut out);
         }
         self.run_input(&mut Vec::new(), &mut out);
-        let sent = &self.session.client.seen().sent;
-        sent.fetch_add(out.len() as u64, Ordering::Relaxed);
+        add(&self.session.counters.output_bytes, out.len() as u64);
+        add(&self.session.client.seen().sent, out.len() as u64);
         self.output.extend_from_slice(&out);
         self.settling = alarm;
     }
@@ -407,6 +327,64 @@ impl Connection {
             self.end_wait(refused.then_some(CommandError::UNBLOCKED));
         }
     }
+}
+
+/// Frames the requests at the start of `data`, up to a batch of them, and has the memory that they will look at
+/// fetched, so that the waits for it overlap.
+#[inline]
+fn frame(
+    engine: &Engine,
+    session: &Session,
+    framer: &mut Framer,
+    data: &[u8],
+    max_bulk: i64,
+    batch: &mut Vec<Request>,
+) -> Option<ProtocolError> {
+    let limits = Limits { bulk: max_bulk, authenticated: engine.is_authenticated(session) };
+    // What a client may send can change with its next command until it has authenticated.
+    let most = if limits.authenticated { BATCH } else { 1 };
+    let mut ahead: ArrayVec<u64, BATCH> = ArrayVec::new();
+    let mut rest = data;
+    let mut error = None;
+    while batch.len() < most {
+        match framer.next(rest, limits) {
+            Ok(Some(framed)) => {
+                let resolved = (!framed.is_empty()).then(|| {
+                    let words = framer.words(framed, rest);
+                    let resolved = engine.resolve(words);
+                    let hash = resolved.as_ref().ok().and_then(Resolved::hash);
+                    // What was fetched for the request before is there already.
+                    ahead.extend(hash.filter(|hash| ahead.last() != Some(hash)));
+                    resolved
+                });
+                rest = &rest[framed.length()..];
+                batch.push(Request { framed, resolved });
+            }
+            Ok(None) => break,
+            Err(found) => {
+                error = Some(found);
+                break;
+            }
+        }
+    }
+    if ahead.len() > 1 {
+        engine.instance.keyspace.fetch_ahead(session.db, &ahead);
+    }
+    error
+}
+
+/// What a connection that begins to wait remembers.
+fn begin_wait(engine: &Engine, session: &Session, waiting: Waiting) -> (Waiting, Option<Alarm>) {
+    let instance = &engine.instance;
+    let deadline = match &waiting {
+        Waiting::Unpause => instance.paused().map(|(until, _)| until),
+        Waiting::Until { deadline, .. } => {
+            session.client.allow_unblock();
+            *deadline
+        }
+    };
+    session.client.seen().blocked.store(true, Ordering::Relaxed);
+    (waiting, deadline.map(|deadline| instance.clock.alarm(deadline)))
 }
 
 impl Future for Connection {

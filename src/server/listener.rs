@@ -4,7 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, UnixListener};
 
 use super::stream::Stream;
@@ -60,6 +62,17 @@ impl Socket {
         })
     }
 
+    /// Has the other end probed when it has been silent for so many seconds. A connection serves without it too.
+    fn keep_alive(&self, seconds: u32) {
+        if let Self::Tcp(socket) = self
+            && seconds != 0
+        {
+            let idle = Duration::from_secs(u64::from(seconds));
+            let probe = TcpKeepalive::new().with_time(idle).with_interval((idle / 3).max(Duration::from_secs(1)));
+            let _ = SockRef::from(socket).set_tcp_keepalive(&probe.with_retries(3));
+        }
+    }
+
     /// Says why a connection is refused. Whether that arrives is the client's affair.
     fn refuse(self, error: CommandError) {
         let mut out = Vec::new();
@@ -98,6 +111,7 @@ fn admit(socket: Socket, peer: Peer, engine: &Arc<Engine>, workers: &Workers) {
         instance.stats.rejected_connections.fetch_add(1, Ordering::Relaxed);
         return socket.refuse(CommandError::MAX_CLIENTS);
     };
+    socket.keep_alive(live.keepalive.load(Ordering::Relaxed));
     instance.stats.connections.fetch_add(1, Ordering::Relaxed);
     workers.serve(socket, client, engine);
 }

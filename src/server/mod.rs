@@ -1,5 +1,6 @@
 //! Sockets and threads around the engine.
 
+mod bind;
 mod builder;
 mod connection;
 mod handle;
@@ -8,4 +9,5 @@ mod stream;
 mod worker;
 
 pub use builder::Builder;
+pub(crate) use builder::Running;
 pub use handle::Server;

@@ -10,10 +10,11 @@ use super::connection::Connection;
 use super::listener::Socket;
 use crate::engine::Engine;
 use crate::session::{Client, Session};
+use crate::stats::{Counters, Stats};
 
 /// Where connections are served.
 pub(super) struct Workers {
-    loops: Vec<Handle>,
+    loops: Vec<(Handle, Arc<Counters>)>,
     next: AtomicUsize,
 }
 
@@ -24,16 +25,16 @@ pub(super) fn event_loop() -> std::io::Result<Runtime> {
 }
 
 impl Workers {
-    pub(super) fn new(loops: Vec<Handle>) -> Self {
-        Self { loops, next: AtomicUsize::new(0) }
+    pub(super) fn new(loops: impl Iterator<Item = Handle>, stats: &Stats) -> Self {
+        Self { loops: loops.map(|handle| (handle, stats.thread())).collect(), next: AtomicUsize::new(0) }
     }
 
     /// Gives a connection to the next thread in turn.
     pub(super) fn serve(&self, socket: Socket, client: Arc<Client>, engine: &Arc<Engine>) {
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.loops.len();
-        let handle = &self.loops[turn];
+        let (handle, counters) = &self.loops[turn];
         let authenticated = engine.instance.config.live().password().is_none();
-        let mut session = Session::new(client, authenticated);
+        let mut session = Session::new(client, authenticated, Arc::clone(counters));
         let _entered = handle.enter();
         match socket.into_stream() {
             Ok(stream) => {

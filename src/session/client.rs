@@ -169,7 +169,9 @@ impl Client {
 
     /// Tells the connection to call this waker when it is signalled. The same for the connection's whole life.
     pub(crate) fn register(&self, waker: &Waker) {
-        let _ = self.waker.set(waker.clone());
+        if self.waker.get().is_none() {
+            let _ = self.waker.set(waker.clone());
+        }
     }
 
     pub fn signal(&self, signal: Signal) {

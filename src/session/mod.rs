@@ -6,9 +6,11 @@ mod clients;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::clock::Millis;
 use crate::keyspace::{Tally, Watch};
 use crate::resp::{OwnedWords, Protocol};
 use crate::spec::CommandSpec;
+use crate::stats::Counters;
 
 pub use client::{Client, Peer, Signal};
 pub use clients::Clients;
@@ -33,6 +35,10 @@ pub struct Session {
     published_command: Option<&'static CommandSpec>,
     /// What its commands did since the statistics were last told.
     pub tally: Tally,
+    /// The counters of the thread that runs its commands.
+    pub counters: Arc<Counters>,
+    /// The instant of its last command.
+    pub last_instant: Millis,
 }
 
 /// What CLIENT REPLY asked for.
@@ -88,7 +94,8 @@ pub struct Watching {
 }
 
 impl Session {
-    pub fn new(client: Arc<Client>, authenticated: bool) -> Self {
+    pub fn new(client: Arc<Client>, authenticated: bool, counters: Arc<Counters>) -> Self {
+        let last_instant = client.created();
         Self {
             client,
             db: 0,
@@ -102,6 +109,8 @@ impl Session {
             last_command: None,
             published_command: None,
             tally: Tally::default(),
+            counters,
+            last_instant,
         }
     }
 

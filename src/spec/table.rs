@@ -60,6 +60,13 @@ impl Table {
             .find(|row| row.name.as_bytes().eq_ignore_ascii_case(name) && self.profile.has(row.since))
     }
 
+    /// A row's name as clients see it: `get`, `client|list`. The row must come from this table.
+    pub fn full_name(&self, row: &CommandSpec) -> String {
+        let container =
+            self.rows.iter().find(|container| container.subcommands.iter().any(|sub| std::ptr::eq(sub, row)));
+        container.map_or_else(|| row.name.to_ascii_lowercase(), |container| full_name(container, row))
+    }
+
     /// A command by its full name, `get` or `client|list`; with its container, if it has one.
     pub fn find_full(&self, name: &[u8]) -> Option<(Option<&'static CommandSpec>, &'static CommandSpec)> {
         match name.iter().position(|&byte| byte == b'|') {
@@ -74,13 +81,6 @@ impl Table {
     /// The subcommands of a container that this profile has.
     pub fn subs<'s>(&'s self, container: &'s CommandSpec) -> impl Iterator<Item = &'static CommandSpec> + 's {
         container.subcommands.iter().filter(|row| self.profile.has(row.since))
-    }
-
-    /// A row's name as clients see it: `get`, `client|list`. The row must come from this table.
-    pub fn full_name(&self, row: &CommandSpec) -> String {
-        let container =
-            self.rows.iter().find(|container| container.subcommands.iter().any(|sub| std::ptr::eq(sub, row)));
-        container.map_or_else(|| row.name.to_ascii_lowercase(), |container| full_name(container, row))
     }
 
     /// The row that a request runs, once its name and its number of words are known to be right. Also says where its

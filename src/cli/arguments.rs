@@ -1,0 +1,143 @@
+//! The command line, in `redis-server`'s grammar.
+//!
+//! That grammar is no ordinary one: flags are lines of a configuration file without the line ends, a value may stand in
+//! the same argument as its name, and every directive there is is a flag. So no library for flags can read it; what it
+//! comes to is text in the form of a configuration file, read by the same code.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use crate::resp::{quote, split_line};
+
+/// What a command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    Help,
+    Version,
+    /// Something of `redis-server` that this program does not do; the text says so.
+    Refused(&'static str),
+    Serve(Sources),
+}
+
+/// Where the configuration comes from. Later ones override earlier ones: the file, standard input, the flags.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Sources {
+    pub file: Option<PathBuf>,
+    pub standard_input: bool,
+    /// The flags as lines of a configuration file.
+    pub flags: Vec<u8>,
+}
+
+const NO_MEMORY_TEST: &str = "redouble does not test memory; use redis-server --test-memory or memtest86.";
+const NO_SYSTEM_CHECK: &str = "redouble does not check the system; use redis-server --check-system.";
+const NO_SENTINEL: &str = "redouble has no sentinel mode.";
+
+/// Reads the arguments that follow the program's name.
+pub(super) fn parse(arguments: &[OsString]) -> Request {
+    let mut rest = arguments;
+    // So that `--compat valkey-9.1 --version` answers for that profile.
+    let first = match arguments {
+        [compat, _, asked] if compat == "--compat" => Some(asked),
+        _ => arguments.first(),
+    };
+    match first.map(|first| first.as_bytes()) {
+        Some(b"-v" | b"--version") => return Request::Version,
+        Some(b"-h" | b"--help") => return Request::Help,
+        Some(b"--test-memory") => return Request::Refused(NO_MEMORY_TEST),
+        Some(b"--check-system") => return Request::Refused(NO_SYSTEM_CHECK),
+        _ => {}
+    }
+    let mut sources = Sources::default();
+    if let [file, others @ ..] = rest
+        && !file.as_bytes().starts_with(b"-")
+    {
+        sources.file = Some(PathBuf::from(file));
+        rest = others;
+    }
+    let mut expects_value = false;
+    for (index, argument) in rest.iter().enumerate() {
+        let text = argument.as_bytes();
+        let (is_first, next) = (index == 0 && sources.file.is_none(), rest.get(index + 1));
+        if text == b"-" && (is_first || next.is_none()) {
+            sources.standard_input = true;
+        } else if let Some(directive) = text.strip_prefix(b"--")
+            && !expects_value
+        {
+            if text.eq_ignore_ascii_case(b"--sentinel") {
+                return Request::Refused(NO_SENTINEL);
+            }
+            if !sources.flags.is_empty() {
+                sources.flags.push(b'\n');
+            }
+            sources.flags.extend_from_slice(directive);
+            sources.flags.push(b' ');
+            // A name alone takes the next argument as its value whatever that looks like.
+            expects_value = split_line(text).is_some_and(|words| words.len() == 1);
+            let followed_by_flag = next.is_none_or(|next| next.as_bytes().starts_with(b"--"));
+            if expects_value && followed_by_flag && text.eq_ignore_ascii_case(b"--save") {
+                // An empty list of snapshots, as programs generate it.
+                sources.flags.extend_from_slice(b"\"\"");
+                expects_value = false;
+            }
+        } else {
+            sources.flags.extend(quote(text));
+            sources.flags.push(b' ');
+            expects_value = false;
+        }
+    }
+    Request::Serve(sources)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(arguments: &[&str]) -> String {
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        match parse(&arguments) {
+            Request::Serve(sources) => String::from_utf8(sources.flags).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn flags_become_lines() {
+        assert_eq!(flags(&["--port", "1", "--save", "900", "1"]), "port \"1\" \nsave \"900\" \"1\" ");
+    }
+
+    #[test]
+    fn a_value_may_stand_in_the_same_argument() {
+        assert_eq!(flags(&["--save 900 1", "--requirepass secret"]), "save 900 1 \nrequirepass secret ");
+    }
+
+    #[test]
+    fn a_save_without_a_value_is_an_empty_one() {
+        assert_eq!(flags(&["--save", "--port", "1"]), "save \"\"\nport \"1\" ");
+        assert_eq!(flags(&["--save", ""]), "save \"\" ");
+        assert_eq!(flags(&["--save"]), "save \"\"");
+    }
+
+    #[test]
+    fn the_value_of_a_flag_may_look_like_a_flag() {
+        assert_eq!(flags(&["--requirepass", "--secret"]), "requirepass \"--secret\" ");
+    }
+
+    #[test]
+    fn a_file_comes_first_and_standard_input_first_or_last() {
+        let parse = |arguments: &[&str]| parse(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
+        let file = Some(PathBuf::from("x.conf"));
+        let (standard_input, flags) = (true, Vec::new());
+        assert_eq!(parse(&["x.conf"]), Request::Serve(Sources { file: file.clone(), ..Sources::default() }));
+        assert_eq!(parse(&["-"]), Request::Serve(Sources { standard_input, ..Sources::default() }));
+        assert_eq!(parse(&["x.conf", "-"]), Request::Serve(Sources { file, standard_input, flags }));
+    }
+
+    #[test]
+    fn the_version_of_a_profile_can_be_asked_for() {
+        let parse = |arguments: &[&str]| parse(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(parse(&["-v"]), Request::Version);
+        assert_eq!(parse(&["--compat", "redis-7.0", "--version"]), Request::Version);
+        assert!(matches!(parse(&["--port", "--version"]), Request::Serve(_)));
+    }
+}

@@ -1,0 +1,124 @@
+//! The process around a server: the background, its parent, its pid file, signals.
+
+use std::ffi::OsString;
+use std::future::poll_fn;
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::task::Poll;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{PidfdFlags, getppid, pidfd_open, setsid};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::instance::Instance;
+
+/// Tells the process in the background that it is the one.
+const IN_BACKGROUND: &str = "REDOUBLE_IN_BACKGROUND";
+
+pub(super) fn is_in_background() -> bool {
+    std::env::var_os(IN_BACKGROUND).is_some()
+}
+
+/// Starts this program once more, without a terminal, and leaves the serving to it.
+///
+/// Where C forks, a program in Rust is started anew: no thread, lock or file of this one can be half carried over.
+pub(super) fn go_into_background(program: &OsString, arguments: &[OsString], standard_input: &[u8]) -> io::Result<()> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg0(program)
+        .args(arguments)
+        .env(IN_BACKGROUND, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    match child.stdin.take() {
+        Some(mut input) => input.write_all(standard_input),
+        None => Ok(()),
+    }
+}
+
+/// Leaves the terminal and the process group that this process was started in.
+pub(super) fn detach() {
+    // Only fails for the leader of a group, which has no need of it.
+    let _ = setsid();
+}
+
+/// The pid file, which goes when the server does.
+pub(super) struct PidFile {
+    path: PathBuf,
+}
+
+impl PidFile {
+    pub(super) fn write(path: PathBuf) -> io::Result<Self> {
+        std::fs::write(&path, format!("{}\n", std::process::id()))?;
+        Ok(Self { path })
+    }
+
+    pub(super) fn remove(self) {
+        // Somebody may have cleaned up already.
+        let _ = std::fs::remove_file(self.path);
+    }
+}
+
+/// Ends the server when the process does that started this one. Watching takes a thread that does nothing else.
+///
+/// The kernel could send a signal instead, but does so already when the thread ends that started this process.
+pub(super) fn follow_parent(instance: Arc<Instance>) -> io::Result<()> {
+    let parent = getppid().ok_or(io::ErrorKind::Unsupported)?;
+    let handle = pidfd_open(parent, PidfdFlags::empty())?;
+    let watch = move || {
+        // Unless it ended before it could be watched, wait: a handle of a process can be read once the process is over.
+        while getppid() == Some(parent) && poll(&mut [PollFd::new(&handle, PollFlags::IN)], None).is_err() {}
+        instance.log.warn("The process that started this one has ended, shutting down...");
+        instance.shut_down();
+    };
+    std::thread::Builder::new().name("redouble-parent".into()).spawn(watch).map(drop)
+}
+
+/// The signals that a server answers. From the time this is made they no longer end the process.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    /// Only caught, so that it changes nothing.
+    _hangup: Signal,
+}
+
+impl Signals {
+    /// To be called inside an event loop.
+    pub(super) fn catch() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            _hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Ends the server on SIGTERM and SIGINT; a second SIGINT ends the process at once.
+    pub(super) async fn answer(mut self, instance: Arc<Instance>) {
+        let mut asked = false;
+        loop {
+            let name = poll_fn(|cx| {
+                if self.terminate.poll_recv(cx).is_ready() {
+                    return Poll::Ready("SIGTERM");
+                }
+                self.interrupt.poll_recv(cx).map(|_| "SIGINT")
+            })
+            .await;
+            if asked && name == "SIGINT" {
+                instance.log.signal("You insist... exiting now.");
+                std::process::exit(1);
+            }
+            asked = true;
+            instance.log.signal(&format!("Received {name} scheduling shutdown..."));
+            instance.shut_down();
+        }
+    }
+}
+
+/// Writes the port for whoever waits for it.
+pub(super) fn write_port_file(path: &Path, port: u16) -> io::Result<()> {
+    crate::files::replace(path, format!("{port}\n").as_bytes())
+}

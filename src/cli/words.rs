@@ -1,0 +1,101 @@
+//! What the program says of itself: help, version, banner.
+
+use std::path::Path;
+
+use crate::config::LoadError;
+use crate::error::{Error, plain};
+use crate::profile::{Family, PROFILES, Profile};
+
+const HELP: &str = "\
+redouble: a Redis test double. Speaks the Redis protocol, keeps everything in memory.
+
+Usage:
+  redouble [FILE | -] [--DIRECTIVE VALUE ...]
+
+  FILE is a configuration file as redis-server reads it; - reads one from standard input.
+  Every directive of redis-server is a flag. Those without a meaning here are accepted
+  and come back from CONFIG GET; unknown ones are refused.
+
+Most used:
+  --port N              TCP port, 6379 by default; 0 with --unixsocket: no TCP;
+                        0 alone: a free port, named in the log
+  --port-file PATH      writes the port there once it can be connected to
+  --bind ADDRESS ...    addresses to listen on; 127.0.0.1 and ::1 by default
+  --unixsocket PATH     also listens on a unix socket
+  --requirepass SECRET  clients must give this password
+  --databases N         16 by default
+  --logfile PATH        log there and not on standard output
+  --daemonize yes       go into the background (see --pidfile)
+  --enable-debug-command yes
+  --compat PROFILE      which server to behave as; redis-7.2 by default
+  --threads N           threads that serve connections; 1 by default
+  --exit-with-parent yes
+                        end when the process that started this one ends
+  -v, --version         the version, as redis-server words it
+  -h, --help            this text
+
+Profiles:
+  ";
+
+/// The help text, with the profiles there are.
+pub(super) fn help() -> String {
+    let names: Vec<_> = PROFILES.iter().map(Profile::name).collect();
+    format!("{HELP}{}\n", names.join(" "))
+}
+
+/// The name of the server that a profile imitates.
+pub(super) fn product(profile: &Profile) -> &'static str {
+    match profile.family() {
+        Family::Redis => "Redis",
+        Family::Valkey => "Valkey",
+    }
+}
+
+/// One line; programs look for ` v=` and for the first number.
+pub(super) fn version(profile: &Profile) -> String {
+    let (product, version) = (product(profile), profile.version());
+    let build = env!("CARGO_PKG_VERSION");
+    format!("{product} server v={version} sha=00000000:0 malloc=libc bits={} build=redouble-{build}", usize::BITS)
+}
+
+/// How Redis tells of a configuration that it cannot use.
+pub(super) fn fatal(error: &LoadError) -> Vec<u8> {
+    let version = error.profile.version();
+    let name = match error.profile.family() {
+        Family::Redis => "Redis",
+        Family::Valkey => "Version",
+    };
+    let mut text = format!("\n*** FATAL CONFIG FILE ERROR ({name} {version}) ***\n").into_bytes();
+    if let Some((number, line)) = &error.line {
+        text.extend(format!("Reading the configuration file, at line {number}\n>>> '").bytes());
+        text.extend(line);
+        text.extend(b"'\n");
+    }
+    text.extend(error.reason.bytes());
+    text.push(b'\n');
+    text
+}
+
+/// The profile that a program's name asks for: whoever starts `valkey-server` wants a Valkey.
+pub(super) fn profile_of_name(program: &Path) -> Profile {
+    let name = program.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    if name.contains("valkey-server") {
+        PROFILES.into_iter().rfind(|profile| profile.family() == Family::Valkey).unwrap_or_default()
+    } else {
+        Profile::default()
+    }
+}
+
+/// Why a server cannot start. That a TCP address is taken was told already; this line names the port once more.
+pub(super) fn cannot_listen(error: &Error, port: u16, profile: &Profile) -> String {
+    match error {
+        Error::Bind { .. } => {
+            let kind = if profile.since_redis(7, 2) { "tcp" } else { "TCP" };
+            format!("Failed listening on port {port} ({kind}), aborting.")
+        }
+        Error::Socket { path, source } => {
+            format!("Failed opening Unix socket: bind: {} ({})", plain(source), path.display())
+        }
+        other => format!("{other}, exiting."),
+    }
+}

@@ -1,0 +1,188 @@
+//! CONFIG.
+
+use crate::config::Refusal;
+use crate::error::{CommandError, plain};
+use crate::profile::Since;
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler};
+
+pub(super) const ROWS: &[CommandSpec] = &[CONFIG];
+
+const CONFIG: CommandSpec = CommandSpec {
+    summary: "Reads and changes the server's configuration.",
+    complexity: "Depends on the subcommand.",
+    group: Group::Server,
+    since: Since::redis(2, 0, 0),
+    arity: Arity::AtLeast(2),
+    subcommands: &[
+        CommandSpec {
+            summary: "Brings the configuration file up to date.",
+            group: Group::Server,
+            since: Since::redis(2, 8, 0),
+            arity: Arity::Exactly(2),
+            flags: FLAGS,
+            ..CommandSpec::new("REWRITE", Handler::Connection(rewrite))
+        },
+        CommandSpec {
+            summary: "Sets the counters that INFO shows back to zero.",
+            group: Group::Server,
+            since: Since::redis(2, 0, 0),
+            arity: Arity::Exactly(2),
+            flags: FLAGS,
+            ..CommandSpec::new("RESETSTAT", Handler::Connection(reset_statistics))
+        },
+        CommandSpec {
+            usage: "parameter [parameter ...]",
+            summary: "Returns the settings that match names or patterns.",
+            complexity: "O(N) with N the number of names and patterns.",
+            group: Group::Server,
+            since: Since::redis(2, 0, 0),
+            arity: Arity::AtLeast(3),
+            flags: FLAGS,
+            ..CommandSpec::new("GET", Handler::Connection(get))
+        },
+        CommandSpec {
+            summary: "Lists the subcommands.",
+            group: Group::Server,
+            since: Since::redis(5, 0, 0),
+            arity: Arity::Exactly(2),
+            flags: &[Flag::Loading, Flag::Stale],
+            ..CommandSpec::new("HELP", Handler::Connection(help))
+        },
+        CommandSpec {
+            usage: "parameter value [parameter value ...]",
+            summary: "Changes settings, all of them or none.",
+            complexity: "O(N) with N the number of settings.",
+            group: Group::Server,
+            since: Since::redis(2, 0, 0),
+            arity: Arity::AtLeast(4),
+            flags: FLAGS,
+            tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+            ..CommandSpec::new("SET", Handler::Connection(set))
+        },
+    ],
+    ..CommandSpec::new("CONFIG", Handler::Container)
+};
+
+const FLAGS: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];
+
+fn get(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let profile = args.profile();
+    if args.left() > 1 && !profile.since_redis(7, 0) {
+        return Err(wrong_number_6(args));
+    }
+    let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    while let Some(pattern) = args.optional() {
+        for (name, value) in call.server.config.matching(pattern, profile) {
+            if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name)) {
+                found.push((name, value));
+            }
+        }
+    }
+    Ok(Reply::Map(found.into_iter().map(|(name, value)| (Reply::bulk(name), Reply::bulk(value))).collect()))
+}
+
+fn set(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let profile = args.profile();
+    let old = !profile.since_redis(7, 0);
+    if old && args.left() > 2 {
+        return Err(wrong_number_6(args));
+    }
+    if !args.left().is_multiple_of(2) {
+        return Err(CommandError::SYNTAX);
+    }
+    let mut pairs = Vec::with_capacity(args.left() / 2);
+    while !args.is_empty() {
+        pairs.push((args.bytes()?, args.bytes()?));
+    }
+    call.server.config.set(&pairs, profile).map_err(|refusal| {
+        if old { refused_6(refusal, pairs.first().map(|pair| pair.1).unwrap_or_default()) } else { refused(refusal) }
+    })?;
+    call.server.apply_settings();
+    Ok(Reply::OK)
+}
+
+fn refused(refusal: Refusal) -> CommandError {
+    let (mut line, rest) = match refusal {
+        Refusal::Unknown { name } => {
+            let mut line = b"ERR Unknown option or number of arguments for CONFIG SET - '".to_vec();
+            line.extend(until_nul(&name));
+            (line, "'".to_owned())
+        }
+        Refusal::Value { name, reason } => {
+            let mut line = b"ERR CONFIG SET failed (possibly related to argument '".to_vec();
+            line.extend(until_nul(&name));
+            (line, format!("') - {reason}"))
+        }
+    };
+    line.extend(rest.into_bytes());
+    CommandError::new(line)
+}
+
+/// The same in the words of Redis 6.2, which names what it refuses and does not tell "unknown" from "fixed".
+fn refused_6(refusal: Refusal, value: &[u8]) -> CommandError {
+    match refusal {
+        Refusal::Value { name, reason } if !reason.starts_with("can't set ") => {
+            let mut line = b"ERR Invalid argument '".to_vec();
+            line.extend(until_nul(value));
+            line.extend(b"' for CONFIG SET '");
+            line.extend(until_nul(&name));
+            line.extend(format!("' - {reason}").into_bytes());
+            CommandError::new(line)
+        }
+        Refusal::Value { name, .. } | Refusal::Unknown { name } => {
+            let mut line = b"ERR Unsupported CONFIG parameter: ".to_vec();
+            line.extend(until_nul(&name));
+            CommandError::new(line)
+        }
+    }
+}
+
+fn wrong_number_6(args: &Args<'_>) -> CommandError {
+    let mut line = b"ERR Unknown subcommand or wrong number of arguments for '".to_vec();
+    line.extend(until_nul(args.words().get(1).unwrap_or_default()));
+    line.extend(b"'. Try CONFIG HELP.");
+    CommandError::new(line)
+}
+
+/// As C prints a string.
+fn until_nul(name: &[u8]) -> &[u8] {
+    name.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+fn rewrite(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    match call.server.config.rewrite(args.profile()) {
+        None => Err(CommandError::fixed("ERR The server is running without a config file")),
+        Some(Ok(())) => {
+            call.server.log.notice("CONFIG REWRITE executed with success.");
+            Ok(Reply::OK)
+        }
+        Some(Err(error)) => {
+            let reason = plain(&error);
+            call.server.log.warn(format!("CONFIG REWRITE failed: {reason}"));
+            Err(CommandError::new(format!("ERR Rewriting config file: {reason}")))
+        }
+    }
+}
+
+fn reset_statistics(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    call.server.stats.reset();
+    Ok(Reply::OK)
+}
+
+fn help(_: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    const LINES: [&str; 11] = [
+        "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "GET <pattern>",
+        "    Return parameters matching the glob-like <pattern> and their values.",
+        "SET <directive> <value>",
+        "    Set the configuration <directive> to <value>.",
+        "RESETSTAT",
+        "    Reset statistics reported by the INFO command.",
+        "REWRITE",
+        "    Rewrite the configuration file.",
+        "HELP",
+        "    Prints this help.",
+    ];
+    Ok(Reply::Array(LINES.into_iter().map(Reply::Status).collect()))
+}

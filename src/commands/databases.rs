@@ -1,0 +1,108 @@
+//! Whole databases.
+
+use crate::error::CommandError;
+use crate::keyspace::View;
+use crate::profile::Since;
+use crate::resp::{Reply, parse_integer};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler};
+
+pub(super) const ROWS: &[CommandSpec] = &[DBSIZE, FLUSHALL, FLUSHDB, SWAPDB];
+
+const NOT_AN_INT: CommandError =
+    CommandError::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
+const INVALID_FIRST_INDEX: CommandError = CommandError::fixed("ERR invalid first DB index");
+const INVALID_SECOND_INDEX: CommandError = CommandError::fixed("ERR invalid second DB index");
+
+const DBSIZE: CommandSpec = CommandSpec {
+    summary: "Tells how many keys the selected database has.",
+    group: Group::Server,
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::Keyspace],
+    tips: &["request_policy:all_shards", "response_policy:agg_sum"],
+    ..CommandSpec::new("DBSIZE", Handler::Database(dbsize))
+};
+
+fn dbsize<'v>(view: &'v mut View<'_>, _: &mut Args<'v>) -> CommandResult<'v> {
+    Ok(Reply::Integer(view.len() as i64))
+}
+
+const FLUSHALL: CommandSpec = CommandSpec {
+    usage: "[ASYNC | SYNC]",
+    summary: "Deletes every key of every database.",
+    complexity: "O(N) where N is the number of keys in all databases.",
+    group: Group::Server,
+    arity: Arity::AtLeast(1),
+    flags: &[Flag::Write],
+    categories: &[Category::Keyspace, Category::Dangerous],
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    ..CommandSpec::new("FLUSHALL", Handler::Everything(flushall))
+};
+
+fn flushall<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    flush_mode(args)?;
+    let home = view.db();
+    for db in view.held_databases() {
+        view.select(db);
+        view.flush();
+    }
+    view.select(home);
+    Ok(Reply::OK)
+}
+
+const FLUSHDB: CommandSpec = CommandSpec {
+    usage: "[ASYNC | SYNC]",
+    summary: "Deletes every key of the selected database.",
+    complexity: "O(N) where N is the number of keys in the database.",
+    group: Group::Server,
+    arity: Arity::AtLeast(1),
+    flags: &[Flag::Write],
+    categories: &[Category::Keyspace, Category::Dangerous],
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    ..CommandSpec::new("FLUSHDB", Handler::Database(flushdb))
+};
+
+fn flushdb<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    flush_mode(args)?;
+    view.flush();
+    Ok(Reply::OK)
+}
+
+/// Whether memory is freed before or after the reply makes no difference to what a client sees.
+fn flush_mode(args: &mut Args<'_>) -> Result<(), CommandError> {
+    let _known = args.take("ASYNC") || args.take("SYNC");
+    args.end()
+}
+
+const SWAPDB: CommandSpec = CommandSpec {
+    usage: "index1 index2",
+    summary: "Lets two databases change places for every client.",
+    complexity: "O(N) where N is the number of clients that watch or wait for keys of the two databases.",
+    group: Group::Server,
+    since: Since::redis(4, 0, 0),
+    arity: Arity::Exactly(3),
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::Keyspace, Category::Dangerous],
+    ..CommandSpec::new("SWAPDB", Handler::Everything(swapdb))
+};
+
+fn swapdb<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let one = parse_int(args.bytes()?).map_err(|_| INVALID_FIRST_INDEX)?;
+    let other = parse_int(args.bytes()?).map_err(|_| INVALID_SECOND_INDEX)?;
+    let (one, other) = (in_range(view, one)?, in_range(view, other)?);
+    view.swap(one, other);
+    Ok(Reply::OK)
+}
+
+/// A database, named by its index.
+pub(super) fn database_index(view: &View<'_>, text: &[u8]) -> Result<u32, CommandError> {
+    in_range(view, parse_int(text)?)
+}
+
+fn parse_int(text: &[u8]) -> Result<i32, CommandError> {
+    let value = parse_integer(text).ok_or(CommandError::NOT_AN_INTEGER)?;
+    i32::try_from(value).map_err(|_| NOT_AN_INT)
+}
+
+fn in_range(view: &View<'_>, index: i32) -> Result<u32, CommandError> {
+    u32::try_from(index).ok().filter(|&db| db < view.databases()).ok_or(CommandError::DB_INDEX_OUT_OF_RANGE)
+}

@@ -1,0 +1,112 @@
+//! Values as bytes to carry elsewhere.
+
+use crate::error::CommandError;
+use crate::keyspace::{Entry, View};
+use crate::profile::Since;
+use crate::rdb::{self, Damage};
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[DUMP, RESTORE];
+
+const BUSY_KEY: CommandError = CommandError::fixed("BUSYKEY Target key name already exists.");
+const INVALID_TTL: CommandError = CommandError::fixed("ERR Invalid TTL value, must be >= 0");
+const INVALID_IDLE_TIME: CommandError = CommandError::fixed("ERR Invalid IDLETIME value, must be >= 0");
+const INVALID_FREQUENCY: CommandError = CommandError::fixed("ERR Invalid FREQ value, must be >= 0 and <= 255");
+const BAD_FOOTER: CommandError = CommandError::fixed("ERR DUMP payload version or checksum are wrong");
+const BAD_CONTENT: CommandError = CommandError::fixed("ERR Bad data format");
+
+const DUMP: CommandSpec = CommandSpec {
+    usage: "key",
+    summary: "Returns a value as RESTORE takes it.",
+    complexity: "O(N) where N is the size of the value.",
+    since: Since::redis(2, 6, 0),
+    arity: Arity::Exactly(2),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::Keyspace],
+    tips: &["nondeterministic_output"],
+    ..CommandSpec::new("DUMP", Handler::Keys(dump))
+};
+
+fn dump<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let text = view.text(args.key()?)?;
+    Ok(text.map_or(Reply::Null, |text| Reply::bulk(rdb::dump_string(text.bytes, args.profile()))))
+}
+
+const RESTORE: CommandSpec = CommandSpec {
+    usage: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+    summary: "Creates a key from what DUMP returned.",
+    complexity: "O(N) where N is the size of the value.",
+    since: Since::redis(2, 6, 0),
+    arity: Arity::AtLeast(4),
+    keys: &[KeySpec::one(1, &["OW", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::Keyspace, Category::Dangerous],
+    ..CommandSpec::new("RESTORE", Handler::Keys(restore))
+};
+
+fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, ttl, payload) = (args.key()?, args.bytes()?, args.bytes()?);
+    let options = Options::take(args)?;
+    if !options.replace && view.aim(key).is_some() {
+        return Err(BUSY_KEY);
+    }
+    let ttl = crate::resp::parse_integer(ttl).ok_or(CommandError::NOT_AN_INTEGER)?;
+    if ttl < 0 {
+        return Err(INVALID_TTL);
+    }
+    let value = rdb::load_string(payload, args.profile()).map_err(|damage| match damage {
+        Damage::Footer => BAD_FOOTER,
+        Damage::Content => BAD_CONTENT,
+    })?;
+    // Redis lets the sum overflow, and the key is over at once.
+    let deadline = match ttl {
+        0 => None,
+        _ if options.absolute => Some(ttl),
+        _ => Some(ttl.wrapping_add(view.now())),
+    };
+    if deadline.is_some_and(|deadline| deadline <= view.now()) {
+        view.remove(key);
+        return Ok(Reply::OK);
+    }
+    let idle = u32::try_from(options.idle_time).unwrap_or(u32::MAX);
+    view.put(Entry::string(key, &value, deadline, view.access_time().saturating_sub(idle)));
+    Ok(Reply::OK)
+}
+
+#[derive(Default)]
+struct Options {
+    replace: bool,
+    absolute: bool,
+    idle_time: i64,
+}
+
+impl Options {
+    fn take(args: &mut Args<'_>) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        let (mut idle, mut frequency) = (false, false);
+        while !args.is_empty() {
+            if args.take("REPLACE") {
+                options.replace = true;
+            } else if args.take("ABSTTL") {
+                options.absolute = true;
+            } else if !frequency && args.take("IDLETIME") {
+                options.idle_time = args.integer()?;
+                idle = true;
+                if options.idle_time < 0 {
+                    return Err(INVALID_IDLE_TIME);
+                }
+            } else if !idle && args.take("FREQ") {
+                frequency = true;
+                // Nobody asks for it later, because no policy keeps count of uses.
+                if !(0..=255).contains(&args.integer()?) {
+                    return Err(INVALID_FREQUENCY);
+                }
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+}

@@ -1,0 +1,244 @@
+//! How long keys live.
+
+use crate::clock::Millis;
+use crate::error::CommandError;
+use crate::keyspace::View;
+use crate::profile::Since;
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] =
+    &[EXPIRE, EXPIREAT, EXPIRETIME, PERSIST, PEXPIRE, PEXPIREAT, PEXPIRETIME, PTTL, TTL];
+
+const NX_AND_OTHERS: CommandError =
+    CommandError::fixed("ERR NX and XX, GT or LT options at the same time are not compatible");
+const GT_AND_LT: CommandError = CommandError::fixed("ERR GT and LT options at the same time are not compatible");
+
+const SECOND: Millis = 1000;
+const MILLISECOND: Millis = 1;
+
+// ---- setting
+
+const EXPIRE: CommandSpec = CommandSpec {
+    usage: "key seconds [NX | XX | GT | LT]",
+    summary: "Sets how many seconds a key has left to live.",
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RW", "update"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::Keyspace],
+    ..CommandSpec::new("EXPIRE", Handler::Keys(expire))
+};
+
+fn expire<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let now = view.now();
+    set(view, args, now, SECOND)
+}
+
+const EXPIREAT: CommandSpec = CommandSpec {
+    name: "EXPIREAT",
+    usage: "key unix-time-seconds [NX | XX | GT | LT]",
+    summary: "Sets the Unix time, in seconds, at which a key expires.",
+    since: Since::redis(1, 2, 0),
+    run: Handler::Keys(expireat),
+    ..EXPIRE
+};
+
+fn expireat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    set(view, args, 0, SECOND)
+}
+
+const PEXPIRE: CommandSpec = CommandSpec {
+    name: "PEXPIRE",
+    usage: "key milliseconds [NX | XX | GT | LT]",
+    summary: "Sets how many milliseconds a key has left to live.",
+    since: Since::redis(2, 6, 0),
+    run: Handler::Keys(pexpire),
+    ..EXPIRE
+};
+
+fn pexpire<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let now = view.now();
+    set(view, args, now, MILLISECOND)
+}
+
+const PEXPIREAT: CommandSpec = CommandSpec {
+    name: "PEXPIREAT",
+    usage: "key unix-time-milliseconds [NX | XX | GT | LT]",
+    summary: "Sets the Unix time, in milliseconds, at which a key expires.",
+    since: Since::redis(2, 6, 0),
+    run: Handler::Keys(pexpireat),
+    ..EXPIRE
+};
+
+fn pexpireat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    set(view, args, 0, MILLISECOND)
+}
+
+/// Sets a deadline that is given in `unit`s from `start`. One that is not in the future deletes the key.
+fn set<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit: Millis) -> CommandResult<'v> {
+    let (key, time) = (args.key()?, args.bytes()?);
+    let condition = Condition::take(args)?;
+    let time = crate::resp::parse_integer(time).ok_or(CommandError::NOT_AN_INTEGER)?;
+    let deadline = time.checked_mul(unit).and_then(|time| time.checked_add(start)).ok_or_else(|| invalid_time(args))?;
+    let Some(entry) = view.aim(key) else { return Ok(Reply::Integer(0)) };
+    if !condition.allows(entry.deadline(), deadline) {
+        return Ok(Reply::Integer(0));
+    }
+    if deadline <= view.now() {
+        view.remove(key);
+    } else {
+        view.set_deadline(key, Some(deadline));
+    }
+    Ok(Reply::Integer(1))
+}
+
+fn invalid_time(args: &Args<'_>) -> CommandError {
+    let name = args.command_name();
+    CommandError::new(if args.profile().since_redis(7, 0) {
+        format!("ERR invalid expire time in '{name}' command")
+    } else {
+        format!("ERR invalid expire time in {name}")
+    })
+}
+
+/// What must be true of the deadline that a key has for it to get another one.
+#[derive(Default)]
+struct Condition {
+    none: bool,
+    some: bool,
+    later: bool,
+    earlier: bool,
+}
+
+impl Condition {
+    fn take(args: &mut Args<'_>) -> Result<Self, CommandError> {
+        if !args.is_empty() && !args.profile().since_redis(7, 0) {
+            let name = args.command_name();
+            return Err(CommandError::new(format!("ERR wrong number of arguments for '{name}' command")));
+        }
+        let mut condition = Self::default();
+        while let Some(option) = args.optional() {
+            let flag = match option.to_ascii_uppercase().as_slice() {
+                b"NX" => &mut condition.none,
+                b"XX" => &mut condition.some,
+                b"GT" => &mut condition.later,
+                b"LT" => &mut condition.earlier,
+                _ => return Err(unsupported(option)),
+            };
+            *flag = true;
+        }
+        if condition.none && (condition.some || condition.later || condition.earlier) {
+            return Err(NX_AND_OTHERS);
+        }
+        if condition.later && condition.earlier {
+            return Err(GT_AND_LT);
+        }
+        Ok(condition)
+    }
+
+    /// A key without a deadline lives longer than any that has one.
+    fn allows(&self, old: Option<Millis>, new: Millis) -> bool {
+        (!self.none || old.is_none())
+            && (!self.some || old.is_some())
+            && (!self.later || old.is_some_and(|old| new > old))
+            && (!self.earlier || old.is_none_or(|old| new < old))
+    }
+}
+
+/// Redis prints the option as a C string, and an error never ends with line ends.
+fn unsupported(option: &[u8]) -> CommandError {
+    let option = option.split(|&byte| byte == 0).next().unwrap_or_default();
+    let end = option.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
+    CommandError::new([b"ERR Unsupported option ", &option[..end]].concat())
+}
+
+const PERSIST: CommandSpec = CommandSpec {
+    usage: "key",
+    summary: "Lets a key live for ever.",
+    since: Since::redis(2, 2, 0),
+    arity: Arity::Exactly(2),
+    keys: &[KeySpec::one(1, &["RW", "update"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::Keyspace],
+    ..CommandSpec::new("PERSIST", Handler::Keys(persist))
+};
+
+fn persist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let expires = view.aim(key).is_some_and(|entry| entry.deadline().is_some());
+    if expires {
+        view.set_deadline(key, None);
+    }
+    Ok(Reply::Integer(i64::from(expires)))
+}
+
+// ---- asking
+
+/// What is answered instead of a time.
+const NO_KEY: i64 = -2;
+const NO_DEADLINE: i64 = -1;
+
+const TTL: CommandSpec = CommandSpec {
+    usage: "key",
+    summary: "Tells how many seconds a key has left to live.",
+    arity: Arity::Exactly(2),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::Keyspace],
+    tips: &["nondeterministic_output"],
+    ..CommandSpec::new("TTL", Handler::Keys(ttl))
+};
+
+fn ttl<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let now = view.now();
+    ask(view, args, |deadline| in_seconds(deadline - now))
+}
+
+const PTTL: CommandSpec = CommandSpec {
+    name: "PTTL",
+    summary: "Tells how many milliseconds a key has left to live.",
+    since: Since::redis(2, 6, 0),
+    run: Handler::Keys(pttl),
+    ..TTL
+};
+
+fn pttl<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let now = view.now();
+    ask(view, args, |deadline| deadline - now)
+}
+
+const EXPIRETIME: CommandSpec = CommandSpec {
+    name: "EXPIRETIME",
+    summary: "Tells the Unix time, in seconds, at which a key expires.",
+    since: Since::redis(7, 0, 0),
+    tips: &[],
+    run: Handler::Keys(expiretime),
+    ..TTL
+};
+
+fn expiretime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    ask(view, args, in_seconds)
+}
+
+const PEXPIRETIME: CommandSpec = CommandSpec {
+    name: "PEXPIRETIME",
+    summary: "Tells the Unix time, in milliseconds, at which a key expires.",
+    run: Handler::Keys(pexpiretime),
+    ..EXPIRETIME
+};
+
+fn pexpiretime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    ask(view, args, |deadline| deadline)
+}
+
+fn ask<'v>(view: &mut View<'_>, args: &mut Args<'v>, answer: impl FnOnce(Millis) -> i64) -> CommandResult<'v> {
+    Ok(Reply::Integer(match view.look(args.key()?) {
+        None => NO_KEY,
+        Some(entry) => entry.deadline().map_or(NO_DEADLINE, answer),
+    }))
+}
+
+/// Rounded to the nearest second, with the overflow that Redis has at the end of time.
+fn in_seconds(time: Millis) -> i64 {
+    time.wrapping_add(SECOND / 2) / SECOND
+}

@@ -1,0 +1,214 @@
+//! Keys, whatever they hold.
+
+use super::databases::database_index;
+use crate::error::CommandError;
+use crate::keyspace::View;
+use crate::profile::Since;
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[COPY, DEL, EXISTS, MOVE, RENAME, RENAMENX, TOUCH, TYPE, UNLINK];
+
+const SAME_OBJECT: CommandError = CommandError::fixed("ERR source and destination objects are the same");
+
+const DEL: CommandSpec = CommandSpec {
+    usage: "key [key ...]",
+    summary: "Deletes keys.",
+    complexity: "O(N) where N is the number of keys.",
+    arity: Arity::AtLeast(2),
+    keys: &[KeySpec::range(1, -1, 1, &["RM", "delete"])],
+    flags: &[Flag::Write],
+    categories: &[Category::Keyspace],
+    tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+    ..CommandSpec::new("DEL", Handler::Keys(del))
+};
+
+const UNLINK: CommandSpec = CommandSpec {
+    summary: "Deletes keys, and leaves it to later to free what they held.",
+    complexity: "O(1) for each key.",
+    since: Since::redis(4, 0, 0),
+    flags: &[Flag::Write, Flag::Fast],
+    ..renamed(DEL, "UNLINK")
+};
+
+fn del<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    Ok(count(args, |key| view.remove(key)))
+}
+
+const EXISTS: CommandSpec = CommandSpec {
+    usage: "key [key ...]",
+    summary: "Tells how many of the keys exist; a key named twice counts twice.",
+    complexity: "O(N) where N is the number of keys.",
+    arity: Arity::AtLeast(2),
+    keys: &[KeySpec::range(1, -1, 1, &["RO"])],
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::Keyspace],
+    tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+    ..CommandSpec::new("EXISTS", Handler::Keys(exists))
+};
+
+fn exists<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    Ok(count(args, |key| view.look(key).is_some()))
+}
+
+const TOUCH: CommandSpec = CommandSpec {
+    summary: "Marks keys as used just now, and tells how many of them exist.",
+    since: Since::redis(3, 2, 1),
+    run: Handler::Keys(touch),
+    ..renamed(EXISTS, "TOUCH")
+};
+
+fn touch<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    Ok(count(args, |key| view.touch(key)))
+}
+
+const TYPE: CommandSpec = CommandSpec {
+    usage: "key",
+    summary: "Tells the type of the value under a key.",
+    arity: Arity::Exactly(2),
+    keys: &[KeySpec::one(1, &["RO"])],
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::Keyspace],
+    ..CommandSpec::new("TYPE", Handler::Keys(type_of))
+};
+
+fn type_of<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    Ok(Reply::Status(view.look(args.key()?).map_or("none", |entry| entry.kind().name())))
+}
+
+const RENAME: CommandSpec = CommandSpec {
+    usage: "key newkey",
+    summary: "Gives a key another name, in place of whatever has that name.",
+    arity: Arity::Exactly(3),
+    keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["OW", "update"])],
+    flags: &[Flag::Write],
+    categories: &[Category::Keyspace],
+    ..CommandSpec::new("RENAME", Handler::Keys(rename))
+};
+
+fn rename<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, name) = (args.key()?, args.key()?);
+    view.aim(key).ok_or(CommandError::NO_SUCH_KEY)?;
+    if key != name {
+        give_name(view, key, name);
+    }
+    Ok(Reply::OK)
+}
+
+const RENAMENX: CommandSpec = CommandSpec {
+    usage: "key newkey",
+    summary: "Gives a key another name, if no other key has that name.",
+    arity: Arity::Exactly(3),
+    keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["OW", "insert"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::Keyspace],
+    ..CommandSpec::new("RENAMENX", Handler::Keys(renamenx))
+};
+
+fn renamenx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, name) = (args.key()?, args.key()?);
+    view.aim(key).ok_or(CommandError::NO_SUCH_KEY)?;
+    let free = key != name && view.aim(name).is_none();
+    if free {
+        give_name(view, key, name);
+    }
+    Ok(Reply::Integer(i64::from(free)))
+}
+
+fn give_name(view: &mut View<'_>, key: &[u8], name: &[u8]) {
+    view.as_one_change(|view| {
+        if let Some(entry) = view.take(key) {
+            view.put(entry.renamed(name));
+        }
+    });
+}
+
+const COPY: CommandSpec = CommandSpec {
+    usage: "source destination [DB destination-db] [REPLACE]",
+    summary: "Copies a value and its deadline to another key, also in another database.",
+    complexity: "O(N) where N is the number of items in the value; O(1) for a string.",
+    since: Since::redis(6, 2, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RO", "access"]), KeySpec::one(2, &["OW", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::Keyspace],
+    ..CommandSpec::new("COPY", Handler::Everything(copy))
+};
+
+fn copy<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (source, destination) = (args.key()?, args.key()?);
+    let home = view.db();
+    let (mut db, mut replace) = (home, false);
+    while !args.is_empty() {
+        if args.take("REPLACE") {
+            replace = true;
+        } else if args.take("DB") {
+            db = database_index(view, args.bytes()?)?;
+        } else {
+            return Err(CommandError::SYNTAX);
+        }
+    }
+    if db == home && source == destination {
+        return Err(SAME_OBJECT);
+    }
+    let Some(entry) = view.read(source).cloned() else { return Ok(Reply::Integer(0)) };
+    view.select(db);
+    let free = replace || view.aim(destination).is_none();
+    if free {
+        let mut copy = entry.renamed(destination);
+        copy.set_accessed(view.access_time());
+        copy.set_private();
+        view.put(copy);
+    }
+    view.select(home);
+    Ok(Reply::Integer(i64::from(free)))
+}
+
+const MOVE: CommandSpec = CommandSpec {
+    usage: "key db",
+    summary: "Moves a key to another database.",
+    arity: Arity::Exactly(3),
+    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::Keyspace],
+    ..CommandSpec::new("MOVE", Handler::Everything(move_key))
+};
+
+fn move_key<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let db = database_index(view, args.bytes()?)?;
+    let home = view.db();
+    if db == home {
+        return Err(SAME_OBJECT);
+    }
+    if view.aim(key).is_none() {
+        return Ok(Reply::Integer(0));
+    }
+    view.select(db);
+    let free = view.aim(key).is_none();
+    view.select(home);
+    if free {
+        view.as_one_change(|view| {
+            if let Some(entry) = view.take(key) {
+                view.select(db);
+                view.put(entry);
+                view.select(home);
+            }
+        });
+    }
+    Ok(Reply::Integer(i64::from(free)))
+}
+
+/// The row of a command that differs from another one in little more than its name.
+const fn renamed(row: CommandSpec, name: &'static str) -> CommandSpec {
+    CommandSpec { name, ..row }
+}
+
+/// How many of the arguments that are left `is_one` holds for.
+fn count<'v>(args: &mut Args<'v>, mut is_one: impl FnMut(&'v [u8]) -> bool) -> Reply<'static> {
+    let mut found = 0;
+    while let Some(key) = args.optional() {
+        found += i64::from(is_one(key));
+    }
+    Reply::Integer(found)
+}

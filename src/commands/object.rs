@@ -1,0 +1,108 @@
+//! OBJECT: what Redis would know about a value beside what it is.
+
+use crate::error::CommandError;
+use crate::keyspace::{Entry, View};
+use crate::profile::Since;
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[OBJECT];
+
+const NO_FREQUENCY: CommandError = CommandError::fixed(
+    "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
+     between policies at runtime LRU and LFU data will take some time to adjust.",
+);
+
+const OBJECT: CommandSpec = CommandSpec {
+    summary: "Tells how values are kept.",
+    complexity: "Depends on the subcommand.",
+    since: Since::redis(2, 2, 3),
+    arity: Arity::AtLeast(2),
+    subcommands: &[
+        CommandSpec {
+            summary: "Tells how often a key is used, as a logarithm.",
+            since: Since::redis(4, 0, 0),
+            ..on_key("FREQ", Handler::Keys(freq))
+        },
+        CommandSpec {
+            summary: "Tells how a value is encoded in memory.",
+            ..on_key("ENCODING", Handler::Keys(encoding))
+        },
+        CommandSpec {
+            summary: "Tells how many seconds ago a key was last used.",
+            ..on_key("IDLETIME", Handler::Keys(idletime))
+        },
+        CommandSpec {
+            summary: "Lists the subcommands.",
+            since: Since::redis(6, 2, 0),
+            arity: Arity::Exactly(2),
+            flags: &[Flag::Loading, Flag::Stale],
+            categories: &[Category::Keyspace],
+            ..CommandSpec::new("HELP", Handler::Connection(help))
+        },
+        CommandSpec {
+            summary: "Tells how many references there are to a value.",
+            ..on_key("REFCOUNT", Handler::Keys(refcount))
+        },
+    ],
+    ..CommandSpec::new("OBJECT", Handler::Container)
+};
+
+const KEY: &[KeySpec] = &[KeySpec::one(2, &["RO"])];
+
+const fn on_key(name: &'static str, run: Handler) -> CommandSpec {
+    CommandSpec {
+        usage: "key",
+        since: Since::redis(2, 2, 3),
+        arity: Arity::Exactly(3),
+        keys: KEY,
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Keyspace],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new(name, run)
+    }
+}
+
+fn about<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, tell: impl FnOnce(&Entry) -> Reply<'v>) -> CommandResult<'v> {
+    Ok(view.look(args.key()?).map_or(Reply::Null, tell))
+}
+
+fn encoding<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    about(view, args, |entry| Reply::bulk(entry.encoding().as_bytes()))
+}
+
+fn refcount<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    about(view, args, |entry| Reply::Integer(entry.references()))
+}
+
+fn idletime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let now = view.access_time();
+    // The clock may have been moved back since.
+    about(view, args, |entry| Reply::Integer(i64::from(now.saturating_sub(entry.accessed()))))
+}
+
+fn freq<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    about(view, args, |_| Reply::Error(NO_FREQUENCY))
+}
+
+fn help(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let last = if args.profile().since_redis(7, 2) { "    Print this help." } else { "    Prints this help." };
+    let lines = [
+        "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "ENCODING <key>",
+        "    Return the kind of internal representation used in order to store the value",
+        "    associated with a <key>.",
+        "FREQ <key>",
+        "    Return the access frequency index of the <key>. The returned integer is",
+        "    proportional to the logarithm of the recent access frequency of the key.",
+        "IDLETIME <key>",
+        "    Return the idle time of the <key>, that is the approximated number of",
+        "    seconds elapsed since the last access to the key.",
+        "REFCOUNT <key>",
+        "    Return the number of references of the value associated with the specified",
+        "    <key>.",
+        "HELP",
+        last,
+    ];
+    Ok(Reply::Array(lines.into_iter().map(Reply::Status).collect()))
+}

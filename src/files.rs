@@ -1,0 +1,53 @@
+//! What the operating system allows in open files, and files that appear all at once.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// File descriptors that a server needs beside those of its clients, as Redis counts them.
+const RESERVED: u64 = 32;
+
+/// Makes room for so many clients. `Err` says for how many there can be room at most.
+pub fn allow_clients(clients: usize) -> Result<Room, usize> {
+    let needed = (clients as u64).saturating_add(RESERVED);
+    let limit = getrlimit(Resource::Nofile);
+    let before = limit.current.unwrap_or(u64::MAX);
+    if before >= needed {
+        return Ok(Room::Enough);
+    }
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    let wanted = Rlimit { current: Some(needed.min(most)), maximum: limit.maximum };
+    match setrlimit(Resource::Nofile, wanted) {
+        Ok(()) if most >= needed => Ok(Room::Raised { to: needed, from: before }),
+        Ok(()) => Err(usize::try_from(most.saturating_sub(RESERVED)).unwrap_or(usize::MAX)),
+        Err(_) => Err(usize::try_from(before.saturating_sub(RESERVED)).unwrap_or(usize::MAX)),
+    }
+}
+
+/// What had to be done to have enough file descriptors.
+pub enum Room {
+    Enough,
+    Raised { to: u64, from: u64 },
+}
+
+/// Writes a file so that others see the old one or the new one, never a part.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    // What a link points to is meant, not the link.
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let written = fs::File::create(&temporary).and_then(|mut file| {
+        if let Ok(old) = fs::metadata(&path) {
+            file.set_permissions(old.permissions())?;
+        }
+        file.write_all(content)
+    });
+    let replaced = written.and_then(|()| fs::rename(&temporary, &path));
+    if replaced.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    replaced
+}

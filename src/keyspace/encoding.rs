@@ -1,0 +1,86 @@
+//! How Redis would hold a string in memory, which OBJECT ENCODING and OBJECT REFCOUNT tell.
+
+use super::entry::{Entry, TextRef};
+use crate::resp::parse_integer;
+
+/// The longest text that can be a 64-bit integer, and the longest string that stands beside its header.
+const LONGEST_INTEGER: usize = 20;
+const LONGEST_EMBEDDED: usize = 44;
+
+/// Integers below this are the same objects in every key that holds them.
+const SHARED_INTEGERS: i64 = 10_000;
+
+/// What Redis answers for an object that everybody shares.
+const SHARED: i64 = i32::MAX as i64;
+
+impl TextRef<'_> {
+    pub fn encoding(&self) -> &'static str {
+        if self.as_integer().is_some() {
+            "int"
+        } else if !self.edited && self.bytes.len() <= LONGEST_EMBEDDED {
+            "embstr"
+        } else {
+            "raw"
+        }
+    }
+
+    /// The value, if Redis would hold it as an integer.
+    fn as_integer(&self) -> Option<i64> {
+        if self.edited || self.verbatim || self.bytes.len() > LONGEST_INTEGER {
+            return None;
+        }
+        parse_integer(self.bytes)
+    }
+}
+
+impl Entry {
+    /// The encoding of the value, as OBJECT ENCODING names it.
+    pub fn encoding(&self) -> &'static str {
+        self.text().map_or("raw", |text| text.encoding())
+    }
+
+    /// How many references there are to the value, as OBJECT REFCOUNT counts them.
+    pub fn references(&self) -> i64 {
+        let integer = self.text().and_then(|text| text.as_integer());
+        let shared = integer.is_some_and(|value| (0..SHARED_INTEGERS).contains(&value)) && !self.is_private();
+        if shared { SHARED } else { 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoding(bytes: &[u8]) -> &'static str {
+        TextRef { bytes, edited: false, verbatim: false }.encoding()
+    }
+
+    #[test]
+    fn whole_strings_are_encoded_by_what_they_say() {
+        for integer in ["0", "-1", "10000", "-9223372036854775808", "9223372036854775807"] {
+            assert_eq!(encoding(integer.as_bytes()), "int", "{integer}");
+        }
+        for text in ["", "+1", "01", "-0", " 1", "1.0", "9223372036854775808", &"x".repeat(44)] {
+            assert_eq!(encoding(text.as_bytes()), "embstr", "{text}");
+        }
+        assert_eq!(encoding(&[b'x'; 45]), "raw");
+    }
+
+    #[test]
+    fn edited_strings_are_raw_and_verbatim_ones_are_never_integers() {
+        assert_eq!(TextRef { bytes: b"5", edited: true, verbatim: false }.encoding(), "raw");
+        assert_eq!(TextRef { bytes: b"5", edited: false, verbatim: true }.encoding(), "embstr");
+    }
+
+    #[test]
+    fn a_small_integer_is_shared_until_it_is_copied() {
+        let mut entry = Entry::string(b"k", b"9999", None, 0);
+        assert_eq!(entry.references(), SHARED);
+        entry.set_private();
+        let mut entry = entry.renamed(b"other");
+        assert_eq!(entry.references(), 1);
+        entry.write_string(b"1234", Some(5));
+        assert_eq!(entry.references(), SHARED);
+        assert_eq!(Entry::string(b"k", b"10000", None, 0).references(), 1);
+    }
+}

@@ -1,0 +1,217 @@
+//! LZF, the compression of Redis's strings: runs of literal bytes, and references to what came before.
+//!
+//! A first byte below 32 begins a run of that many bytes and one more. Any other holds, from its highest bit on, three
+//! bits of length (seven means that a byte with the rest follows) and five bits of distance, the other eight of which
+//! come last; the reference is two bytes longer than its length says and reaches one byte further back.
+
+/// The most literal bytes in a run.
+const MOST_LITERALS: usize = 1 << 5;
+/// How far back and how long a reference can be.
+const MOST_DISTANCE: usize = 1 << 13;
+const MOST_LENGTH: usize = (1 << 8) + (1 << 3);
+/// References are found through a table of this many bits.
+const TABLE_BITS: u32 = 16;
+const TABLE_SIZE: usize = 1 << TABLE_BITS;
+
+/// Compresses to at most `limit` bytes, or not at all. Finds the references that LibLZF finds, so the result is the one
+/// that Redis gives, byte for byte.
+pub fn compress(input: &[u8], limit: usize) -> Option<Vec<u8>> {
+    // LibLZF has its table on the stack and never clears it; a position that is by chance still there from another
+    // run is the one thing that this cannot repeat.
+    let mut table = vec![0u32; if input.len() > 2 { TABLE_SIZE } else { 0 }];
+    let mut out = Output::new(limit);
+    let mut at = 0;
+    while at + 2 < input.len() {
+        let seen = std::mem::replace(&mut table[slot(input, at)], u32::try_from(at).ok()?) as usize;
+        let found = seen > 0 && at - seen <= MOST_DISTANCE && input[seen..seen + 3] == input[at..at + 3];
+        if !found {
+            out.literal(input[at])?;
+            at += 1;
+            continue;
+        }
+        let most = (input.len() - at - 2).min(MOST_LENGTH);
+        let length = match_length(input, seen, at, most);
+        out.reference(at - seen - 1, length)?;
+        at += length;
+        if at + 2 >= input.len() {
+            break;
+        }
+        // Of the places inside the match, LibLZF notes only the last two.
+        for place in at - 2..at {
+            table[slot(input, place)] = u32::try_from(place).ok()?;
+        }
+    }
+    out.has_room_for(3)?;
+    for &byte in &input[at..] {
+        out.append_literal(byte);
+    }
+    Some(out.finish())
+}
+
+/// Undoes the compression. `None` if the input is damaged or does not make exactly `whole` bytes.
+pub fn expand(input: &[u8], whole: usize) -> Option<Vec<u8>> {
+    // Redis takes LibLZF's zero for an empty string, though it stands for an error.
+    if whole == 0 {
+        return Some(Vec::new());
+    }
+    // Grows with what the input really holds, not with what it claims.
+    let mut out = Vec::new();
+    let mut rest = input;
+    while let Some((&control, behind)) = rest.split_first() {
+        rest = behind;
+        if usize::from(control) < MOST_LITERALS {
+            let (run, behind) = rest.split_at_checked(usize::from(control) + 1)?;
+            rest = behind;
+            out.extend_from_slice(run);
+        } else {
+            let mut length = usize::from(control >> 5) + 2;
+            if control >> 5 == 7 {
+                let (&more, behind) = rest.split_first()?;
+                rest = behind;
+                length += usize::from(more);
+            }
+            let (&low, behind) = rest.split_first()?;
+            rest = behind;
+            let distance = (usize::from(control & 0x1f) << 8 | usize::from(low)) + 1;
+            let start = out.len().checked_sub(distance)?;
+            // The reference may reach into what it is itself writing.
+            for from in start..start + length {
+                out.push(out[from]);
+            }
+        }
+        if out.len() > whole {
+            return None;
+        }
+    }
+    (out.len() == whole).then_some(out)
+}
+
+/// Where the table remembers the three bytes at a place.
+fn slot(input: &[u8], at: usize) -> usize {
+    let bytes = u32::from(input[at]) << 16 | u32::from(input[at + 1]) << 8 | u32::from(input[at + 2]);
+    ((bytes >> (24 - TABLE_BITS)).wrapping_sub(bytes.wrapping_mul(5)) as usize) % TABLE_SIZE
+}
+
+/// How long a match of at least three bytes is. As in LibLZF, the first 16 bytes behind those are compared in one go if
+/// there is room for them, so such a match can become longer than `most`.
+fn match_length(input: &[u8], seen: usize, at: usize, most: usize) -> usize {
+    let most = if most > 16 { most.max(19) } else { most };
+    let mut length = 3;
+    while length < most && input[seen + length] == input[at + length] {
+        length += 1;
+    }
+    length
+}
+
+/// What has been compressed so far. As in LibLZF, the first byte of a run is there before the run is, which counts
+/// where space runs out.
+struct Output {
+    bytes: Vec<u8>,
+    limit: usize,
+    /// How many literal bytes the open run has.
+    run: usize,
+}
+
+impl Output {
+    fn new(limit: usize) -> Self {
+        Self { bytes: vec![0], limit, run: 0 }
+    }
+
+    fn literal(&mut self, byte: u8) -> Option<()> {
+        self.has_room_for(1)?;
+        self.append_literal(byte);
+        Some(())
+    }
+
+    fn append_literal(&mut self, byte: u8) {
+        self.bytes.push(byte);
+        self.run += 1;
+        if self.run == MOST_LITERALS {
+            self.close_run();
+            self.bytes.push(0);
+        }
+    }
+
+    /// A reference of `length` bytes, which begins `distance` and one bytes back.
+    fn reference(&mut self, distance: usize, length: usize) -> Option<()> {
+        let end = self.bytes.len() - usize::from(self.run == 0);
+        if end + 4 >= self.limit {
+            return None;
+        }
+        self.close_run();
+        let (length, high) = (length - 2, (distance >> 8) as u8);
+        if length < 7 {
+            self.bytes.push((length as u8) << 5 | high);
+        } else {
+            self.bytes.push(7 << 5 | high);
+            self.bytes.push((length - 7) as u8);
+        }
+        self.bytes.push(distance as u8);
+        self.bytes.push(0);
+        Some(())
+    }
+
+    /// Writes the length of the open run in front of it, or takes its first byte back if it is empty.
+    fn close_run(&mut self) {
+        if self.run == 0 {
+            self.bytes.pop();
+        } else {
+            let start = self.bytes.len() - self.run - 1;
+            self.bytes[start] = self.run as u8 - 1;
+            self.run = 0;
+        }
+    }
+
+    fn has_room_for(&self, more: usize) -> Option<()> {
+        (self.bytes.len() + more <= self.limit).then_some(())
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.close_run();
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{compress, expand};
+
+    #[test]
+    fn what_does_not_get_smaller_is_not_compressed() {
+        let input: Vec<u8> = (0..=255).collect();
+        assert_eq!(compress(&input, input.len() - 4), None);
+        assert_eq!(compress(b"", 10), Some(vec![]));
+    }
+
+    #[test]
+    fn a_reference_may_overlap_itself() {
+        assert_eq!(expand(b"\x00a\xe0\x08\x00", 18).unwrap(), [b'a'; 18]);
+    }
+
+    #[test]
+    fn damaged_input_is_refused() {
+        for input in [&b"\x02ab"[..], b"\x20", b"\x20\x00", b"\xe0\x01", b"\x00a\x20\x01", b"\x00a\x00a"] {
+            assert_eq!(expand(input, 1), None, "{input:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn expanding_undoes_compressing(input in prop::collection::vec(0u8..4, 0..20_000), spread in 1u8..60) {
+            let input: Vec<u8> = input.iter().map(|byte| byte.wrapping_mul(spread)).collect();
+            if let Some(compressed) = compress(&input, input.len()) {
+                prop_assert!(compressed.len() <= input.len());
+                prop_assert_eq!(expand(&compressed, input.len()).unwrap(), input);
+            }
+        }
+
+        #[test]
+        fn noise_expands_to_an_error_or_to_what_was_claimed(input in prop::collection::vec(any::<u8>(), 0..80), whole in 0usize..2000) {
+            if let Some(expanded) = expand(&input, whole) {
+                prop_assert_eq!(expanded.len(), whole);
+            }
+        }
+    }
+}

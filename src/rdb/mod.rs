@@ -1,0 +1,264 @@
+//! Redis's serialized values, as DUMP gives and RESTORE takes them: a type, the value, and a footer with the version of
+//! the format and a checksum.
+
+mod lzf;
+mod reader;
+
+use crc::{CRC_64_REDIS, Crc};
+
+use crate::profile::{Family, Profile, Since, Version};
+use crate::resp::parse_integer;
+use reader::Reader;
+
+const CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
+
+/// Two bytes of version and eight of checksum.
+const FOOTER: usize = 10;
+
+/// The type of a string, which stands in front of it.
+const STRING: u8 = 0;
+
+/// In the first byte of a length, the two highest bits say how to go on.
+const LENGTH_14: u8 = 0x40;
+const LENGTH_32: u8 = 0x80;
+const LENGTH_64: u8 = 0x81;
+const SPECIAL: u8 = 0xc0;
+
+/// What follows instead of a length and as many bytes.
+const INT_8: u8 = SPECIAL;
+const INT_16: u8 = SPECIAL | 1;
+const INT_32: u8 = SPECIAL | 2;
+const COMPRESSED: u8 = SPECIAL | 3;
+
+/// The longest string that is tried as an integer, and the longest that is not worth compressing.
+const LONGEST_INTEGER: usize = 11;
+const SHORT: usize = 20;
+
+/// The version of the format that Valkey counts on its own, and the last one that it shares with Redis.
+const VALKEY_FORMAT: u16 = 80;
+const SHARED_FORMAT: u16 = 11;
+
+/// Why a payload cannot be restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// Its footer is missing, of another version, or does not fit it.
+    Footer,
+    /// Its footer is right, but it holds nothing that can be read.
+    Content,
+}
+
+/// The version of the format that a server writes.
+fn format_of(profile: &Profile) -> u16 {
+    match profile.family() {
+        Family::Valkey if profile.has(Since::valkey(9, 0, 0)) => VALKEY_FORMAT,
+        Family::Valkey => SHARED_FORMAT,
+        Family::Redis => match profile.version() {
+            version if version >= Version(7, 4, 0) => 12,
+            version if version >= Version(7, 2, 0) => SHARED_FORMAT,
+            version if version >= Version(7, 0, 0) => 10,
+            _ => 9,
+        },
+    }
+}
+
+/// Whether a server reads what is of this version.
+fn reads(profile: &Profile, format: u16) -> bool {
+    match format_of(profile) {
+        VALKEY_FORMAT => format == VALKEY_FORMAT || (1..=SHARED_FORMAT).contains(&format),
+        own => format <= own,
+    }
+}
+
+/// A string with its type and its footer.
+pub fn dump_string(value: &[u8], profile: &Profile) -> Vec<u8> {
+    let mut out = Vec::with_capacity(value.len() + FOOTER + 10);
+    out.push(STRING);
+    write_string(&mut out, value);
+    out.extend_from_slice(&format_of(profile).to_le_bytes());
+    let checksum = CHECKSUM.checksum(&out);
+    out.extend_from_slice(&checksum.to_le_bytes());
+    out
+}
+
+/// The string in a payload.
+pub fn load_string(payload: &[u8], profile: &Profile) -> Result<Vec<u8>, Damage> {
+    let (signed, checksum) = payload.split_last_chunk::<8>().ok_or(Damage::Footer)?;
+    let (_, format) = signed.split_last_chunk::<2>().ok_or(Damage::Footer)?;
+    if !reads(profile, u16::from_le_bytes(*format)) || CHECKSUM.checksum(signed) != u64::from_le_bytes(*checksum) {
+        return Err(Damage::Footer);
+    }
+    // Redis does not stop reading at the footer, nor does it mind bytes between the value and the footer.
+    let mut reader = Reader::new(payload);
+    match reader.byte() {
+        Some(STRING) => reader.string().ok_or(Damage::Content),
+        _ => Err(Damage::Content),
+    }
+}
+
+fn write_string(out: &mut Vec<u8>, value: &[u8]) {
+    if value.len() <= LONGEST_INTEGER
+        && let Some(integer) = parse_integer(value)
+        && write_integer(out, integer)
+    {
+        return;
+    }
+    if value.len() > SHORT
+        && let Some(compressed) = lzf::compress(value, value.len() - 4)
+    {
+        out.push(COMPRESSED);
+        write_length(out, compressed.len());
+        write_length(out, value.len());
+        out.extend_from_slice(&compressed);
+        return;
+    }
+    write_length(out, value.len());
+    out.extend_from_slice(value);
+}
+
+/// Writes an integer in as few bytes as it takes, if that is at most four.
+fn write_integer(out: &mut Vec<u8>, value: i64) -> bool {
+    if let Ok(value) = i8::try_from(value) {
+        out.push(INT_8);
+        out.extend_from_slice(&value.to_le_bytes());
+    } else if let Ok(value) = i16::try_from(value) {
+        out.push(INT_16);
+        out.extend_from_slice(&value.to_le_bytes());
+    } else if let Ok(value) = i32::try_from(value) {
+        out.push(INT_32);
+        out.extend_from_slice(&value.to_le_bytes());
+    } else {
+        return false;
+    }
+    true
+}
+
+fn write_length(out: &mut Vec<u8>, length: usize) {
+    if length < 1 << 6 {
+        out.push(length as u8);
+    } else if length < 1 << 14 {
+        out.push(LENGTH_14 | (length >> 8) as u8);
+        out.push(length as u8);
+    } else if let Ok(length) = u32::try_from(length) {
+        out.push(LENGTH_32);
+        out.extend_from_slice(&length.to_be_bytes());
+    } else {
+        out.push(LENGTH_64);
+        out.extend_from_slice(&(length as u64).to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn profile(name: &str) -> Profile {
+        name.parse().unwrap()
+    }
+
+    fn signed(body: &[u8], format: u16) -> Vec<u8> {
+        let mut payload = body.to_vec();
+        payload.extend_from_slice(&format.to_le_bytes());
+        let checksum = CHECKSUM.checksum(&payload);
+        payload.extend_from_slice(&checksum.to_le_bytes());
+        payload
+    }
+
+    #[test]
+    fn the_checksum_is_jones() {
+        assert_eq!(CHECKSUM.checksum(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
+    }
+
+    /// Payloads as Redis 7.0.15 gave them.
+    #[test]
+    fn strings_are_dumped_as_redis_dumps_them() {
+        let redis = profile("redis-7.0");
+        assert_eq!(dump_string(b"12", &redis), b"\x00\xc0\x0c\n\x00<*\xf8Q\\\x04\xbc\xd5");
+        let bodies: &[(&[u8], &[u8])] = &[
+            (b"-128", b"\x00\xc0\x80"),
+            (b"128", b"\x00\xc1\x80\x00"),
+            (b"-32769", b"\x00\xc2\xff\x7f\xff\xff"),
+            (b"2147483648", b"\x00\x0a2147483648"),
+            (b"007", b"\x00\x03007"),
+            (b"", b"\x00\x00"),
+        ];
+        for (value, body) in bodies {
+            assert_eq!(dump_string(value, &redis), signed(body, 10));
+        }
+        assert_eq!(dump_string(&[b'a'; 21], &redis), signed(b"\x00\xc3\x06\x15\x01aa\xe0\x0a\x00", 10));
+    }
+
+    #[test]
+    fn odd_payloads_are_read_as_redis_reads_them() {
+        let redis = profile("redis-7.0");
+        let read = |body: &[u8]| load_string(&signed(body, 10), &redis);
+        assert_eq!(read(b"\x00\x05abc").unwrap(), b"abc\n\x00", "the footer is read as part of the string");
+        assert_eq!(read(b"\x00\x03abcX").unwrap(), b"abc", "more bytes do not matter");
+        assert_eq!(read(b"\x00\xc0").unwrap(), b"10");
+        assert_eq!(read(b"\x00\xc3\x00\x00").unwrap(), b"");
+        assert_eq!(read(b"\x00\xc3\x02\x01\x00a").unwrap(), b"a");
+        assert_eq!(read(b"\x00\x81\x00\x00\x00\x00\x00\x00\x00\x02hi").unwrap(), b"hi");
+        assert_eq!(read(b"\x00\xc2\x01\x00\x00\x80").unwrap(), b"-2147483647");
+        let bad: &[&[u8]] = &[
+            b"",
+            b"\x00",
+            b"\x01\x00",
+            b"\xff",
+            b"\x00\xc4\x00",
+            b"\x00\x82\x00\x00\x00\x02",
+            b"\x00\xc3\x03\x04\x00a",
+            b"\x00\x81\x7f\x00\x00\x00\x00\x00\x00\x02hi",
+            b"\x00\xc3\x00\x81\x7f\x00\x00\x00\x00\x00\x00\x02",
+            b"\x00\xc3\x05\x41\x00\x00a\xe0\xf7\x00",
+        ];
+        for body in bad {
+            assert_eq!(read(body), Err(Damage::Content), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn each_server_reads_its_own_versions() {
+        let accepted = |name: &str| -> Vec<u16> {
+            let profile = profile(name);
+            (0..90).filter(|&format| load_string(&signed(b"\x00\xc0\x01", format), &profile).is_ok()).collect()
+        };
+        assert_eq!(accepted("redis-6.2"), (0..=9).collect::<Vec<_>>());
+        assert_eq!(accepted("redis-7.0"), (0..=10).collect::<Vec<_>>());
+        assert_eq!(accepted("redis-8.4"), (0..=12).collect::<Vec<_>>());
+        assert_eq!(accepted("valkey-9.1"), (1..=11).chain([80]).collect::<Vec<_>>());
+        assert_eq!(load_string(b"123456789", &profile("redis-7.0")), Err(Damage::Footer));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_dumped_is_restored(value in value(), name in prop::sample::select(vec!["redis-6.2", "redis-7.2", "valkey-9.1"])) {
+            let profile = profile(name);
+            prop_assert_eq!(load_string(&dump_string(&value, &profile), &profile).unwrap(), value);
+        }
+
+        #[test]
+        fn any_flipped_bit_is_noticed(value in value(), at in any::<prop::sample::Index>(), bit in 0..8) {
+            let profile = Profile::default();
+            let mut payload = dump_string(&value, &profile);
+            let at = at.index(payload.len());
+            payload[at] ^= 1u8 << bit;
+            prop_assert_eq!(load_string(&payload, &profile), Err(Damage::Footer));
+        }
+
+        #[test]
+        fn no_content_is_too_strange(body in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = load_string(&signed(&[&[0], &body[..]].concat(), 10), &Profile::default());
+        }
+    }
+
+    fn value() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![
+            any::<i64>().prop_map(|value| value.to_string().into_bytes()),
+            any::<i16>().prop_map(|value| value.to_string().into_bytes()),
+            prop::collection::vec(any::<u8>(), 0..40),
+            prop::collection::vec(0u8..3, 0..3000),
+            (prop::collection::vec(any::<u8>(), 1..50), 1..2000usize).prop_map(|(part, times)| part.repeat(times)),
+        ]
+    }
+}

@@ -1,0 +1,121 @@
+//! Binding: which addresses a server listens on.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::error::{Error, plain};
+use crate::log::Log;
+
+/// One of the addresses that `bind` lists.
+struct Host<'a> {
+    name: &'a str,
+    /// Written with a `-` in front: no matter if this machine does not have the address.
+    optional: bool,
+}
+
+impl<'a> Host<'a> {
+    fn parse(text: &'a str) -> Self {
+        match text.strip_prefix('-') {
+            Some(name) => Self { name, optional: true },
+            None => Self { name: text, optional: false },
+        }
+    }
+
+    fn resolve(&self) -> io::Result<IpAddr> {
+        match self.name {
+            "*" => Ok(Ipv4Addr::UNSPECIFIED.into()),
+            "::*" => Ok(Ipv6Addr::UNSPECIFIED.into()),
+            // Only a name is looked up.
+            name => match name.parse() {
+                Ok(address) => Ok(address),
+                Err(_) => {
+                    let found = (name, 0).to_socket_addrs()?.next();
+                    found.map(|address| address.ip()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+                }
+            },
+        }
+    }
+}
+
+/// Listens on every address. With port 0 all share a port that is free on the first one.
+pub(super) fn bind_tcp<S: AsRef<str>>(
+    hosts: &[S],
+    port: u16,
+    backlog: i32,
+    log: &Log,
+) -> Result<Vec<std::net::TcpListener>, Error> {
+    let mut listeners: Vec<std::net::TcpListener> = Vec::new();
+    let mut refused = None;
+    for host in hosts {
+        let host = Host::parse(host.as_ref());
+        let port = match listeners.first() {
+            Some(first) => first.local_addr()?.port(),
+            None => port,
+        };
+        match host.resolve().and_then(|ip| listen(SocketAddr::new(ip, port), backlog)) {
+            Ok(listener) => listeners.push(listener),
+            Err(source) => {
+                // An optional address that is not there is what `-` is for; Redis warns even so, which only alarms.
+                let passes = (host.optional && is_absent(&source)) || is_unsupported(&source);
+                if !passes {
+                    let reason = plain(&source);
+                    let name = host.name;
+                    log.warn(format!(
+                        "Warning: Could not create server TCP listening socket {name}:{port}: bind: {reason}"
+                    ));
+                    return Err(Error::Bind { address: format!("{name}:{port}"), source });
+                }
+                refused = Some((host.name.to_owned(), source));
+            }
+        }
+    }
+    match refused {
+        Some((name, source)) if listeners.is_empty() => Err(Error::Bind { address: format!("{name}:{port}"), source }),
+        _ => Ok(listeners),
+    }
+}
+
+fn listen(address: SocketAddr, backlog: i32) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        // `::` leaves IPv4 to `*`, as everywhere in Redis.
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(backlog)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable
+}
+
+/// The machine does not speak the protocol at all, as without IPv6: not asked for by anyone, so no fault.
+fn is_unsupported(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let unsupported =
+        [Errno::NOPROTOOPT, Errno::PROTONOSUPPORT, Errno::SOCKTNOSUPPORT, Errno::PFNOSUPPORT, Errno::AFNOSUPPORT];
+    error.raw_os_error().is_some_and(|code| unsupported.iter().any(|errno| errno.raw_os_error() == code))
+}
+
+/// Listens on a unix socket. A socket that a dead server left behind is replaced; any other file is left alone.
+pub(super) fn bind_unix(path: &Path, mode: u32) -> Result<std::os::unix::net::UnixListener, Error> {
+    let listen = || {
+        if std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+            std::fs::remove_file(path)?;
+        }
+        let listener = std::os::unix::net::UnixListener::bind(path)?;
+        if mode != 0 {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+        }
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    };
+    listen().map_err(|source| Error::Socket { path: path.to_owned(), source })
+}

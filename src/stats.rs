@@ -1,0 +1,152 @@
+//! What a server counts, for INFO.
+//!
+//! Each thread that serves connections has counters of its own, which it alone writes; so counting costs a load and a
+//! store, and two threads never wait for each other to count.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::keyspace::Tally;
+
+/// Adds to a counter that only the calling thread ever writes.
+#[inline]
+pub fn add(counter: &AtomicU64, amount: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+}
+
+/// The counters of one thread.
+#[derive(Default)]
+pub struct Counters {
+    pub commands: AtomicU64,
+    pub input_bytes: AtomicU64,
+    pub output_bytes: AtomicU64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    expired: AtomicU64,
+    changes: AtomicU64,
+}
+
+impl Counters {
+    /// Only for the thread that the counters belong to.
+    #[inline]
+    pub fn add(&self, tally: Tally) {
+        add(&self.hits, tally.hits);
+        add(&self.misses, tally.misses);
+        add(&self.expired, tally.expired);
+        add(&self.changes, tally.changes);
+    }
+}
+
+/// The sum of all counters at one time.
+#[derive(Clone, Copy, Default)]
+pub struct Totals {
+    pub connections: u64,
+    pub rejected_connections: u64,
+    pub commands: u64,
+    pub input_bytes: u64,
+    pub output_bytes: u64,
+    pub hits: u64,
+    pub misses: u64,
+    pub expired: u64,
+    pub errors: u64,
+    /// Never reset: there is no save that would.
+    pub changes: u64,
+}
+
+/// Every counter of one server.
+#[derive(Default)]
+pub struct Stats {
+    pub connections: AtomicU64,
+    pub rejected_connections: AtomicU64,
+    errors: AtomicU64,
+    /// How often each error code was answered.
+    errors_by_code: Mutex<BTreeMap<Vec<u8>, u64>>,
+    threads: Mutex<Vec<Arc<Counters>>>,
+    /// What was done by no connection: by the sweep, by the handle.
+    elsewhere: Mutex<Tally>,
+    /// The sums at the last CONFIG RESETSTAT, from which INFO counts.
+    reset_at: Mutex<Totals>,
+}
+
+impl Stats {
+    /// Most different error codes that are told apart; a client can make up as many as it likes.
+    const MOST_CODES: usize = 128;
+
+    /// Counters for one more thread.
+    pub fn thread(&self) -> Arc<Counters> {
+        let counters = Arc::<Counters>::default();
+        lock(&self.threads).push(Arc::clone(&counters));
+        counters
+    }
+
+    /// Counts what no connection did.
+    pub fn add(&self, tally: Tally) {
+        *lock(&self.elsewhere) += tally;
+    }
+
+    pub fn count_error(&self, code: &[u8]) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        let mut by_code = lock(&self.errors_by_code);
+        if let Some(count) = by_code.get_mut(code) {
+            *count += 1;
+        } else if by_code.len() < Self::MOST_CODES {
+            by_code.insert(code.to_vec(), 1);
+        }
+    }
+
+    pub fn errors_by_code(&self) -> Vec<(Vec<u8>, u64)> {
+        lock(&self.errors_by_code).iter().map(|(code, count)| (code.clone(), *count)).collect()
+    }
+
+    /// The sums since the last reset.
+    pub fn totals(&self) -> Totals {
+        let (all, reset) = (self.all(), *lock(&self.reset_at));
+        Totals {
+            connections: all.connections - reset.connections,
+            rejected_connections: all.rejected_connections - reset.rejected_connections,
+            commands: all.commands - reset.commands,
+            input_bytes: all.input_bytes - reset.input_bytes,
+            output_bytes: all.output_bytes - reset.output_bytes,
+            hits: all.hits - reset.hits,
+            misses: all.misses - reset.misses,
+            expired: all.expired - reset.expired,
+            errors: all.errors - reset.errors,
+            changes: all.changes,
+        }
+    }
+
+    pub fn reset(&self) {
+        *lock(&self.reset_at) = self.all();
+        lock(&self.errors_by_code).clear();
+    }
+
+    fn all(&self) -> Totals {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let elsewhere = *lock(&self.elsewhere);
+        let mut totals = Totals {
+            connections: load(&self.connections),
+            rejected_connections: load(&self.rejected_connections),
+            errors: load(&self.errors),
+            hits: elsewhere.hits,
+            misses: elsewhere.misses,
+            expired: elsewhere.expired,
+            changes: elsewhere.changes,
+            ..Totals::default()
+        };
+        for thread in lock(&self.threads).iter() {
+            totals.commands += load(&thread.commands);
+            totals.input_bytes += load(&thread.input_bytes);
+            totals.output_bytes += load(&thread.output_bytes);
+            totals.hits += load(&thread.hits);
+            totals.misses += load(&thread.misses);
+            totals.expired += load(&thread.expired);
+            totals.changes += load(&thread.changes);
+        }
+        totals
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
