@@ -15,7 +15,7 @@ pub(super) const ROWS: &[CommandSpec] = &[INFO];
 
 const INFO: CommandSpec = CommandSpec {
     usage: "[section [section ...]]",
-    summary: "Shows what the server is and what it has done",
+    summary: "Shows what the server is and what it has done.",
     group: Group::Server,
     arity: Arity::AtLeast(1),
     flags: &[Flag::Loading, Flag::Stale],
