@@ -6,24 +6,41 @@ use super::bitmaps::bit_offset;
 use crate::error::CommandError;
 use crate::keyspace::View;
 use crate::profile::Since;
-use crate::resp::{Reply, parse_integer};
+use crate::resp::{Reply, Words, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[BITFIELD, BITFIELD_RO];
 
 const BITFIELD: CommandSpec = CommandSpec {
-    usage: "key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] <SET encoding offset value | INCRBY encoding offset increment> [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] <SET encoding offset value | INCRBY encoding offset increment> ...]]",
+    usage: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding \
+            offset increment> [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | \
+            INCRBY encoding offset increment> ...]]",
     summary: "Reads and writes integers packed into a string.",
     complexity: "O(1) for each operation",
     group: Group::Bitmap,
     since: Since::redis(3, 2, 0),
     arity: Arity::AtLeast(2),
     keys: &[KeySpec::one(1, &["RW", "access", "update", "variable_flags"])
-        .with_notes("This command allows both access and modification of the key")],
+        .with_notes("This command allows both access and modification of the key")
+        .decided_by(key_flags)],
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Bitmap],
     ..CommandSpec::new("BITFIELD", Handler::Keys(|view, args| bitfield(view, args, false)))
 };
+
+/// How a BITFIELD uses its key. One that cannot be understood is taken for one that writes.
+fn key_flags(words: Words<'_>) -> &'static [&'static str] {
+    let mut at = 2;
+    while let Some(word) = words.get(at) {
+        let behind = words.len() - at - 1;
+        at += match word.to_ascii_uppercase().as_slice() {
+            b"GET" if behind >= 2 => 3,
+            b"OVERFLOW" if behind >= 1 => 2,
+            _ => return &["RW", "access", "update"],
+        };
+    }
+    &["RO", "access"]
+}
 
 const BITFIELD_RO: CommandSpec = CommandSpec {
     usage: "key [GET encoding offset [GET encoding offset ...]]",

@@ -186,7 +186,7 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 const LIST: CommandSpec = CommandSpec {
-    usage: "[TYPE NORMAL | MASTER | REPLICA | PUBSUB] [ID client-id [client-id ...]]",
+    usage: "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
     summary: "Lists the connections.",
     complexity: "O(N) in the number of connections",
     group: Group::Connection,
@@ -255,9 +255,8 @@ impl Kind {
 }
 
 const KILL: CommandSpec = CommandSpec {
-    usage: "<ip:port | <[ID client-id] | [TYPE NORMAL | MASTER | SLAVE | REPLICA | PUBSUB] | [USER username] | [ADDR \
-            ip:port] | [LADDR ip:port] | [SKIPME yes/no] [[ID client-id] | [TYPE NORMAL | MASTER | SLAVE | REPLICA | \
-            PUBSUB] | [USER username] | [ADDR ip:port] | [LADDR ip:port] | [SKIPME yes/no] ...]>>",
+    usage: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] [USER username] [ADDR \
+            ip:port] [LADDR ip:port] [SKIPME yes/no]>",
     summary: "Closes connections.",
     complexity: "O(N) in the number of connections",
     group: Group::Connection,

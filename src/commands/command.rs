@@ -22,18 +22,18 @@ const PER_LOOK_UP: &str = "O(N) where N is the number of commands asked about";
 const PER_ARGUMENT: &str = "O(N) where N is the number of arguments of the command";
 
 const COMMAND: CommandSpec = CommandSpec {
-    summary: "Describes all commands",
+    summary: "Describes all commands.",
     complexity: "O(N) where N is the number of commands",
     tips: UNORDERED,
     subcommands: &[
         CommandSpec {
-            summary: "Counts the commands",
+            summary: "Counts the commands.",
             arity: Arity::Exactly(2),
             ..sub("COUNT", Handler::Connection(count))
         },
         CommandSpec {
             usage: "[command-name [command-name ...]]",
-            summary: "Documents some commands, or all of them",
+            summary: "Documents some commands, or all of them.",
             complexity: PER_LOOK_UP,
             since: Since::redis(7, 0, 0),
             tips: UNORDERED,
@@ -41,35 +41,35 @@ const COMMAND: CommandSpec = CommandSpec {
         },
         CommandSpec {
             usage: "command [arg [arg ...]]",
-            summary: "Picks the keys out of a command",
+            summary: "Picks the keys out of a command.",
             complexity: PER_ARGUMENT,
             arity: Arity::AtLeast(4),
             ..sub("GETKEYS", Handler::Connection(getkeys))
         },
         CommandSpec {
             usage: "command [arg [arg ...]]",
-            summary: "Picks the keys out of a command and says how it uses them",
+            summary: "Picks the keys out of a command and says how it uses them.",
             complexity: PER_ARGUMENT,
             since: Since::redis(7, 0, 0),
             arity: Arity::AtLeast(4),
             ..sub("GETKEYSANDFLAGS", Handler::Connection(getkeysandflags))
         },
         CommandSpec {
-            summary: "Says which subcommands there are",
+            summary: "Says which subcommands there are.",
             since: Since::redis(5, 0, 0),
             arity: Arity::Exactly(2),
             ..sub("HELP", Handler::Connection(|call, _| help(call.table, "COMMAND", HELP)))
         },
         CommandSpec {
             usage: "[command-name [command-name ...]]",
-            summary: "Describes some commands, or all of them",
+            summary: "Describes some commands, or all of them.",
             complexity: PER_LOOK_UP,
             tips: UNORDERED,
             ..sub("INFO", Handler::Connection(info))
         },
         CommandSpec {
             usage: "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
-            summary: "Lists the names of commands",
+            summary: "Lists the names of commands.",
             complexity: "O(N) where N is the number of commands",
             since: Since::redis(7, 0, 0),
             tips: UNORDERED,

@@ -4,15 +4,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::error::CommandError;
-use crate::keyspace::{TextRef, View};
-use crate::resp::{Protocol, Reply, parse_integer};
+use crate::keyspace::View;
+use crate::profile::Profile;
+use crate::rdb;
+use crate::resp::{Protocol, Reply};
 use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[DEBUG];
 
 const DEBUG: CommandSpec = CommandSpec {
     usage: "subcommand [arg [arg ...]]",
-    summary: "Looks behind the scenes, for tests; only with enable-debug-command",
+    summary: "Looks behind the scenes, for tests; only with enable-debug-command.",
     complexity: "Depends on the subcommand.",
     group: Group::Server,
     arity: Arity::AtLeast(2),
@@ -56,7 +58,7 @@ fn debug<'v>(view: &'v mut View<'_>, call: &mut Call<'_>, args: &mut Args<'v>) -
             return Ok(Reply::OK);
         }
         Some(text) if is("ERROR") => return Err(CommandError::new(text)),
-        Some(key) if is("OBJECT") => return object(view, key),
+        Some(key) if is("OBJECT") => return object(view, key, args.profile()),
         Some(kind) if is("PROTOCOL") => return protocol(kind, call.session.protocol),
         Some(flag) if is("SET-ACTIVE-EXPIRE") => {
             call.server.active_expire.store(leading_number(flag).trunc() != 0.0, Ordering::Relaxed);
@@ -82,6 +84,7 @@ const WRONG_PROTOCOL_TYPE: CommandError = CommandError::fixed(
 const NOT_IN_RESP2: CommandError = CommandError::fixed("ERR RESP2 is not supported by this command");
 
 /// A value of each type that the protocol has.
+#[expect(clippy::approx_constant, reason = "Redis answers with a rough pi")]
 fn protocol(kind: &[u8], protocol: Protocol) -> CommandResult<'static> {
     let three = || (0..3).map(Reply::Integer).collect();
     Ok(match kind.to_ascii_lowercase().as_slice() {
@@ -110,45 +113,24 @@ fn protocol(kind: &[u8], protocol: Protocol) -> CommandResult<'static> {
     })
 }
 
+/// What DUMP puts around a value: its type, the version of the format, a checksum.
+const DUMP_FRAME: usize = 1 + 2 + 8;
+
 /// How a value is kept, in Redis's terms.
-fn object(view: &mut View<'_>, key: &[u8]) -> CommandResult<'static> {
+fn object(view: &mut View<'_>, key: &[u8], profile: &Profile) -> CommandResult<'static> {
     let now = view.access_time();
     let Some(entry) = view.peek(key) else { return Err(CommandError::NO_SUCH_KEY) };
     let Some(text) = entry.text() else { return Err(CommandError::WRONG_TYPE) };
-    let integer = parse_integer(text.bytes);
-    let encoding = encoding(text);
-    // Redis keeps one object for each small integer and counts it as used for ever.
-    let shared = encoding == "int" && integer.is_some_and(|integer| (0..10_000).contains(&integer));
-    let serialized = match integer {
-        Some(integer) if i8::try_from(integer).is_ok() => 2,
-        Some(integer) if i16::try_from(integer).is_ok() => 3,
-        Some(integer) if i32::try_from(integer).is_ok() => 5,
-        _ => {
-            text.bytes.len()
-                + match text.bytes.len() {
-                    ..64 => 1,
-                    64..16384 => 2,
-                    _ => 5,
-                }
-        }
-    };
+    let serialized = rdb::dump_string(text.bytes, profile).len() - DUMP_FRAME;
     let accessed = entry.accessed();
     Ok(Reply::StatusText(format!(
-        "Value at:{:p} refcount:{} encoding:{encoding} serializedlength:{serialized} lru:{} lru_seconds_idle:{}",
+        "Value at:{:p} refcount:{} encoding:{} serializedlength:{serialized} lru:{} lru_seconds_idle:{}",
         text.bytes.as_ptr(),
-        if shared { i32::MAX } else { 1 },
+        entry.references(),
+        entry.encoding(),
         accessed & 0xff_ffff,
         now.saturating_sub(accessed),
     )))
-}
-
-fn encoding(text: TextRef<'_>) -> &'static str {
-    match text.bytes.len() {
-        _ if text.edited => "raw",
-        ..=20 if parse_integer(text.bytes).is_some() => "int",
-        ..=44 => "embstr",
-        _ => "raw",
-    }
 }
 
 /// The number that a text begins with, as C reads it; 0 if it begins with none.

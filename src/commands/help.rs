@@ -18,5 +18,9 @@ pub(super) fn help(table: &Table, container: &str, lines: &[&'static str]) -> Co
         kept = if line.starts_with(' ') { kept } else { exists(line) };
         kept
     });
-    Ok(Reply::Array(lines.map(|line| Reply::Status(line)).collect()))
+    let reworded = |line: &'static str| match line {
+        "    Prints this help." if table.profile().since_redis(7, 2) => "    Print this help.",
+        line => line,
+    };
+    Ok(Reply::Array(lines.map(|line| Reply::Status(reworded(line))).collect()))
 }

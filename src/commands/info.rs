@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write};
 use std::fs::read_to_string;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::error::CommandError;
 use crate::instance::Instance;
@@ -15,7 +15,7 @@ pub(super) const ROWS: &[CommandSpec] = &[INFO];
 
 const INFO: CommandSpec = CommandSpec {
     usage: "[section [section ...]]",
-    summary: "Shows what the server is and what it has done",
+    summary: "Shows what the server is and what it has done.",
     group: Group::Server,
     arity: Arity::AtLeast(1),
     flags: &[Flag::Loading, Flag::Stale],
@@ -262,10 +262,6 @@ fn stats(instance: &Instance, fields: &mut Fields) {
     ]);
     fields.add("total_error_replies", totals.errors);
     fields.zeros(&["dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed"]);
-}
-
-fn load(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
 }
 
 fn replication(instance: &Instance, fields: &mut Fields) {

@@ -10,7 +10,7 @@ use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag,
 pub(super) const ROWS: &[CommandSpec] = &[LASTSAVE, LATENCY, MEMORY, ROLE, SLOWLOG, TIME];
 
 const DEPENDS: &str = "Depends on the subcommand.";
-const WHICH_SUBCOMMANDS: &str = "Says which subcommands there are";
+const WHICH_SUBCOMMANDS: &str = "Says which subcommands there are.";
 
 /// A row of this group without arguments.
 const fn row(name: &'static str, run: Handler) -> CommandSpec {
@@ -34,7 +34,7 @@ const fn help_row(since: Since, run: Handler) -> CommandSpec {
 // ---- TIME, ROLE, LASTSAVE
 
 const TIME: CommandSpec = CommandSpec {
-    summary: "Tells the server's time: seconds since 1970, and microseconds",
+    summary: "Tells the server's time: seconds since 1970, and microseconds.",
     since: Since::redis(2, 6, 0),
     flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
     tips: &["nondeterministic_output"],
@@ -47,7 +47,7 @@ fn time<'v>(view: &'v mut View<'_>, _: &mut Args<'v>) -> CommandResult<'v> {
 }
 
 const ROLE: CommandSpec = CommandSpec {
-    summary: "Tells the server's part in replication",
+    summary: "Tells the server's part in replication.",
     since: Since::redis(2, 8, 12),
     flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast],
     categories: &[Category::Admin, Category::Dangerous],
@@ -60,7 +60,7 @@ const ROLE: CommandSpec = CommandSpec {
 };
 
 const LASTSAVE: CommandSpec = CommandSpec {
-    summary: "Tells when the data was last saved; nothing is ever saved here, so that is when the server started",
+    summary: "Tells when the data was last saved; nothing is ever saved here, so that is when the server started.",
     flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
     categories: &[Category::Admin, Category::Dangerous],
     tips: &["nondeterministic_output"],
@@ -75,12 +75,12 @@ const LASTSAVE: CommandSpec = CommandSpec {
 const SLOW_SINCE: Since = Since::redis(2, 2, 12);
 
 const SLOWLOG: CommandSpec = CommandSpec {
-    summary: "Slow commands",
+    summary: "Slow commands.",
     since: SLOW_SINCE,
     subcommands: &[
         CommandSpec {
             usage: "[count]",
-            summary: "Lists the slow commands; none is ever noted",
+            summary: "Lists the slow commands; none is ever noted.",
             complexity: "O(N) where N is the number of entries returned",
             since: SLOW_SINCE,
             arity: Arity::AtLeast(2),
@@ -90,7 +90,7 @@ const SLOWLOG: CommandSpec = CommandSpec {
         },
         help_row(Since::redis(6, 2, 0), Handler::Connection(|call, _| help(call.table, "SLOWLOG", SLOWLOG_HELP))),
         CommandSpec {
-            summary: "Counts the slow commands",
+            summary: "Counts the slow commands.",
             since: SLOW_SINCE,
             arity: Arity::Exactly(2),
             flags: SLOW_FLAGS,
@@ -98,7 +98,7 @@ const SLOWLOG: CommandSpec = CommandSpec {
             ..row("LEN", Handler::Connection(|_, _| Ok(Reply::Integer(0))))
         },
         CommandSpec {
-            summary: "Forgets the slow commands",
+            summary: "Forgets the slow commands.",
             complexity: "O(N) where N is the number of entries",
             since: SLOW_SINCE,
             arity: Arity::Exactly(2),
@@ -155,23 +155,23 @@ const fn latency(name: &'static str, run: Handler) -> CommandSpec {
 }
 
 const LATENCY: CommandSpec = CommandSpec {
-    summary: "Latency spikes",
+    summary: "Latency spikes.",
     since: LATENCY_SINCE,
     subcommands: &[
         CommandSpec {
-            summary: "Explains the latency spikes in words",
+            summary: "Explains the latency spikes in words.",
             ..latency("DOCTOR", Handler::Connection(|_, _| Ok(verbatim(LATENCY_DOCTOR))))
         },
         CommandSpec {
             usage: "event",
-            summary: "Draws the spikes of one event",
+            summary: "Draws the spikes of one event.",
             arity: Arity::Exactly(3),
             ..latency("GRAPH", Handler::Connection(latency_graph))
         },
         help_row(LATENCY_SINCE, Handler::Connection(|call, _| help(call.table, "LATENCY", LATENCY_HELP))),
         CommandSpec {
             usage: "[command [command ...]]",
-            summary: "Shows how long commands took; that is not measured here",
+            summary: "Shows how long commands took; that is not measured here.",
             complexity: "O(N) where N is the number of commands shown",
             since: Since::redis(7, 0, 0),
             arity: Arity::AtLeast(2),
@@ -179,17 +179,17 @@ const LATENCY: CommandSpec = CommandSpec {
         },
         CommandSpec {
             usage: "event",
-            summary: "Lists the spikes of one event",
+            summary: "Lists the spikes of one event.",
             arity: Arity::Exactly(3),
             ..latency("HISTORY", Handler::Connection(|_, _| Ok(Reply::Array(Vec::new()))))
         },
         CommandSpec {
-            summary: "Lists the latest spike of each event",
+            summary: "Lists the latest spike of each event.",
             ..latency("LATEST", Handler::Connection(|_, _| Ok(Reply::Array(Vec::new()))))
         },
         CommandSpec {
             usage: "[event [event ...]]",
-            summary: "Forgets the spikes of some events, or of all",
+            summary: "Forgets the spikes of some events, or of all.",
             arity: Arity::AtLeast(2),
             tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
             ..latency("RESET", Handler::Connection(|_, _| Ok(Reply::Integer(0))))
@@ -238,11 +238,11 @@ const MEMORY_SINCE: Since = Since::redis(4, 0, 0);
 const MEMORY_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
 const MEMORY: CommandSpec = CommandSpec {
-    summary: "Memory use",
+    summary: "Memory use.",
     since: MEMORY_SINCE,
     subcommands: &[
         CommandSpec {
-            summary: "Reports on memory in words",
+            summary: "Reports on memory in words.",
             since: MEMORY_SINCE,
             arity: Arity::Exactly(2),
             tips: MEMORY_TIPS,
@@ -250,7 +250,7 @@ const MEMORY: CommandSpec = CommandSpec {
         },
         help_row(MEMORY_SINCE, Handler::Connection(|call, _| help(call.table, "MEMORY", MEMORY_HELP))),
         CommandSpec {
-            summary: "Shows how much memory the data takes",
+            summary: "Shows how much memory the data takes.",
             since: MEMORY_SINCE,
             arity: Arity::Exactly(2),
             tips: MEMORY_TIPS,
@@ -258,7 +258,7 @@ const MEMORY: CommandSpec = CommandSpec {
         },
         CommandSpec {
             usage: "key [SAMPLES count]",
-            summary: "Tells how much memory a key and its value take",
+            summary: "Tells how much memory a key and its value take.",
             complexity: "O(N) where N is the number of samples",
             since: MEMORY_SINCE,
             arity: Arity::AtLeast(3),

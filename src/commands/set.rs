@@ -5,23 +5,43 @@ use super::lifetime::{Lifespan, Lifetime, Unit, write_string};
 use crate::error::CommandError;
 use crate::keyspace::{Expiry, View};
 use crate::profile::Since;
-use crate::resp::Reply;
+use crate::resp::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[GETSET, PSETEX, SET, SETEX, SETNX];
 
 const SET: CommandSpec = CommandSpec {
-    usage: "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+    usage: "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
+            unix-time-milliseconds | KEEPTTL]",
+    later_usages: &[
+        (
+            Since::valkey(8, 1, 0),
+            "key value [NX | XX | IFEQ comparison-value] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds \
+             | PXAT unix-time-milliseconds | KEEPTTL]",
+        ),
+        (
+            Since::redis(8, 4, 0),
+            "key value [NX | XX | IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest] [GET] \
+             [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+        ),
+    ],
     summary: "Writes a string, on conditions and with a lifetime if asked to.",
     group: Group::String,
     since: Since::redis(1, 0, 0),
     arity: Arity::AtLeast(3),
     keys: &[KeySpec::one(1, &["RW", "access", "update", "variable_flags"])
-        .with_notes("RW and ACCESS due to the optional `GET` argument")],
+        .with_notes("RW and ACCESS due to the optional `GET` argument")
+        .decided_by(key_flags)],
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::String],
     ..CommandSpec::new("SET", Handler::Keys(set))
 };
+
+/// How a SET uses its key: it only reads the old value when it has to return it.
+fn key_flags(words: Words<'_>) -> &'static [&'static str] {
+    let get = words.from(3).iter().any(|word| word.eq_ignore_ascii_case(b"GET"));
+    if get { &["RW", "access", "update"] } else { &["OW", "update"] }
+}
 
 #[inline]
 fn set<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::directive::{Directive, Kind, Reason};
+use super::directive::{Directive, Kind, ReadWords, Reason};
 use super::special;
 use super::{DEBUG_LOCAL, DEBUG_NO, DEBUG_YES};
 use crate::log::Level;
@@ -301,11 +301,7 @@ const fn custom(name: &'static str, default: &'static str, read: fn(&[u8]) -> Re
     Directive::new(name, default, Kind::Custom(read))
 }
 
-const fn words(
-    name: &'static str,
-    default: &'static str,
-    read: fn(&[&[u8]], &[u8]) -> Result<Vec<u8>, Reason>,
-) -> Directive {
+const fn words(name: &'static str, default: &'static str, read: ReadWords) -> Directive {
     Directive::new(name, default, Kind::Words(read))
 }
 

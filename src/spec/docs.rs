@@ -1,6 +1,6 @@
 //! What COMMAND DOCS says about a command, from its row.
 
-use super::row::CommandSpec;
+use super::row::{CommandSpec, Handler};
 use super::table::{Table, full_name};
 use super::usage::{Argument, arguments};
 use crate::profile::{Profile, Version};
@@ -22,8 +22,13 @@ pub fn document(
     text("since", profile.first_with(spec.since).to_string());
     text("group", spec.group.name().to_owned());
     text("complexity", spec.complexity.to_owned());
-    if let Some((since, instead)) = spec.deprecated.filter(|(since, _)| is_past(since, profile)) {
-        pairs.push((Reply::text("doc_flags"), Reply::Set(vec![Reply::Status("deprecated")])));
+    let deprecated = spec.deprecated.filter(|(since, _)| is_past(since, profile));
+    let flags = [(deprecated.is_some(), "deprecated"), (matches!(spec.run, Handler::Debug(_)), "syscmd")];
+    let flags: Vec<_> = flags.into_iter().filter(|(set, _)| *set).map(|(_, flag)| Reply::Status(flag)).collect();
+    if !flags.is_empty() {
+        pairs.push((Reply::text("doc_flags"), Reply::Set(flags)));
+    }
+    if let Some((since, instead)) = deprecated {
         pairs.push((Reply::text("deprecated_since"), Reply::text(since)));
         if !instead.is_empty() {
             pairs.push((Reply::text("replaced_by"), Reply::text(instead)));

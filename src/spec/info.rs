@@ -25,7 +25,9 @@ pub fn describe(table: &Table, container: Option<&CommandSpec>, spec: &'static C
     if grouped {
         items.push(Reply::Set(spec.tips.iter().map(|tip| Reply::text(*tip)).collect()));
         items.push(Reply::Set(spec.keys.iter().map(describe_keys).collect()));
-        items.push(Reply::Array(table.subs(spec).map(|row| describe(table, Some(spec), row)).collect()));
+        let subcommands: Vec<_> = table.subs(spec).map(|row| describe(table, Some(spec), row)).collect();
+        // In RESP3 Redis shows no subcommands as an empty set, and some as an array.
+        items.push(if subcommands.is_empty() { Reply::Set(subcommands) } else { Reply::Array(subcommands) });
     }
     Reply::Array(items)
 }
