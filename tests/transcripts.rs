@@ -83,6 +83,11 @@ checked! {
 
 alone! {
     lifetimes
+    redis_7_2
+    redis_8_locks
+    valkey_8_locks
+    valkey_connection
+    valkey_locks
 }
 
 #[test]
@@ -93,6 +98,24 @@ fn every_file_is_played() {
         .collect();
     let played: BTreeSet<String> = CHECKED.iter().chain(ALONE).map(|name| (*name).to_owned()).collect();
     assert_eq!(files, played);
+}
+
+#[test]
+fn every_command_of_every_profile_stands_in_a_transcript() {
+    let sent: BTreeSet<String> =
+        CHECKED.iter().chain(ALONE).flat_map(|name| Transcript::load(name).commands()).collect();
+    for profile in ["redis-6.2", "redis-7.0", "redis-7.2", "redis-8.4", "valkey-9.1"] {
+        let server = support::start(redouble::Server::builder().compat(support::profile(profile)));
+        let mut wire = Wire::connect(support::address(&server));
+        // Before 7.0 there is no COMMAND LIST.
+        let rows = wire.ask("COMMAND");
+        let names = rows.items().iter().flat_map(|row| {
+            let subcommands = row.items().get(9).map(|rows| rows.items().to_vec()).unwrap_or_default();
+            std::iter::once(row.clone()).chain(subcommands).map(|row| row.items()[0].text())
+        });
+        let missing: Vec<String> = names.filter(|name| !sent.contains(name)).collect();
+        assert!(missing.is_empty(), "{profile}: no transcript sends {missing:?}");
+    }
 }
 
 #[test]

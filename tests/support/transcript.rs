@@ -303,14 +303,20 @@ impl Transcript {
         std::fs::write(&self.path, text).unwrap_or_else(|error| panic!("{}: {error}", self.path.display()));
     }
 
-    /// The names of the commands that this transcript sends, in capitals.
+    /// The commands that this transcript sends, as COMMAND LIST names them; also with their first argument, in case
+    /// that is a subcommand.
     pub fn commands(&self) -> Vec<String> {
+        let lower = |word: &[u8]| String::from_utf8_lossy(word).to_lowercase();
         self.steps()
             .filter_map(|step| match &step.action {
-                Action::Command(words) | Action::Send(words) => words.first(),
+                Action::Command(words) | Action::Send(words) => Some(words),
                 _ => None,
             })
-            .map(|name| String::from_utf8_lossy(name).to_uppercase())
+            .flat_map(|words| match words.as_slice() {
+                [] => Vec::new(),
+                [name] => vec![lower(name)],
+                [name, first, ..] => vec![lower(name), format!("{}|{}", lower(name), lower(first))],
+            })
             .collect()
     }
 }
