@@ -20,6 +20,7 @@ test: redis ## Pass every test; installs redis-server and redis-tools for compar
 
 lint: ## Check format and lints
 	$(CARGO) fmt --check
+	$(CARGO) clippy --locked -- -D warnings
 	$(CARGO) clippy --locked --all-targets --features internals -- -D warnings
 
 bench: build redis ## Benchmarks: side by side with the Redis-speaking servers found, then framer, keyspace, dispatch

@@ -50,6 +50,12 @@ struct AlarmInner {
     sleeper: Option<Waker>,
 }
 
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Clock {
     #[allow(clippy::disallowed_methods)]
     pub fn new() -> Self {

@@ -1,4 +1,12 @@
 //! redouble, a Redis test double.
+//!
+//! [`Server`] is a server that runs inside this process, on a port of its own, with a clock that can be stopped and
+//! moved. Any Redis client can connect to it; what it answers is what Redis answers. The binary of the same name is the
+//! same server as a drop-in for `redis-server`.
+
+#![deny(unsafe_code)]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::todo, clippy::dbg_macro)]
+#![cfg_attr(not(feature = "internals"), warn(missing_docs))]
 
 mod cli;
 mod clock;

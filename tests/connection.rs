@@ -167,6 +167,31 @@ fn a_shorter_pause_does_not_end_a_longer_one() {
 }
 
 #[test]
+fn a_connection_that_waits_is_let_go_by_another_or_by_time() {
+    let server = spawn();
+    server.freeze();
+    let (mut waiter, mut other) = (Client::of(&server), Client::of(&server));
+    let id = waiter.id();
+    for (unblock, answer) in [
+        (format!("CLIENT UNBLOCK {id}"), ":0\r\n"),
+        (format!("CLIENT UNBLOCK {id} ERROR"), "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n"),
+    ] {
+        waiter.send("WAIT 1 0|PING");
+        other.see(&id, "flags=b ");
+        assert_eq!(other.ask(&unblock), ":1\r\n");
+        assert_eq!(other.ask(&unblock), ":0\r\n");
+        assert_eq!([waiter.read().as_str(), waiter.read().as_str()], [answer, "+PONG\r\n"]);
+    }
+    // One wait behind the other, and time ends both.
+    waiter.send("WAIT 1 1000|WAIT 1 1000|PING");
+    other.see(&id, "flags=b ");
+    server.advance(Duration::from_millis(1000));
+    assert_eq!(waiter.read(), ":0\r\n");
+    server.advance(Duration::from_millis(1000));
+    assert_eq!([waiter.read(), waiter.read()], [":0\r\n", "+PONG\r\n"]);
+}
+
+#[test]
 fn an_exec_that_would_write_waits_for_the_end_of_a_pause() {
     let server = spawn();
     let (mut holder, mut writer) = (Client::of(&server), Client::of(&server));

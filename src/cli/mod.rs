@@ -6,7 +6,7 @@ mod words;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::log::{Level, Log};
 use crate::profile::Profile;
 use crate::server::{Builder, Running};
 use arguments::{Request, Sources};
-use process::{PidFile, Signals};
+use process::{Notice, Signals};
 
 /// Where Redis puts the pid of a server in the background that was not told where.
 const USUAL_PID_FILE: &str = "/var/run/redis.pid";
@@ -100,6 +100,8 @@ impl Start {
             Ok(loaded) => loaded,
             Err(error) => return complain(words::fatal(&error).trim_ascii_end()),
         };
+        // The process in the background reads the same arguments, so it has to start from here too.
+        let directory = std::env::current_dir().unwrap_or_default();
         let log = match enter_directory(&config).and_then(|()| open_log(&config)) {
             Ok(log) => log,
             Err(reason) => {
@@ -110,7 +112,7 @@ impl Start {
         if process::is_in_background() {
             process::detach();
         } else if config.is_on("daemonize") {
-            return match process::go_into_background(&self.program, &self.arguments, &standard_input) {
+            return match process::go_into_background(&self.program, &self.arguments, &directory, &standard_input) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => complain(format!("Can't go into the background: {}", plain(&error)).as_bytes()),
             };
@@ -186,8 +188,10 @@ fn usual_level(profile: &Profile) -> Level {
 }
 
 fn serve(config: Config, profile: Profile, log: Log) -> ExitCode {
-    let in_background = process::is_in_background();
-    let pid_file = config.path("pidfile").or_else(|| in_background.then(|| PathBuf::from(USUAL_PID_FILE)));
+    if process::is_in_background() && config.path("pidfile").is_none() {
+        config.assign("pidfile", USUAL_PID_FILE);
+    }
+    let pid_file = config.path("pidfile");
     let (port, port_file) = (config.number::<u16>("port"), config.path("port-file"));
     let follows_parent = config.is_on("exit-with-parent");
     let log = Arc::new(log);
@@ -214,34 +218,36 @@ fn serve(config: Config, profile: Profile, log: Log) -> ExitCode {
         log.warn(format!("exit-with-parent: {}", plain(&error)));
         return ExitCode::FAILURE;
     }
-    let pid_file = pid_file.and_then(|path| match PidFile::write(path.clone()) {
+    let pid_file = pid_file.and_then(|path| match Notice::put_up(path.clone(), std::process::id()) {
         Ok(file) => Some(file),
+        // As in Redis, no reason not to serve: the usual place is closed to most users.
         Err(error) => {
             log.warn(format!("Failed to write PID file {}: {}", path.display(), plain(&error)));
             None
         }
     });
     tell_ready(&running, &profile, port == 0, &log);
-    let written = port_file.map(|path| (process::write_port_file(&path, first_port(&running)), path));
-    let ended = match written {
-        Some((Err(error), path)) => {
-            log.warn(format!("Failed to write the port file {}: {}", path.display(), plain(&error)));
-            ExitCode::FAILURE
-        }
-        _ => match running.serve() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                log.warn(error.to_string());
-                ExitCode::FAILURE
+    let port = u32::from(first_port(&running));
+    let ended = match port_file.map(|path| Notice::put_up(path, port)).transpose() {
+        Ok(port_file) => {
+            let served = running.serve();
+            if let Some(file) = port_file {
+                file.take_down();
             }
-        },
+            served.map_err(|error| error.to_string())
+        }
+        Err(error) => Err(format!("Failed to write the port file: {}", plain(&error))),
     };
     if let Some(file) = pid_file {
         log.notice("Removing the pid file.");
-        file.remove();
+        file.take_down();
+    }
+    if let Err(reason) = ended {
+        log.warn(reason);
+        return ExitCode::FAILURE;
     }
     log.warn(format!("{} is now ready to exit, bye bye...", words::product(&profile)));
-    ended
+    ExitCode::SUCCESS
 }
 
 fn first_port(running: &Running) -> u16 {

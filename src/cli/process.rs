@@ -25,10 +25,16 @@ pub(super) fn is_in_background() -> bool {
 /// Starts this program once more, without a terminal, and leaves the serving to it.
 ///
 /// Where C forks, a program in Rust is started anew: no thread, lock or file of this one can be half carried over.
-pub(super) fn go_into_background(program: &OsString, arguments: &[OsString], standard_input: &[u8]) -> io::Result<()> {
+pub(super) fn go_into_background(
+    program: &OsString,
+    arguments: &[OsString],
+    directory: &Path,
+    standard_input: &[u8],
+) -> io::Result<()> {
     let mut child = Command::new(std::env::current_exe()?)
         .arg0(program)
         .args(arguments)
+        .current_dir(directory)
         .env(IN_BACKGROUND, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -46,18 +52,18 @@ pub(super) fn detach() {
     let _ = setsid();
 }
 
-/// The pid file, which goes when the server does.
-pub(super) struct PidFile {
+/// A file that tells others about the running server (its pid, its port), and goes when the server does.
+pub(super) struct Notice {
     path: PathBuf,
 }
 
-impl PidFile {
-    pub(super) fn write(path: PathBuf) -> io::Result<Self> {
-        std::fs::write(&path, format!("{}\n", std::process::id()))?;
+impl Notice {
+    pub(super) fn put_up(path: PathBuf, number: u32) -> io::Result<Self> {
+        crate::files::replace(&path, format!("{number}\n").as_bytes())?;
         Ok(Self { path })
     }
 
-    pub(super) fn remove(self) {
+    pub(super) fn take_down(self) {
         // Somebody may have cleaned up already.
         let _ = std::fs::remove_file(self.path);
     }
@@ -116,9 +122,4 @@ impl Signals {
             instance.shut_down();
         }
     }
-}
-
-/// Writes the port for whoever waits for it.
-pub(super) fn write_port_file(path: &Path, port: u16) -> io::Result<()> {
-    crate::files::replace(path, format!("{port}\n").as_bytes())
 }

@@ -23,9 +23,9 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     let now = call.server.clock.millis();
     let seconds_since = |then: i64| now.saturating_sub(then).max(0) / 1000;
     let myself = client.id() == call.session.client.id();
-    // Only of the request that asks do we know the words: those of all others have been dealt with.
-    let request: usize = if myself { words.iter().map(<[u8]>::len).sum() } else { 0 };
-    let (input, output) = (seen.input.load(Relaxed), seen.output.load(Relaxed));
+    // Only the request that asks is still there: those of all others have been dealt with.
+    let (request, encoded) = if myself { sizes(words) } else { (0, 0) };
+    let (input, output) = (seen.input.load(Relaxed) + encoded, seen.output.load(Relaxed));
     let queued_bytes = seen.queued_bytes.load(Relaxed);
 
     let mut line = Line::default();
@@ -82,6 +82,15 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
         line.number("tot-cmds", seen.commands.load(Relaxed));
     }
     line.finish()
+}
+
+/// Bytes in the words of a request, and in the request as clients write it.
+fn sizes(words: Words<'_>) -> (usize, usize) {
+    let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
+    let line = |number: usize| digits(number) + 3;
+    let plain: usize = words.iter().map(<[u8]>::len).sum();
+    let framing: usize = words.iter().map(|word| line(word.len()) + 2).sum();
+    (plain, line(words.len()) + framing + plain)
 }
 
 /// A letter for everything that is special about a connection, in Redis's order; `N` if nothing is.

@@ -84,6 +84,7 @@ const WRONG_PROTOCOL_TYPE: CommandError = CommandError::fixed(
 const NOT_IN_RESP2: CommandError = CommandError::fixed("ERR RESP2 is not supported by this command");
 
 /// A value of each type that the protocol has.
+#[expect(clippy::approx_constant, reason = "Redis answers with a rough pi")]
 fn protocol(kind: &[u8], protocol: Protocol) -> CommandResult<'static> {
     let three = || (0..3).map(Reply::Integer).collect();
     Ok(match kind.to_ascii_lowercase().as_slice() {

@@ -238,7 +238,7 @@ fn ask<'v>(view: &mut View<'_>, args: &mut Args<'v>, answer: impl FnOnce(Millis)
     }))
 }
 
-/// Rounded to the nearest second, with the overflow that Redis has at the end of time.
+/// Rounded to the nearest second.
 fn in_seconds(time: Millis) -> i64 {
-    time.wrapping_add(SECOND / 2) / SECOND
+    time / SECOND + i64::from(time % SECOND >= SECOND / 2)
 }

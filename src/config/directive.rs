@@ -9,6 +9,9 @@ use crate::resp::parse_integer;
 /// Why a value is refused.
 pub type Reason = Cow<'static, str>;
 
+/// Reads a value of several words, given the present one.
+pub type ReadWords = fn(&[&[u8]], &[u8]) -> Result<Vec<u8>, Reason>;
+
 /// One directive: a line of a configuration file, a flag, a parameter of CONFIG.
 pub struct Directive {
     pub name: &'static str,
@@ -58,7 +61,7 @@ pub enum Kind {
     /// One word, read in a way of its own.
     Custom(fn(&[u8]) -> Result<Vec<u8>, Reason>),
     /// Several words; the present value is given too, since some settings only change a part of it.
-    Words(fn(&[&[u8]], &[u8]) -> Result<Vec<u8>, Reason>),
+    Words(ReadWords),
 }
 
 impl Directive {

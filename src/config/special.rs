@@ -74,8 +74,7 @@ pub(super) fn buffer_limits(words: &[&[u8]], current: &[u8]) -> Result<Vec<u8>, 
 pub(super) fn events(word: &[u8]) -> Result<Vec<u8>, Reason> {
     const KINDS: &[u8] = b"g$lshzxetd";
     const ORDER: &[u8] = b"g$lshzxetdnKEm";
-    if let Some(wrong) = word.iter().find(|&byte| *byte != b'A' && !ORDER.contains(byte)) {
-        let _ = wrong;
+    if word.iter().any(|byte| *byte != b'A' && !ORDER.contains(byte)) {
         return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into());
     }
     let all = word.contains(&b'A') || KINDS.iter().all(|kind| word.contains(kind));
@@ -134,6 +133,17 @@ pub(super) fn on_signal(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
     }
     let names: Vec<_> = NAMES.iter().zip(chosen).skip(1).filter(|(_, chosen)| *chosen).map(|(name, _)| *name).collect();
     Ok(if names.is_empty() { b"default".to_vec() } else { names.join(" ").into_bytes() })
+}
+
+/// Every database takes a little memory even while nobody uses it.
+pub(super) fn databases(word: &[u8]) -> Result<Vec<u8>, Reason> {
+    const MOST: i64 = 65_536;
+    let value = parse_integer(word).ok_or("argument couldn't be parsed into an integer")?;
+    within(value, 1, i64::from(i32::MAX))?;
+    if value > MOST {
+        return Err(format!("this server has at most {MOST} databases").into());
+    }
+    Ok(value.to_string().into_bytes())
 }
 
 /// Redis's timer only knows 1 to 500 ticks per second.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::directive::{Directive, Kind, Reason};
+use super::directive::{Directive, Kind, ReadWords, Reason};
 use super::special;
 use super::{DEBUG_LOCAL, DEBUG_NO, DEBUG_YES};
 use crate::log::Level;
@@ -60,7 +60,7 @@ pub(super) static TABLE: &[Directive] = &[
     switch("always-show-logo", "no").at_start(),
     switch("set-proc-title", "yes").at_start(),
     checked("proc-title-template", "{title} {listen-addr} {server-mode}", special::title_template),
-    integer("databases", "16", 1, INT).at_start(),
+    custom("databases", "16", special::databases).at_start(),
     integer("io-threads", "1", 1, 128).at_start(),
     switch("io-threads-do-reads", "no").at_start(),
     custom("hz", "10", special::hz),
@@ -301,11 +301,7 @@ const fn custom(name: &'static str, default: &'static str, read: fn(&[u8]) -> Re
     Directive::new(name, default, Kind::Custom(read))
 }
 
-const fn words(
-    name: &'static str,
-    default: &'static str,
-    read: fn(&[&[u8]], &[u8]) -> Result<Vec<u8>, Reason>,
-) -> Directive {
+const fn words(name: &'static str, default: &'static str, read: ReadWords) -> Directive {
     Directive::new(name, default, Kind::Words(read))
 }
 

@@ -202,17 +202,17 @@ impl Engine {
     /// Whether a session may run a command now.
     #[inline]
     fn admit(&self, session: &mut Session, spec: &CommandSpec) -> Result<(), CommandError> {
-        if !session.authenticated && !spec.has_flag(Flag::NoAuth) && !self.is_authenticated(session) {
-            return Err(CommandError::NO_AUTH);
-        }
-        if session.transaction.is_some() {
-            self.admit_to_transaction(spec)?;
-        }
         if matches!(spec.run, Handler::Debug(_)) {
             let local = session.client.peer().is_local();
             if !self.instance.config.live().allows_debug(local) {
                 return Err(CommandError::DEBUG_REFUSED);
             }
+        }
+        if !session.authenticated && !spec.has_flag(Flag::NoAuth) && !self.is_authenticated(session) {
+            return Err(CommandError::NO_AUTH);
+        }
+        if session.transaction.is_some() {
+            self.admit_to_transaction(spec)?;
         }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
         if limit != 0 && transaction::may_grow(session, spec) && self.instance.keyspace.used_bytes() > limit {

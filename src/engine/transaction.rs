@@ -48,10 +48,13 @@ pub(super) fn will_write(session: &Session, spec: &CommandSpec) -> bool {
 
 /// Whether a command may make the server hold more: what it writes, or what it adds to the queue.
 pub(super) fn may_grow(session: &Session, spec: &CommandSpec) -> bool {
-    if spec.has_flag(Flag::DenyOom) {
-        return true;
+    if spec.has_flag(Flag::DenyOom) || session.transaction.is_none() {
+        return spec.has_flag(Flag::DenyOom);
     }
-    session.transaction.is_some() && if is_exec(spec) { queue_has(session, &[Flag::DenyOom]) } else { is_queued(spec) }
+    match spec.name {
+        "EXEC" => queue_has(session, &[Flag::DenyOom]),
+        name => !matches!(name, "DISCARD" | "QUIT" | "RESET"),
+    }
 }
 
 fn queue_has(session: &Session, flags: &[Flag]) -> bool {

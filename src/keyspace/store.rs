@@ -1,5 +1,7 @@
 //! The one file that knows dashmap: one database's shards, and the entries of a shard that is locked.
 
+#![allow(unsafe_code)]
+
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use dashmap::{DashMap, RwLockWriteGuard, SharedValue};

@@ -28,7 +28,7 @@ impl<'a> Reader<'a> {
                 let whole = self.length()?;
                 lzf::expand(self.bytes(compressed)?, whole)
             }
-            SPECIAL.. => None,
+            special if special > COMPRESSED => None,
             _ => {
                 let length = self.length()?;
                 self.bytes(length).map(<[u8]>::to_vec)

@@ -52,7 +52,7 @@ fn entry(page: &mut String, prefix: &str, row: &CommandSpec, container: Option<&
     }
     page.push('\n');
     for (since, usage) in row.later_usages {
-        let _ = write!(page, "- `{}`  \n", with_usage(&name, usage));
+        let _ = writeln!(page, "- `{}`  ", with_usage(&name, usage));
         let _ = writeln!(page, "  {}", profiles(*since).unwrap_or_else(|| "In every profile.".to_owned()));
     }
 }

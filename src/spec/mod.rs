@@ -15,7 +15,9 @@ pub use args::Args;
 pub use call::{Call, Flow, Waiting};
 pub use docs::document;
 pub use info::describe;
-pub use keys::{Begin, Find, KeySpec};
+pub use keys::KeySpec;
+#[cfg(test)]
+pub use keys::{Begin, Find};
 #[cfg(feature = "internals")]
 pub use markdown::markdown;
 pub use row::{Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, Transaction};
