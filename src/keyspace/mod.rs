@@ -20,7 +20,7 @@ use deadlines::Deadlines;
 use store::{SHARDS, Store};
 use watch::Watchers;
 
-pub use entry::{Entry, Kind, TextRef};
+pub use entry::{Entry, Kind};
 pub use store::hash_of;
 pub use strings::Expiry;
 pub use view::{ScanFilter, Tally, View};
