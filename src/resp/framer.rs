@@ -306,3 +306,6 @@ impl Framer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,343 @@
+//! Commands that touch several keys happen at one instant, however many threads serve: nobody ever sees half of one.
+//!
+//! Writers change several keys so that something about them always holds; readers look, as often as they can, whether
+//! it does. The keys are many and their names are long, so that they stand in different shards.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use redouble::Server;
+
+use support::wire::{Frame, Wire};
+use support::{address, start};
+
+/// How many looks the readers take together, and how many changes the writers make at least.
+const LOOKS: usize = 1500;
+const CHANGES: usize = 300;
+
+/// Eight keys in different places of the keyspace.
+fn keys(prefix: &str) -> Vec<String> {
+    (0..8).map(|index| format!("{prefix}:a-key-that-stands-somewhere:{index}")).collect()
+}
+
+fn words<'a>(command: &'a str, keys: &'a [String]) -> Vec<&'a str> {
+    std::iter::once(command).chain(keys.iter().map(String::as_str)).collect()
+}
+
+/// Two threads write and two read until there were enough of both. Each gets its own connection and the number of
+/// its turn.
+fn race(write: impl Fn(&mut Wire, usize) + Sync, read: impl Fn(&mut Wire, usize) + Sync) {
+    let server = start(Server::builder().threads(2));
+    race_on(&server, write, read);
+}
+
+fn race_on(server: &Server, write: impl Fn(&mut Wire, usize) + Sync, read: impl Fn(&mut Wire, usize) + Sync) {
+    let changes = AtomicUsize::new(0);
+    let looks = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let is_over = || {
+        let enough = changes.load(Ordering::Relaxed) >= CHANGES && looks.load(Ordering::Relaxed) >= LOOKS;
+        enough || failed.load(Ordering::Relaxed)
+    };
+    write(&mut Wire::connect(address(server)), 0);
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let (write, read, changes, looks, failed, is_over) = (&write, &read, &changes, &looks, &failed, &is_over);
+            scope.spawn(move || {
+                let _canary = Canary(failed);
+                let mut wire = Wire::connect(address(server));
+                let mut turn = thread;
+                while !is_over() {
+                    turn += 4;
+                    if thread % 2 == 0 {
+                        write(&mut wire, turn);
+                        changes.fetch_add(1, Ordering::Relaxed);
+                    } else {
+                        read(&mut wire, turn);
+                        looks.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// Ends the race when a thread fails.
+struct Canary<'a>(&'a AtomicBool);
+
+impl Drop for Canary<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs a transaction and returns its replies.
+fn exec<W: AsRef<[u8]>>(wire: &mut Wire, commands: &[Vec<W>]) -> Vec<Frame> {
+    let mut bytes = support::wire::request(&["MULTI"]);
+    for command in commands {
+        bytes.extend(support::wire::request(command));
+    }
+    bytes.extend(support::wire::request(&["EXEC"]));
+    wire.send(&bytes);
+    assert_eq!(wire.expect(), Frame::status("OK"));
+    for _ in commands {
+        assert_eq!(wire.expect(), Frame::status("QUEUED"));
+    }
+    match wire.expect() {
+        Frame::Array(replies) => replies,
+        other => panic!("EXEC: {other:?}"),
+    }
+}
+
+fn all_equal(frame: &Frame) -> bool {
+    frame.items().iter().all(|item| item == &frame.items()[0])
+}
+
+fn mset(keys: &[String], value: &str) -> Vec<String> {
+    std::iter::once("MSET".to_owned()).chain(keys.iter().flat_map(|key| [key.clone(), value.to_owned()])).collect()
+}
+
+#[test]
+fn nobody_sees_half_of_an_mset() {
+    let keys = keys("mset");
+    race(
+        |wire, turn| assert_eq!(wire.call(&mset(&keys, &turn.to_string())), Frame::status("OK")),
+        |wire, _| {
+            let seen = wire.call(&words("MGET", &keys));
+            assert!(all_equal(&seen), "{seen:?}");
+        },
+    );
+}
+
+#[test]
+fn nobody_sees_half_of_an_msetnx_or_of_a_del_of_many() {
+    let keys = keys("msetnx");
+    race(
+        |wire, turn| {
+            let mut words_of_msetnx = mset(&keys, &turn.to_string());
+            words_of_msetnx[0] = "MSETNX".to_owned();
+            wire.call(&words_of_msetnx);
+            let removed = wire.call(&words(["DEL", "UNLINK"][turn / 4 % 2], &keys)).integer();
+            assert!(removed == 0 || removed == 8, "{removed}");
+        },
+        |wire, turn| {
+            if turn % 8 < 4 {
+                let seen = wire.call(&words("EXISTS", &keys)).integer();
+                assert!(seen == 0 || seen == 8, "{seen}");
+            } else {
+                let seen = wire.call(&words("MGET", &keys));
+                assert!(all_equal(&seen), "{seen:?}");
+            }
+        },
+    );
+}
+
+#[test]
+fn a_key_that_is_renamed_is_always_in_exactly_one_place() {
+    let places = keys("rename");
+    race(
+        |wire, turn| {
+            if turn == 0 {
+                wire.call(&["SET", &places[0], "v"]);
+            } else {
+                let (from, to) = (&places[turn % 8], &places[(turn / 8 + 1) % 8]);
+                wire.call(&["RENAME", from, to]);
+            }
+        },
+        |wire, _| {
+            assert_eq!(wire.call(&words("EXISTS", &places)), Frame::Integer(1));
+            let seen = wire.call(&words("MGET", &places));
+            assert_eq!(seen.items().iter().filter(|item| **item == Frame::bulk("v")).count(), 1, "{seen:?}");
+        },
+    );
+}
+
+#[test]
+fn a_copy_has_value_and_lifetime_of_its_source_at_once() {
+    let keys = keys("copy");
+    let (source, copy) = (keys[0].as_str(), keys[1].as_str());
+    race(
+        |wire, turn| {
+            // With a lifetime the value is "mortal", without one it is "immortal".
+            match turn / 4 % 2 {
+                0 => wire.call(&["SET", source, "mortal", "EX", "1000"]),
+                _ => wire.call(&["SET", source, "immortal"]),
+            };
+            assert_eq!(wire.call(&["COPY", source, copy, "REPLACE"]), Frame::Integer(1));
+        },
+        |wire, _| {
+            let seen = exec(wire, &[vec!["GET", copy], vec!["PTTL", copy]]);
+            match (seen[0].text().as_str(), seen[1].integer()) {
+                ("mortal", 1..) | ("immortal", -1) => {}
+                other => panic!("{other:?}"),
+            }
+        },
+    );
+}
+
+#[test]
+fn bitop_sees_all_its_sources_at_one_instant() {
+    let keys = keys("bitop");
+    let dest = "bitop:the-difference";
+    race(
+        |wire, turn| {
+            wire.call(&mset(&keys, &format!("{turn:08}")));
+        },
+        |wire, _| {
+            let reply = wire.call(&["BITOP", "XOR", dest, &keys[0], &keys[1], &keys[2], &keys[3]]);
+            assert_eq!(reply, Frame::Integer(8));
+            assert_eq!(wire.call(&["BITCOUNT", dest]), Frame::Integer(0));
+        },
+    );
+}
+
+#[test]
+fn databases_are_swapped_as_a_whole() {
+    let keys = keys("swapdb");
+    let server = start(Server::builder().threads(2));
+    let mut wire = Wire::connect(address(&server));
+    wire.call(&mset(&keys, "zero"));
+    wire.ask("SELECT 1");
+    wire.call(&mset(&keys, "one"));
+    let seen = std::sync::Mutex::new(BTreeSet::new());
+    race_on(
+        &server,
+        |wire, _| assert_eq!(wire.ask("SWAPDB 0 1"), Frame::status("OK")),
+        |wire, _| {
+            let values = wire.call(&words("MGET", &keys));
+            assert!(all_equal(&values), "{values:?}");
+            seen.lock().expect("no thread failed").insert(values.items()[0].text());
+        },
+    );
+    assert_eq!(seen.into_inner().expect("no thread failed").len(), 2, "the databases were never seen swapped");
+}
+
+#[test]
+fn a_flush_leaves_nothing_half_gone() {
+    let keys = keys("flush");
+    race(
+        |wire, turn| {
+            wire.call(&mset(&keys, &turn.to_string()));
+            wire.ask(if turn / 4 % 2 == 0 { "FLUSHALL" } else { "FLUSHDB" });
+        },
+        |wire, _| {
+            let seen = wire.call(&words("EXISTS", &keys)).integer();
+            assert!(seen == 0 || seen == 8, "{seen}");
+        },
+    );
+}
+
+#[test]
+fn nobody_sees_half_of_a_transaction() {
+    let keys = keys("exec");
+    race(
+        |wire, _| {
+            let commands: Vec<Vec<&str>> = keys.iter().map(|key| vec!["INCR", key]).collect();
+            let counts = exec(wire, &commands);
+            assert!(counts.iter().all(|count| count == &counts[0]), "{counts:?}");
+        },
+        |wire, turn| {
+            let seen = if turn % 8 < 4 {
+                wire.call(&words("MGET", &keys))
+            } else {
+                let commands: Vec<Vec<&str>> = keys.iter().map(|key| vec!["GET", key]).collect();
+                Frame::Array(exec(wire, &commands))
+            };
+            assert!(all_equal(&seen), "{seen:?}");
+        },
+    );
+}
+
+#[test]
+fn no_increment_is_lost() {
+    const EACH: usize = 500;
+    let server = start(Server::builder().threads(2));
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut wire = Wire::connect(address(&server));
+                for _ in 0..EACH {
+                    wire.ask("INCR count");
+                    wire.ask("APPEND log x");
+                }
+            });
+        }
+    });
+    let mut wire = Wire::connect(address(&server));
+    assert_eq!(wire.ask("GET count"), Frame::bulk(&(4 * EACH).to_string()));
+    assert_eq!(wire.ask("STRLEN log"), Frame::Integer(4 * EACH as i64));
+}
+
+#[test]
+fn watch_loses_no_update() {
+    const EACH: usize = 150;
+    let server = start(Server::builder().threads(2));
+    Wire::connect(address(&server)).ask("SET count 0");
+    let aborted = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut wire = Wire::connect(address(&server));
+                let mut done = 0;
+                while done < EACH {
+                    wire.ask("WATCH count");
+                    let count: usize = wire.ask("GET count").text().parse().expect("a number");
+                    wire.ask("MULTI");
+                    wire.ask(&format!("SET count {}", count + 1));
+                    match wire.ask("EXEC") {
+                        Frame::NullArray => {
+                            aborted.fetch_add(1, Ordering::Relaxed);
+                        }
+                        _ => done += 1,
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(Wire::connect(address(&server)).ask("GET count"), Frame::bulk(&(4 * EACH).to_string()));
+    assert!(aborted.load(Ordering::Relaxed) > 0, "nobody ever got in the way of anybody");
+}
+
+#[test]
+fn scan_finds_every_key_that_stays_while_others_come_and_go() {
+    let server = start(Server::builder().threads(2));
+    let mut wire = Wire::connect(address(&server));
+    let staying: BTreeSet<String> = (0..500).map(|index| format!("stays:{index}")).collect();
+    for key in &staying {
+        wire.call(&["SET", key, "v"]);
+    }
+    race_on(
+        &server,
+        |wire, turn| {
+            for index in 0..20 {
+                wire.ask(&format!("SET goes:{turn}:{index} v"));
+            }
+            for index in 0..20 {
+                wire.ask(&format!("DEL goes:{turn}:{index}"));
+            }
+        },
+        |wire, turn| {
+            // Whole iterations are long; a few of them are enough.
+            if turn % 160 > 4 {
+                wire.ask("PING");
+                return;
+            }
+            let mut found = BTreeSet::new();
+            let mut cursor = "0".to_owned();
+            loop {
+                let reply = wire.ask(&format!("SCAN {cursor} COUNT {}", 1 + turn % 50));
+                found.extend(reply.items()[1].items().iter().map(Frame::text).filter(|key| key.starts_with("stays:")));
+                cursor = reply.items()[0].text();
+                if cursor == "0" {
+                    break;
+                }
+            }
+            assert_eq!(found.len(), staying.len(), "SCAN missed keys");
+        },
+    );
+}

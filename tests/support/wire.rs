@@ -1,0 +1,328 @@
+//! A connection that hides nothing: bytes out, replies in, every kind of reply told apart.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a test waits for a reply before it fails.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A reply as it stood on the wire.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Frame {
+    Status(Vec<u8>),
+    Error(Vec<u8>),
+    Integer(i64),
+    Bulk(Vec<u8>),
+    /// `$-1`
+    NullBulk,
+    /// `*-1`
+    NullArray,
+    /// `_`
+    Null,
+    Array(Vec<Frame>),
+    /// Keys and values, in turn.
+    Map(Vec<Frame>),
+    Set(Vec<Frame>),
+    Push(Vec<Frame>),
+    /// Keys and values in turn, then the reply they belong to.
+    Attribute(Vec<Frame>),
+    Double(Vec<u8>),
+    Boolean(bool),
+    BigNumber(Vec<u8>),
+    Verbatim(Vec<u8>),
+    BulkError(Vec<u8>),
+}
+
+impl Frame {
+    pub fn bulk(text: &str) -> Self {
+        Self::Bulk(text.as_bytes().to_vec())
+    }
+
+    pub fn status(text: &str) -> Self {
+        Self::Status(text.as_bytes().to_vec())
+    }
+
+    pub fn error(text: &str) -> Self {
+        Self::Error(text.as_bytes().to_vec())
+    }
+
+    pub fn is_error(&self) -> bool {
+        matches!(self, Self::Error(_) | Self::BulkError(_))
+    }
+
+    /// The text of a bulk, verbatim or status reply.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Bulk(bytes) | Self::Verbatim(bytes) | Self::Status(bytes) | Self::Error(bytes) => {
+                String::from_utf8_lossy(bytes).into_owned()
+            }
+            other => panic!("not a text: {other:?}"),
+        }
+    }
+
+    pub fn integer(&self) -> i64 {
+        match self {
+            Self::Integer(value) => *value,
+            other => panic!("not an integer: {other:?}"),
+        }
+    }
+
+    pub fn items(&self) -> &[Frame] {
+        match self {
+            Self::Array(items) | Self::Map(items) | Self::Set(items) | Self::Push(items) => items,
+            other => panic!("not an array: {other:?}"),
+        }
+    }
+}
+
+/// Why there is no reply.
+#[derive(Debug)]
+pub enum Silence {
+    /// The server closed the connection.
+    Closed,
+    /// Nothing came in [`PATIENCE`].
+    TooLong,
+    /// What came is no reply.
+    Garbage(Vec<u8>),
+    Failed(io::Error),
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the server closed the connection"),
+            Self::TooLong => f.write_str("no reply came"),
+            Self::Garbage(bytes) => write!(f, "not a reply: {:?}", String::from_utf8_lossy(bytes)),
+            Self::Failed(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// One connection.
+pub struct Wire {
+    socket: Socket,
+    /// Bytes that have arrived and are not yet read as a reply.
+    buffer: Vec<u8>,
+}
+
+impl Wire {
+    pub fn connect(address: SocketAddr) -> Self {
+        let socket = TcpStream::connect(address).unwrap_or_else(|error| panic!("cannot connect to {address}: {error}"));
+        socket.set_nodelay(true).expect("TCP_NODELAY");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a read time-out");
+        socket.set_write_timeout(Some(PATIENCE)).expect("a write time-out");
+        Self { socket: Socket::Tcp(socket), buffer: Vec::new() }
+    }
+
+    pub fn connect_unix(path: &Path) -> Self {
+        let socket =
+            UnixStream::connect(path).unwrap_or_else(|error| panic!("cannot connect to {}: {error}", path.display()));
+        socket.set_read_timeout(Some(PATIENCE)).expect("a read time-out");
+        Self { socket: Socket::Unix(socket), buffer: Vec::new() }
+    }
+
+    pub fn tcp(&self) -> &TcpStream {
+        match &self.socket {
+            Socket::Tcp(socket) => socket,
+            Socket::Unix(_) => panic!("a unix socket"),
+        }
+    }
+
+    /// Sends bytes. Fails quietly when the server has closed the connection: what it said before can still be read.
+    pub fn send(&mut self, bytes: &[u8]) -> bool {
+        match &mut self.socket {
+            Socket::Tcp(socket) => socket.write_all(bytes).is_ok(),
+            Socket::Unix(socket) => socket.write_all(bytes).is_ok(),
+        }
+    }
+
+    /// Ends the sending half, as a client that is done does.
+    pub fn finish_sending(&self) {
+        let _ = match &self.socket {
+            Socket::Tcp(socket) => socket.shutdown(std::net::Shutdown::Write),
+            Socket::Unix(socket) => socket.shutdown(std::net::Shutdown::Write),
+        };
+    }
+
+    /// Sends one command and reads its reply.
+    pub fn call<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Frame {
+        self.send(&request(words));
+        self.expect()
+    }
+
+    /// Sends one command given as words between blanks, and reads its reply.
+    pub fn ask(&mut self, line: &str) -> Frame {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        self.call(&words)
+    }
+
+    /// The next reply; the test fails if there is none.
+    #[track_caller]
+    pub fn expect(&mut self) -> Frame {
+        self.read().unwrap_or_else(|silence| panic!("{silence}"))
+    }
+
+    /// The next reply.
+    pub fn read(&mut self) -> Result<Frame, Silence> {
+        loop {
+            match parse(&self.buffer) {
+                Parsed::Whole(frame, length) => {
+                    self.buffer.drain(..length);
+                    return Ok(frame);
+                }
+                Parsed::Garbage => return Err(Silence::Garbage(std::mem::take(&mut self.buffer))),
+                Parsed::Partial => self.fill()?,
+            }
+        }
+    }
+
+    fn fill(&mut self) -> Result<(), Silence> {
+        let mut chunk = [0; 64 * 1024];
+        let read = match &mut self.socket {
+            Socket::Tcp(socket) => socket.read(&mut chunk),
+            Socket::Unix(socket) => socket.read(&mut chunk),
+        };
+        match read {
+            Ok(0) => Err(Silence::Closed),
+            Ok(read) => {
+                self.buffer.extend_from_slice(&chunk[..read]);
+                Ok(())
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                Err(Silence::TooLong)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            // The server closed without having read everything.
+            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
+                Err(Silence::Closed)
+            }
+            Err(error) => Err(Silence::Failed(error)),
+        }
+    }
+
+    /// Everything the server says until it closes the connection.
+    #[track_caller]
+    pub fn read_to_end(&mut self) -> Vec<u8> {
+        loop {
+            match self.fill() {
+                Ok(()) => {}
+                Err(Silence::Closed) => return std::mem::take(&mut self.buffer),
+                Err(silence) => panic!("{silence} after {:?}", String::from_utf8_lossy(&self.buffer)),
+            }
+        }
+    }
+
+    /// The next bytes, exactly so many.
+    #[track_caller]
+    pub fn read_bytes(&mut self, count: usize) -> Vec<u8> {
+        while self.buffer.len() < count {
+            if let Err(silence) = self.fill() {
+                panic!("{silence} after {:?}", String::from_utf8_lossy(&self.buffer));
+            }
+        }
+        self.buffer.drain(..count).collect()
+    }
+
+    /// Whether the server has closed the connection, now or within [`PATIENCE`]; what it said before is thrown away.
+    pub fn is_closed(&mut self) -> bool {
+        loop {
+            match self.fill() {
+                Ok(()) => self.buffer.clear(),
+                Err(Silence::Closed) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+/// The bytes of a request.
+pub fn request<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        let word = word.as_ref();
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+enum Parsed {
+    Whole(Frame, usize),
+    Partial,
+    Garbage,
+}
+
+fn parse(bytes: &[u8]) -> Parsed {
+    let mut at = 0;
+    match frame(bytes, &mut at) {
+        Ok(Some(frame)) => Parsed::Whole(frame, at),
+        Ok(None) => Parsed::Partial,
+        Err(()) => Parsed::Garbage,
+    }
+}
+
+fn frame(bytes: &[u8], at: &mut usize) -> Result<Option<Frame>, ()> {
+    let Some(end) = bytes[*at..].windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
+    let line = &bytes[*at..*at + end];
+    *at += end + 2;
+    let Some((kind, rest)) = line.split_first() else { return Err(()) };
+    let number = || std::str::from_utf8(rest).ok().and_then(|text| text.parse::<i64>().ok()).ok_or(());
+    Ok(Some(match kind {
+        b'+' => Frame::Status(rest.to_vec()),
+        b'-' => Frame::Error(rest.to_vec()),
+        b':' => Frame::Integer(number()?),
+        b'_' => Frame::Null,
+        b',' => Frame::Double(rest.to_vec()),
+        b'(' => Frame::BigNumber(rest.to_vec()),
+        b'#' => Frame::Boolean(rest == b"t"),
+        b'$' | b'=' | b'!' => {
+            let length = number()?;
+            if length < 0 {
+                return Ok(Some(Frame::NullBulk));
+            }
+            let length = usize::try_from(length).map_err(drop)?;
+            let Some(body) = bytes.get(*at..*at + length + 2) else { return Ok(None) };
+            *at += length + 2;
+            let Some(body) = body.strip_suffix(b"\r\n") else { return Err(()) };
+            match kind {
+                b'$' => Frame::Bulk(body.to_vec()),
+                b'=' => Frame::Verbatim(body.to_vec()),
+                _ => Frame::BulkError(body.to_vec()),
+            }
+        }
+        b'*' | b'~' | b'>' | b'%' | b'|' => {
+            let count = number()?;
+            if count < 0 {
+                return Ok(Some(Frame::NullArray));
+            }
+            let count = match kind {
+                b'%' => count * 2,
+                b'|' => count * 2 + 1,
+                _ => count,
+            };
+            let mut items = Vec::new();
+            for _ in 0..count {
+                let Some(item) = frame(bytes, at)? else { return Ok(None) };
+                items.push(item);
+            }
+            match kind {
+                b'*' => Frame::Array(items),
+                b'~' => Frame::Set(items),
+                b'>' => Frame::Push(items),
+                b'%' => Frame::Map(items),
+                _ => Frame::Attribute(items),
+            }
+        }
+        _ => return Err(()),
+    }))
+}

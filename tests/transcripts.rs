@@ -1,0 +1,137 @@
+//! Every transcript is played twice, to redouble as redis-7.0 and to the real redis-server 7.0.15, and both must answer
+//! what is written down. Transcripts of commands that 7.0.15 does not have are played to redouble alone.
+//!
+//! `REDOUBLE_RECORD=1 cargo test --test transcripts redis_` rewrites the answers from the real server: read the
+//! difference before you commit it. `tests/support/transcript.rs` says how they are written.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use support::process::ServerProcess;
+use support::transcript::{Transcript, directory, is_recording};
+use support::wire::Wire;
+
+/// One pair of tests for each transcript that the real server can play.
+macro_rules! checked {
+    ($($name:ident)*) => {
+        const CHECKED: &[&str] = &[$(stringify!($name)),*];
+        $(mod $name {
+            use super::*;
+
+            #[test]
+            fn redouble_answers_as_written() {
+                Transcript::load(stringify!($name)).play_to_redouble();
+            }
+
+            #[test]
+            fn redis_answers_as_written() {
+                Transcript::load(stringify!($name)).play_to_redis();
+            }
+        })*
+    };
+}
+
+/// One test for each transcript that only redouble can play.
+macro_rules! alone {
+    ($($name:ident)*) => {
+        const ALONE: &[&str] = &[$(stringify!($name)),*];
+        $(mod $name {
+            use super::*;
+
+            #[test]
+            fn redouble_answers_as_written() {
+                let transcript = Transcript::load(stringify!($name));
+                assert!(!transcript.is_checked(), "the real server can play this one");
+                transcript.play_to_redouble();
+            }
+        })*
+    };
+}
+
+checked! {
+    arity
+    auth
+    bitfield
+    bitmaps
+    client
+    client_kill
+    client_pause
+    command
+    config
+    connection
+    counters
+    debug
+    dump_restore
+    expiry
+    hello
+    keys
+    lcs
+    lock_pattern
+    monitor
+    object
+    protocol_errors
+    ranges
+    rename_copy_move
+    scan
+    server
+    set_options
+    strings
+    transactions
+    unblock
+}
+
+alone! {
+    lifetimes
+    redis_7_2
+    redis_8_locks
+    valkey_8_locks
+    valkey_connection
+    valkey_locks
+}
+
+#[test]
+fn every_file_is_played() {
+    let files: BTreeSet<String> = std::fs::read_dir(directory())
+        .expect("the directory of transcripts")
+        .map(|entry| entry.expect("an entry").path().file_stem().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    let played: BTreeSet<String> = CHECKED.iter().chain(ALONE).map(|name| (*name).to_owned()).collect();
+    assert_eq!(files, played);
+}
+
+#[test]
+fn every_command_of_every_profile_stands_in_a_transcript() {
+    let sent: BTreeSet<String> =
+        CHECKED.iter().chain(ALONE).flat_map(|name| Transcript::load(name).commands()).collect();
+    for profile in ["redis-6.2", "redis-7.0", "redis-7.2", "redis-8.4", "valkey-9.1"] {
+        let server = support::start(redouble::Server::builder().compat(support::profile(profile)));
+        let mut wire = Wire::connect(support::address(&server));
+        // Before 7.0 there is no COMMAND LIST.
+        let rows = wire.ask("COMMAND");
+        let names = rows.items().iter().flat_map(|row| {
+            let subcommands = row.items().get(9).map(|rows| rows.items().to_vec()).unwrap_or_default();
+            std::iter::once(row.clone()).chain(subcommands).map(|row| row.items()[0].text())
+        });
+        let missing: Vec<String> = names.filter(|name| !sent.contains(name)).collect();
+        assert!(missing.is_empty(), "{profile}: no transcript sends {missing:?}");
+    }
+}
+
+#[test]
+fn the_real_server_is_the_one_that_the_transcripts_were_written_by() {
+    let server = ServerProcess::redis(&[]);
+    let info = Wire::connect(server.address()).ask("INFO server").text();
+    assert!(info.contains("redis_version:7.0."), "the transcripts are Redis 7.0's:\n{info}");
+}
+
+/// A transcript for another server is written down from one that is running:
+/// `REDOUBLE_RECORD=1 REDOUBLE_RECORD_FROM=127.0.0.1:7801 REDOUBLE_RECORD_NAME=valkey_locks cargo test record_another`.
+#[test]
+fn record_another() {
+    if is_recording()
+        && let (Ok(address), Ok(name)) = (std::env::var("REDOUBLE_RECORD_FROM"), std::env::var("REDOUBLE_RECORD_NAME"))
+    {
+        Transcript::load(&name).record_from(address.parse().expect("an address"));
+    }
+}
