@@ -12,7 +12,7 @@ use std::thread;
 use redouble::Server;
 
 use support::wire::{Frame, Wire};
-use support::{address, start};
+use support::{Dice, address, start};
 
 /// How many looks the readers take together, and how many changes the writers make at least.
 const LOOKS: usize = 1500;
@@ -340,4 +340,47 @@ fn scan_finds_every_key_that_stays_while_others_come_and_go() {
             assert_eq!(found.len(), staying.len(), "SCAN missed keys");
         },
     );
+}
+
+#[test]
+fn whatever_commands_meet_nobody_waits_for_ever() {
+    let server = start(Server::builder().threads(2));
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let server = &server;
+            scope.spawn(move || {
+                let mut dice = Dice::new(thread);
+                let mut wire = Wire::connect(address(server));
+                for _ in 0..500 {
+                    let mut key = || format!("k{}", dice.below(40));
+                    let (a, b, c) = (key(), key(), key());
+                    let (db, other, which) = (dice.below(4), dice.below(4), dice.below(16));
+                    let command = match which {
+                        0 => format!("MSET {a} 1 {b} 2 {c} 3"),
+                        1 => format!("RENAME {a} {b}"),
+                        2 => format!("COPY {a} {b} DB {db} REPLACE"),
+                        3 => format!("MOVE {a} {db}"),
+                        4 => format!("SWAPDB {db} {other}"),
+                        5 => format!("SELECT {db}"),
+                        6 => format!("BITOP OR {a} {b} {c}"),
+                        7 => format!("DEL {a} {b} {c}"),
+                        8 => "DBSIZE".to_owned(),
+                        9 => "KEYS *".to_owned(),
+                        10 => "FLUSHDB".to_owned(),
+                        11 => format!("WATCH {a} {b}"),
+                        12 => "UNWATCH".to_owned(),
+                        13 => format!("SET {a} v PX 1"),
+                        14 => "INFO keyspace".to_owned(),
+                        _ => {
+                            wire.ask("UNWATCH");
+                            exec(&mut wire, &[vec!["SET", &a, "1"], vec!["SWAPDB", "0", "1"], vec!["MGET", &a, &b]]);
+                            continue;
+                        }
+                    };
+                    // A reply that does not come within the patience of a read fails the test.
+                    wire.ask(&command);
+                }
+            });
+        }
+    });
 }
