@@ -337,7 +337,7 @@ impl<'k> View<'k> {
 
     /// Puts an entry in place of whatever is under its key.
     pub fn put(&mut self, entry: Entry) {
-        match self.at(entry.key()) {
+        match self.aimed_at(entry.key()) {
             Some(at) => self.rewrite(at, |old| *old = entry),
             None => self.insert(entry),
         }
