@@ -65,7 +65,7 @@ fn framer(c: &mut Criterion) {
 
 fn keyspace(c: &mut Criterion) {
     let clock = Clock::new();
-    let keyspace = Keyspace::new(1);
+    let keyspace = Keyspace::new(1, &clock);
     let keys: Vec<Vec<u8>> = (0..KEYS).map(|number| format!("key:{number:012}").into_bytes()).collect();
     let write = |key: &[u8]| {
         let mut view = keyspace.lock_key(key, hash_of(key), 0, &clock);

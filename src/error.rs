@@ -22,7 +22,6 @@ impl CommandError {
     pub const STRING_TOO_LONG: Self = Self::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
     pub const OFFSET_OUT_OF_RANGE: Self = Self::fixed("ERR offset is out of range");
     pub const DB_INDEX_OUT_OF_RANGE: Self = Self::fixed("ERR DB index is out of range");
-    pub const INVALID_DB_INDEX: Self = Self::fixed("ERR invalid DB index");
     pub const INCREMENT_OVERFLOW: Self = Self::fixed("ERR increment or decrement would overflow");
     pub const NOT_IN_TRANSACTION: Self = Self::fixed("ERR Command not allowed inside a transaction");
     pub const WRONG_PASSWORD: Self = Self::fixed("WRONGPASS invalid username-password pair or user is disabled.");
@@ -91,9 +90,19 @@ pub enum Error {
     /// A flag, directive or configuration file that cannot be used; the text says which and why.
     Config(String),
     /// An address that cannot be listened on.
-    Bind { address: String, source: std::io::Error },
+    Bind {
+        /// Where it was to listen.
+        address: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// A unix socket that cannot be made.
-    Socket { path: std::path::PathBuf, source: std::io::Error },
+    Socket {
+        /// Where it was to be.
+        path: std::path::PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// Anything else the operating system refused.
     Io(std::io::Error),
 }

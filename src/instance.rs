@@ -66,11 +66,12 @@ impl Instance {
     pub fn new(config: Config, profile: Profile, databases: u32) -> Self {
         let clock = Arc::new(Clock::new());
         let identity = Identity::new(clock.millis());
+        let keyspace = Keyspace::new(databases, &clock);
         let instance = Self {
             clock,
             config,
             profile,
-            keyspace: Keyspace::new(databases),
+            keyspace,
             clients: Clients::default(),
             attention: Attention::default(),
             stats: Stats::default(),

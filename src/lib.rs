@@ -38,7 +38,7 @@ pub mod internals {
     pub use crate::engine::Engine;
     pub use crate::instance::Instance;
     pub use crate::keyspace::{Expiry, Keyspace, hash_of};
-    pub use crate::resp::{Framed, Framer, Limits, ProtocolError, Words};
+    pub use crate::resp::{Framed, Framer, Limits, ProtocolError};
     pub use crate::session::{Client, Peer, Session};
     pub use crate::spec::{Table, markdown};
 }

@@ -89,10 +89,12 @@ impl Default for Profile {
 }
 
 impl Profile {
+    /// As `--compat` takes it.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
+    /// Which server it is.
     pub fn family(&self) -> Family {
         self.family
     }

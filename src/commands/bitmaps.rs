@@ -109,7 +109,8 @@ fn unit(args: &mut Args<'_>) -> Result<bool, CommandError> {
 }
 
 const BITCOUNT: CommandSpec = CommandSpec {
-    usage: "key [start end [BYTE | BIT]]",
+    usage: "key [start end]",
+    later_usages: &[(Since::redis(7, 0, 0), "key [start end [BYTE | BIT]]")],
     summary: "Counts the bits that are set in a string or in a part of it.",
     complexity: "O(N) for N bytes",
     group: Group::Bitmap,
@@ -178,7 +179,8 @@ fn count(bytes: &[u8], bits: Range<usize>) -> i64 {
 }
 
 const BITPOS: CommandSpec = CommandSpec {
-    usage: "key bit [start [end [BYTE | BIT]]]",
+    usage: "key bit [start [end]]",
+    later_usages: &[(Since::redis(7, 0, 0), "key bit [start [end [BYTE | BIT]]]")],
     summary: "Finds the first bit of a string that is set, or the first that is clear.",
     complexity: "O(N) for N bytes",
     group: Group::Bitmap,

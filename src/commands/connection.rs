@@ -274,7 +274,8 @@ fn monitor(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 const SHUTDOWN: CommandSpec = CommandSpec {
-    usage: "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
+    usage: "[NOSAVE | SAVE]",
+    later_usages: &[(Since::redis(7, 0, 0), "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]")],
     summary: "Ends the server.",
     complexity: "O(N) in the number of keys if they are saved, otherwise O(1)",
     group: Group::Server,

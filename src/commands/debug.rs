@@ -57,7 +57,8 @@ fn debug<'v>(view: &'v mut View<'_>, call: &mut Call<'_>, args: &mut Args<'v>) -
             call.server.identity.change_replication_id();
             return Ok(Reply::OK);
         }
-        Some(text) if is("ERROR") => return Err(CommandError::new(text)),
+        // Made to order, so not counted as one of the server's own.
+        Some(text) if is("ERROR") => return Ok(Reply::Error(CommandError::new(text))),
         Some(key) if is("OBJECT") => return object(view, key, args.profile()),
         Some(kind) if is("PROTOCOL") => return protocol(kind, call.session.protocol),
         Some(flag) if is("SET-ACTIVE-EXPIRE") => {
@@ -71,10 +72,8 @@ fn debug<'v>(view: &'v mut View<'_>, call: &mut Call<'_>, args: &mut Args<'v>) -
         }
         _ => {}
     }
-    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-    let name = &name[..name.len().min(128)];
-    let text = [b"ERR unknown subcommand or wrong number of arguments for '", name, b"'. Try DEBUG HELP."].concat();
-    Err(CommandError::new(text))
+    let before = "ERR unknown subcommand or wrong number of arguments for '";
+    Err(CommandError::quoting(before, &name[..name.len().min(128)], "'. Try DEBUG HELP."))
 }
 
 const WRONG_PROTOCOL_TYPE: CommandError = CommandError::fixed(

@@ -20,7 +20,8 @@ const MILLISECOND: Millis = 1;
 // ---- setting
 
 const EXPIRE: CommandSpec = CommandSpec {
-    usage: "key seconds [NX | XX | GT | LT]",
+    usage: "key seconds",
+    later_usages: &[(Since::redis(7, 0, 0), "key seconds [NX | XX | GT | LT]")],
     summary: "Sets how many seconds a key has left to live.",
     arity: Arity::AtLeast(3),
     keys: &[KeySpec::one(1, &["RW", "update"])],
@@ -36,7 +37,8 @@ fn expire<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
 
 const EXPIREAT: CommandSpec = CommandSpec {
     name: "EXPIREAT",
-    usage: "key unix-time-seconds [NX | XX | GT | LT]",
+    usage: "key unix-time-seconds",
+    later_usages: &[(Since::redis(7, 0, 0), "key unix-time-seconds [NX | XX | GT | LT]")],
     summary: "Sets the Unix time, in seconds, at which a key expires.",
     since: Since::redis(1, 2, 0),
     run: Handler::Keys(expireat),
@@ -49,7 +51,8 @@ fn expireat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
 
 const PEXPIRE: CommandSpec = CommandSpec {
     name: "PEXPIRE",
-    usage: "key milliseconds [NX | XX | GT | LT]",
+    usage: "key milliseconds",
+    later_usages: &[(Since::redis(7, 0, 0), "key milliseconds [NX | XX | GT | LT]")],
     summary: "Sets how many milliseconds a key has left to live.",
     since: Since::redis(2, 6, 0),
     run: Handler::Keys(pexpire),
@@ -63,7 +66,8 @@ fn pexpire<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
 
 const PEXPIREAT: CommandSpec = CommandSpec {
     name: "PEXPIREAT",
-    usage: "key unix-time-milliseconds [NX | XX | GT | LT]",
+    usage: "key unix-time-milliseconds",
+    later_usages: &[(Since::redis(7, 0, 0), "key unix-time-milliseconds [NX | XX | GT | LT]")],
     summary: "Sets the Unix time, in milliseconds, at which a key expires.",
     since: Since::redis(2, 6, 0),
     run: Handler::Keys(pexpireat),

@@ -76,9 +76,13 @@ fn refcount<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
 }
 
 fn idletime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    // Counts as a hit or a miss, as all that is asked about a key does.
+    view.look(key);
     let now = view.access_time();
     // The clock may have been moved back since.
-    about(view, args, |entry| Reply::Integer(i64::from(now.saturating_sub(entry.accessed()))))
+    let idle = view.last_used(key).map(|used| Reply::Integer(i64::from(now.saturating_sub(used))));
+    Ok(idle.unwrap_or(Reply::Null))
 }
 
 fn freq<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {

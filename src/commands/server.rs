@@ -223,9 +223,7 @@ You may use \"CONFIG SET latency-monitor-threshold <milliseconds>.\" in order to
 space mission I'd suggest to take a look at https://redis.io/topics/latency-monitor.\n";
 
 fn latency_graph(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let event = args.bytes()?;
-    let event = event.split(|&byte| byte == 0).next().unwrap_or_default();
-    Err(CommandError::new([b"ERR No samples available for event '", event, b"'"].concat()))
+    Err(CommandError::quoting("ERR No samples available for event '", args.bytes()?, "'"))
 }
 
 fn verbatim(text: &'static str) -> Reply<'static> {

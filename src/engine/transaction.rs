@@ -35,7 +35,7 @@ pub(super) fn is_queued(spec: &CommandSpec) -> bool {
 pub(super) fn queue(session: &mut Session, spec: &'static CommandSpec, at: usize, words: Words<'_>) {
     // What will never run takes no memory.
     if let Some(transaction) = session.transaction.as_mut().filter(|transaction| !transaction.broken) {
-        let words = words.to_owned();
+        let words = words.into_owned();
         transaction.size += words.size();
         transaction.queue.push(Queued { spec, at, words });
     }

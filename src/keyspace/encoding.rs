@@ -1,14 +1,17 @@
 //! How Redis would hold a string in memory, which OBJECT ENCODING and OBJECT REFCOUNT tell.
 
-use super::entry::{Entry, TextRef};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::entry::{AccessTime, Entry, TextRef};
 use crate::resp::parse_integer;
 
 /// The longest text that can be a 64-bit integer, and the longest string that stands beside its header.
 const LONGEST_INTEGER: usize = 20;
 const LONGEST_EMBEDDED: usize = 44;
 
-/// Integers below this are the same objects in every key that holds them.
-const SHARED_INTEGERS: i64 = 10_000;
+/// Integers below this are the same objects in every key that holds them; they have this many digits at most.
+const SHARED_INTEGERS: usize = 10_000;
+const SHARED_DIGITS: usize = 4;
 
 /// What Redis answers for an object that everybody shares.
 const SHARED: i64 = i32::MAX as i64;
@@ -41,9 +44,37 @@ impl Entry {
 
     /// How many references there are to the value, as OBJECT REFCOUNT counts them.
     pub fn references(&self) -> i64 {
-        let integer = self.text().and_then(|text| text.as_integer());
-        let shared = integer.is_some_and(|value| (0..SHARED_INTEGERS).contains(&value)) && !self.is_private();
-        if shared { SHARED } else { 1 }
+        if self.shared_integer().is_some() { SHARED } else { 1 }
+    }
+
+    /// The value, if Redis would have all keys that hold it share one object.
+    #[inline]
+    pub fn shared_integer(&self) -> Option<usize> {
+        let text = self.text().filter(|text| text.bytes.len() <= SHARED_DIGITS)?;
+        let value = usize::try_from(text.as_integer()?).ok()?;
+        (!self.is_private()).then_some(value)
+    }
+}
+
+/// When each integer that keys share was last used, in whichever key: what Redis takes for the access time of them all.
+pub(super) struct SharedIntegers {
+    /// An integer that was never used is as old as the server.
+    made: AccessTime,
+    used: Box<[AtomicU32]>,
+}
+
+impl SharedIntegers {
+    pub(super) fn new(now: AccessTime) -> Self {
+        Self { made: now, used: (0..SHARED_INTEGERS).map(|_| AtomicU32::new(0)).collect() }
+    }
+
+    #[inline]
+    pub(super) fn touch(&self, value: usize, now: AccessTime) {
+        self.used[value].store(now, Ordering::Relaxed);
+    }
+
+    pub(super) fn accessed(&self, value: usize) -> AccessTime {
+        self.used[value].load(Ordering::Relaxed).max(self.made)
     }
 }
 

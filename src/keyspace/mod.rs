@@ -17,6 +17,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::clock::{Clock, Millis};
 use deadlines::Deadlines;
+use encoding::SharedIntegers;
+use entry::AccessTime;
 use store::{SHARDS, Store};
 use watch::Watchers;
 
@@ -29,8 +31,6 @@ pub use watch::Watch;
 /// What a view may reach.
 #[derive(Clone, Copy)]
 pub enum Scope<'a> {
-    /// No data at all.
-    Nothing,
     /// These keys of the selected database, by hash.
     Hashes(&'a [u64]),
     /// The whole selected database.
@@ -43,6 +43,7 @@ pub enum Scope<'a> {
 pub struct Keyspace {
     databases: Box<[OnceLock<Box<Database>>]>,
     watchers: Watchers,
+    shared_integers: SharedIntegers,
     settings: Settings,
     random: AtomicU64,
 }
@@ -88,11 +89,17 @@ impl Database {
     }
 }
 
+/// An instant as an access time.
+fn access_time(now: Millis) -> AccessTime {
+    now.div_euclid(1000) as AccessTime
+}
+
 impl Keyspace {
-    pub fn new(databases: u32) -> Self {
+    pub fn new(databases: u32, clock: &Clock) -> Self {
         Self {
             databases: (0..databases).map(|_| OnceLock::new()).collect(),
             watchers: Watchers::default(),
+            shared_integers: SharedIntegers::new(access_time(clock.millis())),
             settings: Settings { max_string: AtomicI64::new(512 << 20) },
             random: AtomicU64::new(0),
         }
@@ -164,11 +171,6 @@ impl Keyspace {
         let mut view = self.lock(Scope::Everything, 0, clock);
         view.sweep();
         view.finish()
-    }
-
-    /// When the next key is due, at the earliest.
-    pub fn next_deadline(&self) -> Option<Millis> {
-        self.sides().filter_map(|side| side.deadlines().earliest()).min()
     }
 
     fn sides(&self) -> impl Iterator<Item = &Side> {

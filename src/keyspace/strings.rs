@@ -37,7 +37,7 @@ impl View<'_> {
     #[inline]
     pub fn set_string(&mut self, key: &[u8], value: &[u8], expiry: Expiry) {
         let accessed = self.access_time();
-        match self.at(key) {
+        match self.aimed_at(key) {
             Some(at) => self.rewrite(at, |entry| {
                 let deadline = match expiry {
                     Expiry::Never => None,

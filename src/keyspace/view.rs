@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::entry::{AccessTime, Entry, Kind};
 use super::store::{Contents, SHARDS, Shard, Slot, hash_of, scan_position, shard_of};
 use super::watch::Watch;
-use super::{Keyspace, Scope, Settings, Side};
+use super::{Keyspace, Scope, Settings, Side, access_time};
 use crate::clock::{Clock, Millis};
 
 /// One command's (or transaction's, or script's) hold on the keyspace, at one instant.
@@ -77,7 +77,6 @@ impl<'k> View<'k> {
     pub(super) fn lock(keyspace: &'k Keyspace, scope: Scope<'_>, db: u32, clock: &Clock) -> Self {
         let mut locked = SmallVec::new();
         match scope {
-            Scope::Nothing => {}
             Scope::Hashes(hashes) => {
                 let mut shards: SmallVec<[usize; 8]> = hashes.iter().map(|&hash| shard_of(hash)).collect();
                 shards.sort_unstable();
@@ -194,6 +193,14 @@ impl<'k> View<'k> {
         Some(self.entry(at))
     }
 
+    /// When a key was last used, as OBJECT IDLETIME counts it. To ask is no use.
+    pub fn last_used(&mut self, key: &[u8]) -> Option<AccessTime> {
+        let at = self.at(key)?;
+        let entry = self.entry(at);
+        let shared = entry.shared_integer();
+        Some(shared.map_or_else(|| entry.accessed(), |value| self.keyspace.shared_integers.accessed(value)))
+    }
+
     /// The entry, for a command that asks about it without using it: a hit or a miss, but no use.
     pub fn look(&mut self, key: &[u8]) -> Option<&Entry> {
         let Some(at) = self.at(key) else {
@@ -228,10 +235,6 @@ impl<'k> View<'k> {
     pub fn len(&mut self) -> usize {
         let db = self.db;
         self.locked.iter().filter(|locked| locked.db == db).map(|locked| locked.shard.len()).sum()
-    }
-
-    pub fn is_empty(&mut self) -> bool {
-        self.len() == 0
     }
 
     /// Calls `visit` with every live entry of the selected database.
@@ -334,7 +337,7 @@ impl<'k> View<'k> {
 
     /// Puts an entry in place of whatever is under its key.
     pub fn put(&mut self, entry: Entry) {
-        match self.at(entry.key()) {
+        match self.aimed_at(entry.key()) {
             Some(at) => self.rewrite(at, |old| *old = entry),
             None => self.insert(entry),
         }
@@ -497,7 +500,11 @@ impl<'k> View<'k> {
         let at = self.at(key)?;
         if self.touch {
             let accessed = self.access_time();
-            self.entry_mut(at).set_accessed(accessed);
+            let entry = self.entry_mut(at);
+            entry.set_accessed(accessed);
+            if let Some(value) = entry.shared_integer() {
+                self.keyspace.shared_integers.touch(value, accessed);
+            }
         }
         Some(at)
     }
@@ -514,7 +521,7 @@ impl<'k> View<'k> {
 
     /// The view's instant as an access time.
     pub fn access_time(&self) -> AccessTime {
-        (self.now.div_euclid(1000)) as AccessTime
+        access_time(self.now)
     }
 
     /// Changes an entry in place; deadline, memory and watchers follow.
@@ -658,6 +665,11 @@ mod tests {
 
     const ALL: ScanFilter<'_> = ScanFilter { matches: &|_| true, kind: None };
 
+    fn new_keyspace() -> (Keyspace, Clock) {
+        let clock = Clock::new();
+        (Keyspace::new(1, &clock), clock)
+    }
+
     fn in_view<R>(keyspace: &Keyspace, clock: &Clock, work: impl FnOnce(&mut View<'_>) -> R) -> R {
         let mut view = keyspace.lock(Scope::Database, 0, clock);
         let result = work(&mut view);
@@ -674,7 +686,7 @@ mod tests {
             stay in 0..3000u32,
             steps in prop::collection::vec((1..400usize, 0..600u32, any::<bool>()), 1..60),
         ) {
-            let (keyspace, clock) = (Keyspace::new(1), Clock::new());
+            let (keyspace, clock) = new_keyspace();
             in_view(&keyspace, &clock, |view| {
                 (0..stay).for_each(|n| view.set_string(format!("stays:{n}").as_bytes(), b"", Expiry::Never));
             });
@@ -706,7 +718,7 @@ mod tests {
 
     #[test]
     fn a_scan_of_a_database_that_does_not_change_finds_each_key_once_whatever_the_count() {
-        let (keyspace, clock) = (Keyspace::new(1), Clock::new());
+        let (keyspace, clock) = new_keyspace();
         in_view(&keyspace, &clock, |view| {
             (0..1000).for_each(|n| view.set_string(format!("{n}").as_bytes(), b"", Expiry::Never));
         });

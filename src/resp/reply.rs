@@ -65,34 +65,6 @@ impl<'a> Reply<'a> {
         bytes.map_or(Self::Null, |bytes| Self::Bulk(Cow::Borrowed(bytes)))
     }
 
-    /// The same reply, free of what it borrowed.
-    pub fn into_owned(self) -> Reply<'static> {
-        let all = |items: Vec<Reply<'a>>| items.into_iter().map(Reply::into_owned).collect();
-        let pairs = |items: Vec<(Reply<'a>, Reply<'a>)>| {
-            items.into_iter().map(|(key, value)| (key.into_owned(), value.into_owned())).collect()
-        };
-        match self {
-            Self::Status(text) => Reply::Status(text),
-            Self::StatusText(text) => Reply::StatusText(text),
-            Self::Error(error) => Reply::Error(error),
-            Self::Integer(value) => Reply::Integer(value),
-            Self::Bulk(bytes) => Reply::Bulk(Cow::Owned(bytes.into_owned())),
-            Self::Null => Reply::Null,
-            Self::NullArray => Reply::NullArray,
-            Self::Array(items) => Reply::Array(all(items)),
-            Self::Map(items) => Reply::Map(pairs(items)),
-            Self::Set(items) => Reply::Set(all(items)),
-            Self::Push(items) => Reply::Push(all(items)),
-            Self::Double(value) => Reply::Double(value),
-            Self::Boolean(value) => Reply::Boolean(value),
-            Self::Verbatim(format, bytes) => Reply::Verbatim(format, Cow::Owned(bytes.into_owned())),
-            Self::BigNumber(digits) => Reply::BigNumber(digits),
-            Self::Attributed(attributes, reply) => Reply::Attributed(pairs(attributes), Box::new(reply.into_owned())),
-            Self::Several(replies) => Reply::Several(all(replies)),
-            Self::Nothing => Reply::Nothing,
-        }
-    }
-
     /// Appends the reply's bytes.
     #[inline]
     pub fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {

@@ -23,10 +23,6 @@ impl<'a> Words<'a> {
         self.spans.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.spans.is_empty()
-    }
-
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         self.spans.get(index).map(|span| &self.bytes[span.start..span.end])
     }
@@ -41,7 +37,7 @@ impl<'a> Words<'a> {
         Words { bytes: self.bytes, spans: self.spans.get(index..).unwrap_or_default() }
     }
 
-    pub fn to_owned(&self) -> OwnedWords {
+    pub fn into_owned(self) -> OwnedWords {
         self.iter().collect()
     }
 }

@@ -27,6 +27,7 @@ pub struct Server {
 }
 
 impl Server {
+    /// Begins to say what a server is to be like.
     pub fn builder() -> Builder {
         Builder::default()
     }

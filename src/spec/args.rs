@@ -3,7 +3,7 @@
 use super::row::CommandSpec;
 use crate::error::CommandError;
 use crate::profile::Profile;
-use crate::resp::{Words, parse_float, parse_integer};
+use crate::resp::{Words, parse_integer};
 
 /// The arguments of a request, taken one after the other.
 pub struct Args<'a> {
@@ -66,11 +66,6 @@ impl<'a> Args<'a> {
     /// The next argument, as a 64-bit integer.
     pub fn integer(&mut self) -> Result<i64, CommandError> {
         parse_integer(self.bytes()?).ok_or(CommandError::NOT_AN_INTEGER)
-    }
-
-    /// The next argument, as a double.
-    pub fn float(&mut self) -> Result<f64, CommandError> {
-        parse_float(self.bytes()?).ok_or(CommandError::NOT_A_FLOAT)
     }
 
     /// Looks at the next argument without taking it.

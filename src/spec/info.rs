@@ -33,7 +33,7 @@ pub fn describe(table: &Table, container: Option<&CommandSpec>, spec: &'static C
 }
 
 fn came_with_7_0(flag: Flag) -> bool {
-    matches!(flag, Flag::Blocking | Flag::NoMandatoryKeys | Flag::NoMulti | Flag::AllowBusy | Flag::NoAsyncLoading)
+    matches!(flag, Flag::Blocking | Flag::NoMulti | Flag::AllowBusy)
 }
 
 fn statuses(names: impl Iterator<Item = &'static str>) -> Reply<'static> {

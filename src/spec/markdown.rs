@@ -10,8 +10,8 @@ pub fn markdown(rows: impl IntoIterator<Item = &'static CommandSpec>) -> String 
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_unstable_by_key(|row| (row.group.name(), row.name));
     let mut page = "# Commands\n\n\
-        Made from the command table; `make docs` rewrites it. A command exists in every profile, and with all its \
-        options, unless its entry says otherwise.\n"
+        Made from the command table; `make docs` rewrites it. A command exists in every profile unless its entry says \
+        otherwise. Where options came later, each further usage says which profiles have it.\n"
         .to_owned();
     let mut group = "";
     for row in rows {

@@ -179,15 +179,12 @@ pub enum Flag {
     Stale,
     SkipMonitor,
     SkipSlowlog,
-    Asking,
     Fast,
     NoAuth,
     MayReplicate,
-    NoMandatoryKeys,
     NoMulti,
     MovableKeys,
     AllowBusy,
-    NoAsyncLoading,
 }
 
 impl Flag {
@@ -204,15 +201,12 @@ impl Flag {
             Self::Stale => "stale",
             Self::SkipMonitor => "skip_monitor",
             Self::SkipSlowlog => "skip_slowlog",
-            Self::Asking => "asking",
             Self::Fast => "fast",
             Self::NoAuth => "no_auth",
             Self::MayReplicate => "may_replicate",
-            Self::NoMandatoryKeys => "no_mandatory_keys",
             Self::NoMulti => "no_multi",
             Self::MovableKeys => "movablekeys",
             Self::AllowBusy => "allow_busy",
-            Self::NoAsyncLoading => "no_async_loading",
         }
     }
 }
