@@ -4,6 +4,7 @@
 use bytes::{Bytes, BytesMut};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use redis_protocol::resp2::decode::decode_bytes;
 use redis_protocol::resp2::encode::extend_encode;
 use redis_protocol::resp2::types::BytesFrame;
@@ -92,6 +93,9 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
 }
 
 proptest! {
+    // The same cases in every run.
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..Default::default() })]
+
     #[test]
     fn requests_come_out_as_they_went_in_however_they_are_split(
         requests in requests(),
