@@ -94,6 +94,13 @@ fn exec<W: AsRef<[u8]>>(wire: &mut Wire, commands: &[Vec<W>]) -> Vec<Frame> {
     }
 }
 
+/// Sends commands one behind the other without waiting, and returns their replies.
+fn pipeline<W: AsRef<[u8]>, C: AsRef<[W]>>(wire: &mut Wire, commands: impl Iterator<Item = C>) -> Vec<Frame> {
+    let requests: Vec<Vec<u8>> = commands.map(|command| support::wire::request(command.as_ref())).collect();
+    wire.send(&requests.concat());
+    requests.iter().map(|_| wire.expect()).collect()
+}
+
 fn all_equal(frame: &Frame) -> bool {
     frame.items().iter().all(|item| item == &frame.items()[0])
 }
@@ -117,21 +124,24 @@ fn nobody_sees_half_of_an_mset() {
 #[test]
 fn nobody_sees_half_of_an_msetnx_or_of_a_del_of_many() {
     let keys = keys("msetnx");
+    let mut msetnx = mset(&keys, "v");
+    msetnx[0] = "MSETNX".to_owned();
+    let msetnx: Vec<&str> = msetnx.iter().map(String::as_str).collect();
     race(
         |wire, turn| {
-            let mut words_of_msetnx = mset(&keys, &turn.to_string());
-            words_of_msetnx[0] = "MSETNX".to_owned();
-            wire.call(&words_of_msetnx);
-            let removed = wire.call(&words(["DEL", "UNLINK"][turn / 4 % 2], &keys)).integer();
-            assert!(removed == 0 || removed == 8, "{removed}");
+            let del = words(["DEL", "UNLINK"][turn / 4 % 2], &keys);
+            let replies = pipeline(wire, (0..10).map(|turn| if turn % 2 == 0 { msetnx.clone() } else { del.clone() }));
+            for removed in replies.iter().skip(1).step_by(2) {
+                assert!([0, 8].contains(&removed.integer()), "{removed:?}");
+            }
         },
         |wire, turn| {
-            if turn % 8 < 4 {
-                let seen = wire.call(&words("EXISTS", &keys)).integer();
-                assert!(seen == 0 || seen == 8, "{seen}");
-            } else {
-                let seen = wire.call(&words("MGET", &keys));
-                assert!(all_equal(&seen), "{seen:?}");
+            let looks = (0..10).map(|_| words(["EXISTS", "MGET"][turn / 4 % 2], &keys));
+            for seen in pipeline(wire, looks) {
+                match seen {
+                    Frame::Integer(places) => assert!(places == 0 || places == 8, "{places}"),
+                    values => assert!(all_equal(&values), "{values:?}"),
+                }
             }
         },
     );
@@ -144,15 +154,18 @@ fn a_key_that_is_renamed_is_always_in_exactly_one_place() {
         |wire, turn| {
             if turn == 0 {
                 wire.call(&["SET", &places[0], "v"]);
-            } else {
-                let (from, to) = (&places[turn % 8], &places[(turn / 8 + 1) % 8]);
-                wire.call(&["RENAME", from, to]);
             }
+            let renames = (turn..turn + 20).map(|turn| ["RENAME", &places[turn % 8], &places[(turn / 8 + 1) % 8]]);
+            pipeline(wire, renames);
         },
-        |wire, _| {
-            assert_eq!(wire.call(&words("EXISTS", &places)), Frame::Integer(1));
-            let seen = wire.call(&words("MGET", &places));
-            assert_eq!(seen.items().iter().filter(|item| **item == Frame::bulk("v")).count(), 1, "{seen:?}");
+        |wire, turn| {
+            let looks = (0..10).map(|_| words(["EXISTS", "MGET"][turn / 4 % 2], &places));
+            for seen in pipeline(wire, looks) {
+                match seen {
+                    Frame::Integer(places) => assert_eq!(places, 1),
+                    values => assert_eq!(values.items().iter().filter(|value| **value == Frame::bulk("v")).count(), 1),
+                }
+            }
         },
     );
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redouble::Server;
 
-use support::wire::{Frame, Wire};
+use support::wire::{Frame, Wire, request};
 use support::{address, client, client_at, spawn, spawn_frozen, start};
 
 fn wire(server: &Server) -> Wire {
@@ -225,20 +225,25 @@ fn one_command_and_one_transaction_see_one_instant() {
 }
 
 #[test]
-fn a_clock_that_moves_wakes_whoever_waits_for_it() {
-    let server = spawn_frozen();
-    let mut waiting = wire(&server);
+fn when_the_clock_has_been_moved_whoever_waited_for_it_has_the_reply() {
+    let server = start(Server::builder().threads(2));
+    server.freeze();
     let mut other = wire(&server);
-    let id = waiting.ask("CLIENT ID").integer();
-    waiting.send(&support::wire::request(&["WAIT", "1", "5000"]));
-    until_blocked(&mut other, id);
-    server.advance(Duration::from_millis(5000));
-    assert_eq!(waiting.expect(), Frame::Integer(0));
-
-    assert_eq!(other.ask("CLIENT PAUSE 5000"), ok());
-    waiting.send(&support::wire::request(&["GET", "k"]));
-    server.advance(Duration::from_millis(5000));
-    assert_eq!(waiting.expect(), Frame::NullBulk);
+    for command in [["WAIT", "1", "5000"], ["SET", "k", "v"]] {
+        for _ in 0..50 {
+            let mut waiting = wire(&server);
+            let id = waiting.ask("CLIENT ID").integer();
+            if command[0] == "SET" {
+                assert_eq!(other.ask("CLIENT PAUSE 5000 WRITE"), ok());
+            }
+            waiting.send(&request(&command));
+            until_blocked(&mut other, id);
+            server.advance(Duration::from_millis(4999));
+            assert!(!waiting.has_reply(), "{command:?} is answered before its time");
+            server.advance(Duration::from_millis(1));
+            assert!(waiting.has_reply(), "the clock has been moved and {command:?} is not answered");
+        }
+    }
 }
 
 /// Returns once CLIENT LIST shows that a client waits.

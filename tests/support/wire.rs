@@ -232,6 +232,15 @@ impl Wire {
         self.buffer.drain(..count).collect()
     }
 
+    /// Whether something has arrived that was not read yet; does not wait for it.
+    pub fn has_reply(&mut self) -> bool {
+        let socket = self.tcp();
+        socket.set_nonblocking(true).expect("a socket that does not wait");
+        let found = socket.peek(&mut [0]);
+        socket.set_nonblocking(false).expect("a socket that waits");
+        !self.buffer.is_empty() || found.is_ok_and(|found| found > 0)
+    }
+
     /// Whether the server has closed the connection, now or within [`PATIENCE`]; what it said before is thrown away.
     pub fn is_closed(&mut self) -> bool {
         loop {
