@@ -1,7 +1,7 @@
 //! What MONITOR clients see of a command.
 
 use crate::instance::Instance;
-use crate::resp::{Words, parse_integer};
+use crate::resp::{Words, parse_integer, quote};
 use crate::session::{Peer, Session};
 use crate::spec::CommandSpec;
 
@@ -20,7 +20,7 @@ pub(super) fn feed(instance: &Instance, session: &Session, spec: &CommandSpec, w
     let secrets = secrets(spec, words);
     for (at, word) in words.iter().enumerate() {
         line.push(b' ');
-        quote(if secrets.contains(&at) { REDACTED } else { word }, &mut line);
+        line.extend(quote(if secrets.contains(&at) { REDACTED } else { word }));
     }
     line.extend_from_slice(b"\r\n");
     if instance.feed_monitors(&line, &session.client) {
@@ -50,22 +50,4 @@ fn secrets(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
         }
         _ => Vec::new(),
     }
-}
-
-/// Redis's quoted representation of bytes.
-fn quote(word: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    for &byte in word {
-        match byte {
-            b'"' | b'\\' => out.extend([b'\\', byte]),
-            b'\n' => out.extend(b"\\n"),
-            b'\r' => out.extend(b"\\r"),
-            b'\t' => out.extend(b"\\t"),
-            0x07 => out.extend(b"\\a"),
-            0x08 => out.extend(b"\\b"),
-            b' '..=b'~' => out.push(byte),
-            _ => out.extend(format!("\\x{byte:02x}").into_bytes()),
-        }
-    }
-    out.push(b'"');
 }

@@ -27,7 +27,7 @@ pub fn split_line(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(spans.iter().map(|span| text[span.start..span.end].to_vec()).collect())
 }
 
-/// A word in quotes, which [`split_line`] reads back as it was.
+/// A word in quotes, which [`split_line`] reads back as it was; MONITOR shows words so.
 pub fn quote(word: &[u8]) -> Vec<u8> {
     let mut quoted = vec![b'"'];
     for &byte in word {
