@@ -206,7 +206,7 @@ fn one_client_too_many_is_told_so() {
     // A place that becomes free can be taken.
     let [gone, mut stays] = others;
     let id = { gone }.ask("CLIENT ID").integer();
-    while stays.ask("CLIENT LIST").text().contains(&format!("id={id} ")) {}
+    stays.ask_until("CLIENT LIST", |list| !list.contains(&format!("id={id} ")));
     let mut next = Wire::connect(address(&server));
     assert_eq!(next.ask("PING"), pong());
     assert_eq!(stays.ask("PING"), pong());
@@ -231,7 +231,7 @@ fn ten_thousand_idle_connections_leave_room_for_those_that_work() {
     assert_eq!(connections.len(), IDLE);
     // The server may still be taking them in.
     let connected = format!("connected_clients:{}\r\n", IDLE + 1);
-    while !good.ask("INFO clients").text().contains(&connected) {}
+    good.ask_until("INFO clients", |info| info.contains(&connected));
     let grown = server.resident().saturating_sub(before);
     assert!(grown < IDLE * 4096, "an idle connection takes {} bytes", grown / IDLE);
     for turn in 0..1000 {
@@ -245,7 +245,7 @@ fn ten_thousand_idle_connections_leave_room_for_those_that_work() {
         assert_eq!(&answer, b"+PONG\r\n");
     }
     drop(connections);
-    while !good.ask("INFO clients").text().contains("connected_clients:1\r\n") {}
+    good.ask_until("INFO clients", |info| info.contains("connected_clients:1\r\n"));
 }
 
 /// Lets this process, and those that it starts, open so many files.
@@ -279,7 +279,7 @@ fn connections_that_come_and_go_leave_nothing_behind() {
                 }
             }
         }
-        while !good.ask("INFO clients").text().contains("connected_clients:1\r\n") {}
+        good.ask_until("INFO clients", |info| info.contains("connected_clients:1\r\n"));
     };
     visit(500);
     let before = server.resident();
@@ -298,7 +298,7 @@ fn a_client_that_closes_in_the_middle_of_a_reply_is_forgotten() {
         rude.send(&request(&["GET", "large"]));
         rude.read_bytes(1000);
     }
-    while !good.ask("INFO clients").text().contains("connected_clients:1\r\n") {}
+    good.ask_until("INFO clients", |info| info.contains("connected_clients:1\r\n"));
     assert_eq!(good.ask("PING"), pong());
 }
 

@@ -237,23 +237,12 @@ fn when_the_clock_has_been_moved_whoever_waited_for_it_has_the_reply() {
                 assert_eq!(other.ask("CLIENT PAUSE 5000 WRITE"), ok());
             }
             waiting.send(&request(&command));
-            until_blocked(&mut other, id);
+            other.ask_until(&format!("CLIENT LIST ID {id}"), |client| client.contains(" flags=b "));
             server.advance(Duration::from_millis(4999));
             assert!(!waiting.has_reply(), "{command:?} is answered before its time");
             server.advance(Duration::from_millis(1));
             assert!(waiting.has_reply(), "the clock has been moved and {command:?} is not answered");
         }
-    }
-}
-
-/// Returns once CLIENT LIST shows that a client waits.
-fn until_blocked(other: &mut Wire, id: i64) {
-    loop {
-        let client = other.ask(&format!("CLIENT LIST ID {id}")).text();
-        if client.contains(" flags=b ") {
-            return;
-        }
-        assert!(client.contains(&format!("id={id} ")), "the client is gone: {client}");
     }
 }
 

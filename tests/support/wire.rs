@@ -165,6 +165,21 @@ impl Wire {
         self.call(&words)
     }
 
+    /// Asks until the text of the reply is as it should be. The server gets there without anybody's help; if it does
+    /// not after so many questions, the test fails.
+    #[track_caller]
+    pub fn ask_until(&mut self, line: &str, is_right: impl Fn(&str) -> bool) {
+        const MOST: usize = 100_000;
+        let mut text = String::new();
+        for _ in 0..MOST {
+            text = self.ask(line).text();
+            if is_right(&text) {
+                return;
+            }
+        }
+        panic!("{line} still answers:\n{text}");
+    }
+
     /// The next reply; the test fails if there is none.
     #[track_caller]
     pub fn expect(&mut self) -> Frame {
