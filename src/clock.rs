@@ -18,6 +18,10 @@ pub type Millis = i64;
 /// Marks "not frozen" in [`Clock::frozen`].
 const RUNNING: i64 = i64::MIN;
 
+/// The last instant a clock can be set to, in microseconds: far from the end of what can be counted, so that sums with it
+/// do not overflow. The first is 1970.
+const LATEST: i64 = i64::MAX / 4;
+
 /// A server's clock. Each server has its own.
 pub struct Clock {
     /// Microseconds added to the machine's time while the clock runs.
@@ -72,7 +76,7 @@ impl Clock {
     #[inline]
     pub fn micros(&self) -> i64 {
         match self.frozen.load(Ordering::Acquire) {
-            RUNNING => machine_micros() + self.offset.load(Ordering::Acquire),
+            RUNNING => machine_micros().saturating_add(self.offset.load(Ordering::Acquire)),
             frozen => frozen,
         }
     }
@@ -111,9 +115,14 @@ impl Clock {
         alarms.wake_driver();
     }
 
-    /// Moves the clock to an instant, forwards or backwards; it goes on running or standing as before.
+    /// Moves the clock to an instant, forwards or backwards, within what it can show; it goes on running or standing as
+    /// before.
     pub(crate) fn set(&self, micros: i64) {
-        let mut alarms = self.alarms();
+        self.set_while_held(&mut self.alarms(), micros);
+    }
+
+    fn set_while_held(&self, alarms: &mut Alarms, micros: i64) {
+        let micros = micros.clamp(0, LATEST);
         if self.is_frozen() {
             self.frozen.store(micros, Ordering::Release);
         } else {
@@ -124,7 +133,8 @@ impl Clock {
 
     /// Moves the clock by a number of microseconds.
     pub(crate) fn shift(&self, micros: i64) {
-        self.set(self.micros().saturating_add(micros));
+        let mut alarms = self.alarms();
+        self.set_while_held(&mut alarms, self.micros().saturating_add(micros));
     }
 
     /// An alarm that rings once the clock has reached `deadline`.

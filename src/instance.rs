@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use crate::clock::{Clock, Millis};
@@ -25,21 +25,16 @@ pub struct Instance {
     pub attention: Attention,
     pub stats: Stats,
     pub log: Arc<Log>,
-    pub pause: Pause,
+    /// CLIENT PAUSE: until when, and whether only writes are held back.
+    pause: Mutex<Option<(Millis, bool)>>,
+    /// What the clock showed when it was last looked at for housekeeping.
+    recently: AtomicI64,
     pub identity: Identity,
     /// Keys that are due are deleted although nobody asks for them (DEBUG SET-ACTIVE-EXPIRE stops that).
     pub active_expire: AtomicBool,
     monitors: Mutex<Vec<Arc<Client>>>,
     stall: Stall,
     shutdown: Shutdown,
-}
-
-/// CLIENT PAUSE.
-#[derive(Default)]
-pub struct Pause {
-    until: AtomicI64,
-    /// Only commands that write are held back.
-    writes_only: AtomicBool,
 }
 
 /// DEBUG SLEEP: while somebody sleeps, nobody else runs.
@@ -67,6 +62,7 @@ impl Instance {
         let clock = Arc::new(Clock::new());
         let identity = Identity::new(clock.millis());
         let keyspace = Keyspace::new(databases, &clock);
+        let recently = AtomicI64::new(clock.millis());
         let instance = Self {
             clock,
             config,
@@ -76,7 +72,8 @@ impl Instance {
             attention: Attention::default(),
             stats: Stats::default(),
             log: Arc::new(Log::silent()),
-            pause: Pause::default(),
+            pause: Mutex::default(),
+            recently,
             identity,
             active_expire: AtomicBool::new(true),
             monitors: Mutex::default(),
@@ -101,19 +98,19 @@ impl Instance {
 
     /// Holds commands back until an instant. A pause that is in force is only ever made longer and stricter.
     pub fn pause(&self, until: Millis, writes_only: bool) {
-        let (until, writes_only) = match self.paused() {
-            Some((longest, lenient)) => (until.max(longest), writes_only && lenient),
-            None => (until, writes_only),
+        let mut pause = self.held_pause();
+        *pause = match *pause {
+            Some((longest, lenient)) if longest > self.clock.millis() => {
+                Some((until.max(longest), writes_only && lenient))
+            }
+            _ => Some((until, writes_only)),
         };
-        self.pause.until.store(until, Ordering::Release);
-        self.pause.writes_only.store(writes_only, Ordering::Release);
         self.attention.raise(Matter::Pause);
     }
 
     /// Ends a pause: whoever was held back goes on.
     pub fn unpause(&self) {
-        self.attention.lower(Matter::Pause);
-        self.clients.signal_all(Signal::Unpause);
+        self.end_pause(&mut self.held_pause());
     }
 
     /// Until when commands are held back, if they are; with whether that is only so for writes.
@@ -121,12 +118,21 @@ impl Instance {
         if !self.attention.has(Matter::Pause) {
             return None;
         }
-        let until = self.pause.until.load(Ordering::Acquire);
-        if self.clock.millis() >= until {
-            self.unpause();
-            return None;
+        let mut pause = self.held_pause();
+        if pause.is_some_and(|(until, _)| self.clock.millis() >= until) {
+            self.end_pause(&mut pause);
         }
-        Some((until, self.pause.writes_only.load(Ordering::Acquire)))
+        *pause
+    }
+
+    fn end_pause(&self, pause: &mut Option<(Millis, bool)>) {
+        *pause = None;
+        self.attention.lower(Matter::Pause);
+        self.clients.signal_all(Signal::Unpause);
+    }
+
+    fn held_pause(&self) -> MutexGuard<'_, Option<(Millis, bool)>> {
+        self.pause.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     // ---- DEBUG SLEEP
@@ -204,8 +210,22 @@ impl Instance {
 
     // ---- housekeeping
 
+    /// What is to be done now and then, and when the clock was moved: deletes keys whose time has passed, closes
+    /// connections that have been idle for too long.
+    pub fn keep_house(&self) {
+        self.recently.store(self.clock.millis(), Ordering::Relaxed);
+        self.sweep();
+        self.close_idle();
+    }
+
+    /// The server's time, up to a tenth of a second ago: for what is counted in seconds, and asked for all the time.
+    #[inline]
+    pub fn recently(&self) -> Millis {
+        self.recently.load(Ordering::Relaxed)
+    }
+
     /// Deletes keys whose time has passed, unless DEBUG SET-ACTIVE-EXPIRE has put an end to that.
-    pub fn sweep(&self) {
+    fn sweep(&self) {
         if !self.active_expire.load(Ordering::Relaxed) {
             return;
         }
@@ -213,7 +233,7 @@ impl Instance {
     }
 
     /// Closes connections that have been idle for longer than `timeout`. One that is blocked is not idle.
-    pub fn close_idle(&self) {
+    fn close_idle(&self) {
         let timeout = self.config.live().timeout.load(Ordering::Relaxed);
         if timeout == 0 {
             return;
@@ -223,7 +243,7 @@ impl Instance {
             let seen = client.seen();
             let exempt = seen.blocked.load(Ordering::Relaxed) || seen.monitor.load(Ordering::Relaxed);
             if !exempt && seen.last_used.load(Ordering::Relaxed) < oldest {
-                client.signal(Signal::Kill);
+                self.kill(&client);
             }
         }
     }

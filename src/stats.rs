@@ -101,7 +101,9 @@ impl Stats {
 
     /// The sums since the last reset.
     pub fn totals(&self) -> Totals {
-        let (all, reset) = (self.all(), *lock(&self.reset_at));
+        // In this order: a reset in between must not make the older figures the larger ones.
+        let reset = *lock(&self.reset_at);
+        let all = self.all();
         Totals {
             connections: all.connections - reset.connections,
             rejected_connections: all.rejected_connections - reset.rejected_connections,

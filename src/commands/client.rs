@@ -310,7 +310,7 @@ fn kill(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
                 if seconds <= 0 {
                     return Err(CommandError::fixed("ERR maxage should be greater than 0"));
                 }
-                filter.created_until = Some(call.server.clock.millis().saturating_sub(seconds.saturating_mul(1000)));
+                filter.created_until = Some(call.now().saturating_sub(seconds.saturating_mul(1000)));
             }
             () => return Err(CommandError::SYNTAX),
         }
@@ -370,7 +370,7 @@ fn pause(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     if timeout < 0 {
         return Err(CommandError::fixed("ERR timeout is negative"));
     }
-    let now = call.server.clock.millis();
+    let now = call.now();
     let until = match now.checked_add(timeout) {
         Some(until) => until,
         // The end wraps around, and so is long past.

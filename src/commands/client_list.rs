@@ -20,7 +20,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     let since = |major, minor| profile.since_redis(major, minor);
     let valkey = profile.family() == Family::Valkey;
     let (seen, labels) = (client.seen(), client.labels().clone());
-    let now = call.server.clock.millis();
+    let now = call.now();
     let seconds_since = |then: i64| now.saturating_sub(then).max(0) / 1000;
     let myself = client.id() == call.session.client.id();
     // Only the request that asks is still there: those of all others have been dealt with.
@@ -51,7 +51,8 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
         line.number("watch", seen.watched.load(Relaxed));
     }
     line.number("qbuf", input);
-    line.number("qbuf-free", seen.input_capacity.load(Relaxed).saturating_sub(input));
+    // What has arrived is kept in just the room it needs.
+    line.number("qbuf-free", 0);
     line.number("argv-mem", request);
     if since(7, 0) {
         line.number("multi-mem", queued_bytes);

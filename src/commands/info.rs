@@ -63,7 +63,7 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let asked = |word: &str| args.rest().iter().any(|name| name.eq_ignore_ascii_case(word.as_bytes()));
     let all = asked("all") || asked("everything");
     let default = args.is_empty() || asked("default");
-    let mut fields = Fields { text: String::with_capacity(4096) };
+    let mut fields = Fields { text: String::with_capacity(4096), micros: call.micros() };
     for section in SECTIONS.iter().filter(|section| args.profile().has(section.since)) {
         if all || default && section.default || section.names.iter().any(|name| asked(name)) {
             fields.title(section.title);
@@ -76,6 +76,8 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 /// The text as it grows.
 struct Fields {
     text: String,
+    /// The instant that INFO tells of.
+    micros: i64,
 }
 
 impl Fields {
@@ -140,7 +142,7 @@ fn server(instance: &Instance, fields: &mut Fields) {
     fields.add("process_supervised", "no");
     fields.add("run_id", instance.identity.run_id());
     fields.add("tcp_port", instance.identity.port.get().copied().unwrap_or(0));
-    let micros = instance.clock.micros();
+    let micros = fields.micros;
     fields.add("server_time_usec", micros);
     let uptime = instance.clock.uptime().as_secs();
     fields.add("uptime_in_seconds", uptime);

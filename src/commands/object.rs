@@ -86,7 +86,10 @@ fn idletime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
 }
 
 fn freq<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    about(view, args, |_| Reply::Error(NO_FREQUENCY))
+    match view.look(args.key()?) {
+        None => Ok(Reply::Null),
+        Some(_) => Err(NO_FREQUENCY),
+    }
 }
 
 fn help(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {

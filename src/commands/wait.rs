@@ -63,7 +63,7 @@ fn parse_timeout(call: &Call<'_>, args: &mut Args<'_>) -> Result<Option<Millis>,
     if timeout < 0 {
         return Err(TIMEOUT_NEGATIVE);
     }
-    let deadline = call.server.clock.millis().checked_add(timeout);
+    let deadline = call.now().checked_add(timeout);
     // Before 7.2 the sum overflowed, to a deadline that never comes.
     if deadline.is_none() && args.profile().since_redis(7, 2) {
         return Err(TIMEOUT_OUT_OF_RANGE);

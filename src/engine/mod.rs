@@ -3,6 +3,7 @@
 mod monitor;
 mod transaction;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -83,6 +84,7 @@ impl Engine {
             return Flow::Continue;
         }
         let flow = self.run(session, Resolved { spec, at, key }, words, out);
+        session.executed += 1;
         if session.replies != Replies::On && !matches!(flow, Flow::Wait(_)) {
             // EXEC leaves out what is to be left out itself, reply by reply.
             let start = if matches!(spec.run, Handler::Transaction(_)) { out.len() } else { start };
@@ -113,7 +115,6 @@ impl Engine {
             Handler::Keys(run) => {
                 let mut view = self.lock_keys(session, spec, key, words);
                 view.set_touch(!session.no_touch);
-                session.last_instant = view.now();
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
                 session.tally += view.finish();
@@ -123,9 +124,8 @@ impl Engine {
             Handler::Everything(run) => self.run_view(session, Scope::Everything, run, &mut args, out),
             Handler::Connection(run) => {
                 session.publish();
-                session.counters.add(std::mem::take(&mut session.tally));
-                session.last_instant = self.instance.clock.millis();
-                let mut call = Call { server: &self.instance, table: &self.table, session, flow: Flow::Continue };
+                session.count();
+                let mut call = self.call(session, None);
                 let result = run(&mut call, &mut args);
                 let flow = call.flow;
                 if let Some(error) = write(result, session, out) {
@@ -135,7 +135,7 @@ impl Engine {
             }
             Handler::Debug(run) => {
                 let mut view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock);
-                let mut call = Call { server: &self.instance, table: &self.table, session, flow: Flow::Continue };
+                let mut call = self.call(session, Some(view.micros()));
                 let result = run(&mut view, &mut call, &mut args);
                 session.tally += view.finish();
                 write(result, session, out)
@@ -161,6 +161,12 @@ impl Engine {
         Flow::Continue
     }
 
+    /// What a connection command is given; inside a view, at the view's instant.
+    fn call<'c>(&'c self, session: &'c mut Session, instant: Option<i64>) -> Call<'c> {
+        let instant = Cell::new(instant);
+        Call { server: &self.instance, table: &self.table, session, instant, flow: Flow::Continue }
+    }
+
     fn run_view(
         &self,
         session: &mut Session,
@@ -171,7 +177,6 @@ impl Engine {
     ) -> Option<CommandError> {
         let mut view = self.instance.keyspace.lock(scope, session.db, &self.instance.clock);
         view.set_touch(!session.no_touch);
-        session.last_instant = view.now();
         let mut args = Args::new(args.words(), args.words().len() - args.left(), args.spec(), args.profile());
         let error = write(run(&mut view, &mut args), session, out);
         session.tally += view.finish();

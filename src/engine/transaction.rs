@@ -9,7 +9,7 @@ use crate::error::CommandError;
 use crate::keyspace::{Scope, View, hash_of};
 use crate::resp::{Reply, Words};
 use crate::session::{Queued, Session, Transaction, Watching};
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Flow, Handler, Transaction as Which, Waiting};
+use crate::spec::{Args, CommandResult, CommandSpec, Flag, Flow, Handler, Transaction as Which, Waiting};
 
 const NESTED: CommandError = CommandError::fixed("ERR MULTI calls can not be nested");
 const EXEC_WITHOUT_MULTI: CommandError = CommandError::fixed("ERR EXEC without MULTI");
@@ -193,7 +193,8 @@ impl Engine {
                 write(run(view, &mut args), session, out)
             }
             Handler::Connection(run) => {
-                let mut call = Call { server: &self.instance, table: &self.table, session, flow: Flow::Continue };
+                session.count();
+                let mut call = self.call(session, Some(view.micros()));
                 let result = run(&mut call, &mut args);
                 let result = match call.flow {
                     // Inside a transaction nothing blocks: what would wait answers at once as if its time were up.
@@ -207,7 +208,7 @@ impl Engine {
                 write(result, session, out)
             }
             Handler::Debug(run) => {
-                let mut call = Call { server: &self.instance, table: &self.table, session, flow: Flow::Continue };
+                let mut call = self.call(session, Some(view.micros()));
                 let result = run(view, &mut call, &mut args);
                 write(result, session, out)
             }
@@ -220,6 +221,7 @@ impl Engine {
         if let Some(error) = error {
             self.instance.stats.count_error(error.code());
         }
+        session.executed += 1;
         flow
     }
 }

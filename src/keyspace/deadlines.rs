@@ -37,7 +37,12 @@ impl Deadlines {
         self.heap.len() > SMALL + 2 * living
     }
 
-    pub fn rebuild(&mut self, rows: impl Iterator<Item = (Millis, u64)>) {
-        self.heap = rows.map(Reverse).collect();
+    /// Throws out the rows that do not stand for a living key any more.
+    pub fn prune(&mut self, lives: impl Fn(Millis, u64) -> bool) {
+        let mut rows = std::mem::take(&mut self.heap).into_vec();
+        rows.retain(|Reverse((deadline, hash))| lives(*deadline, *hash));
+        rows.sort_unstable();
+        rows.dedup();
+        self.heap = rows.into();
     }
 }

@@ -42,6 +42,9 @@ pub enum Scope<'a> {
 /// All databases of one server.
 pub struct Keyspace {
     databases: Box<[OnceLock<Box<Database>>]>,
+    /// Held to make a database. A view of everything holds it for as long as it lives, so that none appears behind its
+    /// back; nobody waits for it while holding a shard.
+    creating: Mutex<()>,
     watchers: Watchers,
     shared_integers: SharedIntegers,
     settings: Settings,
@@ -98,6 +101,7 @@ impl Keyspace {
     pub fn new(databases: u32, clock: &Clock) -> Self {
         Self {
             databases: (0..databases).map(|_| OnceLock::new()).collect(),
+            creating: Mutex::default(),
             watchers: Watchers::default(),
             shared_integers: SharedIntegers::new(access_time(clock.millis())),
             settings: Settings { max_string: AtomicI64::new(512 << 20) },
@@ -177,8 +181,21 @@ impl Keyspace {
         self.databases.iter().filter_map(OnceLock::get).flat_map(|database| database.sides.iter())
     }
 
+    #[inline]
     fn database(&self, db: u32) -> &Database {
+        match self.databases[db as usize].get() {
+            Some(database) => database,
+            None => self.make_database(db, &self.creating()),
+        }
+    }
+
+    #[cold]
+    fn make_database(&self, db: u32, _creating: &MutexGuard<'_, ()>) -> &Database {
         self.databases[db as usize].get_or_init(|| Box::new(Database::new()))
+    }
+
+    fn creating(&self) -> MutexGuard<'_, ()> {
+        self.creating.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next of a sequence of numbers that look random and are the same in every run (SplitMix64).

@@ -3,15 +3,15 @@
 mod scan;
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
 use smallvec::SmallVec;
 
 use super::entry::{AccessTime, Entry};
 use super::store::{Contents, SHARDS, Shard, Slot, hash_of, shard_of};
 use super::watch::Watch;
-use super::{Keyspace, Scope, Settings, Side, access_time};
+use super::{Database, Keyspace, Scope, Settings, Side, access_time};
 use crate::clock::{Clock, Millis};
 
 pub use scan::ScanFilter;
@@ -21,7 +21,8 @@ pub struct View<'k> {
     keyspace: &'k Keyspace,
     /// The shards held, ascending by database and shard.
     locked: SmallVec<[Locked<'k>; 1]>,
-    everything: bool,
+    /// Held by a view of everything: no database comes into being while it lives.
+    everything: Option<MutexGuard<'k, ()>>,
     /// Address, length and hash of the word that names the only key.
     known: (usize, usize, u64),
     db: u32,
@@ -73,6 +74,7 @@ impl<'k> View<'k> {
     #[inline]
     pub(super) fn lock(keyspace: &'k Keyspace, scope: Scope<'_>, db: u32, clock: &Clock) -> Self {
         let mut locked = SmallVec::new();
+        let mut everything = None;
         match scope {
             Scope::Hashes(hashes) => {
                 let mut shards: SmallVec<[usize; 8]> = hashes.iter().map(|&hash| shard_of(hash)).collect();
@@ -82,15 +84,14 @@ impl<'k> View<'k> {
             }
             Scope::Database => locked.extend((0..SHARDS).map(|shard| Locked::new(keyspace, db, shard))),
             Scope::Everything => {
-                for db in 0..keyspace.databases() {
-                    // Two views of everything meet at database 0, which is why that one must exist.
-                    if db == 0 || keyspace.databases[db as usize].get().is_some() {
-                        locked.extend((0..SHARDS).map(|shard| Locked::new(keyspace, db, shard)));
+                everything = Some(keyspace.creating());
+                for (db, database) in (0..).zip(&keyspace.databases) {
+                    if let Some(database) = database.get() {
+                        locked.extend((0..SHARDS).map(|shard| Locked::of(database, db, shard)));
                     }
                 }
             }
         }
-        let everything = matches!(scope, Scope::Everything);
         Self::new(keyspace, locked, everything, (0, 0, 0), db, clock.micros())
     }
 
@@ -98,14 +99,14 @@ impl<'k> View<'k> {
     pub(super) fn lock_key(keyspace: &'k Keyspace, key: &[u8], hash: u64, db: u32, clock: &Clock) -> Self {
         let locked = SmallVec::from_buf([Locked::new(keyspace, db, shard_of(hash))]);
         let known = (key.as_ptr().addr(), key.len(), hash);
-        Self::new(keyspace, locked, false, known, db, clock.micros())
+        Self::new(keyspace, locked, None, known, db, clock.micros())
     }
 
     #[inline]
     fn new(
         keyspace: &'k Keyspace,
         locked: SmallVec<[Locked<'k>; 1]>,
-        everything: bool,
+        everything: Option<MutexGuard<'k, ()>>,
         known: (usize, usize, u64),
         db: u32,
         micros: i64,
@@ -284,7 +285,7 @@ impl<'k> View<'k> {
         self.touch_watched(self.db);
         let db = self.db;
         let mut removed = 0;
-        if self.everything {
+        if self.everything.is_some() {
             self.reach(db, 0);
         }
         for locked in self.locked.iter_mut().filter(|locked| locked.db == db) {
@@ -463,7 +464,7 @@ impl<'k> View<'k> {
             self.side(at).bytes.fetch_add(new_size as i64 - size as i64, Ordering::Relaxed);
         }
         if deadline != new_deadline {
-            self.deadline_moved(at, deadline, new_deadline);
+            self.deadline_moved(at.lock, at.hash, deadline, new_deadline);
         }
         result
     }
@@ -487,24 +488,25 @@ impl<'k> View<'k> {
         let side = &self.keyspace.database(self.db).sides[index];
         side.bytes.fetch_add(entry.size() as i64, Ordering::Relaxed);
         side.count_keys(1);
-        if let Some(deadline) = entry.deadline() {
-            side.volatile.fetch_add(1, Ordering::Relaxed);
-            side.deadlines().add(deadline, hash);
-        }
+        let deadline = entry.deadline();
         self.locked[lock].shard.insert(hash, entry);
+        if deadline.is_some() {
+            self.deadline_moved(lock, hash, None, deadline);
+        }
     }
 
-    fn deadline_moved(&mut self, at: At, old: Option<Millis>, new: Option<Millis>) {
+    /// Keeps count of a deadline that was set, moved or removed. The entry is in its shard already.
+    fn deadline_moved(&mut self, lock: usize, hash: u64, old: Option<Millis>, new: Option<Millis>) {
         let volatile = i64::from(new.is_some()) - i64::from(old.is_some());
-        let side = self.side(at);
+        let Locked { db, index, ref shard } = self.locked[lock];
+        let side = &self.keyspace.database(db).sides[index as usize];
         let living = side.volatile.fetch_add(volatile, Ordering::Relaxed) + volatile;
         let mut deadlines = side.deadlines();
         if let Some(deadline) = new {
-            deadlines.add(deadline, at.hash);
+            deadlines.add(deadline, hash);
         }
         if deadlines.is_stale(living.max(0) as usize) {
-            let shard = &self.locked[at.lock].shard;
-            deadlines.rebuild(shard.iter().filter_map(|entry| Some((entry.deadline()?, hash_of(entry.key())))));
+            deadlines.prune(|deadline, hash| shard.find_by(hash, |entry| entry.deadline() == Some(deadline)).is_some());
         }
     }
 
@@ -542,13 +544,16 @@ impl<'k> View<'k> {
         let place = self.locked.binary_search_by_key(&(db, index as u32), |locked| (locked.db, locked.index));
         match place {
             Ok(at) => at,
-            // A database that did not exist when everything was locked. Only one view of everything lives at a time,
-            // and any other holds locks of one database only, so waiting for these cannot close a circle.
-            Err(at) if self.everything => {
-                self.locked.insert_many(at, (0..SHARDS).map(|shard| Locked::new(self.keyspace, db, shard)));
-                self.reach(db, index)
-            }
-            Err(_) => unreachable!("a command reached for a key that its row does not name"),
+            Err(at) => match &self.everything {
+                // A database that did not exist when everything was locked, and still does not: nobody else can have
+                // made it, or hold a lock of it.
+                Some(creating) => {
+                    let database = self.keyspace.make_database(db, creating);
+                    self.locked.insert_many(at, (0..SHARDS).map(|shard| Locked::of(database, db, shard)));
+                    self.reach(db, index)
+                }
+                None => unreachable!("a command reached for a key that its row does not name"),
+            },
         }
     }
 }
@@ -556,7 +561,12 @@ impl<'k> View<'k> {
 impl<'k> Locked<'k> {
     #[inline]
     fn new(keyspace: &'k Keyspace, db: u32, index: usize) -> Self {
-        Self { db, index: index as u32, shard: keyspace.database(db).store.lock(index) }
+        Self::of(keyspace.database(db), db, index)
+    }
+
+    #[inline]
+    fn of(database: &'k Database, db: u32, index: usize) -> Self {
+        Self { db, index: index as u32, shard: database.store.lock(index) }
     }
 }
 

@@ -257,8 +257,7 @@ async fn housekeeping(engine: Arc<Engine>) {
     const PERIOD: Duration = Duration::from_millis(100);
     loop {
         Clock::pass(PERIOD).await;
-        engine.instance.sweep();
-        engine.instance.close_idle();
+        engine.instance.keep_house();
     }
 }
 

@@ -92,20 +92,22 @@ impl Connection {
     }
 
     fn poll_serve(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> Poll<io::Result<()>> {
+        // Whoever was served before may have gone on an error, or in a panic, and left its replies behind.
+        scratch.output.clear();
+        scratch.batch.clear();
         if self.session.client.has_signals() {
             self.answer_signals();
         }
         self.poll_waiting(cx);
         loop {
-            if !self.output.is_empty() && self.poll_flush(cx)?.is_pending() && self.state == State::Closing {
-                return Poll::Pending;
-            }
+            let flushed = self.output.is_empty() || self.poll_flush(cx)?.is_ready();
+            // As far as a moved clock is concerned, a reply that the client does not read has been given.
             self.settling = None;
-            if self.state == State::Dropped || (self.state == State::Closing && self.output.is_empty()) {
-                return Poll::Ready(Ok(()));
-            }
-            if self.state == State::Closing {
-                return Poll::Pending;
+            match self.state {
+                State::Dropped => return Poll::Ready(Ok(())),
+                State::Closing if flushed => return Poll::Ready(Ok(())),
+                State::Closing => return Poll::Pending,
+                State::Open => {}
             }
             let mut buffer = ReadBuf::new(&mut scratch.input);
             let Poll::Ready(read) = self.stream.poll_read(cx, &mut buffer)? else { return Poll::Pending };
@@ -123,6 +125,7 @@ impl Connection {
                 return Poll::Ready(Ok(()));
             }
             add(&self.session.counters.input_bytes, read as u64);
+            self.session.client.seen().last_used.store(self.engine.instance.recently(), Ordering::Relaxed);
             add(&self.session.client.seen().received, read as u64);
             if self.input.len() > self.engine.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Poll::Ready(Ok(()));
@@ -149,7 +152,6 @@ impl Connection {
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
         let output_limit = live.output_limit.load(Ordering::Relaxed);
         let mut used = 0;
-        let mut commands = 0;
         while *state == State::Open && waiting.is_none() {
             if session.client.seen().closing.load(Ordering::Relaxed) {
                 // Killed by a command that ran on another thread.
@@ -177,7 +179,6 @@ impl Connection {
                             }
                         }
                     }
-                    commands += 1;
                     if output_limit != 0 && out.len() + output.len() > output_limit {
                         *state = State::Dropped;
                     }
@@ -204,22 +205,15 @@ impl Connection {
                 break;
             }
         }
-        self.note(commands, data.len() - used);
+        self.note(data.len() - used);
         used
     }
 
     /// Lets the rest of the server see what this connection has done.
-    fn note(&mut self, commands: u64, input: usize) {
-        if commands == 0 {
-            return;
-        }
-        add(&self.session.counters.commands, commands);
-        self.session.counters.add(std::mem::take(&mut self.session.tally));
+    fn note(&mut self, input: usize) {
+        self.session.count();
         self.session.publish();
-        let seen = self.session.client.seen();
-        add(&seen.commands, commands);
-        seen.last_used.store(self.session.last_instant, Ordering::Relaxed);
-        seen.input.store(input, Ordering::Relaxed);
+        self.session.client.seen().input.store(input, Ordering::Relaxed);
     }
 
     // ---- writing

@@ -75,14 +75,15 @@ impl Server {
     }
 
     /// Moves the clock forward, by whole microseconds. On return everything that this sets off has happened: keys
-    /// that are due are gone, and whoever waited for a time that has come has the reply.
+    /// that are due are gone, whoever waited for a time that has come has the reply, and connections that are idle for
+    /// too long count no longer.
     pub fn advance(&self, duration: Duration) {
         self.engine.instance.clock.shift(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX));
         self.settle();
     }
 
-    /// Sets the clock, forwards or backwards; it goes on running or standing as before. Complete on return, as
-    /// [`advance`](Self::advance) is.
+    /// Sets the clock, forwards or backwards; it goes on running or standing as before. What lies before 1970 counts as
+    /// 1970. Complete on return, as [`advance`](Self::advance) is.
     pub fn set_time(&self, time: SystemTime) {
         let micros = match time.duration_since(UNIX_EPOCH) {
             Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
@@ -93,7 +94,7 @@ impl Server {
     }
 
     fn settle(&self) {
-        self.engine.instance.sweep();
+        self.engine.instance.keep_house();
         self.engine.instance.clock.ring_and_settle();
     }
 }

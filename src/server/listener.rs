@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use super::stream::Stream;
 use super::worker::Workers;
+use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::CommandError;
 use crate::resp::{Protocol, Reply};
@@ -21,6 +22,9 @@ pub(super) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, PathBuf),
 }
+
+/// How long to wait before another try when the process has no descriptor left.
+const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(10);
 
 const PROTECTED: &str = "DENIED redouble runs in protected mode: without a password, only clients on this machine may \
 connect. Set a password with --requirepass, or allow everyone with --protected-mode no, or from this machine with \
@@ -34,7 +38,7 @@ pub(super) async fn accept(listener: Listener, engine: Arc<Engine>, workers: Arc
             // The connection is gone again, or the process is out of file descriptors: neither ends the server, but
             // the latter does not pass at once.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
-            Err(_) => tokio::task::yield_now().await,
+            Err(_) => Clock::pass(OUT_OF_DESCRIPTORS).await,
         }
     }
 }

@@ -101,7 +101,6 @@ pub struct Seen {
     pub last_used: AtomicI64,
     pub commands: AtomicU64,
     pub input: AtomicUsize,
-    pub input_capacity: AtomicUsize,
     /// Bytes received, and bytes sent, since the connection was accepted.
     pub received: AtomicU64,
     pub sent: AtomicU64,

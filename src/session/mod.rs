@@ -6,11 +6,10 @@ mod clients;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::clock::Millis;
 use crate::keyspace::{Tally, Watch};
 use crate::resp::{OwnedWords, Protocol};
 use crate::spec::CommandSpec;
-use crate::stats::Counters;
+use crate::stats::{Counters, add};
 
 pub use client::{Client, Peer, Signal};
 pub use clients::Clients;
@@ -33,12 +32,12 @@ pub struct Session {
     pub last_command: Option<&'static CommandSpec>,
     /// The last command as others see it.
     published_command: Option<&'static CommandSpec>,
-    /// What its commands did since the statistics were last told.
+    /// How many commands it ran since the statistics were last told.
+    pub executed: u64,
+    /// What they did.
     pub tally: Tally,
     /// The counters of the thread that runs its commands.
     pub counters: Arc<Counters>,
-    /// The instant of its last command.
-    pub last_instant: Millis,
 }
 
 /// What CLIENT REPLY asked for.
@@ -95,7 +94,6 @@ pub struct Watching {
 
 impl Session {
     pub fn new(client: Arc<Client>, authenticated: bool, counters: Arc<Counters>) -> Self {
-        let last_instant = client.created();
         Self {
             client,
             db: 0,
@@ -108,10 +106,18 @@ impl Session {
             executing: false,
             last_command: None,
             published_command: None,
+            executed: 0,
             tally: Tally::default(),
             counters,
-            last_instant,
         }
+    }
+
+    /// Tells the statistics what was done since they were last told.
+    pub fn count(&mut self) {
+        let executed = std::mem::take(&mut self.executed);
+        add(&self.counters.commands, executed);
+        add(&self.client.seen().commands, executed);
+        self.counters.add(std::mem::take(&mut self.tally));
     }
 
     /// Lets other connections see what this one has become.

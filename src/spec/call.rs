@@ -1,5 +1,7 @@
 //! What a connection command is given, and what it can ask of its connection.
 
+use std::cell::Cell;
+
 use super::table::Table;
 use crate::clock::Millis;
 use crate::instance::Instance;
@@ -11,8 +13,24 @@ pub struct Call<'a> {
     pub server: &'a Instance,
     pub table: &'a Table,
     pub session: &'a mut Session,
+    /// The command's instant, in microseconds, once it is known: a transaction has one from the start.
+    pub instant: Cell<Option<i64>>,
     /// What happens to the connection once the reply is written.
     pub flow: Flow,
+}
+
+impl Call<'_> {
+    /// The command's instant, in milliseconds.
+    pub fn now(&self) -> Millis {
+        self.micros().div_euclid(1000)
+    }
+
+    /// The command's instant, in microseconds: the same, however often it is asked for.
+    pub fn micros(&self) -> i64 {
+        let micros = self.instant.get().unwrap_or_else(|| self.server.clock.micros());
+        self.instant.set(Some(micros));
+        micros
+    }
 }
 
 /// How a connection goes on after a command.
