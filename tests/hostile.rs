@@ -309,3 +309,19 @@ fn a_closed_connection_is_seen_as_such() {
     wire.ask("QUIT");
     assert!(matches!(wire.read(), Err(Silence::Closed)));
 }
+
+#[test]
+fn replies_to_a_client_that_left_are_not_given_to_the_next_one() {
+    let server = spawn();
+    let mut good = Wire::connect(address(&server));
+    assert_eq!(good.ask(&format!("SET secret {}", "s".repeat(100))), Frame::status("OK"));
+    for _ in 0..50 {
+        let mut rude = Wire::connect(address(&server));
+        // More replies than the socket takes; the connection is reset while they are written.
+        rude.send(&request(&["GET", "secret"]).repeat(5_000));
+        drop(rude);
+        let mut next = Wire::connect(address(&server));
+        assert_eq!(next.ask("PING"), pong());
+        assert_eq!(good.ask("PING"), pong());
+    }
+}

@@ -345,3 +345,44 @@ fn the_redis_crate_connects_over_both_protocols() {
         assert_eq!(both, (7, None));
     }
 }
+
+#[test]
+fn moving_the_clock_does_not_wait_for_a_client_that_does_not_read() {
+    let server = spawn_frozen();
+    let mut lazy = wire(&server);
+    let mut other = wire(&server);
+    assert_eq!(other.ask("SETRANGE big 1000000 x"), Frame::Integer(1_000_001));
+    // More than the socket holds, then a wait, then the end of the connection.
+    lazy.send(&request(&["GET", "big"]).repeat(30));
+    lazy.send(&request(&["WAIT", "1", "1000"]));
+    lazy.send(&request(&["QUIT"]));
+    other.ask_until("CLIENT LIST", |clients| clients.contains("cmd=wait"));
+    server.advance(Duration::from_secs(2));
+    assert_eq!(other.ask("PING"), Frame::status("PONG"));
+}
+
+#[test]
+fn a_connection_that_is_busy_with_a_transaction_is_not_idle_and_one_that_is_silent_is() {
+    let server = spawn_frozen();
+    let (mut busy, mut silent) = (wire(&server), wire(&server));
+    assert_eq!(busy.ask("CONFIG SET timeout 10"), ok());
+    assert_eq!(silent.ask("PING"), Frame::status("PONG"));
+    assert_eq!(busy.ask("MULTI"), ok());
+    for _ in 0..4 {
+        server.advance(Duration::from_secs(9));
+        assert_eq!(busy.ask("INCR k"), Frame::status("QUEUED"));
+    }
+    assert!(silent.is_closed());
+    assert_eq!(busy.ask("EXEC").items().len(), 4);
+}
+
+#[test]
+fn the_clock_can_be_moved_to_the_end_of_time_and_lives_on() {
+    let server = spawn();
+    let mut client = wire(&server);
+    server.advance(Duration::MAX);
+    assert_eq!(client.ask("SET k v PX 100"), ok());
+    assert_eq!(client.ask("GET k"), Frame::bulk("v"));
+    server.set_time(UNIX_EPOCH - Duration::from_secs(1));
+    assert_eq!(client.ask("TIME").items()[0].text(), "0");
+}

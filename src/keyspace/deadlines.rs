@@ -24,6 +24,11 @@ impl Deadlines {
         self.heap.peek().map(|Reverse((deadline, _))| *deadline)
     }
 
+    #[cfg(test)]
+    pub fn rows(&self) -> usize {
+        self.heap.len()
+    }
+
     /// Takes out the earliest row that is due at `now`.
     pub fn pop_due(&mut self, now: Millis) -> Option<(Millis, u64)> {
         if self.earliest()? >= now {

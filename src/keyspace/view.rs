@@ -580,3 +580,36 @@ fn swap_counts(sides: [&Side; 2], count: impl Fn(&Side) -> &std::sync::atomic::A
     let (one, other) = (count(sides[0]), count(sides[1]));
     one.store(other.swap(one.load(Ordering::Relaxed), Ordering::Relaxed), Ordering::Relaxed);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::Expiry;
+
+    #[test]
+    fn taking_and_releasing_a_lock_for_ever_does_not_pile_up_deadlines() {
+        let clock = Clock::new();
+        let keyspace = Keyspace::new(1, &clock);
+        for round in 0..10_000 {
+            let mut view = keyspace.lock(Scope::Database, 0, &clock);
+            view.set_string(b"lock", b"token", Expiry::At(view.now() + 60_000 + round));
+            assert!(view.remove(b"lock"));
+            view.finish();
+        }
+        let rows: usize = keyspace.sides().map(|side| side.deadlines().rows()).sum();
+        assert!(rows < 200, "{rows} deadlines of keys that are gone");
+    }
+
+    #[test]
+    fn no_database_comes_into_being_behind_a_view_of_everything() {
+        let clock = Clock::new();
+        let keyspace = Keyspace::new(16, &clock);
+        let mut view = keyspace.lock(Scope::Everything, 0, &clock);
+        assert!(keyspace.creating.try_lock().is_err());
+        view.select(7);
+        view.set_string(b"k", b"v", Expiry::Never);
+        assert_eq!(view.len(), 1);
+        view.finish();
+        assert!(keyspace.creating.try_lock().is_ok());
+    }
+}
