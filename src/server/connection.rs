@@ -27,7 +27,7 @@ use crate::stats::add;
 /// How much is read at once.
 const READ: usize = 64 * 1024;
 /// How many requests are framed before the first of them runs.
-const BATCH: usize = 16;
+const BATCH: usize = 32;
 /// A reply buffer that has grown beyond this is given back.
 const REPLIES_KEPT: usize = 1024 * 1024;
 
@@ -159,7 +159,7 @@ impl Connection {
                 break;
             }
             let error = frame(engine, session, framer, &data[used..], max_bulk, batch);
-            let mut last = batch.is_empty();
+            let framed = batch.len();
             for request in batch.drain(..) {
                 let rest = &data[used..];
                 if let Some(resolved) = request.resolved {
@@ -198,10 +198,10 @@ impl Connection {
                 engine.answer(session, &Reply::Error(error), out);
                 *state = State::Closing;
                 used = data.len();
-                last = true;
             }
             framer.forget();
-            if last {
+            // If nothing is whole any more, what is left is the beginning of a request.
+            if framed == 0 || used == data.len() {
                 break;
             }
         }
