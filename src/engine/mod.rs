@@ -75,7 +75,10 @@ impl Engine {
         }
         let start = out.len();
         if session.transaction.is_some() && transaction::is_queued(spec) {
-            transaction::queue(session, spec, at, words);
+            let queued = transaction::queue(session, spec, at, words);
+            if queued > self.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
+                return Flow::Drop;
+            }
             Reply::Status("QUEUED").write(session.protocol, out);
             if session.replies != Replies::On {
                 self.withhold(session, start, out);
