@@ -192,6 +192,7 @@ const QUIT: CommandSpec = CommandSpec {
     arity: Arity::AtLeast(1),
     flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
     categories: &[Category::Connection],
+    never_queued: true,
     ..CommandSpec::new("QUIT", Handler::Connection(quit))
 };
 
@@ -207,6 +208,7 @@ const RESET: CommandSpec = CommandSpec {
     arity: Arity::Exactly(1),
     flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
     categories: &[Category::Connection],
+    never_queued: true,
     ..CommandSpec::new("RESET", Handler::Connection(reset))
 };
 

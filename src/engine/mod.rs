@@ -234,7 +234,10 @@ impl Engine {
             let forbidden = spec.has_flag(Flag::NoMulti);
             return if forbidden { Err(CommandError::NOT_IN_TRANSACTION) } else { Ok(()) };
         }
-        if !spec.has_flag(Flag::NoMulti) && !matches!(spec.name, "MULTI" | "WATCH" | "REPLY") {
+        if !spec.has_flag(Flag::NoMulti)
+            && !matches!(spec.run, Handler::Transaction(Transaction::Multi | Transaction::Watch))
+            && spec.name != "REPLY"
+        {
             return Ok(());
         }
         let name = self.table.full_name(spec);

@@ -25,11 +25,11 @@ pub(super) fn aborted_by(error: &CommandError) -> CommandError {
     CommandError::new([b"EXECABORT Transaction discarded because of: ", reason].concat())
 }
 
-/// Whether a command waits for EXEC while a transaction is open. QUIT and RESET do not wait.
+/// Whether a command waits for EXEC while a transaction is open.
 pub(super) fn is_queued(spec: &CommandSpec) -> bool {
     match spec.run {
         Handler::Transaction(which) => which == Which::Unwatch,
-        _ => !matches!(spec.name, "QUIT" | "RESET"),
+        _ => !spec.never_queued,
     }
 }
 
@@ -53,9 +53,10 @@ pub(super) fn may_grow(session: &Session, spec: &CommandSpec) -> bool {
     if spec.has_flag(Flag::DenyOom) || session.transaction.is_none() {
         return spec.has_flag(Flag::DenyOom);
     }
-    match spec.name {
-        "EXEC" => queue_has(session, &[Flag::DenyOom]),
-        name => !matches!(name, "DISCARD" | "QUIT" | "RESET"),
+    match spec.run {
+        Handler::Transaction(Which::Exec) => queue_has(session, &[Flag::DenyOom]),
+        Handler::Transaction(Which::Discard) => false,
+        _ => !spec.never_queued,
     }
 }
 
