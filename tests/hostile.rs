@@ -190,6 +190,37 @@ fn a_client_that_pipelines_without_reading_does_not_fill_the_memory() {
 }
 
 #[test]
+fn a_transaction_that_never_runs_does_not_fill_the_memory() {
+    let server = ServerProcess::redouble(&["--client-query-buffer-limit", "4mb"]);
+    let mut wire = Wire::connect(server.address());
+    assert_eq!(wire.ask("MULTI"), Frame::status("OK"));
+    let command = request(&["SET", "k", &"x".repeat(MB)]);
+    let is_queued = |answer| matches!(answer, Ok(frame) if frame == Frame::status("QUEUED"));
+    let queued = (0..100).take_while(|_| wire.send(&command) && is_queued(wire.read())).count();
+    assert!(queued < 5, "{queued} MB wait for EXEC");
+    assert_unaffected(server.address());
+}
+
+#[test]
+fn a_transaction_whose_replies_are_too_long_ends_the_connection_but_not_halfway() {
+    let server = ServerProcess::redouble(&["--client-output-buffer-limit", "normal", "8mb", "0", "0"]);
+    let mut good = Wire::connect(server.address());
+    assert_eq!(good.call(&[b"SET".as_slice(), b"large", &vec![b'x'; MB]]), Frame::status("OK"));
+    let before = server.resident();
+    let mut hog = Wire::connect(server.address());
+    assert_eq!(hog.ask("MULTI"), Frame::status("OK"));
+    for _ in 0..200 {
+        assert_eq!(hog.ask("GET large"), Frame::status("QUEUED"));
+    }
+    assert_eq!(hog.ask("SET last 1"), Frame::status("QUEUED"));
+    assert!(hog.send(&request(&["EXEC"])));
+    assert!(hog.is_closed());
+    assert_eq!(good.ask("GET last"), Frame::bulk("1"));
+    let grown = server.resident().saturating_sub(before);
+    assert!(grown < 48 * MB, "one client took {} MB", grown / MB);
+}
+
+#[test]
 fn one_client_too_many_is_told_so() {
     let server = spawn();
     let mut first = Wire::connect(address(&server));

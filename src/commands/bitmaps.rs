@@ -171,11 +171,12 @@ fn count(bytes: &[u8], bits: Range<usize>) -> i64 {
     }
     let part = &bytes[bits.start / 8..bits.end.div_ceil(8)];
     let (words, rest) = part.as_chunks::<8>();
-    let all: u32 = words.iter().map(|&word| u64::from_ne_bytes(word).count_ones()).sum::<u32>()
-        + rest.iter().map(|byte| byte.count_ones()).sum::<u32>();
+    // A string of 512 MB has more bits than a u32 can count.
+    let all = words.iter().map(|&word| i64::from(u64::from_ne_bytes(word).count_ones())).sum::<i64>()
+        + rest.iter().map(|byte| i64::from(byte.count_ones())).sum::<i64>();
     let before = bytes[bits.start / 8] & !(0xff >> (bits.start % 8));
     let after = if bits.end.is_multiple_of(8) { 0 } else { bytes[bits.end / 8] & (0xff >> (bits.end % 8)) };
-    i64::from(all) - i64::from(before.count_ones()) - i64::from(after.count_ones())
+    all - i64::from(before.count_ones()) - i64::from(after.count_ones())
 }
 
 const BITPOS: CommandSpec = CommandSpec {
@@ -270,5 +271,10 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_longest_string_has_more_bits_than_32_bits_can_count() {
+        assert_eq!(count(&vec![0xff; 512 << 20], 0..1 << 32), 1 << 32);
     }
 }

@@ -1,9 +1,9 @@
 //! BITOP: whole strings combined bit by bit.
 
 use crate::error::CommandError;
-use crate::keyspace::View;
+use crate::keyspace::{Entry, View};
 use crate::profile::Since;
-use crate::resp::Reply;
+use crate::resp::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[BITOP];
@@ -73,7 +73,7 @@ fn bitop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     if operation.is_lopsided() && sources.len() < 2 {
         return Err(CommandError::new(format!("ERR BITOP {name} must be called with at least two source keys.")));
     }
-    let result = combine(view, operation, sources.iter())?;
+    let result = combine(view, operation, sources)?;
     let length = result.len();
     if result.is_empty() {
         view.remove(destination);
@@ -83,53 +83,54 @@ fn bitop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(length as i64))
 }
 
-fn combine<'a>(
-    view: &mut View<'_>,
-    operation: Operation,
-    sources: impl Iterator<Item = &'a [u8]>,
-) -> Result<Vec<u8>, CommandError> {
-    // Copies, because the view lends one string at a time.
-    let strings: Vec<Vec<u8>> =
-        sources.map(|key| Ok(view.string(key)?.unwrap_or_default().to_vec())).collect::<Result<_, CommandError>>()?;
-    let mut rest = strings.into_iter();
-    let first = rest.next().unwrap_or_default();
-    let rest = rest.as_slice();
-    let fold = |start: Vec<u8>, change: fn(u8, u8) -> u8| rest.iter().fold(start, |sum, next| zip(sum, next, change));
-    Ok(match operation {
-        Operation::And => fold(first, |one, other| one & other),
-        Operation::Or => fold(first, |one, other| one | other),
-        Operation::Xor => fold(first, |one, other| one ^ other),
-        Operation::Not => first.iter().map(|byte| !byte).collect(),
-        Operation::Diff => fold(first, |one, other| one & !other),
-        Operation::Diff1 => zip(fold(Vec::new(), |one, other| one | other), &first, |one, other| one & !other),
-        Operation::AndOr => zip(fold(Vec::new(), |one, other| one | other), &first, |one, other| one & other),
-        Operation::One => {
-            let mut once = first.clone();
-            let mut twice = Vec::new();
-            let mut seen = first;
-            for next in rest {
-                twice = zip(twice, &zip(seen.clone(), next, |one, other| one & other), |one, other| one | other);
-                seen = zip(seen, next, |one, other| one | other);
-                once = zip(seen.clone(), &twice, |one, other| one & !other);
+/// Combines strings one after the other, so that there is never more than the result and what the keyspace holds.
+fn combine(view: &mut View<'_>, operation: Operation, sources: Words<'_>) -> Result<Vec<u8>, CommandError> {
+    let length = |key| view.peek(key).and_then(Entry::text).map_or(0, |text| text.bytes.len());
+    let longest = sources.iter().map(length).max().unwrap_or(0);
+    let first = sources.get(0).unwrap_or_default();
+    let mut result = Vec::with_capacity(longest);
+    result.extend_from_slice(view.string(first)?.unwrap_or_default());
+    if matches!(operation, Operation::Diff1 | Operation::AndOr) {
+        // What the others come to is known first.
+        result.clear();
+    }
+    result.resize(longest, 0);
+    let mut twice = vec![0; if operation == Operation::One { longest } else { 0 }];
+    for key in sources.from(1).iter() {
+        let next = view.string(key)?.unwrap_or_default();
+        match operation {
+            Operation::And => zip(&mut result, next, |one, other| one & other),
+            Operation::Or | Operation::Diff1 | Operation::AndOr => zip(&mut result, next, |one, other| one | other),
+            Operation::Xor => zip(&mut result, next, |one, other| one ^ other),
+            Operation::Diff => zip(&mut result, next, |one, other| one & !other),
+            Operation::One => {
+                for ((once, twice), next) in result.iter_mut().zip(&mut twice).zip(next) {
+                    *twice |= *once & next;
+                    *once = (*once ^ next) & !*twice;
+                }
             }
-            once
+            Operation::Not => {}
         }
-    })
+    }
+    let first = view.peek(first).and_then(Entry::text).map_or(&[][..], |text| text.bytes);
+    match operation {
+        Operation::Not => result.iter_mut().for_each(|byte| *byte = !*byte),
+        Operation::Diff1 => zip(&mut result, first, |one, other| one & !other),
+        Operation::AndOr => zip(&mut result, first, |one, other| one & other),
+        _ => {}
+    }
+    Ok(result)
 }
 
-/// Combines two strings byte by byte; the shorter one goes on in zeros.
-fn zip(mut one: Vec<u8>, other: &[u8], change: impl Fn(u8, u8) -> u8) -> Vec<u8> {
-    if one.len() < other.len() {
-        one.resize(other.len(), 0);
-    }
-    let (paired, alone) = one.split_at_mut(other.len());
+/// Combines a string with one that is not longer, byte by byte; the shorter one goes on in zeros.
+fn zip(one: &mut [u8], other: &[u8], change: impl Fn(u8, u8) -> u8) {
+    let (paired, alone) = one.split_at_mut(other.len().min(one.len()));
     for (byte, &other) in paired.iter_mut().zip(other) {
         *byte = change(*byte, other);
     }
     for byte in alone {
         *byte = change(*byte, 0);
     }
-    one
 }
 
 #[cfg(test)]
@@ -138,7 +139,11 @@ mod tests {
 
     #[test]
     fn the_shorter_string_goes_on_in_zeros() {
-        assert_eq!(zip(vec![0xff, 0xff], &[0x0f], |one, other| one & other), [0x0f, 0]);
-        assert_eq!(zip(vec![0xf0], &[0x0f, 1], |one, other| one ^ other), [0xff, 1]);
+        let zipped = |mut one: Vec<u8>, other: &[u8], change: fn(u8, u8) -> u8| {
+            zip(&mut one, other, change);
+            one
+        };
+        assert_eq!(zipped(vec![0xff, 0xff], &[0x0f], |one, other| one & other), [0x0f, 0]);
+        assert_eq!(zipped(vec![0xf0, 1], &[0x0f], |one, other| one ^ other), [0xff, 1]);
     }
 }

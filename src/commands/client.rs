@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::client_list::{describe, describe_all};
 use super::connection::{DEFAULT_USER, check_label};
+use super::help::help;
 use crate::clock::Millis;
 use crate::error::CommandError;
 use crate::profile::{Since, Version};
@@ -439,48 +440,46 @@ const HELP: CommandSpec = CommandSpec {
     arity: Arity::Exactly(2),
     flags: &[Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
-    ..CommandSpec::new("HELP", Handler::Connection(help))
+    ..CommandSpec::new("HELP", Handler::Connection(|call, _| help(call.table, "CLIENT", HELP_LINES)))
 };
 
-/// The lines of each subcommand, under its name.
-const HELP_LINES: &[(&str, &[&str])] = &[
-    ("GETNAME", &["GETNAME", "    Return the connection's name."]),
-    ("HELP", &["HELP", "    Print these lines."]),
-    ("ID", &["ID", "    Return the connection's number."]),
-    ("INFO", &["INFO", "    Describe the connection."]),
-    (
-        "KILL",
-        &[
-            "KILL <ip:port>",
-            "    Close the connection that comes from an address.",
-            "KILL <option> <value> [<option> <value> ...]",
-            "    Close the connections for which all options hold. Options are:",
-            "    * ID <client-id>",
-            "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-            "    * USER <username>",
-            "    * ADDR (<ip:port>|<unixsocket>:0)",
-            "    * LADDR (<ip:port>|<unixsocket>:0)",
-            "    * SKIPME (YES|NO)",
-            "      Whether to spare the connection that asks (default: yes).",
-        ],
-    ),
-    (
-        "LIST",
-        &["LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB) | ID <client-id> [...]]", "    Describe connections, one a line."],
-    ),
-    ("NO-EVICT", &["NO-EVICT (ON|OFF)", "    Exempt the connection from being closed to free memory."]),
-    ("NO-TOUCH", &["NO-TOUCH (ON|OFF)", "    Keep the connection's reads from counting as use of a key."]),
-    ("PAUSE", &["PAUSE <timeout> [WRITE|ALL]", "    Hold back commands, or those that write, for some milliseconds."]),
-    ("REPLY", &["REPLY (ON|OFF|SKIP)", "    Choose whether commands are answered."]),
-    ("SETINFO", &["SETINFO (LIB-NAME|LIB-VER) <value>", "    Say which library the client uses."]),
-    ("SETNAME", &["SETNAME <name>", "    Name the connection."]),
-    ("UNBLOCK", &["UNBLOCK <clientid> [TIMEOUT|ERROR]", "    End what another connection waits for."]),
-    ("UNPAUSE", &["UNPAUSE", "    Let commands run again that were held back."]),
+const HELP_LINES: &[&str] = &[
+    "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "GETNAME",
+    "    Return the connection's name.",
+    "HELP",
+    "    Print these lines.",
+    "ID",
+    "    Return the connection's number.",
+    "INFO",
+    "    Describe the connection.",
+    "KILL <ip:port>",
+    "    Close the connection that comes from an address.",
+    "KILL <option> <value> [<option> <value> ...]",
+    "    Close the connections for which all options hold. Options are:",
+    "    * ID <client-id>",
+    "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+    "    * USER <username>",
+    "    * ADDR (<ip:port>|<unixsocket>:0)",
+    "    * LADDR (<ip:port>|<unixsocket>:0)",
+    "    * SKIPME (YES|NO)",
+    "      Whether to spare the connection that asks (default: yes).",
+    "LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB) | ID <client-id> [...]]",
+    "    Describe connections, one a line.",
+    "NO-EVICT (ON|OFF)",
+    "    Exempt the connection from being closed to free memory.",
+    "NO-TOUCH (ON|OFF)",
+    "    Keep the connection's reads from counting as use of a key.",
+    "PAUSE <timeout> [WRITE|ALL]",
+    "    Hold back commands, or those that write, for some milliseconds.",
+    "REPLY (ON|OFF|SKIP)",
+    "    Choose whether commands are answered.",
+    "SETINFO (LIB-NAME|LIB-VER) <value>",
+    "    Say which library the client uses.",
+    "SETNAME <name>",
+    "    Name the connection.",
+    "UNBLOCK <clientid> [TIMEOUT|ERROR]",
+    "    End what another connection waits for.",
+    "UNPAUSE",
+    "    Let commands run again that were held back.",
 ];
-
-fn help(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
-    let known = |name: &str| call.table.find_sub(&CLIENT, name.as_bytes()).is_some();
-    let lines = HELP_LINES.iter().filter(|(name, _)| known(name)).flat_map(|(_, lines)| *lines);
-    let first = "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:";
-    Ok(Reply::Array(std::iter::once(&first).chain(lines).map(|line| Reply::Status(line)).collect()))
-}

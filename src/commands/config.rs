@@ -1,9 +1,10 @@
 //! CONFIG.
 
+use super::help::help;
 use crate::config::Refusal;
 use crate::error::{CommandError, plain};
 use crate::profile::Since;
-use crate::resp::Reply;
+use crate::resp::{Reply, until_nul};
 use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[CONFIG];
@@ -47,7 +48,7 @@ const CONFIG: CommandSpec = CommandSpec {
             since: Since::redis(5, 0, 0),
             arity: Arity::Exactly(2),
             flags: &[Flag::Loading, Flag::Stale],
-            ..CommandSpec::new("HELP", Handler::Connection(help))
+            ..CommandSpec::new("HELP", Handler::Connection(|call, _| help(call.table, "CONFIG", HELP)))
         },
         CommandSpec {
             usage: "parameter value [parameter value ...]",
@@ -145,11 +146,6 @@ fn wrong_number_6(args: &Args<'_>) -> CommandError {
     CommandError::new(line)
 }
 
-/// As C prints a string.
-fn until_nul(name: &[u8]) -> &[u8] {
-    name.split(|&byte| byte == 0).next().unwrap_or_default()
-}
-
 fn rewrite(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     match call.server.config.rewrite(args.profile()) {
         None => Err(CommandError::fixed("ERR The server is running without a config file")),
@@ -170,19 +166,16 @@ fn reset_statistics(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'sta
     Ok(Reply::OK)
 }
 
-fn help(_: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
-    const LINES: [&str; 11] = [
-        "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-        "GET <pattern>",
-        "    Return parameters matching the glob-like <pattern> and their values.",
-        "SET <directive> <value>",
-        "    Set the configuration <directive> to <value>.",
-        "RESETSTAT",
-        "    Reset statistics reported by the INFO command.",
-        "REWRITE",
-        "    Rewrite the configuration file.",
-        "HELP",
-        "    Prints this help.",
-    ];
-    Ok(Reply::Array(LINES.into_iter().map(Reply::Status).collect()))
-}
+const HELP: &[&str] = &[
+    "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "GET <pattern>",
+    "    Return parameters matching the glob-like <pattern> and their values.",
+    "SET <directive> <value>",
+    "    Set the configuration <directive> to <value>.",
+    "RESETSTAT",
+    "    Reset statistics reported by the INFO command.",
+    "REWRITE",
+    "    Rewrite the configuration file.",
+    "HELP",
+    "    Prints this help.",
+];

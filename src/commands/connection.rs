@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::databases::index_among;
 use crate::error::CommandError;
 use crate::instance::Instance;
 use crate::profile::{Family, Since};
@@ -191,6 +192,7 @@ const QUIT: CommandSpec = CommandSpec {
     arity: Arity::AtLeast(1),
     flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
     categories: &[Category::Connection],
+    never_queued: true,
     ..CommandSpec::new("QUIT", Handler::Connection(quit))
 };
 
@@ -206,6 +208,7 @@ const RESET: CommandSpec = CommandSpec {
     arity: Arity::Exactly(1),
     flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
     categories: &[Category::Connection],
+    never_queued: true,
     ..CommandSpec::new("RESET", Handler::Connection(reset))
 };
 
@@ -241,13 +244,8 @@ const SELECT: CommandSpec = CommandSpec {
     ..CommandSpec::new("SELECT", Handler::Connection(select))
 };
 
-const INT_OUT_OF_RANGE: CommandError =
-    CommandError::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
-
 fn select(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let index = i32::try_from(args.integer()?).map_err(|_| INT_OUT_OF_RANGE)?;
-    let db = u32::try_from(index).ok().filter(|&db| db < call.server.keyspace.databases());
-    call.session.db = db.ok_or(CommandError::DB_INDEX_OUT_OF_RANGE)?;
+    call.session.db = index_among(call.server.keyspace.databases(), args.bytes()?)?;
     Ok(Reply::OK)
 }
 

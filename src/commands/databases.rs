@@ -88,14 +88,19 @@ const SWAPDB: CommandSpec = CommandSpec {
 fn swapdb<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let one = parse_int(args.bytes()?).map_err(|_| INVALID_FIRST_INDEX)?;
     let other = parse_int(args.bytes()?).map_err(|_| INVALID_SECOND_INDEX)?;
-    let (one, other) = (in_range(view, one)?, in_range(view, other)?);
+    let (one, other) = (in_range(view.databases(), one)?, in_range(view.databases(), other)?);
     view.swap(one, other);
     Ok(Reply::OK)
 }
 
 /// A database, named by its index.
 pub(super) fn database_index(view: &View<'_>, text: &[u8]) -> Result<u32, CommandError> {
-    in_range(view, parse_int(text)?)
+    index_among(view.databases(), text)
+}
+
+/// As [`database_index`], for who has no view but knows how many databases there are.
+pub(super) fn index_among(databases: u32, text: &[u8]) -> Result<u32, CommandError> {
+    in_range(databases, parse_int(text)?)
 }
 
 fn parse_int(text: &[u8]) -> Result<i32, CommandError> {
@@ -103,6 +108,6 @@ fn parse_int(text: &[u8]) -> Result<i32, CommandError> {
     i32::try_from(value).map_err(|_| NOT_AN_INT)
 }
 
-fn in_range(view: &View<'_>, index: i32) -> Result<u32, CommandError> {
-    u32::try_from(index).ok().filter(|&db| db < view.databases()).ok_or(CommandError::DB_INDEX_OUT_OF_RANGE)
+fn in_range(databases: u32, index: i32) -> Result<u32, CommandError> {
+    u32::try_from(index).ok().filter(|&db| db < databases).ok_or(CommandError::DB_INDEX_OUT_OF_RANGE)
 }

@@ -7,7 +7,7 @@ use crate::error::CommandError;
 use crate::keyspace::View;
 use crate::profile::Profile;
 use crate::rdb;
-use crate::resp::{Protocol, Reply};
+use crate::resp::{Protocol, Reply, is_blank};
 use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[DEBUG];
@@ -132,11 +132,28 @@ fn object(view: &mut View<'_>, key: &[u8], profile: &Profile) -> CommandResult<'
     )))
 }
 
-/// The number that a text begins with, as C reads it; 0 if it begins with none.
+/// The number that a text begins with, as C reads it; 0 if it begins with none. More digits than any number of seconds
+/// has are not looked at.
 fn leading_number(text: &[u8]) -> f64 {
-    let text = String::from_utf8_lossy(text);
-    let text = text.trim_start();
+    const MOST: usize = 64;
+    let blanks = text.iter().take_while(|&&byte| is_blank(byte)).count();
+    let text = &text[blanks..];
+    let text = String::from_utf8_lossy(&text[..text.len().min(MOST)]);
     let digits = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
     let longest = text.find(|c| !digits(c)).unwrap_or(text.len());
     (1..=longest).rev().find_map(|end| text[..end].parse().ok()).unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_ends_where_it_no_longer_reads_as_one() {
+        for (text, number) in [("1.5s", 1.5), (" \x0b2", 2.0), ("1e2e", 100.0), ("-", 0.0), ("x1", 0.0), ("", 0.0)] {
+            assert_eq!(leading_number(text.as_bytes()), number, "{text:?}");
+        }
+        // Every beginning of it would have to be tried, for minutes.
+        assert_eq!(leading_number(&vec![b'+'; 1 << 20]), 0.0);
+    }
 }

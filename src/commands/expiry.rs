@@ -1,5 +1,6 @@
 //! How long keys live.
 
+use super::lifetime::invalid_expire_time;
 use crate::clock::Millis;
 use crate::error::CommandError;
 use crate::keyspace::View;
@@ -83,7 +84,8 @@ fn set<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit: Millis
     let (key, time) = (args.key()?, args.bytes()?);
     let condition = Condition::take(args)?;
     let time = crate::resp::parse_integer(time).ok_or(CommandError::NOT_AN_INTEGER)?;
-    let deadline = time.checked_mul(unit).and_then(|time| time.checked_add(start)).ok_or_else(|| invalid_time(args))?;
+    let deadline =
+        time.checked_mul(unit).and_then(|time| time.checked_add(start)).ok_or_else(|| invalid_expire_time(args))?;
     let Some(entry) = view.aim(key) else { return Ok(Reply::Integer(0)) };
     if !condition.allows(entry.deadline(), deadline) {
         return Ok(Reply::Integer(0));
@@ -94,15 +96,6 @@ fn set<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit: Millis
         view.set_deadline(key, Some(deadline));
     }
     Ok(Reply::Integer(1))
-}
-
-fn invalid_time(args: &Args<'_>) -> CommandError {
-    let name = args.command_name();
-    CommandError::new(if args.profile().since_redis(7, 0) {
-        format!("ERR invalid expire time in '{name}' command")
-    } else {
-        format!("ERR invalid expire time in {name}")
-    })
 }
 
 /// What must be true of the deadline that a key has for it to get another one.

@@ -1,10 +1,11 @@
 //! OBJECT: what Redis would know about a value beside what it is.
 
+use super::help::help;
 use crate::error::CommandError;
 use crate::keyspace::{Entry, View};
 use crate::profile::Since;
 use crate::resp::Reply;
-use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[OBJECT];
 
@@ -38,7 +39,7 @@ const OBJECT: CommandSpec = CommandSpec {
             arity: Arity::Exactly(2),
             flags: &[Flag::Loading, Flag::Stale],
             categories: &[Category::Keyspace],
-            ..CommandSpec::new("HELP", Handler::Connection(help))
+            ..CommandSpec::new("HELP", Handler::Connection(|call, _| help(call.table, "OBJECT", HELP)))
         },
         CommandSpec {
             summary: "Tells how many references there are to a value.",
@@ -92,24 +93,20 @@ fn freq<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     }
 }
 
-fn help(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let last = if args.profile().since_redis(7, 2) { "    Print this help." } else { "    Prints this help." };
-    let lines = [
-        "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-        "ENCODING <key>",
-        "    Return the kind of internal representation used in order to store the value",
-        "    associated with a <key>.",
-        "FREQ <key>",
-        "    Return the access frequency index of the <key>. The returned integer is",
-        "    proportional to the logarithm of the recent access frequency of the key.",
-        "IDLETIME <key>",
-        "    Return the idle time of the <key>, that is the approximated number of",
-        "    seconds elapsed since the last access to the key.",
-        "REFCOUNT <key>",
-        "    Return the number of references of the value associated with the specified",
-        "    <key>.",
-        "HELP",
-        last,
-    ];
-    Ok(Reply::Array(lines.into_iter().map(Reply::Status).collect()))
-}
+const HELP: &[&str] = &[
+    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "ENCODING <key>",
+    "    Return the kind of internal representation used in order to store the value",
+    "    associated with a <key>.",
+    "FREQ <key>",
+    "    Return the access frequency index of the <key>. The returned integer is",
+    "    proportional to the logarithm of the recent access frequency of the key.",
+    "IDLETIME <key>",
+    "    Return the idle time of the <key>, that is the approximated number of",
+    "    seconds elapsed since the last access to the key.",
+    "REFCOUNT <key>",
+    "    Return the number of references of the value associated with the specified",
+    "    <key>.",
+    "HELP",
+    "    Prints this help.",
+];

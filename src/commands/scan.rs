@@ -4,7 +4,7 @@ use crate::error::CommandError;
 use crate::glob;
 use crate::keyspace::{Kind, ScanFilter, View};
 use crate::profile::{Profile, Since, Version};
-use crate::resp::{Reply, parse_integer};
+use crate::resp::{Reply, is_blank, parse_integer, until_nul};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[KEYS, RANDOMKEY, SCAN];
@@ -115,10 +115,10 @@ fn parse_cursor(text: &[u8], profile: &Profile) -> Option<u64> {
         }
     } else if text.is_empty() {
         return Some(0);
-    } else if is_blank(&text[0]) {
+    } else if is_blank(text[0]) {
         return None;
     }
-    let blanks = text.iter().take_while(|byte| is_blank(byte)).count();
+    let blanks = text.iter().take_while(|&&byte| is_blank(byte)).count();
     let (negative, digits) = match &text[blanks..] {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] | digits => (false, digits),
@@ -131,14 +131,6 @@ fn parse_cursor(text: &[u8], profile: &Profile) -> Option<u64> {
         value.checked_mul(10)?.checked_add(digit)
     })?;
     Some(if negative { value.wrapping_neg() } else { value })
-}
-
-fn is_blank(byte: &u8) -> bool {
-    matches!(byte, b' ' | b'\t'..=b'\r')
-}
-
-fn until_nul(text: &[u8]) -> &[u8] {
-    text.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -118,8 +118,8 @@ fn set_with_options<'v>(
     let old = if options.get { view.string(key)?.map(<[u8]>::to_vec) } else { None };
     let holds = match options.condition {
         Condition::None => true,
-        Condition::Absent => !view.touch_to_write(key),
-        Condition::Present => view.touch_to_write(key),
+        Condition::Absent => view.aim(key).is_none(),
+        Condition::Present => view.aim(key).is_some(),
         Condition::Compared(comparison) => match view.string_to_write(key)? {
             Some(current) => comparison.holds(current)?,
             None => comparison.is_negative(),

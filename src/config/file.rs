@@ -143,7 +143,12 @@ impl Loader {
         let row = &TABLE[place];
         let mut stored = self.config.values();
         let before = value_of(&stored, place);
-        let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+        // Several words may come as one, as they do in a flag that a program passes on: `--save "900 1"`.
+        let split = match values {
+            [value] if row.takes_several_words() && !value.is_empty() => split_line(value),
+            _ => None,
+        };
+        let values: Vec<&[u8]> = split.as_deref().unwrap_or(values).iter().map(Vec::as_slice).collect();
         if !row.takes_several_words() && values.len() != 1 {
             return Err("wrong number of arguments".into());
         }
@@ -208,6 +213,16 @@ mod tests {
         assert_eq!(loaded("save 900 1\nsave 300 10").text("save"), "900 1 300 10");
         assert_eq!(loaded("save 900 1\nsave \"\"").text("save"), "");
         assert_eq!(loaded("save \"\"\nsave 5 6").text("save"), "5 6");
+    }
+
+    #[test]
+    fn several_words_may_come_as_one() {
+        assert_eq!(loaded("save \"900  1 \"").text("save"), "900 1");
+        assert_eq!(loaded("save \" \"").text("save"), "");
+        assert_eq!(loaded("bind \"127.0.0.1 ::1\"").text("bind"), "127.0.0.1 ::1");
+        let limits = loaded("client-output-buffer-limit \"normal 8mb 0 0\"").text("client-output-buffer-limit");
+        assert!(limits.starts_with("normal 8388608 0 0 slave "), "{limits}");
+        assert_eq!(refused("save '\"900 1\"'"), (Some(1), "Invalid save parameters".into()));
     }
 
     #[test]

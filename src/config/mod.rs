@@ -43,10 +43,6 @@ pub struct Live {
     pub debug_commands: AtomicU8,
     /// The least [`Level`] that is logged.
     pub log_level: AtomicU8,
-    /// Microseconds from which on a command is slow; negative for never.
-    pub slowlog_threshold: AtomicI64,
-    /// How many slow commands are remembered.
-    pub slowlog_length: AtomicUsize,
     password: RwLock<Option<Vec<u8>>>,
     unix_socket: RwLock<Option<PathBuf>>,
 }
@@ -64,8 +60,6 @@ impl Default for Live {
             protected_mode: AtomicBool::new(true),
             debug_commands: AtomicU8::new(DEBUG_NO),
             log_level: AtomicU8::new(Level::Notice as u8),
-            slowlog_threshold: AtomicI64::new(10_000),
-            slowlog_length: AtomicUsize::new(128),
             password: RwLock::new(None),
             unix_socket: RwLock::new(None),
         }

@@ -115,9 +115,8 @@ pub(super) static TABLE: &[Directive] = &[
     Directive::new("maxmemory-clients", "0", Kind::MemoryOrPercent).since(SEVEN),
     integer("maxmemory-eviction-tenacity", "10", 0, 100),
     // What is measured and told.
-    integer("slowlog-log-slower-than", "10000", -1, LONG)
-        .carried(|live, value| live.slowlog_threshold.store(number(value), Relaxed)),
-    integer("slowlog-max-len", "128", 0, LONG).carried(|live, value| live.slowlog_length.store(number(value), Relaxed)),
+    integer("slowlog-log-slower-than", "10000", -1, LONG),
+    integer("slowlog-max-len", "128", 0, LONG),
     integer("latency-monitor-threshold", "0", 0, LONG),
     switch("latency-tracking", "yes").since(SEVEN),
     words("latency-tracking-info-percentiles", "50 99 99.9", special::percentiles).since(SEVEN),

@@ -76,7 +76,10 @@ impl Engine {
         }
         let start = out.len();
         if session.transaction.is_some() && transaction::is_queued(spec) {
-            transaction::queue(session, spec, at, words);
+            let queued = transaction::queue(session, spec, at, words);
+            if queued > self.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
+                return Flow::Drop;
+            }
             Reply::Status("QUEUED").write(session.protocol, out);
             if session.replies != Replies::On {
                 self.withhold(session, start, out);
@@ -236,7 +239,10 @@ impl Engine {
             let forbidden = spec.has_flag(Flag::NoMulti);
             return if forbidden { Err(CommandError::NOT_IN_TRANSACTION) } else { Ok(()) };
         }
-        if !spec.has_flag(Flag::NoMulti) && !matches!(spec.name, "MULTI" | "WATCH" | "REPLY") {
+        if !spec.has_flag(Flag::NoMulti)
+            && !matches!(spec.run, Handler::Transaction(Transaction::Multi | Transaction::Watch))
+            && spec.name != "REPLY"
+        {
             return Ok(());
         }
         let name = self.table.full_name(spec);

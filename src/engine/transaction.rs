@@ -1,6 +1,7 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
@@ -24,21 +25,22 @@ pub(super) fn aborted_by(error: &CommandError) -> CommandError {
     CommandError::new([b"EXECABORT Transaction discarded because of: ", reason].concat())
 }
 
-/// Whether a command waits for EXEC while a transaction is open. QUIT and RESET do not wait.
+/// Whether a command waits for EXEC while a transaction is open.
 pub(super) fn is_queued(spec: &CommandSpec) -> bool {
     match spec.run {
         Handler::Transaction(which) => which == Which::Unwatch,
-        _ => !matches!(spec.name, "QUIT" | "RESET"),
+        _ => !spec.never_queued,
     }
 }
 
-pub(super) fn queue(session: &mut Session, spec: &'static CommandSpec, at: usize, words: Words<'_>) {
+/// Keeps a command for EXEC, and returns how many bytes wait for it by now.
+pub(super) fn queue(session: &mut Session, spec: &'static CommandSpec, at: usize, words: Words<'_>) -> usize {
     // What will never run takes no memory.
-    if let Some(transaction) = session.transaction.as_mut().filter(|transaction| !transaction.broken) {
-        let words = words.into_owned();
-        transaction.size += words.size();
-        transaction.queue.push(Queued { spec, at, words });
-    }
+    let Some(transaction) = session.transaction.as_mut().filter(|transaction| !transaction.broken) else { return 0 };
+    let words = words.into_owned();
+    transaction.size += words.size();
+    transaction.queue.push(Queued { spec, at, words });
+    transaction.size
 }
 
 /// Whether a command is an EXEC whose transaction changes data.
@@ -51,9 +53,10 @@ pub(super) fn may_grow(session: &Session, spec: &CommandSpec) -> bool {
     if spec.has_flag(Flag::DenyOom) || session.transaction.is_none() {
         return spec.has_flag(Flag::DenyOom);
     }
-    match spec.name {
-        "EXEC" => queue_has(session, &[Flag::DenyOom]),
-        name => !matches!(name, "DISCARD" | "QUIT" | "RESET"),
+    match spec.run {
+        Handler::Transaction(Which::Exec) => queue_has(session, &[Flag::DenyOom]),
+        Handler::Transaction(Which::Discard) => false,
+        _ => !spec.never_queued,
     }
 }
 
@@ -160,6 +163,7 @@ impl Engine {
             crate::resp::write_integer(out, queue.len() as i64);
             out.extend_from_slice(b"\r\n");
         }
+        let limit = self.instance.config.live().output_limit.load(Ordering::Relaxed);
         view.set_touch(!session.no_touch);
         session.executing = true;
         let mut seen = Vec::new();
@@ -171,7 +175,12 @@ impl Engine {
             if session.replies.are_withheld() || !matches!(flow, Flow::Continue) {
                 out.truncate(start);
             }
-            if !matches!(asked, Flow::Continue) {
+            if limit != 0 && out.len() > limit {
+                // As in Redis the client is lost, but not half of its transaction.
+                flow = Flow::Drop;
+                *out = Vec::new();
+            }
+            if !matches!(asked, Flow::Continue) && !matches!(flow, Flow::Drop) {
                 flow = asked;
             }
             if self.instance.attention.is_needed() {

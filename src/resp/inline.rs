@@ -47,7 +47,7 @@ pub fn quote(word: &[u8]) -> Vec<u8> {
 }
 
 /// C's `isspace`: unlike `u8::is_ascii_whitespace` it knows the vertical tab.
-fn is_blank(byte: u8) -> bool {
+pub fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 

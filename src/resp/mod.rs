@@ -7,7 +7,7 @@ mod reply;
 mod words;
 
 pub use framer::{Framed, Framer, Limits, ProtocolError};
-pub use inline::{quote, split_line};
+pub use inline::{is_blank, quote, split_line};
 pub use number::{parse_float, parse_integer, write_integer};
 pub use reply::{Protocol, Reply};
-pub use words::{OwnedWords, Words};
+pub use words::{OwnedWords, Words, until_nul};

@@ -42,6 +42,11 @@ impl<'a> Words<'a> {
     }
 }
 
+/// What C sees of a word: what stands before its first NUL.
+pub fn until_nul(word: &[u8]) -> &[u8] {
+    word.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
 /// Words that outlive the buffer they came from: a queued command, a command made by the server itself.
 #[derive(Clone, Default)]
 pub struct OwnedWords {

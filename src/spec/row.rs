@@ -31,6 +31,8 @@ pub struct CommandSpec {
     pub tips: &'static [&'static str],
     /// Since when, and in favour of what, the command is no longer recommended.
     pub deprecated: Option<(&'static str, &'static str)>,
+    /// Runs at once even while a transaction is open. No flag of Redis's says so.
+    pub never_queued: bool,
     pub run: Handler,
     pub subcommands: &'static [CommandSpec],
 }
@@ -52,6 +54,7 @@ impl CommandSpec {
             categories: &[],
             tips: &[],
             deprecated: None,
+            never_queued: false,
             run,
             subcommands: &[],
         }
