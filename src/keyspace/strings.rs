@@ -107,11 +107,6 @@ impl View<'_> {
         Ok(result)
     }
 
-    /// Whether a key exists, asked by a command that is about to write it.
-    pub fn touch_to_write(&mut self, key: &[u8]) -> bool {
-        self.aimed_at(key).is_some()
-    }
-
     /// The string under a key, looked at by a command that is about to write it.
     pub fn string_to_write(&mut self, key: &[u8]) -> Result<Option<&[u8]>, CommandError> {
         match self.aimed_at(key) {
