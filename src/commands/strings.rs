@@ -106,12 +106,7 @@ const MGET: CommandSpec = CommandSpec {
 };
 
 fn mget<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let values = args.rest().iter().map(|key| match view.string(key) {
-        Ok(Some(value)) => Reply::bulk(value.to_vec()),
-        // A key of another type is no error here.
-        Ok(None) | Err(_) => Reply::Null,
-    });
-    Ok(Reply::Array(values.collect()))
+    Ok(Reply::Array(view.strings(args.rest().iter()).into_iter().map(Reply::bulk_or_null).collect()))
 }
 
 const MSET: CommandSpec = CommandSpec {

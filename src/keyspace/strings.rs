@@ -24,6 +24,15 @@ impl View<'_> {
         Ok(self.text(key)?.map(|text| text.bytes))
     }
 
+    /// The strings under several keys, read for their values; nothing for what is absent or no string.
+    pub fn strings<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<Option<&[u8]>> {
+        for key in keys.clone() {
+            self.used(key);
+        }
+        let view = &*self;
+        keys.map(|key| Some(view.found(key)?.text()?.bytes)).collect()
+    }
+
     /// As [`string`](Self::string), with how it is encoded.
     #[inline]
     pub fn text(&mut self, key: &[u8]) -> Result<Option<TextRef<'_>>, CommandError> {

@@ -532,6 +532,18 @@ impl<'k> View<'k> {
         &self.keyspace.database(locked.db).sides[locked.index as usize]
     }
 
+    /// An entry that is known to be live, because it was just found through the front door.
+    pub(super) fn found(&self, key: &[u8]) -> Option<&Entry> {
+        let hash = self.hash(key);
+        let shard = &self.locked[self.place(self.db, shard_of(hash)).ok()?].shard;
+        Some(shard.entry(shard.find(hash, key)?))
+    }
+
+    /// Where the lock of a shard stands among those held, or would stand.
+    fn place(&self, db: u32, index: usize) -> Result<usize, usize> {
+        self.locked.binary_search_by_key(&(db, index as u32), |locked| (locked.db, locked.index))
+    }
+
     /// Which of the held locks guards a shard.
     #[inline]
     fn reach(&mut self, db: u32, index: usize) -> usize {
@@ -541,8 +553,7 @@ impl<'k> View<'k> {
         {
             return 0;
         }
-        let place = self.locked.binary_search_by_key(&(db, index as u32), |locked| (locked.db, locked.index));
-        match place {
+        match self.place(db, index) {
             Ok(at) => at,
             Err(at) => match &self.everything {
                 // A database that did not exist when everything was locked, and still does not: nobody else can have

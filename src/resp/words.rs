@@ -27,7 +27,7 @@ impl<'a> Words<'a> {
         self.spans.get(index).map(|span| &self.bytes[span.start..span.end])
     }
 
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &'a [u8]> + ExactSizeIterator + use<'a> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &'a [u8]> + ExactSizeIterator + Clone + use<'a> {
         let bytes = self.bytes;
         self.spans.iter().map(move |span| &bytes[span.start..span.end])
     }
