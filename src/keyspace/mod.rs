@@ -134,12 +134,7 @@ impl Keyspace {
     #[inline]
     pub fn fetch_ahead(&self, db: u32, hashes: &[u64]) {
         let Some(database) = self.databases.get(db as usize).and_then(OnceLock::get) else { return };
-        for &hash in hashes {
-            database.store.fetch_slot(hash);
-        }
-        for &hash in hashes {
-            database.store.fetch_entry(hash);
-        }
+        database.store.fetch_ahead(hashes);
     }
 
     /// Bytes of memory that all entries take.

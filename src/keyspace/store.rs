@@ -4,6 +4,7 @@
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
+use arrayvec::ArrayVec;
 use dashmap::{DashMap, RwLockWriteGuard, SharedValue};
 use foldhash::fast::FixedState;
 use hashbrown::raw::RawTable;
@@ -69,24 +70,31 @@ impl Store {
     }
 }
 
-impl Store {
-    /// Has the part of the table fetched where a look-up of this hash begins.
-    #[inline]
-    pub fn fetch_slot(&self, hash: u64) {
-        let Some(table) = self.map.shards()[shard_of(hash)].try_read() else { return };
-        fetch_start(&table, hash);
-    }
+/// How many look-ups are prepared at once.
+const AHEAD: usize = 32;
 
-    /// Has the entry fetched that a look-up of this hash most likely compares with.
-    #[inline]
-    pub fn fetch_entry(&self, hash: u64) {
-        let Some(table) = self.map.shards()[shard_of(hash)].try_read() else { return };
-        table.find(hash, |(entry, _)| {
-            let start = entry.address();
-            fetch(start);
-            fetch(start.wrapping_add(64));
-            true
-        });
+impl Store {
+    /// Has the memory fetched that look-ups of these hashes will read: first where each begins, then, once that is there,
+    /// the entry that it most likely compares with. A shard that somebody writes to just now is left out.
+    pub fn fetch_ahead(&self, hashes: &[u64]) {
+        for hashes in hashes.chunks(AHEAD) {
+            // Held only for reading and never waited for, so holding several at once blocks nobody for good.
+            let mut tables: ArrayVec<_, AHEAD> = ArrayVec::new();
+            for &hash in hashes {
+                if let Some(table) = self.map.shards()[shard_of(hash)].try_read() {
+                    fetch_start(&table, hash);
+                    tables.push((hash, table));
+                }
+            }
+            for (hash, table) in &tables {
+                table.find(*hash, |(entry, _)| {
+                    let start = entry.address();
+                    fetch(start);
+                    fetch(start.wrapping_add(64));
+                    true
+                });
+            }
+        }
     }
 }
 

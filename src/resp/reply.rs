@@ -148,9 +148,7 @@ fn number_line(out: &mut Vec<u8>, kind: u8, value: i64) {
 
 fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     out.reserve(bytes.len() + 28);
-    out.push(b'$');
-    write_integer(out, bytes.len() as i64);
-    out.extend_from_slice(b"\r\n");
+    number_line(out, b'$', bytes.len() as i64);
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
 }
