@@ -209,7 +209,7 @@ impl Running {
         let Self { main, others, engine, listeners, .. } = self;
         let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone());
         let workers = Arc::new(Workers::new(loops, &engine.instance.stats));
-        let others: Vec<Helper> = others.into_iter().map(Helper::start).collect::<Result<_, _>>()?;
+        let others: Vec<WorkerThread> = others.into_iter().map(WorkerThread::start).collect::<Result<_, _>>()?;
         let accepting: Vec<_> = listeners
             .into_iter()
             .map(|listener| main.spawn(accept(listener, Arc::clone(&engine), Arc::clone(&workers))))
@@ -262,12 +262,12 @@ async fn housekeeping(engine: Arc<Engine>) {
 }
 
 /// A thread that does nothing but run an event loop; dropping it ends both.
-struct Helper {
+struct WorkerThread {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Helper {
+impl WorkerThread {
     fn start(runtime: Runtime) -> Result<Self, Error> {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("redouble-worker".into()).spawn(move || {
@@ -278,7 +278,7 @@ impl Helper {
     }
 }
 
-impl Drop for Helper {
+impl Drop for WorkerThread {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
