@@ -86,18 +86,25 @@ fn keyspace(c: &mut Criterion) {
             view.finish();
         });
     });
-    // The same number of writes by each thread, to keys of its own: the time should stay that of one thread.
+    // The same number of writes by each thread, to keys of its own, in batches as a connection runs them: the time should
+    // stay that of one thread.
     for threads in [1, 2] {
         group.throughput(Throughput::Elements(threads as u64));
         group.bench_function(format!("write, disjoint keys, {threads} threads"), |b| {
-            b.iter_custom(|rounds| in_parallel(threads, rounds, &keys, &write));
+            b.iter_custom(|rounds| in_parallel(threads, rounds, &keyspace, &keys, &write));
         });
     }
     group.finish();
 }
 
 #[allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-fn in_parallel(threads: usize, rounds: u64, keys: &[Vec<u8>], write: &(impl Fn(&[u8]) + Sync)) -> Duration {
+fn in_parallel(
+    threads: usize,
+    rounds: u64,
+    keyspace: &Keyspace,
+    keys: &[Vec<u8>],
+    write: &(impl Fn(&[u8]) + Sync),
+) -> Duration {
     let start = Barrier::new(threads + 1);
     thread::scope(|scope| {
         let workers: Vec<_> = keys
@@ -107,7 +114,12 @@ fn in_parallel(threads: usize, rounds: u64, keys: &[Vec<u8>], write: &(impl Fn(&
                 let start = &start;
                 scope.spawn(move || {
                     start.wait();
-                    own.iter().cycle().take(rounds as usize).for_each(|key| write(key));
+                    let mut keys = own.iter().cycle();
+                    for _ in 0..rounds.div_ceil(BATCH as u64) {
+                        let batch: [&Vec<u8>; BATCH] = std::array::from_fn(|_| keys.next().unwrap_or(&own[0]));
+                        keyspace.fetch_ahead(0, &batch.map(|key| hash_of(key)));
+                        batch.iter().for_each(|key| write(key));
+                    }
                 })
             })
             .collect();

@@ -12,7 +12,7 @@ use hashbrown::raw::RawTable;
 use super::entry::Entry;
 
 /// Fixed, so that nothing (the order of KEYS, a SCAN cursor, which keys share a lock) depends on the machine.
-pub const SHARDS: usize = 64;
+pub const SHARDS: usize = 1024;
 const SHARD_BITS: u32 = SHARDS.trailing_zeros();
 /// Arbitrary, and the same in every process: a test that failed once fails the same way again.
 const SEED: u64 = 0x7265_646f_7562_6c65;
@@ -78,6 +78,10 @@ impl Store {
     /// the entry that it most likely compares with. A shard that somebody writes to just now is left out.
     pub fn fetch_ahead(&self, hashes: &[u64]) {
         for hashes in hashes.chunks(AHEAD) {
+            // The locks first: another thread may have had them last.
+            for &hash in hashes {
+                fetch((&raw const self.map.shards()[shard_of(hash)]).cast());
+            }
             // Held only for reading and never waited for, so holding several at once blocks nobody for good.
             let mut tables: ArrayVec<_, AHEAD> = ArrayVec::new();
             for &hash in hashes {

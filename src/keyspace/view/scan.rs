@@ -4,6 +4,9 @@ use super::{View, is_over};
 use crate::keyspace::entry::{Entry, Kind};
 use crate::keyspace::store::{SHARDS, hash_of, scan_position};
 
+/// In how many strides a big shard is walked at most, whatever the count.
+const MOST_STRIDES: usize = 64;
+
 /// Which keys SCAN returns.
 pub struct ScanFilter<'a> {
     pub matches: &'a dyn Fn(&[u8]) -> bool,
@@ -56,9 +59,8 @@ impl View<'_> {
                 .map(|entry| (scan_position(hash_of(entry.key())), entry))
                 .filter(|(position, _)| *position >= cursor)
                 .collect();
-            // A big shard is walked in at most 64 strides, whatever the count: finding where a stride begins costs a
-            // look at the whole shard.
-            let stride = left.max(locked.shard.len() / SHARDS);
+            // Finding where a stride begins costs a look at the whole shard.
+            let stride = left.max(locked.shard.len() / MOST_STRIDES);
             rows.sort_unstable_by_key(|(position, _)| *position);
             let mut taken = 0;
             let mut last = 0;
