@@ -22,39 +22,27 @@ const INCR: CommandSpec = CommandSpec {
 };
 
 const DECR: CommandSpec = CommandSpec {
-    usage: "key",
+    name: "DECR",
     summary: "Takes one from a number.",
-    group: Group::String,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(2),
-    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::String],
-    ..CommandSpec::new("DECR", Handler::Keys(|view, args| add(view, args.key()?, -1)))
+    run: Handler::Keys(|view, args| add(view, args.key()?, -1)),
+    ..INCR
 };
 
 const INCRBY: CommandSpec = CommandSpec {
+    name: "INCRBY",
     usage: "key increment",
     summary: "Adds to a number.",
-    group: Group::String,
-    since: Since::redis(1, 0, 0),
     arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::String],
-    ..CommandSpec::new("INCRBY", Handler::Keys(|view, args| add(view, args.key()?, args.integer()?)))
+    run: Handler::Keys(|view, args| add(view, args.key()?, args.integer()?)),
+    ..INCR
 };
 
 const DECRBY: CommandSpec = CommandSpec {
+    name: "DECRBY",
     usage: "key decrement",
     summary: "Takes from a number.",
-    group: Group::String,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::String],
-    ..CommandSpec::new("DECRBY", Handler::Keys(decrby))
+    run: Handler::Keys(decrby),
+    ..INCRBY
 };
 
 fn decrby<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
@@ -74,15 +62,11 @@ fn add<'v>(view: &'v mut View<'_>, key: &[u8], increment: i64) -> CommandResult<
 }
 
 const INCRBYFLOAT: CommandSpec = CommandSpec {
-    usage: "key increment",
+    name: "INCRBYFLOAT",
     summary: "Adds to a number that may have a fraction.",
-    group: Group::String,
     since: Since::redis(2, 6, 0),
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::String],
-    ..CommandSpec::new("INCRBYFLOAT", Handler::Keys(incrbyfloat))
+    run: Handler::Keys(incrbyfloat),
+    ..INCRBY
 };
 
 fn incrbyfloat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {

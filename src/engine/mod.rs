@@ -62,10 +62,11 @@ impl Engine {
         words: Words<'_>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let Resolved { spec, at, key } = match resolved {
+        let resolved = match resolved {
             Ok(resolved) => resolved,
             Err(error) => return self.refuse_unresolved(session, words, error, out),
         };
+        let Resolved { spec, at, .. } = resolved;
         session.last_command = Some(spec);
         if let Err(error) = self.admit(session, spec) {
             return self.refuse(session, is_exec(spec), error, out);
@@ -86,7 +87,7 @@ impl Engine {
             }
             return Flow::Continue;
         }
-        let flow = self.run(session, Resolved { spec, at, key }, words, out);
+        let flow = self.run(session, resolved, words, out);
         session.executed += 1;
         if session.replies != Replies::On && !matches!(flow, Flow::Wait(_)) {
             // EXEC leaves out what is to be left out itself, reply by reply.
@@ -198,12 +199,7 @@ impl Engine {
         if let Some((index, hash)) = key {
             return keyspace.lock_key(words.get(index).unwrap_or_default(), hash, session.db, clock);
         }
-        let mut hashes: SmallVec<[u64; 8]> = SmallVec::new();
-        for keys in spec.keys {
-            if let Some(positions) = keys.positions(words) {
-                hashes.extend(positions.into_iter().filter_map(|at| words.get(at)).map(hash_of));
-            }
-        }
+        let hashes: SmallVec<[u64; 8]> = key_hashes(spec, words).collect();
         keyspace.lock(Scope::Hashes(&hashes), session.db, clock)
     }
 
@@ -352,6 +348,12 @@ fn write(result: CommandResult<'_>, session: &Session, out: &mut Vec<u8>) -> Opt
             Some(error)
         }
     }
+}
+
+/// The hashes of the keys that a request names.
+fn key_hashes(spec: &CommandSpec, words: Words<'_>) -> impl Iterator<Item = u64> {
+    let positions = spec.keys.iter().filter_map(move |keys| keys.positions(words)).flatten();
+    positions.filter_map(move |at| words.get(at)).map(hash_of)
 }
 
 fn is_exec(spec: &CommandSpec) -> bool {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
-use super::{Engine, is_exec, write};
+use super::{Engine, is_exec, key_hashes, write};
 use crate::error::CommandError;
 use crate::keyspace::{Scope, View, hash_of};
 use crate::resp::{Reply, Words};
@@ -248,10 +248,7 @@ fn hashes(db: u32, transaction: &Transaction, watching: &Watching) -> Option<Sma
         if !matches!(spec.run, Handler::Keys(_)) {
             return None;
         }
-        let words = words.as_words();
-        for keys in spec.keys {
-            hashes.extend(keys.positions(words).into_iter().flatten().filter_map(|at| words.get(at)).map(hash_of));
-        }
+        hashes.extend(key_hashes(spec, words.as_words()));
     }
     Some(hashes)
 }
