@@ -9,10 +9,10 @@ use crate::clock::{Clock, Millis};
 use crate::config::Config;
 use crate::control::{Attention, Matter};
 use crate::identity::Identity;
-use crate::keyspace::{Keyspace, Scope, hash_of};
+use crate::keyspace::{Keyspace, News, Scope, Tally, View, hash_of};
 use crate::log::Log;
 use crate::profile::Profile;
-use crate::session::{Client, Clients, Signal, Watching};
+use crate::session::{Client, Clients, Session, Signal, Watching};
 use crate::stats::Stats;
 
 /// One running server, without its sockets.
@@ -189,6 +189,29 @@ impl Instance {
         itself
     }
 
+    // ---- the end of a view
+
+    /// Ends a view: whoever asked for it hears what has happened, then the locks drop. `by` is the session that did it.
+    #[inline]
+    pub fn settle(&self, mut view: View<'_>, by: Option<&mut Session>) -> Tally {
+        self.announce(&mut view, by);
+        view.finish()
+    }
+
+    /// Tells whoever asked for it what has happened in a view so far. To be called after every command, so that what is
+    /// told is in order even within a transaction.
+    #[inline]
+    pub fn announce(&self, view: &mut View<'_>, by: Option<&mut Session>) {
+        if view.has_news() {
+            self.spread(view.take_news(), by);
+        }
+    }
+
+    #[cold]
+    fn spread(&self, news: Vec<News>, by: Option<&mut Session>) {
+        let _ = (news, by);
+    }
+
     // ---- clients
 
     /// Closes somebody else's connection: it runs nothing more, and nobody sees it any longer.
@@ -204,7 +227,7 @@ impl Instance {
         for (db, key) in &watching.keys {
             let mut view = self.keyspace.lock(Scope::Hashes(&[hash_of(key)]), *db, &self.clock);
             view.unwatch(key, &watching.watch);
-            self.stats.add(view.finish());
+            self.stats.add(self.settle(view, None));
         }
     }
 
@@ -229,7 +252,9 @@ impl Instance {
         if !self.active_expire.load(Ordering::Relaxed) {
             return;
         }
-        self.stats.add(self.keyspace.sweep(&self.clock));
+        if let Some(view) = self.keyspace.sweep(&self.clock) {
+            self.stats.add(self.settle(view, None));
+        }
     }
 
     /// Closes connections that have been idle for longer than `timeout`. One that is blocked is not idle.

@@ -89,6 +89,9 @@ impl Engine {
         }
         let flow = self.run(session, resolved, words, out);
         session.executed += 1;
+        if !session.aside.is_empty() {
+            out.append(&mut session.aside);
+        }
         if session.replies != Replies::On && !matches!(flow, Flow::Wait(_)) {
             // EXEC leaves out what is to be left out itself, reply by reply.
             let start = if matches!(spec.run, Handler::Transaction(_)) { out.len() } else { start };
@@ -121,7 +124,8 @@ impl Engine {
                 view.set_touch(!session.no_touch);
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
-                session.tally += view.finish();
+                let tally = self.instance.settle(view, Some(session));
+                session.tally += tally;
                 error
             }
             Handler::Database(run) => self.run_view(session, Scope::Database, run, &mut args, out),
@@ -141,7 +145,8 @@ impl Engine {
                 let mut view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock);
                 let mut call = self.call(session, Some(view.micros()));
                 let result = run(&mut view, &mut call, &mut args);
-                session.tally += view.finish();
+                let tally = self.instance.settle(view, Some(session));
+                session.tally += tally;
                 write(result, session, out)
             }
             Handler::Transaction(which) => {
@@ -183,7 +188,8 @@ impl Engine {
         view.set_touch(!session.no_touch);
         let mut args = Args::new(args.words(), args.words().len() - args.left(), args.spec(), args.profile());
         let error = write(run(&mut view, &mut args), session, out);
-        session.tally += view.finish();
+        let tally = self.instance.settle(view, Some(session));
+        session.tally += tally;
         error
     }
 

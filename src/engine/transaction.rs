@@ -110,7 +110,8 @@ impl Engine {
                 watching.keys.push((session.db, key.into()));
             }
         }
-        session.tally += view.finish();
+        let tally = self.instance.settle(view, Some(session));
+        session.tally += tally;
     }
 
     /// Forgets all watched keys.
@@ -153,7 +154,8 @@ impl Engine {
             flow = self.run_queue(session, &mut view, &transaction.queue, out);
             Ok(Reply::Nothing)
         };
-        session.tally += view.finish();
+        let tally = self.instance.settle(view, Some(session));
+        session.tally += tally;
         (result, flow)
     }
 
@@ -171,6 +173,7 @@ impl Engine {
         for queued in queue {
             let start = out.len();
             let asked = self.run_queued(session, view, queued, out);
+            self.instance.announce(view, Some(session));
             // Whoever asked to be closed hears no more, but what was queued still runs.
             if session.replies.are_withheld() || !matches!(flow, Flow::Continue) {
                 out.truncate(start);

@@ -7,12 +7,13 @@
 mod deadlines;
 mod encoding;
 mod entry;
+mod news;
 mod store;
 mod strings;
 mod view;
 mod watch;
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::clock::{Clock, Millis};
@@ -23,6 +24,7 @@ use store::{SHARDS, Store};
 use watch::Watchers;
 
 pub use entry::{Entry, Kind};
+pub use news::{CHANGES, EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, News};
 pub use store::hash_of;
 pub use strings::Expiry;
 pub use view::{ScanFilter, Tally, View};
@@ -55,6 +57,20 @@ pub struct Keyspace {
 pub struct Settings {
     /// `proto-max-bulk-len`: the longest string a command may build.
     pub max_string: AtomicI64,
+    /// What views are to report: classes of events, channels to publish them on, changes of keys.
+    news: AtomicU32,
+}
+
+impl Settings {
+    /// Has views report what these bits ask for, of those in `mask`; the others stay as they are.
+    pub fn want_news(&self, mask: u32, bits: u32) {
+        let _ = self.news.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(old & !mask | bits & mask));
+    }
+
+    #[inline]
+    pub fn news(&self) -> u32 {
+        self.news.load(Ordering::Relaxed)
+    }
 }
 
 /// One database. Most servers use only number 0, so the others are made when they are first reached.
@@ -104,7 +120,7 @@ impl Keyspace {
             creating: Mutex::default(),
             watchers: Watchers::default(),
             shared_integers: SharedIntegers::new(access_time(clock.millis())),
-            settings: Settings { max_string: AtomicI64::new(512 << 20) },
+            settings: Settings { max_string: AtomicI64::new(512 << 20), news: AtomicU32::new(0) },
             random: AtomicU64::new(0),
         }
     }
@@ -160,16 +176,17 @@ impl Keyspace {
             .collect()
     }
 
-    /// Deletes every key that is due, in the order of the deadlines.
-    pub fn sweep(&self, clock: &Clock) -> Tally {
+    /// Deletes every key that is due, in the order of the deadlines. Hands back the view in which that was done, if
+    /// there was anything to do.
+    pub fn sweep(&self, clock: &Clock) -> Option<View<'_>> {
         let now = clock.millis();
         let due = |side: &Side| side.deadlines().earliest().is_some_and(|earliest| earliest < now);
         if !self.sides().any(due) {
-            return Tally::default();
+            return None;
         }
         let mut view = self.lock(Scope::Everything, 0, clock);
         view.sweep();
-        view.finish()
+        Some(view)
     }
 
     fn sides(&self) -> impl Iterator<Item = &Side> {

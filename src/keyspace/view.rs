@@ -9,6 +9,7 @@ use std::sync::{Arc, MutexGuard};
 use smallvec::SmallVec;
 
 use super::entry::{AccessTime, Entry};
+use super::news::{CHANGES, EventClass, News};
 use super::store::{Contents, SHARDS, Shard, Slot, hash_of, shard_of};
 use super::watch::Watch;
 use super::{Database, Keyspace, Scope, Settings, Side, access_time};
@@ -30,6 +31,9 @@ pub struct View<'k> {
     micros: i64,
     touch: bool,
     tally: Tally,
+    /// What the settings asked to be told of when the view was locked.
+    wants: u32,
+    news: Vec<News>,
     /// Flushed tables, dropped only after the locks are.
     garbage: Vec<Contents>,
     /// A view holds locks, so it must not travel between threads or live across an `.await`.
@@ -121,6 +125,8 @@ impl<'k> View<'k> {
             micros,
             touch: true,
             tally: Tally::default(),
+            wants: keyspace.settings.news(),
+            news: Vec::new(),
             garbage: Vec::new(),
             not_send: PhantomData,
         }
@@ -138,6 +144,26 @@ impl<'k> View<'k> {
     pub fn finish(self) -> Tally {
         // The locks go first, then what was flushed: fields are dropped in the order of their declaration.
         self.tally
+    }
+
+    // ---- news
+
+    /// Tells of an event, if anybody asked for its class: `name` as Redis names it, such as `set` or `expire`.
+    #[inline]
+    pub fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
+        if self.wants & class as u32 != 0 {
+            self.news.push(News::Event { class, name, db: self.db, key: key.into() });
+        }
+    }
+
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
+    /// What has happened since this was last asked, in order.
+    pub fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
     }
 
     /// The view's instant, in milliseconds.
@@ -298,6 +324,9 @@ impl<'k> View<'k> {
             side.bytes.store(0, Ordering::Relaxed);
         }
         self.tally.changes += removed as u64;
+        if self.wants & CHANGES != 0 {
+            self.news.push(News::Flushed);
+        }
         removed
     }
 
@@ -332,6 +361,9 @@ impl<'k> View<'k> {
         self.tally.changes += 1;
         if !self.keyspace.watchers.is_empty() {
             self.keyspace.watchers.touch(self.db, key);
+        }
+        if self.wants & CHANGES != 0 {
+            self.news.push(News::Changed(key.into()));
         }
     }
 
@@ -450,6 +482,10 @@ impl<'k> View<'k> {
         if !self.keyspace.watchers.is_empty() {
             self.keyspace.watchers.touch(self.db, self.entry(at).key());
         }
+        if self.wants & CHANGES != 0 {
+            let key = self.entry(at).key().into();
+            self.news.push(News::Changed(key));
+        }
         result
     }
 
@@ -472,16 +508,14 @@ impl<'k> View<'k> {
     /// Adds an entry whose key is not there.
     #[inline]
     pub(super) fn insert(&mut self, entry: Entry) {
-        self.tally.changes += 1;
-        if !self.keyspace.watchers.is_empty() {
-            self.keyspace.watchers.touch(self.db, entry.key());
-        }
+        self.changed(entry.key());
         self.insert_quietly(entry);
     }
 
     /// Adds an entry whose key is not there, without telling those who watch the key.
     #[inline]
     pub(super) fn insert_quietly(&mut self, entry: Entry) {
+        self.notify(EventClass::New, "new", entry.key());
         let hash = hash_of(entry.key());
         let lock = self.reach(self.db, shard_of(hash));
         let index = self.locked[lock].index as usize;
@@ -524,6 +558,7 @@ impl<'k> View<'k> {
     fn expire(&mut self, at: At) {
         let entry = self.unlink(at);
         self.tally.expired += 1;
+        self.notify(EventClass::Expired, "expired", entry.key());
         self.changed(entry.key());
     }
 

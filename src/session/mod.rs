@@ -28,6 +28,8 @@ pub struct Session {
     pub watching: Watching,
     /// EXEC is running the queue: nothing may block.
     pub executing: bool,
+    /// Messages to this connection that the running command has caused, to follow its reply.
+    pub aside: Vec<u8>,
     /// The row of the last request that had one.
     pub last_command: Option<&'static CommandSpec>,
     /// The last command as others see it.
@@ -104,6 +106,7 @@ impl Session {
             transaction: None,
             watching: Watching::default(),
             executing: false,
+            aside: Vec::new(),
             last_command: None,
             published_command: None,
             executed: 0,
