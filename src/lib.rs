@@ -24,6 +24,7 @@ mod log;
 mod profile;
 mod rdb;
 mod resp;
+mod script;
 mod server;
 mod session;
 mod spec;

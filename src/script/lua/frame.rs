@@ -1,0 +1,497 @@
+//! Lua's stack. See the parent module for what makes its use sound.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_int, c_void};
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+use mlua_sys as ffi;
+
+use super::{Native, Raised, Shared, match_pattern, shared, trampoline};
+use crate::script::Host;
+
+/// The compiled chunk or function that [`Frame::keep`] has put away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept(c_int);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// There is no value at this index.
+    None,
+    Nil,
+    Boolean,
+    Number,
+    String,
+    Table,
+    Function,
+    /// What scripts get only from a library: userdata, or a coroutine.
+    Other,
+}
+
+/// Lua's stack as one native function sees it, or whoever sets up a call.
+pub struct Frame<'l> {
+    raw: NonNull<ffi::lua_State>,
+    lua: PhantomData<&'l ()>,
+}
+
+/// Where a function on the call stack comes from.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Place {
+    /// As Lua gives it: `@user_script`, or `=[C]`.
+    pub source: Vec<u8>,
+    /// -1 if it is not known.
+    pub line: i32,
+    /// A function that is not written in Lua.
+    pub native: bool,
+}
+
+impl Frame<'_> {
+    pub(super) fn new(raw: NonNull<ffi::lua_State>) -> Self {
+        Self { raw, lua: PhantomData }
+    }
+
+    fn raw(&self) -> *mut ffi::lua_State {
+        self.raw.as_ptr()
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        // SAFETY: the interpreter's allocator was given the address of its `Shared`, which lives as long as the state.
+        unsafe { shared(self.raw()) }
+    }
+
+    /// Who runs the script.
+    pub fn host(&self) -> &dyn Host {
+        match self.shared().host.get() {
+            // SAFETY: set by `Lua::call` for exactly as long as natives can run, from a borrow that lives longer.
+            Some(host) => unsafe { host.as_ref() },
+            None => unreachable!("natives of a script are called by a script"),
+        }
+    }
+
+    /// Whether a script runs, or somebody merely sets up the stack.
+    pub fn has_host(&self) -> bool {
+        self.shared().host.get().is_some()
+    }
+
+    // ---- the stack
+
+    pub fn top(&self) -> i32 {
+        // SAFETY: only reads.
+        unsafe { ffi::lua_gettop(self.raw()) }
+    }
+
+    /// Makes room for so many more values, unless the stack would become too large.
+    #[must_use]
+    pub fn reserve(&self, values: usize) -> bool {
+        // SAFETY: grows the stack, or says that it cannot; memory does not run out here.
+        values < 1_000_000 && unsafe { ffi::lua_checkstack(self.raw(), values as c_int) != 0 }
+    }
+
+    /// Makes room for a few values. What may push many asks [`reserve`](Self::reserve) first.
+    #[inline]
+    pub(super) fn room(&self, values: usize) {
+        assert!(self.reserve(values), "Lua's stack is full");
+    }
+
+    /// An index as counted from the bottom, known to be within the stack.
+    #[inline]
+    fn at(&self, index: i32) -> c_int {
+        let top = self.top();
+        let at = if index < 0 { top + 1 + index } else { index };
+        assert!(at >= 1 && at <= top, "no value at {index}");
+        at
+    }
+
+    #[inline]
+    fn table_at(&self, index: i32) -> c_int {
+        let at = self.at(index);
+        // SAFETY: the index is valid.
+        assert!(unsafe { ffi::lua_type(self.raw(), at) } == ffi::LUA_TTABLE, "no table at {index}");
+        at
+    }
+
+    pub fn pop(&mut self, values: usize) {
+        let top = self.top() - values as i32;
+        assert!(top >= 0, "popped too much");
+        self.set_top(top);
+    }
+
+    /// Drops what lies above, or fills up with nils.
+    pub fn set_top(&mut self, top: i32) {
+        if top > self.top() {
+            self.room((top - self.top()) as usize);
+        }
+        // SAFETY: there is room.
+        unsafe { ffi::lua_settop(self.raw(), top.max(0)) };
+    }
+
+    pub fn remove(&mut self, index: i32) {
+        let at = self.at(index);
+        // SAFETY: the index is valid.
+        unsafe { ffi::lua_remove(self.raw(), at) };
+    }
+
+    /// Moves the top value down to an index.
+    pub fn insert(&mut self, index: i32) {
+        let at = self.at(index);
+        // SAFETY: the index is valid.
+        unsafe { ffi::lua_insert(self.raw(), at) };
+    }
+
+    // ---- looking at values
+
+    #[inline]
+    pub fn kind(&self, index: i32) -> Kind {
+        let at = if index < 0 { self.top() + 1 + index } else { index };
+        if at < 1 || at > self.top() {
+            return Kind::None;
+        }
+        // SAFETY: the index is valid.
+        match unsafe { ffi::lua_type(self.raw(), at) } {
+            ffi::LUA_TNIL => Kind::Nil,
+            ffi::LUA_TBOOLEAN => Kind::Boolean,
+            ffi::LUA_TNUMBER => Kind::Number,
+            ffi::LUA_TSTRING => Kind::String,
+            ffi::LUA_TTABLE => Kind::Table,
+            ffi::LUA_TFUNCTION => Kind::Function,
+            _ => Kind::Other,
+        }
+    }
+
+    /// The name of a value's type, as `type` gives it; `no value` if there is none.
+    pub fn type_name(&self, index: i32) -> &'static str {
+        let at = if index < 0 { self.top() + 1 + index } else { index };
+        if at < 1 || at > self.top() {
+            return "no value";
+        }
+        // SAFETY: the index is valid, and the names are constants.
+        let name = unsafe { CStr::from_ptr(ffi::lua_typename(self.raw(), ffi::lua_type(self.raw(), at))) };
+        name.to_str().unwrap_or("userdata")
+    }
+
+    /// Anything but nil and false is true.
+    pub fn boolean(&self, index: i32) -> bool {
+        !matches!(self.kind(index), Kind::None | Kind::Nil)
+            // SAFETY: the index is valid.
+            && unsafe { ffi::lua_toboolean(self.raw(), self.at(index)) != 0 }
+    }
+
+    /// A number, or a string that reads as one.
+    pub fn number(&self, index: i32) -> Option<f64> {
+        if !matches!(self.kind(index), Kind::Number | Kind::String) {
+            return None;
+        }
+        let at = self.at(index);
+        // SAFETY: the index is valid; strings are converted on the side.
+        unsafe { (ffi::lua_isnumber(self.raw(), at) != 0).then(|| ffi::lua_tonumber(self.raw(), at)) }
+    }
+
+    /// The bytes of a string; nothing for any other value.
+    #[inline]
+    pub fn bytes(&self, index: i32) -> Option<&[u8]> {
+        if self.kind(index) != Kind::String {
+            return None;
+        }
+        // SAFETY: a string on the stack, which stays there for as long as `self` is borrowed.
+        unsafe {
+            let mut length = 0;
+            let bytes = ffi::lua_tolstring(self.raw(), self.at(index), &mut length);
+            Some(std::slice::from_raw_parts(bytes.cast(), length))
+        }
+    }
+
+    /// The bytes of a string, or of a number, which becomes a string in its place on the stack. Not for the key of a
+    /// table that is being walked through.
+    pub fn to_bytes(&self, index: i32) -> Option<&[u8]> {
+        if self.kind(index) == Kind::Number {
+            // SAFETY: replaces a number, which nobody can have borrowed, by a string; memory does not run out here.
+            unsafe { ffi::lua_tolstring(self.raw(), self.at(index), ptr::null_mut()) };
+        }
+        self.bytes(index)
+    }
+
+    /// `#value` of a table or a string, without metamethods.
+    pub fn length(&self, index: i32) -> usize {
+        match self.kind(index) {
+            // SAFETY: the index is valid.
+            Kind::Table | Kind::String => unsafe { ffi::lua_objlen(self.raw(), self.at(index)) },
+            _ => 0,
+        }
+    }
+
+    /// Whether two values are the same, without metamethods.
+    pub fn same(&self, one: i32, other: i32) -> bool {
+        // SAFETY: the indices are valid.
+        unsafe { ffi::lua_rawequal(self.raw(), self.at(one), self.at(other)) != 0 }
+    }
+
+    /// The address of a table or function, which tells it from all others that live.
+    pub fn address(&self, index: i32) -> usize {
+        // SAFETY: the index is valid.
+        unsafe { ffi::lua_topointer(self.raw(), self.at(index)).addr() }
+    }
+
+    // ---- pushing values
+
+    pub fn push_nil(&self) {
+        self.room(1);
+        // SAFETY: there is room.
+        unsafe { ffi::lua_pushnil(self.raw()) };
+    }
+
+    pub fn push_boolean(&self, value: bool) {
+        self.room(1);
+        // SAFETY: there is room.
+        unsafe { ffi::lua_pushboolean(self.raw(), c_int::from(value)) };
+    }
+
+    pub fn push_number(&self, value: f64) {
+        self.room(1);
+        // SAFETY: there is room.
+        unsafe { ffi::lua_pushnumber(self.raw(), value) };
+    }
+
+    pub fn push_bytes(&self, bytes: impl AsRef<[u8]>) {
+        let bytes = bytes.as_ref();
+        self.room(1);
+        // SAFETY: there is room; Lua copies the bytes.
+        unsafe { ffi::lua_pushlstring(self.raw(), bytes.as_ptr().cast(), bytes.len()) };
+    }
+
+    /// Pushes a copy of a value.
+    pub fn push_value(&self, index: i32) {
+        let at = self.at(index);
+        self.room(1);
+        // SAFETY: the index is valid, and there is room.
+        unsafe { ffi::lua_pushvalue(self.raw(), at) };
+    }
+
+    pub fn push_native(&self, native: Native) {
+        self.room(2);
+        // SAFETY: there is room. A function pointer fits into the pointer that `trampoline` reads it from.
+        unsafe {
+            ffi::lua_pushlightuserdata(self.raw(), native as *mut c_void);
+            ffi::lua_pushcclosure(self.raw(), trampoline, 1);
+        }
+    }
+
+    /// Replaces a function of the `string` library on top of the stack by the form in which scripts may have it: it
+    /// refuses patterns (its second argument) whose recursion might not fit on the machine's stack.
+    pub fn guard_pattern(&mut self) {
+        let at = self.at(-1);
+        // SAFETY: replaces the function on top by a closure over it.
+        unsafe {
+            assert!(ffi::lua_iscfunction(self.raw(), at) != 0, "not a library's function");
+            ffi::lua_pushcclosure(self.raw(), match_pattern, 1);
+        }
+    }
+
+    /// Pushes a new table, with space for so many elements and fields.
+    pub fn push_table(&self, elements: usize, fields: usize) {
+        self.room(1);
+        // Only hints, which must not make Lua complain.
+        let (elements, fields) = (elements.min(1 << 20), fields.min(1 << 20));
+        // SAFETY: there is room.
+        unsafe { ffi::lua_createtable(self.raw(), elements as c_int, fields as c_int) };
+    }
+
+    // ---- tables, without metamethods
+
+    /// Replaces the key on top of the stack by its value.
+    pub fn raw_get(&mut self, index: i32) {
+        let at = self.table_at(index);
+        assert!(at < self.top(), "no key above the table");
+        // SAFETY: a table and a key.
+        unsafe { ffi::lua_rawget(self.raw(), at) };
+    }
+
+    /// Pushes an element.
+    pub fn raw_get_index(&self, index: i32, element: i32) {
+        let at = self.table_at(index);
+        self.room(1);
+        // SAFETY: a table, and there is room.
+        unsafe { ffi::lua_rawgeti(self.raw(), at, element.into()) };
+    }
+
+    /// Pushes a field, and says what it is.
+    pub fn raw_get_field(&self, index: i32, field: &str) -> Kind {
+        let at = self.table_at(index);
+        self.room(1);
+        // SAFETY: a table and a key on top of the stack.
+        unsafe {
+            ffi::lua_pushlstring(self.raw(), field.as_ptr().cast(), field.len());
+            ffi::lua_rawget(self.raw(), at);
+        }
+        self.kind(-1)
+    }
+
+    /// Sets a field: key and value are the two values on top, and are popped. The key must be neither nil nor NaN.
+    pub fn raw_set(&mut self, index: i32) {
+        let at = self.table_at(index);
+        assert!(at < self.top() - 1, "no key and value above the table");
+        let fits = match self.kind(-2) {
+            Kind::Nil => false,
+            Kind::Number => !self.number(-2).is_some_and(f64::is_nan),
+            _ => true,
+        };
+        assert!(fits, "nil or NaN as a key");
+        // SAFETY: a table, a key that tables take, a value.
+        unsafe { ffi::lua_rawset(self.raw(), at) };
+    }
+
+    /// Sets an element to the value on top, which is popped.
+    pub fn raw_set_index(&mut self, index: i32, element: i32) {
+        let at = self.table_at(index);
+        assert!(at < self.top(), "no value above the table");
+        // SAFETY: a table and a value.
+        unsafe { ffi::lua_rawseti(self.raw(), at, element.into()) };
+    }
+
+    /// Sets a field to the value on top, which is popped.
+    pub fn raw_set_field(&mut self, index: i32, field: &str) {
+        let at = self.table_at(index);
+        assert!(at < self.top(), "no value above the table");
+        self.push_bytes(field);
+        self.insert(-2);
+        // SAFETY: a table, a key, a value.
+        unsafe { ffi::lua_rawset(self.raw(), at) };
+    }
+
+    /// Walks through a table: replaces the key on top (nil to begin with) by the next key and its value; or takes it off
+    /// and says `false` at the end. The table must not be changed on the way, and the key not be converted.
+    pub fn next(&mut self, index: i32) -> bool {
+        let at = self.table_at(index);
+        assert!(at < self.top(), "no key above the table");
+        self.room(1);
+        // A key that is not in the table would be an error.
+        if self.kind(-1) != Kind::Nil {
+            self.push_value(-1);
+            self.raw_get(at);
+            let known = self.kind(-1) != Kind::Nil;
+            self.pop(1);
+            assert!(known, "the table was changed");
+        }
+        // SAFETY: a table, one of its keys (or nil), and room.
+        unsafe { ffi::lua_next(self.raw(), at) != 0 }
+    }
+
+    /// Pushes a value's metatable, if it has one.
+    pub fn push_metatable(&self, index: i32) -> bool {
+        let at = self.at(index);
+        self.room(1);
+        // SAFETY: the index is valid, and there is room.
+        unsafe { ffi::lua_getmetatable(self.raw(), at) != 0 }
+    }
+
+    /// Makes the table on top the metatable of a table; pops it.
+    pub fn set_metatable(&mut self, index: i32) {
+        let at = self.table_at(index);
+        self.table_at(-1);
+        // SAFETY: two tables.
+        unsafe { ffi::lua_setmetatable(self.raw(), at) };
+    }
+
+    // ---- globals, environments, things kept
+
+    pub fn push_globals(&self) {
+        self.room(1);
+        // SAFETY: there is room.
+        unsafe { ffi::lua_pushvalue(self.raw(), ffi::LUA_GLOBALSINDEX) };
+    }
+
+    /// Makes the table on top the table of globals, for whatever is compiled from now on; pops it.
+    pub fn set_globals(&mut self) {
+        self.table_at(-1);
+        // SAFETY: a table.
+        unsafe { ffi::lua_replace(self.raw(), ffi::LUA_GLOBALSINDEX) };
+    }
+
+    /// Makes the table on top the table of globals of one function; pops it.
+    pub fn set_environment(&mut self, function: i32) {
+        assert!(self.kind(function) == Kind::Function, "no function");
+        self.table_at(-1);
+        let at = self.at(function);
+        // SAFETY: a function and a table.
+        unsafe { ffi::lua_setfenv(self.raw(), at) };
+    }
+
+    /// Puts the value on top away.
+    pub fn keep(&mut self) -> Kept {
+        self.at(-1);
+        self.room(2);
+        // SAFETY: a value is on the stack, and room for what this needs.
+        Kept(unsafe { ffi::luaL_ref(self.raw(), ffi::LUA_REGISTRYINDEX) })
+    }
+
+    pub fn push_kept(&self, kept: Kept) {
+        self.room(1);
+        // SAFETY: the registry is a table, and there is room.
+        unsafe { ffi::lua_rawgeti(self.raw(), ffi::LUA_REGISTRYINDEX, kept.0.into()) };
+    }
+
+    pub fn drop_kept(&mut self, kept: Kept) {
+        self.room(2);
+        // SAFETY: a reference that `keep` gave out.
+        unsafe { ffi::luaL_unref(self.raw(), ffi::LUA_REGISTRYINDEX, kept.0) };
+    }
+
+    // ---- errors
+
+    /// The function at a level of the call stack: 0 is the native that runs, 1 is its caller.
+    pub fn place(&self, level: i32) -> Option<Place> {
+        // SAFETY: plain data, which Lua fills in; the names in it are alive while the function is.
+        unsafe {
+            let mut debug: ffi::lua_Debug = std::mem::zeroed();
+            if ffi::lua_getstack(self.raw(), level, &mut debug) == 0 {
+                return None;
+            }
+            ffi::lua_getinfo(self.raw(), c"Sl".as_ptr(), &mut debug);
+            Some(Place {
+                source: CStr::from_ptr(debug.source).to_bytes().to_vec(),
+                line: debug.currentline,
+                native: CStr::from_ptr(debug.what) == c"C",
+            })
+        }
+    }
+
+    /// Where a level of the call stack is, as Lua puts it in front of messages: `user_script:1: `, or nothing.
+    pub fn position(&self, level: i32) -> Vec<u8> {
+        self.room(1);
+        // SAFETY: pushes a string, for which there is room, copied and popped again.
+        unsafe {
+            ffi::luaL_where(self.raw(), level);
+            let mut length = 0;
+            let text = ffi::lua_tolstring(self.raw(), -1, &mut length);
+            let text = std::slice::from_raw_parts(text.cast::<u8>(), length).to_vec();
+            ffi::lua_settop(self.raw(), -2);
+            text
+        }
+    }
+
+    /// An error with a message, behind the position of whoever called the native.
+    pub fn error(&self, message: impl AsRef<[u8]>) -> Raised {
+        let mut text = self.position(1);
+        text.extend_from_slice(message.as_ref());
+        self.push_bytes(text);
+        Raised
+    }
+
+    /// The error that Lua's libraries raise for an argument: `bad argument #1 to 'decode' (…)`.
+    pub fn argument_error(&self, argument: i32, message: &str) -> Raised {
+        // SAFETY: plain data, which Lua fills in; the name in it is alive while the function is.
+        let name = unsafe {
+            let mut debug: ffi::lua_Debug = std::mem::zeroed();
+            let found = ffi::lua_getstack(self.raw(), 0, &mut debug) != 0
+                && ffi::lua_getinfo(self.raw(), c"n".as_ptr(), &mut debug) != 0
+                && !debug.name.is_null();
+            if found { CStr::from_ptr(debug.name).to_bytes().to_vec() } else { b"?".to_vec() }
+        };
+        let mut text = format!("bad argument #{argument} to '").into_bytes();
+        text.extend_from_slice(&name);
+        text.extend_from_slice(b"' (");
+        text.extend_from_slice(message.as_bytes());
+        text.push(b')');
+        self.error(text)
+    }
+}

@@ -1,0 +1,413 @@
+//! Lua 5.1's C interface, made safe. Nothing but this module calls it.
+//!
+//! What makes it sound:
+//! - Lua raises errors with `longjmp`, which must not skip over Rust frames that have something to drop. So Rust code
+//!   never raises: a [`Native`] returns [`Raised`], and only [`trampoline`] raises, once everything is dropped. Nothing
+//!   that [`Frame`] calls can raise by itself: it never runs metamethods, checks types, indices and room on the stack
+//!   first, and memory does not run out while Rust code is at work (see [`Memory`]).
+//! - Strings lent out by a [`Frame`] lie on Lua's stack and are kept alive by it. Whatever takes values off the stack
+//!   needs `&mut Frame`, so the borrow is over by then.
+
+#![allow(unsafe_code)]
+
+mod frame;
+
+use std::alloc::{Layout, handle_alloc_error};
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::{self, NonNull};
+
+use mlua_sys as ffi;
+
+use super::Host;
+
+pub use frame::{Frame, Kept, Kind, Place};
+
+/// A function that scripts can call. It finds its arguments on the stack, from index 1 on, and leaves its results on top
+/// of it, as many as it says.
+pub type Native = fn(&mut Frame<'_>) -> Result<usize, Raised>;
+
+/// An error value is on top of the stack, to be raised.
+#[derive(Debug)]
+pub struct Raised;
+
+/// One interpreter.
+pub struct Lua {
+    raw: NonNull<ffi::lua_State>,
+    shared: Box<Shared>,
+}
+
+/// What the C callbacks of an interpreter find their way to; they are given its address.
+struct Shared {
+    memory: Memory,
+    /// Who runs a script now.
+    host: Cell<Option<NonNull<dyn Host>>>,
+    /// A panic on its way through Lua.
+    panic: RefCell<Option<Box<dyn Any + Send>>>,
+}
+
+/// Counts what Lua allocates. The limit holds only while Lua's own code runs: to refuse memory is to raise an error, and
+/// that must not happen below Rust code.
+struct Memory {
+    used: Cell<usize>,
+    limit: usize,
+    limited: Cell<bool>,
+}
+
+/// Lua never asks for more than this alignment, `max_align_t`'s.
+const ALIGNMENT: usize = 16;
+
+impl Memory {
+    /// Runs Rust code below Lua code, without the limit.
+    fn lift<R>(&self, run: impl FnOnce() -> R) -> R {
+        let before = self.limited.replace(false);
+        let result = run();
+        self.limited.set(before);
+        result
+    }
+}
+
+// SAFETY: an interpreter is used through `&mut Lua` alone, by one thread at a time, and Lua keeps no state outside of
+// what it allocated; `host` is set only while a call runs, and `panic` holds what is `Send`.
+unsafe impl Send for Lua {}
+
+impl Lua {
+    /// A bare interpreter, which may use `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        let memory = Memory { used: Cell::new(0), limit, limited: Cell::new(false) };
+        let shared = Box::new(Shared { memory, host: Cell::new(None), panic: RefCell::new(None) });
+        // SAFETY: `allocate` is an allocator as Lua wants it, and the box outlives the state.
+        let raw = unsafe { ffi::lua_newstate(allocate, ptr::from_ref(&*shared).cast_mut().cast()) };
+        // Without a limit `allocate` never returns null, so neither does `lua_newstate`.
+        let raw = NonNull::new(raw).unwrap_or_else(|| handle_alloc_error(Layout::new::<Shared>()));
+        Self { raw, shared }
+    }
+
+    /// The stack, while no script runs.
+    pub fn frame(&mut self) -> Frame<'_> {
+        Frame::new(self.raw)
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> usize {
+        self.shared.memory.used.get()
+    }
+
+    /// Runs the function below its `arguments` on the stack, and leaves `results` values there in their place (or
+    /// however many there are). Below the function lies the one that handles errors; what it made of one is left on the
+    /// stack if the call fails.
+    pub fn call(&mut self, host: &dyn Host, arguments: usize, results: Option<usize>) -> Result<(), Raised> {
+        let top = self.frame().top();
+        assert!(top >= arguments as i32 + 2, "no function to call");
+        let handler = top - arguments as i32 - 1;
+        // The pointer forgets its lifetime, but is taken back before the borrow ends.
+        let host: NonNull<dyn Host + '_> = NonNull::from(host);
+        // SAFETY: only the lifetime changes; see above.
+        let host: NonNull<dyn Host> = unsafe { std::mem::transmute(host) };
+        let outer = self.shared.host.replace(Some(host));
+        self.shared.memory.limited.set(true);
+        // SAFETY: function, arguments and handler are on the stack. Errors are caught.
+        let status = unsafe {
+            let results = results.map_or(ffi::LUA_MULTRET, |results| results as c_int);
+            ffi::lua_pcall(self.raw.as_ptr(), arguments as c_int, results, handler)
+        };
+        self.shared.memory.limited.set(false);
+        self.shared.host.set(outer);
+        if let Some(panic) = self.shared.panic.borrow_mut().take() {
+            resume_unwind(panic);
+        }
+        if status == ffi::LUA_OK { Ok(()) } else { Err(Raised) }
+    }
+
+    /// Compiles source text to a function on top of the stack; an error message if that fails. Compiled code, which Lua
+    /// would trust blindly, is no source text.
+    pub fn load(&mut self, source: &[u8], name: &CStr) -> Result<(), Raised> {
+        self.frame().room(1);
+        self.shared.memory.limited.set(true);
+        // SAFETY: Errors are caught within, and the text is only read. `load_text` sees to it that it is text.
+        let status = unsafe { load_text(self.raw.as_ptr(), source, name.as_ptr()) };
+        self.shared.memory.limited.set(false);
+        if status == ffi::LUA_OK { Ok(()) } else { Err(Raised) }
+    }
+
+    /// Opens the standard libraries that are safe, under their names among the globals: the base library with
+    /// `coroutine`, then `table`, `string`, `math`, `os` and `debug`, of which the last two are not for scripts as they
+    /// are.
+    pub fn open_libraries(&mut self) {
+        let libraries: [(ffi::lua_CFunction, &CStr); 6] = [
+            (ffi::luaopen_base, c""),
+            (ffi::luaopen_table, c"table"),
+            (ffi::luaopen_string, c"string"),
+            (ffi::luaopen_math, c"math"),
+            (ffi::luaopen_os, c"os"),
+            (ffi::luaopen_debug, c"debug"),
+        ];
+        for (open, name) in libraries {
+            self.frame().room(2);
+            // SAFETY: this is how these functions are meant to be called; errors are caught, and there is room.
+            unsafe {
+                ffi::lua_pushcclosure(self.raw.as_ptr(), open, 0);
+                ffi::lua_pushlstring(self.raw.as_ptr(), name.as_ptr(), name.count_bytes());
+                ffi::lua_pcall(self.raw.as_ptr(), 1, 0, 0);
+            }
+        }
+    }
+
+    /// Has [`Host::tick`] called every so many instructions; 0 turns that off.
+    pub fn tick_every(&mut self, instructions: u32) {
+        let instructions = c_int::try_from(instructions).unwrap_or(c_int::MAX);
+        let mask = if instructions == 0 { 0 } else { ffi::LUA_MASKCOUNT };
+        // SAFETY: `hook` is a hook as Lua wants it.
+        unsafe { ffi::lua_sethook(self.raw.as_ptr(), Some(hook), mask, instructions) };
+    }
+
+    /// Collects all garbage.
+    pub fn collect(&mut self) {
+        // SAFETY: scripts cannot set finalisers (only userdata have them), so this runs no Lua code and raises nothing.
+        unsafe { ffi::lua_gc(self.raw.as_ptr(), ffi::LUA_GCCOLLECT, 0) };
+    }
+
+    /// Collects some garbage.
+    pub fn collect_step(&mut self) {
+        // SAFETY: as above.
+        unsafe { ffi::lua_gc(self.raw.as_ptr(), ffi::LUA_GCSTEP, 1) };
+    }
+}
+
+impl Drop for Lua {
+    fn drop(&mut self) {
+        // SAFETY: nobody has the state any more, and `shared` still lives.
+        unsafe { ffi::lua_close(self.raw.as_ptr()) };
+    }
+}
+
+// ---- what Lua calls
+
+/// # Safety
+/// `raw` must be a state that [`Lua::new`] has made, or one of its coroutines.
+unsafe fn shared<'s>(raw: *mut ffi::lua_State) -> &'s Shared {
+    // SAFETY: the allocator was given the address of the `Shared`, which is only ever borrowed, never moved.
+    unsafe {
+        let mut data = ptr::null_mut();
+        ffi::lua_getallocf(raw, &mut data);
+        &*data.cast::<Shared>()
+    }
+}
+
+/// Calls the [`Native`] that is its upvalue, and raises the error that it returns.
+unsafe extern "C-unwind" fn trampoline(raw: *mut ffi::lua_State) -> c_int {
+    // SAFETY: `push_native` has put a `Native` into the upvalue. At `lua_error`, which does not come back, nothing is
+    // left here to drop.
+    unsafe {
+        let native = ffi::lua_touserdata(raw, ffi::lua_upvalueindex(1));
+        let native: Native = std::mem::transmute(native);
+        match shared(raw).memory.lift(|| run_native(raw, native)) {
+            Some(results) => results,
+            None => ffi::lua_error(raw),
+        }
+    }
+}
+
+/// How many results a native has left on the stack; nothing if it has left an error there.
+///
+/// # Safety
+/// `raw` must be a state that runs a native function now.
+unsafe fn run_native(raw: *mut ffi::lua_State, native: Native) -> Option<c_int> {
+    // SAFETY: Lua does not call anything without a state.
+    let mut frame = Frame::new(unsafe { NonNull::new_unchecked(raw) });
+    // A panic must not unwind through Lua, which knows nothing of it. It goes on once Lua is done.
+    match catch_unwind(AssertUnwindSafe(|| native(&mut frame))) {
+        Ok(Ok(results)) => {
+            assert!(results as i32 <= frame.top(), "more results than there are values");
+            Some(results as c_int)
+        }
+        Ok(Err(Raised)) => {
+            if frame.top() == 0 {
+                frame.push_nil();
+            }
+            None
+        }
+        Err(panic) => {
+            *frame.shared().panic.borrow_mut() = Some(panic);
+            frame.set_top(0);
+            frame.push_bytes("internal error");
+            None
+        }
+    }
+}
+
+/// Asks the host whether the script may go on. Once it may not, it is asked again at every instruction, so that a
+/// script cannot catch the error and carry on.
+unsafe extern "C-unwind" fn hook(raw: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
+    // SAFETY: as in `trampoline`.
+    unsafe {
+        let goes_on = shared(raw).memory.lift(|| {
+            let frame = Frame::new(NonNull::new_unchecked(raw));
+            let verdict = if !frame.has_host() || frame.shared().panic.borrow().is_some() {
+                Ok(())
+            } else {
+                catch_unwind(AssertUnwindSafe(|| frame.host().tick())).unwrap_or_else(|panic| {
+                    *frame.shared().panic.borrow_mut() = Some(panic);
+                    Err("internal error")
+                })
+            };
+            verdict.map_err(|message| frame.push_bytes(message)).is_ok()
+        });
+        if !goes_on {
+            ffi::lua_sethook(raw, Some(hook), ffi::LUA_MASKCOUNT, 1);
+            ffi::lua_error(raw);
+        }
+    }
+}
+
+/// How many items of a pattern may have Lua's matcher call itself. It takes less than 300 bytes of stack each time; see
+/// the size of a script's stack.
+const MOST_RECURSION: usize = 20_000;
+
+/// Calls the library function that is its upvalue, unless the pattern would have it recurse too deeply.
+unsafe extern "C-unwind" fn match_pattern(raw: *mut ffi::lua_State) -> c_int {
+    // SAFETY: the upvalue is a C function, called with this function's own stack, as if it were called in its place.
+    // What raises errors here leaves nothing behind to drop. The pattern is a string on the stack.
+    unsafe {
+        if ffi::lua_type(raw, 2) == ffi::LUA_TSTRING {
+            let mut length = 0;
+            let pattern = ffi::lua_tolstring(raw, 2, &mut length);
+            let pattern = std::slice::from_raw_parts(pattern.cast::<u8>(), length);
+            if length > MOST_RECURSION
+                && pattern.iter().filter(|byte| b"?*+-()".contains(byte)).count() > MOST_RECURSION
+            {
+                return ffi::luaL_error(raw, c"pattern too complex".as_ptr());
+            }
+        }
+        match ffi::lua_tocfunction(raw, ffi::lua_upvalueindex(1)) {
+            Some(function) => function(raw),
+            None => 0,
+        }
+    }
+}
+
+/// # Safety
+/// `name` must be a C string; there must be room for one value on the stack.
+unsafe fn load_text(raw: *mut ffi::lua_State, source: &[u8], name: *const c_char) -> c_int {
+    // SAFETY: the bytes are only read, and no longer than the call lasts. `LUA_SIGNATURE` begins with the byte that
+    // makes Lua take what follows for compiled code; source text cannot begin with it.
+    unsafe {
+        if source.first() == ffi::LUA_SIGNATURE.first() {
+            let message = c"bad binary format (truncated precompiled chunk)";
+            ffi::lua_pushlstring(raw, message.as_ptr(), message.count_bytes());
+            return ffi::LUA_ERRSYNTAX;
+        }
+        ffi::luaL_loadbuffer(raw, source.as_ptr().cast(), source.len(), name)
+    }
+}
+
+/// Lua's allocator: as `realloc` and `free`, but told the old size.
+unsafe extern "C" fn allocate(data: *mut c_void, old: *mut c_void, old_size: usize, new_size: usize) -> *mut c_void {
+    // SAFETY: `data` is the address of a `Shared`, whose memory counter alone is used here; Lua passes the pointers and
+    // sizes that it was given, and all have this alignment.
+    unsafe {
+        let memory = &*ptr::addr_of!((*data.cast::<Shared>()).memory);
+        let old_size = if old.is_null() { 0 } else { old_size };
+        let used = memory.used.get() - old_size + new_size;
+        if new_size > old_size && memory.limited.get() && used > memory.limit {
+            return ptr::null_mut();
+        }
+        let layout = |size| Layout::from_size_align_unchecked(size, ALIGNMENT);
+        let new = match (old_size, new_size) {
+            (0, 0) => ptr::null_mut(),
+            (_, 0) => {
+                std::alloc::dealloc(old.cast(), layout(old_size));
+                ptr::null_mut()
+            }
+            (0, _) => std::alloc::alloc(layout(new_size)),
+            (_, _) => std::alloc::realloc(old.cast(), layout(old_size), new_size),
+        };
+        if new.is_null() && new_size > 0 {
+            if memory.limited.get() {
+                return ptr::null_mut();
+            }
+            handle_alloc_error(layout(new_size));
+        }
+        memory.used.set(used);
+        new.cast()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Patient(Cell<u32>);
+
+    impl Host for Patient {
+        fn tick(&self) -> Result<(), &'static str> {
+            self.0.set(self.0.get().saturating_sub(1));
+            if self.0.get() == 0 { Err("time is up") } else { Ok(()) }
+        }
+    }
+
+    fn keep_error(_: &mut Frame<'_>) -> Result<usize, Raised> {
+        Ok(1)
+    }
+
+    /// Runs a script with `native` in reach as `native`, and returns its result, or the error, as text.
+    fn run(script: &str, native: Native) -> Result<String, String> {
+        let mut lua = Lua::new(16 << 20);
+        lua.open_libraries();
+        lua.tick_every(1000);
+        let mut frame = lua.frame();
+        frame.push_globals();
+        frame.push_native(native);
+        frame.raw_set_field(1, "native");
+        frame.set_top(0);
+        frame.push_native(keep_error);
+        let text = |lua: &mut Lua| String::from_utf8_lossy(lua.frame().to_bytes(-1).unwrap_or(b"?")).into_owned();
+        if lua.load(script.as_bytes(), c"@test").is_err() {
+            return Err(text(&mut lua));
+        }
+        let result = lua.call(&Patient(Cell::new(1000)), 0, Some(1));
+        let text = text(&mut lua);
+        result.map(|()| text.clone()).map_err(|Raised| text)
+    }
+
+    fn fails(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+        let owned = frame.bytes(1).unwrap_or_default().to_vec();
+        Err(frame.error(owned))
+    }
+
+    fn panics(_: &mut Frame<'_>) -> Result<usize, Raised> {
+        unreachable!("on purpose")
+    }
+
+    #[test]
+    fn errors_of_natives_can_be_caught_and_say_where_they_were_raised() {
+        assert_eq!(run("local ok, e = pcall(native, 'x') return e", fails).unwrap(), "x");
+        assert_eq!(run("\nreturn native('x')", fails).unwrap_err(), "test:2: x");
+    }
+
+    #[test]
+    fn a_script_that_eats_memory_is_stopped() {
+        let error = run("local t = {} while true do t[#t + 1] = string.rep('x', 100000) .. #t end", fails).unwrap_err();
+        assert_eq!(error, "not enough memory");
+    }
+
+    #[test]
+    fn a_script_cannot_outlive_its_time_by_catching_the_error() {
+        let error = run("while true do pcall(function() while true do end end) end", fails).unwrap_err();
+        assert_eq!(error, "time is up");
+    }
+
+    #[test]
+    fn compiled_code_is_refused() {
+        assert!(run("\x1bLua", fails).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "on purpose")]
+    fn a_panic_passes_through_lua_unharmed() {
+        let _ = run("pcall(native)", panics);
+    }
+}
