@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use redouble::Profile;
 use redouble::internals::{
-    Client, Clock, Engine, Expiry, Framer, Instance, Keyspace, Limits, Peer, Session, Table, all_commands, hash_of,
+    Client, Clock, Engine, Expiry, Fibers, Framer, Instance, Keyspace, Limits, Peer, Session, Table, all_commands,
+    hash_of,
 };
 
 const BATCH: usize = 16;
@@ -68,7 +69,7 @@ fn keyspace(c: &mut Criterion) {
     let keyspace = Keyspace::new(1, &clock);
     let keys: Vec<Vec<u8>> = (0..KEYS).map(|number| format!("key:{number:012}").into_bytes()).collect();
     let write = |key: &[u8]| {
-        let mut view = keyspace.lock_key(key, hash_of(key), 0, &clock);
+        let mut view = keyspace.lock_key(key, hash_of(key), 0, &clock).unwrap();
         view.set_string(key, &[b'v'; 64], Expiry::Never);
         view.finish();
     };
@@ -81,7 +82,7 @@ fn keyspace(c: &mut Criterion) {
     group.bench_function("read", |b| {
         b.iter(|| {
             let key = &keys[turn.next().unwrap_or(0)];
-            let mut view = keyspace.lock_key(key, hash_of(key), 0, &clock);
+            let mut view = keyspace.lock_key(key, hash_of(key), 0, &clock).unwrap();
             black_box(view.string(key).is_ok());
             view.finish();
         });
@@ -134,7 +135,8 @@ fn in_parallel(
 
 fn dispatch(c: &mut Criterion) {
     let instance = Arc::new(Instance::default());
-    let engine = Engine::new(Arc::clone(&instance), Table::new(all_commands(), Profile::default()));
+    let engine = Arc::new(Engine::new(Arc::clone(&instance), Table::new(all_commands(), Profile::default())));
+    let mut fibers = Fibers::default();
     let peer = Peer::Unix { path: "bench".into() };
     let mut session = Session::new(Arc::new(Client::new(1, peer, -1, 0)), true, instance.stats.thread());
     let mut out = Vec::new();
@@ -154,7 +156,7 @@ fn dispatch(c: &mut Criterion) {
                 let Ok(Some(framed)) = framer.next(&input, LIMITS) else { return };
                 let words = framer.words(framed, &input);
                 let resolved = engine.resolve(words);
-                black_box(engine.execute(&mut session, resolved, words, &mut out));
+                black_box(engine.execute(&mut session, resolved, words, &mut out, &mut fibers));
                 out.clear();
                 framer.forget();
             });

@@ -54,6 +54,21 @@ struct AlarmInner {
     sleeper: Option<Waker>,
 }
 
+/// Real time since something began: for what must end although the server's clock stands still.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    #[allow(clippy::disallowed_methods)]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
 impl Default for Clock {
     fn default() -> Self {
         Self::new()

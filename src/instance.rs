@@ -9,9 +9,10 @@ use crate::clock::{Clock, Millis};
 use crate::config::Config;
 use crate::control::{Attention, Matter};
 use crate::identity::Identity;
-use crate::keyspace::{Keyspace, News, Scope, Tally, View, hash_of};
+use crate::keyspace::{Keyspace, News, Tally, View};
 use crate::log::Log;
 use crate::profile::Profile;
+use crate::script::Scripts;
 use crate::session::{Client, Clients, Session, Signal, Watching};
 use crate::stats::Stats;
 
@@ -21,6 +22,7 @@ pub struct Instance {
     pub config: Config,
     pub profile: Profile,
     pub keyspace: Keyspace,
+    pub scripts: Scripts,
     pub clients: Clients,
     pub attention: Attention,
     pub stats: Stats,
@@ -68,6 +70,7 @@ impl Instance {
             config,
             profile,
             keyspace,
+            scripts: Scripts::default(),
             clients: Clients::default(),
             attention: Attention::default(),
             stats: Stats::default(),
@@ -225,9 +228,7 @@ impl Instance {
     /// Forgets the keys that a connection watches.
     pub fn unwatch(&self, watching: Watching) {
         for (db, key) in &watching.keys {
-            let mut view = self.keyspace.lock(Scope::Hashes(&[hash_of(key)]), *db, &self.clock);
-            view.unwatch(key, &watching.watch);
-            self.stats.add(self.settle(view, None));
+            self.keyspace.unwatch(*db, key, &watching.watch);
         }
     }
 

@@ -36,7 +36,7 @@ mod stats;
 pub mod internals {
     pub use crate::clock::Clock;
     pub use crate::commands::all as all_commands;
-    pub use crate::engine::Engine;
+    pub use crate::engine::{Engine, Fibers};
     pub use crate::instance::Instance;
     pub use crate::keyspace::{Expiry, Keyspace, hash_of};
     pub use crate::resp::{Framed, Framer, Limits, ProtocolError};

@@ -23,6 +23,7 @@ mod long_double;
 mod object;
 mod ranges;
 mod scan;
+mod scripting;
 mod server;
 mod set;
 mod strings;
@@ -56,6 +57,7 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         object::ROWS,
         ranges::ROWS,
         scan::ROWS,
+        scripting::ROWS,
         server::ROWS,
         set::ROWS,
         strings::ROWS,

@@ -38,6 +38,8 @@ pub struct Live {
     /// The most bytes that may wait to be sent to one client; 0 for no limit.
     pub output_limit: AtomicUsize,
     pub max_memory: AtomicUsize,
+    /// Milliseconds after which others are told that a script keeps the server busy; 0 for never.
+    pub busy_threshold: AtomicU64,
     pub protected_mode: AtomicBool,
     /// `enable-debug-command`: who may use DEBUG.
     pub debug_commands: AtomicU8,
@@ -56,6 +58,7 @@ impl Default for Live {
             max_bulk: AtomicI64::new(512 << 20),
             query_buffer_limit: AtomicUsize::new(1 << 30),
             output_limit: AtomicUsize::new(1 << 30),
+            busy_threshold: AtomicU64::new(5000),
             max_memory: AtomicUsize::new(0),
             protected_mode: AtomicBool::new(true),
             debug_commands: AtomicU8::new(DEBUG_NO),

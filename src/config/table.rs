@@ -221,7 +221,10 @@ pub(super) static TABLE: &[Directive] = &[
     integer("active-expire-effort", "1", 1, 10),
     switch("activedefrag", "no").only_default(NO_DEFRAGMENTATION),
     switch("activerehashing", "yes"),
-    integer("busy-reply-threshold", "5000", 0, LONG).alias("lua-time-limit").since(SEVEN),
+    integer("busy-reply-threshold", "5000", 0, LONG)
+        .alias("lua-time-limit")
+        .since(SEVEN)
+        .carried(|live, value| live.busy_threshold.store(number(value), Relaxed)),
     integer("hash-max-listpack-entries", "512", 0, LONG).alias("hash-max-ziplist-entries").since(SEVEN),
     memory("hash-max-listpack-value", "64", 0, LONG_MEMORY).alias("hash-max-ziplist-value").since(SEVEN),
     memory("hll-sparse-max-bytes", "3000", 0, LONG_MEMORY),

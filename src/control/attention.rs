@@ -12,6 +12,8 @@ pub enum Matter {
     Pause = 2,
     /// DEBUG SLEEP blocks the whole server.
     Stall = 4,
+    /// A script takes long: others are told that the server is busy.
+    Script = 8,
 }
 
 /// Which matters are up. While none is, a command only looks at this once.

@@ -1,22 +1,27 @@
 //! The life of one command, and transactions.
 
+mod fibers;
 mod monitor;
+mod script;
 mod transaction;
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
 use smallvec::SmallVec;
 
 use crate::control::Matter;
 use crate::error::CommandError;
 use crate::instance::Instance;
-use crate::keyspace::{Scope, View, hash_of};
+use crate::keyspace::{Busy, Scope, View, hash_of};
 use crate::profile::Since;
 use crate::resp::{Reply, Words};
+use crate::script::{Interpreters, Kind, Pause};
 use crate::session::{Replies, Session};
 use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Flow, Handler, Table, Transaction, Waiting};
+
+pub use fibers::Fibers;
 
 /// Where Valkey began to say which command a transaction does not take, and to ask for the password first of all.
 const VALKEY_9: Since = Since::valkey(9, 0, 0);
@@ -56,11 +61,12 @@ impl Engine {
     /// on.
     #[inline]
     pub fn execute(
-        &self,
+        self: &Arc<Self>,
         session: &mut Session,
         resolved: Result<Resolved, CommandError>,
         words: Words<'_>,
         out: &mut Vec<u8>,
+        fibers: &mut Fibers,
     ) -> Flow {
         let resolved = match resolved {
             Ok(resolved) => resolved,
@@ -71,12 +77,16 @@ impl Engine {
         if let Err(error) = self.admit(session, spec) {
             return self.refuse(session, is_exec(spec), error, out);
         }
-        let attention = self.instance.attention.is_needed();
-        if attention && self.must_wait(session, spec) {
-            return Flow::Wait(Waiting::Unpause);
+        if self.instance.attention.is_needed() {
+            if let Some(error) = self.is_busy(spec) {
+                return self.refuse(session, is_exec(spec), error, out);
+            }
+            if self.must_wait(session, spec) {
+                return Flow::Wait(Waiting::Unpause);
+            }
         }
-        let start = out.len();
         if session.transaction.is_some() && transaction::is_queued(spec) {
+            let start = out.len();
             let queued = transaction::queue(session, spec, at, words);
             if queued > self.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Flow::Drop;
@@ -87,7 +97,28 @@ impl Engine {
             }
             return Flow::Continue;
         }
-        let flow = self.run(session, resolved, words, out);
+        if transaction::may_run_scripts(session, spec) {
+            return self.run_in_fiber(session, resolved, words, out, fibers);
+        }
+        self.carry_out(session, resolved, words, out, None)
+    }
+
+    /// Runs a request that may run now, up to the last byte of what its client gets for it.
+    #[inline]
+    fn carry_out(
+        &self,
+        session: &mut Session,
+        resolved: Resolved,
+        words: Words<'_>,
+        out: &mut Vec<u8>,
+        pause: Option<&Pause<'_>>,
+    ) -> Flow {
+        let spec = resolved.spec;
+        let start = out.len();
+        let flow = match self.run(session, resolved, words, out, pause) {
+            Ok(flow) => flow,
+            Err(Busy) => return self.refuse(session, is_exec(spec), self.busy_error(), out),
+        };
         session.executed += 1;
         if !session.aside.is_empty() {
             out.append(&mut session.aside);
@@ -97,7 +128,7 @@ impl Engine {
             let start = if matches!(spec.run, Handler::Transaction(_)) { out.len() } else { start };
             self.withhold(session, start, out);
         }
-        if attention {
+        if self.instance.attention.is_needed() {
             self.show(session, spec, words, out);
         }
         flow
@@ -115,12 +146,19 @@ impl Engine {
     }
 
     #[inline]
-    fn run(&self, session: &mut Session, resolved: Resolved, words: Words<'_>, out: &mut Vec<u8>) -> Flow {
+    fn run(
+        &self,
+        session: &mut Session,
+        resolved: Resolved,
+        words: Words<'_>,
+        out: &mut Vec<u8>,
+        pause: Option<&Pause<'_>>,
+    ) -> Result<Flow, Busy> {
         let Resolved { spec, at, key } = resolved;
         let mut args = Args::new(words, at, spec, &self.instance.profile);
         let error = match spec.run {
             Handler::Keys(run) => {
-                let mut view = self.lock_keys(session, spec, key, words);
+                let mut view = self.lock_keys(session, spec, key, words)?;
                 view.set_touch(!session.no_touch);
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
@@ -128,8 +166,8 @@ impl Engine {
                 session.tally += tally;
                 error
             }
-            Handler::Database(run) => self.run_view(session, Scope::Database, run, &mut args, out),
-            Handler::Everything(run) => self.run_view(session, Scope::Everything, run, &mut args, out),
+            Handler::Database(run) => self.run_view(session, Scope::Database, run, &mut args, out)?,
+            Handler::Everything(run) => self.run_view(session, Scope::Everything, run, &mut args, out)?,
             Handler::Connection(run) => {
                 session.publish();
                 session.count();
@@ -139,10 +177,10 @@ impl Engine {
                 if let Some(error) = write(result, session, out) {
                     self.instance.stats.count_error(error.code());
                 }
-                return flow;
+                return Ok(flow);
             }
             Handler::Debug(run) => {
-                let mut view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock);
+                let mut view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock)?;
                 let mut call = self.call(session, Some(view.micros()));
                 let result = run(&mut view, &mut call, &mut args);
                 let tally = self.instance.settle(view, Some(session));
@@ -151,7 +189,7 @@ impl Engine {
             }
             Handler::Transaction(which) => {
                 let start = out.len();
-                let (result, flow) = self.transaction(session, which, &mut args, out);
+                let (result, flow) = self.transaction(session, which, &mut args, out, pause)?;
                 let ran = matches!(result, Ok(Reply::Nothing));
                 if let Some(error) = write(result, session, out) {
                     self.instance.stats.count_error(error.code());
@@ -159,7 +197,15 @@ impl Engine {
                 if !ran && session.replies.are_withheld() {
                     out.truncate(start);
                 }
-                return flow;
+                return Ok(flow);
+            }
+            Handler::Script(which) => self.run_script(session, which, &mut args, out, pause)?,
+            Handler::Library(run) => {
+                let mut interpreters = self.interpreters()?;
+                let mut call = self.call(session, None);
+                let result = run(&mut interpreters, &mut call, &mut args);
+                self.instance.scripts.note(&interpreters);
+                write(result, session, out)
             }
             // Only reached without a subcommand, which the row's arity forbids unless that means something.
             Handler::Container => write(Err(CommandError::SYNTAX), session, out),
@@ -167,7 +213,70 @@ impl Engine {
         if let Some(error) = error {
             self.instance.stats.count_error(error.code());
         }
-        Flow::Continue
+        Ok(Flow::Continue)
+    }
+
+    /// Runs a command within a view that others have opened: EXEC, or a script.
+    fn run_within(
+        &self,
+        session: &mut Session,
+        view: &mut View<'_>,
+        (spec, at): (&'static CommandSpec, usize),
+        words: Words<'_>,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let mut args = Args::new(words, at, spec, &self.instance.profile);
+        view.select(session.db);
+        let mut flow = Flow::Continue;
+        let error = match spec.run {
+            Handler::Keys(run) => write(run(view, &mut args), session, out),
+            Handler::Database(run) => {
+                view.widen(Scope::Database);
+                write(run(view, &mut args), session, out)
+            }
+            Handler::Everything(run) => {
+                view.widen(Scope::Everything);
+                write(run(view, &mut args), session, out)
+            }
+            Handler::Connection(run) => {
+                session.count();
+                let mut call = self.call(session, Some(view.micros()));
+                let result = run(&mut call, &mut args);
+                let result = match call.flow {
+                    // Here nothing blocks: what would wait answers at once as if its time were up.
+                    Flow::Wait(Waiting::Until { reply, .. }) => Ok(reply),
+                    Flow::Wait(Waiting::Unpause | Waiting::Script) => result,
+                    asked => {
+                        flow = asked;
+                        result
+                    }
+                };
+                write(result, session, out)
+            }
+            Handler::Debug(run) => {
+                view.widen(Scope::Database);
+                let mut call = self.call(session, Some(view.micros()));
+                let result = run(view, &mut call, &mut args);
+                write(result, session, out)
+            }
+            // Only UNWATCH is ever queued, and EXEC has forgotten the watched keys already.
+            Handler::Transaction(_) => write(Ok(Reply::OK), session, out),
+            // EXEC runs these itself, and scripts must not.
+            Handler::Script(_) | Handler::Library(_) | Handler::Container => {
+                write(Err(CommandError::SYNTAX), session, out)
+            }
+        };
+        if let Some(error) = error {
+            self.instance.stats.count_error(error.code());
+        }
+        self.instance.announce(view, Some(session));
+        session.executed += 1;
+        flow
+    }
+
+    /// The interpreters, as soon as nobody else has them.
+    fn interpreters(&self) -> Result<MutexGuard<'_, Interpreters>, Busy> {
+        self.instance.keyspace.patiently(|| self.instance.scripts.try_lock())
     }
 
     /// What a connection command is given; inside a view, at the view's instant.
@@ -183,14 +292,14 @@ impl Engine {
         run: for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>,
         args: &mut Args<'_>,
         out: &mut Vec<u8>,
-    ) -> Option<CommandError> {
-        let mut view = self.instance.keyspace.lock(scope, session.db, &self.instance.clock);
+    ) -> Result<Option<CommandError>, Busy> {
+        let mut view = self.instance.keyspace.lock(scope, session.db, &self.instance.clock)?;
         view.set_touch(!session.no_touch);
         let mut args = Args::new(args.words(), args.words().len() - args.left(), args.spec(), args.profile());
         let error = write(run(&mut view, &mut args), session, out);
         let tally = self.instance.settle(view, Some(session));
         session.tally += tally;
-        error
+        Ok(error)
     }
 
     #[inline]
@@ -200,7 +309,7 @@ impl Engine {
         spec: &CommandSpec,
         key: Option<(usize, u64)>,
         words: Words<'_>,
-    ) -> View<'_> {
+    ) -> Result<View<'_>, Busy> {
         let Instance { keyspace, clock, .. } = &*self.instance;
         if let Some((index, hash)) = key {
             return keyspace.lock_key(words.get(index).unwrap_or_default(), hash, session.db, clock);
@@ -251,6 +360,21 @@ impl Engine {
         Err(CommandError::new(format!("ERR Command '{name}' not allowed inside a transaction")))
     }
 
+    /// Whether a command is refused because a script takes long.
+    #[cold]
+    fn is_busy(&self, spec: &CommandSpec) -> Option<CommandError> {
+        let busy = self.instance.attention.has(Matter::Script) && !spec.has_flag(Flag::AllowBusy);
+        busy.then(|| self.busy_error())
+    }
+
+    #[cold]
+    fn busy_error(&self) -> CommandError {
+        match self.instance.scripts.running() {
+            Some(Kind::Function) => CommandError::BUSY_FUNCTION,
+            _ => CommandError::BUSY,
+        }
+    }
+
     /// What can hold a command back: a server that stalls, a pause.
     #[cold]
     fn must_wait(&self, session: &Session, spec: &'static CommandSpec) -> bool {
@@ -261,8 +385,7 @@ impl Engine {
             return false;
         }
         self.instance.paused().is_some_and(|(_, writes_only)| {
-            let writes = spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate);
-            !writes_only || writes || transaction::will_write(session, spec)
+            !writes_only || transaction::may_write(spec) || transaction::will_write(session, spec)
         })
     }
 
@@ -274,6 +397,19 @@ impl Engine {
             && !spec.has_flag(Flag::Admin)
         {
             monitor::feed(&self.instance, session, spec, words, own);
+        }
+    }
+
+    /// As [`show`](Self::show), for a command that a script has run.
+    #[cold]
+    fn show_script(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) {
+        if self.instance.attention.has(Matter::Monitor)
+            && !spec.has_flag(Flag::SkipMonitor)
+            && !spec.has_flag(Flag::Admin)
+        {
+            let mut own = std::mem::take(&mut session.aside);
+            monitor::feed_as(monitor::SCRIPT, &self.instance, session, spec, words, &mut own);
+            session.aside = own;
         }
     }
 

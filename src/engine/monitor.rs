@@ -7,16 +7,31 @@ use crate::spec::CommandSpec;
 
 const REDACTED: &[u8] = b"(redacted)";
 
+/// Whom MONITOR names as the source of a command that a script has run.
+pub(super) const SCRIPT: &str = "lua";
+
 /// Sends `+<time> [<db> <address>] "WORD" "WORD"` to every MONITOR client. If the session is one itself, its copy is
 /// appended to `own`.
 pub(super) fn feed(instance: &Instance, session: &Session, spec: &CommandSpec, words: Words<'_>, own: &mut Vec<u8>) {
-    let micros = instance.clock.micros();
-    let address = match session.client.peer() {
+    let source = match session.client.peer() {
         Peer::Unix { path } => format!("unix:{}", path.display()),
         peer => peer.address(),
     };
+    feed_as(&source, instance, session, spec, words, own);
+}
+
+/// As [`feed`], with another source than the client's address.
+pub(super) fn feed_as(
+    source: &str,
+    instance: &Instance,
+    session: &Session,
+    spec: &CommandSpec,
+    words: Words<'_>,
+    own: &mut Vec<u8>,
+) {
+    let micros = instance.clock.micros();
     let (seconds, rest) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
-    let mut line = format!("+{seconds}.{rest:06} [{} {address}]", session.db).into_bytes();
+    let mut line = format!("+{seconds}.{rest:06} [{} {source}]", session.db).into_bytes();
     let secrets = secrets(spec, words);
     for (at, word) in words.iter().enumerate() {
         line.push(b' ');

@@ -7,10 +7,11 @@ use smallvec::SmallVec;
 
 use super::{Engine, is_exec, key_hashes, write};
 use crate::error::CommandError;
-use crate::keyspace::{Scope, View, hash_of};
+use crate::keyspace::{Busy, Scope, View, hash_of};
 use crate::resp::{Reply, Words};
-use crate::session::{Queued, Session, Transaction, Watching};
-use crate::spec::{Args, CommandResult, CommandSpec, Flag, Flow, Handler, Transaction as Which, Waiting};
+use crate::script::{Interpreters, Pause};
+use crate::session::{Queued, Session, Transaction};
+use crate::spec::{Args, CommandResult, CommandSpec, Flag, Flow, Handler, Script, Transaction as Which};
 
 const NESTED: CommandError = CommandError::fixed("ERR MULTI calls can not be nested");
 const EXEC_WITHOUT_MULTI: CommandError = CommandError::fixed("ERR EXEC without MULTI");
@@ -45,7 +46,21 @@ pub(super) fn queue(session: &mut Session, spec: &'static CommandSpec, at: usize
 
 /// Whether a command is an EXEC whose transaction changes data.
 pub(super) fn will_write(session: &Session, spec: &CommandSpec) -> bool {
-    is_exec(spec) && queue_has(session, &[Flag::Write, Flag::MayReplicate])
+    is_exec(spec) && queued(session).any(|queued| may_write(queued.spec))
+}
+
+/// Whether a command changes data, or may do so.
+pub(super) fn may_write(spec: &CommandSpec) -> bool {
+    let script =
+        matches!(spec.run, Handler::Script(Script::Eval { read_only: false } | Script::EvalSha { read_only: false }));
+    script || spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)
+}
+
+/// Whether a command may run scripts: one that does, or an EXEC of one.
+#[inline]
+pub(super) fn may_run_scripts(session: &Session, spec: &CommandSpec) -> bool {
+    matches!(spec.run, Handler::Script(_))
+        || is_exec(spec) && queued(session).any(|queued| matches!(queued.spec.run, Handler::Script(_)))
 }
 
 /// Whether a command may make the server hold more: what it writes, or what it adds to the queue.
@@ -54,16 +69,14 @@ pub(super) fn may_grow(session: &Session, spec: &CommandSpec) -> bool {
         return spec.has_flag(Flag::DenyOom);
     }
     match spec.run {
-        Handler::Transaction(Which::Exec) => queue_has(session, &[Flag::DenyOom]),
+        Handler::Transaction(Which::Exec) => queued(session).any(|queued| queued.spec.has_flag(Flag::DenyOom)),
         Handler::Transaction(Which::Discard) => false,
         _ => !spec.never_queued,
     }
 }
 
-fn queue_has(session: &Session, flags: &[Flag]) -> bool {
-    session.transaction.as_ref().is_some_and(|transaction| {
-        transaction.queue.iter().any(|queued| flags.iter().any(|&flag| queued.spec.has_flag(flag)))
-    })
+fn queued(session: &Session) -> impl Iterator<Item = &Queued> {
+    session.transaction.iter().flat_map(|transaction| &transaction.queue)
 }
 
 impl Engine {
@@ -74,7 +87,8 @@ impl Engine {
         which: Which,
         args: &mut Args<'_>,
         out: &mut Vec<u8>,
-    ) -> (CommandResult<'static>, Flow) {
+        pause: Option<&Pause<'_>>,
+    ) -> Result<(CommandResult<'static>, Flow), Busy> {
         let inside = session.transaction.is_some();
         let result = match which {
             Which::Multi if inside => Err(NESTED),
@@ -96,22 +110,30 @@ impl Engine {
                 self.unwatch(session);
                 Ok(Reply::OK)
             }
-            Which::Exec => return self.exec(session, out),
+            Which::Exec => return self.exec(session, out, pause),
         };
-        (result, Flow::Continue)
+        Ok((result, Flow::Continue))
     }
 
     fn watch(&self, session: &mut Session, args: &mut Args<'_>) {
-        let mut view = self.lock_keys(session, args.spec(), None, args.words());
+        // While a script keeps its locks, keys can be watched all the same: every change from now on is told.
+        let mut view = self.lock_keys(session, args.spec(), None, args.words()).ok();
         while let Some(key) = args.optional() {
             let watching = &mut session.watching;
-            if !watching.keys.iter().any(|(db, other)| *db == session.db && **other == *key) {
-                view.watch(key, &watching.watch);
-                watching.keys.push((session.db, key.into()));
+            if watching.keys.iter().any(|(db, other)| *db == session.db && **other == *key) {
+                continue;
             }
+            if let Some(view) = &mut view {
+                // A key that is already over is gone, not about to change.
+                view.exists(key);
+            }
+            self.instance.keyspace.watch(session.db, key, &watching.watch);
+            watching.keys.push((session.db, key.into()));
         }
-        let tally = self.instance.settle(view, Some(session));
-        session.tally += tally;
+        if let Some(view) = view {
+            let tally = self.instance.settle(view, Some(session));
+            session.tally += tally;
+        }
     }
 
     /// Forgets all watched keys.
@@ -128,21 +150,34 @@ impl Engine {
     }
 
     /// Runs the queue in one view, at one instant.
-    fn exec(&self, session: &mut Session, out: &mut Vec<u8>) -> (CommandResult<'static>, Flow) {
+    fn exec(
+        &self,
+        session: &mut Session,
+        out: &mut Vec<u8>,
+        pause: Option<&Pause<'_>>,
+    ) -> Result<(CommandResult<'static>, Flow), Busy> {
         // The queue as it is now is what CLIENT LIST shows while it runs.
         session.publish();
-        let Some(transaction) = session.transaction.take() else { return (Err(EXEC_WITHOUT_MULTI), Flow::Continue) };
-        let watching = std::mem::take(&mut session.watching);
+        if session.transaction.is_none() {
+            return Ok((Err(EXEC_WITHOUT_MULTI), Flow::Continue));
+        }
         let instance = Arc::clone(&self.instance);
-        let mut view = match hashes(session.db, &transaction, &watching) {
-            Some(hashes) => instance.keyspace.lock(Scope::Hashes(&hashes), session.db, &instance.clock),
-            None => instance.keyspace.lock(Scope::Everything, session.db, &instance.clock),
+        let needs_scripts = |queued: &Queued| matches!(queued.spec.run, Handler::Script(_) | Handler::Library(_));
+        let mut scripts = if queued(session).any(needs_scripts) { Some(self.interpreters()?) } else { None };
+        let mut view = match (hashes(session), &scripts) {
+            (hashes, Some(_)) => {
+                instance.keyspace.lock_growing(&hashes.unwrap_or_default(), session.db, &instance.clock)?
+            }
+            (Some(hashes), None) => instance.keyspace.lock(Scope::Hashes(&hashes), session.db, &instance.clock)?,
+            (None, None) => instance.keyspace.lock(Scope::Everything, session.db, &instance.clock)?,
         };
+        let transaction = session.transaction.take().unwrap_or_default();
+        let watching = std::mem::take(&mut session.watching);
         for (db, key) in &watching.keys {
             view.select(*db);
             // A watched key whose time has run out is touched by being found gone.
             view.exists(key);
-            view.unwatch(key, &watching.watch);
+            instance.keyspace.unwatch(*db, key, &watching.watch);
         }
         view.select(session.db);
         let mut flow = Flow::Continue;
@@ -151,15 +186,23 @@ impl Engine {
         } else if watching.watch.is_touched() {
             Ok(Reply::NullArray)
         } else {
-            flow = self.run_queue(session, &mut view, &transaction.queue, out);
+            flow = self.run_queue(session, &mut view, scripts.as_deref_mut(), &transaction.queue, out, pause);
             Ok(Reply::Nothing)
         };
         let tally = self.instance.settle(view, Some(session));
         session.tally += tally;
-        (result, flow)
+        Ok((result, flow))
     }
 
-    fn run_queue(&self, session: &mut Session, view: &mut View<'_>, queue: &[Queued], out: &mut Vec<u8>) -> Flow {
+    fn run_queue(
+        &self,
+        session: &mut Session,
+        view: &mut View<'_>,
+        mut scripts: Option<&mut Interpreters>,
+        queue: &[Queued],
+        out: &mut Vec<u8>,
+        pause: Option<&Pause<'_>>,
+    ) -> Flow {
         if !session.replies.are_withheld() {
             out.push(b'*');
             crate::resp::write_integer(out, queue.len() as i64);
@@ -172,8 +215,7 @@ impl Engine {
         let mut flow = Flow::Continue;
         for queued in queue {
             let start = out.len();
-            let asked = self.run_queued(session, view, queued, out);
-            self.instance.announce(view, Some(session));
+            let asked = self.run_queued(session, view, scripts.as_deref_mut(), queued, out, pause);
             // Whoever asked to be closed hears no more, but what was queued still runs.
             if session.replies.are_withheld() || !matches!(flow, Flow::Continue) {
                 out.truncate(start);
@@ -195,59 +237,50 @@ impl Engine {
         flow
     }
 
-    fn run_queued(&self, session: &mut Session, view: &mut View<'_>, queued: &Queued, out: &mut Vec<u8>) -> Flow {
+    fn run_queued(
+        &self,
+        session: &mut Session,
+        view: &mut View<'_>,
+        scripts: Option<&mut Interpreters>,
+        queued: &Queued,
+        out: &mut Vec<u8>,
+        pause: Option<&Pause<'_>>,
+    ) -> Flow {
         let words = queued.words.as_words();
         let mut args = Args::new(words, queued.at, queued.spec, &self.instance.profile);
-        view.select(session.db);
-        let mut flow = Flow::Continue;
-        let error = match queued.spec.run {
-            Handler::Keys(run) | Handler::Database(run) | Handler::Everything(run) => {
-                write(run(view, &mut args), session, out)
+        let error = match (queued.spec.run, scripts) {
+            (Handler::Script(which), Some(scripts)) => {
+                view.select(session.db);
+                let error = self.run_script_within(session, view, scripts, which, &mut args, out, pause);
+                self.instance.announce(view, Some(session));
+                error
             }
-            Handler::Connection(run) => {
-                session.count();
+            (Handler::Library(run), Some(scripts)) => {
                 let mut call = self.call(session, Some(view.micros()));
-                let result = run(&mut call, &mut args);
-                let result = match call.flow {
-                    // Inside a transaction nothing blocks: what would wait answers at once as if its time were up.
-                    Flow::Wait(Waiting::Until { reply, .. }) => Ok(reply),
-                    Flow::Wait(Waiting::Unpause) => result,
-                    asked => {
-                        flow = asked;
-                        result
-                    }
-                };
+                let result = run(scripts, &mut call, &mut args);
+                self.instance.scripts.note(scripts);
                 write(result, session, out)
             }
-            Handler::Debug(run) => {
-                let mut call = self.call(session, Some(view.micros()));
-                let result = run(view, &mut call, &mut args);
-                write(result, session, out)
-            }
-            Handler::Transaction(_) => {
-                // Only UNWATCH is ever queued, and EXEC has forgotten the watched keys already.
-                write(Ok(Reply::OK), session, out)
-            }
-            Handler::Container => write(Err(CommandError::SYNTAX), session, out),
+            _ => return self.run_within(session, view, (queued.spec, queued.at), words, out),
         };
         if let Some(error) = error {
             self.instance.stats.count_error(error.code());
         }
         session.executed += 1;
-        flow
+        Flow::Continue
     }
 }
 
 /// The keys that a transaction can reach, if it stays in one database and all its commands name their keys.
-fn hashes(db: u32, transaction: &Transaction, watching: &Watching) -> Option<SmallVec<[u64; 8]>> {
+fn hashes(session: &Session) -> Option<SmallVec<[u64; 8]>> {
     let mut hashes: SmallVec<[u64; 8]> = SmallVec::new();
-    for (other, key) in &watching.keys {
-        if *other != db {
+    for (db, key) in &session.watching.keys {
+        if *db != session.db {
             return None;
         }
         hashes.push(hash_of(key));
     }
-    for Queued { spec, words, .. } in &transaction.queue {
+    for Queued { spec, words, .. } in queued(session) {
         if !matches!(spec.run, Handler::Keys(_)) {
             return None;
         }

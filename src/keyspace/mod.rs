@@ -13,8 +13,9 @@ mod strings;
 mod view;
 mod watch;
 
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::time::Duration;
 
 use crate::clock::{Clock, Millis};
 use deadlines::Deadlines;
@@ -41,12 +42,39 @@ pub enum Scope<'a> {
     Everything,
 }
 
+/// The data is locked by a script that does not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
+/// Waits a little before the next attempt. Most locks are held for less than a microsecond, but a script may have them
+/// for seconds.
+fn rest(round: u32) {
+    match round {
+        0..64 => std::hint::spin_loop(),
+        64..256 => std::thread::yield_now(),
+        _ => std::thread::park_timeout(Duration::from_micros(50)),
+    }
+}
+
+fn try_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
 /// All databases of one server.
 pub struct Keyspace {
     databases: Box<[OnceLock<Box<Database>>]>,
     /// Held to make a database. A view of everything holds it for as long as it lives, so that none appears behind its
     /// back; nobody waits for it while holding a shard.
     creating: Mutex<()>,
+    /// Held while several shards are locked, and by a view that grows for as long as it lives. So a growing view, which
+    /// waits for shards while it holds others, only ever waits for views that wait for nothing.
+    several: Mutex<()>,
+    /// A script keeps its locks while it is put aside, and everybody else is told that the server is busy.
+    busy: AtomicBool,
     watchers: Watchers,
     shared_integers: SharedIntegers,
     settings: Settings,
@@ -118,6 +146,8 @@ impl Keyspace {
         Self {
             databases: (0..databases).map(|_| OnceLock::new()).collect(),
             creating: Mutex::default(),
+            several: Mutex::default(),
+            busy: AtomicBool::new(false),
             watchers: Watchers::default(),
             shared_integers: SharedIntegers::new(access_time(clock.millis())),
             settings: Settings { max_string: AtomicI64::new(512 << 20), news: AtomicU32::new(0) },
@@ -136,14 +166,68 @@ impl Keyspace {
 
     /// Locks what `scope` names, then reads the clock: the view's instant is one at which it held all its locks.
     #[inline]
-    pub fn lock(&self, scope: Scope<'_>, db: u32, clock: &Clock) -> View<'_> {
+    pub fn lock(&self, scope: Scope<'_>, db: u32, clock: &Clock) -> Result<View<'_>, Busy> {
         View::lock(self, scope, db, clock)
     }
 
     /// As [`lock`](Self::lock), for one key whose hash is known already.
     #[inline]
-    pub fn lock_key(&self, key: &[u8], hash: u64, db: u32, clock: &Clock) -> View<'_> {
+    pub fn lock_key(&self, key: &[u8], hash: u64, db: u32, clock: &Clock) -> Result<View<'_>, Busy> {
         View::lock_key(self, key, hash, db, clock)
+    }
+
+    /// As [`lock`](Self::lock), but the view can reach every other key, too, and locks it when it does.
+    pub fn lock_growing(&self, hashes: &[u64], db: u32, clock: &Clock) -> Result<View<'_>, Busy> {
+        View::lock_growing(self, hashes, db, clock)
+    }
+
+    /// Whether whoever has locks may keep them for long. While that is so, nobody else waits for them.
+    pub fn set_busy(&self, busy: bool) {
+        self.busy.store(busy, Ordering::Release);
+    }
+
+    /// Tries until it succeeds, or until there is no telling when it will.
+    #[inline]
+    pub fn patiently<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> Result<T, Busy> {
+        match attempt() {
+            Some(locked) => Ok(locked),
+            None => self.wait_for(attempt),
+        }
+    }
+
+    #[cold]
+    fn wait_for<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> Result<T, Busy> {
+        for round in 0_u32.. {
+            if let Some(locked) = attempt() {
+                return Ok(locked);
+            }
+            if self.busy.load(Ordering::Acquire) {
+                break;
+            }
+            rest(round);
+        }
+        Err(Busy)
+    }
+
+    /// Tries until it succeeds: for whoever makes the server busy, and so is waited for by nobody.
+    fn insist<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
+        let mut round = 0_u32;
+        loop {
+            if let Some(locked) = attempt() {
+                return locked;
+            }
+            rest(round);
+            round = round.saturating_add(1);
+        }
+    }
+
+    /// From now on, a change to the key touches the watch.
+    pub fn watch(&self, db: u32, key: &[u8], watch: &Arc<Watch>) {
+        self.watchers.add(db, key, watch);
+    }
+
+    pub fn unwatch(&self, db: u32, key: &[u8], watch: &Arc<Watch>) {
+        self.watchers.remove(db, key, watch);
     }
 
     /// Asks the processor to fetch what look-ups of these hashes will read, all at once instead of one by one.
@@ -184,7 +268,7 @@ impl Keyspace {
         if !self.sides().any(due) {
             return None;
         }
-        let mut view = self.lock(Scope::Everything, 0, clock);
+        let mut view = self.lock(Scope::Everything, 0, clock).ok()?;
         view.sweep();
         Some(view)
     }
@@ -193,11 +277,21 @@ impl Keyspace {
         self.databases.iter().filter_map(OnceLock::get).flat_map(|database| database.sides.iter())
     }
 
+    /// A database of which a shard is held, so that it is there.
     #[inline]
     fn database(&self, db: u32) -> &Database {
         match self.databases[db as usize].get() {
             Some(database) => database,
-            None => self.make_database(db, &self.creating()),
+            None => unreachable!("a shard of it is locked"),
+        }
+    }
+
+    /// A database, made if it was never used.
+    #[inline]
+    fn open_database(&self, db: u32) -> Result<&Database, Busy> {
+        match self.databases[db as usize].get() {
+            Some(database) => Ok(database),
+            None => Ok(self.make_database(db, &self.creating()?)),
         }
     }
 
@@ -206,8 +300,12 @@ impl Keyspace {
         self.databases[db as usize].get_or_init(|| Box::new(Database::new()))
     }
 
-    fn creating(&self) -> MutexGuard<'_, ()> {
-        self.creating.lock().unwrap_or_else(PoisonError::into_inner)
+    fn creating(&self) -> Result<MutexGuard<'_, ()>, Busy> {
+        self.patiently(|| try_lock(&self.creating))
+    }
+
+    fn several(&self) -> Result<MutexGuard<'_, ()>, Busy> {
+        self.patiently(|| try_lock(&self.several))
     }
 
     /// The next of a sequence of numbers that look random and are the same in every run (SplitMix64).

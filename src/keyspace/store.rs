@@ -64,9 +64,10 @@ impl Store {
         Self { map: DashMap::with_hasher_and_shard_amount(FixedState::with_seed(SEED), SHARDS) }
     }
 
+    /// A shard, unless somebody else has it.
     #[inline]
-    pub fn lock(&self, index: usize) -> Shard<'_> {
-        Shard { table: self.map.shards()[index].write() }
+    pub fn try_lock(&self, index: usize) -> Option<Shard<'_>> {
+        Some(Shard { table: self.map.shards()[index].try_write()? })
     }
 }
 

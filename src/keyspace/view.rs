@@ -12,7 +12,7 @@ use super::entry::{AccessTime, Entry};
 use super::news::{CHANGES, EventClass, News};
 use super::store::{Contents, SHARDS, Shard, Slot, hash_of, shard_of};
 use super::watch::Watch;
-use super::{Database, Keyspace, Scope, Settings, Side, access_time};
+use super::{Busy, Database, Keyspace, Scope, Settings, Side, access_time, try_lock};
 use crate::clock::{Clock, Millis};
 
 pub use scan::ScanFilter;
@@ -24,6 +24,8 @@ pub struct View<'k> {
     locked: SmallVec<[Locked<'k>; 1]>,
     /// Held by a view of everything: no database comes into being while it lives.
     everything: Option<MutexGuard<'k, ()>>,
+    /// Held by a view that locks what it does not hold when it reaches for it.
+    growing: Option<MutexGuard<'k, ()>>,
     /// Address, length and hash of the word that names the only key.
     known: (usize, usize, u64),
     db: u32,
@@ -76,34 +78,81 @@ impl std::ops::AddAssign for Tally {
 
 impl<'k> View<'k> {
     #[inline]
-    pub(super) fn lock(keyspace: &'k Keyspace, scope: Scope<'_>, db: u32, clock: &Clock) -> Self {
+    pub(super) fn lock(keyspace: &'k Keyspace, scope: Scope<'_>, db: u32, clock: &Clock) -> Result<Self, Busy> {
         let mut locked = SmallVec::new();
         let mut everything = None;
         match scope {
-            Scope::Hashes(hashes) => {
-                let mut shards: SmallVec<[usize; 8]> = hashes.iter().map(|&hash| shard_of(hash)).collect();
-                shards.sort_unstable();
-                shards.dedup();
-                locked.extend(shards.into_iter().map(|shard| Locked::new(keyspace, db, shard)));
-            }
-            Scope::Database => locked.extend((0..SHARDS).map(|shard| Locked::new(keyspace, db, shard))),
-            Scope::Everything => {
-                everything = Some(keyspace.creating());
-                for (db, database) in (0..).zip(&keyspace.databases) {
-                    if let Some(database) = database.get() {
-                        locked.extend((0..SHARDS).map(|shard| Locked::of(database, db, shard)));
-                    }
+            Scope::Hashes(hashes) => lock_shards(keyspace, db, hashes, &mut locked)?,
+            Scope::Database => {
+                let database = keyspace.open_database(db)?;
+                let _several = keyspace.several()?;
+                for shard in 0..SHARDS {
+                    locked.push(Locked::of(keyspace, database, db, shard)?);
                 }
             }
+            Scope::Everything => {
+                let _several = keyspace.several()?;
+                everything = Some(lock_everything(keyspace, &mut locked)?);
+            }
         }
-        Self::new(keyspace, locked, everything, (0, 0, 0), db, clock.micros())
+        Ok(Self::new(keyspace, locked, everything, (0, 0, 0), db, clock.micros()))
     }
 
     #[inline]
-    pub(super) fn lock_key(keyspace: &'k Keyspace, key: &[u8], hash: u64, db: u32, clock: &Clock) -> Self {
-        let locked = SmallVec::from_buf([Locked::new(keyspace, db, shard_of(hash))]);
+    pub(super) fn lock_key(
+        keyspace: &'k Keyspace,
+        key: &[u8],
+        hash: u64,
+        db: u32,
+        clock: &Clock,
+    ) -> Result<Self, Busy> {
+        let database = keyspace.open_database(db)?;
+        let locked = SmallVec::from_buf([Locked::of(keyspace, database, db, shard_of(hash))?]);
         let known = (key.as_ptr().addr(), key.len(), hash);
-        Self::new(keyspace, locked, None, known, db, clock.micros())
+        Ok(Self::new(keyspace, locked, None, known, db, clock.micros()))
+    }
+
+    pub(super) fn lock_growing(keyspace: &'k Keyspace, hashes: &[u64], db: u32, clock: &Clock) -> Result<Self, Busy> {
+        let several = keyspace.several()?;
+        let mut locked = SmallVec::new();
+        let database = keyspace.open_database(db)?;
+        for shard in shards_of(hashes) {
+            locked.push(Locked::of(keyspace, database, db, shard)?);
+        }
+        let mut view = Self::new(keyspace, locked, None, (0, 0, 0), db, clock.micros());
+        view.growing = Some(several);
+        Ok(view)
+    }
+
+    /// Locks what a view that grows does not hold yet of the selected database, or of all.
+    pub fn widen(&mut self, scope: Scope<'_>) {
+        if self.growing.is_none() || self.everything.is_some() {
+            return;
+        }
+        match scope {
+            Scope::Hashes(_) => {}
+            Scope::Database => (0..SHARDS).for_each(|shard| self.grow(self.db, shard)),
+            Scope::Everything => {
+                let keyspace = self.keyspace;
+                let creating = keyspace.insist(|| try_lock(&keyspace.creating));
+                for (db, _) in (0..).zip(&keyspace.databases).filter(|(_, database)| database.get().is_some()) {
+                    (0..SHARDS).for_each(|shard| self.grow(db, shard));
+                }
+                self.everything = Some(creating);
+            }
+        }
+    }
+
+    /// Locks one more shard. Whoever has it waits for nothing, and so is about to let it go.
+    fn grow(&mut self, db: u32, index: usize) {
+        let Err(at) = self.place(db, index) else { return };
+        let keyspace = self.keyspace;
+        let database = match keyspace.databases[db as usize].get() {
+            Some(database) => database,
+            None => keyspace.make_database(db, &keyspace.insist(|| try_lock(&keyspace.creating))),
+        };
+        let shard = keyspace.insist(|| database.store.try_lock(index));
+        self.locked.insert(at, Locked { db, index: index as u32, shard });
     }
 
     #[inline]
@@ -119,6 +168,7 @@ impl<'k> View<'k> {
             keyspace,
             locked,
             everything,
+            growing: None,
             known,
             db,
             now: micros.div_euclid(1000),
@@ -398,10 +448,6 @@ impl<'k> View<'k> {
         self.keyspace.watchers.add(self.db, key, watch);
     }
 
-    pub fn unwatch(&mut self, key: &[u8], watch: &Arc<Watch>) {
-        self.keyspace.watchers.remove(self.db, key, watch);
-    }
-
     fn touch_watched(&mut self, db: u32) {
         if self.keyspace.watchers.is_empty() {
             return;
@@ -595,8 +641,12 @@ impl<'k> View<'k> {
                 // made it, or hold a lock of it.
                 Some(creating) => {
                     let database = self.keyspace.make_database(db, creating);
-                    self.locked.insert_many(at, (0..SHARDS).map(|shard| Locked::of(database, db, shard)));
+                    self.locked.insert_many(at, (0..SHARDS).filter_map(|shard| Locked::free(database, db, shard)));
                     self.reach(db, index)
+                }
+                None if self.growing.is_some() => {
+                    self.grow(db, index);
+                    at
                 }
                 None => unreachable!("a command reached for a key that its row does not name"),
             },
@@ -606,14 +656,53 @@ impl<'k> View<'k> {
 
 impl<'k> Locked<'k> {
     #[inline]
-    fn new(keyspace: &'k Keyspace, db: u32, index: usize) -> Self {
-        Self::of(keyspace.database(db), db, index)
+    fn of(keyspace: &Keyspace, database: &'k Database, db: u32, index: usize) -> Result<Self, Busy> {
+        let shard = keyspace.patiently(|| database.store.try_lock(index))?;
+        Ok(Self { db, index: index as u32, shard })
     }
 
-    #[inline]
-    fn of(database: &'k Database, db: u32, index: usize) -> Self {
-        Self { db, index: index as u32, shard: database.store.lock(index) }
+    /// A shard that nobody else can have.
+    fn free(database: &'k Database, db: u32, index: usize) -> Option<Self> {
+        Some(Self { db, index: index as u32, shard: database.store.try_lock(index)? })
     }
+}
+
+/// The shards of these keys, ascending, without doubles: the order in which everybody locks them.
+fn shards_of(hashes: &[u64]) -> SmallVec<[usize; 8]> {
+    let mut shards: SmallVec<[usize; 8]> = hashes.iter().map(|&hash| shard_of(hash)).collect();
+    shards.sort_unstable();
+    shards.dedup();
+    shards
+}
+
+fn lock_shards<'k>(
+    keyspace: &'k Keyspace,
+    db: u32,
+    hashes: &[u64],
+    locked: &mut SmallVec<[Locked<'k>; 1]>,
+) -> Result<(), Busy> {
+    let shards = shards_of(hashes);
+    let database = keyspace.open_database(db)?;
+    let _several = if shards.len() > 1 { Some(keyspace.several()?) } else { None };
+    for shard in shards {
+        locked.push(Locked::of(keyspace, database, db, shard)?);
+    }
+    Ok(())
+}
+
+fn lock_everything<'k>(
+    keyspace: &'k Keyspace,
+    locked: &mut SmallVec<[Locked<'k>; 1]>,
+) -> Result<MutexGuard<'k, ()>, Busy> {
+    let creating = keyspace.creating()?;
+    for (db, database) in (0..).zip(&keyspace.databases) {
+        if let Some(database) = database.get() {
+            for shard in 0..SHARDS {
+                locked.push(Locked::of(keyspace, database, db, shard)?);
+            }
+        }
+    }
+    Ok(creating)
 }
 
 /// Whether an entry's deadline has passed: Redis keeps a key through its last millisecond.
@@ -637,7 +726,7 @@ mod tests {
         let clock = Clock::new();
         let keyspace = Keyspace::new(1, &clock);
         for round in 0..10_000 {
-            let mut view = keyspace.lock(Scope::Database, 0, &clock);
+            let mut view = keyspace.lock(Scope::Database, 0, &clock).unwrap();
             view.set_string(b"lock", b"token", Expiry::At(view.now() + 60_000 + round));
             assert!(view.remove(b"lock"));
             view.finish();
@@ -650,7 +739,7 @@ mod tests {
     fn no_database_comes_into_being_behind_a_view_of_everything() {
         let clock = Clock::new();
         let keyspace = Keyspace::new(16, &clock);
-        let mut view = keyspace.lock(Scope::Everything, 0, &clock);
+        let mut view = keyspace.lock(Scope::Everything, 0, &clock).unwrap();
         assert!(keyspace.creating.try_lock().is_err());
         view.select(7);
         view.set_string(b"k", b"v", Expiry::Never);

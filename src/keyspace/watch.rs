@@ -22,7 +22,7 @@ impl Watch {
 
 type ByKey = HashMap<(u32, Box<[u8]>), Vec<Arc<Watch>>>;
 
-/// Every watch on a keyspace. Changed only while the shard of the key in question is locked.
+/// Every watch on a keyspace. A key's watches are added while its shard is locked, unless that is not to be had.
 #[derive(Default)]
 pub struct Watchers {
     /// How many keys are watched, so that a write without watchers costs one load.

@@ -60,6 +60,39 @@ pub fn write_integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
+/// Appends a double with as few digits as tell it from all others, in the form that Redis 7.2 gives it.
+pub fn write_shortest(out: &mut Vec<u8>, value: f64) {
+    if !value.is_finite() {
+        return write_double(out, value);
+    }
+    if value.is_sign_negative() {
+        out.push(b'-');
+    }
+    let scientific = format!("{:e}", value.abs());
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let digits: String = mantissa.chars().filter(|digit| *digit != '.').collect();
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let count = digits.len() as i32;
+    // How many places the digits are to be moved to the left of the decimal point.
+    let shift = exponent - (count - 1);
+    let text = if shift >= 0 && exponent.abs() < count + 7 {
+        format!("{digits}{}", "0".repeat(shift as usize))
+    } else if shift < 0 && (shift > -7 || exponent.abs() < 4) {
+        if exponent < 0 {
+            format!("0.{}{digits}", "0".repeat((-exponent - 1) as usize))
+        } else {
+            let (whole, fraction) = digits.split_at((exponent + 1) as usize);
+            format!("{whole}.{fraction}")
+        }
+    } else {
+        let (first, rest) = digits.split_at(1);
+        let point = if rest.is_empty() { "" } else { "." };
+        let sign = if exponent < 0 { '-' } else { '+' };
+        format!("{first}{point}{rest}e{sign}{}", exponent.abs())
+    };
+    out.extend_from_slice(text.as_bytes());
+}
+
 /// Appends a double as Redis 7.0 writes it in a reply (`%.17g`).
 pub fn write_double(out: &mut Vec<u8>, value: f64) {
     if value.is_nan() {

@@ -37,6 +37,11 @@ impl<'a> Words<'a> {
         Words { bytes: self.bytes, spans: self.spans.get(index..).unwrap_or_default() }
     }
 
+    /// The first `count` words.
+    pub fn first(&self, count: usize) -> Words<'a> {
+        Words { bytes: self.bytes, spans: self.spans.get(..count).unwrap_or(self.spans) }
+    }
+
     pub fn into_owned(self) -> OwnedWords {
         self.iter().collect()
     }
@@ -59,6 +64,17 @@ impl OwnedWords {
         Words { bytes: &self.bytes, spans: &self.spans }
     }
 
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.spans.clear();
+    }
+
+    pub fn push(&mut self, word: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(word);
+        self.spans.push(Span { start, end: self.bytes.len() });
+    }
+
     /// Bytes held, for limits and CLIENT LIST.
     pub fn size(&self) -> usize {
         self.bytes.len() + size_of_val(self.spans.as_slice())
@@ -69,9 +85,7 @@ impl<W: AsRef<[u8]>> FromIterator<W> for OwnedWords {
     fn from_iter<I: IntoIterator<Item = W>>(words: I) -> Self {
         let mut owned = Self::default();
         for word in words {
-            let start = owned.bytes.len();
-            owned.bytes.extend_from_slice(word.as_ref());
-            owned.spans.push(Span { start, end: owned.bytes.len() });
+            owned.push(word.as_ref());
         }
         owned
     }

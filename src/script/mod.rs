@@ -1,9 +1,55 @@
 //! The Lua host: a callback in, a reply out. Knows no command.
 
+mod api;
+mod convert;
+mod fiber;
+mod interpreter;
 mod lua;
+mod random;
+mod running;
+mod sandbox;
+mod shebang;
+
+use std::cell::RefCell;
+
+use crate::error::CommandError;
+use crate::log::Level;
+use crate::profile::Profile;
+use crate::resp::{OwnedWords, Protocol, Words};
+
+pub use fiber::{Fiber, Pause, Progress, Stack};
+pub use interpreter::{Interpreter, Outcome};
+pub use running::{Interpreters, Kill, Kind, NotKilled, Scripts, Slow};
+pub use shebang::Flags;
 
 /// Who runs a script: what it asks of the server goes there.
 pub trait Host {
     /// Asked every so many instructions: whether the script may go on, or the message of the error that ends it.
     fn tick(&self) -> Result<(), &'static str>;
+
+    /// Runs a command and appends its reply, in [`protocol`](Self::protocol). An error means that it was refused before
+    /// it ran.
+    fn call(&self, words: Words<'_>, reply: &mut Vec<u8>) -> Result<(), CommandError>;
+
+    /// The protocol in which the script gets replies (`redis.setresp`).
+    fn protocol(&self) -> Protocol;
+
+    fn set_protocol(&self, protocol: Protocol);
+
+    /// Whether the user may run a command; nothing if there is no such command.
+    fn may_run(&self, words: Words<'_>) -> Option<bool>;
+
+    fn log(&self, level: Level, text: &str);
+
+    fn profile(&self) -> &Profile;
+
+    /// Buffers that every call uses again.
+    fn scratch(&self) -> &RefCell<Scratch>;
+}
+
+/// What a call of a command needs for a short time.
+#[derive(Default)]
+pub struct Scratch {
+    pub words: OwnedWords,
+    pub reply: Vec<u8>,
 }

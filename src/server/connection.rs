@@ -17,7 +17,7 @@ use tokio::io::ReadBuf;
 
 use super::stream::Stream;
 use crate::clock::Alarm;
-use crate::engine::{Engine, Resolved};
+use crate::engine::{Engine, Fibers, Resolved};
 use crate::error::CommandError;
 use crate::resp::{Framed, Framer, Limits, ProtocolError, Reply};
 use crate::session::{Session, Signal};
@@ -32,11 +32,13 @@ const BATCH: usize = 32;
 const REPLIES_KEPT: usize = 1024 * 1024;
 
 thread_local! {
-    /// Buffers for the time in which a connection is being served; they hold nothing in between.
+    /// Buffers for the time in which a connection is being served, which hold nothing in between; and the scripts that
+    /// are put aside.
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
         input: vec![0; READ],
         output: Vec::new(),
         batch: Vec::with_capacity(BATCH),
+        fibers: Fibers::default(),
     });
 }
 
@@ -44,6 +46,7 @@ struct Scratch {
     input: Vec<u8>,
     output: Vec<u8>,
     batch: Vec<Request>,
+    fibers: Fibers,
 }
 
 /// A request that is whole and about to run; without a row if it has no words.
@@ -95,10 +98,16 @@ impl Connection {
         // Whoever was served before may have gone on an error, or in a panic, and left its replies behind.
         scratch.output.clear();
         scratch.batch.clear();
-        if self.session.client.has_signals() {
-            self.answer_signals();
+        if self.is_running_script() && !self.resume_script(scratch) {
+            // Nothing else happens to this connection before the script has ended, but others have their turn.
+            let _ = self.poll_flush(cx)?;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
-        self.poll_waiting(cx);
+        if self.session.client.has_signals() {
+            self.answer_signals(scratch);
+        }
+        self.poll_waiting(cx, scratch);
         loop {
             let flushed = self.output.is_empty() || self.poll_flush(cx)?.is_ready();
             // As far as a moved clock is concerned, a reply that the client does not read has been given.
@@ -113,12 +122,12 @@ impl Connection {
             let Poll::Ready(read) = self.stream.poll_read(cx, &mut buffer)? else { return Poll::Pending };
             let arrived = &scratch.input[..read];
             if self.input.is_empty() && self.waiting.is_none() {
-                let used = self.run(arrived, &mut scratch.batch, &mut scratch.output);
+                let used = self.run(arrived, &mut scratch.batch, &mut scratch.output, &mut scratch.fibers);
                 self.input.extend_from_slice(&arrived[used..]);
             } else {
                 self.input.extend_from_slice(arrived);
                 if self.waiting.is_none() && self.input.len() >= self.framer.needed() {
-                    self.run_input(&mut scratch.batch, &mut scratch.output);
+                    self.run_input(&mut scratch.batch, &mut scratch.output, &mut scratch.fibers);
                 }
             }
             if read == 0 {
@@ -131,14 +140,18 @@ impl Connection {
                 return Poll::Ready(Ok(()));
             }
             self.poll_replies(cx, scratch)?;
-            self.poll_waiting(cx);
+            if self.is_running_script() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.poll_waiting(cx, scratch);
         }
     }
 
     /// Runs what is in the connection's own buffer.
-    fn run_input(&mut self, batch: &mut Vec<Request>, out: &mut Vec<u8>) {
+    fn run_input(&mut self, batch: &mut Vec<Request>, out: &mut Vec<u8>, fibers: &mut Fibers) {
         let mut input = std::mem::take(&mut self.input);
-        let used = self.run(&input, batch, out);
+        let used = self.run(&input, batch, out, fibers);
         input.advance(used);
         if !input.is_empty() {
             self.input = input;
@@ -146,7 +159,7 @@ impl Connection {
     }
 
     /// Runs every whole request in `data`, and returns how many bytes are done with.
-    fn run(&mut self, data: &[u8], batch: &mut Vec<Request>, out: &mut Vec<u8>) -> usize {
+    fn run(&mut self, data: &[u8], batch: &mut Vec<Request>, out: &mut Vec<u8>, fibers: &mut Fibers) -> usize {
         let Self { engine, session, framer, output, waiting, state, .. } = self;
         let live = engine.instance.config.live();
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
@@ -164,7 +177,7 @@ impl Connection {
                 let rest = &data[used..];
                 if let Some(resolved) = request.resolved {
                     let words = framer.words(request.framed, rest);
-                    match engine.execute(session, resolved, words, out) {
+                    match engine.execute(session, resolved, words, out, fibers) {
                         Flow::Continue => {}
                         Flow::Close => *state = State::Closing,
                         Flow::Drop => {
@@ -257,9 +270,10 @@ impl Connection {
     // ---- waiting
 
     /// Ends the wait if its time has come, and runs what has arrived in the meantime, which may begin the next wait.
-    fn poll_waiting(&mut self, cx: &mut Context<'_>) {
+    fn poll_waiting(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) {
         while let Some((waiting, alarm)) = &mut self.waiting {
             let over = match waiting {
+                Waiting::Script => return,
                 Waiting::Unpause => match self.engine.instance.paused() {
                     None => true,
                     Some((until, _)) => {
@@ -274,7 +288,7 @@ impl Connection {
                 }
             };
             if over {
-                self.end_wait(None);
+                self.end_wait(None, scratch);
             } else {
                 let rang = alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker()));
                 if !rang || matches!(waiting, Waiting::Until { .. }) {
@@ -285,7 +299,7 @@ impl Connection {
     }
 
     /// Ends the wait with its own reply, or with an error, and goes on with the requests behind it.
-    fn end_wait(&mut self, error: Option<CommandError>) {
+    fn end_wait(&mut self, error: Option<CommandError>, scratch: &mut Scratch) {
         let Some((waiting, alarm)) = self.waiting.take() else { return };
         self.session.client.seen().blocked.store(false, Ordering::Relaxed);
         let mut out = Vec::new();
@@ -293,14 +307,41 @@ impl Connection {
             let reply = error.map_or(reply, Reply::Error);
             self.engine.answer(&mut self.session, &reply, &mut out);
         }
-        self.run_input(&mut Vec::new(), &mut out);
+        self.run_input(&mut scratch.batch, &mut out, &mut scratch.fibers);
         add(&self.session.counters.output_bytes, out.len() as u64);
         add(&self.session.client.seen().sent, out.len() as u64);
         self.output.extend_from_slice(&out);
         self.settling = alarm;
     }
 
-    fn answer_signals(&mut self) {
+    /// Whether a script that takes long has this connection's session.
+    fn is_running_script(&self) -> bool {
+        matches!(self.waiting, Some((Waiting::Script, _)))
+    }
+
+    /// Goes on with the script; whether it has ended, and what follows has been done.
+    fn resume_script(&mut self, scratch: &mut Scratch) -> bool {
+        let mut out = Vec::new();
+        let Some(flow) = scratch.fibers.resume(&mut self.session, &mut out) else {
+            return !scratch.fibers.has_paused(&self.session);
+        };
+        self.waiting = None;
+        self.session.client.seen().blocked.store(false, Ordering::Relaxed);
+        match flow {
+            Flow::Continue | Flow::Wait(_) => self.run_input(&mut scratch.batch, &mut out, &mut scratch.fibers),
+            Flow::Close => self.state = State::Closing,
+            Flow::Drop => {
+                out.clear();
+                self.state = State::Dropped;
+            }
+        }
+        add(&self.session.counters.output_bytes, out.len() as u64);
+        add(&self.session.client.seen().sent, out.len() as u64);
+        self.output.extend_from_slice(&out);
+        !self.is_running_script()
+    }
+
+    fn answer_signals(&mut self, scratch: &mut Scratch) {
         let client = Arc::clone(&self.session.client);
         if client.take_signal(Signal::Kill) {
             self.state = State::Dropped;
@@ -318,7 +359,7 @@ impl Connection {
         let unblocked = client.take_signal(Signal::UnblockTimeout);
         let refused = client.take_signal(Signal::UnblockError);
         if unblocked || refused {
-            self.end_wait(refused.then_some(CommandError::UNBLOCKED));
+            self.end_wait(refused.then_some(CommandError::UNBLOCKED), scratch);
         }
     }
 }
@@ -372,6 +413,7 @@ fn begin_wait(engine: &Engine, session: &Session, waiting: Waiting) -> (Waiting,
     let instance = &engine.instance;
     let deadline = match &waiting {
         Waiting::Unpause => instance.paused().map(|(until, _)| until),
+        Waiting::Script => None,
         Waiting::Until { deadline, .. } => {
             session.client.allow_unblock();
             *deadline
@@ -393,6 +435,16 @@ impl Future for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        if self.is_running_script() {
+            // The server ends, and the script with it: it is told so, and then ends at once.
+            let _ = SCRATCH.try_with(|scratch| {
+                let Ok(mut scratch) = scratch.try_borrow_mut() else { return };
+                while scratch.fibers.has_paused(&self.session) {
+                    self.engine.instance.scripts.abandon();
+                    scratch.fibers.resume(&mut self.session, &mut Vec::new());
+                }
+            });
+        }
         self.engine.disconnect(&mut self.session);
     }
 }

@@ -50,6 +50,8 @@ pub enum Flow {
 pub enum Waiting {
     /// For CLIENT PAUSE to end; then the same request is tried again.
     Unpause,
+    /// For a script that takes long.
+    Script,
     /// For a deadline (or for ever), or for CLIENT UNBLOCK; then this is the reply.
     Until { deadline: Option<Millis>, reply: Reply<'static> },
 }

@@ -20,7 +20,7 @@ pub use keys::KeySpec;
 pub use keys::{Begin, Find};
 #[cfg(feature = "internals")]
 pub use markdown::markdown;
-pub use row::{Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, Transaction};
+pub use row::{Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, Script, Transaction};
 pub use table::{Table, full_name};
 #[cfg(test)]
 pub use usage::{Argument, arguments};

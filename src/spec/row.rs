@@ -7,6 +7,7 @@ use crate::error::CommandError;
 use crate::keyspace::View;
 use crate::profile::{Profile, Since};
 use crate::resp::Reply;
+use crate::script::Interpreters;
 
 pub type CommandResult<'v> = Result<Reply<'v>, CommandError>;
 
@@ -106,6 +107,10 @@ pub enum Handler {
     Debug(for<'v> fn(&'v mut View<'_>, &mut Call<'_>, &mut Args<'v>) -> CommandResult<'static>),
     /// MULTI, EXEC and their kin, which the engine itself runs.
     Transaction(Transaction),
+    /// EVAL and its kin, which the engine itself runs.
+    Script(Script),
+    /// The scripts that the server knows, and the connection.
+    Library(fn(&mut Interpreters, &mut Call<'_>, &mut Args<'_>) -> CommandResult<'static>),
     /// Only a container of subcommands.
     Container,
 }
@@ -117,6 +122,14 @@ pub enum Transaction {
     Discard,
     Watch,
     Unwatch,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Script {
+    /// EVAL, and EVAL_RO, which may not write.
+    Eval { read_only: bool },
+    /// EVALSHA and EVALSHA_RO.
+    EvalSha { read_only: bool },
 }
 
 /// How many words a request has, the command's name included.

@@ -99,6 +99,15 @@ impl Table {
         self.resolve_sub(row, words)
     }
 
+    /// The row that a request names, and where its arguments begin, whether or not it has the right number of words.
+    pub fn row_of(&self, words: Words<'_>) -> Option<(&'static CommandSpec, usize)> {
+        let row = self.find(words.get(0)?)?;
+        match words.get(1) {
+            Some(name) if !row.subcommands.is_empty() => Some((self.find_sub(row, name)?, 2)),
+            _ => Some((row, 1)),
+        }
+    }
+
     fn resolve_sub(
         &self,
         container: &'static CommandSpec,

@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn in_view<R>(keyspace: &Keyspace, clock: &Clock, work: impl FnOnce(&mut View<'_>) -> R) -> R {
-        let mut view = keyspace.lock(Scope::Database, 0, clock);
+        let mut view = keyspace.lock(Scope::Database, 0, clock).unwrap();
         let result = work(&mut view);
         view.finish();
         result

@@ -8,7 +8,7 @@ use std::ptr::{self, NonNull};
 
 use mlua_sys as ffi;
 
-use super::{Native, Raised, Shared, match_pattern, shared, trampoline};
+use super::{Native, Raised, Shared, guarded, pcall, shared, trampoline};
 use crate::script::Host;
 
 /// The compiled chunk or function that [`Frame::keep`] has put away.
@@ -46,7 +46,7 @@ pub struct Place {
     pub native: bool,
 }
 
-impl Frame<'_> {
+impl<'l> Frame<'l> {
     pub(super) fn new(raw: NonNull<ffi::lua_State>) -> Self {
         Self { raw, lua: PhantomData }
     }
@@ -61,7 +61,7 @@ impl Frame<'_> {
     }
 
     /// Who runs the script.
-    pub fn host(&self) -> &dyn Host {
+    pub fn host(&self) -> &'l dyn Host {
         match self.shared().host.get() {
             // SAFETY: set by `Lua::call` for exactly as long as natives can run, from a borrow that lives longer.
             Some(host) => unsafe { host.as_ref() },
@@ -276,15 +276,25 @@ impl Frame<'_> {
         }
     }
 
-    /// Replaces a function of the `string` library on top of the stack by the form in which scripts may have it: it
-    /// refuses patterns (its second argument) whose recursion might not fit on the machine's stack.
-    pub fn guard_pattern(&mut self) {
+    /// Replaces a library's function, on top of the stack, by one that first calls `native` with the same arguments,
+    /// which it may change, or refuse with an error. How many results that says it has does not matter.
+    pub fn guard(&mut self, native: Native) {
         let at = self.at(-1);
-        // SAFETY: replaces the function on top by a closure over it.
+        self.room(2);
+        // SAFETY: there is room; see `guarded` for the upvalues.
         unsafe {
             assert!(ffi::lua_iscfunction(self.raw(), at) != 0, "not a library's function");
-            ffi::lua_pushcclosure(self.raw(), match_pattern, 1);
+            ffi::lua_pushlightuserdata(self.raw(), native as *mut c_void);
+            ffi::lua_insert(self.raw(), at);
+            ffi::lua_pushcclosure(self.raw(), guarded, 2);
         }
+    }
+
+    /// Pushes `pcall` as Redis has it.
+    pub fn push_pcall(&self) {
+        self.room(1);
+        // SAFETY: there is room.
+        unsafe { ffi::lua_pushcclosure(self.raw(), pcall, 0) };
     }
 
     /// Pushes a new table, with space for so many elements and fields.
@@ -434,6 +444,22 @@ impl Frame<'_> {
         self.room(2);
         // SAFETY: a reference that `keep` gave out.
         unsafe { ffi::luaL_unref(self.raw(), ffi::LUA_REGISTRYINDEX, kept.0) };
+    }
+
+    /// Puts the value on top away under a name that scripts cannot reach.
+    pub fn store(&mut self, name: &str) {
+        self.at(-1);
+        self.push_bytes(name);
+        self.insert(-2);
+        // SAFETY: the registry is a table; a key and a value are on the stack.
+        unsafe { ffi::lua_rawset(self.raw(), ffi::LUA_REGISTRYINDEX) };
+    }
+
+    /// Pushes what was stored under a name, or nil.
+    pub fn fetch(&self, name: &str) {
+        self.push_bytes(name);
+        // SAFETY: the registry is a table; a key is on the stack.
+        unsafe { ffi::lua_rawget(self.raw(), ffi::LUA_REGISTRYINDEX) };
     }
 
     // ---- errors

@@ -16,7 +16,6 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 
@@ -24,7 +23,7 @@ use mlua_sys as ffi;
 
 use super::Host;
 
-pub use frame::{Frame, Kept, Kind, Place};
+pub use frame::{Frame, Kept, Kind};
 
 /// A function that scripts can call. It finds its arguments on the stack, from index 1 on, and leaves its results on top
 /// of it, as many as it says.
@@ -99,15 +98,15 @@ impl Lua {
     /// Runs the function below its `arguments` on the stack, and leaves `results` values there in their place (or
     /// however many there are). Below the function lies the one that handles errors; what it made of one is left on the
     /// stack if the call fails.
-    pub fn call(&mut self, host: &dyn Host, arguments: usize, results: Option<usize>) -> Result<(), Raised> {
+    pub fn call(&mut self, host: Option<&dyn Host>, arguments: usize, results: Option<usize>) -> Result<(), Raised> {
         let top = self.frame().top();
         assert!(top >= arguments as i32 + 2, "no function to call");
         let handler = top - arguments as i32 - 1;
         // The pointer forgets its lifetime, but is taken back before the borrow ends.
-        let host: NonNull<dyn Host + '_> = NonNull::from(host);
+        let host: Option<NonNull<dyn Host + '_>> = host.map(NonNull::from);
         // SAFETY: only the lifetime changes; see above.
-        let host: NonNull<dyn Host> = unsafe { std::mem::transmute(host) };
-        let outer = self.shared.host.replace(Some(host));
+        let host: Option<NonNull<dyn Host>> = unsafe { std::mem::transmute(host) };
+        let outer = self.shared.host.replace(host);
         self.shared.memory.limited.set(true);
         // SAFETY: function, arguments and handler are on the stack. Errors are caught.
         let status = unsafe {
@@ -116,7 +115,8 @@ impl Lua {
         };
         self.shared.memory.limited.set(false);
         self.shared.host.set(outer);
-        if let Some(panic) = self.shared.panic.borrow_mut().take() {
+        let panic = self.shared.panic.borrow_mut().take();
+        if let Some(panic) = panic {
             resume_unwind(panic);
         }
         if status == ffi::LUA_OK { Ok(()) } else { Err(Raised) }
@@ -263,29 +263,46 @@ unsafe extern "C-unwind" fn hook(raw: *mut ffi::lua_State, _: *mut ffi::lua_Debu
     }
 }
 
-/// How many items of a pattern may have Lua's matcher call itself. It takes less than 300 bytes of stack each time; see
-/// the size of a script's stack.
-const MOST_RECURSION: usize = 20_000;
-
-/// Calls the library function that is its upvalue, unless the pattern would have it recurse too deeply.
-unsafe extern "C-unwind" fn match_pattern(raw: *mut ffi::lua_State) -> c_int {
-    // SAFETY: the upvalue is a C function, called with this function's own stack, as if it were called in its place.
-    // What raises errors here leaves nothing behind to drop. The pattern is a string on the stack.
+/// Calls the [`Native`] that is its first upvalue, which may change the arguments or refuse, and then the library's
+/// function that is its second upvalue.
+unsafe extern "C-unwind" fn guarded(raw: *mut ffi::lua_State) -> c_int {
+    // SAFETY: `Frame::guard` has made the upvalues. The library's function is called with this function's own stack, as
+    // if it were called in its place; what raises errors here leaves nothing behind to drop.
     unsafe {
-        if ffi::lua_type(raw, 2) == ffi::LUA_TSTRING {
-            let mut length = 0;
-            let pattern = ffi::lua_tolstring(raw, 2, &mut length);
-            let pattern = std::slice::from_raw_parts(pattern.cast::<u8>(), length);
-            if length > MOST_RECURSION
-                && pattern.iter().filter(|byte| b"?*+-()".contains(byte)).count() > MOST_RECURSION
-            {
-                return ffi::luaL_error(raw, c"pattern too complex".as_ptr());
-            }
+        let native: Native = std::mem::transmute(ffi::lua_touserdata(raw, ffi::lua_upvalueindex(1)));
+        if shared(raw).memory.lift(|| run_native(raw, native)).is_none() {
+            ffi::lua_error(raw);
         }
-        match ffi::lua_tocfunction(raw, ffi::lua_upvalueindex(1)) {
+        match ffi::lua_tocfunction(raw, ffi::lua_upvalueindex(2)) {
             Some(function) => function(raw),
             None => 0,
         }
+    }
+}
+
+/// `pcall` as Redis has it: of an error that is a table, as commands raise them, scripts get the message.
+pub(super) unsafe extern "C-unwind" fn pcall(raw: *mut ffi::lua_State) -> c_int {
+    // SAFETY: called by Lua, with room for a few values; nothing here is to be dropped.
+    unsafe {
+        if ffi::lua_gettop(raw) == 0 {
+            return ffi::luaL_error(raw, c"bad argument #1 to 'pcall' (value expected)".as_ptr());
+        }
+        let status = ffi::lua_pcall(raw, ffi::lua_gettop(raw) - 1, ffi::LUA_MULTRET, 0);
+        if status != ffi::LUA_OK && ffi::lua_type(raw, -1) == ffi::LUA_TTABLE {
+            ffi::lua_pushlstring(raw, c"err".as_ptr(), 3);
+            ffi::lua_rawget(raw, -2);
+            if ffi::lua_isstring(raw, -1) != 0 {
+                ffi::lua_replace(raw, -2);
+            } else {
+                ffi::lua_settop(raw, -2);
+            }
+        }
+        if ffi::lua_checkstack(raw, 1) == 0 {
+            return ffi::luaL_error(raw, c"stack overflow".as_ptr());
+        }
+        ffi::lua_pushboolean(raw, c_int::from(status == ffi::LUA_OK));
+        ffi::lua_insert(raw, 1);
+        ffi::lua_gettop(raw)
     }
 }
 
@@ -339,10 +356,39 @@ unsafe extern "C" fn allocate(data: *mut c_void, old: *mut c_void, old_size: usi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::CommandError;
+    use crate::log::Level;
+    use crate::profile::Profile;
+    use crate::resp::{Protocol, Words};
+    use crate::script::Scratch;
 
-    struct Patient(Cell<u32>);
+    struct Patient(Cell<u32>, RefCell<Scratch>, Profile);
 
     impl Host for Patient {
+        fn call(&self, _: Words<'_>, _: &mut Vec<u8>) -> Result<(), CommandError> {
+            Err(CommandError::SYNTAX)
+        }
+
+        fn protocol(&self) -> Protocol {
+            Protocol::Resp2
+        }
+
+        fn set_protocol(&self, _: Protocol) {}
+
+        fn may_run(&self, _: Words<'_>) -> Option<bool> {
+            None
+        }
+
+        fn log(&self, _: Level, _: &str) {}
+
+        fn profile(&self) -> &Profile {
+            &self.2
+        }
+
+        fn scratch(&self) -> &RefCell<Scratch> {
+            &self.1
+        }
+
         fn tick(&self) -> Result<(), &'static str> {
             self.0.set(self.0.get().saturating_sub(1));
             if self.0.get() == 0 { Err("time is up") } else { Ok(()) }
@@ -368,7 +414,7 @@ mod tests {
         if lua.load(script.as_bytes(), c"@test").is_err() {
             return Err(text(&mut lua));
         }
-        let result = lua.call(&Patient(Cell::new(1000)), 0, Some(1));
+        let result = lua.call(Some(&Patient(Cell::new(1000), RefCell::default(), Profile::default())), 0, Some(1));
         let text = text(&mut lua);
         result.map(|()| text.clone()).map_err(|Raised| text)
     }

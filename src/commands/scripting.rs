@@ -1,0 +1,201 @@
+//! Scripts. The engine itself runs them; here are their rows, and the commands that manage them.
+
+use super::help::help;
+use crate::error::CommandError;
+use crate::profile::Since;
+use crate::resp::Reply;
+use crate::script::{Interpreters, Kind, NotKilled};
+use crate::spec::{
+    Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec, Script as Which,
+};
+
+pub(super) const ROWS: &[CommandSpec] = &[EVAL, EVALSHA, EVAL_RO, EVALSHA_RO, SCRIPT];
+
+const NOT_BUSY: CommandError = CommandError::fixed("NOTBUSY No scripts in execution right now.");
+const UNKILLABLE: CommandError = CommandError::fixed(
+    "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script \
+     termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
+);
+const BAD_FLUSH: CommandError = CommandError::fixed("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
+const BAD_DEBUG: CommandError = CommandError::fixed("ERR Use SCRIPT DEBUG YES/SYNC/NO");
+const NO_DEBUGGER: CommandError = CommandError::fixed("ERR SCRIPT DEBUG must be called outside a pipeline");
+
+const EVAL: CommandSpec = CommandSpec {
+    usage: "script numkeys [key [key ...]] [arg [arg ...]]",
+    summary: "Runs a Lua script.",
+    keys: &[KeySpec::counted(2, 1, 1, &["RW", "access", "update"])
+        .with_notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")],
+    ..script("EVAL", Which::Eval { read_only: false })
+};
+
+const EVALSHA: CommandSpec = CommandSpec {
+    usage: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
+    summary: "Runs a Lua script that the server knows, by the SHA-1 of its text.",
+    ..script("EVALSHA", Which::EvalSha { read_only: false })
+};
+
+const EVAL_RO: CommandSpec = CommandSpec {
+    usage: "script numkeys [key [key ...]] [arg [arg ...]]",
+    summary: "Runs a Lua script that must not write.",
+    since: Since::redis(7, 0, 0),
+    keys: &[KeySpec::counted(2, 1, 1, &["RO", "access"])
+        .with_notes("We cannot tell how the keys will be used so we assume the worst, RO and ACCESS")],
+    flags: READ_ONLY_FLAGS,
+    ..script("EVAL_RO", Which::Eval { read_only: true })
+};
+
+const EVALSHA_RO: CommandSpec = CommandSpec {
+    usage: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
+    summary: "Runs a Lua script that must not write, by the SHA-1 of its text.",
+    since: Since::redis(7, 0, 0),
+    keys: &[KeySpec::counted(2, 1, 1, &["RO", "access"])],
+    flags: READ_ONLY_FLAGS,
+    ..script("EVALSHA_RO", Which::EvalSha { read_only: true })
+};
+
+const KEYS: &[KeySpec] = &[KeySpec::counted(2, 1, 1, &["RW", "access", "update"])];
+
+const READ_ONLY_FLAGS: &[Flag] =
+    &[Flag::ReadOnly, Flag::NoScript, Flag::Stale, Flag::SkipMonitor, Flag::NoMandatoryKeys, Flag::MovableKeys];
+
+const fn script(name: &'static str, which: Which) -> CommandSpec {
+    CommandSpec {
+        complexity: "That of the script.",
+        group: Group::Scripting,
+        since: Since::redis(2, 6, 0),
+        arity: Arity::AtLeast(3),
+        keys: KEYS,
+        flags: &[Flag::NoScript, Flag::Stale, Flag::SkipMonitor, Flag::NoMandatoryKeys, Flag::MovableKeys],
+        categories: &[Category::Scripting],
+        ..CommandSpec::new(name, Handler::Script(which))
+    }
+}
+
+const SCRIPT: CommandSpec = CommandSpec {
+    summary: "Manages the scripts that the server knows.",
+    complexity: "Depends on the subcommand.",
+    group: Group::Scripting,
+    since: Since::redis(2, 6, 0),
+    arity: Arity::AtLeast(2),
+    subcommands: &[
+        CommandSpec {
+            usage: "[ASYNC | SYNC]",
+            summary: "Forgets all scripts.",
+            complexity: "O(N) in the number of scripts",
+            arity: Arity::AtLeast(2),
+            flags: &[Flag::NoScript],
+            tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+            ..sub("FLUSH", Handler::Library(flush))
+        },
+        CommandSpec {
+            summary: "Lists the subcommands.",
+            since: Since::redis(5, 0, 0),
+            arity: Arity::Exactly(2),
+            flags: &[Flag::Loading, Flag::Stale],
+            ..sub("HELP", Handler::Connection(|call, _| help(call.table, "SCRIPT", HELP)))
+        },
+        CommandSpec {
+            usage: "<YES | SYNC | NO>",
+            summary: "Turns the debugger on or off. There is none, so it cannot be turned on.",
+            since: Since::redis(3, 2, 0),
+            arity: Arity::Exactly(3),
+            flags: &[Flag::NoScript],
+            ..sub("DEBUG", Handler::Connection(debug))
+        },
+        CommandSpec {
+            usage: "sha1 [sha1 ...]",
+            summary: "Tells which scripts the server knows.",
+            complexity: "O(1) for each script",
+            arity: Arity::AtLeast(3),
+            flags: &[Flag::NoScript],
+            tips: &["request_policy:all_shards", "response_policy:agg_logical_and"],
+            ..sub("EXISTS", Handler::Library(exists))
+        },
+        CommandSpec {
+            usage: "script",
+            summary: "Keeps a script without running it.",
+            complexity: "O(N) in the length of the script",
+            arity: Arity::Exactly(3),
+            flags: &[Flag::NoScript, Flag::Stale],
+            tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+            ..sub("LOAD", Handler::Library(load))
+        },
+        CommandSpec {
+            summary: "Ends the script that runs, unless it has written.",
+            arity: Arity::Exactly(2),
+            flags: &[Flag::NoScript, Flag::AllowBusy],
+            tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
+            ..sub("KILL", Handler::Connection(|call, _| kill(call, Kind::Eval)))
+        },
+    ],
+    ..CommandSpec::new("SCRIPT", Handler::Container)
+};
+
+const fn sub(name: &'static str, run: Handler) -> CommandSpec {
+    CommandSpec {
+        group: Group::Scripting,
+        since: Since::redis(2, 6, 0),
+        categories: &[Category::Scripting],
+        ..CommandSpec::new(name, run)
+    }
+}
+
+const HELP: &[&str] = &[
+    "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "DEBUG (YES|SYNC|NO)",
+    "    Set the debug mode for subsequent scripts executed.",
+    "EXISTS <sha1> [<sha1> ...]",
+    "    Return information about the existence of the scripts in the script cache.",
+    "FLUSH [ASYNC|SYNC]",
+    "    Flush the Lua scripts cache. Very dangerous on replicas.",
+    "    When called without the optional mode argument, the behavior is determined by the",
+    "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+    "    * ASYNC: Asynchronously flush the scripts cache.",
+    "    * SYNC: Synchronously flush the scripts cache.",
+    "KILL",
+    "    Kill the currently executing Lua script.",
+    "LOAD <script>",
+    "    Load a script into the scripts cache without executing it.",
+    "HELP",
+    "    Prints this help.",
+];
+
+fn flush(scripts: &mut Interpreters, _: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let mode = args.optional();
+    let known = mode.is_none_or(|mode| mode.eq_ignore_ascii_case(b"SYNC") || mode.eq_ignore_ascii_case(b"ASYNC"));
+    if !known || !args.is_empty() {
+        return Err(BAD_FLUSH);
+    }
+    scripts.flush();
+    Ok(Reply::OK)
+}
+
+fn exists(scripts: &mut Interpreters, _: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let known = |name: &[u8]| scripts.started().is_some_and(|interpreter| interpreter.find(name).is_some());
+    Ok(Reply::Array(args.rest().iter().map(|name| Reply::Integer(i64::from(known(name)))).collect()))
+}
+
+fn load(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let script = scripts.eval(&call.server.profile).load(args.bytes()?)?;
+    Ok(Reply::bulk(script.sha.to_vec()))
+}
+
+fn debug(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let mode = args.bytes()?;
+    if mode.eq_ignore_ascii_case(b"NO") {
+        return Ok(Reply::OK);
+    }
+    let known = mode.eq_ignore_ascii_case(b"YES") || mode.eq_ignore_ascii_case(b"SYNC");
+    Err(if known { NO_DEBUGGER } else { BAD_DEBUG })
+}
+
+/// Ends the script that runs, if it is of this kind.
+pub(super) fn kill(call: &mut Call<'_>, kind: Kind) -> CommandResult<'static> {
+    match call.server.scripts.kill(kind) {
+        Ok(()) => Ok(Reply::OK),
+        Err(NotKilled::NoneRuns) => Err(NOT_BUSY),
+        Err(NotKilled::Wrote) => Err(UNKILLABLE),
+        Err(NotKilled::Other(Kind::Eval)) => Err(CommandError::BUSY),
+        Err(NotKilled::Other(Kind::Function)) => Err(CommandError::BUSY_FUNCTION),
+    }
+}

@@ -1,0 +1,103 @@
+//! Requests that may run a script, each on a stack of its own.
+
+use std::sync::Arc;
+
+use super::{Engine, Resolved};
+use crate::error::CommandError;
+use crate::resp::Words;
+use crate::script::{Fiber, Progress, Stack};
+use crate::session::{Client, Session};
+use crate::spec::{Flow, Waiting};
+
+/// What one thread has at hand to run scripts, and those that it has put aside.
+#[derive(Default)]
+pub struct Fibers {
+    /// A stack that was used before.
+    stack: Option<Stack>,
+    /// What takes a session's place while a script has it.
+    spare: Option<Session>,
+    replies: Vec<u8>,
+    paused: Vec<(Arc<Client>, Fiber<Finished>)>,
+}
+
+/// What a request leaves behind.
+struct Finished {
+    session: Session,
+    out: Vec<u8>,
+    flow: Flow,
+}
+
+impl Engine {
+    /// Runs a request that may run scripts. If it takes long, the session is left without what the request needs until
+    /// [`Fibers::resume`] says that it is done.
+    pub(super) fn run_in_fiber(
+        self: &Arc<Self>,
+        session: &mut Session,
+        resolved: Resolved,
+        words: Words<'_>,
+        out: &mut Vec<u8>,
+        fibers: &mut Fibers,
+    ) -> Flow {
+        let stack = match fibers.stack.take().map_or_else(Stack::new, Ok) {
+            Ok(stack) => stack,
+            Err(_) => return self.refuse(session, false, NO_STACK, out),
+        };
+        let spare = match fibers.spare.take() {
+            Some(mut spare) => {
+                spare.client = Arc::clone(&session.client);
+                spare.counters = Arc::clone(&session.counters);
+                spare
+            }
+            None => Session::new(Arc::clone(&session.client), true, Arc::clone(&session.counters)),
+        };
+        let mut taken = std::mem::replace(session, spare);
+        let mut replies = std::mem::take(&mut fibers.replies);
+        let engine = Arc::clone(self);
+        let words = words.into_owned();
+        let fiber = Fiber::new(stack, move |pause| {
+            let flow = engine.carry_out(&mut taken, resolved, words.as_words(), &mut replies, Some(pause));
+            Finished { session: taken, out: replies, flow }
+        });
+        match fibers.step(fiber, session, out) {
+            Some(flow) => flow,
+            None => Flow::Wait(Waiting::Script),
+        }
+    }
+}
+
+const NO_STACK: CommandError = CommandError::fixed("ERR there is no memory to run a script");
+
+impl Fibers {
+    /// Goes on with the request that this session's connection waits for: how the connection goes on once it is done.
+    pub fn resume(&mut self, session: &mut Session, out: &mut Vec<u8>) -> Option<Flow> {
+        let place = self.paused.iter().position(|(client, _)| Arc::ptr_eq(client, &session.client))?;
+        let (_, fiber) = self.paused.swap_remove(place);
+        self.step(fiber, session, out)
+    }
+
+    /// Whether this session's connection waits for a script.
+    pub fn has_paused(&self, session: &Session) -> bool {
+        self.paused.iter().any(|(client, _)| Arc::ptr_eq(client, &session.client))
+    }
+
+    fn step(&mut self, fiber: Fiber<Finished>, session: &mut Session, out: &mut Vec<u8>) -> Option<Flow> {
+        match fiber.resume() {
+            Progress::Paused(fiber) => {
+                self.paused.push((Arc::clone(&session.client), fiber));
+                None
+            }
+            Progress::Ended(finished, stack) => {
+                self.stack = Some(stack);
+                self.spare = Some(std::mem::replace(session, finished.session));
+                out.extend_from_slice(&finished.out);
+                self.replies = finished.out;
+                self.replies.clear();
+                self.replies.shrink_to(REPLIES_KEPT);
+                Some(finished.flow)
+            }
+        }
+    }
+}
+
+/// A buffer for replies that has grown beyond this is made smaller again.
+const REPLIES_KEPT: usize = 1024 * 1024;

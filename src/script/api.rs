@@ -1,0 +1,284 @@
+//! The library `redis`.
+
+use super::convert::{push_error, push_reply, truncated};
+use super::lua::{Frame, Kind, Native, Raised};
+use crate::error::CommandError;
+use crate::log::Level;
+use crate::profile::{Family, Profile, Version};
+use crate::resp::{Protocol, write_integer};
+
+const NO_ARGUMENTS: &str = "ERR Please specify at least one argument for this redis lib call";
+const BAD_ARGUMENT: &str = "ERR Lua redis lib command arguments must be strings or integers";
+
+/// Pushes the library's table, as a profile has it.
+pub fn open(frame: &mut Frame<'_>, profile: &Profile) {
+    frame.push_table(0, 32);
+    let functions: [(&str, Native); 12] = [
+        ("call", call),
+        ("pcall", pcall),
+        ("log", log),
+        ("setresp", setresp),
+        ("sha1hex", sha1hex),
+        ("error_reply", error_reply),
+        ("status_reply", status_reply),
+        ("set_repl", set_repl),
+        ("replicate_commands", replicate_commands),
+        ("breakpoint", breakpoint),
+        ("debug", debug),
+        ("acl_check_cmd", acl_check_cmd),
+    ];
+    for (name, native) in functions {
+        if name == "acl_check_cmd" && !profile.since_redis(7, 0) {
+            continue;
+        }
+        frame.push_native(native);
+        frame.raw_set_field(-2, name);
+    }
+    let numbers = [
+        ("LOG_DEBUG", 0),
+        ("LOG_VERBOSE", 1),
+        ("LOG_NOTICE", 2),
+        ("LOG_WARNING", 3),
+        ("REPL_NONE", 0),
+        ("REPL_AOF", 1),
+        ("REPL_SLAVE", 2),
+        ("REPL_REPLICA", 2),
+        ("REPL_ALL", 3),
+    ];
+    for (name, number) in numbers {
+        frame.push_number(f64::from(number));
+        frame.raw_set_field(-2, name);
+    }
+    if profile.since_redis(7, 0) {
+        set_version(frame, "REDIS", profile.redis_version());
+    }
+    if profile.family() == Family::Valkey {
+        set_version(frame, "VALKEY", profile.version());
+        frame.push_bytes("valkey");
+        frame.raw_set_field(-2, "SERVER_NAME");
+    }
+}
+
+fn set_version(frame: &mut Frame<'_>, family: &str, version: Version) {
+    frame.push_bytes(version.to_string());
+    frame.raw_set_field(-2, &format!("{family}_VERSION"));
+    let Version(major, minor, patch) = version;
+    frame.push_number(f64::from((u32::from(major) << 16) | (u32::from(minor) << 8) | u32::from(patch)));
+    frame.raw_set_field(-2, &format!("{family}_VERSION_NUM"));
+}
+
+/// Makes of any error the table that says what it is and where it was raised. Lua calls this where the error is raised.
+pub fn handle_error(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    frame.set_top(1);
+    if frame.kind(1) != Kind::Table {
+        let mut message = b"ERR ".to_vec();
+        match frame.kind(1) {
+            Kind::String | Kind::Number => message.extend_from_slice(frame.to_bytes(1).unwrap_or_default()),
+            Kind::Boolean => message.extend_from_slice(if frame.boolean(1) { b"true" } else { b"false" }),
+            _ => message.extend_from_slice(frame.type_name(1).as_bytes()),
+        }
+        frame.push_table(0, 3);
+        frame.push_bytes(message);
+        frame.raw_set_field(2, "err");
+        frame.remove(1);
+    }
+    // Level 0 is this function, level 1 what raised the error: a function of a library, or the script.
+    let place = frame.place(1).and_then(|place| if place.native { frame.place(2) } else { Some(place) });
+    if let Some(place) = place {
+        frame.push_bytes(place.source);
+        frame.raw_set_field(1, "source");
+        frame.push_number(f64::from(place.line));
+        frame.raw_set_field(1, "line");
+    }
+    Ok(1)
+}
+
+/// Raises an error of a command: a table, without a position.
+fn raise(frame: &mut Frame<'_>, line: &[u8]) -> Raised {
+    push_error(frame, line, true);
+    Raised
+}
+
+fn call(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    run(frame, true)
+}
+
+fn pcall(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    run(frame, false)
+}
+
+/// Runs a command. An error is raised, or handed to the script.
+fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, Raised> {
+    let host = frame.host();
+    let mut scratch = host.scratch().borrow_mut();
+    let scratch = &mut *scratch;
+    scratch.reply.clear();
+    let refused = match collect_words(frame, host.profile(), &mut scratch.words) {
+        Ok(()) => {
+            frame.set_top(0);
+            host.call(scratch.words.as_words(), &mut scratch.reply).err().map(|error| (error, true))
+        }
+        Err(text) => Some((CommandError::fixed(text), false)),
+    };
+    if let Some((error, counted)) = refused {
+        push_error(frame, error.line(), !counted);
+        return if raising { Err(Raised) } else { Ok(1) };
+    }
+    let failed = scratch.reply.first() == Some(&b'-');
+    if push_reply(frame, &scratch.reply).is_none() {
+        return Err(frame.error("reply is nested too deeply"));
+    }
+    if raising && failed { Err(Raised) } else { Ok(1) }
+}
+
+/// The arguments as the words of a request: strings, and numbers as text.
+fn collect_words(
+    frame: &Frame<'_>,
+    profile: &Profile,
+    words: &mut crate::resp::OwnedWords,
+) -> Result<(), &'static str> {
+    words.clear();
+    let count = frame.top();
+    if count == 0 {
+        return Err(NO_ARGUMENTS);
+    }
+    for index in 1..=count {
+        match frame.kind(index) {
+            Kind::String => words.push(frame.bytes(index).unwrap_or_default()),
+            Kind::Number => {
+                let mut text = Vec::with_capacity(24);
+                write_argument(&mut text, frame.number(index).unwrap_or_default(), profile);
+                words.push(&text);
+            }
+            _ => return Err(BAD_ARGUMENT),
+        }
+    }
+    Ok(())
+}
+
+/// A number as an argument: with 17 digits up to Redis 7.0, with as many as it needs since.
+fn write_argument(out: &mut Vec<u8>, value: f64, profile: &Profile) {
+    if profile.since_redis(7, 2) {
+        let integer = truncated(value);
+        if integer as f64 == value && integer.unsigned_abs() < 1 << 52 {
+            return write_integer(out, integer);
+        }
+        crate::resp::write_shortest(out, value);
+    } else {
+        crate::resp::write_double(out, value);
+        // C prints the sign of what is no number, too.
+        if value.is_nan() && value.is_sign_negative() {
+            out.insert(out.len() - 3, b'-');
+        }
+    }
+}
+
+fn log(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.top() < 2 {
+        return Err(raise(frame, b"ERR redis.log() requires two arguments or more."));
+    }
+    if frame.kind(1) != Kind::Number && frame.number(1).is_none() {
+        return Err(raise(frame, b"ERR First argument must be a number (log level)."));
+    }
+    let level = match truncated(frame.number(1).unwrap_or_default()) {
+        0 => Level::Debug,
+        1 => Level::Verbose,
+        2 => Level::Notice,
+        3 => Level::Warning,
+        _ => return Err(raise(frame, b"ERR Invalid debug level.")),
+    };
+    let parts: Vec<_> = (2..=frame.top())
+        .filter_map(|index| frame.to_bytes(index))
+        .map(|part| String::from_utf8_lossy(part).into_owned())
+        .collect();
+    frame.host().log(level, &parts.join(" "));
+    Ok(0)
+}
+
+fn setresp(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.top() != 1 {
+        return Err(raise(frame, b"ERR redis.setresp() requires one argument."));
+    }
+    let protocol = match frame.number(1).map(truncated) {
+        Some(2) => Protocol::Resp2,
+        Some(3) => Protocol::Resp3,
+        _ => return Err(raise(frame, b"ERR RESP version must be 2 or 3.")),
+    };
+    frame.host().set_protocol(protocol);
+    Ok(0)
+}
+
+fn sha1hex(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.top() != 1 {
+        return Err(raise(frame, b"ERR wrong number of arguments"));
+    }
+    let digest = sha1_smol::Sha1::from(frame.to_bytes(1).unwrap_or_default()).digest();
+    frame.push_bytes(digest.to_string());
+    Ok(1)
+}
+
+/// `{err = …}`, with the code that every error has: its own behind a `-`, or `ERR`.
+fn error_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.top() != 1 || frame.kind(1) != Kind::String {
+        push_error(frame, b"ERR wrong number or type of arguments", true);
+        return Ok(1);
+    }
+    let message = frame.bytes(1).unwrap_or_default();
+    let end = message.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
+    let message = message[..end].strip_prefix(b"-").unwrap_or(&message[..end]);
+    let line = if message.contains(&b' ') { message.to_vec() } else { [b"ERR ", message].concat() };
+    push_error(frame, &line, true);
+    Ok(1)
+}
+
+fn status_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.top() != 1 || frame.kind(1) != Kind::String {
+        push_error(frame, b"ERR wrong number or type of arguments", true);
+        return Ok(1);
+    }
+    frame.push_table(0, 1);
+    frame.push_value(1);
+    frame.raw_set_field(-2, "ok");
+    Ok(1)
+}
+
+fn set_repl(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.top() != 1 {
+        return Err(raise(frame, b"ERR redis.set_repl() requires two arguments."));
+    }
+    if truncated(frame.number(1).unwrap_or_default()) & !3 != 0 {
+        let text = b"ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
+        return Err(raise(frame, text));
+    }
+    Ok(0)
+}
+
+fn replicate_commands(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    frame.push_boolean(true);
+    Ok(1)
+}
+
+/// There is no debugger, so nothing stops here.
+fn breakpoint(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    frame.push_boolean(false);
+    Ok(1)
+}
+
+fn debug(_: &mut Frame<'_>) -> Result<usize, Raised> {
+    Ok(0)
+}
+
+fn acl_check_cmd(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    let host = frame.host();
+    let mut scratch = host.scratch().borrow_mut();
+    let verdict =
+        collect_words(frame, host.profile(), &mut scratch.words).map(|()| host.may_run(scratch.words.as_words()));
+    match verdict {
+        Ok(Some(may)) => {
+            frame.push_boolean(may);
+            Ok(1)
+        }
+        Ok(None) => Err(raise(frame, b"ERR Invalid command passed to redis.acl_check_cmd()")),
+        Err(text) => Err(raise(frame, text.as_bytes())),
+    }
+}

@@ -1,0 +1,303 @@
+//! Values between Redis and Lua: replies of commands become Lua values, and what a script returns becomes a reply.
+
+use super::lua::{Frame, Kind};
+use crate::resp::{Protocol, parse_float, parse_integer, write_integer};
+
+/// Pushes a reply, given as the bytes that a client would get. What remains behind it is handed back.
+pub fn push_reply<'r>(frame: &mut Frame<'_>, reply: &'r [u8]) -> Option<&'r [u8]> {
+    // A nested reply takes three places on the stack at most, until its parent has taken it in.
+    if !frame.reserve(8) {
+        return None;
+    }
+    let (&kind, rest) = reply.split_first()?;
+    let (line, rest) = split_line(rest)?;
+    match kind {
+        b'+' => {
+            frame.push_table(0, 1);
+            frame.push_bytes(line);
+            frame.raw_set_field(-2, "ok");
+        }
+        b'-' => push_error(frame, line, false),
+        b':' => frame.push_number(parse_integer(line)? as f64),
+        b'$' => return push_bulk(frame, line, rest),
+        b'*' | b'>' => return push_array(frame, parse_integer(line)?, rest),
+        b'_' => frame.push_nil(),
+        b'#' => frame.push_boolean(line == b"t"),
+        b',' => {
+            frame.push_table(0, 1);
+            frame.push_number(parse_double(line));
+            frame.raw_set_field(-2, "double");
+        }
+        b'(' => {
+            frame.push_table(0, 1);
+            frame.push_bytes(line);
+            frame.raw_set_field(-2, "big_number");
+        }
+        b'=' => return push_verbatim(frame, parse_integer(line)?, rest),
+        b'%' => return push_pairs(frame, "map", parse_integer(line)?, rest),
+        b'~' => return push_pairs(frame, "set", parse_integer(line)?, rest),
+        // Attributes are not for scripts: what they are attached to comes behind them.
+        b'|' => {
+            let rest = push_pairs(frame, "map", parse_integer(line)?, rest)?;
+            frame.pop(1);
+            return push_reply(frame, rest);
+        }
+        _ => return None,
+    }
+    Some(rest)
+}
+
+/// Pushes the table by which scripts know errors.
+pub fn push_error(frame: &mut Frame<'_>, line: &[u8], refused: bool) {
+    frame.push_table(0, 2);
+    frame.push_bytes(line);
+    frame.raw_set_field(-2, "err");
+    if !refused {
+        frame.push_boolean(true);
+        frame.raw_set_field(-2, "ignore_error_stats_update");
+    }
+}
+
+fn push_bulk<'r>(frame: &mut Frame<'_>, length: &[u8], rest: &'r [u8]) -> Option<&'r [u8]> {
+    let Ok(length) = usize::try_from(parse_integer(length)?) else {
+        frame.push_boolean(false);
+        return Some(rest);
+    };
+    frame.push_bytes(rest.get(..length)?);
+    rest.get(length + 2..)
+}
+
+fn push_array<'r>(frame: &mut Frame<'_>, length: i64, mut rest: &'r [u8]) -> Option<&'r [u8]> {
+    let Ok(length) = i32::try_from(length) else { return None };
+    if length < 0 {
+        frame.push_boolean(false);
+        return Some(rest);
+    }
+    frame.push_table(length as usize, 0);
+    for element in 1..=length {
+        rest = push_reply(frame, rest)?;
+        frame.raw_set_index(-2, element);
+    }
+    Some(rest)
+}
+
+/// A map, or a set: Lua has one as `{map = {key = value}}`, the other as `{set = {element = true}}`.
+fn push_pairs<'r>(frame: &mut Frame<'_>, field: &str, length: i64, mut rest: &'r [u8]) -> Option<&'r [u8]> {
+    let length = usize::try_from(length).ok()?;
+    frame.push_table(0, 1);
+    frame.push_table(0, length);
+    for _ in 0..length {
+        rest = push_reply(frame, rest)?;
+        if field == "set" {
+            frame.push_boolean(true);
+        } else {
+            rest = push_reply(frame, rest)?;
+        }
+        // Lua has no place for what is absent.
+        if frame.kind(-2) == Kind::Nil { frame.pop(2) } else { frame.raw_set(-3) }
+    }
+    frame.raw_set_field(-2, field);
+    Some(rest)
+}
+
+fn push_verbatim<'r>(frame: &mut Frame<'_>, length: i64, rest: &'r [u8]) -> Option<&'r [u8]> {
+    let length = usize::try_from(length).ok()?;
+    let (format, text) = rest.get(..length)?.split_at_checked(4)?;
+    frame.push_table(0, 1);
+    frame.push_table(0, 2);
+    frame.push_bytes(text);
+    frame.raw_set_field(-2, "string");
+    frame.push_bytes(&format[..3]);
+    frame.raw_set_field(-2, "format");
+    frame.raw_set_field(-2, "verbatim_string");
+    rest.get(length + 2..)
+}
+
+fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = memchr::memchr(b'\r', bytes)?;
+    Some((&bytes[..end], bytes.get(end + 2..)?))
+}
+
+fn parse_double(text: &[u8]) -> f64 {
+    if text.ends_with(b"nan") { f64::NAN } else { parse_float(text).unwrap_or_default() }
+}
+
+// ---- from Lua
+
+/// Appends the reply that the value on top of the stack stands for, and pops it. `script` is the protocol that the
+/// script chose for itself, `client` that of the client.
+pub fn write_value(frame: &mut Frame<'_>, script: Protocol, client: Protocol, out: &mut Vec<u8>) {
+    if !frame.reserve(8) {
+        out.extend_from_slice(b"-ERR reached lua stack limit\r\n");
+        frame.pop(1);
+        return;
+    }
+    match frame.kind(-1) {
+        Kind::String => write_bulk(frame.bytes(-1).unwrap_or_default(), out),
+        Kind::Number => write_number(frame.number(-1).unwrap_or_default(), out),
+        Kind::Boolean => {
+            let value = frame.boolean(-1);
+            match (script, client) {
+                (Protocol::Resp3, Protocol::Resp3) => out.extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" }),
+                (Protocol::Resp2, _) if !value => write_null(client, out),
+                _ => write_number(if value { 1.0 } else { 0.0 }, out),
+            }
+        }
+        Kind::Table => return write_table(frame, script, client, out),
+        _ => write_null(client, out),
+    }
+    frame.pop(1);
+}
+
+/// A table: one of the forms that stand for something else by the name of their field, or an array.
+fn write_table(frame: &mut Frame<'_>, script: Protocol, client: Protocol, out: &mut Vec<u8>) {
+    let resp3 = client == Protocol::Resp3;
+    for field in ["err", "ok", "double", "map", "set", "big_number", "verbatim_string"] {
+        let kind = frame.raw_get_field(-1, field);
+        match (field, kind) {
+            ("err", Kind::String) => write_error(frame.bytes(-1).unwrap_or_default(), out),
+            ("ok", Kind::String) => write_line(b'+', frame.bytes(-1).unwrap_or_default(), out),
+            ("double", Kind::Number) => {
+                crate::resp::Reply::Double(frame.number(-1).unwrap_or_default()).write(client, out);
+            }
+            ("map" | "set", Kind::Table) => {
+                write_pairs(frame, field == "map", script, client, out);
+            }
+            ("big_number", Kind::String) if resp3 => write_line(b'(', frame.bytes(-1).unwrap_or_default(), out),
+            ("big_number", Kind::String) => {
+                let digits: Vec<u8> = one_line(frame.bytes(-1).unwrap_or_default()).collect();
+                write_bulk(&digits, out);
+            }
+            ("verbatim_string", Kind::Table) => {
+                let text = frame.raw_get_field(-1, "string") == Kind::String;
+                let format = frame.raw_get_field(-2, "format") == Kind::String;
+                if text && format {
+                    write_verbatim(
+                        frame.bytes(-2).unwrap_or_default(),
+                        frame.bytes(-1).unwrap_or_default(),
+                        resp3,
+                        out,
+                    );
+                    frame.pop(4);
+                    return;
+                }
+                frame.pop(3);
+                continue;
+            }
+            _ => {
+                frame.pop(1);
+                continue;
+            }
+        }
+        frame.pop(2);
+        return;
+    }
+    write_array(frame, script, client, out);
+    frame.pop(1);
+}
+
+/// What stands before the first nil.
+fn write_array(frame: &mut Frame<'_>, script: Protocol, client: Protocol, out: &mut Vec<u8>) {
+    let mut length = 0;
+    loop {
+        frame.raw_get_index(-1, length + 1);
+        let end = frame.kind(-1) == Kind::Nil;
+        frame.pop(1);
+        if end {
+            break;
+        }
+        length += 1;
+    }
+    write_header(b'*', length as usize, out);
+    for element in 1..=length {
+        frame.raw_get_index(-1, element);
+        write_value(frame, script, client, out);
+    }
+}
+
+/// The pairs of the table on top: all of them, or only their keys.
+fn write_pairs(frame: &mut Frame<'_>, map: bool, script: Protocol, client: Protocol, out: &mut Vec<u8>) {
+    let mut length = 0;
+    frame.push_nil();
+    while frame.next(-2) {
+        frame.pop(1);
+        length += 1;
+    }
+    let resp3 = client == Protocol::Resp3;
+    let kind = if !resp3 {
+        b'*'
+    } else if map {
+        b'%'
+    } else {
+        b'~'
+    };
+    write_header(kind, if map && !resp3 { length * 2 } else { length }, out);
+    frame.push_nil();
+    while frame.next(-2) {
+        // The key is needed to go on, and must not be converted: a copy of it is written.
+        frame.push_value(-2);
+        write_value(frame, script, client, out);
+        if map { write_value(frame, script, client, out) } else { frame.pop(1) }
+    }
+}
+
+fn write_verbatim(text: &[u8], format: &[u8], resp3: bool, out: &mut Vec<u8>) {
+    if !resp3 {
+        return write_bulk(text, out);
+    }
+    write_header(b'=', text.len() + 4, out);
+    // The format has three letters, whatever the script says.
+    for at in 0..3 {
+        out.push(format.get(at).copied().unwrap_or(b' '));
+    }
+    out.push(b':');
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// An error line, as `-CODE message`, from what a script says it is.
+pub fn write_error(message: &[u8], out: &mut Vec<u8>) {
+    // C's formatting ends at a NUL, and Redis cuts line ends off at the end.
+    let message = crate::resp::until_nul(message);
+    let end = message.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
+    write_line(b'-', &message[..end], out);
+}
+
+fn write_line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend(one_line(text));
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A reply is one line: line ends become spaces.
+fn one_line(text: &[u8]) -> impl Iterator<Item = u8> {
+    text.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte })
+}
+
+fn write_bulk(bytes: &[u8], out: &mut Vec<u8>) {
+    write_header(b'$', bytes.len(), out);
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_header(kind: u8, length: usize, out: &mut Vec<u8>) {
+    out.push(kind);
+    write_integer(out, length as i64);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_null(client: Protocol, out: &mut Vec<u8>) {
+    out.extend_from_slice(if client == Protocol::Resp3 { b"_\r\n" } else { b"$-1\r\n" });
+}
+
+fn write_number(value: f64, out: &mut Vec<u8>) {
+    out.push(b':');
+    write_integer(out, truncated(value));
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A number as C's cast to 64 bits makes it an integer: what does not fit becomes the smallest one.
+pub fn truncated(value: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&value) { value as i64 } else { i64::MIN }
+}

@@ -1,0 +1,390 @@
+//! What scripts may reach: Redis's choice of Lua's libraries, behind tables that cannot be changed.
+//!
+//! Redis patches Lua to have read-only tables. Here a script gets an empty table in place of each library (and of the
+//! globals), whose metatable leads look-ups to the real one and refuses assignments; the few library functions that see
+//! through metatables are made to see through this, too.
+
+use super::lua::{Frame, Kind, Lua, Raised};
+use super::{api, random};
+use crate::profile::{Family, Profile, Since};
+
+/// In the metatable of a stand-in: the table that it stands for.
+const REAL: &str = "redouble.real";
+/// In the registry: what scripts get as the metatable of strings.
+const STRING_METATABLE: &str = "redouble.string_metatable";
+/// In the registry: Lua's own `next`.
+const NEXT: &str = "redouble.next";
+/// In the registry: the state of the random numbers.
+const RANDOM: &str = "redouble.random";
+
+pub const READ_ONLY: &str = "Attempt to modify a readonly table";
+
+const OS_CLOCK: Since = Since::redis(7, 2, 0);
+
+/// Opens the libraries and shuts the doors: what is compiled from now on has stand-ins for globals. The table of the
+/// real globals is left on the stack, at index 1.
+pub fn furnish(lua: &mut Lua, profile: &Profile) {
+    lua.open_libraries();
+    let mut frame = lua.frame();
+    frame.push_globals();
+    for forbidden in ["print", "dofile", "loadfile", "newproxy", "getfenv", "setfenv", "debug"] {
+        frame.push_nil();
+        frame.raw_set_field(1, forbidden);
+    }
+    keep_only_clock(&mut frame, profile.has(OS_CLOCK));
+    api::open(&mut frame, profile);
+    frame.raw_set_field(1, "redis");
+    if profile.family() == Family::Valkey {
+        frame.raw_get_field(1, "redis");
+        frame.raw_set_field(1, "server");
+    }
+    frame.push_pcall();
+    frame.raw_set_field(1, "pcall");
+    frame.push_native(api::handle_error);
+    frame.raw_set_field(1, "__redis__err__handler");
+    if profile.family() == Family::Valkey {
+        frame.push_native(api::handle_error);
+        frame.raw_set_field(1, "__server__err__handler");
+    }
+    replace_random(&mut frame);
+    guard_libraries(&mut frame);
+    replace_load(lua);
+    let mut frame = lua.frame();
+    put_stand_ins(&mut frame);
+    // Names that are not there are an error, not nil.
+    frame.push_table(0, 1);
+    frame.push_native(undefined);
+    frame.raw_set_field(-2, "__index");
+    frame.set_metatable(1);
+    push_stand_in(&mut frame, 1);
+    frame.push_value(-1);
+    frame.raw_set_field(1, "_G");
+    frame.set_globals();
+}
+
+/// `os` with nothing but `clock`, or no `os` at all.
+fn keep_only_clock(frame: &mut Frame<'_>, clock: bool) {
+    frame.push_table(0, 1);
+    frame.raw_get_field(1, "os");
+    frame.raw_get_field(-1, "clock");
+    frame.raw_set_field(-3, "clock");
+    frame.pop(1);
+    if !clock {
+        frame.pop(1);
+        frame.push_nil();
+    }
+    frame.raw_set_field(1, "os");
+}
+
+/// `load` for source text only; piece by piece, as Lua has it otherwise.
+const LOAD: &[u8] = br#"
+local loadstring, concat, type, error = loadstring, table.concat, type, error
+load = function(reader, ...)
+    if type(reader) ~= "function" then
+        error("bad argument #1 to 'load' (function expected, got " .. type(reader) .. ")", 2)
+    end
+    local pieces = {}
+    while true do
+        local piece = reader()
+        if piece == nil or piece == "" then break end
+        if type(piece) ~= "string" and type(piece) ~= "number" then
+            return nil, "reader function must return a string"
+        end
+        pieces[#pieces + 1] = piece
+    end
+    return loadstring(concat(pieces), (...) or "=(load)")
+end
+"#;
+
+fn replace_load(lua: &mut Lua) {
+    let frame = lua.frame();
+    let top = frame.top();
+    frame.push_native(api::handle_error);
+    let replaced = lua.load(LOAD, c"=load").and_then(|()| lua.call(None, 0, Some(0)));
+    debug_assert!(replaced.is_ok(), "the text above is correct");
+    lua.frame().set_top(top);
+}
+
+/// Has the functions that see through metatables treat stand-ins as what they stand for, and the others beware of what
+/// scripts must not do.
+fn guard_libraries(frame: &mut Frame<'_>) {
+    frame.raw_get_field(1, "next");
+    frame.store(NEXT);
+    type Guarded = (&'static str, &'static str, fn(&mut Frame<'_>) -> Result<usize, Raised>);
+    let guarded: [Guarded; 14] = [
+        ("", "next", look_behind),
+        ("", "rawget", look_behind),
+        ("", "rawset", refuse_stand_in),
+        ("", "setmetatable", refuse_stand_in),
+        ("", "loadstring", refuse_compiled),
+        ("", "collectgarbage", keep_collecting),
+        ("table", "insert", refuse_stand_in),
+        ("table", "foreach", look_behind),
+        ("table", "maxn", look_behind),
+        ("string", "find", refuse_deep_pattern),
+        ("string", "match", refuse_deep_pattern),
+        ("string", "gmatch", refuse_deep_pattern),
+        ("string", "gfind", refuse_deep_pattern),
+        ("string", "gsub", refuse_deep_pattern),
+    ];
+    for (library, name, check) in guarded {
+        if library.is_empty() {
+            frame.push_value(1);
+        } else {
+            frame.raw_get_field(1, library);
+        }
+        frame.raw_get_field(-1, name);
+        frame.guard(check);
+        frame.raw_set_field(-2, name);
+        frame.pop(1);
+    }
+    frame.push_native(pairs);
+    frame.raw_set_field(1, "pairs");
+    frame.push_native(getmetatable);
+    frame.raw_set_field(1, "getmetatable");
+}
+
+/// Puts a stand-in in the place of every library, and makes one for the metatable of strings.
+fn put_stand_ins(frame: &mut Frame<'_>) {
+    let mut libraries = Vec::new();
+    frame.push_nil();
+    while frame.next(1) {
+        if frame.kind(-1) == Kind::Table
+            && let Some(name) = frame.bytes(-2).filter(|name| *name != b"_G")
+        {
+            libraries.push(String::from_utf8_lossy(name).into_owned());
+        }
+        frame.pop(1);
+    }
+    for name in libraries {
+        frame.raw_get_field(1, &name);
+        let real = frame.top();
+        push_stand_in(frame, real);
+        frame.raw_set_field(1, &name);
+        frame.pop(1);
+    }
+    frame.push_table(0, 1);
+    frame.raw_get_field(1, "string");
+    frame.raw_set_field(-2, "__index");
+    let real = frame.top();
+    push_stand_in(frame, real);
+    frame.store(STRING_METATABLE);
+    frame.pop(1);
+}
+
+/// Pushes an empty table that stands for the one at an index.
+fn push_stand_in(frame: &mut Frame<'_>, real: i32) {
+    frame.push_table(0, 0);
+    frame.push_table(0, 3);
+    frame.push_value(real);
+    frame.raw_set_field(-2, "__index");
+    frame.push_value(real);
+    frame.raw_set_field(-2, REAL);
+    frame.push_native(read_only);
+    frame.raw_set_field(-2, "__newindex");
+    frame.set_metatable(-2);
+}
+
+/// Pushes the table that the value at an index stands for, if it is a stand-in.
+fn push_behind(frame: &mut Frame<'_>, index: i32) -> bool {
+    if frame.kind(index) != Kind::Table || !frame.push_metatable(index) {
+        return false;
+    }
+    let found = frame.raw_get_field(-1, REAL) == Kind::Table;
+    frame.remove(-2);
+    if !found {
+        frame.pop(1);
+    }
+    found
+}
+
+// ---- what stands in for Lua's own functions, or in front of them
+
+fn read_only(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    Err(frame.error(READ_ONLY))
+}
+
+fn undefined(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    let mut message = b"Script attempted to access nonexistent global variable '".to_vec();
+    message.extend_from_slice(frame.to_bytes(2).unwrap_or(b"?"));
+    message.push(b'\'');
+    Err(frame.error(message))
+}
+
+fn look_behind(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if push_behind(frame, 1) {
+        frame.insert(1);
+        frame.remove(2);
+    }
+    Ok(0)
+}
+
+fn refuse_stand_in(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if push_behind(frame, 1) {
+        frame.push_bytes(READ_ONLY);
+        return Err(Raised);
+    }
+    Ok(0)
+}
+
+/// Lua would trust compiled code blindly. To it, text that begins so is no text.
+fn refuse_compiled(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    const ESCAPE: u8 = 0x1b;
+    if frame.bytes(1).is_some_and(|text| text.first() == Some(&ESCAPE)) {
+        let text = frame.bytes(1).unwrap_or_default();
+        // What makes Lua complain about the same character, with the same text in its message.
+        let mut harmless = b" ".to_vec();
+        harmless.extend_from_slice(text);
+        let named = frame.kind(2) != Kind::None;
+        if !named {
+            frame.push_bytes(text);
+        }
+        frame.push_bytes(harmless);
+        frame.insert(1);
+        frame.remove(2);
+    }
+    Ok(0)
+}
+
+/// A script may not turn off the collection of garbage, which all scripts need.
+fn keep_collecting(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if matches!(frame.bytes(1), Some(b"stop" | b"setpause" | b"setstepmul")) {
+        frame.set_top(0);
+        frame.push_bytes("restart");
+    }
+    Ok(0)
+}
+
+/// How many items of a pattern may have Lua's matcher call itself. It takes less than 300 bytes of stack each time; see
+/// the size of a script's stack.
+const MOST_RECURSION: usize = 20_000;
+
+fn refuse_deep_pattern(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    let pattern = frame.bytes(2).unwrap_or_default();
+    if pattern.len() > MOST_RECURSION && pattern.iter().filter(|byte| b"?*+-()".contains(byte)).count() > MOST_RECURSION
+    {
+        return Err(frame.error("pattern too complex"));
+    }
+    Ok(0)
+}
+
+fn pairs(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.kind(1) != Kind::Table {
+        return Err(frame.argument_error(1, &format!("table expected, got {}", frame.type_name(1))));
+    }
+    frame.set_top(1);
+    let stand_in = push_behind(frame, 1);
+    frame.set_top(1);
+    if stand_in {
+        // Not Lua's own: the loop goes on to ask for what is behind the stand-in.
+        frame.push_native(next_behind);
+    } else {
+        frame.fetch(NEXT);
+    }
+    frame.push_value(1);
+    frame.push_nil();
+    Ok(3)
+}
+
+/// `next` for a loop through a stand-in.
+fn next_behind(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    frame.set_top(2);
+    if !push_behind(frame, 1) {
+        return Err(frame.argument_error(1, "table expected"));
+    }
+    frame.push_value(2);
+    if frame.next(3) {
+        return Ok(2);
+    }
+    frame.push_nil();
+    Ok(1)
+}
+
+fn getmetatable(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    match frame.kind(1) {
+        Kind::None => return Err(frame.argument_error(1, "value expected")),
+        Kind::String => {
+            frame.fetch(STRING_METATABLE);
+            return Ok(1);
+        }
+        _ => {}
+    }
+    frame.set_top(1);
+    if push_behind(frame, 1) {
+        // Of the globals scripts may know that they have one.
+        if frame.push_metatable(2) {
+            let real = frame.top();
+            push_stand_in(frame, real);
+        } else {
+            frame.push_nil();
+        }
+        return Ok(1);
+    }
+    if !frame.push_metatable(1) {
+        frame.push_nil();
+        return Ok(1);
+    }
+    if frame.raw_get_field(-1, "__metatable") == Kind::Nil {
+        frame.pop(1);
+    }
+    Ok(1)
+}
+
+// ---- random numbers
+
+fn replace_random(frame: &mut Frame<'_>) {
+    frame.raw_get_field(1, "math");
+    frame.push_native(random);
+    frame.raw_set_field(-2, "random");
+    frame.push_native(randomseed);
+    frame.raw_set_field(-2, "randomseed");
+    frame.pop(1);
+    put_random(frame, random::seeded(0));
+}
+
+/// Begins the random numbers anew.
+fn put_random(frame: &mut Frame<'_>, state: u64) {
+    // 48 bits are exact in a double.
+    frame.push_number(state as f64);
+    frame.store(RANDOM);
+}
+
+fn randomseed(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    let seed = number_argument(frame, 1)?;
+    put_random(frame, random::seeded(super::convert::truncated(seed) as u32));
+    Ok(0)
+}
+
+fn random(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    frame.fetch(RANDOM);
+    let mut state = frame.number(-1).unwrap_or_default() as u64;
+    frame.pop(1);
+    let fraction = random::fraction(&mut state);
+    put_random(frame, state);
+    let (low, high, last) = match frame.top() {
+        0 => {
+            frame.push_number(fraction);
+            return Ok(1);
+        }
+        1 => (1, integer_argument(frame, 1)?, 1),
+        2 => (integer_argument(frame, 1)?, integer_argument(frame, 2)?, 2),
+        _ => return Err(frame.error("wrong number of arguments")),
+    };
+    if low > high {
+        return Err(frame.argument_error(last, "interval is empty"));
+    }
+    // As C reckons it, with integers of 32 bits for the width of the interval.
+    let width = high.wrapping_sub(low).wrapping_add(1);
+    frame.push_number((fraction * f64::from(width)).floor() + f64::from(low));
+    Ok(1)
+}
+
+fn number_argument(frame: &Frame<'_>, index: i32) -> Result<f64, Raised> {
+    frame
+        .number(index)
+        .ok_or_else(|| frame.argument_error(index, &format!("number expected, got {}", frame.type_name(index))))
+}
+
+fn integer_argument(frame: &Frame<'_>, index: i32) -> Result<i32, Raised> {
+    Ok(super::convert::truncated(number_argument(frame, index)?) as i32)
+}
