@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use super::client_list::{describe, describe_all};
 use super::connection::{DEFAULT_USER, check_label};
 use super::help::help;
+use super::tracking::{CACHING, GETREDIR, TRACKING, TRACKINGINFO};
 use crate::clock::Millis;
 use crate::error::CommandError;
 use crate::profile::{Since, Version};
@@ -23,11 +24,12 @@ const CLIENT: CommandSpec = CommandSpec {
     arity: Arity::AtLeast(2),
     subcommands: &[
         UNBLOCK, ID, HELP, NO_EVICT, NO_TOUCH, UNPAUSE, GETNAME, KILL, INFO, SETNAME, SETINFO, PAUSE, LIST, REPLY,
+        TRACKING, CACHING, GETREDIR, TRACKINGINFO,
     ],
     ..CommandSpec::new("CLIENT", Handler::Container)
 };
 
-const PLAIN: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale];
+pub(super) const PLAIN: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale];
 const ADMIN: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];
 
 // ---- about itself
@@ -445,8 +447,12 @@ const HELP: CommandSpec = CommandSpec {
 
 const HELP_LINES: &[&str] = &[
     "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CACHING (YES|NO)",
+    "    Track the next command's keys, or do not, against what holds otherwise.",
     "GETNAME",
     "    Return the connection's name.",
+    "GETREDIR",
+    "    Return the connection that is told instead of this one.",
     "HELP",
     "    Print these lines.",
     "ID",
@@ -478,6 +484,11 @@ const HELP_LINES: &[&str] = &[
     "    Say which library the client uses.",
     "SETNAME <name>",
     "    Name the connection.",
+    "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+    "         [OPTIN] [OPTOUT] [NOLOOP]",
+    "    Choose whether to be told when keys change that the client may hold in a cache.",
+    "TRACKINGINFO",
+    "    Describe what the connection is told of when keys change.",
     "UNBLOCK <clientid> [TIMEOUT|ERROR]",
     "    End what another connection waits for.",
     "UNPAUSE",

@@ -133,6 +133,8 @@ fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     }
     if let Some(protocol) = protocol {
         call.session.protocol = protocol;
+        // Whoever sends it messages must know before the next one.
+        call.session.publish();
     }
     let server = match args.profile().family() {
         Family::Redis => "redis",
@@ -218,8 +220,10 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     session.client.seen().monitor.store(false, Ordering::Relaxed);
     session.transaction = None;
     server.unwatch(std::mem::take(&mut session.watching));
+    server.tracking.stop(session, server.keyspace.settings());
     session.db = 0;
     session.protocol = Protocol::Resp2;
+    session.publish();
     session.authenticated = server.config.live().password().is_none();
     session.client.labels().name.clear();
     if session.replies == Replies::Off {

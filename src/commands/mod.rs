@@ -26,6 +26,7 @@ mod scan;
 mod server;
 mod set;
 mod strings;
+mod tracking;
 mod transactions;
 mod wait;
 

@@ -38,6 +38,8 @@ pub struct Live {
     /// The most bytes that may wait to be sent to one client; 0 for no limit.
     pub output_limit: AtomicUsize,
     pub max_memory: AtomicUsize,
+    /// `tracking-table-max-keys`; 0 for no limit.
+    pub max_tracked_keys: AtomicUsize,
     pub protected_mode: AtomicBool,
     /// `enable-debug-command`: who may use DEBUG.
     pub debug_commands: AtomicU8,
@@ -57,6 +59,7 @@ impl Default for Live {
             query_buffer_limit: AtomicUsize::new(1 << 30),
             output_limit: AtomicUsize::new(1 << 30),
             max_memory: AtomicUsize::new(0),
+            max_tracked_keys: AtomicUsize::new(1_000_000),
             protected_mode: AtomicBool::new(true),
             debug_commands: AtomicU8::new(DEBUG_NO),
             log_level: AtomicU8::new(Level::Notice as u8),
