@@ -132,9 +132,7 @@ fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         call.session.client.labels().name = name.to_vec();
     }
     if let Some(protocol) = protocol {
-        call.session.protocol = protocol;
-        // Whoever sends it messages must know before the next one.
-        call.session.publish();
+        call.session.set_protocol(protocol);
     }
     let server = match args.profile().family() {
         Family::Redis => "redis",
@@ -222,8 +220,7 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     server.unwatch(std::mem::take(&mut session.watching));
     server.tracking.stop(session, server.keyspace.settings());
     session.db = 0;
-    session.protocol = Protocol::Resp2;
-    session.publish();
+    session.set_protocol(Protocol::Resp2);
     session.authenticated = server.config.live().password().is_none();
     session.client.labels().name.clear();
     if session.replies == Replies::Off {

@@ -119,6 +119,12 @@ impl Session {
         }
     }
 
+    /// Changes the protocol. Whoever sends the connection messages must know before the next one.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+        self.client.seen().resp3.store(protocol == Protocol::Resp3, Ordering::Relaxed);
+    }
+
     /// Tells the statistics what was done since they were last told.
     pub fn count(&mut self) {
         let executed = std::mem::take(&mut self.executed);
