@@ -149,9 +149,10 @@ fn who_keeps_no_copy_is_told_once() {
 
 #[test]
 fn a_client_that_does_not_listen_is_closed() {
-    let server = start(Server::builder().directive("client-output-buffer-limit", "normal 1000000 0 0"));
+    let server = spawn();
     let mut deaf = Caching::connect(&server, "BCAST");
     let mut other = Wire::connect(address(&server));
+    other.call(&["CONFIG", "SET", "client-output-buffer-limit", "normal 1000000 0 0"]);
     let id = deaf.ask("CLIENT ID").integer();
     let key = "k".repeat(100_000);
     other.ask_until("CLIENT LIST", |list| {
@@ -162,8 +163,9 @@ fn a_client_that_does_not_listen_is_closed() {
 
 #[test]
 fn the_table_is_kept_within_its_limit() {
-    let server = start(Server::builder().directive("tracking-table-max-keys", "10"));
+    let server = spawn();
     let mut client = Caching::connect(&server, "");
+    client.ask("CONFIG SET tracking-table-max-keys 10");
     for index in 0..100 {
         client.get(&format!("k{index}"));
     }
