@@ -39,13 +39,7 @@ impl Engine {
 /// the moment of the change: in front of the reply, unless the command has replied by then. `start` is where the reply
 /// begins.
 #[cold]
-pub(super) fn interject(
-    session: &mut Session,
-    spec: &CommandSpec,
-    words: Words<'_>,
-    start: usize,
-    out: &mut Vec<u8>,
-) {
+pub(super) fn interject(session: &mut Session, spec: &CommandSpec, words: Words<'_>, start: usize, out: &mut Vec<u8>) {
     let mut messages = std::mem::take(&mut session.tracking.redirected);
     let replies_first = match spec.name {
         "GETSET" | "GETDEL" | "GETEX" | "BITFIELD" => true,

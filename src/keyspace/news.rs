@@ -46,7 +46,10 @@ pub enum News {
         key: Box<[u8]>,
     },
     /// A key was written or deleted, or has run out of time.
-    Changed { key: Box<[u8]>, expired: bool },
+    Changed {
+        key: Box<[u8]>,
+        expired: bool,
+    },
     /// A whole database (or more) was emptied or exchanged.
     Flushed,
 }
