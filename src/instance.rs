@@ -15,6 +15,7 @@ use crate::profile::Profile;
 use crate::script::Scripts;
 use crate::session::{Client, Clients, Session, Signal, Watching};
 use crate::stats::Stats;
+use crate::tracking::{Post, Tracking};
 
 /// One running server, without its sockets.
 pub struct Instance {
@@ -25,6 +26,7 @@ pub struct Instance {
     pub scripts: Scripts,
     pub clients: Clients,
     pub attention: Attention,
+    pub tracking: Tracking,
     pub stats: Stats,
     pub log: Arc<Log>,
     /// CLIENT PAUSE: until when, and whether only writes are held back.
@@ -73,6 +75,7 @@ impl Instance {
             scripts: Scripts::default(),
             clients: Clients::default(),
             attention: Attention::default(),
+            tracking: Tracking::default(),
             stats: Stats::default(),
             log: Arc::new(Log::silent()),
             pause: Mutex::default(),
@@ -94,6 +97,7 @@ impl Instance {
         let live = self.config.live();
         let max_string = live.max_bulk.load(Ordering::Relaxed);
         self.keyspace.settings().max_string.store(max_string, Ordering::Relaxed);
+        self.tracking.set_most_keys(live.max_tracked_keys.load(Ordering::Relaxed));
         self.log.set_least(live.log_level.load(Ordering::Relaxed));
     }
 
@@ -212,7 +216,38 @@ impl Instance {
 
     #[cold]
     fn spread(&self, news: Vec<News>, by: Option<&mut Session>) {
-        let _ = (news, by);
+        self.invalidate(&news, by);
+    }
+
+    // ---- client-side caching
+
+    /// Tells those who keep copies of keys that the keys have changed.
+    fn invalidate(&self, news: &[News], mut by: Option<&mut Session>) {
+        if news.iter().all(|news| matches!(news, News::Event { .. })) {
+            return;
+        }
+        self.tracking.spread(news, &self.post(), by.as_deref_mut(), self.keyspace.settings());
+        if let Some(session) = by.filter(|session| !session.executing) {
+            self.deliver_invalidations(session);
+        }
+    }
+
+    /// Sends what a command or a transaction has left to be told about keys.
+    pub fn deliver_invalidations(&self, session: &mut Session) {
+        if session.tracking.has_news() {
+            // Up to 7.0 what one connection was told for another did not wait for the reply.
+            self.tracking.deliver(&self.post(), session, self.profile.since_redis(7, 2));
+        }
+    }
+
+    /// Forgets some keys that clients have copies of, because there are too many.
+    #[cold]
+    pub fn evict_tracked_keys(&self, session: &Session, out: &mut Vec<u8>) {
+        self.tracking.evict(&self.post(), session, out);
+    }
+
+    fn post(&self) -> Post<'_> {
+        Post { clients: &self.clients, limit: self.config.live().output_limit.load(Ordering::Relaxed) }
     }
 
     // ---- clients
@@ -222,6 +257,7 @@ impl Instance {
         client.seen().closing.store(true, Ordering::Relaxed);
         client.signal(Signal::Kill);
         self.remove_monitor(client);
+        self.tracking.forget(client.id(), self.keyspace.settings());
         self.clients.remove(client.id());
     }
 

@@ -29,6 +29,7 @@ mod server;
 mod session;
 mod spec;
 mod stats;
+mod tracking;
 
 /// For this repository's own tests and benchmarks; not an interface, and gone without notice.
 #[cfg(feature = "internals")]

@@ -77,6 +77,7 @@ checked! {
     server
     set_options
     strings
+    tracking
     transactions
     unblock
 }

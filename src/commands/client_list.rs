@@ -7,6 +7,7 @@ use crate::profile::{Family, Since};
 use crate::resp::Words;
 use crate::session::Client;
 use crate::spec::Call;
+use crate::tracking::Shown;
 
 /// One line per connection.
 pub(super) fn describe_all(call: &Call<'_>, words: Words<'_>, clients: &[Arc<Client>]) -> Vec<u8> {
@@ -36,7 +37,8 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     line.text("name", &labels.name);
     line.number("age", seconds_since(client.created()));
     line.number("idle", if myself { 0 } else { seconds_since(seen.last_used.load(Relaxed)) });
-    line.text("flags", flags(client));
+    let tracking = call.server.tracking.shown(client.id());
+    line.text("flags", flags(client, tracking.as_ref()));
     if valkey {
         line.text("capa", "");
     }
@@ -66,7 +68,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     line.text("events", if output > 0 { "rw" } else { "r" });
     line.text("cmd", last_command(call, &labels.last_command));
     line.text("user", "default");
-    line.number("redir", -1);
+    line.number("redir", tracking.map_or(-1, |tracking| tracking.mode.redirect as i64));
     if since(7, 0) {
         line.number("resp", if seen.resp3.load(Relaxed) { 3 } else { 2 });
     }
@@ -95,12 +97,15 @@ fn sizes(words: Words<'_>) -> (usize, usize) {
 }
 
 /// A letter for everything that is special about a connection, in Redis's order; `N` if nothing is.
-fn flags(client: &Client) -> String {
+fn flags(client: &Client, tracking: Option<&Shown>) -> String {
     let seen = client.seen();
     let letters = [
         ('O', seen.monitor.load(Relaxed)),
         ('x', seen.queued.load(Relaxed) >= 0),
         ('b', seen.blocked.load(Relaxed)),
+        ('t', tracking.is_some()),
+        ('R', tracking.is_some_and(|tracking| tracking.broken)),
+        ('B', tracking.is_some_and(|tracking| tracking.mode.broadcast)),
         ('d', seen.touched.load(Relaxed)),
         ('U', client.peer().is_unix()),
         ('e', seen.no_evict.load(Relaxed)),

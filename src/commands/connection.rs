@@ -132,7 +132,7 @@ fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         call.session.client.labels().name = name.to_vec();
     }
     if let Some(protocol) = protocol {
-        call.session.protocol = protocol;
+        call.session.set_protocol(protocol);
     }
     let server = match args.profile().family() {
         Family::Redis => "redis",
@@ -218,8 +218,9 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     session.client.seen().monitor.store(false, Ordering::Relaxed);
     session.transaction = None;
     server.unwatch(std::mem::take(&mut session.watching));
+    server.tracking.stop(session, server.keyspace.settings());
     session.db = 0;
-    session.protocol = Protocol::Resp2;
+    session.set_protocol(Protocol::Resp2);
     session.authenticated = server.config.live().password().is_none();
     session.client.labels().name.clear();
     if session.replies == Replies::Off {

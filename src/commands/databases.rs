@@ -46,6 +46,7 @@ fn flushall<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
         view.flush();
     }
     view.select(home);
+    view.notify_flushed();
     Ok(Reply::OK)
 }
 
@@ -64,6 +65,7 @@ const FLUSHDB: CommandSpec = CommandSpec {
 fn flushdb<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     flush_mode(args)?;
     view.flush();
+    view.notify_flushed();
     Ok(Reply::OK)
 }
 

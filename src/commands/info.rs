@@ -164,7 +164,8 @@ fn clients(instance: &Instance, fields: &mut Fields) {
     fields.add("cluster_connections", 0);
     fields.add("maxclients", instance.config.live().max_clients.load(Ordering::Relaxed));
     fields.add("blocked_clients", blocked);
-    fields.zeros(&["tracking_clients", "clients_in_timeout_table"]);
+    fields.add("tracking_clients", instance.tracking.totals().clients);
+    fields.add("clients_in_timeout_table", 0);
 }
 
 fn memory(instance: &Instance, fields: &mut Fields) {
@@ -257,11 +258,12 @@ fn stats(instance: &Instance, fields: &mut Fields) {
         "active_defrag_key_misses",
         "total_active_defrag_time",
         "current_active_defrag_time",
-        "tracking_total_keys",
-        "tracking_total_items",
-        "tracking_total_prefixes",
-        "unexpected_error_replies",
     ]);
+    let tracking = instance.tracking.totals();
+    fields.add("tracking_total_keys", tracking.keys);
+    fields.add("tracking_total_items", tracking.items);
+    fields.add("tracking_total_prefixes", tracking.prefixes);
+    fields.add("unexpected_error_replies", 0);
     fields.add("total_error_replies", totals.errors);
     fields.zeros(&["dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed"]);
 }

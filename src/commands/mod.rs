@@ -27,6 +27,7 @@ mod scripting;
 mod server;
 mod set;
 mod strings;
+mod tracking;
 mod transactions;
 mod wait;
 

@@ -40,6 +40,8 @@ pub struct Live {
     pub max_memory: AtomicUsize,
     /// Milliseconds after which others are told that a script keeps the server busy; 0 for never.
     pub busy_threshold: AtomicU64,
+    /// `tracking-table-max-keys`; 0 for no limit.
+    pub max_tracked_keys: AtomicUsize,
     pub protected_mode: AtomicBool,
     /// `enable-debug-command`: who may use DEBUG.
     pub debug_commands: AtomicU8,
@@ -60,6 +62,7 @@ impl Default for Live {
             output_limit: AtomicUsize::new(1 << 30),
             busy_threshold: AtomicU64::new(5000),
             max_memory: AtomicUsize::new(0),
+            max_tracked_keys: AtomicUsize::new(1_000_000),
             protected_mode: AtomicBool::new(true),
             debug_commands: AtomicU8::new(DEBUG_NO),
             log_level: AtomicU8::new(Level::Notice as u8),

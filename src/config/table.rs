@@ -121,7 +121,8 @@ pub(super) static TABLE: &[Directive] = &[
     switch("latency-tracking", "yes").since(SEVEN),
     words("latency-tracking-info-percentiles", "50 99 99.9", special::percentiles).since(SEVEN),
     custom("notify-keyspace-events", "", special::events),
-    integer("tracking-table-max-keys", "1000000", 0, LONG),
+    integer("tracking-table-max-keys", "1000000", 0, LONG)
+        .carried(|live, value| live.max_tracked_keys.store(number(value), Relaxed)),
     // Persistence, which this server has none of.
     switch("aof-disable-auto-gc", "no").since(SEVEN),
     switch("aof-load-truncated", "yes"),

@@ -3,6 +3,7 @@
 mod fibers;
 mod monitor;
 mod script;
+mod tracking;
 mod transaction;
 
 use std::cell::Cell;
@@ -75,6 +76,7 @@ impl Engine {
         let Resolved { spec, at, .. } = resolved;
         session.last_command = Some(spec);
         if let Err(error) = self.admit(session, spec) {
+            self.end_exception(session, Some(spec));
             return self.refuse(session, is_exec(spec), error, out);
         }
         if self.instance.attention.is_needed() {
@@ -84,6 +86,9 @@ impl Engine {
             if self.must_wait(session, spec) {
                 return Flow::Wait(Waiting::Unpause);
             }
+        }
+        if self.instance.tracking.is_overfull() {
+            self.instance.evict_tracked_keys(session, out);
         }
         if session.transaction.is_some() && transaction::is_queued(spec) {
             let start = out.len();
@@ -120,14 +125,18 @@ impl Engine {
             Err(Busy) => return self.refuse(session, is_exec(spec), self.busy_error(), out),
         };
         session.executed += 1;
-        if !session.aside.is_empty() {
-            out.append(&mut session.aside);
-        }
         if session.replies != Replies::On && !matches!(flow, Flow::Wait(_)) {
             // EXEC leaves out what is to be left out itself, reply by reply.
             let start = if matches!(spec.run, Handler::Transaction(_)) { out.len() } else { start };
             self.withhold(session, start, out);
         }
+        if !session.tracking.redirected.is_empty() {
+            tracking::interject(session, spec, words, start, out);
+        }
+        if !session.aside.is_empty() {
+            out.append(&mut session.aside);
+        }
+        self.end_exception(session, Some(spec));
         if self.instance.attention.is_needed() {
             self.show(session, spec, words, out);
         }
@@ -162,6 +171,7 @@ impl Engine {
                 view.set_touch(!session.no_touch);
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
+                self.remember(&mut view, session, spec, words);
                 let tally = self.instance.settle(view, Some(session));
                 session.tally += tally;
                 error
@@ -295,8 +305,10 @@ impl Engine {
     ) -> Result<Option<CommandError>, Busy> {
         let mut view = self.instance.keyspace.lock(scope, session.db, &self.instance.clock)?;
         view.set_touch(!session.no_touch);
-        let mut args = Args::new(args.words(), args.words().len() - args.left(), args.spec(), args.profile());
+        let (spec, words) = (args.spec(), args.words());
+        let mut args = Args::new(words, words.len() - args.left(), spec, args.profile());
         let error = write(run(&mut view, &mut args), session, out);
+        self.remember(&mut view, session, spec, words);
         let tally = self.instance.settle(view, Some(session));
         session.tally += tally;
         Ok(error)
@@ -427,6 +439,8 @@ impl Engine {
             return Flow::Drop;
         }
         session.last_command = self.table.find(name);
+        let sub = session.last_command.and_then(|row| self.table.find_sub(row, words.get(1).unwrap_or_default()));
+        self.end_exception(session, sub);
         let exec = session.last_command.is_some_and(is_exec);
         let open = session.last_command.is_some_and(|spec| spec.has_flag(Flag::NoAuth));
         if self.instance.profile.has(VALKEY_9) && !open && !self.is_authenticated(session) {
@@ -494,8 +508,13 @@ fn write(result: CommandResult<'_>, session: &Session, out: &mut Vec<u8>) -> Opt
 
 /// The hashes of the keys that a request names.
 fn key_hashes(spec: &CommandSpec, words: Words<'_>) -> impl Iterator<Item = u64> {
+    keys(spec, words).map(hash_of)
+}
+
+/// The keys that a request names.
+fn keys<'w>(spec: &CommandSpec, words: Words<'w>) -> impl Iterator<Item = &'w [u8]> {
     let positions = spec.keys.iter().filter_map(move |keys| keys.positions(words)).flatten();
-    positions.filter_map(move |at| words.get(at)).map(hash_of)
+    positions.filter_map(move |at| words.get(at))
 }
 
 fn is_exec(spec: &CommandSpec) -> bool {
@@ -507,6 +526,7 @@ impl Engine {
     pub fn disconnect(&self, session: &mut Session) {
         self.unwatch(session);
         self.instance.remove_monitor(&session.client);
+        self.instance.tracking.stop(session, self.instance.keyspace.settings());
         self.instance.clients.remove(session.client.id());
     }
 }

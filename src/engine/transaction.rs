@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
-use super::{Engine, is_exec, key_hashes, write};
+use super::{Engine, is_exec, key_hashes, tracking, write};
 use crate::error::CommandError;
 use crate::keyspace::{Busy, Scope, View, hash_of};
 use crate::resp::{Reply, Words};
@@ -216,9 +216,13 @@ impl Engine {
         for queued in queue {
             let start = out.len();
             let asked = self.run_queued(session, view, scripts.as_deref_mut(), queued, out, pause);
+            self.remember(view, session, queued.spec, queued.words.as_words());
             // Whoever asked to be closed hears no more, but what was queued still runs.
             if session.replies.are_withheld() || !matches!(flow, Flow::Continue) {
                 out.truncate(start);
+            }
+            if !session.tracking.redirected.is_empty() && !self.instance.profile.since_redis(7, 2) {
+                tracking::interject(session, queued.spec, queued.words.as_words(), start, out);
             }
             if limit != 0 && out.len() > limit {
                 // As in Redis the client is lost, but not half of its transaction.
@@ -233,6 +237,7 @@ impl Engine {
             }
         }
         session.executing = false;
+        self.instance.deliver_invalidations(session);
         out.extend_from_slice(&seen);
         flow
     }

@@ -45,8 +45,11 @@ pub enum News {
         db: u32,
         key: Box<[u8]>,
     },
-    /// A key was written, deleted, or ran out of time.
-    Changed(Box<[u8]>),
+    /// A key was written or deleted, or has run out of time.
+    Changed {
+        key: Box<[u8]>,
+        expired: bool,
+    },
     /// A whole database (or more) was emptied or exchanged.
     Flushed,
 }

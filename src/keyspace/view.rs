@@ -374,10 +374,14 @@ impl<'k> View<'k> {
             side.bytes.store(0, Ordering::Relaxed);
         }
         self.tally.changes += removed as u64;
+        removed
+    }
+
+    /// Tells that everything was removed, or that this was asked for: once, however many databases that were.
+    pub fn notify_flushed(&mut self) {
         if self.wants & CHANGES != 0 {
             self.news.push(News::Flushed);
         }
-        removed
     }
 
     /// Lets two databases change places. The view must reach everything.
@@ -408,12 +412,16 @@ impl<'k> View<'k> {
 
     /// Counts a change to a key: whoever watches it is told.
     pub(super) fn changed(&mut self, key: &[u8]) {
+        self.tell_of_change(key, false);
+    }
+
+    fn tell_of_change(&mut self, key: &[u8], expired: bool) {
         self.tally.changes += 1;
         if !self.keyspace.watchers.is_empty() {
             self.keyspace.watchers.touch(self.db, key);
         }
         if self.wants & CHANGES != 0 {
-            self.news.push(News::Changed(key.into()));
+            self.news.push(News::Changed { key: key.into(), expired });
         }
     }
 
@@ -530,7 +538,7 @@ impl<'k> View<'k> {
         }
         if self.wants & CHANGES != 0 {
             let key = self.entry(at).key().into();
-            self.news.push(News::Changed(key));
+            self.news.push(News::Changed { key, expired: false });
         }
         result
     }
@@ -605,7 +613,7 @@ impl<'k> View<'k> {
         let entry = self.unlink(at);
         self.tally.expired += 1;
         self.notify(EventClass::Expired, "expired", entry.key());
-        self.changed(entry.key());
+        self.tell_of_change(entry.key(), true);
     }
 
     fn side(&self, at: At) -> &'k Side {

@@ -120,6 +120,10 @@ impl Connection {
             }
             let mut buffer = ReadBuf::new(&mut scratch.input);
             let Poll::Ready(read) = self.stream.poll_read(cx, &mut buffer)? else { return Poll::Pending };
+            // What was sent to the client before it asked comes before the answer.
+            if self.session.client.has_signals() {
+                self.answer_signals(scratch);
+            }
             let arrived = &scratch.input[..read];
             if self.input.is_empty() && self.waiting.is_none() {
                 let used = self.run(arrived, &mut scratch.batch, &mut scratch.output, &mut scratch.fibers);

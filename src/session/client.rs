@@ -109,6 +109,8 @@ pub struct Seen {
     /// A key that it watches was touched, as far as it has noticed.
     pub touched: AtomicBool,
     pub monitor: AtomicBool,
+    /// It has subscriptions.
+    pub subscribed: AtomicBool,
     pub no_evict: AtomicBool,
     pub no_touch: AtomicBool,
     pub closing: AtomicBool,
@@ -160,6 +162,11 @@ impl Client {
 
     pub fn seen(&self) -> &Seen {
         &self.seen
+    }
+
+    /// Whether messages may be sent to it even in RESP2.
+    pub fn is_subscribed(&self) -> bool {
+        self.seen.subscribed.load(Ordering::Relaxed)
     }
 
     pub fn labels(&self) -> MutexGuard<'_, Labels> {

@@ -2,6 +2,7 @@
 
 mod client;
 mod clients;
+mod tracking;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,6 +14,7 @@ use crate::stats::{Counters, add};
 
 pub use client::{Client, Peer, Signal};
 pub use clients::Clients;
+pub use tracking::{Choice, SessionTracking, TrackingMode};
 
 /// The state of one connection, owned by whoever runs its commands.
 pub struct Session {
@@ -26,6 +28,7 @@ pub struct Session {
     pub no_touch: bool,
     pub transaction: Option<Transaction>,
     pub watching: Watching,
+    pub tracking: SessionTracking,
     /// EXEC is running the queue: nothing may block.
     pub executing: bool,
     /// Messages to this connection that the running command has caused, to follow its reply.
@@ -105,6 +108,7 @@ impl Session {
             no_touch: false,
             transaction: None,
             watching: Watching::default(),
+            tracking: SessionTracking::default(),
             executing: false,
             aside: Vec::new(),
             last_command: None,
@@ -113,6 +117,12 @@ impl Session {
             tally: Tally::default(),
             counters,
         }
+    }
+
+    /// Changes the protocol. Whoever sends the connection messages must know before the next one.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+        self.client.seen().resp3.store(protocol == Protocol::Resp3, Ordering::Relaxed);
     }
 
     /// Tells the statistics what was done since they were last told.

@@ -1,0 +1,229 @@
+//! CLIENT TRACKING and its kin: which keys a connection wants to be told of when they change.
+
+use super::client::PLAIN;
+use crate::error::CommandError;
+use crate::profile::Since;
+use crate::resp::{Reply, parse_integer};
+use crate::session::{Choice, TrackingMode};
+use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Group, Handler};
+use crate::tracking::Overlap;
+
+pub(super) const TRACKING: CommandSpec = CommandSpec {
+    usage: "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+    summary: "Turns on or off that the client is told when keys change that it may hold in a cache.",
+    complexity: "O(1), and O(N) in the number of prefixes",
+    group: Group::Connection,
+    since: Since::redis(6, 0, 0),
+    arity: Arity::AtLeast(3),
+    flags: PLAIN,
+    categories: &[Category::Connection],
+    ..CommandSpec::new("TRACKING", Handler::Connection(tracking))
+};
+
+const TWO_REDIRECTS: CommandError = CommandError::fixed("ERR A client can only redirect to a single other client");
+const NOBODY_THERE: CommandError = CommandError::fixed("ERR The client ID you want redirect to does not exist");
+const PREFIX_NEEDS_BCAST: CommandError = CommandError::fixed("ERR PREFIX option requires BCAST mode to be enabled");
+const BCAST_CHOICE: CommandError = CommandError::fixed("ERR OPTIN and OPTOUT are not compatible with BCAST");
+const BOTH_CHOICES: CommandError = CommandError::fixed("ERR You can't specify both OPTIN mode and OPTOUT mode");
+const OTHER_BCAST: CommandError = CommandError::fixed(
+    "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a \
+     different mode.",
+);
+const OTHER_CHOICE: CommandError = CommandError::fixed(
+    "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a \
+     different mode.",
+);
+
+/// The options, as far as they can be told one by one.
+#[derive(Default)]
+struct Options<'a> {
+    redirect: u64,
+    prefixes: Vec<&'a [u8]>,
+    broadcast: bool,
+    opt_in: bool,
+    opt_out: bool,
+    no_loop: bool,
+}
+
+fn tracking(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let switch = args.bytes()?;
+    let options = options(call, args)?;
+    let settings = call.server.keyspace.settings();
+    if switch.eq_ignore_ascii_case(b"OFF") {
+        call.server.tracking.stop(call.session, settings);
+        return Ok(Reply::OK);
+    }
+    if !switch.eq_ignore_ascii_case(b"ON") {
+        return Err(CommandError::SYNTAX);
+    }
+    let mode = mode(&options, call.session.tracking.mode)?;
+    let overlap = call.server.tracking.overlap(call.session.client.id(), &options.prefixes);
+    let complaint = match overlap {
+        None => None,
+        // Redis says so and goes on, unless it is the first of the prefixes that it does not like.
+        Some(overlap) if tells_and_goes_on(args, &overlap) => Some(overlapping(&overlap)),
+        Some(overlap) => return Err(overlapping(&overlap)),
+    };
+    call.server.tracking.start(call.session, mode, &options.prefixes, settings);
+    Ok(match complaint {
+        None => Reply::OK,
+        Some(error) => Reply::Several(vec![Reply::Error(error), Reply::OK]),
+    })
+}
+
+fn options<'a>(call: &Call<'_>, args: &mut Args<'a>) -> Result<Options<'a>, CommandError> {
+    let mut options = Options::default();
+    while let Some(option) = args.optional() {
+        let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
+        match () {
+            () if is(b"REDIRECT") && !args.is_empty() => {
+                let id = args.bytes()?;
+                if options.redirect != 0 {
+                    return Err(TWO_REDIRECTS);
+                }
+                let id = parse_integer(id).ok_or(CommandError::NOT_AN_INTEGER)?;
+                let target = u64::try_from(id).ok().and_then(|id| call.server.clients.get(id));
+                options.redirect = target.ok_or(NOBODY_THERE)?.id();
+            }
+            () if is(b"BCAST") => options.broadcast = true,
+            () if is(b"OPTIN") => options.opt_in = true,
+            () if is(b"OPTOUT") => options.opt_out = true,
+            () if is(b"NOLOOP") => options.no_loop = true,
+            () if is(b"PREFIX") && !args.is_empty() => options.prefixes.push(args.bytes()?),
+            () => return Err(CommandError::SYNTAX),
+        }
+    }
+    Ok(options)
+}
+
+/// What the options mean together, and beside the mode that is on already.
+fn mode(options: &Options<'_>, old: Option<TrackingMode>) -> Result<TrackingMode, CommandError> {
+    let Options { broadcast, opt_in, opt_out, no_loop, redirect, .. } = *options;
+    if !broadcast && !options.prefixes.is_empty() {
+        return Err(PREFIX_NEEDS_BCAST);
+    }
+    if old.is_some_and(|old| old.broadcast != broadcast) {
+        return Err(OTHER_BCAST);
+    }
+    if broadcast && (opt_in || opt_out) {
+        return Err(BCAST_CHOICE);
+    }
+    let choice = match (opt_in, opt_out) {
+        (true, true) => return Err(BOTH_CHOICES),
+        (true, false) => Choice::OptIn,
+        (false, true) => Choice::OptOut,
+        (false, false) => Choice::All,
+    };
+    let opposite = |old: TrackingMode| {
+        matches!((old.choice, choice), (Choice::OptIn, Choice::OptOut) | (Choice::OptOut, Choice::OptIn))
+    };
+    if old.is_some_and(opposite) {
+        return Err(OTHER_CHOICE);
+    }
+    Ok(TrackingMode { redirect, broadcast, no_loop, choice })
+}
+
+fn tells_and_goes_on(args: &Args<'_>, overlap: &Overlap) -> bool {
+    !overlap.holds && overlap.at > 0 && !args.profile().has(Since::valkey(9, 0, 0))
+}
+
+fn overlapping(overlap: &Overlap) -> CommandError {
+    let visible = |prefix: &[u8]| prefix.split(|&byte| byte == 0).next().unwrap_or_default().to_vec();
+    let which: &[u8] = if overlap.holds { b"an existing" } else { b"another provided" };
+    let parts: [&[u8]; 7] = [
+        b"ERR Prefix '",
+        &visible(&overlap.new),
+        b"' overlaps with ",
+        which,
+        b" prefix '",
+        &visible(&overlap.other),
+        b"'. Prefixes for a single client must not overlap.",
+    ];
+    CommandError::new(parts.concat())
+}
+
+pub(super) const CACHING: CommandSpec = CommandSpec {
+    usage: "<YES | NO>",
+    summary: "Says whether the next command's keys are tracked, against what holds otherwise.",
+    group: Group::Connection,
+    since: Since::redis(6, 0, 0),
+    arity: Arity::Exactly(3),
+    flags: PLAIN,
+    categories: &[Category::Connection],
+    ..CommandSpec::new("CACHING", Handler::Connection(caching))
+};
+
+const CACHING_WITHOUT_TRACKING: CommandError = CommandError::fixed(
+    "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
+);
+const YES_WITHOUT_OPTIN: CommandError =
+    CommandError::fixed("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.");
+const NO_WITHOUT_OPTOUT: CommandError =
+    CommandError::fixed("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.");
+
+fn caching(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let tracking = &mut call.session.tracking;
+    let choice = tracking.mode.ok_or(CACHING_WITHOUT_TRACKING)?.choice;
+    match () {
+        () if args.take("YES") && choice != Choice::OptIn => return Err(YES_WITHOUT_OPTIN),
+        () if args.take("NO") && choice != Choice::OptOut => return Err(NO_WITHOUT_OPTOUT),
+        () => args.end()?,
+    }
+    tracking.excepted = true;
+    Ok(Reply::OK)
+}
+
+pub(super) const GETREDIR: CommandSpec = CommandSpec {
+    summary: "Returns which connection is told instead of this one.",
+    group: Group::Connection,
+    since: Since::redis(6, 0, 0),
+    arity: Arity::Exactly(2),
+    flags: PLAIN,
+    categories: &[Category::Connection],
+    ..CommandSpec::new("GETREDIR", Handler::Connection(getredir))
+};
+
+fn getredir(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    Ok(redirect(call.session.tracking.mode))
+}
+
+fn redirect(mode: Option<TrackingMode>) -> Reply<'static> {
+    Reply::Integer(mode.map_or(-1, |mode| mode.redirect as i64))
+}
+
+pub(super) const TRACKINGINFO: CommandSpec = CommandSpec {
+    summary: "Describes what the connection is told of when keys change.",
+    group: Group::Connection,
+    since: Since::redis(6, 2, 0),
+    arity: Arity::Exactly(2),
+    flags: PLAIN,
+    categories: &[Category::Connection],
+    ..CommandSpec::new("TRACKINGINFO", Handler::Connection(trackinginfo))
+};
+
+fn trackinginfo(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    let shown = call.server.tracking.shown(call.session.client.id());
+    let excepted = call.session.tracking.excepted;
+    let mut flags = vec![if shown.is_some() { "on" } else { "off" }];
+    let mut prefixes = Vec::new();
+    let mode = shown.as_ref().map(|shown| shown.mode);
+    if let Some(shown) = shown {
+        let opt = |choice| shown.mode.choice == choice;
+        let more = [
+            ("bcast", shown.mode.broadcast),
+            ("optin", opt(Choice::OptIn)),
+            ("caching-yes", opt(Choice::OptIn) && excepted),
+            ("optout", opt(Choice::OptOut)),
+            ("caching-no", opt(Choice::OptOut) && excepted),
+            ("noloop", shown.mode.no_loop),
+            ("broken_redirect", shown.broken),
+        ];
+        flags.extend(more.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
+        prefixes.extend(shown.prefixes.into_iter().map(|prefix| Reply::bulk(Vec::from(prefix))));
+    }
+    Ok(Reply::Map(vec![
+        (Reply::text("flags"), Reply::Set(flags.into_iter().map(Reply::text).collect())),
+        (Reply::text("redirect"), redirect(mode)),
+        (Reply::text("prefixes"), Reply::Array(prefixes)),
+    ]))
+}

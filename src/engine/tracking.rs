@@ -1,0 +1,55 @@
+//! Client-side caching, where it meets the life of a command.
+
+use super::{Engine, keys};
+use crate::keyspace::View;
+use crate::resp::Words;
+use crate::session::Session;
+use crate::spec::{CommandSpec, Flag};
+
+impl Engine {
+    /// Remembers the keys that a command has read, for a client that keeps copies. The view still holds its locks, so
+    /// whoever changes one of the keys next finds out who is to be told.
+    #[inline]
+    pub(super) fn remember(&self, view: &mut View<'_>, session: &mut Session, spec: &CommandSpec, words: Words<'_>) {
+        if session.tracking.remembers && spec.has_flag(Flag::ReadOnly) {
+            self.remember_keys(view, session, spec, words);
+        }
+    }
+
+    #[cold]
+    fn remember_keys(&self, view: &mut View<'_>, session: &mut Session, spec: &CommandSpec, words: Words<'_>) {
+        // What the command found to be over is forgotten first.
+        self.instance.announce(view, Some(session));
+        if session.tracking.wants_reads() {
+            self.instance.tracking.remember(session.client.id(), keys(spec, words));
+        }
+    }
+
+    /// CLIENT CACHING is about one command or one transaction; CLIENT's own commands in between do not count.
+    #[inline]
+    pub(super) fn end_exception(&self, session: &mut Session, spec: Option<&'static CommandSpec>) {
+        if session.tracking.excepted && session.transaction.is_none() {
+            let is_client = spec.is_some_and(|spec| self.table.full_name(spec).starts_with("client|"));
+            session.tracking.excepted = is_client;
+        }
+    }
+}
+
+/// Up to 7.0, a message that somebody else's redirection brings to the connection whose command causes it is written at
+/// the moment of the change: in front of the reply, unless the command has replied by then. `start` is where the reply
+/// begins.
+#[cold]
+pub(super) fn interject(session: &mut Session, spec: &CommandSpec, words: Words<'_>, start: usize, out: &mut Vec<u8>) {
+    let mut messages = std::mem::take(&mut session.tracking.redirected);
+    let replies_first = match spec.name {
+        "GETSET" | "GETDEL" | "GETEX" | "BITFIELD" => true,
+        "SET" => words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"GET")),
+        "EXPIRE" | "PEXPIRE" | "EXPIREAT" | "PEXPIREAT" => true,
+        _ => false,
+    };
+    if replies_first {
+        out.append(&mut messages);
+    } else {
+        out.splice(start..start, messages);
+    }
+}
