@@ -82,7 +82,7 @@ impl Packer {
         frame.afford(self.out.len() + bytes.len())?;
         match bytes.len() {
             length @ ..32 => self.out.push(0xa0 | length as u8),
-            length @ ..=0xff => self.out.extend([0xd9, length as u8]),
+            length @ 32..=0xff => self.out.extend([0xd9, length as u8]),
             length => self.length(0xda, length),
         }
         self.out.extend_from_slice(bytes);
@@ -116,14 +116,14 @@ impl Packer {
     fn integer(&mut self, integer: i64) {
         match integer {
             0..=0x7f => self.out.push(integer as u8),
-            0..=0xff => self.tagged(0xcc, [integer as u8]),
-            0..=0xffff => self.tagged(0xcd, (integer as u16).to_be_bytes()),
-            0..=0xffff_ffff => self.tagged(0xce, (integer as u32).to_be_bytes()),
-            0.. => self.tagged(0xcf, integer.to_be_bytes()),
-            -32.. => self.out.push(integer as u8),
-            -0x80.. => self.tagged(0xd0, [integer as u8]),
-            -0x8000.. => self.tagged(0xd1, (integer as u16).to_be_bytes()),
-            -0x8000_0000.. => self.tagged(0xd2, (integer as u32).to_be_bytes()),
+            0x80..=0xff => self.tagged(0xcc, [integer as u8]),
+            0x100..=0xffff => self.tagged(0xcd, (integer as u16).to_be_bytes()),
+            0x1_0000..=0xffff_ffff => self.tagged(0xce, (integer as u32).to_be_bytes()),
+            0x1_0000_0000.. => self.tagged(0xcf, integer.to_be_bytes()),
+            -32..=-1 => self.out.push(integer as u8),
+            -0x80..=-33 => self.tagged(0xd0, [integer as u8]),
+            -0x8000..=-0x81 => self.tagged(0xd1, (integer as u16).to_be_bytes()),
+            -0x8000_0000..=-0x8001 => self.tagged(0xd2, (integer as u32).to_be_bytes()),
             _ => self.tagged(0xd3, integer.to_be_bytes()),
         }
     }

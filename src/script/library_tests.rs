@@ -15,10 +15,12 @@ fn keep_error(_: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(1)
 }
 
+type Open = fn(&mut Frame<'_>);
+
 fn interpreter(limit: usize) -> Lua {
     let mut lua = Lua::new(limit);
     lua.open_libraries();
-    let libraries: [(&str, fn(&mut Frame<'_>)); 4] =
+    let libraries: [(&str, Open); 4] =
         [("cjson", cjson::open), ("cmsgpack", cmsgpack::open), ("struct", structs::open), ("bit", bit::open)];
     for (name, open) in libraries {
         let mut frame = lua.frame();

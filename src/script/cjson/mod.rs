@@ -50,6 +50,9 @@ const NATIVES: [(&str, Native); 10] = [
     ("encode_invalid_numbers", |frame| choice_setting(frame, Setting::EncodeInvalidNumbers, &["off", "on", "null"])),
     ("decode_invalid_numbers", |frame| choice_setting(frame, Setting::DecodeInvalidNumbers, &["off", "on"])),
     ("new", |frame| {
+        if !frame.reserve(3) {
+            return Err(frame.stack_overflow("too many upvalues"));
+        }
         open(frame);
         Ok(1)
     }),
