@@ -1,6 +1,10 @@
 //! The Lua host: a callback in, a reply out. Knows no command.
 
 mod api;
+mod arguments;
+mod bit;
+mod cjson;
+mod cmsgpack;
 mod convert;
 mod fiber;
 mod interpreter;
@@ -9,6 +13,10 @@ mod random;
 mod running;
 mod sandbox;
 mod shebang;
+mod structs;
+
+#[cfg(test)]
+mod library_tests;
 
 use std::cell::RefCell;
 

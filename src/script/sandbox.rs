@@ -5,7 +5,7 @@
 //! through metatables are made to see through this, too.
 
 use super::lua::{Frame, Kind, Lua, Raised};
-use super::{api, random};
+use super::{api, bit, cjson, cmsgpack, random, structs};
 use crate::profile::{Family, Profile, Since};
 
 /// In the metatable of a stand-in: the table that it stands for.
@@ -32,6 +32,12 @@ pub fn furnish(lua: &mut Lua, profile: &Profile) {
         frame.raw_set_field(1, forbidden);
     }
     keep_only_clock(&mut frame, profile.has(OS_CLOCK));
+    let libraries: [(&str, fn(&mut Frame<'_>)); 4] =
+        [("cjson", cjson::open), ("struct", structs::open), ("cmsgpack", cmsgpack::open), ("bit", bit::open)];
+    for (name, open) in libraries {
+        open(&mut frame);
+        frame.raw_set_field(1, name);
+    }
     api::open(&mut frame, profile);
     frame.raw_set_field(1, "redis");
     if profile.family() == Family::Valkey {

@@ -216,8 +216,8 @@ unsafe extern "C-unwind" fn trampoline(raw: *mut ffi::lua_State) -> c_int {
 /// # Safety
 /// `raw` must be a state that runs a native function now.
 unsafe fn run_native(raw: *mut ffi::lua_State, native: Native) -> Option<c_int> {
-    // SAFETY: Lua does not call anything without a state.
-    let mut frame = Frame::new(unsafe { NonNull::new_unchecked(raw) });
+    // SAFETY: Lua does not call anything without a state, and calls the trampoline alone, which comes here directly.
+    let mut frame = unsafe { Frame::of_native(NonNull::new_unchecked(raw)) };
     // A panic must not unwind through Lua, which knows nothing of it. It goes on once Lua is done.
     match catch_unwind(AssertUnwindSafe(|| native(&mut frame))) {
         Ok(Ok(results)) => {
