@@ -200,6 +200,13 @@ impl Engine {
         let mut args = Args::new(words, queued.at, queued.spec, &self.instance.profile);
         view.select(session.db);
         let mut flow = Flow::Continue;
+        // What the user may do can have changed since.
+        if let Err(denial) = self.permit(session, queued.spec, words) {
+            let error = denial.at_exec();
+            self.instance.stats.count_error(error.code());
+            Reply::Error(error).write(session.protocol, out);
+            return flow;
+        }
         let error = match queued.spec.run {
             Handler::Keys(run) | Handler::Database(run) | Handler::Everything(run) => {
                 write(run(view, &mut args), session, out)
