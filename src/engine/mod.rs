@@ -70,7 +70,11 @@ impl Engine {
         let Resolved { spec, at, .. } = resolved;
         session.last_command = Some(spec);
         if let Err(error) = self.admit(session, spec, words) {
-            return self.refuse(session, is_exec(spec), error, out);
+            let flow = self.refuse(session, is_exec(spec), error, out);
+            if is_exec(spec) && self.instance.attention.is_needed() {
+                self.show(session, spec, words, out);
+            }
+            return flow;
         }
         let attention = self.instance.attention.is_needed();
         if attention && self.must_wait(session, spec) {

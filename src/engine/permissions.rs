@@ -31,6 +31,9 @@ impl Engine {
         if let Err(denial) = result {
             let in_transaction = session.transaction.is_some() || session.executing;
             let context = if in_transaction { "multi" } else { "toplevel" };
+            if !session.executing {
+                session.publish();
+            }
             let call = self.call(session, None);
             commands::record_denial(&call, denial, spec, context, words);
         }

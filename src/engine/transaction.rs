@@ -172,7 +172,17 @@ impl Engine {
         let mut flow = Flow::Continue;
         for queued in queue {
             let start = out.len();
-            let asked = self.run_queued(session, view, queued, out);
+            // What the user may do can have changed since.
+            let denied = self.permit(session, queued.spec, queued.words.as_words()).err();
+            let asked = match denied {
+                None => self.run_queued(session, view, queued, out),
+                Some(denial) => {
+                    let error = denial.at_exec();
+                    self.instance.stats.count_error(error.code());
+                    Reply::Error(error).write(session.protocol, out);
+                    Flow::Continue
+                }
+            };
             self.instance.announce(view, Some(session));
             // Whoever asked to be closed hears no more, but what was queued still runs.
             if session.replies.are_withheld() || !matches!(flow, Flow::Continue) {
@@ -186,7 +196,7 @@ impl Engine {
             if !matches!(asked, Flow::Continue) && !matches!(flow, Flow::Drop) {
                 flow = asked;
             }
-            if self.instance.attention.is_needed() {
+            if self.instance.attention.is_needed() && denied.is_none() {
                 self.show(session, queued.spec, queued.words.as_words(), &mut seen);
             }
         }
@@ -200,13 +210,6 @@ impl Engine {
         let mut args = Args::new(words, queued.at, queued.spec, &self.instance.profile);
         view.select(session.db);
         let mut flow = Flow::Continue;
-        // What the user may do can have changed since.
-        if let Err(denial) = self.permit(session, queued.spec, words) {
-            let error = denial.at_exec();
-            self.instance.stats.count_error(error.code());
-            Reply::Error(error).write(session.protocol, out);
-            return flow;
-        }
         let error = match queued.spec.run {
             Handler::Keys(run) | Handler::Database(run) | Handler::Everything(run) => {
                 write(run(view, &mut args), session, out)
