@@ -61,7 +61,6 @@ impl Denial {
     }
 
     /// What a script hears, without the code.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the host of scripts"))]
     pub fn in_script(self, profile: &Profile, user: &[u8], command: &str) -> Vec<u8> {
         if profile.since_redis(7, 2) {
             let refusal = self.refusal(profile, user, command);

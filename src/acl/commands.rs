@@ -69,12 +69,6 @@ impl Commands {
         self.by_name.get(&name.to_ascii_lowercase()).copied()
     }
 
-    /// The full name of a row's command.
-    pub fn name(&self, row: &CommandSpec) -> String {
-        let number = self.number_of(row);
-        number.map_or_else(|| row.name.to_ascii_lowercase(), |number| self.entries[number].name.clone())
-    }
-
     /// The names of all commands in a category.
     pub fn in_category(&self, category: Category) -> impl Iterator<Item = &str> {
         let members = self.entries.iter().filter(move |entry| entry.categories & bit(category) != 0);

@@ -63,15 +63,15 @@ impl DenialLog {
         let mut entries = self.entries();
         let like = |entry: &Entry| entry.case == case && (now - entry.updated).abs() <= SAME_TIME;
         let known = entries.iter().take(NEAR).position(like).and_then(|at| entries.remove(at));
-        let entry = match known {
-            Some(entry) => Entry { count: entry.count + 1, updated: now, client, ..entry },
+        match known {
+            Some(entry) => entries.push_front(Entry { count: entry.count + 1, updated: now, client, ..entry }),
             None => {
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-                Entry { id, count: 1, case, created: now, updated: now, client }
+                entries.push_front(Entry { id, count: 1, case, created: now, updated: now, client });
+                // As in Redis, only a new entry makes older ones go.
+                entries.truncate(self.most.load(Ordering::Relaxed));
             }
-        };
-        entries.push_front(entry);
-        entries.truncate(self.most.load(Ordering::Relaxed));
+        }
     }
 
     pub fn latest(&self, count: usize) -> Vec<Entry> {

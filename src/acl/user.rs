@@ -194,7 +194,7 @@ impl Rules {
         flags.extend(self.no_password.then_some("nopass"));
         flags.extend(match self.sanitize {
             Some(true) if sanitizes => Some("sanitize-payload"),
-            Some(false) => Some("skip-sanitize-payload"),
+            Some(false) if sanitizes => Some("skip-sanitize-payload"),
             _ => None,
         });
         flags

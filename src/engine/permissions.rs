@@ -17,7 +17,26 @@ impl Engine {
         spec: &'static CommandSpec,
         words: Words<'_>,
     ) -> Result<(), Denial> {
-        if session.user.is_unrestricted() { Ok(()) } else { self.permit_restricted(session, spec, words) }
+        if session.user.is_unrestricted() {
+            return Ok(());
+        }
+        let in_transaction = session.transaction.is_some() || session.executing;
+        self.permit_restricted(session, spec, words, if in_transaction { "multi" } else { "toplevel" })
+    }
+
+    /// Whether a script may run a command, which it may if its caller may; if not, what it hears instead, without a code.
+    pub fn permit_in_script(
+        &self,
+        session: &mut Session,
+        spec: &'static CommandSpec,
+        words: Words<'_>,
+    ) -> Result<(), Vec<u8>> {
+        if session.user.is_unrestricted() {
+            return Ok(());
+        }
+        self.permit_restricted(session, spec, words, "lua").map_err(|denial| {
+            denial.in_script(&self.instance.profile, session.user.name(), &self.table.full_name(spec))
+        })
     }
 
     #[cold]
@@ -26,16 +45,15 @@ impl Engine {
         session: &mut Session,
         spec: &'static CommandSpec,
         words: Words<'_>,
+        context: &'static str,
     ) -> Result<(), Denial> {
         let result = self.instance.acl.may_run(&session.user, spec, words);
         if let Err(denial) = result {
-            let in_transaction = session.transaction.is_some() || session.executing;
-            let context = if in_transaction { "multi" } else { "toplevel" };
+            // The record shows the client as it is now. While EXEC runs, others see it as it was when EXEC began.
             if !session.executing {
                 session.publish();
             }
-            let call = self.call(session, None);
-            commands::record_denial(&call, denial, spec, context, words);
+            commands::record_denial(&self.call(session, None), denial, spec, context, words);
         }
         result
     }
