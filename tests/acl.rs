@@ -11,7 +11,9 @@ use support::{Dice, client, client_at, profile, spawn, start};
 fn run(connection: &mut Connection, line: &str) -> RedisResult<Value> {
     let mut words = line.split(' ');
     let mut command = redis::cmd(words.next().unwrap_or_default());
-    words.for_each(|word| drop(command.arg(word)));
+    words.for_each(|word| {
+        command.arg(word);
+    });
     command.query(connection)
 }
 

@@ -32,7 +32,8 @@ pub(super) fn parse(
             continue;
         };
         if !is_one_word(name) {
-            errors.extend([place.as_bytes(), b": username '", name, b"' contains invalid characters. "].concat());
+            // The quote in front is Redis's.
+            errors.extend([b"'", place.as_bytes(), b": username '", name, b"' contains invalid characters. "].concat());
             continue;
         }
         if users.contains_key(*name) {
