@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use crate::acl::{Acl, Rules, User};
 use crate::clock::{Clock, Millis};
 use crate::config::Config;
 use crate::control::{Attention, Matter};
@@ -16,6 +17,10 @@ use crate::script::Scripts;
 use crate::session::{Client, Clients, Session, Signal, Watching};
 use crate::stats::Stats;
 use crate::tracking::{Post, Tracking};
+
+const USERS_IN_TWO_PLACES: &str = "Configuring Redis with users defined in redis.conf and at the same setting an ACL \
+    file path is invalid. This setup is very likely to lead to configuration errors and security holes, please define \
+    either an ACL file or declare users directly in your redis.conf, but not both.";
 
 /// One running server, without its sockets.
 pub struct Instance {
@@ -29,6 +34,8 @@ pub struct Instance {
     pub tracking: Tracking,
     pub stats: Stats,
     pub log: Arc<Log>,
+    /// Who may do what.
+    pub acl: Acl,
     /// CLIENT PAUSE: until when, and whether only writes are held back.
     pause: Mutex<Option<(Millis, bool)>>,
     /// What the clock showed when it was last looked at for housekeeping.
@@ -78,6 +85,7 @@ impl Instance {
             tracking: Tracking::default(),
             stats: Stats::default(),
             log: Arc::new(Log::silent()),
+            acl: Acl::default(),
             pause: Mutex::default(),
             recently,
             identity,
@@ -99,6 +107,56 @@ impl Instance {
         self.keyspace.settings().max_string.store(max_string, Ordering::Relaxed);
         self.tracking.set_most_keys(live.max_tracked_keys.load(Ordering::Relaxed));
         self.log.set_least(live.log_level.load(Ordering::Relaxed));
+        self.acl.configure(&self.config);
+    }
+
+    // ---- users
+
+    /// Makes the users that the configuration declares, or that its ACL file does.
+    pub fn load_users(&self) -> Result<(), String> {
+        let file = self.config.path("aclfile");
+        if file.is_some() && !self.config.users().is_empty() {
+            return Err(USERS_IN_TWO_PLACES.to_owned());
+        }
+        for words in self.config.users() {
+            let Some((name, rules)) = words.split_first() else { continue };
+            let rules: Vec<&[u8]> = rules.iter().map(Vec::as_slice).collect();
+            let changed = self.acl.declare(name, &rules)?;
+            if !changed.user.rules().enabled {
+                let name = String::from_utf8_lossy(name);
+                self.log.notice(format!(
+                    "The user '{name}' is disabled (there is no 'on' modifier in the user description). Make sure \
+                     this is not a configuration error."
+                ));
+            }
+        }
+        if let Some(file) = file {
+            let errors = |errors: Vec<u8>| String::from_utf8_lossy(&errors).into_owned();
+            self.acl
+                .load(&file)
+                .map_err(|error| format!("Aborting Redis startup because of ACL errors: {}", errors(error)))?;
+        }
+        Ok(())
+    }
+
+    /// Closes the connections of a user.
+    pub fn kill_user(&self, user: &Arc<User>) {
+        self.clients_of(user).for_each(|client| self.kill(&client));
+    }
+
+    /// Closes the connections of a user that are subscribed to what these rules do not allow.
+    pub fn revoke_channels(&self, user: &Arc<User>, rules: &Rules) {
+        for client in self.clients_of(user) {
+            let mut subscriptions = self.subscriptions_of(&client).into_iter();
+            if subscriptions.any(|(channel, is_pattern)| !rules.allow_channel(&channel, is_pattern)) {
+                self.kill(&client);
+            }
+        }
+    }
+
+    /// What a connection is subscribed to: channels, and patterns. Nobody can subscribe yet.
+    fn subscriptions_of(&self, _: &Client) -> Vec<(Vec<u8>, bool)> {
+        Vec::new()
     }
 
     // ---- CLIENT PAUSE
@@ -259,6 +317,12 @@ impl Instance {
         self.remove_monitor(client);
         self.tracking.forget(client.id(), self.keyspace.settings());
         self.clients.remove(client.id());
+    }
+
+    /// The connections of a user.
+    pub fn clients_of(&self, user: &Arc<User>) -> impl Iterator<Item = Arc<Client>> {
+        let clients = self.clients.all().into_iter();
+        clients.filter(move |client| client.labels().user.as_ref().is_some_and(|own| Arc::ptr_eq(own, user)))
     }
 
     /// Forgets the keys that a connection watches.

@@ -50,6 +50,10 @@ macro_rules! alone {
 }
 
 checked! {
+    acl_default_user
+    acl_log
+    acl_permissions
+    acl_users
     arity
     auth
     bitfield
@@ -83,6 +87,7 @@ checked! {
 }
 
 alone! {
+    acl_7_2
     lifetimes
     redis_7_2
     redis_8_locks

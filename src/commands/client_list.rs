@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::acl::DEFAULT_USER;
 use crate::profile::{Family, Since};
 use crate::resp::Words;
 use crate::session::Client;
@@ -67,7 +68,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     line.number("tot-mem", size_of::<Client>() + input + output + queued_bytes + request);
     line.text("events", if output > 0 { "rw" } else { "r" });
     line.text("cmd", last_command(call, &labels.last_command));
-    line.text("user", "default");
+    line.text("user", labels.user.as_ref().map_or(DEFAULT_USER, |user| user.name()));
     line.number("redir", tracking.map_or(-1, |tracking| tracking.mode.redirect as i64));
     if since(7, 0) {
         line.number("resp", if seen.resp3.load(Relaxed) { 3 } else { 2 });

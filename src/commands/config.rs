@@ -147,7 +147,9 @@ fn wrong_number_6(args: &Args<'_>) -> CommandError {
 }
 
 fn rewrite(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    match call.server.config.rewrite(args.profile()) {
+    let config = &call.server.config;
+    let users = if config.path("aclfile").is_none() { call.server.acl.lines() } else { Vec::new() };
+    match config.rewrite(args.profile(), &users) {
         None => Err(CommandError::fixed("ERR The server is running without a config file")),
         Some(Ok(())) => {
             call.server.log.notice("CONFIG REWRITE executed with success.");

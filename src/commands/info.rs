@@ -266,6 +266,12 @@ fn stats(instance: &Instance, fields: &mut Fields) {
     fields.add("unexpected_error_replies", 0);
     fields.add("total_error_replies", totals.errors);
     fields.zeros(&["dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed"]);
+    if instance.profile.since_redis(7, 2) {
+        for (reason, count) in instance.acl.log.counts() {
+            let reason = if reason == "command" { "cmd" } else { reason };
+            fields.add(&format!("acl_access_denied_{reason}"), count);
+        }
+    }
 }
 
 fn replication(instance: &Instance, fields: &mut Fields) {

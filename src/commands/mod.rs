@@ -1,5 +1,7 @@
 //! The commands: a row and a function each, one file per group.
 
+mod acl;
+mod acl_log;
 mod bitfield;
 mod bitmaps;
 mod bitop;
@@ -36,9 +38,12 @@ mod table_tests;
 
 use crate::spec::CommandSpec;
 
+pub use acl_log::record_denial;
+
 /// Every row, group by group.
 pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
     [
+        acl::ROWS,
         bitfield::ROWS,
         bitmaps::ROWS,
         bitop::ROWS,

@@ -109,6 +109,8 @@ pub struct Config {
     live: Live,
     /// The file that CONFIG REWRITE writes to.
     file: Option<PathBuf>,
+    /// What the file says about users: each a name and rules.
+    users: Vec<Vec<Vec<u8>>>,
 }
 
 type Values = BTreeMap<usize, Vec<u8>>;
@@ -128,6 +130,11 @@ impl Config {
     /// The configuration file, if the server was given one.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
+    }
+
+    /// The users that the configuration declares: each a name and rules.
+    pub fn users(&self) -> &[Vec<Vec<u8>>] {
+        &self.users
     }
 
     /// A setting as CONFIG GET shows it. Empty for a name that no row has.
@@ -224,10 +231,11 @@ impl Config {
         Ok(())
     }
 
-    /// CONFIG REWRITE. `None` when there is no file to write to.
-    pub fn rewrite(&self, profile: &Profile) -> Option<std::io::Result<()>> {
+    /// CONFIG REWRITE. `None` when there is no file to write to. `users` are the lines of all users, unless they have a
+    /// file of their own.
+    pub fn rewrite(&self, profile: &Profile, users: &[Vec<u8>]) -> Option<std::io::Result<()>> {
         let file = self.file.as_deref()?;
-        Some(rewrite::rewrite(file, &self.values(), profile))
+        Some(rewrite::rewrite(file, &self.values(), users, profile))
     }
 
     fn values(&self) -> MutexGuard<'_, Values> {

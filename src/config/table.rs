@@ -40,7 +40,7 @@ pub(super) static TABLE: &[Directive] = &[
     integer("socket-mark-id", "0", 0, UINT).at_start().since(SEVEN),
     choice("acl-pubsub-default", "resetchannels", &["allchannels", "resetchannels"]),
     integer("acllog-max-len", "128", 0, LONG),
-    text("aclfile", "").at_start().only_default("this server reads no ACL file"),
+    text("aclfile", "").at_start(),
     // The process.
     switch("daemonize", "no").at_start(),
     text("pidfile", "").at_start(),

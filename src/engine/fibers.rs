@@ -48,7 +48,7 @@ impl Engine {
                 spare.counters = Arc::clone(&session.counters);
                 spare
             }
-            None => Session::new(Arc::clone(&session.client), true, Arc::clone(&session.counters)),
+            None => Session::new(Arc::clone(&session.client), &session.user, Arc::clone(&session.counters)),
         };
         let mut taken = std::mem::replace(session, spare);
         let mut replies = std::mem::take(&mut fibers.replies);

@@ -2,6 +2,7 @@
 
 mod fibers;
 mod monitor;
+mod permissions;
 mod script;
 mod tracking;
 mod transaction;
@@ -75,9 +76,13 @@ impl Engine {
         };
         let Resolved { spec, at, .. } = resolved;
         session.last_command = Some(spec);
-        if let Err(error) = self.admit(session, spec) {
+        if let Err(error) = self.admit(session, spec, words) {
             self.end_exception(session, Some(spec));
-            return self.refuse(session, is_exec(spec), error, out);
+            let flow = self.refuse(session, is_exec(spec), error, out);
+            if is_exec(spec) && self.instance.attention.is_needed() {
+                self.show(session, spec, words, out);
+            }
+            return flow;
         }
         if self.instance.attention.is_needed() {
             if let Some(error) = self.is_busy(spec) {
@@ -332,7 +337,7 @@ impl Engine {
 
     /// Whether a session may run a command now.
     #[inline]
-    fn admit(&self, session: &mut Session, spec: &CommandSpec) -> Result<(), CommandError> {
+    fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
         if matches!(spec.run, Handler::Debug(_)) {
             let local = session.client.peer().is_local();
             if !self.instance.config.live().allows_debug(local) {
@@ -345,6 +350,9 @@ impl Engine {
         if session.transaction.is_some() {
             self.admit_to_transaction(spec)?;
         }
+        if let Err(denial) = self.permit(session, spec, words) {
+            return Err(self.refusal(session, spec, denial));
+        }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
         if limit != 0 && transaction::may_grow(session, spec) && self.instance.keyspace.used_bytes() > limit {
             return Err(CommandError::OUT_OF_MEMORY);
@@ -352,9 +360,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a session may run commands: it has given the password, or there is none (any more).
+    /// Whether a session may run commands: it has given a password, or needs none (any more).
     pub fn is_authenticated(&self, session: &Session) -> bool {
-        session.authenticated || self.instance.config.live().password().is_none()
+        session.authenticated || self.instance.acl.default_user().is_open()
     }
 
     fn admit_to_transaction(&self, spec: &CommandSpec) -> Result<(), CommandError> {

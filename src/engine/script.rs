@@ -212,13 +212,14 @@ impl Caller<'_, '_, '_> {
     }
 
     /// Whether a script may run a command.
-    fn admit(&self, spec: &CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
+    fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
         if !spec.arity.admits(words.len()) || (!spec.subcommands.is_empty() && spec.arity != Arity::Exactly(1)) {
             return Err(WRONG_ARITY);
         }
         if spec.has_flag(Flag::NoScript) {
             return Err(NOT_FROM_SCRIPT);
         }
+        self.engine.permit_in_script(session, spec, words)?;
         let instance = &self.engine.instance;
         if spec.has_flag(Flag::Write) {
             if self.read_only {
@@ -264,7 +265,7 @@ impl Host for Caller<'_, '_, '_> {
         let Inner { session, view } = &mut *inner;
         let checked = match engine.table.row_of(words) {
             None => Err(UNKNOWN),
-            Some((spec, at)) => self.admit(spec, words).map(|()| (spec, at)),
+            Some((spec, at)) => self.admit(session, spec, words).map(|()| (spec, at)),
         };
         let (spec, at) = checked.inspect_err(|error| engine.instance.stats.count_error(error.code()))?;
         session.protocol = self.protocol.get();
@@ -285,7 +286,9 @@ impl Host for Caller<'_, '_, '_> {
     }
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
-        self.engine.table.row_of(words).map(|_| true)
+        let (spec, _) = self.engine.table.row_of(words)?;
+        let acl = &self.engine.instance.acl;
+        Some(acl.may_run(&self.inner.borrow().session.user, spec, words).is_ok())
     }
 
     fn log(&self, level: Level, text: &str) {

@@ -215,7 +215,17 @@ impl Engine {
         let mut flow = Flow::Continue;
         for queued in queue {
             let start = out.len();
-            let asked = self.run_queued(session, view, scripts.as_deref_mut(), queued, out, pause);
+            // What the user may do can have changed since.
+            let denied = self.permit(session, queued.spec, queued.words.as_words()).err();
+            let asked = match denied {
+                None => self.run_queued(session, view, scripts.as_deref_mut(), queued, out, pause),
+                Some(denial) => {
+                    let error = denial.at_exec();
+                    self.instance.stats.count_error(error.code());
+                    Reply::Error(error).write(session.protocol, out);
+                    Flow::Continue
+                }
+            };
             self.remember(view, session, queued.spec, queued.words.as_words());
             // Whoever asked to be closed hears no more, but what was queued still runs.
             if session.replies.are_withheld() || !matches!(flow, Flow::Continue) {
@@ -232,7 +242,7 @@ impl Engine {
             if !matches!(asked, Flow::Continue) && !matches!(flow, Flow::Drop) {
                 flow = asked;
             }
-            if self.instance.attention.is_needed() {
+            if self.instance.attention.is_needed() && denied.is_none() {
                 self.show(session, queued.spec, queued.words.as_words(), &mut seen);
             }
         }

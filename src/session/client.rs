@@ -4,9 +4,10 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
+use crate::acl::User;
 use crate::clock::Millis;
 use crate::spec::CommandSpec;
 
@@ -124,6 +125,8 @@ pub struct Labels {
     pub library_version: Vec<u8>,
     /// The last command; a subcommand's own row, if it was one.
     pub last_command: Option<&'static CommandSpec>,
+    /// Who it is; from the moment on in which its session begins.
+    pub user: Option<Arc<User>>,
 }
 
 impl Client {

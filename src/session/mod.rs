@@ -7,6 +7,7 @@ mod tracking;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::acl::User;
 use crate::keyspace::{Tally, Watch};
 use crate::resp::{OwnedWords, Protocol};
 use crate::spec::CommandSpec;
@@ -22,6 +23,8 @@ pub struct Session {
     pub client: Arc<Client>,
     pub db: u32,
     pub protocol: Protocol,
+    /// Who the client is. Until it has said so, and as long as nothing else is asked for, the default user.
+    pub user: Arc<User>,
     pub authenticated: bool,
     pub replies: Replies,
     /// CLIENT NO-TOUCH: reading a key does not count as using it.
@@ -98,12 +101,15 @@ pub struct Watching {
 }
 
 impl Session {
-    pub fn new(client: Arc<Client>, authenticated: bool, counters: Arc<Counters>) -> Self {
+    /// A session of the default user.
+    pub fn new(client: Arc<Client>, user: &Arc<User>, counters: Arc<Counters>) -> Self {
+        client.labels().user = Some(Arc::clone(user));
         Self {
             client,
             db: 0,
             protocol: Protocol::Resp2,
-            authenticated,
+            user: Arc::clone(user),
+            authenticated: user.is_open(),
             replies: Replies::On,
             no_touch: false,
             transaction: None,
@@ -123,6 +129,13 @@ impl Session {
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
         self.client.seen().resp3.store(protocol == Protocol::Resp3, Ordering::Relaxed);
+    }
+
+    /// The client is somebody else from now on.
+    pub fn become_user(&mut self, user: &Arc<User>, authenticated: bool) {
+        self.client.labels().user = Some(Arc::clone(user));
+        self.user = Arc::clone(user);
+        self.authenticated = authenticated;
     }
 
     /// Tells the statistics what was done since they were last told.
