@@ -14,7 +14,7 @@ use crate::keyspace::{Busy, View};
 use crate::log::Level;
 use crate::profile::Profile;
 use crate::resp::{Protocol, Words, parse_integer};
-use crate::script::{Flags, Host, Interpreters, Kill, Kind, Outcome, Pause, Scratch, Slow};
+use crate::script::{Flags, Host, Interpreters, Kill, Kind, Outcome, Pause, Random, Scratch, Slow};
 use crate::session::Session;
 use crate::spec::{Args, Arity, CommandSpec, Flag, Flow, Script as Which};
 
@@ -22,6 +22,7 @@ const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown Redis command cal
 const WRONG_ARITY: CommandError = CommandError::fixed("ERR Wrong number of args calling Redis command from script");
 const NOT_FROM_SCRIPT: CommandError = CommandError::fixed("ERR This Redis command is not allowed from script");
 const READ_ONLY: CommandError = CommandError::fixed("ERR Write commands are not allowed from read-only scripts.");
+const WRITES: CommandError = CommandError::fixed("ERR Can not execute a script with write flag using *_ro command.");
 const TOO_MANY_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be greater than number of args");
 const NEGATIVE_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be negative");
 const NO_ROOM_FOR_SCRIPT: CommandError =
@@ -90,7 +91,12 @@ impl Engine {
             Which::EvalSha { read_only } => (*interpreter.find(text).ok_or(CommandError::NO_SCRIPT)?, read_only),
         };
         self.admit_script(script.flags)?;
+        let writes = !script.flags.unsaid && !script.flags.no_writes;
+        if read_only && writes {
+            return Err(WRITES);
+        }
         let words = args.words();
+        let (scratch, random) = interpreters.take_tools();
         let caller = Caller {
             engine: self,
             words,
@@ -102,15 +108,15 @@ impl Engine {
             since: Stopwatch::start(),
             slow: Cell::new(false),
             pause,
-            scratch: RefCell::new(interpreters.take_scratch()),
+            scratch: RefCell::new(scratch),
+            random,
             inner: RefCell::new(Inner { session, view }),
         };
         let client = caller.begin();
         let interpreter = interpreters.eval(&self.instance.profile);
         let start = out.len();
         let outcome = interpreter.run(&script, keys, arguments, &caller, client.protocol, out);
-        let scratch = caller.end(client);
-        interpreters.give_scratch(scratch);
+        interpreters.give_tools(caller.end(client));
         self.instance.scripts.end(interpreters);
         if outcome == Outcome::Failed {
             let line = out[start..].strip_prefix(b"-").unwrap_or_default();
@@ -156,6 +162,7 @@ struct Caller<'r, 'v, 'k> {
     slow: Cell<bool>,
     pause: Option<&'r Pause<'r>>,
     scratch: RefCell<Scratch>,
+    random: Random,
     inner: RefCell<Inner<'r, 'v, 'k>>,
 }
 
@@ -177,7 +184,7 @@ impl Caller<'_, '_, '_> {
         Before { db: inner.session.db, protocol: inner.session.protocol }
     }
 
-    fn end(self, before: Before) -> Scratch {
+    fn end(self, before: Before) -> (Scratch, Random) {
         let Inner { session, view } = self.inner.into_inner();
         session.db = before.db;
         session.protocol = before.protocol;
@@ -186,7 +193,7 @@ impl Caller<'_, '_, '_> {
             self.engine.instance.attention.lower(Matter::Script);
             self.engine.instance.keyspace.set_busy(false);
         }
-        self.scratch.into_inner()
+        (self.scratch.into_inner(), self.random)
     }
 
     /// From now on others are told that the server is busy, instead of waiting.
@@ -301,5 +308,9 @@ impl Host for Caller<'_, '_, '_> {
 
     fn scratch(&self) -> &RefCell<Scratch> {
         &self.scratch
+    }
+
+    fn random(&self) -> &Random {
+        &self.random
     }
 }

@@ -18,7 +18,7 @@ mod structs;
 #[cfg(test)]
 mod library_tests;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use crate::error::CommandError;
 use crate::log::Level;
@@ -53,6 +53,8 @@ pub trait Host {
 
     /// Buffers that every call uses again.
     fn scratch(&self) -> &RefCell<Scratch>;
+
+    fn random(&self) -> &Random;
 }
 
 /// What a call of a command needs for a short time.
@@ -60,4 +62,13 @@ pub trait Host {
 pub struct Scratch {
     pub words: OwnedWords,
     pub reply: Vec<u8>,
+}
+
+/// The state of `math.random`, which all scripts of a server share, and which outlives SCRIPT FLUSH.
+pub struct Random(Cell<u64>);
+
+impl Default for Random {
+    fn default() -> Self {
+        Self(Cell::new(random::UNSEEDED))
+    }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::{Interpreter, Scratch};
+use super::{Interpreter, Random, Scratch};
 use crate::clock::Stopwatch;
 use crate::profile::Profile;
 
@@ -29,6 +29,7 @@ const SCRATCH_KEPT: usize = 1024 * 1024;
 pub struct Interpreters {
     eval: Option<Box<Interpreter>>,
     scratch: Scratch,
+    random: Random,
 }
 
 impl Interpreters {
@@ -42,12 +43,13 @@ impl Interpreters {
         self.eval.as_deref()
     }
 
-    /// Buffers for the calls of one script.
-    pub fn take_scratch(&mut self) -> Scratch {
-        std::mem::take(&mut self.scratch)
+    /// What one script has at hand, to be given back when it has ended.
+    pub fn take_tools(&mut self) -> (Scratch, Random) {
+        (std::mem::take(&mut self.scratch), std::mem::take(&mut self.random))
     }
 
-    pub fn give_scratch(&mut self, scratch: Scratch) {
+    pub fn give_tools(&mut self, (scratch, random): (Scratch, Random)) {
+        self.random = random;
         if scratch.reply.capacity() <= SCRATCH_KEPT {
             self.scratch = scratch;
         }

@@ -14,8 +14,6 @@ const REAL: &str = "redouble.real";
 const STRING_METATABLE: &str = "redouble.string_metatable";
 /// In the registry: Lua's own `next`.
 const NEXT: &str = "redouble.next";
-/// In the registry: the state of the random numbers.
-const RANDOM: &str = "redouble.random";
 
 pub const READ_ONLY: &str = "Attempt to modify a readonly table";
 
@@ -345,28 +343,19 @@ fn replace_random(frame: &mut Frame<'_>) {
     frame.push_native(randomseed);
     frame.raw_set_field(-2, "randomseed");
     frame.pop(1);
-    put_random(frame, random::seeded(0));
-}
-
-/// Begins the random numbers anew.
-fn put_random(frame: &mut Frame<'_>, state: u64) {
-    // 48 bits are exact in a double.
-    frame.push_number(state as f64);
-    frame.store(RANDOM);
 }
 
 fn randomseed(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     let seed = number_argument(frame, 1)?;
-    put_random(frame, random::seeded(super::convert::truncated(seed) as u32));
+    frame.host().random().0.set(random::seeded(super::convert::truncated(seed) as u32));
     Ok(0)
 }
 
 fn random(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    frame.fetch(RANDOM);
-    let mut state = frame.number(-1).unwrap_or_default() as u64;
-    frame.pop(1);
+    let held = &frame.host().random().0;
+    let mut state = held.get();
     let fraction = random::fraction(&mut state);
-    put_random(frame, state);
+    held.set(state);
     let (low, high, last) = match frame.top() {
         0 => {
             frame.push_number(fraction);

@@ -360,7 +360,7 @@ mod tests {
     use crate::log::Level;
     use crate::profile::Profile;
     use crate::resp::{Protocol, Words};
-    use crate::script::Scratch;
+    use crate::script::{Random, Scratch};
 
     struct Patient(Cell<u32>, RefCell<Scratch>, Profile);
 
@@ -387,6 +387,10 @@ mod tests {
 
         fn scratch(&self) -> &RefCell<Scratch> {
             &self.1
+        }
+
+        fn random(&self) -> &Random {
+            unreachable!("no test asks for random numbers")
         }
 
         fn tick(&self) -> Result<(), &'static str> {
