@@ -180,7 +180,7 @@ fn memory(instance: &Instance, fields: &mut Fields) {
     if let Some(total) = kilobytes("/proc/meminfo", "MemTotal:") {
         fields.bytes("total_system_memory", total);
     }
-    fields.zeros(&["used_memory_lua", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"]);
+    scripts(instance, fields);
     fields.bytes("maxmemory", limit);
     fields.add("maxmemory_policy", instance.config.text("maxmemory-policy"));
     if let Some(resident) = resident {
@@ -197,6 +197,28 @@ fn memory(instance: &Instance, fields: &mut Fields) {
     ]);
     fields.add("mem_allocator", "libc");
     fields.zeros(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"]);
+}
+
+fn scripts(instance: &Instance, fields: &mut Fields) {
+    let figures = instance.scripts.figures();
+    let (eval, function) = (figures.eval as u64, figures.function as u64);
+    if !instance.profile.since_redis(7, 0) {
+        fields.bytes("used_memory_lua", eval);
+        fields.bytes("used_memory_scripts", figures.script_text as u64);
+        fields.add("number_of_cached_scripts", figures.scripts);
+        return;
+    }
+    fields.add("used_memory_lua", eval);
+    fields.add("used_memory_vm_eval", eval);
+    fields.add("used_memory_lua_human", human(eval));
+    fields.add("used_memory_scripts_eval", figures.script_text);
+    fields.add("number_of_cached_scripts", figures.scripts);
+    fields.add("number_of_functions", figures.functions);
+    fields.add("number_of_libraries", figures.libraries);
+    fields.add("used_memory_vm_functions", function);
+    fields.bytes("used_memory_vm_total", eval + function);
+    fields.add("used_memory_functions", figures.library_text);
+    fields.bytes("used_memory_scripts", (figures.script_text + figures.library_text) as u64);
 }
 
 /// A number that a file of `/proc` gives in kilobytes, in bytes.

@@ -16,6 +16,7 @@ mod databases;
 mod debug;
 mod dump;
 mod expiry;
+mod functions;
 mod help;
 mod info;
 mod keys;
@@ -57,6 +58,7 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         debug::ROWS,
         dump::ROWS,
         expiry::ROWS,
+        functions::ROWS,
         info::ROWS,
         keys::ROWS,
         lcs::ROWS,

@@ -1,4 +1,4 @@
-//! EVAL and its kin: runs scripts, and runs the commands that they call.
+//! EVAL, FCALL and their kin: runs scripts, and runs the commands that they call.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::keyspace::{Busy, View};
 use crate::log::Level;
 use crate::profile::Profile;
 use crate::resp::{Protocol, Words, parse_integer};
-use crate::script::{Flags, Host, Interpreters, Kill, Kind, Outcome, Pause, Random, Scratch, Slow};
+use crate::script::{Flags, Host, Interpreters, Kill, Kind, Outcome, Pause, Random, Request, Scratch, Script, Slow};
 use crate::session::Session;
 use crate::spec::{Args, Arity, CommandSpec, Flag, Flow, Script as Which};
 
@@ -23,6 +23,8 @@ const WRONG_ARITY: CommandError = CommandError::fixed("ERR Wrong number of args 
 const NOT_FROM_SCRIPT: CommandError = CommandError::fixed("ERR This Redis command is not allowed from script");
 const READ_ONLY: CommandError = CommandError::fixed("ERR Write commands are not allowed from read-only scripts.");
 const WRITES: CommandError = CommandError::fixed("ERR Can not execute a script with write flag using *_ro command.");
+const NO_FUNCTION: CommandError = CommandError::fixed("ERR Function not found");
+const BAD_NUMBER_OF_KEYS: CommandError = CommandError::fixed("ERR Bad number of keys provided");
 const TOO_MANY_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be greater than number of args");
 const NEGATIVE_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be negative");
 const NO_ROOM_FOR_SCRIPT: CommandError =
@@ -80,28 +82,14 @@ impl Engine {
         out: &mut Vec<u8>,
         pause: Option<&Pause<'_>>,
     ) -> Result<(), CommandError> {
-        let interpreter = interpreters.eval(&self.instance.profile);
-        let text = args.bytes()?;
-        if matches!(which, Which::EvalSha { .. }) && text.len() != 40 {
-            return Err(CommandError::NO_SCRIPT);
-        }
-        let (keys, arguments) = keys_and_arguments(args)?;
-        let (script, read_only) = match which {
-            Which::Eval { read_only } => (*interpreter.load(text)?, read_only),
-            Which::EvalSha { read_only } => (*interpreter.find(text).ok_or(CommandError::NO_SCRIPT)?, read_only),
-        };
-        self.admit_script(script.flags)?;
-        let writes = !script.flags.unsaid && !script.flags.no_writes;
-        if read_only && writes {
-            return Err(WRITES);
-        }
+        let Found { script, read_only, keys, arguments } = self.find_script(interpreters, which, args)?;
+        self.admit_script(script.flags, read_only)?;
         let words = args.words();
         let (scratch, random) = interpreters.take_tools();
         let caller = Caller {
             engine: self,
             words,
-            name: &script.sha,
-            kind: Kind::Eval,
+            script: &script,
             read_only: read_only || script.flags.no_writes,
             may_grow: script.flags.allow_oom,
             protocol: Cell::new(Protocol::Resp2),
@@ -113,9 +101,9 @@ impl Engine {
             inner: RefCell::new(Inner { session, view }),
         };
         let client = caller.begin();
-        let interpreter = interpreters.eval(&self.instance.profile);
         let start = out.len();
-        let outcome = interpreter.run(&script, keys, arguments, &caller, client.protocol, out);
+        let request = Request { keys, arguments, host: &caller, client: client.protocol };
+        let outcome = interpreters.run(&script, request, out);
         interpreters.give_tools(caller.end(client));
         self.instance.scripts.end(interpreters);
         if outcome == Outcome::Failed {
@@ -126,20 +114,65 @@ impl Engine {
         Ok(())
     }
 
+    /// The script that a request names, and what else the request says.
+    fn find_script<'a>(
+        &self,
+        interpreters: &mut Interpreters,
+        which: Which,
+        args: &mut Args<'a>,
+    ) -> Result<Found<'a>, CommandError> {
+        let text = args.bytes()?;
+        let profile = &self.instance.profile;
+        let (script, read_only, (keys, arguments)) = match which {
+            Which::Eval { read_only } => {
+                let words = keys_and_arguments(args, CommandError::NOT_AN_INTEGER)?;
+                (interpreters.eval(profile).load(text)?.clone(), read_only, words)
+            }
+            Which::EvalSha { .. } if text.len() != 40 => return Err(CommandError::NO_SCRIPT),
+            Which::EvalSha { read_only } => {
+                let words = keys_and_arguments(args, CommandError::NOT_AN_INTEGER)?;
+                let known = interpreters.started().and_then(|interpreter| interpreter.find(text));
+                (known.cloned().ok_or(CommandError::NO_SCRIPT)?, read_only, words)
+            }
+            Which::Function { read_only } => {
+                let known = interpreters.libraries().and_then(|libraries| libraries.find(text));
+                let function = known.cloned().ok_or(NO_FUNCTION)?;
+                (function, read_only, keys_and_arguments(args, BAD_NUMBER_OF_KEYS)?)
+            }
+        };
+        Ok(Found { script, read_only, keys, arguments })
+    }
+
     /// Whether a script may start, by what it says about itself.
-    fn admit_script(&self, flags: Flags) -> Result<(), CommandError> {
+    fn admit_script(&self, flags: Flags, read_only: bool) -> Result<(), CommandError> {
+        if flags.unsaid || flags.no_writes {
+            return Ok(());
+        }
+        if read_only {
+            return Err(WRITES);
+        }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
-        let exempt = flags.unsaid || flags.allow_oom || flags.no_writes;
-        if limit != 0 && !exempt && self.instance.keyspace.used_bytes() > limit {
+        if limit != 0 && !flags.allow_oom && self.instance.keyspace.used_bytes() > limit {
             return Err(NO_ROOM_FOR_SCRIPT);
         }
         Ok(())
     }
 }
 
+/// A script, and what a request gives it.
+struct Found<'a> {
+    script: Script,
+    read_only: bool,
+    keys: Words<'a>,
+    arguments: Words<'a>,
+}
+
 /// The words behind `numkeys`, as keys and arguments.
-fn keys_and_arguments<'a>(args: &mut Args<'a>) -> Result<(Words<'a>, Words<'a>), CommandError> {
-    let count = parse_integer(args.bytes()?).ok_or(CommandError::NOT_AN_INTEGER)?;
+fn keys_and_arguments<'a>(
+    args: &mut Args<'a>,
+    no_number: CommandError,
+) -> Result<(Words<'a>, Words<'a>), CommandError> {
+    let count = parse_integer(args.bytes()?).ok_or(no_number)?;
     let rest = args.rest();
     if count > rest.len() as i64 {
         return Err(TOO_MANY_KEYS);
@@ -152,8 +185,7 @@ fn keys_and_arguments<'a>(args: &mut Args<'a>) -> Result<(Words<'a>, Words<'a>),
 struct Caller<'r, 'v, 'k> {
     engine: &'r Engine,
     words: Words<'r>,
-    name: &'r [u8],
-    kind: Kind,
+    script: &'r Script,
     read_only: bool,
     /// It may write although the memory limit is reached.
     may_grow: bool,
@@ -180,7 +212,7 @@ struct Before {
 impl Caller<'_, '_, '_> {
     fn begin(&self) -> Before {
         let inner = self.inner.borrow();
-        self.engine.instance.scripts.begin(self.kind);
+        self.engine.instance.scripts.begin(self.script.kind());
         Before { db: inner.session.db, protocol: inner.session.protocol }
     }
 
@@ -201,13 +233,14 @@ impl Caller<'_, '_, '_> {
         let instance = &self.engine.instance;
         self.slow.set(true);
         instance.scripts.set_slow(Slow {
-            name: self.name.to_vec(),
+            name: self.script.name().to_vec(),
             command: self.words.iter().map(<[u8]>::to_vec).collect(),
             since: self.since,
         });
-        let (what, name) = match self.kind {
-            Kind::Eval => ("SCRIPT KILL", String::from_utf8_lossy(self.name)),
-            Kind::Function => ("FUNCTION KILL", String::from_utf8_lossy(self.name)),
+        let name = String::from_utf8_lossy(self.script.name());
+        let what = match self.script.kind() {
+            Kind::Eval => "SCRIPT KILL",
+            Kind::Function => "FUNCTION KILL",
         };
         instance.log.warn(format!(
             "A script has been running for {} milliseconds, and others are told BUSY. {what} ends it, unless it has \

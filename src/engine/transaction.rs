@@ -51,16 +51,24 @@ pub(super) fn will_write(session: &Session, spec: &CommandSpec) -> bool {
 
 /// Whether a command changes data, or may do so.
 pub(super) fn may_write(spec: &CommandSpec) -> bool {
-    let script =
-        matches!(spec.run, Handler::Script(Script::Eval { read_only: false } | Script::EvalSha { read_only: false }));
+    let script = match spec.run {
+        Handler::Script(
+            Script::Eval { read_only } | Script::EvalSha { read_only } | Script::Function { read_only },
+        ) => !read_only,
+        _ => false,
+    };
     script || spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)
 }
 
-/// Whether a command may run scripts: one that does, or an EXEC of one.
+/// Whether a command may run scripts: one that does, or an EXEC of one. A library runs when it is loaded.
 #[inline]
 pub(super) fn may_run_scripts(session: &Session, spec: &CommandSpec) -> bool {
-    matches!(spec.run, Handler::Script(_))
-        || is_exec(spec) && queued(session).any(|queued| matches!(queued.spec.run, Handler::Script(_)))
+    needs_scripts(spec) || is_exec(spec) && queued(session).any(|queued| needs_scripts(queued.spec))
+}
+
+#[inline]
+fn needs_scripts(spec: &CommandSpec) -> bool {
+    matches!(spec.run, Handler::Script(_) | Handler::Library(_))
 }
 
 /// Whether a command may make the server hold more: what it writes, or what it adds to the queue.
@@ -162,8 +170,8 @@ impl Engine {
             return Ok((Err(EXEC_WITHOUT_MULTI), Flow::Continue));
         }
         let instance = Arc::clone(&self.instance);
-        let needs_scripts = |queued: &Queued| matches!(queued.spec.run, Handler::Script(_) | Handler::Library(_));
-        let mut scripts = if queued(session).any(needs_scripts) { Some(self.interpreters()?) } else { None };
+        let mut scripts =
+            if queued(session).any(|queued| needs_scripts(queued.spec)) { Some(self.interpreters()?) } else { None };
         let mut view = match (hashes(session), &scripts) {
             (hashes, Some(_)) => {
                 instance.keyspace.lock_growing(&hashes.unwrap_or_default(), session.db, &instance.clock)?

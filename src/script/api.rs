@@ -1,6 +1,8 @@
 //! The library `redis`.
 
+use super::Kind as For;
 use super::convert::{push_error, push_reply, truncated};
+use super::functions::register_function;
 use super::lua::{Frame, Kind, Native, Raised};
 use crate::error::CommandError;
 use crate::log::Level;
@@ -10,45 +12,58 @@ use crate::resp::{Protocol, write_integer};
 const NO_ARGUMENTS: &str = "ERR Please specify at least one argument for this redis lib call";
 const BAD_ARGUMENT: &str = "ERR Lua redis lib command arguments must be strings or integers";
 
+const NATIVES: &[(&str, Native)] = &[
+    ("call", call),
+    ("pcall", pcall),
+    ("setresp", setresp),
+    ("sha1hex", sha1hex),
+    ("error_reply", error_reply),
+    ("status_reply", status_reply),
+    ("set_repl", set_repl),
+];
+/// What only scripts for EVAL have.
+const NATIVES_FOR_EVAL: &[(&str, Native)] =
+    &[("replicate_commands", replicate_commands), ("breakpoint", breakpoint), ("debug", debug)];
+const LEVELS: &[(&str, u8)] = &[("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
+const REPLICATION: &[(&str, u8)] =
+    &[("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
+
 /// Pushes the library's table, as a profile has it.
-pub fn open(frame: &mut Frame<'_>, profile: &Profile) {
+pub fn open(frame: &mut Frame<'_>, kind: For, profile: &Profile) {
     frame.push_table(0, 32);
-    let functions: [(&str, Native); 12] = [
-        ("call", call),
-        ("pcall", pcall),
-        ("log", log),
-        ("setresp", setresp),
-        ("sha1hex", sha1hex),
-        ("error_reply", error_reply),
-        ("status_reply", status_reply),
-        ("set_repl", set_repl),
-        ("replicate_commands", replicate_commands),
-        ("breakpoint", breakpoint),
-        ("debug", debug),
-        ("acl_check_cmd", acl_check_cmd),
-    ];
-    for (name, native) in functions {
-        if name == "acl_check_cmd" && !profile.since_redis(7, 0) {
-            continue;
-        }
-        frame.push_native(native);
-        frame.raw_set_field(-2, name);
+    frame.set_natives(NATIVES);
+    if kind == For::Eval {
+        frame.set_natives(NATIVES_FOR_EVAL);
     }
-    let numbers = [
-        ("LOG_DEBUG", 0),
-        ("LOG_VERBOSE", 1),
-        ("LOG_NOTICE", 2),
-        ("LOG_WARNING", 3),
-        ("REPL_NONE", 0),
-        ("REPL_AOF", 1),
-        ("REPL_SLAVE", 2),
-        ("REPL_REPLICA", 2),
-        ("REPL_ALL", 3),
-    ];
+    if profile.since_redis(7, 0) {
+        frame.set_natives(&[("acl_check_cmd", acl_check_cmd)]);
+    }
+    set_numbers(frame, REPLICATION);
+    set_logging(frame);
+    set_versions(frame, profile);
+}
+
+/// Pushes the table that the code of a library has instead, until it is loaded.
+pub fn open_for_loading(frame: &mut Frame<'_>, profile: &Profile) {
+    frame.push_table(0, 16);
+    frame.set_natives(&[("register_function", register_function)]);
+    set_logging(frame);
+    set_versions(frame, profile);
+}
+
+fn set_logging(frame: &mut Frame<'_>) {
+    frame.set_natives(&[("log", log)]);
+    set_numbers(frame, LEVELS);
+}
+
+fn set_numbers(frame: &mut Frame<'_>, numbers: &[(&str, u8)]) {
     for (name, number) in numbers {
-        frame.push_number(f64::from(number));
+        frame.push_number(f64::from(*number));
         frame.raw_set_field(-2, name);
     }
+}
+
+fn set_versions(frame: &mut Frame<'_>, profile: &Profile) {
     if profile.since_redis(7, 0) {
         set_version(frame, "REDIS", profile.redis_version());
     }
@@ -94,7 +109,7 @@ pub fn handle_error(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 }
 
 /// Raises an error of a command: a table, without a position.
-fn raise(frame: &mut Frame<'_>, line: &[u8]) -> Raised {
+pub(super) fn raise(frame: &mut Frame<'_>, line: &[u8]) -> Raised {
     push_error(frame, line, true);
     Raised
 }

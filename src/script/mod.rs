@@ -7,8 +7,10 @@ mod cjson;
 mod cmsgpack;
 mod convert;
 mod fiber;
+mod functions;
 mod interpreter;
 mod lua;
+mod machine;
 mod random;
 mod running;
 mod sandbox;
@@ -26,7 +28,9 @@ use crate::profile::Profile;
 use crate::resp::{OwnedWords, Protocol, Words};
 
 pub use fiber::{Fiber, Pause, Progress, Stack};
-pub use interpreter::{Interpreter, Outcome};
+pub use functions::{Conflict, Function, Functions, Library};
+pub use interpreter::Interpreter;
+pub use machine::{Outcome, Request, Script};
 pub use running::{Interpreters, Kill, Kind, NotKilled, Scripts, Slow};
 pub use shebang::Flags;
 
@@ -55,6 +59,11 @@ pub trait Host {
     fn scratch(&self) -> &RefCell<Scratch>;
 
     fn random(&self) -> &Random;
+
+    /// Where functions are put down that a library registers; nothing unless one is being loaded.
+    fn registered(&self) -> Option<&RefCell<Vec<Function>>> {
+        None
+    }
 }
 
 /// What a call of a command needs for a short time.

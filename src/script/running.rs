@@ -1,9 +1,9 @@
 //! The scripts of one server: its interpreters, and what others may know and ask of the script that runs.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::{Interpreter, Random, Scratch};
+use super::{Functions, Interpreter, Outcome, Random, Request, Scratch, Script};
 use crate::clock::Stopwatch;
 use crate::profile::Profile;
 
@@ -15,10 +15,24 @@ pub struct Scripts {
     wrote: AtomicBool,
     kill: AtomicU8,
     slow: Mutex<Option<Slow>>,
-    /// Bytes that Lua uses, scripts known and the bytes of their text, as of the last script: for INFO.
-    used: AtomicUsize,
-    known: AtomicUsize,
-    source_bytes: AtomicUsize,
+    /// As of the last script.
+    figures: Mutex<Figures>,
+}
+
+/// How much there is of what: for INFO.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figures {
+    /// Bytes that Lua uses for EVAL.
+    pub eval: usize,
+    /// Scripts known, and the bytes of their text.
+    pub scripts: usize,
+    pub script_text: usize,
+    /// Bytes that Lua uses for functions.
+    pub function: usize,
+    pub libraries: usize,
+    pub functions: usize,
+    /// Bytes of the text of all libraries.
+    pub library_text: usize,
 }
 
 /// Buffers that have grown beyond this are given back.
@@ -28,6 +42,7 @@ const SCRATCH_KEPT: usize = 1024 * 1024;
 #[derive(Default)]
 pub struct Interpreters {
     eval: Option<Box<Interpreter>>,
+    functions: Option<Box<Functions>>,
     scratch: Scratch,
     random: Random,
 }
@@ -55,9 +70,53 @@ impl Interpreters {
         }
     }
 
+    /// The interpreter for functions.
+    pub fn functions(&mut self, profile: &Profile) -> &mut Functions {
+        self.functions.get_or_insert_with(|| Box::new(Functions::new(profile)))
+    }
+
+    /// The interpreter for functions, if it was ever needed.
+    pub fn libraries(&self) -> Option<&Functions> {
+        self.functions.as_deref()
+    }
+
+    /// As [`libraries`](Self::libraries), to take some away.
+    pub fn libraries_mut(&mut self) -> Option<&mut Functions> {
+        self.functions.as_deref_mut()
+    }
+
+    /// Runs a script that one of the interpreters has handed out, and appends what it returns, or its error.
+    pub fn run(&mut self, script: &Script, request: Request<'_>, out: &mut Vec<u8>) -> Outcome {
+        let profile = request.host.profile();
+        match script.kind() {
+            Kind::Eval => self.eval(profile).run(script, request, out),
+            Kind::Function => self.functions(profile).run(script, request, out),
+        }
+    }
+
     /// Forgets all scripts.
     pub fn flush(&mut self) {
         self.eval = None;
+    }
+
+    /// Forgets all libraries.
+    pub fn flush_libraries(&mut self) {
+        self.functions = None;
+    }
+
+    fn figures(&self) -> Figures {
+        let mut figures = Figures::default();
+        if let Some(eval) = &self.eval {
+            figures.eval = eval.used();
+            (figures.scripts, figures.script_text) = eval.known();
+        }
+        if let Some(functions) = &self.functions {
+            figures.function = functions.used();
+            figures.libraries = functions.libraries().count();
+            figures.functions = functions.libraries().map(|library| library.functions.len()).sum();
+            figures.library_text = functions.libraries().map(|library| library.source.len()).sum();
+        }
+        figures
     }
 }
 
@@ -124,20 +183,15 @@ impl Scripts {
 
     /// Takes figures for INFO.
     pub fn note(&self, interpreters: &Interpreters) {
-        let started = interpreters.started();
-        let (known, source_bytes) = started.map_or((0, 0), Interpreter::known);
-        self.used.store(started.map_or(0, Interpreter::used), Ordering::Relaxed);
-        self.known.store(known, Ordering::Relaxed);
-        self.source_bytes.store(source_bytes, Ordering::Relaxed);
+        *self.held_figures() = interpreters.figures();
     }
 
-    /// Bytes that Lua uses, how many scripts are known, and the bytes of their text.
-    pub fn figures(&self) -> (usize, usize, usize) {
-        (
-            self.used.load(Ordering::Relaxed),
-            self.known.load(Ordering::Relaxed),
-            self.source_bytes.load(Ordering::Relaxed),
-        )
+    pub fn figures(&self) -> Figures {
+        *self.held_figures()
+    }
+
+    fn held_figures(&self) -> MutexGuard<'_, Figures> {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The running script writes: from now on it cannot be ended.

@@ -5,7 +5,7 @@
 //! through metatables are made to see through this, too.
 
 use super::lua::{Frame, Kind, Lua, Raised};
-use super::{api, bit, cjson, cmsgpack, random, structs};
+use super::{Kind as For, api, bit, cjson, cmsgpack, random, structs};
 use crate::profile::{Family, Profile, Since};
 
 /// In the metatable of a stand-in: the table that it stands for.
@@ -21,7 +21,7 @@ const OS_CLOCK: Since = Since::redis(7, 2, 0);
 
 /// Opens the libraries and shuts the doors: what is compiled from now on has stand-ins for globals. The table of the
 /// real globals is left on the stack, at index 1.
-pub fn furnish(lua: &mut Lua, profile: &Profile) {
+pub fn furnish(lua: &mut Lua, kind: For, profile: &Profile) {
     lua.open_libraries();
     let mut frame = lua.frame();
     frame.push_globals();
@@ -36,33 +36,75 @@ pub fn furnish(lua: &mut Lua, profile: &Profile) {
         open(&mut frame);
         frame.raw_set_field(1, name);
     }
-    api::open(&mut frame, profile);
-    frame.raw_set_field(1, "redis");
-    if profile.family() == Family::Valkey {
-        frame.raw_get_field(1, "redis");
-        frame.raw_set_field(1, "server");
-    }
+    api::open(&mut frame, kind, profile);
+    name_api(&mut frame, profile);
     frame.push_pcall();
     frame.raw_set_field(1, "pcall");
-    frame.push_native(api::handle_error);
-    frame.raw_set_field(1, "__redis__err__handler");
-    if profile.family() == Family::Valkey {
+    if kind == For::Eval {
         frame.push_native(api::handle_error);
-        frame.raw_set_field(1, "__server__err__handler");
+        frame.raw_set_field(1, "__redis__err__handler");
+        if profile.family() == Family::Valkey {
+            frame.push_native(api::handle_error);
+            frame.raw_set_field(1, "__server__err__handler");
+        }
     }
     replace_random(&mut frame);
     guard_libraries(&mut frame);
     replace_load(lua);
     let mut frame = lua.frame();
     put_stand_ins(&mut frame);
-    // Names that are not there are an error, not nil.
-    frame.push_table(0, 1);
-    frame.push_native(undefined);
-    frame.raw_set_field(-2, "__index");
-    frame.set_metatable(1);
+    forbid_undefined(&mut frame, 1);
     push_stand_in(&mut frame, 1);
     frame.push_value(-1);
     frame.raw_set_field(1, "_G");
+    frame.set_globals();
+}
+
+/// Takes the library `redis` off the stack into the table at index 1, under all its names.
+fn name_api(frame: &mut Frame<'_>, profile: &Profile) {
+    if profile.family() == Family::Valkey {
+        frame.push_value(-1);
+        frame.raw_set_field(1, "server");
+    }
+    frame.raw_set_field(1, "redis");
+}
+
+/// Makes names that are not in a table an error, instead of nil.
+fn forbid_undefined(frame: &mut Frame<'_>, table: i32) {
+    frame.push_table(0, 1);
+    frame.push_native(undefined);
+    frame.raw_set_field(-2, "__index");
+    frame.set_metatable(table);
+}
+
+/// Gives what is compiled from now on globals that can be exchanged. Leaves three tables on the stack: the metatable
+/// whose `__index` decides, what that is to be while a library is loaded, and what it is at other times.
+pub fn part_globals(lua: &mut Lua, profile: &Profile) {
+    let mut frame = lua.frame();
+    frame.push_globals();
+    push_behind(&mut frame, 1);
+    frame.remove(1);
+    // 1: the real globals. 2: those while a library is loaded.
+    frame.push_table(0, 2);
+    frame.insert(1);
+    api::open_for_loading(&mut frame, profile);
+    let api = frame.top();
+    forbid_undefined(&mut frame, api);
+    push_stand_in(&mut frame, api);
+    frame.remove(api);
+    name_api(&mut frame, profile);
+    forbid_undefined(&mut frame, 1);
+    // In front of both, a table that is always empty, and of which scripts get to know nothing.
+    frame.push_table(0, 0);
+    let globals = frame.top();
+    frame.push_table(0, 2);
+    frame.push_native(read_only);
+    frame.raw_set_field(-2, "__newindex");
+    frame.push_value(2);
+    frame.raw_set_field(-2, "__index");
+    frame.push_value(-1);
+    frame.insert(1);
+    frame.set_metatable(globals + 1);
     frame.set_globals();
 }
 
@@ -297,6 +339,14 @@ fn next_behind(frame: &mut Frame<'_>) -> Result<usize, Raised> {
         return Err(frame.argument_error(1, "table expected"));
     }
     frame.push_value(2);
+    if frame.kind(2) != Kind::Nil {
+        frame.push_value(2);
+        frame.raw_get(3);
+        if frame.kind(-1) == Kind::Nil {
+            return Err(frame.error("invalid key to 'next'"));
+        }
+        frame.pop(1);
+    }
     if frame.next(3) {
         return Ok(2);
     }

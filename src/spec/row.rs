@@ -130,6 +130,8 @@ pub enum Script {
     Eval { read_only: bool },
     /// EVALSHA and EVALSHA_RO.
     EvalSha { read_only: bool },
+    /// FCALL and FCALL_RO.
+    Function { read_only: bool },
 }
 
 /// How many words a request has, the command's name included.
