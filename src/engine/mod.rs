@@ -88,7 +88,7 @@ impl Engine {
             if let Some(error) = self.is_busy(spec) {
                 return self.refuse(session, is_exec(spec), error, out);
             }
-            if self.must_wait(session, spec) {
+            if self.must_wait(session, spec, words) {
                 return Flow::Wait(Waiting::Unpause);
             }
         }
@@ -354,7 +354,11 @@ impl Engine {
             return Err(self.refusal(session, spec, denial));
         }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
-        if limit != 0 && transaction::may_grow(session, spec) && self.instance.keyspace.used_bytes() > limit {
+        if limit != 0
+            && (transaction::may_grow(session, spec) || transaction::may_run_scripts(session, spec))
+            && self.instance.keyspace.used_bytes() > limit
+            && (transaction::may_grow(session, spec) || self.scripts_may_grow(session, spec, words))
+        {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         Ok(())
@@ -397,7 +401,7 @@ impl Engine {
 
     /// What can hold a command back: a server that stalls, a pause.
     #[cold]
-    fn must_wait(&self, session: &Session, spec: &'static CommandSpec) -> bool {
+    fn must_wait(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>) -> bool {
         if self.instance.attention.has(Matter::Stall) {
             self.instance.wait_for_stall();
         }
@@ -405,7 +409,7 @@ impl Engine {
             return false;
         }
         self.instance.paused().is_some_and(|(_, writes_only)| {
-            !writes_only || transaction::may_write(spec) || transaction::will_write(session, spec)
+            !writes_only || self.will_write(session, spec, words)
         })
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::{Engine, key_hashes, write};
+use super::transaction::{may_write, queued};
+use super::{Engine, is_exec, key_hashes, write};
 use crate::clock::Stopwatch;
 use crate::control::Matter;
 use crate::error::CommandError;
@@ -16,7 +17,7 @@ use crate::profile::Profile;
 use crate::resp::{Protocol, Words, parse_integer};
 use crate::script::{Flags, Host, Interpreters, Kill, Kind, Outcome, Pause, Random, Request, Scratch, Script, Slow};
 use crate::session::Session;
-use crate::spec::{Args, Arity, CommandSpec, Flag, Flow, Script as Which};
+use crate::spec::{Args, Arity, CommandSpec, Flag, Flow, Handler, Script as Which};
 
 const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown Redis command called from script");
 const WRONG_ARITY: CommandError = CommandError::fixed("ERR Wrong number of args calling Redis command from script");
@@ -141,6 +142,38 @@ impl Engine {
             }
         };
         Ok(Found { script, read_only, keys, arguments })
+    }
+
+    /// What a script says about itself, if a request runs one that does.
+    fn said_by_script(&self, spec: &CommandSpec, words: Words<'_>) -> Option<Flags> {
+        let Handler::Script(which) = spec.run else { return None };
+        let flags = match (which, words.get(1)?) {
+            (Which::Eval { .. }, text) => Flags::of(text)?,
+            (Which::EvalSha { .. }, name) => self.interpreters().ok()?.started()?.find(name)?.flags,
+            (Which::Function { .. }, name) => self.interpreters().ok()?.libraries()?.find(name)?.flags,
+        };
+        Some(flags).filter(|flags| !flags.unsaid)
+    }
+
+    /// Whether a request runs scripts that say of themselves that they may need memory.
+    #[cold]
+    pub(super) fn scripts_may_grow(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
+        let may_grow = |spec, words| {
+            self.said_by_script(spec, words).is_some_and(|flags| !flags.allow_oom && !flags.no_writes)
+        };
+        may_grow(spec, words)
+            || is_exec(spec) && queued(session).any(|queued| may_grow(queued.spec, queued.words.as_words()))
+    }
+
+    /// Whether a request changes data, or may do so, by what the scripts that it runs say about themselves.
+    #[cold]
+    pub(super) fn will_write(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
+        let writes = |spec, words| match self.said_by_script(spec, words) {
+            Some(flags) => !flags.no_writes,
+            None => may_write(spec),
+        };
+        writes(spec, words)
+            || is_exec(spec) && queued(session).any(|queued| writes(queued.spec, queued.words.as_words()))
     }
 
     /// Whether a script may start, by what it says about itself.
@@ -293,8 +326,8 @@ impl Host for Caller<'_, '_, '_> {
         }
         match scripts.killed() {
             None => Ok(()),
-            Some(Kill::Eval) => Err("Script killed by user with SCRIPT KILL."),
-            Some(Kill::Function) => Err("Script killed by user with FUNCTION KILL."),
+            // Functions are told the same.
+            Some(Kill::Eval | Kill::Function) => Err("Script killed by user with SCRIPT KILL..."),
             Some(Kill::Shutdown) => Err("The server ends."),
         }
     }

@@ -44,11 +44,6 @@ pub(super) fn queue(session: &mut Session, spec: &'static CommandSpec, at: usize
     transaction.size
 }
 
-/// Whether a command is an EXEC whose transaction changes data.
-pub(super) fn will_write(session: &Session, spec: &CommandSpec) -> bool {
-    is_exec(spec) && queued(session).any(|queued| may_write(queued.spec))
-}
-
 /// Whether a command changes data, or may do so.
 pub(super) fn may_write(spec: &CommandSpec) -> bool {
     let script = match spec.run {
@@ -83,7 +78,7 @@ pub(super) fn may_grow(session: &Session, spec: &CommandSpec) -> bool {
     }
 }
 
-fn queued(session: &Session) -> impl Iterator<Item = &Queued> {
+pub(super) fn queued(session: &Session) -> impl Iterator<Item = &Queued> {
     session.transaction.iter().flat_map(|transaction| &transaction.queue)
 }
 

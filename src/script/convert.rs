@@ -156,7 +156,9 @@ fn write_table(frame: &mut Frame<'_>, script: Protocol, client: Protocol, out: &
         let kind = frame.raw_get_field(-1, field);
         match (field, kind) {
             ("err", Kind::String) => write_error(frame.bytes(-1).unwrap_or_default(), out),
-            ("ok", Kind::String) => write_line(b'+', frame.bytes(-1).unwrap_or_default(), out),
+            ("ok", Kind::String) => {
+                write_line(b'+', crate::resp::until_nul(frame.bytes(-1).unwrap_or_default()), out);
+            }
             ("double", Kind::Number) => {
                 crate::resp::Reply::Double(frame.number(-1).unwrap_or_default()).write(client, out);
             }
@@ -247,6 +249,7 @@ fn write_verbatim(text: &[u8], format: &[u8], resp3: bool, out: &mut Vec<u8>) {
     }
     write_header(b'=', text.len() + 4, out);
     // The format has three letters, whatever the script says.
+    let format = crate::resp::until_nul(format);
     for at in 0..3 {
         out.push(format.get(at).copied().unwrap_or(b' '));
     }

@@ -7,7 +7,7 @@ use super::lua::{Frame, Kept, Kind as Type, Lua, Raised};
 use super::shebang::Flags;
 use super::{Host, Kind, api, sandbox};
 use crate::profile::{Profile, Since};
-use crate::resp::{Protocol, Words};
+use crate::resp::{Protocol, Words, until_nul};
 
 /// What everything in one interpreter together may use. Redis knows no limit; here a script that eats memory gets Lua's
 /// own error instead of taking the server down.
@@ -136,7 +136,7 @@ fn write_failure(frame: &mut Frame<'_>, name: &[u8], profile: &Profile, out: &mu
         return write_error(&line, out);
     }
     let mut line = match frame.raw_get_field(-1, "err") {
-        Type::String => frame.bytes(-1).unwrap_or_default().to_vec(),
+        Type::String | Type::Number => until_nul(frame.to_bytes(-1).unwrap_or_default()).to_vec(),
         _ => b"ERR unknown error".to_vec(),
     };
     frame.pop(1);

@@ -7,6 +7,7 @@
 use super::lua::{Frame, Kind, Lua, Raised};
 use super::{Kind as For, api, bit, cjson, cmsgpack, random, structs};
 use crate::profile::{Family, Profile, Since};
+use crate::resp::until_nul;
 
 /// In the metatable of a stand-in: the table that it stands for.
 const REAL: &str = "redouble.real";
@@ -50,8 +51,6 @@ pub fn furnish(lua: &mut Lua, kind: For, profile: &Profile) {
     }
     replace_random(&mut frame);
     guard_libraries(&mut frame);
-    replace_load(lua);
-    let mut frame = lua.frame();
     put_stand_ins(&mut frame);
     forbid_undefined(&mut frame, 1);
     push_stand_in(&mut frame, 1);
@@ -122,35 +121,6 @@ fn keep_only_clock(frame: &mut Frame<'_>, clock: bool) {
     frame.raw_set_field(1, "os");
 }
 
-/// `load` for source text only; piece by piece, as Lua has it otherwise.
-const LOAD: &[u8] = br#"
-local loadstring, concat, type, error = loadstring, table.concat, type, error
-load = function(reader, ...)
-    if type(reader) ~= "function" then
-        error("bad argument #1 to 'load' (function expected, got " .. type(reader) .. ")", 2)
-    end
-    local pieces = {}
-    while true do
-        local piece = reader()
-        if piece == nil or piece == "" then break end
-        if type(piece) ~= "string" and type(piece) ~= "number" then
-            return nil, "reader function must return a string"
-        end
-        pieces[#pieces + 1] = piece
-    end
-    return loadstring(concat(pieces), (...) or "=(load)")
-end
-"#;
-
-fn replace_load(lua: &mut Lua) {
-    let frame = lua.frame();
-    let top = frame.top();
-    frame.push_native(api::handle_error);
-    let replaced = lua.load(LOAD, c"=load").and_then(|()| lua.call(None, 0, Some(0)));
-    debug_assert!(replaced.is_ok(), "the text above is correct");
-    lua.frame().set_top(top);
-}
-
 /// Has the functions that see through metatables treat stand-ins as what they stand for, and the others beware of what
 /// scripts must not do.
 fn guard_libraries(frame: &mut Frame<'_>) {
@@ -163,6 +133,7 @@ fn guard_libraries(frame: &mut Frame<'_>) {
         ("", "rawset", refuse_stand_in),
         ("", "setmetatable", refuse_stand_in),
         ("", "loadstring", refuse_compiled),
+        ("", "load", read_as_text),
         ("", "collectgarbage", keep_collecting),
         ("table", "insert", refuse_stand_in),
         ("table", "foreach", look_behind),
@@ -170,7 +141,6 @@ fn guard_libraries(frame: &mut Frame<'_>) {
         ("string", "find", refuse_deep_pattern),
         ("string", "match", refuse_deep_pattern),
         ("string", "gmatch", refuse_deep_pattern),
-        ("string", "gfind", refuse_deep_pattern),
         ("string", "gsub", refuse_deep_pattern),
     ];
     for (library, name, check) in guarded {
@@ -184,6 +154,11 @@ fn guard_libraries(frame: &mut Frame<'_>) {
         frame.raw_set_field(-2, name);
         frame.pop(1);
     }
+    // An old name of the same function.
+    frame.raw_get_field(1, "string");
+    frame.raw_get_field(-1, "gmatch");
+    frame.raw_set_field(-2, "gfind");
+    frame.pop(1);
     frame.push_native(pairs);
     frame.raw_set_field(1, "pairs");
     frame.push_native(getmetatable);
@@ -251,8 +226,14 @@ fn read_only(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 }
 
 fn undefined(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.top() != 2 {
+        return Err(frame.error("Wrong number of arguments to luaProtectedTableError"));
+    }
+    let Some(name) = frame.to_bytes(2) else {
+        return Err(frame.error("Second argument to luaProtectedTableError must be a string or number"));
+    };
     let mut message = b"Script attempted to access nonexistent global variable '".to_vec();
-    message.extend_from_slice(frame.to_bytes(2).unwrap_or(b"?"));
+    message.extend_from_slice(until_nul(name));
     message.push(b'\'');
     Err(frame.error(message))
 }
@@ -292,11 +273,35 @@ fn refuse_compiled(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(0)
 }
 
-/// A script may not turn off the collection of garbage, which all scripts need.
+fn read_as_text(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.kind(1) != Kind::Function {
+        return Err(frame.type_error(1, "function"));
+    }
+    frame.push_text_reader(1);
+    frame.insert(1);
+    frame.remove(2);
+    Ok(0)
+}
+
+/// A script may not turn off the collection of garbage, which all scripts need, nor make it too slow.
 fn keep_collecting(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    if matches!(frame.bytes(1), Some(b"stop" | b"setpause" | b"setstepmul")) {
-        frame.set_top(0);
-        frame.push_bytes("restart");
+    let (least, most) = match frame.bytes(1) {
+        Some(b"stop") => {
+            frame.set_top(0);
+            frame.push_bytes("restart");
+            return Ok(0);
+        }
+        Some(b"setpause") => (0.0, 400.0),
+        Some(b"setstepmul") => (100.0, 10_000.0),
+        _ => return Ok(0),
+    };
+    let asked = match frame.kind(2) {
+        Kind::None | Kind::Nil => Some(0.0),
+        _ => frame.number(2),
+    };
+    if let Some(percent) = asked {
+        frame.set_top(1);
+        frame.push_number(percent.max(least).min(most));
     }
     Ok(0)
 }
@@ -334,20 +339,24 @@ fn pairs(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 
 /// `next` for a loop through a stand-in.
 fn next_behind(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    frame.set_top(2);
-    if !push_behind(frame, 1) {
-        return Err(frame.argument_error(1, "table expected"));
+    if frame.kind(1) != Kind::Table {
+        return Err(frame.type_error(1, "table"));
     }
-    frame.push_value(2);
+    frame.set_top(2);
+    if push_behind(frame, 1) {
+        frame.insert(1);
+        frame.remove(2);
+    }
     if frame.kind(2) != Kind::Nil {
         frame.push_value(2);
-        frame.raw_get(3);
+        frame.raw_get(1);
         if frame.kind(-1) == Kind::Nil {
-            return Err(frame.error("invalid key to 'next'"));
+            frame.push_bytes("invalid key to 'next'");
+            return Err(Raised);
         }
         frame.pop(1);
     }
-    if frame.next(3) {
+    if frame.next(1) {
         return Ok(2);
     }
     frame.push_nil();

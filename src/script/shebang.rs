@@ -25,6 +25,11 @@ impl Flags {
         unsaid: true,
     };
 
+    /// The flags of a script for EVAL, if it can be told.
+    pub fn of(source: &[u8]) -> Option<Self> {
+        split(source).ok().map(|(flags, _)| flags)
+    }
+
     /// Adds a flag by name; whether there is one of that name.
     pub fn add(&mut self, name: &[u8]) -> bool {
         let flag = match name {

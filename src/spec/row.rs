@@ -82,7 +82,10 @@ impl CommandSpec {
             (Flag::Blocking, &[Category::Blocking]),
         ];
         let mut categories = self.categories.to_vec();
-        for (_, implied) in implied.iter().filter(|(flag, _)| self.has_flag(*flag)) {
+        // What only runs scripts reads nothing itself.
+        let scripting = categories.contains(&Category::Scripting);
+        let implies = |flag| self.has_flag(flag) && !(flag == Flag::ReadOnly && scripting);
+        for (_, implied) in implied.iter().filter(|(flag, _)| implies(*flag)) {
             categories.extend_from_slice(implied);
         }
         categories.push(if self.has_flag(Flag::Fast) { Category::Fast } else { Category::Slow });

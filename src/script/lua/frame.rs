@@ -8,7 +8,7 @@ use std::ptr::{self, NonNull};
 
 use mlua_sys as ffi;
 
-use super::{Native, Raised, Shared, guarded, pcall, shared, trampoline};
+use super::{Native, Raised, Shared, guarded, pcall, read_text, shared, trampoline};
 use crate::script::Host;
 
 /// The compiled chunk or function that [`Frame::keep`] has put away.
@@ -350,6 +350,19 @@ impl<'l> Frame<'l> {
         self.room(1);
         // SAFETY: there is room.
         unsafe { ffi::lua_pushcclosure(self.raw(), pcall, 0) };
+    }
+
+    /// Pushes a function to read source text with, by which Lua's `load` reads what the function at an index gives.
+    pub fn push_text_reader(&self, reader: i32) {
+        assert!(self.kind(reader) == Kind::Function, "no function");
+        let at = self.at(reader);
+        self.room(2);
+        // SAFETY: a function, and room for it; see `read_text` for the upvalues.
+        unsafe {
+            ffi::lua_pushvalue(self.raw(), at);
+            ffi::lua_pushboolean(self.raw(), 0);
+            ffi::lua_pushcclosure(self.raw(), read_text, 2);
+        }
     }
 
     /// Pushes a new table, with space for so many elements and fields.

@@ -306,6 +306,32 @@ pub(super) unsafe extern "C-unwind" fn pcall(raw: *mut ffi::lua_State) -> c_int 
     }
 }
 
+/// Calls the reader that is its first upvalue. The second one says whether anything was read before: the first piece of
+/// text must not begin as compiled code does, which Lua would trust blindly.
+pub(super) unsafe extern "C-unwind" fn read_text(raw: *mut ffi::lua_State) -> c_int {
+    // SAFETY: `Frame::push_text_reader` has made the upvalues. Called by Lua, with room for a few values; what raises
+    // errors here leaves nothing behind to drop.
+    unsafe {
+        ffi::lua_settop(raw, 0);
+        ffi::lua_pushvalue(raw, ffi::lua_upvalueindex(1));
+        ffi::lua_call(raw, 0, 1);
+        let begins = ffi::lua_toboolean(raw, ffi::lua_upvalueindex(2)) == 0;
+        if begins && ffi::lua_type(raw, 1) == ffi::LUA_TSTRING {
+            let mut length = 0;
+            let text = ffi::lua_tolstring(raw, 1, &mut length);
+            if length > 0 && ffi::LUA_SIGNATURE.first() == Some(&(*text as u8)) {
+                // Lua complains about the same character all the same.
+                ffi::lua_pushlstring(raw, c" ".as_ptr(), 1);
+                ffi::lua_insert(raw, 1);
+                ffi::lua_concat(raw, 2);
+            }
+        }
+        ffi::lua_pushboolean(raw, 1);
+        ffi::lua_replace(raw, ffi::lua_upvalueindex(2));
+        1
+    }
+}
+
 /// # Safety
 /// `name` must be a C string; there must be room for one value on the stack.
 unsafe fn load_text(raw: *mut ffi::lua_State, source: &[u8], name: *const c_char) -> c_int {
