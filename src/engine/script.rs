@@ -15,7 +15,7 @@ use crate::keyspace::{Busy, View};
 use crate::log::Level;
 use crate::profile::Profile;
 use crate::resp::{Protocol, Words, parse_integer};
-use crate::script::{Flags, Host, Interpreters, Kill, Kind, Outcome, Pause, Random, Request, Scratch, Script, Slow};
+use crate::script::{Flags, Host, Interpreters, Kill, Kind, Pause, Random, Request, Scratch, Script, Slow};
 use crate::session::Session;
 use crate::spec::{Args, Arity, CommandSpec, Flag, Flow, Handler, Script as Which};
 
@@ -102,16 +102,10 @@ impl Engine {
             inner: RefCell::new(Inner { session, view }),
         };
         let client = caller.begin();
-        let start = out.len();
         let request = Request { keys, arguments, host: &caller, client: client.protocol };
-        let outcome = interpreters.run(&script, request, out);
+        interpreters.run(&script, request, out);
         interpreters.give_tools(caller.end(client));
         self.instance.scripts.end(interpreters);
-        if outcome == Outcome::Failed {
-            let line = out[start..].strip_prefix(b"-").unwrap_or_default();
-            let code = line.split(|byte| matches!(byte, b' ' | b'\r')).next().unwrap_or_default();
-            self.instance.stats.count_error(code);
-        }
         Ok(())
     }
 
@@ -378,5 +372,10 @@ impl Host for Caller<'_, '_, '_> {
 
     fn random(&self) -> &Random {
         &self.random
+    }
+
+    fn count_error(&self, line: &[u8]) {
+        let code = line.split(|byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
+        self.engine.instance.stats.count_error(code);
     }
 }

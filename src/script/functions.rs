@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::api::raise;
 use super::lua::{Frame, Kept, Kind as Type, Raised};
-use super::machine::{MEMORY, Machine, Name, Outcome, Request, Script, push_words};
+use super::machine::{MEMORY, Machine, Name, Request, Script, push_words};
 use super::shebang::{self, Flags, Heading, is_name};
 use super::{Host, Kind, Random, Scratch, sandbox};
 use crate::clock::Stopwatch;
@@ -305,12 +305,12 @@ impl Functions {
     }
 
     /// Calls a function, and appends what it returns, or its error.
-    pub(super) fn run(&mut self, script: &Script, request: Request<'_>, out: &mut Vec<u8>) -> Outcome {
+    pub(super) fn run(&mut self, script: &Script, request: Request<'_>, out: &mut Vec<u8>) {
         let mut frame = self.machine.begin();
         frame.push_kept(script.function);
         push_words(&mut frame, request.keys);
         push_words(&mut frame, request.arguments);
-        self.machine.run(2, script, request, out)
+        self.machine.run(2, script, request, out);
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 
 use super::Kind;
 use super::lua::{Kept, Raised};
-use super::machine::{Machine, Name, Outcome, Request, Script, Sha, push_words};
+use super::machine::{Machine, Name, Request, Script, Sha, push_words};
 use super::shebang;
 use crate::error::CommandError;
 use crate::profile::Profile;
@@ -73,7 +73,7 @@ impl Interpreter {
     }
 
     /// Runs a script, and appends what it returns, or its error.
-    pub(super) fn run(&mut self, script: &Script, request: Request<'_>, out: &mut Vec<u8>) -> Outcome {
+    pub(super) fn run(&mut self, script: &Script, request: Request<'_>, out: &mut Vec<u8>) {
         let mut frame = self.machine.begin();
         frame.push_kept(self.globals);
         push_words(&mut frame, request.keys);
@@ -82,7 +82,7 @@ impl Interpreter {
         frame.raw_set_field(-2, "ARGV");
         frame.pop(1);
         frame.push_kept(script.function);
-        self.machine.run(0, script, request, out)
+        self.machine.run(0, script, request, out);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::convert::{write_error, write_value};
+use super::convert::{is_counted, write_error, write_value};
 use super::lua::{Frame, Kept, Kind as Type, Lua, Raised};
 use super::shebang::Flags;
 use super::{Host, Kind, api, sandbox};
@@ -49,13 +49,6 @@ impl Script {
     }
 }
 
-/// How a script ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Returned,
-    Failed,
-}
-
 /// Who called a script, and for what.
 #[derive(Clone, Copy)]
 pub struct Request<'r> {
@@ -93,22 +86,15 @@ impl Machine {
     }
 
     /// Runs the function below its arguments, and appends what it returns, or its error, in the client's protocol.
-    pub fn run(&mut self, arguments: usize, script: &Script, request: Request<'_>, out: &mut Vec<u8>) -> Outcome {
+    pub fn run(&mut self, arguments: usize, script: &Script, request: Request<'_>, out: &mut Vec<u8>) {
         let Request { host, client, .. } = request;
         let result = self.lua.call(Some(host), arguments, Some(1));
         let mut frame = self.lua.frame();
-        let outcome = match result {
-            Ok(()) => {
-                write_value(&mut frame, host.protocol(), client, out);
-                Outcome::Returned
-            }
-            Err(Raised) => {
-                write_failure(&mut frame, script.name(), host.profile(), out);
-                Outcome::Failed
-            }
-        };
+        match result {
+            Ok(()) => write_value(&mut frame, host, client, out),
+            Err(Raised) => write_failure(&mut frame, script.name(), host, out),
+        }
         self.end();
-        outcome
     }
 
     pub fn end(&mut self) {
@@ -128,11 +114,12 @@ pub(super) fn push_words(frame: &mut Frame<'_>, words: Words<'_>) {
 }
 
 /// Appends the reply for the error on top of the stack.
-fn write_failure(frame: &mut Frame<'_>, name: &[u8], profile: &Profile, out: &mut Vec<u8>) {
+fn write_failure(frame: &mut Frame<'_>, name: &[u8], host: &dyn Host, out: &mut Vec<u8>) {
     if frame.kind(-1) != Type::Table {
         let message = frame.to_bytes(-1).unwrap_or(b"execution failure");
         let message = &message[..message.len().min(100)];
         let line = [b"ERR Error running script ", name, b", ", message].concat();
+        host.count_error(&line);
         return write_error(&line, out);
     }
     let mut line = match frame.raw_get_field(-1, "err") {
@@ -145,7 +132,7 @@ fn write_failure(frame: &mut Frame<'_>, name: &[u8], profile: &Profile, out: &mu
     if source && numbered {
         line.extend_from_slice(b" script: ");
         // Valkey keeps the name to itself.
-        if profile.has(UNNAMED) {
+        if host.profile().has(UNNAMED) {
             line.extend_from_slice(b"on ");
         } else {
             line.extend_from_slice(name);
@@ -157,6 +144,9 @@ fn write_failure(frame: &mut Frame<'_>, name: &[u8], profile: &Profile, out: &mu
         line.push(b'.');
     }
     frame.pop(2);
+    if !is_counted(frame, -1) {
+        host.count_error(&line);
+    }
     write_error(&line, out);
 }
 

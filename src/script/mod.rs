@@ -30,7 +30,7 @@ use crate::resp::{OwnedWords, Protocol, Words};
 pub use fiber::{Fiber, Pause, Progress, Stack};
 pub use functions::{Conflict, Function, Functions, Library};
 pub use interpreter::Interpreter;
-pub use machine::{Outcome, Request, Script};
+pub use machine::{Request, Script};
 pub use running::{Interpreters, Kill, Kind, NotKilled, Scripts, Slow};
 pub use shebang::Flags;
 
@@ -59,6 +59,9 @@ pub trait Host {
     fn scratch(&self) -> &RefCell<Scratch>;
 
     fn random(&self) -> &Random;
+
+    /// A script ends with an error, or returns one, that was not counted yet.
+    fn count_error(&self, _line: &[u8]) {}
 
     /// Where functions are put down that a library registers; nothing unless one is being loaded.
     fn registered(&self) -> Option<&RefCell<Vec<Function>>> {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::{Functions, Interpreter, Outcome, Random, Request, Scratch, Script};
+use super::{Functions, Interpreter, Random, Request, Scratch, Script};
 use crate::clock::Stopwatch;
 use crate::profile::Profile;
 
@@ -86,7 +86,7 @@ impl Interpreters {
     }
 
     /// Runs a script that one of the interpreters has handed out, and appends what it returns, or its error.
-    pub fn run(&mut self, script: &Script, request: Request<'_>, out: &mut Vec<u8>) -> Outcome {
+    pub fn run(&mut self, script: &Script, request: Request<'_>, out: &mut Vec<u8>) {
         let profile = request.host.profile();
         match script.kind() {
             Kind::Eval => self.eval(profile).run(script, request, out),
