@@ -68,6 +68,7 @@ checked! {
     debug
     dump_restore
     expiry
+    functions
     hello
     keys
     lcs
@@ -78,6 +79,7 @@ checked! {
     ranges
     rename_copy_move
     scan
+    scripting
     server
     set_options
     strings

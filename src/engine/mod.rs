@@ -408,9 +408,7 @@ impl Engine {
         if session.client.seen().monitor.load(Ordering::Relaxed) {
             return false;
         }
-        self.instance.paused().is_some_and(|(_, writes_only)| {
-            !writes_only || self.will_write(session, spec, words)
-        })
+        self.instance.paused().is_some_and(|(_, writes_only)| !writes_only || self.will_write(session, spec, words))
     }
 
     /// Lets MONITOR clients see a command that has just run; if the session is one itself, what it sees goes to `own`.

@@ -152,9 +152,8 @@ impl Engine {
     /// Whether a request runs scripts that say of themselves that they may need memory.
     #[cold]
     pub(super) fn scripts_may_grow(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
-        let may_grow = |spec, words| {
-            self.said_by_script(spec, words).is_some_and(|flags| !flags.allow_oom && !flags.no_writes)
-        };
+        let may_grow =
+            |spec, words| self.said_by_script(spec, words).is_some_and(|flags| !flags.allow_oom && !flags.no_writes);
         may_grow(spec, words)
             || is_exec(spec) && queued(session).any(|queued| may_grow(queued.spec, queued.words.as_words()))
     }

@@ -31,7 +31,8 @@ pub fn furnish(lua: &mut Lua, kind: For, profile: &Profile) {
         frame.raw_set_field(1, forbidden);
     }
     keep_only_clock(&mut frame, profile.has(OS_CLOCK));
-    let libraries: [(&str, fn(&mut Frame<'_>)); 4] =
+    type Open = fn(&mut Frame<'_>);
+    let libraries: [(&str, Open); 4] =
         [("cjson", cjson::open), ("struct", structs::open), ("cmsgpack", cmsgpack::open), ("bit", bit::open)];
     for (name, open) in libraries {
         open(&mut frame);
@@ -321,7 +322,7 @@ fn refuse_deep_pattern(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 
 fn pairs(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if frame.kind(1) != Kind::Table {
-        return Err(frame.argument_error(1, &format!("table expected, got {}", frame.type_name(1))));
+        return Err(frame.type_error(1, "table"));
     }
     frame.set_top(1);
     let stand_in = push_behind(frame, 1);
@@ -405,7 +406,7 @@ fn replace_random(frame: &mut Frame<'_>) {
 }
 
 fn randomseed(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    let seed = number_argument(frame, 1)?;
+    let seed = frame.expect_number(1)?;
     frame.host().random().0.set(random::seeded(super::convert::truncated(seed) as u32));
     Ok(0)
 }
@@ -433,12 +434,7 @@ fn random(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(1)
 }
 
-fn number_argument(frame: &Frame<'_>, index: i32) -> Result<f64, Raised> {
-    frame
-        .number(index)
-        .ok_or_else(|| frame.argument_error(index, &format!("number expected, got {}", frame.type_name(index))))
-}
-
+/// As C's `int`.
 fn integer_argument(frame: &Frame<'_>, index: i32) -> Result<i32, Raised> {
-    Ok(super::convert::truncated(number_argument(frame, index)?) as i32)
+    Ok(frame.expect_integer(index)? as i32)
 }

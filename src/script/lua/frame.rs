@@ -227,15 +227,6 @@ impl<'l> Frame<'l> {
         self.bytes(index)
     }
 
-    /// `#value` of a table or a string, without metamethods.
-    pub fn length(&self, index: i32) -> usize {
-        match self.kind(index) {
-            // SAFETY: the index is valid.
-            Kind::Table | Kind::String => unsafe { ffi::lua_objlen(self.raw(), self.at(index)) },
-            _ => 0,
-        }
-    }
-
     /// Whether a value is the null pointer.
     pub fn is_null(&self, index: i32) -> bool {
         self.kind(index) == Kind::Other
@@ -245,12 +236,6 @@ impl<'l> Frame<'l> {
                 ffi::lua_type(self.raw(), at) == ffi::LUA_TLIGHTUSERDATA
                     && ffi::lua_touserdata(self.raw(), at).is_null()
             }
-    }
-
-    /// Whether two values are the same, without metamethods.
-    pub fn same(&self, one: i32, other: i32) -> bool {
-        // SAFETY: the indices are valid.
-        unsafe { ffi::lua_rawequal(self.raw(), self.at(one), self.at(other)) != 0 }
     }
 
     /// The address of a table or function, which tells it from all others that live.
@@ -483,15 +468,6 @@ impl<'l> Frame<'l> {
         self.table_at(-1);
         // SAFETY: a table.
         unsafe { ffi::lua_replace(self.raw(), ffi::LUA_GLOBALSINDEX) };
-    }
-
-    /// Makes the table on top the table of globals of one function; pops it.
-    pub fn set_environment(&mut self, function: i32) {
-        assert!(self.kind(function) == Kind::Function, "no function");
-        self.table_at(-1);
-        let at = self.at(function);
-        // SAFETY: a function and a table.
-        unsafe { ffi::lua_setfenv(self.raw(), at) };
     }
 
     /// Puts the value on top away.

@@ -163,18 +163,6 @@ impl Lua {
         // SAFETY: `hook` is a hook as Lua wants it.
         unsafe { ffi::lua_sethook(self.raw.as_ptr(), Some(hook), mask, instructions) };
     }
-
-    /// Collects all garbage.
-    pub fn collect(&mut self) {
-        // SAFETY: scripts cannot set finalisers (only userdata have them), so this runs no Lua code and raises nothing.
-        unsafe { ffi::lua_gc(self.raw.as_ptr(), ffi::LUA_GCCOLLECT, 0) };
-    }
-
-    /// Collects some garbage.
-    pub fn collect_step(&mut self) {
-        // SAFETY: as above.
-        unsafe { ffi::lua_gc(self.raw.as_ptr(), ffi::LUA_GCSTEP, 1) };
-    }
 }
 
 impl Drop for Lua {
