@@ -6,12 +6,13 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use crate::clock::{Clock, Millis};
-use crate::config::Config;
+use crate::config::{Config, OutputLimit};
 use crate::control::{Attention, Matter};
 use crate::identity::Identity;
-use crate::keyspace::{Keyspace, News, Scope, Tally, View, hash_of};
+use crate::keyspace::{CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Scope, Tally, View, hash_of};
 use crate::log::Log;
 use crate::profile::Profile;
+use crate::pubsub::{PubSub, Publisher, Topic};
 use crate::session::{Client, Clients, Session, Signal, Watching};
 use crate::stats::Stats;
 
@@ -22,6 +23,9 @@ pub struct Instance {
     pub profile: Profile,
     pub keyspace: Keyspace,
     pub clients: Clients,
+    pub pubsub: PubSub,
+    /// More than should waits for some client, so that housekeeping looks for how long.
+    lagging: AtomicBool,
     pub attention: Attention,
     pub stats: Stats,
     pub log: Arc<Log>,
@@ -69,6 +73,8 @@ impl Instance {
             profile,
             keyspace,
             clients: Clients::default(),
+            pubsub: PubSub::default(),
+            lagging: AtomicBool::new(false),
             attention: Attention::default(),
             stats: Stats::default(),
             log: Arc::new(Log::silent()),
@@ -92,6 +98,7 @@ impl Instance {
         let max_string = live.max_bulk.load(Ordering::Relaxed);
         self.keyspace.settings().max_string.store(max_string, Ordering::Relaxed);
         self.log.set_least(live.log_level.load(Ordering::Relaxed));
+        self.keyspace.settings().want_news(!CHANGES, live.events.load(Ordering::Relaxed));
     }
 
     // ---- CLIENT PAUSE
@@ -177,16 +184,67 @@ impl Instance {
     /// Sends a line to every MONITOR client but the one whose command it is about; whether that is one, too. A client
     /// that does not read is closed at its output limit.
     pub fn feed_monitors(&self, line: &[u8], about: &Client) -> bool {
-        let limit = self.config.live().output_limit.load(Ordering::Relaxed);
         let mut itself = false;
+        let mut slow = Vec::new();
         for monitor in self.monitors.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             if monitor.id() == about.id() {
                 itself = true;
-            } else if monitor.send(line) > limit && limit != 0 {
-                monitor.signal(Signal::Kill);
+                continue;
+            }
+            let waiting = monitor.send(line);
+            if waiting > self.output_limit(monitor).notice() {
+                slow.push((Arc::clone(monitor), waiting));
             }
         }
+        self.check_output(slow.iter().map(|(client, waiting)| (client, *waiting)));
         itself
+    }
+
+    // ---- messages
+
+    /// Sends a message to everybody who listens to a channel, or to a shard channel, and returns how many times it was
+    /// sent. `by` is the session that causes it, which may listen itself.
+    pub fn publish(&self, topic: Topic, channel: &[u8], payload: &[u8], by: Option<&mut Session>) -> usize {
+        let notice = self.config.live().subscriber_output.notice();
+        let by = by.map(|session| {
+            let id = session.client.id();
+            // Redis 7.0 wrote it in front of the reply, even inside the array that EXEC answers, where no client
+            // expects a push; there it goes behind.
+            let behind = session.executing || self.profile.since_redis(7, 2);
+            Publisher { id, heard: if behind { &mut session.aside } else { &mut session.ahead } }
+        });
+        let delivery = self.pubsub.publish(topic, channel, payload, by, notice);
+        if !delivery.slow.is_empty() {
+            self.check_output(delivery.slow.iter().map(|(client, waiting)| (client, *waiting)));
+        }
+        delivery.count
+    }
+
+    fn output_limit(&self, client: &Client) -> &OutputLimit {
+        self.config.live().output_limit(client.seen().is_subscriber())
+    }
+
+    /// Closes those of some clients for whom too much waits, or has for too long.
+    #[cold]
+    pub fn check_output<'c>(&self, clients: impl IntoIterator<Item = (&'c Arc<Client>, usize)>) {
+        let now = self.clock.millis();
+        for (client, waiting) in clients {
+            let limit = self.output_limit(client);
+            if client.lags_for_too_long(waiting, limit, now) {
+                self.kill(client);
+            } else if limit.is_soft_passed(waiting) {
+                self.lagging.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Looks again at the clients for whom more waits than should for long.
+    fn close_lagging(&self) {
+        if self.lagging.swap(false, Ordering::Relaxed) {
+            for client in self.clients.all() {
+                self.check_output([(&client, client.waiting())]);
+            }
+        }
     }
 
     // ---- the end of a view
@@ -208,8 +266,24 @@ impl Instance {
     }
 
     #[cold]
-    fn spread(&self, news: Vec<News>, by: Option<&mut Session>) {
-        let _ = (news, by);
+    fn spread(&self, news: Vec<News>, mut by: Option<&mut Session>) {
+        for piece in &news {
+            match piece {
+                News::Event { name, db, key, .. } => self.publish_event(name, *db, key, by.as_deref_mut()),
+                News::Changed(_) | News::Flushed => {}
+            }
+        }
+    }
+
+    fn publish_event(&self, name: &str, db: u32, key: &[u8], mut by: Option<&mut Session>) {
+        let channels = self.config.live().events.load(Ordering::Relaxed);
+        if channels & KEYSPACE_CHANNEL != 0 {
+            let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
+            self.publish(Topic::Channel, &channel, name.as_bytes(), by.as_deref_mut());
+        }
+        if channels & KEYEVENT_CHANNEL != 0 {
+            self.publish(Topic::Channel, format!("__keyevent@{db}__:{name}").as_bytes(), key, by);
+        }
     }
 
     // ---- clients
@@ -219,6 +293,7 @@ impl Instance {
         client.seen().closing.store(true, Ordering::Relaxed);
         client.signal(Signal::Kill);
         self.remove_monitor(client);
+        self.pubsub.forget(client);
         self.clients.remove(client.id());
     }
 
@@ -239,6 +314,7 @@ impl Instance {
         self.recently.store(self.clock.millis(), Ordering::Relaxed);
         self.sweep();
         self.close_idle();
+        self.close_lagging();
     }
 
     /// The server's time, up to a tenth of a second ago: for what is counted in seconds, and asked for all the time.
@@ -257,7 +333,7 @@ impl Instance {
         }
     }
 
-    /// Closes connections that have been idle for longer than `timeout`. One that is blocked is not idle.
+    /// Closes connections that have been idle for longer than `timeout`. One that is blocked, or listens, is not idle.
     fn close_idle(&self) {
         let timeout = self.config.live().timeout.load(Ordering::Relaxed);
         if timeout == 0 {
@@ -266,7 +342,9 @@ impl Instance {
         let oldest = self.clock.millis().saturating_sub_unsigned(timeout.saturating_mul(1000));
         for client in self.clients.all() {
             let seen = client.seen();
-            let exempt = seen.blocked.load(Ordering::Relaxed) || seen.monitor.load(Ordering::Relaxed);
+            let exempt = seen.blocked.load(Ordering::Relaxed)
+                || seen.monitor.load(Ordering::Relaxed)
+                || seen.is_subscriber();
             if !exempt && seen.last_used.load(Ordering::Relaxed) < oldest {
                 self.kill(&client);
             }

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::error::CommandError;
 use crate::instance::Instance;
 use crate::profile::{Family, Since};
+use crate::pubsub::Topic;
 use crate::resp::Reply;
 use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler};
 
@@ -243,10 +244,12 @@ fn stats(instance: &Instance, fields: &mut Fields) {
     ]);
     fields.add("keyspace_hits", totals.hits);
     fields.add("keyspace_misses", totals.misses);
+    fields.add("pubsub_channels", instance.pubsub.len(Topic::Channel));
+    fields.add("pubsub_patterns", instance.pubsub.len(Topic::Pattern));
+    if instance.profile.since_redis(7, 0) {
+        fields.add("pubsubshard_channels", instance.pubsub.len(Topic::ShardChannel));
+    }
     fields.zeros(&[
-        "pubsub_channels",
-        "pubsub_patterns",
-        "pubsubshard_channels",
         "latest_fork_usec",
         "total_forks",
         "migrate_cached_sockets",

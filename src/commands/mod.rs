@@ -21,6 +21,7 @@ mod lcs;
 mod lifetime;
 mod long_double;
 mod object;
+mod pubsub;
 mod ranges;
 mod scan;
 mod server;
@@ -54,6 +55,7 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         keys::ROWS,
         lcs::ROWS,
         object::ROWS,
+        pubsub::ROWS,
         ranges::ROWS,
         scan::ROWS,
         server::ROWS,

@@ -28,6 +28,8 @@ pub struct Directive {
     pub unsupported: Option<&'static str>,
     /// Hands a new value to the code that reads it.
     pub carry: Option<fn(&Live, &[u8])>,
+    /// What CONFIG GET makes of the value, if it does not show all of it.
+    pub shown: Option<fn(&[u8]) -> Vec<u8>>,
 }
 
 /// When a directive may be set.
@@ -76,6 +78,7 @@ impl Directive {
             hidden: false,
             unsupported: None,
             carry: None,
+            shown: None,
         }
     }
 
@@ -116,6 +119,11 @@ impl Directive {
 
     pub(super) const fn carried(mut self, carry: fn(&Live, &[u8])) -> Self {
         self.carry = Some(carry);
+        self
+    }
+
+    pub(super) const fn shown_as(mut self, shown: fn(&[u8]) -> Vec<u8>) -> Self {
+        self.shown = Some(shown);
         self
     }
 

@@ -1,7 +1,6 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
@@ -165,7 +164,7 @@ impl Engine {
             crate::resp::write_integer(out, queue.len() as i64);
             out.extend_from_slice(b"\r\n");
         }
-        let limit = self.instance.config.live().output_limit.load(Ordering::Relaxed);
+        let limit = self.instance.config.live().output_limit(session.subscriber);
         view.set_touch(!session.no_touch);
         session.executing = true;
         let mut seen = Vec::new();
@@ -178,7 +177,7 @@ impl Engine {
             if session.replies.are_withheld() || !matches!(flow, Flow::Continue) {
                 out.truncate(start);
             }
-            if limit != 0 && out.len() > limit {
+            if limit.is_hard_passed(out.len()) {
                 // As in Redis the client is lost, but not half of its transaction.
                 flow = Flow::Drop;
                 *out = Vec::new();

@@ -28,8 +28,12 @@ pub struct Session {
     pub watching: Watching,
     /// EXEC is running the queue: nothing may block.
     pub executing: bool,
+    /// Messages to this connection that go in front of the running command's reply.
+    pub ahead: Vec<u8>,
     /// Messages to this connection that the running command has caused, to follow its reply.
     pub aside: Vec<u8>,
+    /// It listens to channels.
+    pub subscriber: bool,
     /// The row of the last request that had one.
     pub last_command: Option<&'static CommandSpec>,
     /// The last command as others see it.
@@ -106,7 +110,9 @@ impl Session {
             transaction: None,
             watching: Watching::default(),
             executing: false,
+            ahead: Vec::new(),
             aside: Vec::new(),
+            subscriber: false,
             last_command: None,
             published_command: None,
             executed: 0,
