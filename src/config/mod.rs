@@ -208,16 +208,18 @@ impl Config {
             named.push((place, canonical));
         }
         let mut after = values.clone();
-        for ((place, name), (_, value)) in named.iter().zip(pairs) {
-            let refuse = |reason: Reason| Refusal::Value { name: name.as_bytes().to_vec(), reason };
+        for (at, ((place, name), (_, value))) in named.iter().zip(pairs).enumerate() {
             let row = &TABLE[*place];
             let before = value_of(&after, *place);
-            let words = words_of(row, value);
-            let new = row.read(&words, &before).map_err(refuse)?;
-            if new != before {
-                check(row, &new).map_err(refuse)?;
-            }
-            after.insert(*place, new);
+            let read = row.read(&words_of(row, value), &before);
+            let checked = read.and_then(|new| if new == before { Ok(new) } else { check(row, &new).map(|()| new) });
+            match checked {
+                Ok(new) => after.insert(*place, new),
+                Err(reason) => {
+                    self.take_back(&mut values, &named[..=at]);
+                    return Err(Refusal::Value { name: name.as_bytes().to_vec(), reason });
+                }
+            };
         }
         if let Some(reason) = contradiction(&after) {
             let about_memory = |name: &&str| name.starts_with("maxmemory");
@@ -228,6 +230,14 @@ impl Config {
             store(&mut values, &self.live, place, value);
         }
         Ok(())
+    }
+
+    /// Redis takes back a CONFIG SET that it refuses by setting what CONFIG GET showed before, which need not be all of it.
+    fn take_back(&self, values: &mut Values, named: &[(usize, &'static str)]) {
+        for (place, _) in named.iter().filter(|(place, _)| TABLE[*place].shown.is_some()) {
+            let shown = shown_value(values, *place);
+            store(values, &self.live, *place, shown);
+        }
     }
 
     /// CONFIG REWRITE. `None` when there is no file to write to.

@@ -235,6 +235,16 @@ impl<'k> View<'k> {
         Some(self.entry(at))
     }
 
+    /// As [`look`](Self::look), for OBJECT: nobody is told that a key is not there.
+    pub fn inspect(&mut self, key: &[u8]) -> Option<&Entry> {
+        let Some(at) = self.at(key) else {
+            self.tally.misses += 1;
+            return None;
+        };
+        self.tally.hits += 1;
+        Some(self.entry(at))
+    }
+
     /// The entry, for a command that is about to change it: a use, but neither a hit nor a miss.
     pub fn aim(&mut self, key: &[u8]) -> Option<&Entry> {
         let at = self.aimed_at(key)?;
