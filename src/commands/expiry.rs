@@ -1,7 +1,6 @@
 //! How long keys live.
 
-use super::keys::delete;
-use super::lifetime::invalid_expire_time;
+use super::lifetime::{delete_overdue, invalid_expire_time};
 use crate::clock::Millis;
 use crate::error::CommandError;
 use crate::keyspace::{EventClass, View};
@@ -92,7 +91,7 @@ fn set<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit: Millis
         return Ok(Reply::Integer(0));
     }
     if deadline <= view.now() {
-        delete(view, key);
+        delete_overdue(view, args, key);
     } else {
         view.set_deadline(key, Some(deadline));
         view.notify(EventClass::Generic, "expire", key);

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use crate::error::CommandError;
 use crate::instance::Instance;
-use crate::profile::{Family, Since};
+use crate::profile::{Family, Since, Version};
 use crate::pubsub::Topic;
 use crate::resp::Reply;
 use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler};
@@ -166,6 +166,9 @@ fn clients(instance: &Instance, fields: &mut Fields) {
     fields.add("maxclients", instance.config.live().max_clients.load(Ordering::Relaxed));
     fields.add("blocked_clients", blocked);
     fields.zeros(&["tracking_clients", "clients_in_timeout_table"]);
+    if instance.profile.has(Since::each(Version(7, 4, 0), Version(8, 0, 0))) {
+        fields.add("pubsub_clients", instance.pubsub.clients());
+    }
 }
 
 fn memory(instance: &Instance, fields: &mut Fields) {

@@ -1,10 +1,9 @@
 //! How long a key is to live: `EX`, `PX`, `EXAT` and `PXAT` with their values, turned into deadlines.
 
-use super::keys::delete;
 use crate::clock::Millis;
 use crate::error::CommandError;
 use crate::keyspace::{EventClass, Expiry, View};
-use crate::profile::Family;
+use crate::profile::{Family, Since};
 use crate::resp::parse_integer;
 use crate::spec::Args;
 
@@ -112,11 +111,22 @@ impl<'a> Lifespan<'a> {
 pub(super) fn write_string(view: &mut View<'_>, args: &Args<'_>, key: &[u8], value: &[u8], expiry: Expiry) {
     match expiry {
         Expiry::At(deadline) if deadline <= view.now() && args.profile().family() == Family::Valkey => {
-            delete(view, key);
+            delete_overdue(view, args, key);
         }
         expiry => {
             view.set_string(key, value, expiry);
             tell_of_write(view, key, expiry);
+        }
+    }
+}
+
+/// Deletes a key because it was given a deadline that is past already.
+pub(super) fn delete_overdue(view: &mut View<'_>, args: &Args<'_>, key: &[u8]) {
+    if view.remove(key) {
+        if args.profile().has(Since::valkey(9, 0, 0)) {
+            view.notify(EventClass::Expired, "expired", key);
+        } else {
+            view.notify(EventClass::Generic, "del", key);
         }
     }
 }

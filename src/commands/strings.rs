@@ -1,7 +1,7 @@
 //! Reading strings, and many strings at once.
 
 use super::keys::delete;
-use super::lifetime::Lifespan;
+use super::lifetime::{Lifespan, delete_overdue};
 use crate::error::CommandError;
 use crate::keyspace::{EventClass, Expiry, View};
 use crate::profile::Since;
@@ -76,7 +76,7 @@ fn getex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     match lifespan.expiry(now, args)? {
         Expiry::At(deadline) if deadline <= now => {
             let value = view.string_to_write(key)?.map(<[u8]>::to_vec);
-            delete(view, key);
+            delete_overdue(view, args, key);
             return Ok(value.map_or(Reply::Null, Reply::bulk));
         }
         Expiry::At(deadline) => {
