@@ -342,9 +342,8 @@ impl Instance {
         let oldest = self.clock.millis().saturating_sub_unsigned(timeout.saturating_mul(1000));
         for client in self.clients.all() {
             let seen = client.seen();
-            let exempt = seen.blocked.load(Ordering::Relaxed)
-                || seen.monitor.load(Ordering::Relaxed)
-                || seen.is_subscriber();
+            let exempt =
+                seen.blocked.load(Ordering::Relaxed) || seen.monitor.load(Ordering::Relaxed) || seen.is_subscriber();
             if !exempt && seen.last_used.load(Ordering::Relaxed) < oldest {
                 self.kill(&client);
             }

@@ -12,6 +12,9 @@ pub type Reason = Cow<'static, str>;
 /// Reads a value of several words, given the present one.
 pub type ReadWords = fn(&[&[u8]], &[u8]) -> Result<Vec<u8>, Reason>;
 
+/// Makes of a value what CONFIG GET shows.
+pub type ShowValue = fn(&[u8]) -> Vec<u8>;
+
 /// One directive: a line of a configuration file, a flag, a parameter of CONFIG.
 pub struct Directive {
     pub name: &'static str,
@@ -29,7 +32,7 @@ pub struct Directive {
     /// Hands a new value to the code that reads it.
     pub carry: Option<fn(&Live, &[u8])>,
     /// What CONFIG GET makes of the value, if it does not show all of it.
-    pub shown: Option<fn(&[u8]) -> Vec<u8>>,
+    pub shown: Option<ShowValue>,
 }
 
 /// When a directive may be set.
@@ -122,7 +125,7 @@ impl Directive {
         self
     }
 
-    pub(super) const fn shown_as(mut self, shown: fn(&[u8]) -> Vec<u8>) -> Self {
+    pub(super) const fn shown_as(mut self, shown: ShowValue) -> Self {
         self.shown = Some(shown);
         self
     }

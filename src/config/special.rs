@@ -115,7 +115,10 @@ pub(super) fn shown_events(value: &[u8]) -> Vec<u8> {
 pub(super) fn event_bits(value: &[u8]) -> u32 {
     let all = value.contains(&b'A');
     let asked = |place: usize, letter: u8| value.contains(&letter) || (all && place < IN_ALL);
-    let bits = (0..).zip(EVENTS).filter(|(place, (letter, _))| asked(*place, *letter)).fold(0, |bits, (_, (_, bit))| bits | bit);
+    let bits = (0..)
+        .zip(EVENTS)
+        .filter(|(place, (letter, _))| asked(*place, *letter))
+        .fold(0, |bits, (_, (_, bit))| bits | bit);
     if bits & (KEYSPACE_CHANNEL | KEYEVENT_CHANNEL) == 0 { 0 } else { bits }
 }
 

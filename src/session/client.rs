@@ -78,7 +78,7 @@ pub enum Signal {
 /// Marks "not lagging" in [`Client::lags_for_too_long`].
 const NEVER: Millis = Millis::MIN;
 /// An outbox that has grown beyond this is given back once it is empty.
-const OUTBOX_KEPT: usize = 16 << 10;
+const OUTBOX_KEPT: usize = 32 << 10;
 
 /// One connection, as everybody sees it.
 pub struct Client {
@@ -193,6 +193,10 @@ impl Client {
 
     pub fn signal(&self, signal: Signal) {
         self.signals.fetch_or(signal as u32, Ordering::AcqRel);
+        self.wake();
+    }
+
+    fn wake(&self) {
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }
@@ -237,9 +241,13 @@ impl Client {
         let first = outbox.is_empty();
         outbox.extend_from_slice(bytes);
         let waiting = outbox.len() + self.seen.output.load(Ordering::Relaxed);
+        if first {
+            // Before anybody else can find that something waits: it is to be sent in front of whatever is asked next.
+            self.signals.fetch_or(Signal::Mail as u32, Ordering::AcqRel);
+        }
         drop(outbox);
         if first {
-            self.signal(Signal::Mail);
+            self.wake();
         }
         waiting
     }
