@@ -220,7 +220,7 @@ fn keys_of<'a>(table: &Table, words: Words<'a>) -> Result<Vec<(&'a [u8], &'stati
         Some(name) if !command.subcommands.is_empty() => table.find_sub(command, name).ok_or(INVALID_COMMAND)?,
         _ => command,
     };
-    if row.keys.is_empty() {
+    if !row.keys.iter().any(KeySpec::are_keys) {
         return Err(NO_KEYS);
     }
     if !row.arity.admits(words.len()) {

@@ -23,6 +23,7 @@ mod lcs;
 mod lifetime;
 mod long_double;
 mod object;
+mod pubsub;
 mod ranges;
 mod scan;
 mod scripting;
@@ -61,6 +62,7 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         keys::ROWS,
         lcs::ROWS,
         object::ROWS,
+        pubsub::ROWS,
         ranges::ROWS,
         scan::ROWS,
         scripting::ROWS,

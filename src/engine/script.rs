@@ -46,6 +46,8 @@ impl Engine {
         session.executing = true;
         let error = self.run_script_within(session, &mut view, &mut interpreters, which, args, out, pause);
         session.executing = false;
+        instance.announce(&mut view, Some(session));
+        instance.deliver_invalidations(session);
         let tally = instance.settle(view, Some(session));
         session.tally += tally;
         Ok(error)
@@ -99,6 +101,7 @@ impl Engine {
         let (scratch, random) = interpreters.take_tools();
         let caller = Caller {
             engine: self,
+            spec: args.spec(),
             words,
             name: &script.sha,
             kind: Kind::Eval,
@@ -151,6 +154,8 @@ fn keys_and_arguments<'a>(args: &mut Args<'a>) -> Result<(Words<'a>, Words<'a>),
 /// One run of a script: what it does to the server goes through here.
 struct Caller<'r, 'v, 'k> {
     engine: &'r Engine,
+    /// The request that runs the script.
+    spec: &'static CommandSpec,
     words: Words<'r>,
     name: &'r [u8],
     kind: Kind,
@@ -278,6 +283,14 @@ impl Host for Caller<'_, '_, '_> {
         session.protocol = self.protocol.get();
         // Nothing that scripts may call closes the connection.
         let _: Flow = engine.run_within(session, view, (spec, at), words, reply);
+        if session.tracking.remembers {
+            // Up to 7.0 the keys that the script was given stand for whatever it reads.
+            if engine.instance.profile.since_redis(7, 2) {
+                engine.remember(view, session, spec, words);
+            } else if spec.has_flag(Flag::ReadOnly) {
+                engine.remember_keys(view, session, self.spec, self.words);
+            }
+        }
         if engine.instance.attention.is_needed() {
             engine.show_script(session, spec, words);
         }

@@ -291,7 +291,7 @@ fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &Co
                 here = here.filter(|_| word).map(|here| here + 1);
             }
             _ => {
-                let keys = here.and_then(|here| spec.keys.iter().position(|keys| keys.covers(here)));
+                let keys = here.and_then(|here| spec.keys.iter().position(|keys| keys.are_keys() && keys.covers(here)));
                 if let (Some(keys), false) = (keys, only_a_token) {
                     argument.kind = ArgumentKind::Key;
                     argument.key_spec = Some(keys);
