@@ -101,7 +101,7 @@ fn compare(suites: &[&'static Suite], server: Option<String>) -> Result<bool, St
         if let (false, Ok(installed)) = (comparison.complaints().is_empty(), installed)
             && comparison.suite.seconds < 120
         {
-            println!("{} again, alone", comparison.suite.library);
+            println!("{} again, alone: {}", comparison.suite.library, comparison.failures().join(", "));
             let outcomes = sides.each_ref().map(|side| outcome(comparison.suite, Ok(installed), side));
             *comparison = Comparison { suite: comparison.suite, outcomes, again: true };
         }
@@ -151,27 +151,30 @@ fn run_all(
     sides: &[Side; 2],
     lacking: &[String],
 ) -> Vec<Comparison> {
-    let mut jobs: Vec<(usize, usize)> = (0..suites.len()).flat_map(|suite| [(suite, 0), (suite, 1)]).collect();
-    jobs.sort_by_key(|&(suite, _)| suites[suite].seconds);
+    let mut jobs: Vec<(usize, &[usize])> = Vec::new();
+    for (index, suite) in suites.iter().enumerate() {
+        if suite.keeps_files { jobs.push((index, &[0, 1])) } else { jobs.extend([(index, &[0][..]), (index, &[1])]) }
+    }
+    jobs.sort_by_key(|&(index, sides)| suites[index].seconds * sides.len() as u64);
     let jobs = Mutex::new(jobs);
     let done = Mutex::new(Vec::new());
+    let run_one = |index: usize, side: usize| {
+        let suite: &Suite = suites[index];
+        let is_missing = |name: &&String| side == 1 && suite.needs.contains(&name.as_str());
+        let missing: Vec<String> = lacking.iter().filter(is_missing).cloned().collect();
+        let outcome = if missing.is_empty() {
+            outcome(suite, installed[index].as_ref(), &sides[side])
+        } else {
+            Outcome::Lacks(missing)
+        };
+        done.lock().expect("nobody panics with it").push((index, side, outcome));
+    };
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 loop {
-                    let Some((index, side)) = jobs.lock().expect("nobody panics with it").pop() else { return };
-                    let suite = suites[index];
-                    let missing: Vec<String> = lacking
-                        .iter()
-                        .filter(|name| side == 1 && suite.needs.contains(&name.as_str()))
-                        .cloned()
-                        .collect();
-                    let outcome = if missing.is_empty() {
-                        outcome(suite, installed[index].as_ref(), &sides[side])
-                    } else {
-                        Outcome::Lacks(missing)
-                    };
-                    done.lock().expect("nobody panics with it").push((index, side, outcome));
+                    let Some((index, sides)) = jobs.lock().expect("nobody panics with it").pop() else { return };
+                    sides.iter().for_each(|&side| run_one(index, side));
                 }
             });
         }
@@ -213,6 +216,15 @@ impl Comparison {
             complaints.push(format!("{there} tests pass on redis-server, {here} here"));
         }
         complaints
+    }
+
+    /// The tests that failed on one side only.
+    fn failures(&self) -> Vec<String> {
+        let [there, here] = self.outcomes.each_ref().map(|outcome| match outcome {
+            Outcome::Ran(run) => run.verdicts.named(Verdict::Failed).collect::<BTreeSet<_>>(),
+            _ => BTreeSet::new(),
+        });
+        there.symmetric_difference(&here).map(|name| (*name).to_owned()).collect()
     }
 
     /// Shows which tests failed and what was printed at the end.

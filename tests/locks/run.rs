@@ -163,7 +163,8 @@ fn finish(mut command: Command, log: &Path, limit: Duration) -> Result<(), Strin
 pub fn tail(log: &Path) -> String {
     let output = fs::read(log).unwrap_or_default();
     let output = String::from_utf8_lossy(&output);
-    let lines: Vec<&str> = output.lines().collect();
+    // Some lines are pages long.
+    let lines: Vec<String> = output.lines().map(|line| line.chars().take(200).collect()).collect();
     lines[lines.len().saturating_sub(40)..].join("\n")
 }
 
