@@ -348,7 +348,7 @@ pub const SUITES: &[Suite] = &[
         },
         pace: Pace::WhenNamed,
         servers: Servers::Own,
-        needs: &["BLPOP", "LPUSH"],
+        needs: &["BLPOP", "LLEN", "LPUSH"],
         // Two more do not get along with this eventlet.
         passes: 176,
         // Some sleep for exactly as long as a lock lives, and then ask.
