@@ -278,9 +278,12 @@ fn kind_of(name: &str, spec: &CommandSpec) -> ArgumentKind {
 
 /// Marks the arguments that are keys, as long as it is certain where they stand.
 fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &CommandSpec) {
+    let mut counted = false;
     for argument in arguments {
         let only_a_token = argument.kind == ArgumentKind::PureToken;
-        let mut here = if argument.optional { None } else { *position };
+        // Behind a number of keys come the keys, even if that number may be 0.
+        let mut here = if argument.optional && !counted { None } else { *position };
+        counted = argument.name == "numkeys";
         if argument.token.is_some() && !only_a_token {
             here = here.map(|here| here + 1);
         }
