@@ -64,7 +64,7 @@ impl Engine {
     #[inline]
     pub fn execute(
         self: &Arc<Self>,
-        session: &mut Session,
+        session: &mut Box<Session>,
         resolved: Result<Resolved, CommandError>,
         words: Words<'_>,
         out: &mut Vec<u8>,

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -108,7 +107,7 @@ impl Engine {
             read_only: read_only || script.flags.no_writes,
             may_grow: script.flags.allow_oom,
             protocol: Cell::new(Protocol::Resp2),
-            since: Stopwatch::start(),
+            since: Cell::new(None),
             slow: Cell::new(false),
             pause,
             scratch: RefCell::new(scratch),
@@ -163,7 +162,8 @@ struct Caller<'r, 'v, 'k> {
     /// It may write although the memory limit is reached.
     may_grow: bool,
     protocol: Cell<Protocol>,
-    since: Stopwatch,
+    /// From the first time that the script is looked at: most end before.
+    since: Cell<Option<Stopwatch>>,
     slow: Cell<bool>,
     pause: Option<&'r Pause<'r>>,
     scratch: RefCell<Scratch>,
@@ -195,6 +195,7 @@ impl Caller<'_, '_, '_> {
         session.protocol = before.protocol;
         view.select(before.db);
         if self.slow.get() {
+            self.engine.instance.scripts.set_slow(None);
             self.engine.instance.attention.lower(Matter::Script);
             self.engine.instance.keyspace.set_busy(false);
         }
@@ -202,14 +203,14 @@ impl Caller<'_, '_, '_> {
     }
 
     /// From now on others are told that the server is busy, instead of waiting.
-    fn become_slow(&self, elapsed: Duration) {
+    fn become_slow(&self, since: Stopwatch) {
         let instance = &self.engine.instance;
         self.slow.set(true);
-        instance.scripts.set_slow(Slow {
+        instance.scripts.set_slow(Some(Slow {
             name: self.name.to_vec(),
             command: self.words.iter().map(<[u8]>::to_vec).collect(),
-            since: self.since,
-        });
+            since,
+        }));
         let (what, name) = match self.kind {
             Kind::Eval => ("SCRIPT KILL", String::from_utf8_lossy(self.name)),
             Kind::Function => ("FUNCTION KILL", String::from_utf8_lossy(self.name)),
@@ -217,7 +218,7 @@ impl Caller<'_, '_, '_> {
         instance.log.warn(format!(
             "A script has been running for {} milliseconds, and others are told BUSY. {what} ends it, unless it has \
              written. Its name is {name}.",
-            elapsed.as_millis()
+            since.elapsed().as_millis()
         ));
         instance.keyspace.set_busy(true);
         instance.attention.raise(Matter::Script);
@@ -252,9 +253,10 @@ impl Host for Caller<'_, '_, '_> {
         let scripts = &self.engine.instance.scripts;
         if !self.slow.get() {
             let threshold = self.engine.instance.config.live().busy_threshold.load(Ordering::Relaxed);
-            let elapsed = self.since.elapsed();
-            if threshold > 0 && elapsed.as_millis() >= u128::from(threshold) {
-                self.become_slow(elapsed);
+            let since = self.since.get().unwrap_or_else(Stopwatch::start);
+            self.since.set(Some(since));
+            if threshold > 0 && since.elapsed().as_millis() >= u128::from(threshold) {
+                self.become_slow(since);
             }
         }
         if self.slow.get()

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::ffi::CStr;
 
+use foldhash::fast::FixedState;
+
 use super::convert::{write_error, write_value};
 use super::lua::{Frame, Kept, Kind, Lua, Raised};
 use super::sandbox;
@@ -39,7 +41,7 @@ pub enum Outcome {
 /// The interpreter for EVAL and its kin.
 pub struct Interpreter {
     lua: Lua,
-    scripts: HashMap<Sha, Script>,
+    scripts: HashMap<Sha, Script, FixedState>,
     /// The table of the real globals.
     globals: Kept,
     handler: Kept,
@@ -57,7 +59,7 @@ impl Interpreter {
         frame.push_native(api::handle_error);
         let handler = frame.keep();
         lua.tick_every(TICK);
-        Self { lua, scripts: HashMap::new(), globals, handler, source_bytes: 0 }
+        Self { lua, scripts: HashMap::default(), globals, handler, source_bytes: 0 }
     }
 
     /// Bytes that Lua uses.
@@ -134,8 +136,10 @@ impl Interpreter {
             }
         };
         frame.set_top(0);
-        // After a script was stopped Lua asks at every instruction.
-        self.lua.tick_every(TICK);
+        if outcome == Outcome::Failed {
+            // If it was stopped, Lua asks at every instruction.
+            self.lua.tick_every(TICK);
+        }
         outcome
     }
 }

@@ -118,7 +118,6 @@ impl Scripts {
 
     pub fn end(&self, interpreters: &Interpreters) {
         self.running.store(0, Ordering::Release);
-        *self.held_slow() = None;
         self.note(interpreters);
     }
 
@@ -154,9 +153,9 @@ impl Scripts {
         }
     }
 
-    /// The running script takes long.
-    pub fn set_slow(&self, slow: Slow) {
-        *self.held_slow() = Some(slow);
+    /// The running script takes long, or the one that did has ended.
+    pub fn set_slow(&self, slow: Option<Slow>) {
+        *self.held_slow() = slow;
     }
 
     pub fn slow(&self) -> Option<Slow> {

@@ -57,7 +57,7 @@ struct Request {
 
 pub(super) struct Connection {
     engine: Arc<Engine>,
-    session: Session,
+    session: Box<Session>,
     stream: Stream,
     framer: Framer,
     /// Bytes read and not yet run: the beginning of a request, or requests behind one that waits.
@@ -80,7 +80,7 @@ enum State {
 }
 
 impl Connection {
-    pub(super) fn new(engine: Arc<Engine>, session: Session, stream: Stream) -> Self {
+    pub(super) fn new(engine: Arc<Engine>, session: Box<Session>, stream: Stream) -> Self {
         Self {
             engine,
             session,
