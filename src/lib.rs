@@ -23,6 +23,7 @@ mod instance;
 mod keyspace;
 mod log;
 mod profile;
+mod pubsub;
 mod rdb;
 mod resp;
 mod script;

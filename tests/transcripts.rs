@@ -74,8 +74,11 @@ checked! {
     lcs
     lock_pattern
     monitor
+    notifications
     object
     protocol_errors
+    pubsub
+    pubsub_resp3
     ranges
     rename_copy_move
     scan

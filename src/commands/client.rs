@@ -268,9 +268,9 @@ impl Kind {
         }
     }
 
-    /// Nobody subscribes or replicates here, and whoever monitors counts as normal.
-    fn of(_: &Client) -> Self {
-        Self::Normal
+    /// Nobody replicates here, and whoever monitors counts as normal.
+    fn of(client: &Client) -> Self {
+        if client.seen().is_subscriber() { Self::Subscriber } else { Self::Normal }
     }
 }
 

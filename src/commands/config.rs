@@ -96,10 +96,11 @@ fn set(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     while !args.is_empty() {
         pairs.push((args.bytes()?, args.bytes()?));
     }
-    call.server.config.set(&pairs, profile).map_err(|refusal| {
+    let result = call.server.config.set(&pairs, profile);
+    call.server.apply_settings();
+    result.map_err(|refusal| {
         if old { refused_6(refusal, pairs.first().map(|pair| pair.1).unwrap_or_default()) } else { refused(refusal) }
     })?;
-    call.server.apply_settings();
     Ok(Reply::OK)
 }
 

@@ -122,6 +122,11 @@ fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     }
     if let Some(protocol) = protocol {
         call.session.set_protocol(protocol);
+        if call.session.subscriber {
+            call.server.pubsub.speak(&call.session.client, protocol == Protocol::Resp3);
+            // What was sent before is in the old protocol, and goes in front of the reply.
+            call.session.client.take_mail(&mut call.session.ahead);
+        }
     }
     let server = match args.profile().family() {
         Family::Redis => "redis",
@@ -163,11 +168,18 @@ const PING: CommandSpec = CommandSpec {
     flags: &[Flag::Fast],
     categories: &[Category::Connection],
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    runs_subscribed: true,
     ..CommandSpec::new("PING", Handler::Connection(ping))
 };
 
-fn ping(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+fn ping(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    // Who listens gets an answer that looks like a message.
+    let listens = call.session.subscriber && call.session.protocol == Protocol::Resp2;
     match (args.left(), args.optional()) {
+        (0 | 1, message) if listens => {
+            let message = message.unwrap_or_default().to_vec();
+            Ok(Reply::Array(vec![Reply::text("pong"), Reply::bulk(message)]))
+        }
         (_, None) => Ok(Reply::Status("PONG")),
         (1, Some(message)) => Ok(Reply::bulk(message.to_vec())),
         _ => Err(CommandError::fixed("ERR wrong number of arguments for 'ping' command")),
@@ -182,6 +194,7 @@ const QUIT: CommandSpec = CommandSpec {
     flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
     categories: &[Category::Connection],
     never_queued: true,
+    runs_subscribed: true,
     ..CommandSpec::new("QUIT", Handler::Connection(quit))
 };
 
@@ -198,6 +211,7 @@ const RESET: CommandSpec = CommandSpec {
     flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
     categories: &[Category::Connection],
     never_queued: true,
+    runs_subscribed: true,
     ..CommandSpec::new("RESET", Handler::Connection(reset))
 };
 
@@ -205,6 +219,11 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let Call { server, session, .. } = call;
     server.remove_monitor(&session.client);
     session.client.seen().monitor.store(false, Ordering::Relaxed);
+    if session.subscriber {
+        server.pubsub.forget(&session.client);
+        session.client.take_mail(&mut session.ahead);
+        session.subscriber = false;
+    }
     session.transaction = None;
     server.unwatch(std::mem::take(&mut session.watching));
     server.tracking.stop(session, server.keyspace.settings());

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 
 use crate::error::CommandError;
 use crate::instance::Instance;
-use crate::profile::{Family, Since};
+use crate::profile::{Family, Since, Version};
+use crate::pubsub::Topic;
 use crate::resp::Reply;
 use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler};
 
@@ -166,6 +167,9 @@ fn clients(instance: &Instance, fields: &mut Fields) {
     fields.add("blocked_clients", blocked);
     fields.add("tracking_clients", instance.tracking.totals().clients);
     fields.add("clients_in_timeout_table", 0);
+    if instance.profile.has(Since::each(Version(7, 4, 0), Version(8, 0, 0))) {
+        fields.add("pubsub_clients", instance.pubsub.clients());
+    }
 }
 
 fn memory(instance: &Instance, fields: &mut Fields) {
@@ -266,10 +270,12 @@ fn stats(instance: &Instance, fields: &mut Fields) {
     ]);
     fields.add("keyspace_hits", totals.hits);
     fields.add("keyspace_misses", totals.misses);
+    fields.add("pubsub_channels", instance.pubsub.len(Topic::Channel));
+    fields.add("pubsub_patterns", instance.pubsub.len(Topic::Pattern));
+    if instance.profile.since_redis(7, 0) {
+        fields.add("pubsubshard_channels", instance.pubsub.len(Topic::ShardChannel));
+    }
     fields.zeros(&[
-        "pubsub_channels",
-        "pubsub_patterns",
-        "pubsubshard_channels",
         "latest_fork_usec",
         "total_forks",
         "migrate_cached_sockets",

@@ -24,6 +24,7 @@ mod lcs;
 mod lifetime;
 mod long_double;
 mod object;
+mod pubsub;
 mod ranges;
 mod scan;
 mod scripting;
@@ -63,6 +64,7 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         keys::ROWS,
         lcs::ROWS,
         object::ROWS,
+        pubsub::ROWS,
         ranges::ROWS,
         scan::ROWS,
         scripting::ROWS,

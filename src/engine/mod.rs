@@ -18,7 +18,7 @@ use crate::error::CommandError;
 use crate::instance::Instance;
 use crate::keyspace::{Busy, Scope, View, hash_of};
 use crate::profile::Since;
-use crate::resp::{Reply, Words};
+use crate::resp::{Protocol, Reply, Words};
 use crate::script::{Interpreters, Kind, Pause};
 use crate::session::{Replies, Session};
 use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Flow, Handler, Table, Transaction, Waiting};
@@ -64,7 +64,7 @@ impl Engine {
     #[inline]
     pub fn execute(
         self: &Arc<Self>,
-        session: &mut Session,
+        session: &mut Box<Session>,
         resolved: Result<Resolved, CommandError>,
         words: Words<'_>,
         out: &mut Vec<u8>,
@@ -135,11 +135,8 @@ impl Engine {
             let start = if matches!(spec.run, Handler::Transaction(_)) { out.len() } else { start };
             self.withhold(session, start, out);
         }
-        if !session.tracking.redirected.is_empty() {
-            tracking::interject(session, spec, words, start, out);
-        }
-        if !session.aside.is_empty() {
-            out.append(&mut session.aside);
+        if !session.aside.is_empty() || !session.ahead.is_empty() {
+            add_messages(session, start, out);
         }
         self.end_exception(session, Some(spec));
         if self.instance.attention.is_needed() {
@@ -361,7 +358,26 @@ impl Engine {
         {
             return Err(CommandError::OUT_OF_MEMORY);
         }
+        if session.subscriber && session.protocol == Protocol::Resp2 && !spec.runs_subscribed {
+            return Err(self.not_while_subscribed(spec));
+        }
         Ok(())
+    }
+
+    /// The error for a command that would answer where the client only expects messages.
+    #[cold]
+    fn not_while_subscribed(&self, spec: &CommandSpec) -> CommandError {
+        let name = self.table.full_name(spec);
+        // Before 7.0 a subcommand had no name of its own, and there were no shard channels.
+        let (name, kinds) = if self.instance.profile.since_redis(7, 0) {
+            (name.as_str(), "P|S")
+        } else {
+            (name.split('|').next().unwrap_or_default(), "P")
+        };
+        CommandError::new(format!(
+            "ERR Can't execute '{name}': only ({kinds})SUBSCRIBE / ({kinds})UNSUBSCRIBE / PING / QUIT / RESET are \
+             allowed in this context"
+        ))
     }
 
     /// Whether a session may run commands: it has given a password, or needs none (any more).
@@ -501,6 +517,14 @@ impl Engine {
     }
 }
 
+/// Adds the messages to the session itself that its command has caused, around the reply that begins at `start`. They
+/// answer nothing, so that CLIENT REPLY has no say in them.
+#[cold]
+fn add_messages(session: &mut Session, start: usize, out: &mut Vec<u8>) {
+    out.splice(start..start, session.ahead.drain(..));
+    out.append(&mut session.aside);
+}
+
 /// Writes a result's reply. Hands back the error, if it was one, to be counted.
 #[inline]
 fn write(result: CommandResult<'_>, session: &Session, out: &mut Vec<u8>) -> Option<CommandError> {
@@ -537,6 +561,7 @@ impl Engine {
         self.unwatch(session);
         self.instance.remove_monitor(&session.client);
         self.instance.tracking.stop(session, self.instance.keyspace.settings());
+        self.instance.pubsub.forget(&session.client);
         self.instance.clients.remove(session.client.id());
     }
 }

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -49,6 +48,8 @@ impl Engine {
         session.executing = true;
         let error = self.run_script_within(session, &mut view, &mut interpreters, which, args, out, pause);
         session.executing = false;
+        instance.announce(&mut view, Some(session));
+        instance.deliver_invalidations(session);
         let tally = instance.settle(view, Some(session));
         session.tally += tally;
         Ok(error)
@@ -89,12 +90,13 @@ impl Engine {
         let (scratch, random) = interpreters.take_tools();
         let caller = Caller {
             engine: self,
+            spec: args.spec(),
             words,
             script: &script,
             read_only: read_only || script.flags.no_writes,
             may_grow: script.flags.allow_oom,
             protocol: Cell::new(Protocol::Resp2),
-            since: Stopwatch::start(),
+            since: Cell::new(None),
             slow: Cell::new(false),
             pause,
             scratch: RefCell::new(scratch),
@@ -210,13 +212,16 @@ fn keys_and_arguments<'a>(
 /// One run of a script: what it does to the server goes through here.
 struct Caller<'r, 'v, 'k> {
     engine: &'r Engine,
+    /// The request that runs the script.
+    spec: &'static CommandSpec,
     words: Words<'r>,
     script: &'r Script,
     read_only: bool,
     /// It may write although the memory limit is reached.
     may_grow: bool,
     protocol: Cell<Protocol>,
-    since: Stopwatch,
+    /// From the first time that the script is looked at: most end before.
+    since: Cell<Option<Stopwatch>>,
     slow: Cell<bool>,
     pause: Option<&'r Pause<'r>>,
     scratch: RefCell<Scratch>,
@@ -248,6 +253,7 @@ impl Caller<'_, '_, '_> {
         session.protocol = before.protocol;
         view.select(before.db);
         if self.slow.get() {
+            self.engine.instance.scripts.set_slow(None);
             self.engine.instance.attention.lower(Matter::Script);
             self.engine.instance.keyspace.set_busy(false);
         }
@@ -255,14 +261,14 @@ impl Caller<'_, '_, '_> {
     }
 
     /// From now on others are told that the server is busy, instead of waiting.
-    fn become_slow(&self, elapsed: Duration) {
+    fn become_slow(&self, since: Stopwatch) {
         let instance = &self.engine.instance;
         self.slow.set(true);
-        instance.scripts.set_slow(Slow {
+        instance.scripts.set_slow(Some(Slow {
             name: self.script.name().to_vec(),
             command: self.words.iter().map(<[u8]>::to_vec).collect(),
-            since: self.since,
-        });
+            since,
+        }));
         let name = String::from_utf8_lossy(self.script.name());
         let what = match self.script.kind() {
             Kind::Eval => "SCRIPT KILL",
@@ -271,7 +277,7 @@ impl Caller<'_, '_, '_> {
         instance.log.warn(format!(
             "A script has been running for {} milliseconds, and others are told BUSY. {what} ends it, unless it has \
              written. Its name is {name}.",
-            elapsed.as_millis()
+            since.elapsed().as_millis()
         ));
         instance.keyspace.set_busy(true);
         instance.attention.raise(Matter::Script);
@@ -306,9 +312,10 @@ impl Host for Caller<'_, '_, '_> {
         let scripts = &self.engine.instance.scripts;
         if !self.slow.get() {
             let threshold = self.engine.instance.config.live().busy_threshold.load(Ordering::Relaxed);
-            let elapsed = self.since.elapsed();
-            if threshold > 0 && elapsed.as_millis() >= u128::from(threshold) {
-                self.become_slow(elapsed);
+            let since = self.since.get().unwrap_or_else(Stopwatch::start);
+            self.since.set(Some(since));
+            if threshold > 0 && since.elapsed().as_millis() >= u128::from(threshold) {
+                self.become_slow(since);
             }
         }
         if self.slow.get()
@@ -337,6 +344,14 @@ impl Host for Caller<'_, '_, '_> {
         session.protocol = self.protocol.get();
         // Nothing that scripts may call closes the connection.
         let _: Flow = engine.run_within(session, view, (spec, at), words, reply);
+        if session.tracking.remembers {
+            // Up to 7.0 the keys that the script was given stand for whatever it reads.
+            if engine.instance.profile.since_redis(7, 2) {
+                engine.remember(view, session, spec, words);
+            } else if spec.has_flag(Flag::ReadOnly) {
+                engine.remember_keys(view, session, self.spec, self.words);
+            }
+        }
         if engine.instance.attention.is_needed() {
             engine.show_script(session, spec, words);
         }

@@ -1,11 +1,10 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
-use super::{Engine, is_exec, key_hashes, tracking, write};
+use super::{Engine, is_exec, key_hashes, write};
 use crate::error::CommandError;
 use crate::keyspace::{Busy, Scope, View, hash_of};
 use crate::resp::{Reply, Words};
@@ -211,7 +210,7 @@ impl Engine {
             crate::resp::write_integer(out, queue.len() as i64);
             out.extend_from_slice(b"\r\n");
         }
-        let limit = self.instance.config.live().output_limit.load(Ordering::Relaxed);
+        let limit = self.instance.config.live().output_limit(session.subscriber);
         view.set_touch(!session.no_touch);
         session.executing = true;
         let mut seen = Vec::new();
@@ -234,10 +233,7 @@ impl Engine {
             if session.replies.are_withheld() || !matches!(flow, Flow::Continue) {
                 out.truncate(start);
             }
-            if !session.tracking.redirected.is_empty() && !self.instance.profile.since_redis(7, 2) {
-                tracking::interject(session, queued.spec, queued.words.as_words(), start, out);
-            }
-            if limit != 0 && out.len() > limit {
+            if limit.is_hard_passed(out.len()) {
                 // As in Redis the client is lost, but not half of its transaction.
                 flow = Flow::Drop;
                 *out = Vec::new();

@@ -80,6 +80,8 @@ struct Shelf {
     libraries: BTreeMap<Vec<u8>, Library>,
     /// Names of functions, in lower case.
     functions: HashMap<Vec<u8>, Script>,
+    /// Bytes of the text of all libraries.
+    source_bytes: usize,
 }
 
 impl Shelf {
@@ -91,6 +93,7 @@ impl Shelf {
         for Function { script, .. } in &library.functions {
             self.functions.insert(script.name().to_ascii_lowercase(), script.clone());
         }
+        self.source_bytes += library.source.len();
         self.libraries.insert(library.name.clone(), library);
     }
 
@@ -99,16 +102,13 @@ impl Shelf {
         for function in &library.functions {
             self.functions.remove(&function.name().to_ascii_lowercase());
         }
+        self.source_bytes -= library.source.len();
         Some(library)
     }
 
     /// The first function of a library that has the same name as one that is there.
     fn collision<'l>(&self, library: &'l Library) -> Option<&'l [u8]> {
         library.functions.iter().map(Function::name).find(|name| self.has_function(name))
-    }
-
-    fn source_bytes(&self) -> usize {
-        self.libraries.values().map(|library| library.source.len()).sum()
     }
 }
 
@@ -125,6 +125,11 @@ impl Functions {
     /// Bytes that Lua uses.
     pub fn used(&self) -> usize {
         self.machine.lua.used()
+    }
+
+    /// How many libraries and functions there are, and the bytes of the libraries' text.
+    pub fn known(&self) -> (usize, usize, usize) {
+        (self.shelf.libraries.len(), self.shelf.functions.len(), self.shelf.source_bytes)
     }
 
     /// A function, by its name in whatever case.
@@ -169,7 +174,7 @@ impl Functions {
         if !replace && shelf.libraries.contains_key(&name) {
             return Err(CommandError::quoting("ERR Library '", &name, "' already exists"));
         }
-        if self.used() + shelf.source_bytes() + source.len() > MEMORY {
+        if self.used() + shelf.source_bytes + source.len() > MEMORY {
             return Err(NO_MEMORY);
         }
         let functions = self.register(code, log, profile)?;
@@ -213,7 +218,7 @@ impl Functions {
                 Err(CommandError::quoting("ERR Error compiling function: ", message, ""))
             }
         };
-        self.machine.end();
+        self.machine.recover();
         self.switch_to(self.otherwise);
         let functions = loading.registered.into_inner();
         match result {

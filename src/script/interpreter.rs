@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::ffi::CStr;
 
+use foldhash::fast::FixedState;
+
 use super::Kind;
 use super::lua::{Kept, Raised};
 use super::machine::{Machine, Name, Request, Script, Sha, push_words};
@@ -12,7 +14,7 @@ use crate::profile::Profile;
 
 pub struct Interpreter {
     machine: Machine,
-    scripts: HashMap<Sha, Script>,
+    scripts: HashMap<Sha, Script, FixedState>,
     /// The table of the real globals.
     globals: Kept,
     /// Bytes of source text of all scripts.
@@ -26,7 +28,7 @@ impl Interpreter {
     pub fn new(profile: &Profile) -> Self {
         let mut machine = Machine::new(Kind::Eval, profile);
         let globals = machine.lua.frame().keep();
-        Self { machine, scripts: HashMap::new(), globals, source_bytes: 0 }
+        Self { machine, scripts: HashMap::default(), globals, source_bytes: 0 }
     }
 
     /// Bytes that Lua uses.

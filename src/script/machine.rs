@@ -91,15 +91,21 @@ impl Machine {
         let result = self.lua.call(Some(host), arguments, Some(1));
         let mut frame = self.lua.frame();
         match result {
-            Ok(()) => write_value(&mut frame, host, client, out),
-            Err(Raised) => write_failure(&mut frame, script.name(), host, out),
+            Ok(()) => {
+                write_value(&mut frame, host, client, out);
+                frame.set_top(0);
+            }
+            Err(Raised) => {
+                write_failure(&mut frame, script.name(), host, out);
+                self.recover();
+            }
         }
-        self.end();
     }
 
-    pub fn end(&mut self) {
+    /// Makes everything as it was before something failed.
+    pub fn recover(&mut self) {
         self.lua.frame().set_top(0);
-        // After a script was stopped Lua asks at every instruction.
+        // If it was stopped, Lua asks at every instruction.
         self.lua.tick_every(TICK);
     }
 }

@@ -1,6 +1,6 @@
 //! The scripts of one server: its interpreters, and what others may know and ask of the script that runs.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::{Functions, Interpreter, Random, Request, Scratch, Script};
@@ -16,7 +16,7 @@ pub struct Scripts {
     kill: AtomicU8,
     slow: Mutex<Option<Slow>>,
     /// As of the last script.
-    figures: Mutex<Figures>,
+    figures: [AtomicUsize; 7],
 }
 
 /// How much there is of what: for INFO.
@@ -112,9 +112,7 @@ impl Interpreters {
         }
         if let Some(functions) = &self.functions {
             figures.function = functions.used();
-            figures.libraries = functions.libraries().count();
-            figures.functions = functions.libraries().map(|library| library.functions.len()).sum();
-            figures.library_text = functions.libraries().map(|library| library.source.len()).sum();
+            (figures.libraries, figures.functions, figures.library_text) = functions.known();
         }
         figures
     }
@@ -177,21 +175,23 @@ impl Scripts {
 
     pub fn end(&self, interpreters: &Interpreters) {
         self.running.store(0, Ordering::Release);
-        *self.held_slow() = None;
         self.note(interpreters);
     }
 
     /// Takes figures for INFO.
     pub fn note(&self, interpreters: &Interpreters) {
-        *self.held_figures() = interpreters.figures();
+        let Figures { eval, scripts, script_text, function, libraries, functions, library_text } =
+            interpreters.figures();
+        let figures = [eval, scripts, script_text, function, libraries, functions, library_text];
+        for (noted, figure) in self.figures.iter().zip(figures) {
+            noted.store(figure, Ordering::Relaxed);
+        }
     }
 
     pub fn figures(&self) -> Figures {
-        *self.held_figures()
-    }
-
-    fn held_figures(&self) -> MutexGuard<'_, Figures> {
-        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+        let [eval, scripts, script_text, function, libraries, functions, library_text] =
+            self.figures.each_ref().map(|figure| figure.load(Ordering::Relaxed));
+        Figures { eval, scripts, script_text, function, libraries, functions, library_text }
     }
 
     /// The running script writes: from now on it cannot be ended.
@@ -208,9 +208,9 @@ impl Scripts {
         }
     }
 
-    /// The running script takes long.
-    pub fn set_slow(&self, slow: Slow) {
-        *self.held_slow() = Some(slow);
+    /// The running script takes long, or the one that did has ended.
+    pub fn set_slow(&self, slow: Option<Slow>) {
+        *self.held_slow() = slow;
     }
 
     pub fn slow(&self) -> Option<Slow> {

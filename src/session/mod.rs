@@ -34,8 +34,12 @@ pub struct Session {
     pub tracking: SessionTracking,
     /// EXEC is running the queue: nothing may block.
     pub executing: bool,
+    /// Messages to this connection that go in front of the running command's reply.
+    pub ahead: Vec<u8>,
     /// Messages to this connection that the running command has caused, to follow its reply.
     pub aside: Vec<u8>,
+    /// It listens to channels.
+    pub subscriber: bool,
     /// The row of the last request that had one.
     pub last_command: Option<&'static CommandSpec>,
     /// The last command as others see it.
@@ -116,7 +120,9 @@ impl Session {
             watching: Watching::default(),
             tracking: SessionTracking::default(),
             executing: false,
+            ahead: Vec::new(),
             aside: Vec::new(),
+            subscriber: false,
             last_command: None,
             published_command: None,
             executed: 0,

@@ -34,6 +34,8 @@ pub struct CommandSpec {
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Runs at once even while a transaction is open. No flag of Redis's says so.
     pub never_queued: bool,
+    /// Runs although the client listens to channels and speaks RESP2.
+    pub runs_subscribed: bool,
     pub run: Handler,
     pub subcommands: &'static [CommandSpec],
 }
@@ -56,6 +58,7 @@ impl CommandSpec {
             tips: &[],
             deprecated: None,
             never_queued: false,
+            runs_subscribed: false,
             run,
             subcommands: &[],
         }
