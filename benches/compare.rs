@@ -358,7 +358,7 @@ impl Server {
         let mut answer = Vec::new();
         clients[0].write_all(&requests)?;
         clients[0].set_read_timeout(Some(Duration::from_millis(200)))?;
-        while let Ok(length) = clients[0].read(&mut [0; 4096].as_mut_slice()) {
+        while let Ok(length) = clients[0].read([0; 4096].as_mut_slice()) {
             answer.resize(answer.len() + length, 0);
         }
         clients[0].set_read_timeout(None)?;
