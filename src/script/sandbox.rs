@@ -4,7 +4,7 @@
 //! globals), whose metatable leads look-ups to the real one and refuses assignments; the few library functions that see
 //! through metatables are made to see through this, too.
 
-use super::lua::{Frame, Kind, Lua, Raised};
+use super::lua::{Frame, Kind, Lua, Raised, push_refusal};
 use super::{api, random};
 use crate::profile::{Family, Profile, Since};
 
@@ -111,13 +111,16 @@ fn guard_libraries(frame: &mut Frame<'_>) {
     frame.raw_get_field(1, "next");
     frame.store(NEXT);
     type Guarded = (&'static str, &'static str, fn(&mut Frame<'_>) -> Result<usize, Raised>);
-    let guarded: [Guarded; 14] = [
+    let guarded: [Guarded; 17] = [
         ("", "next", look_behind),
         ("", "rawget", look_behind),
         ("", "rawset", refuse_stand_in),
         ("", "setmetatable", refuse_stand_in),
         ("", "loadstring", refuse_compiled),
         ("", "collectgarbage", keep_collecting),
+        ("coroutine", "create", ask_host),
+        ("coroutine", "wrap", ask_host),
+        ("string", "rep", skip_empty),
         ("table", "insert", refuse_stand_in),
         ("table", "foreach", look_behind),
         ("table", "maxn", look_behind),
@@ -251,6 +254,27 @@ fn keep_collecting(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if matches!(frame.bytes(1), Some(b"stop" | b"setpause" | b"setstepmul")) {
         frame.set_top(0);
         frame.push_bytes("restart");
+    }
+    Ok(0)
+}
+
+/// Lua counts the instructions of each coroutine on its own: a script that made one after the other, each short, would
+/// hardly ever be asked to end.
+fn ask_host(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.has_host()
+        && let Err(message) = frame.host().tick()
+    {
+        push_refusal(frame, message);
+        return Err(Raised);
+    }
+    Ok(0)
+}
+
+/// Nothing, repeated two thousand million times, is nothing, and not worth the seconds for which nobody could end it.
+fn skip_empty(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.bytes(1).is_some_and(<[u8]>::is_empty) && frame.number(2).is_some_and(|times| times > 0.0) {
+        frame.set_top(1);
+        frame.push_number(0.0);
     }
     Ok(0)
 }

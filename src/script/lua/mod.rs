@@ -245,7 +245,7 @@ unsafe extern "C-unwind" fn hook(raw: *mut ffi::lua_State, _: *mut ffi::lua_Debu
     // SAFETY: as in `trampoline`.
     unsafe {
         let goes_on = shared(raw).memory.lift(|| {
-            let frame = Frame::new(NonNull::new_unchecked(raw));
+            let mut frame = Frame::new(NonNull::new_unchecked(raw));
             let verdict = if !frame.has_host() || frame.shared().panic.borrow().is_some() {
                 Ok(())
             } else {
@@ -254,13 +254,21 @@ unsafe extern "C-unwind" fn hook(raw: *mut ffi::lua_State, _: *mut ffi::lua_Debu
                     Err("internal error")
                 })
             };
-            verdict.map_err(|message| frame.push_bytes(message)).is_ok()
+            verdict.map_err(|message| push_refusal(&mut frame, message)).is_ok()
         });
         if !goes_on {
             ffi::lua_sethook(raw, Some(hook), ffi::LUA_MASKCOUNT, 1);
             ffi::lua_error(raw);
         }
     }
+}
+
+/// Pushes the error of a host that lets a script go no further, as the errors of commands are: a table, to which Lua adds
+/// no position on its way through coroutines.
+pub fn push_refusal(frame: &mut Frame<'_>, message: &str) {
+    frame.push_table(0, 3);
+    frame.push_bytes(message);
+    frame.raw_set_field(-2, "err");
 }
 
 /// Calls the [`Native`] that is its first upvalue, which may change the arguments or refuse, and then the library's
@@ -395,7 +403,10 @@ mod tests {
         }
     }
 
-    fn keep_error(_: &mut Frame<'_>) -> Result<usize, Raised> {
+    fn keep_error(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+        if frame.kind(1) == Kind::Table {
+            frame.raw_get_field(1, "err");
+        }
         Ok(1)
     }
 
