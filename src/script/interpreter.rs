@@ -15,6 +15,10 @@ use crate::resp::{Protocol, Words};
 /// What all scripts of one interpreter together may use. Redis knows no limit; here a script that eats memory gets Lua's
 /// own error instead of taking the server down.
 const MEMORY: usize = 512 << 20;
+/// Beyond this, a script's end is the time to collect all garbage.
+const HEAVY: usize = 64 << 20;
+/// After how many scripts some garbage is collected in any case.
+const STEP_EVERY: u32 = 50;
 /// How many instructions may run before the host is asked whether the script may go on: well below a millisecond.
 const TICK: u32 = 50_000;
 
@@ -45,6 +49,10 @@ pub struct Interpreter {
     handler: Kept,
     /// Bytes of source text of all scripts.
     source_bytes: usize,
+    /// Beyond how many bytes in use all garbage is collected.
+    collect_at: usize,
+    /// How many scripts have run since some garbage was.
+    since_step: u32,
 }
 
 impl Interpreter {
@@ -57,7 +65,7 @@ impl Interpreter {
         frame.push_native(api::handle_error);
         let handler = frame.keep();
         lua.tick_every(TICK);
-        Self { lua, scripts: HashMap::new(), globals, handler, source_bytes: 0 }
+        Self { lua, scripts: HashMap::new(), globals, handler, source_bytes: 0, collect_at: HEAVY, since_step: 0 }
     }
 
     /// Bytes that Lua uses.
@@ -100,6 +108,7 @@ impl Interpreter {
             }
         };
         frame.set_top(0);
+        self.tidy();
         result
     }
 
@@ -136,7 +145,21 @@ impl Interpreter {
         frame.set_top(0);
         // After a script was stopped Lua asks at every instruction.
         self.lua.tick_every(TICK);
+        self.tidy();
         outcome
+    }
+
+    /// Collects garbage. Lua 5.1 does not do so by itself when memory runs out, and what one script has left behind must
+    /// not be missing to the next.
+    fn tidy(&mut self) {
+        self.since_step += 1;
+        if self.lua.used() > self.collect_at {
+            self.lua.collect();
+            self.collect_at = (self.lua.used() * 2).clamp(HEAVY, MEMORY / 4 * 3);
+        } else if self.since_step >= STEP_EVERY {
+            self.lua.collect_step();
+            self.since_step = 0;
+        }
     }
 }
 
