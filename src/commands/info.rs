@@ -180,7 +180,10 @@ fn memory(instance: &Instance, fields: &mut Fields) {
     if let Some(total) = kilobytes("/proc/meminfo", "MemTotal:") {
         fields.bytes("total_system_memory", total);
     }
-    fields.zeros(&["used_memory_lua", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"]);
+    let (used_by_lua, scripts, _) = instance.scripts.figures();
+    fields.add("used_memory_lua", used_by_lua);
+    fields.add("number_of_cached_scripts", scripts);
+    fields.zeros(&["number_of_functions", "number_of_libraries"]);
     fields.bytes("maxmemory", limit);
     fields.add("maxmemory_policy", instance.config.text("maxmemory-policy"));
     if let Some(resident) = resident {

@@ -40,6 +40,8 @@ pub fn furnish(lua: &mut Lua, profile: &Profile) {
     }
     frame.push_pcall();
     frame.raw_set_field(1, "pcall");
+    frame.push_xpcall();
+    frame.raw_set_field(1, "xpcall");
     frame.push_native(api::handle_error);
     frame.raw_set_field(1, "__redis__err__handler");
     if profile.family() == Family::Valkey {
@@ -121,7 +123,7 @@ fn guard_libraries(frame: &mut Frame<'_>) {
         ("coroutine", "create", ask_host),
         ("coroutine", "wrap", ask_host),
         ("string", "rep", skip_empty),
-        ("table", "insert", refuse_stand_in),
+        ("table", "insert", refuse_far_insert),
         ("table", "foreach", look_behind),
         ("table", "maxn", look_behind),
         ("string", "find", refuse_deep_pattern),
@@ -228,6 +230,16 @@ fn refuse_stand_in(frame: &mut Frame<'_>) -> Result<usize, Raised> {
         return Err(Raised);
     }
     Ok(0)
+}
+
+/// Lua moves every element from the place of an insertion on, those before the first one included, were it a thousand
+/// million.
+fn refuse_far_insert(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    const FAR: f64 = -1e6;
+    if frame.top() == 3 && frame.number(2).is_some_and(|position| position < FAR) {
+        return Err(frame.argument_error(2, "position out of bounds"));
+    }
+    refuse_stand_in(frame)
 }
 
 /// Lua would trust compiled code blindly. To it, text that begins so is no text.

@@ -314,6 +314,33 @@ pub(super) unsafe extern "C-unwind" fn pcall(raw: *mut ffi::lua_State) -> c_int 
     }
 }
 
+/// `xpcall`, but the error is handled after the call has failed, not within: while Lua asks whether a script may go on, it
+/// asks no second time, so a handler of that very error could go on for ever.
+pub(super) unsafe extern "C-unwind" fn xpcall(raw: *mut ffi::lua_State) -> c_int {
+    // SAFETY: as in `pcall`.
+    unsafe {
+        if ffi::lua_gettop(raw) < 2 {
+            return ffi::luaL_error(raw, c"bad argument #2 to 'xpcall' (value expected)".as_ptr());
+        }
+        ffi::lua_settop(raw, 2);
+        ffi::lua_insert(raw, 1);
+        let status = ffi::lua_pcall(raw, 0, ffi::LUA_MULTRET, 0);
+        if status == ffi::LUA_OK {
+            ffi::lua_pushboolean(raw, 1);
+            ffi::lua_replace(raw, 1);
+            return ffi::lua_gettop(raw);
+        }
+        // Nobody is asked what to make of it when memory runs out.
+        if status == ffi::LUA_ERRRUN && ffi::lua_pcall(raw, 1, 1, 0) != ffi::LUA_OK {
+            let message = c"error in error handling";
+            ffi::lua_pushlstring(raw, message.as_ptr(), message.count_bytes());
+        }
+        ffi::lua_pushboolean(raw, 0);
+        ffi::lua_insert(raw, -2);
+        2
+    }
+}
+
 /// # Safety
 /// `name` must be a C string; there must be room for one value on the stack.
 unsafe fn load_text(raw: *mut ffi::lua_State, source: &[u8], name: *const c_char) -> c_int {
