@@ -93,7 +93,8 @@ const OPTIONS: &[&str] =
     &["NX", "XX", "GT", "LT", "GET", "KEEPTTL", "EX", "PX", "PERSIST", "REPLACE", "BIT", "BYTE", "BOGUS", "db", ""];
 const INTEGERS: &[&str] =
     &["0", "1", "-1", "2", "7", "100", "-100", "1.5", "9223372036854775807", "-9223372036854775808", " 1", "x", ""];
-const VALUES: &[&str] = &["", "v", "10", "-7", "3.25", "some longer value that is no number", "\r\n\0\u{ff}", "9007199254740993"];
+const VALUES: &[&str] =
+    &["", "v", "10", "-7", "3.25", "some longer value that is no number", "\r\n\0\u{ff}", "9007199254740993"];
 const TIMES: &[&str] = &["1", "50", "1000", "100000", "0", "-5", "9223372036854775807", "soon"];
 
 /// What is not said twice the same way.
