@@ -48,7 +48,7 @@ fn a_release_script_cannot_free_the_lock_of_the_next_holder() {
     let server = spawn_frozen();
     let (mut holder, mut heir) = (client(&server), client(&server));
     let release = Script::new(RELEASE);
-    let mut release = |connection: &mut Connection, token: &str| -> i64 {
+    let release = |connection: &mut Connection, token: &str| -> i64 {
         release.key("lock.foo").arg(token).invoke(connection).expect("the script runs")
     };
     assert!(take(&mut holder, "a"));
