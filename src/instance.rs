@@ -459,6 +459,8 @@ impl Instance {
     /// Asks the server to end.
     pub fn shut_down(&self) {
         self.shutdown.asked.store(true, Ordering::Release);
+        // It may have the very thread that is to hear of this.
+        self.scripts.abandon();
         if let Some(waker) = self.shutdown.waker.lock().unwrap_or_else(PoisonError::into_inner).take() {
             waker.wake();
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use super::acl_log::record_stranger;
 use super::databases::index_among;
 use crate::acl::DEFAULT_USER;
+use crate::control::Matter;
 use crate::error::CommandError;
 use crate::profile::{Family, Since};
 use crate::resp::{Protocol, Reply, parse_integer};
@@ -316,6 +317,9 @@ fn shutdown(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> 
     if abort {
         // There is nothing to wait for before the end, so there is never an end to call off.
         return Err(CommandError::fixed("ERR No shutdown in progress."));
+    }
+    if !no_save && call.server.attention.has(Matter::Script) {
+        return Err(call.server.scripts.busy_error());
     }
     if save && !force {
         // Nothing is ever written to disk, and whoever asks for that is not to lose data unawares.

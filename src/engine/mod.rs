@@ -19,7 +19,7 @@ use crate::instance::Instance;
 use crate::keyspace::{Busy, Scope, View, hash_of};
 use crate::profile::Since;
 use crate::resp::{Protocol, Reply, Words};
-use crate::script::{Interpreters, Kind, Pause};
+use crate::script::{Interpreters, Pause};
 use crate::session::{Replies, Session};
 use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Flow, Handler, Table, Transaction, Waiting};
 
@@ -409,10 +409,7 @@ impl Engine {
 
     #[cold]
     fn busy_error(&self) -> CommandError {
-        match self.instance.scripts.running() {
-            Some(Kind::Function) => CommandError::BUSY_FUNCTION,
-            _ => CommandError::BUSY,
-        }
+        self.instance.scripts.busy_error()
     }
 
     /// What can hold a command back: a server that stalls, a pause.

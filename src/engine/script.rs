@@ -326,9 +326,9 @@ impl Host for Caller<'_, '_, '_> {
         }
         match scripts.killed() {
             None => Ok(()),
-            // Functions are told the same.
-            Some(Kill::Eval | Kill::Function) => Err("Script killed by user with SCRIPT KILL..."),
-            Some(Kill::Shutdown) => Err("The server ends."),
+            // Of functions Redis says the same.
+            Some(Kill::Eval | Kill::Function) => Err("ERR Script killed by user with SCRIPT KILL..."),
+            Some(Kill::Shutdown) => Err("ERR The server ends."),
         }
     }
 

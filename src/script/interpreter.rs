@@ -71,6 +71,7 @@ impl Interpreter {
             }
         };
         frame.set_top(0);
+        self.machine.tidy();
         result
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::{Functions, Interpreter, Random, Request, Scratch, Script};
 use crate::clock::Stopwatch;
+use crate::error::CommandError;
 use crate::profile::Profile;
 
 /// The interpreters, and what is known of the script that one of them runs.
@@ -205,6 +206,14 @@ impl Scripts {
             1 => Some(Kind::Eval),
             2 => Some(Kind::Function),
             _ => None,
+        }
+    }
+
+    /// What others are told while a script takes long.
+    pub fn busy_error(&self) -> CommandError {
+        match self.running() {
+            Some(Kind::Function) => CommandError::BUSY_FUNCTION,
+            _ => CommandError::BUSY,
         }
     }
 

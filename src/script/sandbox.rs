@@ -4,7 +4,7 @@
 //! globals), whose metatable leads look-ups to the real one and refuses assignments; the few library functions that see
 //! through metatables are made to see through this, too.
 
-use super::lua::{Frame, Kind, Lua, Raised};
+use super::lua::{Frame, Kind, Lua, Raised, push_refusal};
 use super::{Kind as For, api, bit, cjson, cmsgpack, random, structs};
 use crate::profile::{Family, Profile, Since};
 use crate::resp::until_nul;
@@ -42,6 +42,8 @@ pub fn furnish(lua: &mut Lua, kind: For, profile: &Profile) {
     name_api(&mut frame, profile);
     frame.push_pcall();
     frame.raw_set_field(1, "pcall");
+    frame.push_xpcall();
+    frame.raw_set_field(1, "xpcall");
     if kind == For::Eval {
         frame.push_native(api::handle_error);
         frame.raw_set_field(1, "__redis__err__handler");
@@ -128,7 +130,7 @@ fn guard_libraries(frame: &mut Frame<'_>) {
     frame.raw_get_field(1, "next");
     frame.store(NEXT);
     type Guarded = (&'static str, &'static str, fn(&mut Frame<'_>) -> Result<usize, Raised>);
-    let guarded: [Guarded; 14] = [
+    let guarded: [Guarded; 17] = [
         ("", "next", look_behind),
         ("", "rawget", look_behind),
         ("", "rawset", refuse_stand_in),
@@ -136,7 +138,10 @@ fn guard_libraries(frame: &mut Frame<'_>) {
         ("", "loadstring", refuse_compiled),
         ("", "load", read_as_text),
         ("", "collectgarbage", keep_collecting),
-        ("table", "insert", refuse_stand_in),
+        ("coroutine", "create", ask_host),
+        ("coroutine", "wrap", ask_host),
+        ("string", "rep", skip_empty),
+        ("table", "insert", refuse_far_insert),
         ("table", "foreach", look_behind),
         ("table", "maxn", look_behind),
         ("string", "find", refuse_deep_pattern),
@@ -255,6 +260,16 @@ fn refuse_stand_in(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(0)
 }
 
+/// Lua moves every element from the place of an insertion on, those before the first one included, were it a thousand
+/// million.
+fn refuse_far_insert(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    const FAR: f64 = -1e6;
+    if frame.top() == 3 && frame.number(2).is_some_and(|position| position < FAR) {
+        return Err(frame.argument_error(2, "position out of bounds"));
+    }
+    refuse_stand_in(frame)
+}
+
 /// Lua would trust compiled code blindly. To it, text that begins so is no text.
 fn refuse_compiled(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     const ESCAPE: u8 = 0x1b;
@@ -303,6 +318,27 @@ fn keep_collecting(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if let Some(percent) = asked {
         frame.set_top(1);
         frame.push_number(percent.max(least).min(most));
+    }
+    Ok(0)
+}
+
+/// Lua counts the instructions of each coroutine on its own: a script that made one after the other, each short, would
+/// hardly ever be asked to end.
+fn ask_host(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.has_host()
+        && let Err(message) = frame.host().tick()
+    {
+        push_refusal(frame, message);
+        return Err(Raised);
+    }
+    Ok(0)
+}
+
+/// Nothing, repeated two thousand million times, is nothing, and not worth the seconds for which nobody could end it.
+fn skip_empty(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.bytes(1).is_some_and(<[u8]>::is_empty) && frame.number(2).is_some_and(|times| times > 0.0) {
+        frame.set_top(1);
+        frame.push_number(0.0);
     }
     Ok(0)
 }

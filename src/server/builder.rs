@@ -247,6 +247,8 @@ async fn drain(engine: &Engine) {
     let clients = &engine.instance.clients;
     clients.signal_all(Signal::Close);
     for _ in 0..STEPS {
+        // One may have begun since the server was asked to end.
+        engine.instance.scripts.abandon();
         // The connections of this thread get their turn before the first look, so most servers end at once.
         tokio::task::yield_now().await;
         if clients.is_empty() {

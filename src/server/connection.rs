@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -101,7 +101,7 @@ impl Connection {
         if self.is_running_script() && !self.resume_script(scratch) {
             // Nothing else happens to this connection before the script has ended, but others have their turn.
             let _ = self.poll_flush(cx)?;
-            cx.waker().wake_by_ref();
+            come_back_after_others(cx);
             return Poll::Pending;
         }
         self.poll_signals(cx, scratch)?;
@@ -144,7 +144,7 @@ impl Connection {
             }
             self.poll_replies(cx, scratch)?;
             if self.is_running_script() {
-                cx.waker().wake_by_ref();
+                come_back_after_others(cx);
                 return Poll::Pending;
             }
             self.poll_waiting(cx, scratch);
@@ -424,6 +424,12 @@ fn frame(
         engine.instance.keyspace.fetch_ahead(session.db, &ahead);
     }
     error
+}
+
+/// Has the task polled again once the sockets of all others were looked at. One that merely wakes itself keeps the event
+/// loop from that for dozens of rounds.
+fn come_back_after_others(cx: &mut Context<'_>) {
+    let _ = pin!(tokio::task::yield_now()).poll(cx);
 }
 
 /// What a connection that begins to wait remembers.

@@ -423,7 +423,7 @@ fn value_of(name: &str, connections: &mut Connections) -> Option<Vec<u8>> {
 }
 
 /// Splits a line into words as redis-cli does. `None` when quotes are not balanced.
-fn split(mut rest: &[u8]) -> Option<Vec<Vec<u8>>> {
+pub fn split(mut rest: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     loop {
         rest = rest.trim_ascii_start();

@@ -8,7 +8,7 @@ use std::ptr::{self, NonNull};
 
 use mlua_sys as ffi;
 
-use super::{Native, Raised, Shared, guarded, pcall, read_text, shared, trampoline};
+use super::{Native, Raised, Shared, guarded, pcall, read_text, shared, trampoline, xpcall};
 use crate::script::Host;
 
 /// The compiled chunk or function that [`Frame::keep`] has put away.
@@ -348,6 +348,13 @@ impl<'l> Frame<'l> {
             ffi::lua_pushboolean(self.raw(), 0);
             ffi::lua_pushcclosure(self.raw(), read_text, 2);
         }
+    }
+
+    /// Pushes an `xpcall` whose handler cannot keep a script going.
+    pub fn push_xpcall(&self) {
+        self.room(1);
+        // SAFETY: there is room.
+        unsafe { ffi::lua_pushcclosure(self.raw(), xpcall, 0) };
     }
 
     /// Pushes a new table, with space for so many elements and fields.

@@ -165,6 +165,20 @@ impl Lua {
     }
 }
 
+impl Lua {
+    /// Collects all garbage.
+    pub fn collect(&mut self) {
+        // SAFETY: scripts cannot set finalisers (only userdata have them), so this runs no Lua code and raises nothing.
+        unsafe { ffi::lua_gc(self.raw.as_ptr(), ffi::LUA_GCCOLLECT, 0) };
+    }
+
+    /// Collects some garbage.
+    pub fn collect_step(&mut self) {
+        // SAFETY: as above.
+        unsafe { ffi::lua_gc(self.raw.as_ptr(), ffi::LUA_GCSTEP, 1) };
+    }
+}
+
 impl Drop for Lua {
     fn drop(&mut self) {
         // SAFETY: nobody has the state any more, and `shared` still lives.
@@ -233,7 +247,7 @@ unsafe extern "C-unwind" fn hook(raw: *mut ffi::lua_State, _: *mut ffi::lua_Debu
     // SAFETY: as in `trampoline`.
     unsafe {
         let goes_on = shared(raw).memory.lift(|| {
-            let frame = Frame::new(NonNull::new_unchecked(raw));
+            let mut frame = Frame::new(NonNull::new_unchecked(raw));
             let verdict = if !frame.has_host() || frame.shared().panic.borrow().is_some() {
                 Ok(())
             } else {
@@ -242,13 +256,21 @@ unsafe extern "C-unwind" fn hook(raw: *mut ffi::lua_State, _: *mut ffi::lua_Debu
                     Err("internal error")
                 })
             };
-            verdict.map_err(|message| frame.push_bytes(message)).is_ok()
+            verdict.map_err(|message| push_refusal(&mut frame, message)).is_ok()
         });
         if !goes_on {
             ffi::lua_sethook(raw, Some(hook), ffi::LUA_MASKCOUNT, 1);
             ffi::lua_error(raw);
         }
     }
+}
+
+/// Pushes the error of a host that lets a script go no further, as the errors of commands are: a table, to which Lua adds
+/// no position on its way through coroutines.
+pub fn push_refusal(frame: &mut Frame<'_>, message: &str) {
+    frame.push_table(0, 3);
+    frame.push_bytes(message);
+    frame.raw_set_field(-2, "err");
 }
 
 /// Calls the [`Native`] that is its first upvalue, which may change the arguments or refuse, and then the library's
@@ -317,6 +339,33 @@ pub(super) unsafe extern "C-unwind" fn read_text(raw: *mut ffi::lua_State) -> c_
         ffi::lua_pushboolean(raw, 1);
         ffi::lua_replace(raw, ffi::lua_upvalueindex(2));
         1
+    }
+}
+
+/// `xpcall`, but the error is handled after the call has failed, not within: while Lua asks whether a script may go on, it
+/// asks no second time, so a handler of that very error could go on for ever.
+pub(super) unsafe extern "C-unwind" fn xpcall(raw: *mut ffi::lua_State) -> c_int {
+    // SAFETY: as in `pcall`.
+    unsafe {
+        if ffi::lua_gettop(raw) < 2 {
+            return ffi::luaL_error(raw, c"bad argument #2 to 'xpcall' (value expected)".as_ptr());
+        }
+        ffi::lua_settop(raw, 2);
+        ffi::lua_insert(raw, 1);
+        let status = ffi::lua_pcall(raw, 0, ffi::LUA_MULTRET, 0);
+        if status == ffi::LUA_OK {
+            ffi::lua_pushboolean(raw, 1);
+            ffi::lua_replace(raw, 1);
+            return ffi::lua_gettop(raw);
+        }
+        // Nobody is asked what to make of it when memory runs out.
+        if status == ffi::LUA_ERRRUN && ffi::lua_pcall(raw, 1, 1, 0) != ffi::LUA_OK {
+            let message = c"error in error handling";
+            ffi::lua_pushlstring(raw, message.as_ptr(), message.count_bytes());
+        }
+        ffi::lua_pushboolean(raw, 0);
+        ffi::lua_insert(raw, -2);
+        2
     }
 }
 
@@ -413,7 +462,10 @@ mod tests {
         }
     }
 
-    fn keep_error(_: &mut Frame<'_>) -> Result<usize, Raised> {
+    fn keep_error(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+        if frame.kind(1) == Kind::Table {
+            frame.raw_get_field(1, "err");
+        }
         Ok(1)
     }
 
