@@ -344,7 +344,7 @@ struct Loading<'l> {
 
 impl Host for Loading<'_> {
     fn tick(&self) -> Result<(), &'static str> {
-        if self.since.elapsed() > PATIENCE { Err("FUNCTION LOAD timeout") } else { Ok(()) }
+        if self.since.elapsed() > PATIENCE { Err("ERR FUNCTION LOAD timeout") } else { Ok(()) }
     }
 
     fn call(&self, _: Words<'_>, _: &mut Vec<u8>) -> Result<(), CommandError> {
