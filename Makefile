@@ -4,7 +4,7 @@ CARGO ?= cargo
 PORT ?= 6379
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint bench docs redis
+.PHONY: help run build test locks lint bench docs redis languages
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,8 +15,12 @@ run: build ## Build the server and run it on PORT (6379)
 build: ## Build the optimised binary, target/release/redouble
 	$(CARGO) build --release --locked
 
-test: redis ## Pass every test; installs redis-server and redis-tools for comparison where they are missing
+test: redis languages ## Pass every test; installs redis-server, Python and Node for comparison where they are missing
 	$(CARGO) test --locked --features internals
+
+locks: redis languages ## The lock libraries' own suites on redis-server and here (LIBRARY=pottery: one)
+	$(CARGO) test --locked --features internals --test locks -- --all \
+	  $(if $(LIBRARY),--library '$(LIBRARY)') $(if $(SERVER),--server '$(SERVER)')
 
 lint: ## Check format and lints
 	$(CARGO) fmt --check
@@ -40,5 +44,18 @@ redis:
 	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq redis-server redis-tools >/dev/null; \
 	  else \
 	    echo "The tests compare with a real Redis: install redis-server, redis-cli and redis-benchmark (7.0 or later), then run make again." >&2; \
+	    exit 1; \
+	  fi; }
+
+# The lock libraries' suites are written in Python and JavaScript.
+languages:
+	@python3 -c 'import ensurepip, venv' 2>/dev/null && command -v node >/dev/null && command -v npm >/dev/null || { \
+	  if command -v apt-get >/dev/null; then \
+	    sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	    $$sudo apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends \
+	      python3 python3-venv python3-pip nodejs npm >/dev/null; \
+	  else \
+	    echo "The lock libraries' suites need python3 (3.10 or later, with venv) and node (14 or later, with npm): install them, then run make again." >&2; \
 	    exit 1; \
 	  fi; }

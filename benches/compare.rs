@@ -4,7 +4,7 @@
 //! `make bench PEERS='other="/opt/other/server --port {port}"'`. The first peer is the base of the ratios. Every
 //! round visits each server in turn, so that drift hits all alike, and medians are printed.
 //!
-//! The load comes from `redis-benchmark`. With two processors or more the servers are pinned to the first and the load
+//! The load comes from `redis-benchmark`, or from here where a batch is of several commands. With two processors or more the servers are pinned to the first and the load
 //! to the second; the figure to look at is the server's own processor time per request, because with one request per
 //! round trip it is the load generator that limits the throughput.
 
@@ -50,6 +50,62 @@ const LOADS: &[Load] = &[
     load("GETSET one hot key, 16 per trip", 1_000_000, 16, 50, &["GETSET", "lock.foo", "1700000000"]),
 ];
 
+/// The release that lock libraries send.
+const RELEASE: &str =
+    r#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end"#;
+/// Its SHA-1.
+const RELEASE_SHA: &str = "{release}";
+
+/// What one client sends in one trip, again and again.
+struct Batch {
+    title: &'static str,
+    trips: usize,
+    /// Repeated until the batch has 16 requests.
+    requests: &'static [&'static [&'static str]],
+    /// How many other clients listen to channel `news`.
+    subscribers: usize,
+}
+
+const BATCHES: &[Batch] = &[
+    Batch {
+        title: "EVALSHA of the release by somebody else, 16 per trip",
+        trips: 1000,
+        requests: &[&["EVALSHA", RELEASE_SHA, "1", "lock.foo", "other"]],
+        subscribers: 0,
+    },
+    Batch {
+        title: "SET NX PX and its release by EVALSHA, 16 per trip",
+        trips: 1000,
+        requests: &[
+            &["SET", "lock.bar", "token", "NX", "PX", "30000"],
+            &["EVALSHA", RELEASE_SHA, "1", "lock.bar", "token"],
+        ],
+        subscribers: 0,
+    },
+    Batch {
+        title: "MULTI, SET, GET, EXEC, 16 per trip",
+        trips: 1000,
+        requests: &[&["MULTI"], &["SET", "key", "value"], &["GET", "key"], &["EXEC"]],
+        subscribers: 0,
+    },
+    Batch {
+        title: "PUBLISH to 1 subscriber, 16 per trip",
+        trips: 1000,
+        requests: &[&["PUBLISH", "news", "released"]],
+        subscribers: 1,
+    },
+    Batch {
+        title: "PUBLISH to 50 subscribers, 16 per trip",
+        trips: 200,
+        requests: &[&["PUBLISH", "news", "released"]],
+        subscribers: 50,
+    },
+];
+
+/// Clients that send a batch at once.
+const CLIENTS: usize = 50;
+const REQUESTS: usize = 16;
+
 struct Peer {
     name: String,
     command: Vec<String>,
@@ -61,8 +117,14 @@ fn main() -> Outcome<()> {
         println!("No redis-server or valkey-server on the PATH: redouble is measured alone.");
     }
     compare_loads(&peers)?;
-    compare_start(&peers)?;
-    compare_memory(&peers)
+    compare_batches(&peers)?;
+    if is_wanted("start") {
+        compare_start(&peers)?;
+    }
+    if is_wanted("memory") {
+        compare_memory(&peers)?;
+    }
+    Ok(())
 }
 
 /// What to measure: the peers first, redouble last.
@@ -88,7 +150,7 @@ fn peers() -> Outcome<Vec<Peer>> {
 
 fn compare_loads(peers: &[Peer]) -> Outcome<()> {
     let servers: Vec<Server> = peers.iter().map(|peer| Server::start(peer, Some(0))).collect::<Result<_, _>>()?;
-    for load in LOADS {
+    for load in LOADS.iter().filter(|load| is_wanted(load.title)) {
         let mut seen = vec![Vec::new(); servers.len()];
         for _ in 0..ROUNDS {
             for (server, seen) in servers.iter().zip(&mut seen) {
@@ -103,6 +165,59 @@ fn compare_loads(peers: &[Peer]) -> Outcome<()> {
         table(load.title, &["requests/s", "server CPU µs/request"], peers, &rows.collect::<Vec<_>>());
     }
     Ok(())
+}
+
+/// With `ONLY=EVALSHA make bench`, only what has that in its title is measured.
+fn is_wanted(title: &str) -> bool {
+    std::env::var("ONLY").map_or(true, |only| title.contains(&only))
+}
+
+fn compare_batches(peers: &[Peer]) -> Outcome<()> {
+    pin_this_process();
+    let servers: Vec<Server> = peers.iter().map(|peer| Server::start(peer, Some(0))).collect::<Result<_, _>>()?;
+    let mut names = Vec::new();
+    for server in &servers {
+        let mut client = server.connect()?;
+        names.push(exchange(&mut client, &request(&["SCRIPT", "LOAD", RELEASE]))?);
+        exchange(&mut client, &request(&["SET", "lock.foo", "token"]))?;
+    }
+    let sha = names[0].lines().nth(1).ok_or("SCRIPT LOAD answers with a name")?.to_owned();
+    for batch in BATCHES.iter().filter(|batch| is_wanted(batch.title)) {
+        let mut seen = vec![Vec::new(); servers.len()];
+        for _ in 0..ROUNDS {
+            for (server, seen) in servers.iter().zip(&mut seen) {
+                seen.push(server.take_batch(batch, &sha)?);
+            }
+        }
+        let rows: Vec<_> = seen.into_iter().map(|rounds| vec![median(rounds)]).collect();
+        table(batch.title, &["server CPU µs/request"], peers, &rows);
+    }
+    Ok(())
+}
+
+/// Keeps the load off the servers' processor.
+fn pin_this_process() {
+    if std::thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
+        let _ = Command::new("taskset")
+            .args(["-pc", "1", &std::process::id().to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+    }
+}
+
+fn request(words: &[&str]) -> Vec<u8> {
+    let bulks: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    format!("*{}\r\n{bulks}", words.len()).into_bytes()
+}
+
+/// Sends something and takes what comes back at once.
+fn exchange(client: &mut TcpStream, bytes: &[u8]) -> Outcome<String> {
+    client.write_all(bytes)?;
+    let mut answer = vec![0; 64 * 1024];
+    let length = client.read(&mut answer)?;
+    answer.truncate(length);
+    Ok(String::from_utf8(answer)?)
 }
 
 fn compare_start(peers: &[Peer]) -> Outcome<()> {
@@ -218,6 +333,60 @@ impl Server {
         let rate = words.windows(2).rev().find(|pair| pair[1] == "requests").and_then(|pair| pair[0].parse().ok());
         let rate: f64 = rate.ok_or_else(|| format!("redis-benchmark said: {text}"))?;
         Ok((rate, spent / load.requests as f64 * 1e6))
+    }
+
+    /// Has 50 clients send a batch each, again and again: microseconds of the server's processor time per request.
+    fn take_batch(&self, batch: &Batch, sha: &str) -> Outcome<f64> {
+        const MESSAGE: usize = "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$8\r\nreleased\r\n".len();
+        let repeats = REQUESTS / batch.requests.len();
+        let words = batch.requests.iter().map(|words| words.iter().map(|word| word.replace(RELEASE_SHA, sha)));
+        let requests: Vec<u8> = words
+            .flat_map(|words| {
+                let words: Vec<String> = words.collect();
+                request(&words.iter().map(String::as_str).collect::<Vec<_>>())
+            })
+            .collect::<Vec<_>>()
+            .repeat(repeats);
+        let mut subscribers = Vec::new();
+        for _ in 0..batch.subscribers {
+            let mut subscriber = self.connect()?;
+            exchange(&mut subscriber, &request(&["SUBSCRIBE", "news"]))?;
+            subscribers.push(subscriber);
+        }
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| self.connect()).collect::<Result<_, _>>()?;
+        // The first client alone finds out how long the answer is.
+        let mut answer = Vec::new();
+        clients[0].write_all(&requests)?;
+        clients[0].set_read_timeout(Some(Duration::from_millis(200)))?;
+        while let Ok(length) = clients[0].read(&mut [0; 4096].as_mut_slice()) {
+            answer.resize(answer.len() + length, 0);
+        }
+        clients[0].set_read_timeout(None)?;
+        let mut messages = vec![0; MESSAGE * REQUESTS];
+        for subscriber in &mut subscribers {
+            subscriber.read_exact(&mut messages)?;
+        }
+        messages.resize(MESSAGE * REQUESTS * CLIENTS, 0);
+        let before = self.processor_seconds()?;
+        for _ in 0..batch.trips {
+            for client in &mut clients {
+                client.write_all(&requests)?;
+            }
+            for client in &mut clients {
+                client.read_exact(&mut answer)?;
+            }
+            for subscriber in &mut subscribers {
+                subscriber.read_exact(&mut messages)?;
+            }
+        }
+        let spent = self.processor_seconds()? - before;
+        Ok(spent / (batch.trips * CLIENTS * REQUESTS) as f64 * 1e6)
+    }
+
+    fn connect(&self) -> Outcome<TcpStream> {
+        let client = TcpStream::connect(("127.0.0.1", self.port))?;
+        client.set_nodelay(true)?;
+        Ok(client)
     }
 
     fn processor_seconds(&self) -> Outcome<f64> {

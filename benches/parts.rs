@@ -138,7 +138,9 @@ fn dispatch(c: &mut Criterion) {
     let engine = Arc::new(Engine::new(Arc::clone(&instance), Table::new(all_commands(), Profile::default())));
     let mut fibers = Fibers::default();
     let peer = Peer::Unix { path: "bench".into() };
-    let mut session = Session::new(Arc::new(Client::new(1, peer, -1, 0)), true, instance.stats.thread());
+    let session =
+        Session::new(Arc::new(Client::new(1, peer, -1, 0)), instance.acl.default_user(), instance.stats.thread());
+    let mut session = Box::new(session);
     let mut out = Vec::new();
     let mut group = c.benchmark_group("dispatch");
     group.throughput(Throughput::Elements(1));

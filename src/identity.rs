@@ -40,10 +40,16 @@ impl Identity {
     }
 }
 
-/// Names only have to differ between servers, so the standard library's hash keys are random enough.
 fn random_id() -> String {
-    let mut digits: String = (0..3).map(|part: u32| format!("{:016x}", RandomState::new().hash_one(part))).collect();
-    digits.truncate(40);
+    random_digits(40)
+}
+
+/// Hexadecimal digits that nobody can foretell, as far as the standard library's hash keys go: names only have to
+/// differ between servers, and passwords only guard tests.
+pub fn random_digits(count: usize) -> String {
+    let parts = 0..count.div_ceil(16);
+    let mut digits: String = parts.map(|part| format!("{:016x}", RandomState::new().hash_one(part))).collect();
+    digits.truncate(count);
     digits
 }
 

@@ -5,17 +5,23 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use crate::acl::{Acl, Rules, User};
 use crate::clock::{Clock, Millis};
-use crate::config::Config;
+use crate::config::{Config, OutputLimit};
 use crate::control::{Attention, Matter};
 use crate::identity::Identity;
-use crate::keyspace::{Keyspace, News, Tally, View};
+use crate::keyspace::{CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Tally, View};
 use crate::log::Log;
 use crate::profile::Profile;
+use crate::pubsub::{PubSub, Publisher, Topic};
 use crate::script::Scripts;
 use crate::session::{Client, Clients, Session, Signal, Watching};
 use crate::stats::Stats;
 use crate::tracking::{Post, Tracking};
+
+const USERS_IN_TWO_PLACES: &str = "Configuring Redis with users defined in redis.conf and at the same setting an ACL \
+    file path is invalid. This setup is very likely to lead to configuration errors and security holes, please define \
+    either an ACL file or declare users directly in your redis.conf, but not both.";
 
 /// One running server, without its sockets.
 pub struct Instance {
@@ -25,10 +31,15 @@ pub struct Instance {
     pub keyspace: Keyspace,
     pub scripts: Scripts,
     pub clients: Clients,
+    pub pubsub: PubSub,
+    /// More than should waits for some client, so that housekeeping looks for how long.
+    lagging: AtomicBool,
     pub attention: Attention,
     pub tracking: Tracking,
     pub stats: Stats,
     pub log: Arc<Log>,
+    /// Who may do what.
+    pub acl: Acl,
     /// CLIENT PAUSE: until when, and whether only writes are held back.
     pause: Mutex<Option<(Millis, bool)>>,
     /// What the clock showed when it was last looked at for housekeeping.
@@ -74,10 +85,13 @@ impl Instance {
             keyspace,
             scripts: Scripts::default(),
             clients: Clients::default(),
+            pubsub: PubSub::default(),
+            lagging: AtomicBool::new(false),
             attention: Attention::default(),
             tracking: Tracking::default(),
             stats: Stats::default(),
             log: Arc::new(Log::silent()),
+            acl: Acl::default(),
             pause: Mutex::default(),
             recently,
             identity,
@@ -99,6 +113,53 @@ impl Instance {
         self.keyspace.settings().max_string.store(max_string, Ordering::Relaxed);
         self.tracking.set_most_keys(live.max_tracked_keys.load(Ordering::Relaxed));
         self.log.set_least(live.log_level.load(Ordering::Relaxed));
+        self.keyspace.settings().want_news(!CHANGES, live.events.load(Ordering::Relaxed));
+        self.acl.configure(&self.config);
+    }
+
+    // ---- users
+
+    /// Makes the users that the configuration declares, or that its ACL file does.
+    pub fn load_users(&self) -> Result<(), String> {
+        let file = self.config.path("aclfile");
+        if file.is_some() && !self.config.users().is_empty() {
+            return Err(USERS_IN_TWO_PLACES.to_owned());
+        }
+        for words in self.config.users() {
+            let Some((name, rules)) = words.split_first() else { continue };
+            let rules: Vec<&[u8]> = rules.iter().map(Vec::as_slice).collect();
+            let changed = self.acl.declare(name, &rules)?;
+            if !changed.user.rules().enabled {
+                let name = String::from_utf8_lossy(name);
+                self.log.notice(format!(
+                    "The user '{name}' is disabled (there is no 'on' modifier in the user description). Make sure \
+                     this is not a configuration error."
+                ));
+            }
+        }
+        if let Some(file) = file {
+            let errors = |errors: Vec<u8>| String::from_utf8_lossy(&errors).into_owned();
+            self.acl
+                .load(&file)
+                .map_err(|error| format!("Aborting Redis startup because of ACL errors: {}", errors(error)))?;
+        }
+        Ok(())
+    }
+
+    /// Closes the connections of a user.
+    pub fn kill_user(&self, user: &Arc<User>) {
+        self.clients_of(user).for_each(|client| self.kill(&client));
+    }
+
+    /// Closes the connections of a user that are subscribed to what these rules do not allow.
+    pub fn revoke_channels(&self, user: &Arc<User>, rules: &Rules) {
+        for client in self.clients_of(user) {
+            let listens_to = |topic| self.pubsub.names(&client, topic).into_iter().map(move |name| (name, topic));
+            let mut names = Topic::ALL.into_iter().flat_map(listens_to);
+            if names.any(|(name, topic)| !rules.allow_channel(&name, topic == Topic::Pattern)) {
+                self.kill(&client);
+            }
+        }
     }
 
     // ---- CLIENT PAUSE
@@ -184,16 +245,67 @@ impl Instance {
     /// Sends a line to every MONITOR client but the one whose command it is about; whether that is one, too. A client
     /// that does not read is closed at its output limit.
     pub fn feed_monitors(&self, line: &[u8], about: &Client) -> bool {
-        let limit = self.config.live().output_limit.load(Ordering::Relaxed);
         let mut itself = false;
+        let mut slow = Vec::new();
         for monitor in self.monitors.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             if monitor.id() == about.id() {
                 itself = true;
-            } else if monitor.send(line) > limit && limit != 0 {
-                monitor.signal(Signal::Kill);
+                continue;
+            }
+            let waiting = monitor.send(line);
+            if waiting > self.output_limit(monitor).notice() {
+                slow.push((Arc::clone(monitor), waiting));
             }
         }
+        self.check_output(slow.iter().map(|(client, waiting)| (client, *waiting)));
         itself
+    }
+
+    // ---- messages
+
+    /// Sends a message to everybody who listens to a channel, or to a shard channel, and returns how many times it was
+    /// sent. `by` is the session that causes it, which may listen itself.
+    pub fn publish(&self, topic: Topic, channel: &[u8], payload: &[u8], by: Option<&mut Session>) -> usize {
+        let notice = self.config.live().subscriber_output.notice();
+        let by = by.map(|session| {
+            let id = session.client.id();
+            // Redis 7.0 wrote it in front of the reply, even inside the array that EXEC answers, where no client
+            // expects a push; there it goes behind.
+            let behind = session.executing || self.profile.since_redis(7, 2);
+            Publisher { id, heard: if behind { &mut session.aside } else { &mut session.ahead } }
+        });
+        let delivery = self.pubsub.publish(topic, channel, payload, by, notice);
+        if !delivery.slow.is_empty() {
+            self.check_output(delivery.slow.iter().map(|(client, waiting)| (client, *waiting)));
+        }
+        delivery.count
+    }
+
+    fn output_limit(&self, client: &Client) -> &OutputLimit {
+        self.config.live().output_limit(client.seen().is_subscriber())
+    }
+
+    /// Closes those of some clients for whom too much waits, or has for too long.
+    #[cold]
+    pub fn check_output<'c>(&self, clients: impl IntoIterator<Item = (&'c Arc<Client>, usize)>) {
+        let now = self.clock.millis();
+        for (client, waiting) in clients {
+            let limit = self.output_limit(client);
+            if client.lags_for_too_long(waiting, limit, now) {
+                self.kill(client);
+            } else if limit.is_soft_passed(waiting) {
+                self.lagging.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Looks again at the clients for whom more waits than should for long.
+    fn close_lagging(&self) {
+        if self.lagging.swap(false, Ordering::Relaxed) {
+            for client in self.clients.all() {
+                self.check_output([(&client, client.waiting())]);
+            }
+        }
     }
 
     // ---- the end of a view
@@ -215,8 +327,25 @@ impl Instance {
     }
 
     #[cold]
-    fn spread(&self, news: Vec<News>, by: Option<&mut Session>) {
+    fn spread(&self, news: Vec<News>, mut by: Option<&mut Session>) {
+        for piece in &news {
+            match piece {
+                News::Event { name, db, key, .. } => self.publish_event(name, *db, key, by.as_deref_mut()),
+                News::Changed { .. } | News::Flushed => {}
+            }
+        }
         self.invalidate(&news, by);
+    }
+
+    fn publish_event(&self, name: &str, db: u32, key: &[u8], mut by: Option<&mut Session>) {
+        let channels = self.config.live().events.load(Ordering::Relaxed);
+        if channels & KEYSPACE_CHANNEL != 0 {
+            let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
+            self.publish(Topic::Channel, &channel, name.as_bytes(), by.as_deref_mut());
+        }
+        if channels & KEYEVENT_CHANNEL != 0 {
+            self.publish(Topic::Channel, format!("__keyevent@{db}__:{name}").as_bytes(), key, by);
+        }
     }
 
     // ---- client-side caching
@@ -226,7 +355,9 @@ impl Instance {
         if news.iter().all(|news| matches!(news, News::Event { .. })) {
             return;
         }
-        self.tracking.spread(news, &self.post(), by.as_deref_mut(), self.keyspace.settings());
+        let post = self.post();
+        self.tracking.spread(news, &post, by.as_deref_mut(), self.keyspace.settings());
+        self.check_output(post.into_slow().iter().map(|(client, waiting)| (client, *waiting)));
         if let Some(session) = by.filter(|session| !session.executing) {
             self.deliver_invalidations(session);
         }
@@ -235,19 +366,23 @@ impl Instance {
     /// Sends what a command or a transaction has left to be told about keys.
     pub fn deliver_invalidations(&self, session: &mut Session) {
         if session.tracking.has_news() {
-            // Up to 7.0 what one connection was told for another did not wait for the reply.
-            self.tracking.deliver(&self.post(), session, self.profile.since_redis(7, 2));
+            let post = self.post();
+            self.tracking.deliver(&post, session);
+            self.check_output(post.into_slow().iter().map(|(client, waiting)| (client, *waiting)));
         }
     }
 
     /// Forgets some keys that clients have copies of, because there are too many.
     #[cold]
     pub fn evict_tracked_keys(&self, session: &Session, out: &mut Vec<u8>) {
-        self.tracking.evict(&self.post(), session, out);
+        let post = self.post();
+        self.tracking.evict(&post, session, out);
+        self.check_output(post.into_slow().iter().map(|(client, waiting)| (client, *waiting)));
     }
 
     fn post(&self) -> Post<'_> {
-        Post { clients: &self.clients, limit: self.config.live().output_limit.load(Ordering::Relaxed) }
+        let live = self.config.live();
+        Post::new(&self.clients, live.normal_output.notice().min(live.subscriber_output.notice()))
     }
 
     // ---- clients
@@ -258,7 +393,14 @@ impl Instance {
         client.signal(Signal::Kill);
         self.remove_monitor(client);
         self.tracking.forget(client.id(), self.keyspace.settings());
+        self.pubsub.forget(client);
         self.clients.remove(client.id());
+    }
+
+    /// The connections of a user.
+    pub fn clients_of(&self, user: &Arc<User>) -> impl Iterator<Item = Arc<Client>> {
+        let clients = self.clients.all().into_iter();
+        clients.filter(move |client| client.labels().user.as_ref().is_some_and(|own| Arc::ptr_eq(own, user)))
     }
 
     /// Forgets the keys that a connection watches.
@@ -276,6 +418,7 @@ impl Instance {
         self.recently.store(self.clock.millis(), Ordering::Relaxed);
         self.sweep();
         self.close_idle();
+        self.close_lagging();
     }
 
     /// The server's time, up to a tenth of a second ago: for what is counted in seconds, and asked for all the time.
@@ -294,7 +437,7 @@ impl Instance {
         }
     }
 
-    /// Closes connections that have been idle for longer than `timeout`. One that is blocked is not idle.
+    /// Closes connections that have been idle for longer than `timeout`. One that is blocked, or listens, is not idle.
     fn close_idle(&self) {
         let timeout = self.config.live().timeout.load(Ordering::Relaxed);
         if timeout == 0 {
@@ -303,7 +446,8 @@ impl Instance {
         let oldest = self.clock.millis().saturating_sub_unsigned(timeout.saturating_mul(1000));
         for client in self.clients.all() {
             let seen = client.seen();
-            let exempt = seen.blocked.load(Ordering::Relaxed) || seen.monitor.load(Ordering::Relaxed);
+            let exempt =
+                seen.blocked.load(Ordering::Relaxed) || seen.monitor.load(Ordering::Relaxed) || seen.is_subscriber();
             if !exempt && seen.last_used.load(Ordering::Relaxed) < oldest {
                 self.kill(&client);
             }

@@ -8,6 +8,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::todo, clippy::dbg_macro)]
 #![cfg_attr(not(feature = "internals"), warn(missing_docs))]
 
+mod acl;
 mod cli;
 mod clock;
 mod commands;
@@ -22,6 +23,7 @@ mod instance;
 mod keyspace;
 mod log;
 mod profile;
+mod pubsub;
 mod rdb;
 mod resp;
 mod script;

@@ -4,6 +4,7 @@
 //! it lets go. So no change falls between a read and its being remembered. Once told of, a key is forgotten until it is
 //! read again.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::keyspace::{CHANGES, News, Settings};
 use crate::resp::{Protocol, Reply};
-use crate::session::{Client, Clients, Session, Signal, TrackingMode};
+use crate::session::{Client, Clients, Session, TrackingMode};
 
 /// Who is told of a message to a subscriber in RESP2.
 const CHANNEL: &str = "__redis__:invalidate";
@@ -78,9 +79,10 @@ pub struct Overlap {
 
 /// How messages reach connections.
 pub struct Post<'a> {
-    pub clients: &'a Clients,
-    /// How many bytes may wait for a client.
-    pub limit: usize,
+    clients: &'a Clients,
+    /// For whom more bytes wait than this is named.
+    notice: usize,
+    slow: RefCell<Vec<(Arc<Client>, usize)>>,
 }
 
 /// Where messages to the connection go that runs the command.
@@ -248,7 +250,7 @@ impl Tracking {
             Some(session) => {
                 let id = session.client.id();
                 let tracking = &mut session.tracking;
-                let own = &mut Some(Own { id, out: &mut tracking.redirected });
+                let own = &mut Some(Own { id, out: &mut session.aside });
                 table.note(news, post, own, Some(&mut tracking.owed), &mut tracking.changed);
             }
             None => {
@@ -261,7 +263,7 @@ impl Tracking {
     }
 
     /// Delivers what a command or a transaction has left to be told, behind its reply.
-    pub fn deliver(&self, post: &Post<'_>, session: &mut Session, redirected_last: bool) {
+    pub fn deliver(&self, post: &Post<'_>, session: &mut Session) {
         let id = session.client.id();
         let tracking = &mut session.tracking;
         let owed = std::mem::take(&mut tracking.owed);
@@ -272,9 +274,6 @@ impl Tracking {
             let resp3 = is_resp3(&session.client);
             let body = key.map_or_else(|| null(resp3), |key| array(&[&key]));
             table.send(&session.client, tracking.redirect, &body, post, own);
-        }
-        if redirected_last && let Some(own) = own {
-            own.out.append(&mut tracking.redirected);
         }
         table.broadcast(changed, post, own);
     }
@@ -397,7 +396,7 @@ impl Table {
         };
         if is_resp3(&target) {
             write_push(&mut message, body);
-        } else if target.is_subscribed() {
+        } else if target.seen().is_subscriber() {
             message.extend_from_slice(b"*3\r\n");
             Reply::text("message").write(Protocol::Resp2, &mut message);
             Reply::text(CHANNEL).write(Protocol::Resp2, &mut message);
@@ -416,14 +415,23 @@ impl Table {
     }
 }
 
-impl Post<'_> {
-    /// A client that does not read is closed at its output limit.
-    fn hand_over(&self, client: &Client, message: &[u8], own: &mut Option<Own<'_>>) {
+impl<'a> Post<'a> {
+    pub fn new(clients: &'a Clients, notice: usize) -> Self {
+        Self { clients, notice, slow: RefCell::default() }
+    }
+
+    /// The clients for whom much waits.
+    pub fn into_slow(self) -> Vec<(Arc<Client>, usize)> {
+        self.slow.into_inner()
+    }
+
+    fn hand_over(&self, client: &Arc<Client>, message: &[u8], own: &mut Option<Own<'_>>) {
         match own {
             Some(own) if own.id == client.id() => own.out.extend_from_slice(message),
             _ => {
-                if client.send(message) > self.limit && self.limit != 0 {
-                    client.signal(Signal::Kill);
+                let waiting = client.send(message);
+                if waiting > self.notice {
+                    self.slow.borrow_mut().push((Arc::clone(client), waiting));
                 }
             }
         }

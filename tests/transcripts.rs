@@ -50,6 +50,10 @@ macro_rules! alone {
 }
 
 checked! {
+    acl_default_user
+    acl_log
+    acl_permissions
+    acl_users
     arity
     auth
     bitfield
@@ -64,16 +68,21 @@ checked! {
     debug
     dump_restore
     expiry
+    functions
     hello
     keys
     lcs
     lock_pattern
     monitor
+    notifications
     object
     protocol_errors
+    pubsub
+    pubsub_resp3
     ranges
     rename_copy_move
     scan
+    scripting
     server
     set_options
     strings
@@ -83,6 +92,7 @@ checked! {
 }
 
 alone! {
+    acl_7_2
     lifetimes
     redis_7_2
     redis_8_locks

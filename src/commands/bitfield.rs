@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::bitmaps::bit_offset;
 use crate::error::CommandError;
-use crate::keyspace::View;
+use crate::keyspace::{EventClass, View};
 use crate::profile::Since;
 use crate::resp::{Reply, Words, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
@@ -97,7 +97,7 @@ fn bitfield<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, read_only: bool) ->
     }
     // Before 7.0 every write counted as a change, even one that left the field as it was.
     let always = !args.profile().since_redis(7, 0);
-    let replies = view.amend_string(key, |bytes| {
+    let (replies, changed) = view.amend_string(key, |bytes| {
         let grown = bytes.len() < end;
         if grown {
             bytes.resize(end, 0);
@@ -112,8 +112,12 @@ fn bitfield<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, read_only: bool) ->
             changed |= always || grown || old != new;
             Reply::Integer(if matches!(change, Change::Set(_)) { old } else { new })
         });
-        (replies.collect(), changed)
+        let replies = replies.collect();
+        ((replies, changed), changed)
     })?;
+    if changed {
+        view.notify(EventClass::String, "setbit", key);
+    }
     Ok(Reply::Array(replies))
 }
 

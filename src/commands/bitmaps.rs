@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::ranges::{clamp, is_backwards};
 use crate::error::CommandError;
-use crate::keyspace::View;
+use crate::keyspace::{EventClass, View};
 use crate::profile::Since;
 use crate::resp::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
@@ -44,7 +44,7 @@ fn setbit<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         .ok_or(CommandError::fixed("ERR bit is not an integer or out of range"))? as u8;
     // Before 7.0 every SETBIT counted as a change, even one that left the bit as it was.
     let always = !args.profile().since_redis(7, 0);
-    let old = view.amend_string(key, |bytes| {
+    let (old, changed) = view.amend_string(key, |bytes| {
         let (at, shift) = (offset / 8, 7 - offset % 8);
         let grown = at >= bytes.len();
         if grown {
@@ -52,8 +52,12 @@ fn setbit<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         }
         let old = bytes[at] >> shift & 1;
         bytes[at] = bytes[at] & !(1 << shift) | bit << shift;
-        (old, always || grown || old != bit)
+        let changed = always || grown || old != bit;
+        ((old, changed), changed)
     })?;
+    if changed {
+        view.notify(EventClass::String, "setbit", key);
+    }
     Ok(Reply::Integer(i64::from(old)))
 }
 

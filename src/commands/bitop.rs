@@ -1,7 +1,8 @@
 //! BITOP: whole strings combined bit by bit.
 
+use super::keys::delete;
 use crate::error::CommandError;
-use crate::keyspace::{Entry, View};
+use crate::keyspace::{Entry, EventClass, View};
 use crate::profile::Since;
 use crate::resp::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
@@ -76,9 +77,10 @@ fn bitop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let result = combine(view, operation, sources)?;
     let length = result.len();
     if result.is_empty() {
-        view.remove(destination);
+        delete(view, destination);
     } else {
         view.set_raw_string(destination, result);
+        view.notify(EventClass::String, "set", destination);
     }
     Ok(Reply::Integer(length as i64))
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::client_list::{describe, describe_all};
-use super::connection::{DEFAULT_USER, check_label};
+use super::connection::check_label;
 use super::help::help;
 use super::tracking::{CACHING, GETREDIR, TRACKING, TRACKINGINFO};
+use crate::acl::User;
 use crate::clock::Millis;
 use crate::error::CommandError;
 use crate::profile::{Since, Version};
@@ -267,9 +268,9 @@ impl Kind {
         }
     }
 
-    /// Nobody subscribes or replicates here, and whoever monitors counts as normal.
-    fn of(_: &Client) -> Self {
-        Self::Normal
+    /// Nobody replicates here, and whoever monitors counts as normal.
+    fn of(client: &Client) -> Self {
+        if client.seen().is_subscriber() { Self::Subscriber } else { Self::Normal }
     }
 }
 
@@ -292,6 +293,7 @@ struct Filter<'a> {
     kind: Option<Kind>,
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
+    user: Option<Arc<User>>,
     created_until: Option<Millis>,
     skip_me: bool,
 }
@@ -301,8 +303,15 @@ const NO_SUCH_CLIENT: CommandError = CommandError::fixed("ERR No such client");
 const ID_TOO_SMALL: CommandError = CommandError::fixed("ERR client-id should be greater than 0");
 
 fn kill(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let everyone =
-        Filter { id: None, kind: None, address: None, local_address: None, created_until: None, skip_me: false };
+    let everyone = Filter {
+        id: None,
+        kind: None,
+        address: None,
+        local_address: None,
+        user: None,
+        created_until: None,
+        skip_me: false,
+    };
     if args.left() == 1 {
         let closed = close(call, &Filter { address: args.optional(), ..everyone });
         return if closed == 0 { Err(NO_SUCH_CLIENT) } else { Ok(Reply::OK) };
@@ -319,8 +328,10 @@ fn kill(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             () if is(b"TYPE") => filter.kind = Some(Kind::parse(value, args)?),
             () if is(b"ADDR") => filter.address = Some(value),
             () if is(b"LADDR") => filter.local_address = Some(value),
-            () if is(b"USER") && value == DEFAULT_USER => {}
-            () if is(b"USER") => return Err(CommandError::quoting("ERR No such user '", value, "'")),
+            () if is(b"USER") => {
+                let user = call.server.acl.user(value);
+                filter.user = Some(user.ok_or_else(|| CommandError::quoting("ERR No such user '", value, "'"))?);
+            }
             () if is(b"SKIPME") && value.eq_ignore_ascii_case(b"yes") => filter.skip_me = true,
             () if is(b"SKIPME") && value.eq_ignore_ascii_case(b"no") => filter.skip_me = false,
             () if is(b"MAXAGE") && args.profile().has(MAX_AGE) => {
@@ -343,6 +354,10 @@ impl Filter<'_> {
             && self.kind.is_none_or(|kind| kind == Kind::of(client))
             && self.address.is_none_or(|address| address == client.peer().address().as_bytes())
             && self.local_address.is_none_or(|address| address == client.peer().local_address().as_bytes())
+            && self
+                .user
+                .as_ref()
+                .is_none_or(|user| client.labels().user.as_ref().is_some_and(|own| Arc::ptr_eq(own, user)))
             && self.created_until.is_none_or(|until| client.created() <= until)
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::acl::DEFAULT_USER;
 use crate::profile::{Family, Since};
 use crate::resp::Words;
 use crate::session::Client;
@@ -26,7 +27,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     let myself = client.id() == call.session.client.id();
     // Only the request that asks is still there: those of all others have been dealt with.
     let (request, encoded) = if myself { sizes(words) } else { (0, 0) };
-    let (input, output) = (seen.input.load(Relaxed) + encoded, seen.output.load(Relaxed));
+    let (input, output) = (seen.input.load(Relaxed) + encoded, client.waiting());
     let queued_bytes = seen.queued_bytes.load(Relaxed);
 
     let mut line = Line::default();
@@ -43,10 +44,11 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
         line.text("capa", "");
     }
     line.number("db", seen.db.load(Relaxed));
-    line.number("sub", 0);
-    line.number("psub", 0);
+    let [channels, patterns, shard_channels] = &seen.subscriptions;
+    line.number("sub", channels.load(Relaxed));
+    line.number("psub", patterns.load(Relaxed));
     if since(7, 0) {
-        line.number("ssub", 0);
+        line.number("ssub", shard_channels.load(Relaxed));
     }
     line.number("multi", seen.queued.load(Relaxed));
     if since(7, 4) || valkey {
@@ -67,7 +69,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     line.number("tot-mem", size_of::<Client>() + input + output + queued_bytes + request);
     line.text("events", if output > 0 { "rw" } else { "r" });
     line.text("cmd", last_command(call, &labels.last_command));
-    line.text("user", "default");
+    line.text("user", labels.user.as_ref().map_or(DEFAULT_USER, |user| user.name()));
     line.number("redir", tracking.map_or(-1, |tracking| tracking.mode.redirect as i64));
     if since(7, 0) {
         line.number("resp", if seen.resp3.load(Relaxed) { 3 } else { 2 });
@@ -101,6 +103,7 @@ fn flags(client: &Client, tracking: Option<&Shown>) -> String {
     let seen = client.seen();
     let letters = [
         ('O', seen.monitor.load(Relaxed)),
+        ('P', seen.is_subscriber()),
         ('x', seen.queued.load(Relaxed) >= 0),
         ('b', seen.blocked.load(Relaxed)),
         ('t', tracking.is_some()),

@@ -220,7 +220,7 @@ fn keys_of<'a>(table: &Table, words: Words<'a>) -> Result<Vec<(&'a [u8], &'stati
         Some(name) if !command.subcommands.is_empty() => table.find_sub(command, name).ok_or(INVALID_COMMAND)?,
         _ => command,
     };
-    if row.keys.is_empty() {
+    if !row.keys.iter().any(KeySpec::are_keys) {
         return Err(NO_KEYS);
     }
     if !row.arity.admits(words.len()) {
@@ -228,7 +228,11 @@ fn keys_of<'a>(table: &Table, words: Words<'a>) -> Result<Vec<(&'a [u8], &'stati
     }
     let mut found = Vec::new();
     for keys in row.keys {
-        let positions = keys.positions(words).ok_or(INVALID_ARGUMENTS)?;
+        let positions = match keys.positions(words) {
+            Some(positions) => positions,
+            None if row.has_flag(Flag::NoMandatoryKeys) => return Ok(Vec::new()),
+            None => return Err(INVALID_ARGUMENTS),
+        };
         found.extend(positions.into_iter().filter_map(|at| Some((words.get(at)?, keys))));
     }
     Ok(found)

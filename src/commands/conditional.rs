@@ -3,6 +3,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::keys::delete;
 use super::lifetime::{Lifespan, write_string};
 use crate::error::CommandError;
 use crate::keyspace::View;
@@ -88,7 +89,7 @@ const DELEX: CommandSpec = CommandSpec {
 fn delex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
     let deleted = match (args.left(), args.optional(), args.optional()) {
-        (0, ..) => view.remove(key),
+        (0, ..) => delete(view, key),
         (2, Some(word), Some(operand)) => {
             let current = view
                 .string_to_write(key)
@@ -96,7 +97,7 @@ fn delex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
             let Some(current) = current else { return Ok(Reply::Integer(0)) };
             let comparison = Comparison::new(word, operand)
                 .ok_or(CommandError::fixed("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"))?;
-            comparison.holds(current)? && view.remove(key)
+            comparison.holds(current)? && delete(view, key)
         }
         _ => return Err(CommandError::fixed("ERR wrong number of arguments for 'delex' command")),
     };
@@ -117,7 +118,7 @@ const DELIFEQ: CommandSpec = CommandSpec {
 
 fn delifeq<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, value) = (args.key()?, args.bytes()?);
-    let deleted = view.string_to_write(key)? == Some(value) && view.remove(key);
+    let deleted = view.string_to_write(key)? == Some(value) && delete(view, key);
     Ok(Reply::Integer(i64::from(deleted)))
 }
 

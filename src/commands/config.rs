@@ -96,10 +96,11 @@ fn set(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     while !args.is_empty() {
         pairs.push((args.bytes()?, args.bytes()?));
     }
-    call.server.config.set(&pairs, profile).map_err(|refusal| {
+    let result = call.server.config.set(&pairs, profile);
+    call.server.apply_settings();
+    result.map_err(|refusal| {
         if old { refused_6(refusal, pairs.first().map(|pair| pair.1).unwrap_or_default()) } else { refused(refusal) }
     })?;
-    call.server.apply_settings();
     Ok(Reply::OK)
 }
 
@@ -147,7 +148,9 @@ fn wrong_number_6(args: &Args<'_>) -> CommandError {
 }
 
 fn rewrite(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    match call.server.config.rewrite(args.profile()) {
+    let config = &call.server.config;
+    let users = if config.path("aclfile").is_none() { call.server.acl.lines() } else { Vec::new() };
+    match config.rewrite(args.profile(), &users) {
         None => Err(CommandError::fixed("ERR The server is running without a config file")),
         Some(Ok(())) => {
             call.server.log.notice("CONFIG REWRITE executed with success.");

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::acl_log::record_stranger;
 use super::databases::index_among;
+use crate::acl::DEFAULT_USER;
 use crate::control::Matter;
 use crate::error::CommandError;
-use crate::instance::Instance;
 use crate::profile::{Family, Since};
 use crate::resp::{Protocol, Reply, parse_integer};
-use crate::session::{Replies, Session};
+use crate::session::Replies;
 use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Flow, Group, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[AUTH, ECHO, HELLO, PING, QUIT, RESET, SELECT, MONITOR, SHUTDOWN];
@@ -29,37 +30,25 @@ const AUTH: CommandSpec = CommandSpec {
 fn auth(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     match (args.left(), args.bytes()?, args.optional()) {
         (1, password, None) => {
-            if call.server.config.live().password().is_none() {
+            if call.server.acl.default_user().rules().no_password {
                 return Err(CommandError::NO_PASSWORD_SET);
             }
-            authenticate(call.server, call.session, DEFAULT_USER, password)?;
+            authenticate(call, DEFAULT_USER, password, args)?;
         }
-        (2, user, Some(password)) => authenticate(call.server, call.session, user, password)?,
+        (2, user, Some(password)) => authenticate(call, user, password, args)?,
         _ => return Err(CommandError::SYNTAX),
     }
     Ok(Reply::OK)
 }
 
-/// The only user there is.
-pub(super) const DEFAULT_USER: &[u8] = b"default";
-
-fn authenticate(server: &Instance, session: &mut Session, user: &[u8], given: &[u8]) -> Result<(), CommandError> {
-    // Without a password, any password will do.
-    let right = server.config.live().password().is_none_or(|password| same_secret(&password, given));
-    if user != DEFAULT_USER || !right {
+/// Makes the session this user, if the password is right. Otherwise it stays who it was, and the attempt goes on record.
+fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8], args: &Args<'_>) -> Result<(), CommandError> {
+    let Some(user) = call.server.acl.authenticate(user, password) else {
+        record_stranger(call, user, args.words());
         return Err(CommandError::WRONG_PASSWORD);
-    }
-    session.authenticated = true;
+    };
+    call.session.become_user(&user, true);
     Ok(())
-}
-
-/// Compares in a time that says nothing about where the two differ.
-fn same_secret(secret: &[u8], given: &[u8]) -> bool {
-    let mut differences = secret.len() ^ given.len();
-    for (at, &byte) in given.iter().enumerate() {
-        differences |= usize::from(byte ^ secret.get(at % secret.len().max(1)).copied().unwrap_or_default());
-    }
-    std::hint::black_box(differences) == 0
 }
 
 const ECHO: CommandSpec = CommandSpec {
@@ -107,7 +96,7 @@ fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         if option.eq_ignore_ascii_case(b"AUTH") && args.left() >= 2 {
             let (user, password) = (args.bytes()?, args.bytes()?);
             if at_once {
-                authenticate(call.server, call.session, user, password)?;
+                authenticate(call, user, password, args)?;
             } else {
                 credentials = Some((user, password));
             }
@@ -124,7 +113,7 @@ fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         }
     }
     if let Some((user, password)) = credentials {
-        authenticate(call.server, call.session, user, password)?;
+        authenticate(call, user, password, args)?;
     }
     if !call.session.authenticated {
         return Err(must_authenticate(at_once));
@@ -134,6 +123,11 @@ fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     }
     if let Some(protocol) = protocol {
         call.session.set_protocol(protocol);
+        if call.session.subscriber {
+            call.server.pubsub.speak(&call.session.client, protocol == Protocol::Resp3);
+            // What was sent before is in the old protocol, and goes in front of the reply.
+            call.session.client.take_mail(&mut call.session.ahead);
+        }
     }
     let server = match args.profile().family() {
         Family::Redis => "redis",
@@ -175,11 +169,18 @@ const PING: CommandSpec = CommandSpec {
     flags: &[Flag::Fast],
     categories: &[Category::Connection],
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    runs_subscribed: true,
     ..CommandSpec::new("PING", Handler::Connection(ping))
 };
 
-fn ping(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+fn ping(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    // Who listens gets an answer that looks like a message.
+    let listens = call.session.subscriber && call.session.protocol == Protocol::Resp2;
     match (args.left(), args.optional()) {
+        (0 | 1, message) if listens => {
+            let message = message.unwrap_or_default().to_vec();
+            Ok(Reply::Array(vec![Reply::text("pong"), Reply::bulk(message)]))
+        }
         (_, None) => Ok(Reply::Status("PONG")),
         (1, Some(message)) => Ok(Reply::bulk(message.to_vec())),
         _ => Err(CommandError::fixed("ERR wrong number of arguments for 'ping' command")),
@@ -194,6 +195,7 @@ const QUIT: CommandSpec = CommandSpec {
     flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
     categories: &[Category::Connection],
     never_queued: true,
+    runs_subscribed: true,
     ..CommandSpec::new("QUIT", Handler::Connection(quit))
 };
 
@@ -210,6 +212,7 @@ const RESET: CommandSpec = CommandSpec {
     flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
     categories: &[Category::Connection],
     never_queued: true,
+    runs_subscribed: true,
     ..CommandSpec::new("RESET", Handler::Connection(reset))
 };
 
@@ -217,12 +220,18 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let Call { server, session, .. } = call;
     server.remove_monitor(&session.client);
     session.client.seen().monitor.store(false, Ordering::Relaxed);
+    if session.subscriber {
+        server.pubsub.forget(&session.client);
+        session.client.take_mail(&mut session.ahead);
+        session.subscriber = false;
+    }
     session.transaction = None;
     server.unwatch(std::mem::take(&mut session.watching));
     server.tracking.stop(session, server.keyspace.settings());
     session.db = 0;
     session.set_protocol(Protocol::Resp2);
-    session.authenticated = server.config.live().password().is_none();
+    let user = server.acl.default_user();
+    session.become_user(user, user.is_open());
     session.client.labels().name.clear();
     if session.replies == Replies::Off {
         session.replies = Replies::On;
@@ -319,19 +328,4 @@ fn shutdown(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> 
     call.server.shut_down();
     call.flow = Flow::Drop;
     Ok(Reply::Nothing)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::same_secret;
-
-    #[test]
-    fn secrets_are_the_same_only_if_every_byte_is() {
-        assert!(same_secret(b"pw", b"pw"));
-        for given in [&b""[..], b"p", b"pwpw", b"pW", b"wp", b"pw\0"] {
-            assert!(!same_secret(b"pw", given), "{given:?}");
-        }
-        assert!(same_secret(b"", b""));
-        assert!(!same_secret(b"", b"x"));
-    }
 }

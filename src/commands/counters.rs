@@ -2,7 +2,7 @@
 
 use super::long_double::LongDouble;
 use crate::error::CommandError;
-use crate::keyspace::View;
+use crate::keyspace::{EventClass, View};
 use crate::profile::Since;
 use crate::resp::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
@@ -58,6 +58,7 @@ fn add<'v>(view: &'v mut View<'_>, key: &[u8], increment: i64) -> CommandResult<
         new.extend_from_slice(itoa::Buffer::new().format(sum).as_bytes());
         Ok(sum)
     })?;
+    view.notify(EventClass::String, "incrby", key);
     Ok(Reply::Integer(sum))
 }
 
@@ -79,5 +80,6 @@ fn incrbyfloat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
         new.extend_from_slice(text.as_bytes());
         Ok(text)
     })?;
+    view.notify(EventClass::String, "incrbyfloat", key);
     Ok(Reply::text(text))
 }

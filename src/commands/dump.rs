@@ -1,7 +1,8 @@
 //! Values as bytes to carry elsewhere.
 
+use super::keys::delete;
 use crate::error::CommandError;
-use crate::keyspace::{Entry, View};
+use crate::keyspace::{Entry, EventClass, View};
 use crate::profile::Since;
 use crate::rdb::{self, Damage};
 use crate::resp::Reply;
@@ -67,11 +68,12 @@ fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
         _ => Some(ttl.wrapping_add(view.now())),
     };
     if deadline.is_some_and(|deadline| deadline <= view.now()) {
-        view.remove(key);
+        delete(view, key);
         return Ok(Reply::OK);
     }
     let idle = u32::try_from(options.idle_time).unwrap_or(u32::MAX);
-    view.put(Entry::string(key, &value, deadline, view.access_time().saturating_sub(idle)));
+    view.replace(Entry::string(key, &value, deadline, view.access_time().saturating_sub(idle)));
+    view.notify(EventClass::Generic, "restore", key);
     Ok(Reply::OK)
 }
 

@@ -1,9 +1,9 @@
 //! How long keys live.
 
-use super::lifetime::invalid_expire_time;
+use super::lifetime::{delete_overdue, invalid_expire_time};
 use crate::clock::Millis;
 use crate::error::CommandError;
-use crate::keyspace::View;
+use crate::keyspace::{EventClass, View};
 use crate::profile::Since;
 use crate::resp::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
@@ -91,9 +91,10 @@ fn set<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit: Millis
         return Ok(Reply::Integer(0));
     }
     if deadline <= view.now() {
-        view.remove(key);
+        delete_overdue(view, args, key);
     } else {
         view.set_deadline(key, Some(deadline));
+        view.notify(EventClass::Generic, "expire", key);
     }
     Ok(Reply::Integer(1))
 }
@@ -165,6 +166,7 @@ fn persist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     let expires = view.aim(key).is_some_and(|entry| entry.deadline().is_some());
     if expires {
         view.set_deadline(key, None);
+        view.notify(EventClass::Generic, "persist", key);
     }
     Ok(Reply::Integer(i64::from(expires)))
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 
 use crate::error::CommandError;
 use crate::instance::Instance;
-use crate::profile::{Family, Since};
+use crate::profile::{Family, Since, Version};
+use crate::pubsub::Topic;
 use crate::resp::Reply;
 use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler};
 
@@ -166,6 +167,9 @@ fn clients(instance: &Instance, fields: &mut Fields) {
     fields.add("blocked_clients", blocked);
     fields.add("tracking_clients", instance.tracking.totals().clients);
     fields.add("clients_in_timeout_table", 0);
+    if instance.profile.has(Since::each(Version(7, 4, 0), Version(8, 0, 0))) {
+        fields.add("pubsub_clients", instance.pubsub.clients());
+    }
 }
 
 fn memory(instance: &Instance, fields: &mut Fields) {
@@ -180,10 +184,7 @@ fn memory(instance: &Instance, fields: &mut Fields) {
     if let Some(total) = kilobytes("/proc/meminfo", "MemTotal:") {
         fields.bytes("total_system_memory", total);
     }
-    let (used_by_lua, scripts, _) = instance.scripts.figures();
-    fields.add("used_memory_lua", used_by_lua);
-    fields.add("number_of_cached_scripts", scripts);
-    fields.zeros(&["number_of_functions", "number_of_libraries"]);
+    scripts(instance, fields);
     fields.bytes("maxmemory", limit);
     fields.add("maxmemory_policy", instance.config.text("maxmemory-policy"));
     if let Some(resident) = resident {
@@ -200,6 +201,28 @@ fn memory(instance: &Instance, fields: &mut Fields) {
     ]);
     fields.add("mem_allocator", "libc");
     fields.zeros(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"]);
+}
+
+fn scripts(instance: &Instance, fields: &mut Fields) {
+    let figures = instance.scripts.figures();
+    let (eval, function) = (figures.eval as u64, figures.function as u64);
+    if !instance.profile.since_redis(7, 0) {
+        fields.bytes("used_memory_lua", eval);
+        fields.bytes("used_memory_scripts", figures.script_text as u64);
+        fields.add("number_of_cached_scripts", figures.scripts);
+        return;
+    }
+    fields.add("used_memory_lua", eval);
+    fields.add("used_memory_vm_eval", eval);
+    fields.add("used_memory_lua_human", human(eval));
+    fields.add("used_memory_scripts_eval", figures.script_text);
+    fields.add("number_of_cached_scripts", figures.scripts);
+    fields.add("number_of_functions", figures.functions);
+    fields.add("number_of_libraries", figures.libraries);
+    fields.add("used_memory_vm_functions", function);
+    fields.bytes("used_memory_vm_total", eval + function);
+    fields.add("used_memory_functions", figures.library_text);
+    fields.bytes("used_memory_scripts", (figures.script_text + figures.library_text) as u64);
 }
 
 /// A number that a file of `/proc` gives in kilobytes, in bytes.
@@ -247,10 +270,12 @@ fn stats(instance: &Instance, fields: &mut Fields) {
     ]);
     fields.add("keyspace_hits", totals.hits);
     fields.add("keyspace_misses", totals.misses);
+    fields.add("pubsub_channels", instance.pubsub.len(Topic::Channel));
+    fields.add("pubsub_patterns", instance.pubsub.len(Topic::Pattern));
+    if instance.profile.since_redis(7, 0) {
+        fields.add("pubsubshard_channels", instance.pubsub.len(Topic::ShardChannel));
+    }
     fields.zeros(&[
-        "pubsub_channels",
-        "pubsub_patterns",
-        "pubsubshard_channels",
         "latest_fork_usec",
         "total_forks",
         "migrate_cached_sockets",
@@ -269,6 +294,12 @@ fn stats(instance: &Instance, fields: &mut Fields) {
     fields.add("unexpected_error_replies", 0);
     fields.add("total_error_replies", totals.errors);
     fields.zeros(&["dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed"]);
+    if instance.profile.since_redis(7, 2) {
+        for (reason, count) in instance.acl.log.counts() {
+            let reason = if reason == "command" { "cmd" } else { reason };
+            fields.add(&format!("acl_access_denied_{reason}"), count);
+        }
+    }
 }
 
 fn replication(instance: &Instance, fields: &mut Fields) {

@@ -2,7 +2,7 @@
 
 use super::databases::database_index;
 use crate::error::CommandError;
-use crate::keyspace::View;
+use crate::keyspace::{EventClass, View};
 use crate::profile::Since;
 use crate::resp::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
@@ -32,7 +32,7 @@ const UNLINK: CommandSpec = CommandSpec {
 };
 
 fn del<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    Ok(count(args, |key| view.remove(key)))
+    Ok(count(args, |key| delete(view, key)))
 }
 
 const EXISTS: CommandSpec = CommandSpec {
@@ -118,9 +118,11 @@ fn renamenx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
 fn give_name(view: &mut View<'_>, key: &[u8], name: &[u8]) {
     view.as_one_change(|view| {
         if let Some(entry) = view.take(key) {
-            view.put(entry.renamed(name));
+            view.replace(entry.renamed(name));
         }
     });
+    view.notify(EventClass::Generic, "rename_from", key);
+    view.notify(EventClass::Generic, "rename_to", name);
 }
 
 const COPY: CommandSpec = CommandSpec {
@@ -158,7 +160,8 @@ fn copy<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         let mut copy = entry.renamed(destination);
         copy.set_accessed(view.access_time());
         copy.set_private();
-        view.put(copy);
+        view.replace(copy);
+        view.notify(EventClass::Generic, "copy_to", destination);
     }
     view.select(home);
     Ok(Reply::Integer(i64::from(free)))
@@ -195,8 +198,21 @@ fn move_key<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
                 view.select(home);
             }
         });
+        view.notify(EventClass::Generic, "move_from", key);
+        view.select(db);
+        view.notify(EventClass::Generic, "move_to", key);
+        view.select(home);
     }
     Ok(Reply::Integer(i64::from(free)))
+}
+
+/// Deletes a key and tells of it; whether there was one.
+pub(super) fn delete(view: &mut View<'_>, key: &[u8]) -> bool {
+    let removed = view.remove(key);
+    if removed {
+        view.notify(EventClass::Generic, "del", key);
+    }
+    removed
 }
 
 /// The row of a command that differs from another one in little more than its name.

@@ -2,8 +2,8 @@
 
 use crate::clock::Millis;
 use crate::error::CommandError;
-use crate::keyspace::{Expiry, View};
-use crate::profile::Family;
+use crate::keyspace::{EventClass, Expiry, View};
+use crate::profile::{Family, Since};
 use crate::resp::parse_integer;
 use crate::spec::Args;
 
@@ -105,17 +105,37 @@ impl<'a> Lifespan<'a> {
     }
 }
 
-/// Writes a string. One whose deadline is past already is gone at once, although the write has happened.
+/// Writes a string. Redis also writes one whose deadline is past already, and whoever looks at it next finds it expired;
+/// Valkey only deletes what was there.
 #[inline]
 pub(super) fn write_string(view: &mut View<'_>, args: &Args<'_>, key: &[u8], value: &[u8], expiry: Expiry) {
     match expiry {
-        Expiry::At(deadline) if deadline <= view.now() => {
-            // Redis writes the key and then finds it expired; Valkey never writes it.
-            if args.profile().family() == Family::Redis {
-                view.set_string(key, value, Expiry::Never);
-            }
-            view.remove(key);
+        Expiry::At(deadline) if deadline <= view.now() && args.profile().family() == Family::Valkey => {
+            delete_overdue(view, args, key);
         }
-        expiry => view.set_string(key, value, expiry),
+        expiry => {
+            view.set_string(key, value, expiry);
+            tell_of_write(view, key, expiry);
+        }
+    }
+}
+
+/// Deletes a key because it was given a deadline that is past already.
+pub(super) fn delete_overdue(view: &mut View<'_>, args: &Args<'_>, key: &[u8]) {
+    if view.remove(key) {
+        if args.profile().has(Since::valkey(9, 0, 0)) {
+            view.notify(EventClass::Expired, "expired", key);
+        } else {
+            view.notify(EventClass::Generic, "del", key);
+        }
+    }
+}
+
+/// Tells that a string was written, and that it was given a deadline if it was.
+#[inline]
+pub(super) fn tell_of_write(view: &mut View<'_>, key: &[u8], expiry: Expiry) {
+    view.notify(EventClass::String, "set", key);
+    if let Expiry::At(_) = expiry {
+        view.notify(EventClass::Generic, "expire", key);
     }
 }

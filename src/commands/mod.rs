@@ -1,5 +1,7 @@
 //! The commands: a row and a function each, one file per group.
 
+mod acl;
+mod acl_log;
 mod bitfield;
 mod bitmaps;
 mod bitop;
@@ -14,6 +16,7 @@ mod databases;
 mod debug;
 mod dump;
 mod expiry;
+mod functions;
 mod help;
 mod info;
 mod keys;
@@ -21,6 +24,7 @@ mod lcs;
 mod lifetime;
 mod long_double;
 mod object;
+mod pubsub;
 mod ranges;
 mod scan;
 mod scripting;
@@ -36,9 +40,12 @@ mod table_tests;
 
 use crate::spec::CommandSpec;
 
+pub use acl_log::record_denial;
+
 /// Every row, group by group.
 pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
     [
+        acl::ROWS,
         bitfield::ROWS,
         bitmaps::ROWS,
         bitop::ROWS,
@@ -52,10 +59,12 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         debug::ROWS,
         dump::ROWS,
         expiry::ROWS,
+        functions::ROWS,
         info::ROWS,
         keys::ROWS,
         lcs::ROWS,
         object::ROWS,
+        pubsub::ROWS,
         ranges::ROWS,
         scan::ROWS,
         scripting::ROWS,

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crate::error::CommandError;
-use crate::keyspace::{Expiry, View};
+use crate::keyspace::{EventClass, Expiry, View};
 use crate::profile::Since;
 use crate::resp::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
@@ -28,6 +28,7 @@ fn append<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     let (key, value) = (args.key()?, args.bytes()?);
     let Some(length) = view.string_to_write(key)?.map(<[u8]>::len) else {
         view.set_string(key, value, Expiry::Never);
+        view.notify(EventClass::String, "append", key);
         return Ok(Reply::Integer(value.len() as i64));
     };
     check_length(view, length as u64, value.len())?;
@@ -35,6 +36,7 @@ fn append<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         bytes.extend_from_slice(value);
         bytes.len()
     })?;
+    view.notify(EventClass::String, "append", key);
     Ok(Reply::Integer(length as i64))
 }
 
@@ -68,6 +70,7 @@ fn setrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
         bytes[start..end].copy_from_slice(value);
         bytes.len()
     })?;
+    view.notify(EventClass::String, "setrange", key);
     Ok(Reply::Integer(length as i64))
 }
 

@@ -177,7 +177,7 @@ fn exists(scripts: &mut Interpreters, _: &mut Call<'_>, args: &mut Args<'_>) -> 
 
 fn load(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let script = scripts.eval(&call.server.profile).load(args.bytes()?)?;
-    Ok(Reply::bulk(script.sha.to_vec()))
+    Ok(Reply::bulk(script.name().to_vec()))
 }
 
 fn debug(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {

@@ -1,9 +1,9 @@
 //! SET and the older commands that write one whole string.
 
 use super::conditional::Comparison;
-use super::lifetime::{Lifespan, Lifetime, Unit, write_string};
+use super::lifetime::{Lifespan, Lifetime, Unit, tell_of_write, write_string};
 use crate::error::CommandError;
-use crate::keyspace::{Expiry, View};
+use crate::keyspace::{EventClass, Expiry, View};
 use crate::profile::Since;
 use crate::resp::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
@@ -48,6 +48,7 @@ fn set<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, value) = (args.key()?, args.bytes()?);
     if args.is_empty() {
         view.set_string(key, value, Expiry::Never);
+        view.notify(EventClass::String, "set", key);
         return Ok(Reply::OK);
     }
     set_with_options(view, args, key, value)
@@ -113,6 +114,9 @@ fn set_with_options<'v>(
         && deadline > view.now()
     {
         let written = view.insert_if_absent(key, value, Some(deadline));
+        if written {
+            tell_of_write(view, key, expiry);
+        }
         return Ok(if written { Reply::OK } else { Reply::Null });
     }
     let old = if options.get { view.string(key)?.map(<[u8]>::to_vec) } else { None };
@@ -163,6 +167,7 @@ fn set_for<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, unit: Unit) -> Comma
     let (key, lifetime, value) = (args.key()?, args.bytes()?, args.bytes()?);
     let deadline = Lifetime { value: lifetime, unit, absolute: false }.deadline(view.now(), args)?;
     view.set_string(key, value, Expiry::At(deadline));
+    tell_of_write(view, key, Expiry::At(deadline));
     Ok(Reply::OK)
 }
 
@@ -180,7 +185,11 @@ const SETNX: CommandSpec = CommandSpec {
 
 fn setnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, value) = (args.key()?, args.bytes()?);
-    Ok(Reply::Integer(i64::from(view.insert_if_absent(key, value, None))))
+    let written = view.insert_if_absent(key, value, None);
+    if written {
+        view.notify(EventClass::String, "set", key);
+    }
+    Ok(Reply::Integer(i64::from(written)))
 }
 
 const GETSET: CommandSpec = CommandSpec {
@@ -198,5 +207,7 @@ const GETSET: CommandSpec = CommandSpec {
 
 fn getset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, value) = (args.key()?, args.bytes()?);
-    Ok(view.exchange_string(key, value)?.map_or(Reply::Null, Reply::bulk))
+    let old = view.exchange_string(key, value)?;
+    view.notify(EventClass::String, "set", key);
+    Ok(old.map_or(Reply::Null, Reply::bulk))
 }

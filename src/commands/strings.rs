@@ -1,8 +1,9 @@
 //! Reading strings, and many strings at once.
 
-use super::lifetime::Lifespan;
+use super::keys::delete;
+use super::lifetime::{Lifespan, delete_overdue};
 use crate::error::CommandError;
-use crate::keyspace::{Expiry, View};
+use crate::keyspace::{EventClass, Expiry, View};
 use crate::profile::Since;
 use crate::resp::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
@@ -40,7 +41,7 @@ const GETDEL: CommandSpec = CommandSpec {
 fn getdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
     let value = view.string(key)?.map(<[u8]>::to_vec);
-    view.remove(key);
+    delete(view, key);
     Ok(value.map_or(Reply::Null, Reply::bulk))
 }
 
@@ -75,15 +76,17 @@ fn getex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     match lifespan.expiry(now, args)? {
         Expiry::At(deadline) if deadline <= now => {
             let value = view.string_to_write(key)?.map(<[u8]>::to_vec);
-            view.remove(key);
+            delete_overdue(view, args, key);
             return Ok(value.map_or(Reply::Null, Reply::bulk));
         }
         Expiry::At(deadline) => {
             view.set_deadline(key, Some(deadline));
+            view.notify(EventClass::Generic, "expire", key);
         }
         Expiry::Never if matches!(lifespan, Lifespan::Persist) => {
             if view.peek(key).is_some_and(|entry| entry.deadline().is_some()) {
                 view.set_deadline(key, None);
+                view.notify(EventClass::Generic, "persist", key);
             }
         }
         Expiry::Never | Expiry::Keep => {}
@@ -168,6 +171,7 @@ fn write_pairs(view: &mut View<'_>, args: &mut Args<'_>) -> Result<(), CommandEr
     while !args.is_empty() {
         let (key, value) = (args.key()?, args.bytes()?);
         view.set_string(key, value, Expiry::Never);
+        view.notify(EventClass::String, "set", key);
     }
     Ok(())
 }

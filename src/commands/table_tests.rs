@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::all;
 use crate::profile::PROFILES;
-use crate::spec::{Arity, Begin, CommandSpec, Find, Handler, arguments};
+use crate::spec::{Arity, Begin, CommandSpec, Find, Handler, KeySpec, arguments};
 
 /// Every row and subcommand with its full name and the position of its first argument.
 fn rows() -> Vec<(String, &'static CommandSpec, usize)> {
@@ -57,7 +57,7 @@ fn keys_stand_where_the_arity_says_there_are_words() {
         let words = match row.arity {
             Arity::Exactly(count) | Arity::AtLeast(count) => usize::from(count),
         };
-        for keys in row.keys {
+        for keys in row.keys.iter().filter(|keys| keys.are_keys()) {
             let Begin::Index(begin) = keys.begin;
             let begin = usize::from(begin);
             assert!((first..words).contains(&begin), "{name}: a key at {begin}, with {words} words");
@@ -66,8 +66,9 @@ fn keys_stand_where_the_arity_says_there_are_words() {
                 Find::Range { step, .. } | Find::Count { step, .. } => assert!(step > 0, "{name}"),
             }
         }
-        let locks = matches!(row.run, Handler::Keys(_) | Handler::Everything(_) | Handler::Transaction(_));
-        assert!(locks || row.keys.is_empty(), "{name} locks no keys");
+        let locks =
+            matches!(row.run, Handler::Keys(_) | Handler::Everything(_) | Handler::Transaction(_) | Handler::Script(_));
+        assert!(locks || !row.keys.iter().any(KeySpec::are_keys), "{name} locks no keys");
     }
 }
 
@@ -82,6 +83,7 @@ fn usages_name_as_many_keys_as_the_row_has() {
     for (name, row, first) in rows() {
         let mut found = HashSet::new();
         specs(&arguments(row, first, &PROFILES[1]).unwrap_or_default(), &mut found);
-        assert_eq!(found.len(), row.keys.len(), "{name}: the keys of the row and of its usage differ");
+        let keys = row.keys.iter().filter(|keys| keys.are_keys()).count();
+        assert_eq!(found.len(), keys, "{name}: the keys of the row and of its usage differ");
     }
 }

@@ -12,6 +12,9 @@ pub type Reason = Cow<'static, str>;
 /// Reads a value of several words, given the present one.
 pub type ReadWords = fn(&[&[u8]], &[u8]) -> Result<Vec<u8>, Reason>;
 
+/// Makes of a value what CONFIG GET shows.
+pub type ShowValue = fn(&[u8]) -> Vec<u8>;
+
 /// One directive: a line of a configuration file, a flag, a parameter of CONFIG.
 pub struct Directive {
     pub name: &'static str,
@@ -28,6 +31,8 @@ pub struct Directive {
     pub unsupported: Option<&'static str>,
     /// Hands a new value to the code that reads it.
     pub carry: Option<fn(&Live, &[u8])>,
+    /// What CONFIG GET makes of the value, if it does not show all of it.
+    pub shown: Option<ShowValue>,
 }
 
 /// When a directive may be set.
@@ -76,6 +81,7 @@ impl Directive {
             hidden: false,
             unsupported: None,
             carry: None,
+            shown: None,
         }
     }
 
@@ -116,6 +122,11 @@ impl Directive {
 
     pub(super) const fn carried(mut self, carry: fn(&Live, &[u8])) -> Self {
         self.carry = Some(carry);
+        self
+    }
+
+    pub(super) const fn shown_as(mut self, shown: ShowValue) -> Self {
+        self.shown = Some(shown);
         self
     }
 

@@ -42,6 +42,10 @@ pub fn load(text: &[u8], file: Option<PathBuf>, profile: Profile) -> Result<Load
     // Which directives there are depends on the profile, so that comes first wherever it stands.
     let mut loader = Loader { config: Config { file, ..Config::default() }, profile, save_seen: false };
     loader.find_profile(&lines)?;
+    let names = |line: &Line, name: &[u8]| {
+        line.words.as_ref().is_ok_and(|words| words.first().is_some_and(|first| first.eq_ignore_ascii_case(name)))
+    };
+    let pubsub_default_given = lines.iter().any(|line| names(line, b"acl-pubsub-default"));
     for line in lines {
         if let Err(reason) = line.words.and_then(|words| loader.apply(&words)) {
             return Err(LoadError { line: Some((line.number, line.text)), reason, profile: loader.profile });
@@ -55,6 +59,10 @@ pub fn load(text: &[u8], file: Option<PathBuf>, profile: Profile) -> Result<Load
     if !profile.since_redis(7, 0) {
         // Nobody had to ask for DEBUG yet.
         config.assign("enable-debug-command", "yes");
+        // Nor for channels.
+        if !pubsub_default_given {
+            config.assign("acl-pubsub-default", "allchannels");
+        }
     }
     Ok(Loaded { config, profile })
 }
@@ -139,6 +147,9 @@ impl Loader {
 
     fn apply(&mut self, words: &[Vec<u8>]) -> Result<(), Reason> {
         let [name, values @ ..] = words else { return Ok(()) };
+        if name.eq_ignore_ascii_case(b"user") && !values.is_empty() {
+            return self.declare_user(values);
+        }
         let Some((place, _)) = find(name, &self.profile) else { return self.apply_other(name, values.len()) };
         let row = &TABLE[place];
         let mut stored = self.config.values();
@@ -163,6 +174,18 @@ impl Loader {
         Ok(())
     }
 
+    /// `user NAME RULES`. The rules are read when the commands that they speak of are known.
+    fn declare_user(&mut self, words: &[Vec<u8>]) -> Result<(), Reason> {
+        let name = &words[0];
+        if self.config.users.iter().any(|user| user[0] == *name) {
+            let name = String::from_utf8_lossy(name);
+            let reason = "Duplicate user found. A user can only be defined once in config files";
+            return Err(format!("Error in user declaration '{name}': {reason}").into());
+        }
+        self.config.users.push(words.to_vec());
+        Ok(())
+    }
+
     /// What Redis reads but does not list as a parameter.
     fn apply_other(&self, name: &[u8], values: usize) -> Result<(), Reason> {
         const OUTLIVED: [&str; 3] = ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
@@ -170,7 +193,6 @@ impl Loader {
         match (name.as_str(), values) {
             (name, 1) if OUTLIVED.contains(&name) => Ok(()),
             ("loadmodule", 1..) => Err("this server loads no modules".into()),
-            ("user", 1..) => Err("this server has no users but the default one: use requirepass".into()),
             ("rename-command", 2) => Err("this server renames no commands".into()),
             ("sentinel", _) => Err("sentinel directive while not in sentinel mode".into()),
             _ if self.is_newer(&name) => Err(format!("{} does not have this directive", self.profile).into()),

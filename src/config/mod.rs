@@ -5,6 +5,7 @@
 
 mod directive;
 mod file;
+mod output_limit;
 mod rewrite;
 mod special;
 mod table;
@@ -19,6 +20,7 @@ use crate::profile::Profile;
 
 pub use directive::{Change, Directive, Reason};
 pub use file::{LoadError, Loaded, load};
+pub use output_limit::OutputLimit;
 use table::TABLE;
 
 /// What `enable-debug-command` can say.
@@ -35,8 +37,11 @@ pub struct Live {
     pub keepalive: AtomicU32,
     pub max_bulk: AtomicI64,
     pub query_buffer_limit: AtomicUsize,
-    /// The most bytes that may wait to be sent to one client; 0 for no limit.
-    pub output_limit: AtomicUsize,
+    /// How much may wait to be sent to one client that only asks, and to one that listens to channels.
+    pub normal_output: OutputLimit,
+    pub subscriber_output: OutputLimit,
+    /// `notify-keyspace-events`, as bits: classes of events and the channels they are published on.
+    pub events: AtomicU32,
     pub max_memory: AtomicUsize,
     /// Milliseconds after which others are told that a script keeps the server busy; 0 for never.
     pub busy_threshold: AtomicU64,
@@ -59,8 +64,10 @@ impl Default for Live {
             keepalive: AtomicU32::new(300),
             max_bulk: AtomicI64::new(512 << 20),
             query_buffer_limit: AtomicUsize::new(1 << 30),
-            output_limit: AtomicUsize::new(1 << 30),
             busy_threshold: AtomicU64::new(5000),
+            normal_output: OutputLimit::new(1 << 30, 0, 0),
+            subscriber_output: OutputLimit::new(32 << 20, 8 << 20, 60),
+            events: AtomicU32::new(0),
             max_memory: AtomicUsize::new(0),
             max_tracked_keys: AtomicUsize::new(1_000_000),
             protected_mode: AtomicBool::new(true),
@@ -76,6 +83,11 @@ impl Live {
     /// `requirepass`, if there is one.
     pub fn password(&self) -> Option<Vec<u8>> {
         self.password.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How much may wait to be sent to a client.
+    pub fn output_limit(&self, subscriber: bool) -> &OutputLimit {
+        if subscriber { &self.subscriber_output } else { &self.normal_output }
     }
 
     /// Whether a client may use DEBUG.
@@ -109,6 +121,8 @@ pub struct Config {
     live: Live,
     /// The file that CONFIG REWRITE writes to.
     file: Option<PathBuf>,
+    /// What the file says about users: each a name and rules.
+    users: Vec<Vec<Vec<u8>>>,
 }
 
 type Values = BTreeMap<usize, Vec<u8>>;
@@ -128,6 +142,11 @@ impl Config {
     /// The configuration file, if the server was given one.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
+    }
+
+    /// The users that the configuration declares: each a name and rules.
+    pub fn users(&self) -> &[Vec<Vec<u8>>] {
+        &self.users
     }
 
     /// A setting as CONFIG GET shows it. Empty for a name that no row has.
@@ -166,13 +185,13 @@ impl Config {
     pub fn matching(&self, pattern: &[u8], profile: &Profile) -> Vec<(Vec<u8>, Vec<u8>)> {
         let values = self.values();
         if !pattern.iter().any(|byte| b"[*?".contains(byte)) {
-            let found = find(pattern, profile).map(|(place, _)| (pattern.to_vec(), value_of(&values, place)));
+            let found = find(pattern, profile).map(|(place, _)| (pattern.to_vec(), shown_value(&values, place)));
             return found.into_iter().collect();
         }
         let mut found = Vec::new();
         for (place, row) in TABLE.iter().enumerate().filter(|(_, row)| !row.hidden) {
             for name in names(row, profile).filter(|name| crate::glob::matches(pattern, name.as_bytes(), true)) {
-                found.push((name.as_bytes().to_vec(), value_of(&values, place)));
+                found.push((name.as_bytes().to_vec(), shown_value(&values, place)));
             }
         }
         found
@@ -202,16 +221,18 @@ impl Config {
             named.push((place, canonical));
         }
         let mut after = values.clone();
-        for ((place, name), (_, value)) in named.iter().zip(pairs) {
-            let refuse = |reason: Reason| Refusal::Value { name: name.as_bytes().to_vec(), reason };
+        for (at, ((place, name), (_, value))) in named.iter().zip(pairs).enumerate() {
             let row = &TABLE[*place];
             let before = value_of(&after, *place);
-            let words = words_of(row, value);
-            let new = row.read(&words, &before).map_err(refuse)?;
-            if new != before {
-                check(row, &new).map_err(refuse)?;
-            }
-            after.insert(*place, new);
+            let read = row.read(&words_of(row, value), &before);
+            let checked = read.and_then(|new| if new == before { Ok(new) } else { check(row, &new).map(|()| new) });
+            match checked {
+                Ok(new) => after.insert(*place, new),
+                Err(reason) => {
+                    self.take_back(&mut values, &named[..=at]);
+                    return Err(Refusal::Value { name: name.as_bytes().to_vec(), reason });
+                }
+            };
         }
         if let Some(reason) = contradiction(&after) {
             let about_memory = |name: &&str| name.starts_with("maxmemory");
@@ -224,10 +245,19 @@ impl Config {
         Ok(())
     }
 
-    /// CONFIG REWRITE. `None` when there is no file to write to.
-    pub fn rewrite(&self, profile: &Profile) -> Option<std::io::Result<()>> {
+    /// Redis takes back a CONFIG SET that it refuses by setting what CONFIG GET showed before, which need not be all of it.
+    fn take_back(&self, values: &mut Values, named: &[(usize, &'static str)]) {
+        for (place, _) in named.iter().filter(|(place, _)| TABLE[*place].shown.is_some()) {
+            let shown = shown_value(values, *place);
+            store(values, &self.live, *place, shown);
+        }
+    }
+
+    /// CONFIG REWRITE. `None` when there is no file to write to. `users` are the lines of all users, unless they have a
+    /// file of their own.
+    pub fn rewrite(&self, profile: &Profile, users: &[Vec<u8>]) -> Option<std::io::Result<()>> {
         let file = self.file.as_deref()?;
-        Some(rewrite::rewrite(file, &self.values(), profile))
+        Some(rewrite::rewrite(file, &self.values(), users, profile))
     }
 
     fn values(&self) -> MutexGuard<'_, Values> {
@@ -283,6 +313,11 @@ fn store(values: &mut Values, live: &Live, place: usize, value: Vec<u8>) {
 
 fn value_of(values: &Values, place: usize) -> Vec<u8> {
     values.get(&place).cloned().unwrap_or_else(|| TABLE[place].default.as_bytes().to_vec())
+}
+
+fn shown_value(values: &Values, place: usize) -> Vec<u8> {
+    let value = value_of(values, place);
+    TABLE[place].shown.map_or_else(|| value.clone(), |shown| shown(&value))
 }
 
 fn value_of_name(values: &Values, name: &str) -> Vec<u8> {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::directive::{Reason, choose, parse_memory, within};
+use crate::keyspace::{EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL};
 use crate::resp::{parse_float, parse_integer};
 
 /// `CONFIG SET save ""` and `save ""` in a file mean nothing at all.
@@ -70,19 +71,55 @@ pub(super) fn buffer_limits(words: &[&[u8]], current: &[u8]) -> Result<Vec<u8>, 
     Ok(limits.join(&b' '))
 }
 
+/// The letters of `notify-keyspace-events`, in Redis's order, each with what it asks for.
+const EVENTS: [(u8, u32); 14] = [
+    (b'g', EventClass::Generic as u32),
+    (b'$', EventClass::String as u32),
+    (b'l', EventClass::List as u32),
+    (b's', EventClass::Set as u32),
+    (b'h', EventClass::Hash as u32),
+    (b'z', EventClass::SortedSet as u32),
+    (b'x', EventClass::Expired as u32),
+    (b'e', EventClass::Evicted as u32),
+    (b't', EventClass::Stream as u32),
+    (b'd', EventClass::Module as u32),
+    (b'n', EventClass::New as u32),
+    (b'K', KEYSPACE_CHANNEL),
+    (b'E', KEYEVENT_CHANNEL),
+    (b'm', EventClass::KeyMiss as u32),
+];
+
+/// So many of them, from the first on, are what `A` stands for.
+const IN_ALL: usize = 10;
+
 /// Classes of keyspace events, each a letter, put into Redis's order.
 pub(super) fn events(word: &[u8]) -> Result<Vec<u8>, Reason> {
-    const KINDS: &[u8] = b"g$lshzxetd";
-    const ORDER: &[u8] = b"g$lshzxetdnKEm";
-    if word.iter().any(|byte| *byte != b'A' && !ORDER.contains(byte)) {
+    if word.iter().any(|byte| *byte != b'A' && EVENTS.iter().all(|(letter, _)| letter != byte)) {
         return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into());
     }
-    let all = word.contains(&b'A') || KINDS.iter().all(|kind| word.contains(kind));
-    let mut value = if all { b"A".to_vec() } else { Vec::new() };
-    // As in Redis, `n` is not shown beside `A`.
-    let shown = |byte: &u8| word.contains(byte) && !(all && (KINDS.contains(byte) || *byte == b'n'));
-    value.extend(ORDER.iter().copied().filter(shown));
+    let (kinds, rest) = EVENTS.split_at(IN_ALL);
+    let given = |(letter, _): &&(u8, u32)| word.contains(letter);
+    let all = word.contains(&b'A') || kinds.iter().all(|kind| given(&kind));
+    let mut value = if all { b"A".to_vec() } else { kinds.iter().filter(given).map(|(letter, _)| *letter).collect() };
+    value.extend(rest.iter().filter(given).map(|(letter, _)| *letter));
     Ok(value)
+}
+
+/// As in Redis, `n` is not shown beside `A`.
+pub(super) fn shown_events(value: &[u8]) -> Vec<u8> {
+    let all = value.contains(&b'A');
+    value.iter().copied().filter(|letter| !(all && *letter == b'n')).collect()
+}
+
+/// What views are asked to tell of: nothing if there is no channel to publish it on.
+pub(super) fn event_bits(value: &[u8]) -> u32 {
+    let all = value.contains(&b'A');
+    let asked = |place: usize, letter: u8| value.contains(&letter) || (all && place < IN_ALL);
+    let bits = (0..)
+        .zip(EVENTS)
+        .filter(|(place, (letter, _))| asked(*place, *letter))
+        .fold(0, |bits, (_, (_, bit))| bits | bit);
+    if bits & (KEYSPACE_CHANNEL | KEYEVENT_CHANNEL) == 0 { 0 } else { bits }
 }
 
 pub(super) fn oom_score_adj(word: &[u8]) -> Result<Vec<u8>, Reason> {
@@ -263,9 +300,18 @@ mod tests {
             ("KEn", "nKE"),
             ("", ""),
         ] {
-            assert_eq!(events(given.as_bytes()).unwrap(), shown.as_bytes(), "{given}");
+            assert_eq!(shown_events(&events(given.as_bytes()).unwrap()), shown.as_bytes(), "{given}");
         }
         assert!(events(b"A n").is_err());
+    }
+
+    #[test]
+    fn events_are_told_of_only_where_there_is_a_channel_for_them() {
+        let bits = |given: &str| event_bits(&events(given.as_bytes()).unwrap());
+        assert_eq!(bits("A"), 0);
+        assert_eq!(bits("K$"), KEYSPACE_CHANNEL | EventClass::String as u32);
+        assert_eq!(bits("KEAn"), bits("KEA") | EventClass::New as u32);
+        assert_eq!(bits("KEA") & EventClass::KeyMiss as u32, 0);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::directive::{Directive, Kind, ReadWords, Reason};
 use super::special;
-use super::{DEBUG_LOCAL, DEBUG_NO, DEBUG_YES};
+use super::{DEBUG_LOCAL, DEBUG_NO, DEBUG_YES, OutputLimit};
 use crate::log::Level;
 use crate::profile::{Since, Version};
 
@@ -40,7 +40,7 @@ pub(super) static TABLE: &[Directive] = &[
     integer("socket-mark-id", "0", 0, UINT).at_start().since(SEVEN),
     choice("acl-pubsub-default", "resetchannels", &["allchannels", "resetchannels"]),
     integer("acllog-max-len", "128", 0, LONG),
-    text("aclfile", "").at_start().only_default("this server reads no ACL file"),
+    text("aclfile", "").at_start(),
     // The process.
     switch("daemonize", "no").at_start(),
     text("pidfile", "").at_start(),
@@ -93,7 +93,10 @@ pub(super) static TABLE: &[Directive] = &[
         "normal 1073741824 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
         special::buffer_limits,
     )
-    .carried(|live, value| live.output_limit.store(output_limit(word(value, 1)), Relaxed)),
+    .carried(|live, value| {
+        set_output_limit(&live.normal_output, value, 0);
+        set_output_limit(&live.subscriber_output, value, 2);
+    }),
     memory("proto-max-bulk-len", "536870912", 1_048_576, LONG_MEMORY)
         .carried(|live, value| live.max_bulk.store(number(value), Relaxed)),
     memory("maxmemory", "0", 0, u64::MAX).carried(|live, value| live.max_memory.store(number(value), Relaxed)),
@@ -120,7 +123,9 @@ pub(super) static TABLE: &[Directive] = &[
     integer("latency-monitor-threshold", "0", 0, LONG),
     switch("latency-tracking", "yes").since(SEVEN),
     words("latency-tracking-info-percentiles", "50 99 99.9", special::percentiles).since(SEVEN),
-    custom("notify-keyspace-events", "", special::events),
+    custom("notify-keyspace-events", "", special::events)
+        .carried(|live, value| live.events.store(special::event_bits(value), Relaxed))
+        .shown_as(special::shown_events),
     integer("tracking-table-max-keys", "1000000", 0, LONG)
         .carried(|live, value| live.max_tracked_keys.store(number(value), Relaxed)),
     // Persistence, which this server has none of.
@@ -322,13 +327,10 @@ pub(super) fn path(value: &[u8]) -> PathBuf {
     std::ffi::OsString::from_vec(value.to_vec()).into()
 }
 
-/// Redis only counts what does not fit into the 16 KiB that every client has for replies anyway.
-fn output_limit(value: &[u8]) -> usize {
-    const FREE: usize = 16 << 10;
-    match number::<usize>(value) {
-        0 => 0,
-        limit => limit.saturating_add(FREE),
-    }
+/// Takes the limits of one class of clients from the whole list.
+fn set_output_limit(limit: &OutputLimit, value: &[u8], class: usize) {
+    let place = class * 4;
+    limit.set(number(word(value, place + 1)), number(word(value, place + 2)), number(word(value, place + 3)));
 }
 
 fn level(value: &[u8]) -> u8 {

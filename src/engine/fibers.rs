@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Engine, Resolved};
 use crate::error::CommandError;
-use crate::resp::Words;
+use crate::resp::{OwnedWords, Words};
 use crate::script::{Fiber, Progress, Stack};
 use crate::session::{Client, Session};
 use crate::spec::{Flow, Waiting};
@@ -15,14 +15,16 @@ pub struct Fibers {
     /// A stack that was used before.
     stack: Option<Stack>,
     /// What takes a session's place while a script has it.
-    spare: Option<Session>,
+    spare: Option<Box<Session>>,
+    words: OwnedWords,
     replies: Vec<u8>,
     paused: Vec<(Arc<Client>, Fiber<Finished>)>,
 }
 
 /// What a request leaves behind.
 struct Finished {
-    session: Session,
+    session: Box<Session>,
+    words: OwnedWords,
     out: Vec<u8>,
     flow: Flow,
 }
@@ -32,7 +34,7 @@ impl Engine {
     /// [`Fibers::resume`] says that it is done.
     pub(super) fn run_in_fiber(
         self: &Arc<Self>,
-        session: &mut Session,
+        session: &mut Box<Session>,
         resolved: Resolved,
         words: Words<'_>,
         out: &mut Vec<u8>,
@@ -48,15 +50,16 @@ impl Engine {
                 spare.counters = Arc::clone(&session.counters);
                 spare
             }
-            None => Session::new(Arc::clone(&session.client), true, Arc::clone(&session.counters)),
+            None => Box::new(Session::new(Arc::clone(&session.client), &session.user, Arc::clone(&session.counters))),
         };
         let mut taken = std::mem::replace(session, spare);
         let mut replies = std::mem::take(&mut fibers.replies);
         let engine = Arc::clone(self);
-        let words = words.into_owned();
+        let mut owned = std::mem::take(&mut fibers.words);
+        owned.fill(words);
         let fiber = Fiber::new(stack, move |pause| {
-            let flow = engine.carry_out(&mut taken, resolved, words.as_words(), &mut replies, Some(pause));
-            Finished { session: taken, out: replies, flow }
+            let flow = engine.carry_out(&mut taken, resolved, owned.as_words(), &mut replies, Some(pause));
+            Finished { session: taken, words: owned, out: replies, flow }
         });
         match fibers.step(fiber, session, out) {
             Some(flow) => flow,
@@ -69,7 +72,7 @@ const NO_STACK: CommandError = CommandError::fixed("ERR there is no memory to ru
 
 impl Fibers {
     /// Goes on with the request that this session's connection waits for: how the connection goes on once it is done.
-    pub fn resume(&mut self, session: &mut Session, out: &mut Vec<u8>) -> Option<Flow> {
+    pub fn resume(&mut self, session: &mut Box<Session>, out: &mut Vec<u8>) -> Option<Flow> {
         let place = self.paused.iter().position(|(client, _)| Arc::ptr_eq(client, &session.client))?;
         let (_, fiber) = self.paused.swap_remove(place);
         self.step(fiber, session, out)
@@ -80,7 +83,7 @@ impl Fibers {
         self.paused.iter().any(|(client, _)| Arc::ptr_eq(client, &session.client))
     }
 
-    fn step(&mut self, fiber: Fiber<Finished>, session: &mut Session, out: &mut Vec<u8>) -> Option<Flow> {
+    fn step(&mut self, fiber: Fiber<Finished>, session: &mut Box<Session>, out: &mut Vec<u8>) -> Option<Flow> {
         match fiber.resume() {
             Progress::Paused(fiber) => {
                 self.paused.push((Arc::clone(&session.client), fiber));
@@ -92,12 +95,14 @@ impl Fibers {
                 out.extend_from_slice(&finished.out);
                 self.replies = finished.out;
                 self.replies.clear();
-                self.replies.shrink_to(REPLIES_KEPT);
+                self.replies.shrink_to(BUFFER_KEPT);
+                self.words = finished.words;
+                self.words.empty(BUFFER_KEPT);
                 Some(finished.flow)
             }
         }
     }
 }
 
-/// A buffer for replies that has grown beyond this is made smaller again.
-const REPLIES_KEPT: usize = 1024 * 1024;
+/// A buffer that has grown beyond this is made smaller again.
+const BUFFER_KEPT: usize = 1024 * 1024;

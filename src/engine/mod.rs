@@ -2,6 +2,7 @@
 
 mod fibers;
 mod monitor;
+mod permissions;
 mod script;
 mod tracking;
 mod transaction;
@@ -17,7 +18,7 @@ use crate::error::CommandError;
 use crate::instance::Instance;
 use crate::keyspace::{Busy, Scope, View, hash_of};
 use crate::profile::Since;
-use crate::resp::{Reply, Words};
+use crate::resp::{Protocol, Reply, Words};
 use crate::script::{Interpreters, Pause};
 use crate::session::{Replies, Session};
 use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Flow, Handler, Table, Transaction, Waiting};
@@ -63,7 +64,7 @@ impl Engine {
     #[inline]
     pub fn execute(
         self: &Arc<Self>,
-        session: &mut Session,
+        session: &mut Box<Session>,
         resolved: Result<Resolved, CommandError>,
         words: Words<'_>,
         out: &mut Vec<u8>,
@@ -75,15 +76,19 @@ impl Engine {
         };
         let Resolved { spec, at, .. } = resolved;
         session.last_command = Some(spec);
-        if let Err(error) = self.admit(session, spec) {
+        if let Err(error) = self.admit(session, spec, words) {
             self.end_exception(session, Some(spec));
-            return self.refuse(session, is_exec(spec), error, out);
+            let flow = self.refuse(session, is_exec(spec), error, out);
+            if is_exec(spec) && self.instance.attention.is_needed() {
+                self.show(session, spec, words, out);
+            }
+            return flow;
         }
         if self.instance.attention.is_needed() {
             if let Some(error) = self.is_busy(spec) {
                 return self.refuse(session, is_exec(spec), error, out);
             }
-            if self.must_wait(session, spec) {
+            if self.must_wait(session, spec, words) {
                 return Flow::Wait(Waiting::Unpause);
             }
         }
@@ -130,11 +135,8 @@ impl Engine {
             let start = if matches!(spec.run, Handler::Transaction(_)) { out.len() } else { start };
             self.withhold(session, start, out);
         }
-        if !session.tracking.redirected.is_empty() {
-            tracking::interject(session, spec, words, start, out);
-        }
-        if !session.aside.is_empty() {
-            out.append(&mut session.aside);
+        if !session.aside.is_empty() || !session.ahead.is_empty() {
+            add_messages(session, start, out);
         }
         self.end_exception(session, Some(spec));
         if self.instance.attention.is_needed() {
@@ -332,7 +334,7 @@ impl Engine {
 
     /// Whether a session may run a command now.
     #[inline]
-    fn admit(&self, session: &mut Session, spec: &CommandSpec) -> Result<(), CommandError> {
+    fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
         if matches!(spec.run, Handler::Debug(_)) {
             let local = session.client.peer().is_local();
             if !self.instance.config.live().allows_debug(local) {
@@ -345,16 +347,42 @@ impl Engine {
         if session.transaction.is_some() {
             self.admit_to_transaction(spec)?;
         }
+        if let Err(denial) = self.permit(session, spec, words) {
+            return Err(self.refusal(session, spec, denial));
+        }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
-        if limit != 0 && transaction::may_grow(session, spec) && self.instance.keyspace.used_bytes() > limit {
+        if limit != 0
+            && (transaction::may_grow(session, spec) || transaction::may_run_scripts(session, spec))
+            && self.instance.keyspace.used_bytes() > limit
+            && (transaction::may_grow(session, spec) || self.scripts_may_grow(session, spec, words))
+        {
             return Err(CommandError::OUT_OF_MEMORY);
+        }
+        if session.subscriber && session.protocol == Protocol::Resp2 && !spec.runs_subscribed {
+            return Err(self.not_while_subscribed(spec));
         }
         Ok(())
     }
 
-    /// Whether a session may run commands: it has given the password, or there is none (any more).
+    /// The error for a command that would answer where the client only expects messages.
+    #[cold]
+    fn not_while_subscribed(&self, spec: &CommandSpec) -> CommandError {
+        let name = self.table.full_name(spec);
+        // Before 7.0 a subcommand had no name of its own, and there were no shard channels.
+        let (name, kinds) = if self.instance.profile.since_redis(7, 0) {
+            (name.as_str(), "P|S")
+        } else {
+            (name.split('|').next().unwrap_or_default(), "P")
+        };
+        CommandError::new(format!(
+            "ERR Can't execute '{name}': only ({kinds})SUBSCRIBE / ({kinds})UNSUBSCRIBE / PING / QUIT / RESET are \
+             allowed in this context"
+        ))
+    }
+
+    /// Whether a session may run commands: it has given a password, or needs none (any more).
     pub fn is_authenticated(&self, session: &Session) -> bool {
-        session.authenticated || self.instance.config.live().password().is_none()
+        session.authenticated || self.instance.acl.default_user().is_open()
     }
 
     fn admit_to_transaction(&self, spec: &CommandSpec) -> Result<(), CommandError> {
@@ -386,16 +414,14 @@ impl Engine {
 
     /// What can hold a command back: a server that stalls, a pause.
     #[cold]
-    fn must_wait(&self, session: &Session, spec: &'static CommandSpec) -> bool {
+    fn must_wait(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>) -> bool {
         if self.instance.attention.has(Matter::Stall) {
             self.instance.wait_for_stall();
         }
         if session.client.seen().monitor.load(Ordering::Relaxed) {
             return false;
         }
-        self.instance.paused().is_some_and(|(_, writes_only)| {
-            !writes_only || transaction::may_write(spec) || transaction::will_write(session, spec)
-        })
+        self.instance.paused().is_some_and(|(_, writes_only)| !writes_only || self.will_write(session, spec, words))
     }
 
     /// Lets MONITOR clients see a command that has just run; if the session is one itself, what it sees goes to `own`.
@@ -488,6 +514,14 @@ impl Engine {
     }
 }
 
+/// Adds the messages to the session itself that its command has caused, around the reply that begins at `start`. They
+/// answer nothing, so that CLIENT REPLY has no say in them.
+#[cold]
+fn add_messages(session: &mut Session, start: usize, out: &mut Vec<u8>) {
+    out.splice(start..start, session.ahead.drain(..));
+    out.append(&mut session.aside);
+}
+
 /// Writes a result's reply. Hands back the error, if it was one, to be counted.
 #[inline]
 fn write(result: CommandResult<'_>, session: &Session, out: &mut Vec<u8>) -> Option<CommandError> {
@@ -524,6 +558,7 @@ impl Engine {
         self.unwatch(session);
         self.instance.remove_monitor(&session.client);
         self.instance.tracking.stop(session, self.instance.keyspace.settings());
+        self.instance.pubsub.forget(&session.client);
         self.instance.clients.remove(session.client.id());
     }
 }

@@ -1,12 +1,12 @@
-//! EVAL and its kin: runs scripts, and runs the commands that they call.
+//! EVAL, FCALL and their kin: runs scripts, and runs the commands that they call.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::{Engine, key_hashes, write};
+use super::transaction::{may_write, queued};
+use super::{Engine, is_exec, key_hashes, write};
 use crate::clock::Stopwatch;
 use crate::control::Matter;
 use crate::error::CommandError;
@@ -14,14 +14,17 @@ use crate::keyspace::{Busy, View};
 use crate::log::Level;
 use crate::profile::Profile;
 use crate::resp::{Protocol, Words, parse_integer};
-use crate::script::{Flags, Host, Interpreters, Kill, Kind, Outcome, Pause, Scratch, Slow};
+use crate::script::{Flags, Host, Interpreters, Kill, Kind, Pause, Random, Request, Scratch, Script, Slow};
 use crate::session::Session;
-use crate::spec::{Args, Arity, CommandSpec, Flag, Flow, Script as Which};
+use crate::spec::{Args, Arity, CommandSpec, Flag, Flow, Handler, Script as Which};
 
 const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown Redis command called from script");
 const WRONG_ARITY: CommandError = CommandError::fixed("ERR Wrong number of args calling Redis command from script");
 const NOT_FROM_SCRIPT: CommandError = CommandError::fixed("ERR This Redis command is not allowed from script");
 const READ_ONLY: CommandError = CommandError::fixed("ERR Write commands are not allowed from read-only scripts.");
+const WRITES: CommandError = CommandError::fixed("ERR Can not execute a script with write flag using *_ro command.");
+const NO_FUNCTION: CommandError = CommandError::fixed("ERR Function not found");
+const BAD_NUMBER_OF_KEYS: CommandError = CommandError::fixed("ERR Bad number of keys provided");
 const TOO_MANY_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be greater than number of args");
 const NEGATIVE_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be negative");
 const NO_ROOM_FOR_SCRIPT: CommandError =
@@ -45,6 +48,8 @@ impl Engine {
         session.executing = true;
         let error = self.run_script_within(session, &mut view, &mut interpreters, which, args, out, pause);
         session.executing = false;
+        instance.announce(&mut view, Some(session));
+        instance.deliver_invalidations(session);
         let tally = instance.settle(view, Some(session));
         session.tally += tally;
         Ok(error)
@@ -79,61 +84,123 @@ impl Engine {
         out: &mut Vec<u8>,
         pause: Option<&Pause<'_>>,
     ) -> Result<(), CommandError> {
-        let interpreter = interpreters.eval(&self.instance.profile);
-        let text = args.bytes()?;
-        if matches!(which, Which::EvalSha { .. }) && text.len() != 40 {
-            return Err(CommandError::NO_SCRIPT);
-        }
-        let (keys, arguments) = keys_and_arguments(args)?;
-        let (script, read_only) = match which {
-            Which::Eval { read_only } => (*interpreter.load(text)?, read_only),
-            Which::EvalSha { read_only } => (*interpreter.find(text).ok_or(CommandError::NO_SCRIPT)?, read_only),
-        };
-        self.admit_script(script.flags)?;
+        let Found { script, read_only, keys, arguments } = self.find_script(interpreters, which, args)?;
+        self.admit_script(script.flags, read_only)?;
         let words = args.words();
+        let (scratch, random) = interpreters.take_tools();
         let caller = Caller {
             engine: self,
+            spec: args.spec(),
             words,
-            name: &script.sha,
-            kind: Kind::Eval,
+            script: &script,
             read_only: read_only || script.flags.no_writes,
             may_grow: script.flags.allow_oom,
             protocol: Cell::new(Protocol::Resp2),
-            since: Stopwatch::start(),
+            since: Cell::new(None),
             slow: Cell::new(false),
             pause,
-            scratch: RefCell::new(interpreters.take_scratch()),
+            scratch: RefCell::new(scratch),
+            random,
             inner: RefCell::new(Inner { session, view }),
         };
         let client = caller.begin();
-        let interpreter = interpreters.eval(&self.instance.profile);
-        let start = out.len();
-        let outcome = interpreter.run(&script, keys, arguments, &caller, client.protocol, out);
-        let scratch = caller.end(client);
-        interpreters.give_scratch(scratch);
+        let request = Request { keys, arguments, host: &caller, client: client.protocol };
+        interpreters.run(&script, request, out);
+        interpreters.give_tools(caller.end(client));
         self.instance.scripts.end(interpreters);
-        if outcome == Outcome::Failed {
-            let line = out[start..].strip_prefix(b"-").unwrap_or_default();
-            let code = line.split(|byte| matches!(byte, b' ' | b'\r')).next().unwrap_or_default();
-            self.instance.stats.count_error(code);
-        }
         Ok(())
     }
 
+    /// The script that a request names, and what else the request says.
+    fn find_script<'a>(
+        &self,
+        interpreters: &mut Interpreters,
+        which: Which,
+        args: &mut Args<'a>,
+    ) -> Result<Found<'a>, CommandError> {
+        let text = args.bytes()?;
+        let profile = &self.instance.profile;
+        let (script, read_only, (keys, arguments)) = match which {
+            Which::Eval { read_only } => {
+                let words = keys_and_arguments(args, CommandError::NOT_AN_INTEGER)?;
+                (interpreters.eval(profile).load(text)?.clone(), read_only, words)
+            }
+            Which::EvalSha { .. } if text.len() != 40 => return Err(CommandError::NO_SCRIPT),
+            Which::EvalSha { read_only } => {
+                let words = keys_and_arguments(args, CommandError::NOT_AN_INTEGER)?;
+                let known = interpreters.started().and_then(|interpreter| interpreter.find(text));
+                (known.cloned().ok_or(CommandError::NO_SCRIPT)?, read_only, words)
+            }
+            Which::Function { read_only } => {
+                let known = interpreters.libraries().and_then(|libraries| libraries.find(text));
+                let function = known.cloned().ok_or(NO_FUNCTION)?;
+                (function, read_only, keys_and_arguments(args, BAD_NUMBER_OF_KEYS)?)
+            }
+        };
+        Ok(Found { script, read_only, keys, arguments })
+    }
+
+    /// What a script says about itself, if a request runs one that does.
+    fn said_by_script(&self, spec: &CommandSpec, words: Words<'_>) -> Option<Flags> {
+        let Handler::Script(which) = spec.run else { return None };
+        let flags = match (which, words.get(1)?) {
+            (Which::Eval { .. }, text) => Flags::of(text)?,
+            (Which::EvalSha { .. }, name) => self.interpreters().ok()?.started()?.find(name)?.flags,
+            (Which::Function { .. }, name) => self.interpreters().ok()?.libraries()?.find(name)?.flags,
+        };
+        Some(flags).filter(|flags| !flags.unsaid)
+    }
+
+    /// Whether a request runs scripts that say of themselves that they may need memory.
+    #[cold]
+    pub(super) fn scripts_may_grow(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
+        let may_grow =
+            |spec, words| self.said_by_script(spec, words).is_some_and(|flags| !flags.allow_oom && !flags.no_writes);
+        may_grow(spec, words)
+            || is_exec(spec) && queued(session).any(|queued| may_grow(queued.spec, queued.words.as_words()))
+    }
+
+    /// Whether a request changes data, or may do so, by what the scripts that it runs say about themselves.
+    #[cold]
+    pub(super) fn will_write(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
+        let writes = |spec, words| match self.said_by_script(spec, words) {
+            Some(flags) => !flags.no_writes,
+            None => may_write(spec),
+        };
+        writes(spec, words)
+            || is_exec(spec) && queued(session).any(|queued| writes(queued.spec, queued.words.as_words()))
+    }
+
     /// Whether a script may start, by what it says about itself.
-    fn admit_script(&self, flags: Flags) -> Result<(), CommandError> {
+    fn admit_script(&self, flags: Flags, read_only: bool) -> Result<(), CommandError> {
+        if flags.unsaid || flags.no_writes {
+            return Ok(());
+        }
+        if read_only {
+            return Err(WRITES);
+        }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
-        let exempt = flags.unsaid || flags.allow_oom || flags.no_writes;
-        if limit != 0 && !exempt && self.instance.keyspace.used_bytes() > limit {
+        if limit != 0 && !flags.allow_oom && self.instance.keyspace.used_bytes() > limit {
             return Err(NO_ROOM_FOR_SCRIPT);
         }
         Ok(())
     }
 }
 
+/// A script, and what a request gives it.
+struct Found<'a> {
+    script: Script,
+    read_only: bool,
+    keys: Words<'a>,
+    arguments: Words<'a>,
+}
+
 /// The words behind `numkeys`, as keys and arguments.
-fn keys_and_arguments<'a>(args: &mut Args<'a>) -> Result<(Words<'a>, Words<'a>), CommandError> {
-    let count = parse_integer(args.bytes()?).ok_or(CommandError::NOT_AN_INTEGER)?;
+fn keys_and_arguments<'a>(
+    args: &mut Args<'a>,
+    no_number: CommandError,
+) -> Result<(Words<'a>, Words<'a>), CommandError> {
+    let count = parse_integer(args.bytes()?).ok_or(no_number)?;
     let rest = args.rest();
     if count > rest.len() as i64 {
         return Err(TOO_MANY_KEYS);
@@ -145,17 +212,20 @@ fn keys_and_arguments<'a>(args: &mut Args<'a>) -> Result<(Words<'a>, Words<'a>),
 /// One run of a script: what it does to the server goes through here.
 struct Caller<'r, 'v, 'k> {
     engine: &'r Engine,
+    /// The request that runs the script.
+    spec: &'static CommandSpec,
     words: Words<'r>,
-    name: &'r [u8],
-    kind: Kind,
+    script: &'r Script,
     read_only: bool,
     /// It may write although the memory limit is reached.
     may_grow: bool,
     protocol: Cell<Protocol>,
-    since: Stopwatch,
+    /// From the first time that the script is looked at: most end before.
+    since: Cell<Option<Stopwatch>>,
     slow: Cell<bool>,
     pause: Option<&'r Pause<'r>>,
     scratch: RefCell<Scratch>,
+    random: Random,
     inner: RefCell<Inner<'r, 'v, 'k>>,
 }
 
@@ -173,52 +243,55 @@ struct Before {
 impl Caller<'_, '_, '_> {
     fn begin(&self) -> Before {
         let inner = self.inner.borrow();
-        self.engine.instance.scripts.begin(self.kind);
+        self.engine.instance.scripts.begin(self.script.kind());
         Before { db: inner.session.db, protocol: inner.session.protocol }
     }
 
-    fn end(self, before: Before) -> Scratch {
+    fn end(self, before: Before) -> (Scratch, Random) {
         let Inner { session, view } = self.inner.into_inner();
         session.db = before.db;
         session.protocol = before.protocol;
         view.select(before.db);
         if self.slow.get() {
+            self.engine.instance.scripts.set_slow(None);
             self.engine.instance.attention.lower(Matter::Script);
             self.engine.instance.keyspace.set_busy(false);
         }
-        self.scratch.into_inner()
+        (self.scratch.into_inner(), self.random)
     }
 
     /// From now on others are told that the server is busy, instead of waiting.
-    fn become_slow(&self, elapsed: Duration) {
+    fn become_slow(&self, since: Stopwatch) {
         let instance = &self.engine.instance;
         self.slow.set(true);
-        instance.scripts.set_slow(Slow {
-            name: self.name.to_vec(),
+        instance.scripts.set_slow(Some(Slow {
+            name: self.script.name().to_vec(),
             command: self.words.iter().map(<[u8]>::to_vec).collect(),
-            since: self.since,
-        });
-        let (what, name) = match self.kind {
-            Kind::Eval => ("SCRIPT KILL", String::from_utf8_lossy(self.name)),
-            Kind::Function => ("FUNCTION KILL", String::from_utf8_lossy(self.name)),
+            since,
+        }));
+        let name = String::from_utf8_lossy(self.script.name());
+        let what = match self.script.kind() {
+            Kind::Eval => "SCRIPT KILL",
+            Kind::Function => "FUNCTION KILL",
         };
         instance.log.warn(format!(
             "A script has been running for {} milliseconds, and others are told BUSY. {what} ends it, unless it has \
              written. Its name is {name}.",
-            elapsed.as_millis()
+            since.elapsed().as_millis()
         ));
         instance.keyspace.set_busy(true);
         instance.attention.raise(Matter::Script);
     }
 
     /// Whether a script may run a command.
-    fn admit(&self, spec: &CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
+    fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
         if !spec.arity.admits(words.len()) || (!spec.subcommands.is_empty() && spec.arity != Arity::Exactly(1)) {
             return Err(WRONG_ARITY);
         }
         if spec.has_flag(Flag::NoScript) {
             return Err(NOT_FROM_SCRIPT);
         }
+        self.engine.permit_in_script(session, spec, words)?;
         let instance = &self.engine.instance;
         if spec.has_flag(Flag::Write) {
             if self.read_only {
@@ -239,9 +312,10 @@ impl Host for Caller<'_, '_, '_> {
         let scripts = &self.engine.instance.scripts;
         if !self.slow.get() {
             let threshold = self.engine.instance.config.live().busy_threshold.load(Ordering::Relaxed);
-            let elapsed = self.since.elapsed();
-            if threshold > 0 && elapsed.as_millis() >= u128::from(threshold) {
-                self.become_slow(elapsed);
+            let since = self.since.get().unwrap_or_else(Stopwatch::start);
+            self.since.set(Some(since));
+            if threshold > 0 && since.elapsed().as_millis() >= u128::from(threshold) {
+                self.become_slow(since);
             }
         }
         if self.slow.get()
@@ -252,7 +326,7 @@ impl Host for Caller<'_, '_, '_> {
         }
         match scripts.killed() {
             None => Ok(()),
-            // Of functions Redis says the same.
+            // Functions are told the same.
             Some(Kill::Eval | Kill::Function) => Err("ERR Script killed by user with SCRIPT KILL..."),
             Some(Kill::Shutdown) => Err("ERR The server ends."),
         }
@@ -264,12 +338,20 @@ impl Host for Caller<'_, '_, '_> {
         let Inner { session, view } = &mut *inner;
         let checked = match engine.table.row_of(words) {
             None => Err(UNKNOWN),
-            Some((spec, at)) => self.admit(spec, words).map(|()| (spec, at)),
+            Some((spec, at)) => self.admit(session, spec, words).map(|()| (spec, at)),
         };
         let (spec, at) = checked.inspect_err(|error| engine.instance.stats.count_error(error.code()))?;
         session.protocol = self.protocol.get();
         // Nothing that scripts may call closes the connection.
         let _: Flow = engine.run_within(session, view, (spec, at), words, reply);
+        if session.tracking.remembers {
+            // Up to 7.0 the keys that the script was given stand for whatever it reads.
+            if engine.instance.profile.since_redis(7, 2) {
+                engine.remember(view, session, spec, words);
+            } else if spec.has_flag(Flag::ReadOnly) {
+                engine.remember_keys(view, session, self.spec, self.words);
+            }
+        }
         if engine.instance.attention.is_needed() {
             engine.show_script(session, spec, words);
         }
@@ -285,7 +367,9 @@ impl Host for Caller<'_, '_, '_> {
     }
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
-        self.engine.table.row_of(words).map(|_| true)
+        let (spec, _) = self.engine.table.row_of(words)?;
+        let acl = &self.engine.instance.acl;
+        Some(acl.may_run(&self.inner.borrow().session.user, spec, words).is_ok())
     }
 
     fn log(&self, level: Level, text: &str) {
@@ -298,5 +382,14 @@ impl Host for Caller<'_, '_, '_> {
 
     fn scratch(&self) -> &RefCell<Scratch> {
         &self.scratch
+    }
+
+    fn random(&self) -> &Random {
+        &self.random
+    }
+
+    fn count_error(&self, line: &[u8]) {
+        let code = line.split(|byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
+        self.engine.instance.stats.count_error(code);
     }
 }

@@ -17,7 +17,13 @@ impl Engine {
     }
 
     #[cold]
-    fn remember_keys(&self, view: &mut View<'_>, session: &mut Session, spec: &CommandSpec, words: Words<'_>) {
+    pub(super) fn remember_keys(
+        &self,
+        view: &mut View<'_>,
+        session: &mut Session,
+        spec: &CommandSpec,
+        words: Words<'_>,
+    ) {
         // What the command found to be over is forgotten first.
         self.instance.announce(view, Some(session));
         if session.tracking.wants_reads() {
@@ -32,24 +38,5 @@ impl Engine {
             let is_client = spec.is_some_and(|spec| self.table.full_name(spec).starts_with("client|"));
             session.tracking.excepted = is_client;
         }
-    }
-}
-
-/// Up to 7.0, a message that somebody else's redirection brings to the connection whose command causes it is written at
-/// the moment of the change: in front of the reply, unless the command has replied by then. `start` is where the reply
-/// begins.
-#[cold]
-pub(super) fn interject(session: &mut Session, spec: &CommandSpec, words: Words<'_>, start: usize, out: &mut Vec<u8>) {
-    let mut messages = std::mem::take(&mut session.tracking.redirected);
-    let replies_first = match spec.name {
-        "GETSET" | "GETDEL" | "GETEX" | "BITFIELD" => true,
-        "SET" => words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"GET")),
-        "EXPIRE" | "PEXPIRE" | "EXPIREAT" | "PEXPIREAT" => true,
-        _ => false,
-    };
-    if replies_first {
-        out.append(&mut messages);
-    } else {
-        out.splice(start..start, messages);
     }
 }

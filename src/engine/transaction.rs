@@ -1,11 +1,10 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
-use super::{Engine, is_exec, key_hashes, tracking, write};
+use super::{Engine, is_exec, key_hashes, write};
 use crate::error::CommandError;
 use crate::keyspace::{Busy, Scope, View, hash_of};
 use crate::resp::{Reply, Words};
@@ -44,23 +43,26 @@ pub(super) fn queue(session: &mut Session, spec: &'static CommandSpec, at: usize
     transaction.size
 }
 
-/// Whether a command is an EXEC whose transaction changes data.
-pub(super) fn will_write(session: &Session, spec: &CommandSpec) -> bool {
-    is_exec(spec) && queued(session).any(|queued| may_write(queued.spec))
-}
-
 /// Whether a command changes data, or may do so.
 pub(super) fn may_write(spec: &CommandSpec) -> bool {
-    let script =
-        matches!(spec.run, Handler::Script(Script::Eval { read_only: false } | Script::EvalSha { read_only: false }));
+    let script = match spec.run {
+        Handler::Script(
+            Script::Eval { read_only } | Script::EvalSha { read_only } | Script::Function { read_only },
+        ) => !read_only,
+        _ => false,
+    };
     script || spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)
 }
 
-/// Whether a command may run scripts: one that does, or an EXEC of one.
+/// Whether a command may run scripts: one that does, or an EXEC of one. A library runs when it is loaded.
 #[inline]
 pub(super) fn may_run_scripts(session: &Session, spec: &CommandSpec) -> bool {
-    matches!(spec.run, Handler::Script(_))
-        || is_exec(spec) && queued(session).any(|queued| matches!(queued.spec.run, Handler::Script(_)))
+    needs_scripts(spec) || is_exec(spec) && queued(session).any(|queued| needs_scripts(queued.spec))
+}
+
+#[inline]
+fn needs_scripts(spec: &CommandSpec) -> bool {
+    matches!(spec.run, Handler::Script(_) | Handler::Library(_))
 }
 
 /// Whether a command may make the server hold more: what it writes, or what it adds to the queue.
@@ -75,7 +77,7 @@ pub(super) fn may_grow(session: &Session, spec: &CommandSpec) -> bool {
     }
 }
 
-fn queued(session: &Session) -> impl Iterator<Item = &Queued> {
+pub(super) fn queued(session: &Session) -> impl Iterator<Item = &Queued> {
     session.transaction.iter().flat_map(|transaction| &transaction.queue)
 }
 
@@ -162,8 +164,8 @@ impl Engine {
             return Ok((Err(EXEC_WITHOUT_MULTI), Flow::Continue));
         }
         let instance = Arc::clone(&self.instance);
-        let needs_scripts = |queued: &Queued| matches!(queued.spec.run, Handler::Script(_) | Handler::Library(_));
-        let mut scripts = if queued(session).any(needs_scripts) { Some(self.interpreters()?) } else { None };
+        let mut scripts =
+            if queued(session).any(|queued| needs_scripts(queued.spec)) { Some(self.interpreters()?) } else { None };
         let mut view = match (hashes(session), &scripts) {
             (hashes, Some(_)) => {
                 instance.keyspace.lock_growing(&hashes.unwrap_or_default(), session.db, &instance.clock)?
@@ -208,23 +210,30 @@ impl Engine {
             crate::resp::write_integer(out, queue.len() as i64);
             out.extend_from_slice(b"\r\n");
         }
-        let limit = self.instance.config.live().output_limit.load(Ordering::Relaxed);
+        let limit = self.instance.config.live().output_limit(session.subscriber);
         view.set_touch(!session.no_touch);
         session.executing = true;
         let mut seen = Vec::new();
         let mut flow = Flow::Continue;
         for queued in queue {
             let start = out.len();
-            let asked = self.run_queued(session, view, scripts.as_deref_mut(), queued, out, pause);
+            // What the user may do can have changed since.
+            let denied = self.permit(session, queued.spec, queued.words.as_words()).err();
+            let asked = match denied {
+                None => self.run_queued(session, view, scripts.as_deref_mut(), queued, out, pause),
+                Some(denial) => {
+                    let error = denial.at_exec();
+                    self.instance.stats.count_error(error.code());
+                    Reply::Error(error).write(session.protocol, out);
+                    Flow::Continue
+                }
+            };
             self.remember(view, session, queued.spec, queued.words.as_words());
             // Whoever asked to be closed hears no more, but what was queued still runs.
             if session.replies.are_withheld() || !matches!(flow, Flow::Continue) {
                 out.truncate(start);
             }
-            if !session.tracking.redirected.is_empty() && !self.instance.profile.since_redis(7, 2) {
-                tracking::interject(session, queued.spec, queued.words.as_words(), start, out);
-            }
-            if limit != 0 && out.len() > limit {
+            if limit.is_hard_passed(out.len()) {
                 // As in Redis the client is lost, but not half of its transaction.
                 flow = Flow::Drop;
                 *out = Vec::new();
@@ -232,7 +241,7 @@ impl Engine {
             if !matches!(asked, Flow::Continue) && !matches!(flow, Flow::Drop) {
                 flow = asked;
             }
-            if self.instance.attention.is_needed() {
+            if self.instance.attention.is_needed() && denied.is_none() {
                 self.show(session, queued.spec, queued.words.as_words(), &mut seen);
             }
         }

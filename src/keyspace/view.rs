@@ -278,6 +278,16 @@ impl<'k> View<'k> {
     /// The entry, for a command that asks about it without using it: a hit or a miss, but no use.
     pub fn look(&mut self, key: &[u8]) -> Option<&Entry> {
         let Some(at) = self.at(key) else {
+            self.missed(key);
+            return None;
+        };
+        self.tally.hits += 1;
+        Some(self.entry(at))
+    }
+
+    /// As [`look`](Self::look), for OBJECT: nobody is told that a key is not there.
+    pub fn inspect(&mut self, key: &[u8]) -> Option<&Entry> {
+        let Some(at) = self.at(key) else {
             self.tally.misses += 1;
             return None;
         };
@@ -335,6 +345,14 @@ impl<'k> View<'k> {
             Some(at) => self.rewrite(at, |old| *old = entry),
             None => self.insert(entry),
         }
+    }
+
+    /// Adds an entry as a new key; whatever was under its key is gone first, without being told of.
+    pub fn replace(&mut self, entry: Entry) {
+        if let Some(at) = self.at(entry.key()) {
+            self.unlink(at);
+        }
+        self.insert(entry);
     }
 
     pub fn remove(&mut self, key: &[u8]) -> bool {
@@ -493,9 +511,14 @@ impl<'k> View<'k> {
         if at.is_some() {
             self.tally.hits += 1;
         } else {
-            self.tally.misses += 1;
+            self.missed(key);
         }
         at
+    }
+
+    fn missed(&mut self, key: &[u8]) {
+        self.tally.misses += 1;
+        self.notify(EventClass::KeyMiss, "keymiss", key);
     }
 
     /// Finds a key that is to be written: counts as use of it, but is neither a hit nor a miss.

@@ -18,6 +18,10 @@ const FOOTER: usize = 10;
 /// The type of a string, which stands in front of it.
 const STRING: u8 = 0;
 
+/// What stands in front of a library of functions, and stood there before the first release that had them.
+const LIBRARY: u8 = 245;
+const EARLY_LIBRARY: u8 = 246;
+
 /// In the first byte of a length, the two highest bits say how to go on.
 const LENGTH_14: u8 = 0x40;
 const LENGTH_32: u8 = 0x80;
@@ -74,19 +78,71 @@ pub fn dump_string(value: &[u8], profile: &Profile) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len() + FOOTER + 10);
     out.push(STRING);
     write_string(&mut out, value);
-    out.extend_from_slice(&format_of(profile).to_le_bytes());
-    let checksum = CHECKSUM.checksum(&out);
-    out.extend_from_slice(&checksum.to_le_bytes());
+    sign(&mut out, profile);
     out
 }
 
-/// The string in a payload.
-pub fn load_string(payload: &[u8], profile: &Profile) -> Result<Vec<u8>, Damage> {
+/// Appends the footer.
+fn sign(out: &mut Vec<u8>, profile: &Profile) {
+    out.extend_from_slice(&format_of(profile).to_le_bytes());
+    let checksum = CHECKSUM.checksum(out);
+    out.extend_from_slice(&checksum.to_le_bytes());
+}
+
+/// Libraries, given as their texts, with a footer.
+pub fn dump_libraries<'l>(sources: impl Iterator<Item = &'l [u8]>, profile: &Profile) -> Vec<u8> {
+    let mut out = Vec::new();
+    for source in sources {
+        out.push(LIBRARY);
+        write_string(&mut out, source);
+    }
+    sign(&mut out, profile);
+    out
+}
+
+/// Whether a payload has the right footer.
+fn check(payload: &[u8], profile: &Profile) -> Result<(), Damage> {
     let (signed, checksum) = payload.split_last_chunk::<8>().ok_or(Damage::Footer)?;
     let (_, format) = signed.split_last_chunk::<2>().ok_or(Damage::Footer)?;
     if !reads(profile, u16::from_le_bytes(*format)) || CHECKSUM.checksum(signed) != u64::from_le_bytes(*checksum) {
         return Err(Damage::Footer);
     }
+    Ok(())
+}
+
+/// What stands in a payload of libraries where one should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoLibrary {
+    /// One of the format that no release has written.
+    Early,
+    /// Something else altogether.
+    Foreign,
+    /// One that breaks off, or whose text cannot be read.
+    Broken,
+}
+
+/// The texts of the libraries in a payload, one after the other.
+pub fn load_libraries<'p>(
+    payload: &'p [u8],
+    profile: &Profile,
+) -> Result<impl Iterator<Item = Result<Vec<u8>, NoLibrary>> + use<'p>, Damage> {
+    check(payload, profile)?;
+    let mut reader = Reader::new(payload);
+    Ok(std::iter::from_fn(move || {
+        if reader.left() <= FOOTER {
+            return None;
+        }
+        Some(match reader.byte()? {
+            LIBRARY => reader.string().ok_or(NoLibrary::Broken),
+            EARLY_LIBRARY => Err(NoLibrary::Early),
+            _ => Err(NoLibrary::Foreign),
+        })
+    }))
+}
+
+/// The string in a payload.
+pub fn load_string(payload: &[u8], profile: &Profile) -> Result<Vec<u8>, Damage> {
+    check(payload, profile)?;
     // Redis does not stop reading at the footer, nor does it mind bytes between the value and the footer.
     let mut reader = Reader::new(payload);
     match reader.byte() {
@@ -187,6 +243,22 @@ mod tests {
             assert_eq!(dump_string(value, &redis), signed(body, 10));
         }
         assert_eq!(dump_string(&[b'a'; 21], &redis), signed(b"\x00\xc3\x06\x15\x01aa\xe0\x0a\x00", 10));
+    }
+
+    /// Payloads as Redis 7.0.15 gave them.
+    #[test]
+    fn libraries_are_dumped_as_redis_dumps_them() {
+        let redis = profile("redis-7.0");
+        assert_eq!(dump_libraries([].into_iter(), &redis), b"\n\x00]\x9b\\@\x0f\x7f\xa2\xda");
+        let source = b"#!lua name=l\nredis.register_function('f',function(k,a) return {k,a} end)";
+        let payload = [b"\xf5@H", &source[..], b"\n\x00\x93\xf9j\x0c\xe2\xcfXk"].concat();
+        assert_eq!(dump_libraries([&source[..]].into_iter(), &redis), payload);
+        let read = |payload: &[u8]| load_libraries(payload, &redis).map(Iterator::collect::<Vec<_>>);
+        assert_eq!(read(&payload), Ok(vec![Ok(source.to_vec())]));
+        assert_eq!(read(&payload[1..]), Err(Damage::Footer));
+        assert_eq!(read(&signed(b"\xf5\x01ax", 10)), Ok(vec![Ok(b"a".to_vec()), Err(NoLibrary::Foreign)]));
+        assert_eq!(read(&signed(b"\xf6", 10)), Ok(vec![Err(NoLibrary::Early)]));
+        assert_eq!(read(&signed(b"\xf5\x30", 10)), Ok(vec![Err(NoLibrary::Broken)]));
     }
 
     #[test]

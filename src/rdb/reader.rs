@@ -12,6 +12,11 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
+    /// How many bytes are left.
+    pub fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     pub fn byte(&mut self) -> Option<u8> {
         self.array::<1>().map(|[byte]| byte)
     }

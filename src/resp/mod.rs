@@ -8,6 +8,6 @@ mod words;
 
 pub use framer::{Framed, Framer, Limits, ProtocolError};
 pub use inline::{is_blank, quote, split_line};
-pub use number::{parse_float, parse_integer, write_double, write_integer, write_shortest};
+pub use number::{general, parse_float, parse_integer, write_double, write_integer, write_shortest};
 pub use reply::{Protocol, Reply};
 pub use words::{OwnedWords, Words, until_nul};

@@ -110,7 +110,7 @@ pub fn write_double(out: &mut Vec<u8>, value: f64) {
 }
 
 /// C's `%.{precision}g`.
-fn general(value: f64, precision: usize) -> Vec<u8> {
+pub fn general(value: f64, precision: usize) -> Vec<u8> {
     let scientific = format!("{value:.*e}", precision - 1);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

@@ -64,6 +64,23 @@ impl OwnedWords {
         Words { bytes: &self.bytes, spans: &self.spans }
     }
 
+    /// Holds these words instead.
+    pub fn fill(&mut self, words: Words<'_>) {
+        self.clear();
+        // The words of a request mostly lie one behind the other: they are copied with what is between them.
+        let (Some(first), Some(last)) = (words.spans.first(), words.spans.last()) else { return };
+        self.bytes.extend_from_slice(&words.bytes[first.start..last.end]);
+        let spans = words.spans.iter();
+        self.spans.extend(spans.map(|span| Span { start: span.start - first.start, end: span.end - first.start }));
+    }
+
+    /// Forgets the words, and memory beyond so many bytes.
+    pub fn empty(&mut self, kept: usize) {
+        self.clear();
+        self.bytes.shrink_to(kept);
+        self.spans.shrink_to(kept);
+    }
+
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.spans.clear();

@@ -1,7 +1,9 @@
 //! The library `redis`.
 
+use super::Kind;
 use super::convert::{push_error, push_reply, truncated};
-use super::lua::{Frame, Kind, Native, Raised};
+use super::functions::register_function;
+use super::lua::{Frame, Kind as Type, Native, Raised};
 use crate::error::CommandError;
 use crate::log::Level;
 use crate::profile::{Family, Profile, Version};
@@ -10,45 +12,58 @@ use crate::resp::{Protocol, write_integer};
 const NO_ARGUMENTS: &str = "ERR Please specify at least one argument for this redis lib call";
 const BAD_ARGUMENT: &str = "ERR Lua redis lib command arguments must be strings or integers";
 
+const NATIVES: &[(&str, Native)] = &[
+    ("call", call),
+    ("pcall", pcall),
+    ("setresp", setresp),
+    ("sha1hex", sha1hex),
+    ("error_reply", error_reply),
+    ("status_reply", status_reply),
+    ("set_repl", set_repl),
+];
+/// What only scripts for EVAL have.
+const NATIVES_FOR_EVAL: &[(&str, Native)] =
+    &[("replicate_commands", replicate_commands), ("breakpoint", breakpoint), ("debug", debug)];
+const LEVELS: &[(&str, u8)] = &[("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
+const REPLICATION: &[(&str, u8)] =
+    &[("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
+
 /// Pushes the library's table, as a profile has it.
-pub fn open(frame: &mut Frame<'_>, profile: &Profile) {
+pub fn open(frame: &mut Frame<'_>, kind: Kind, profile: &Profile) {
     frame.push_table(0, 32);
-    let functions: [(&str, Native); 12] = [
-        ("call", call),
-        ("pcall", pcall),
-        ("log", log),
-        ("setresp", setresp),
-        ("sha1hex", sha1hex),
-        ("error_reply", error_reply),
-        ("status_reply", status_reply),
-        ("set_repl", set_repl),
-        ("replicate_commands", replicate_commands),
-        ("breakpoint", breakpoint),
-        ("debug", debug),
-        ("acl_check_cmd", acl_check_cmd),
-    ];
-    for (name, native) in functions {
-        if name == "acl_check_cmd" && !profile.since_redis(7, 0) {
-            continue;
-        }
-        frame.push_native(native);
-        frame.raw_set_field(-2, name);
+    frame.set_natives(NATIVES);
+    if kind == Kind::Eval {
+        frame.set_natives(NATIVES_FOR_EVAL);
     }
-    let numbers = [
-        ("LOG_DEBUG", 0),
-        ("LOG_VERBOSE", 1),
-        ("LOG_NOTICE", 2),
-        ("LOG_WARNING", 3),
-        ("REPL_NONE", 0),
-        ("REPL_AOF", 1),
-        ("REPL_SLAVE", 2),
-        ("REPL_REPLICA", 2),
-        ("REPL_ALL", 3),
-    ];
+    if profile.since_redis(7, 0) {
+        frame.set_natives(&[("acl_check_cmd", acl_check_cmd)]);
+    }
+    set_numbers(frame, REPLICATION);
+    set_logging(frame);
+    set_versions(frame, profile);
+}
+
+/// Pushes the table that the code of a library has instead, until it is loaded.
+pub fn open_for_loading(frame: &mut Frame<'_>, profile: &Profile) {
+    frame.push_table(0, 16);
+    frame.set_natives(&[("register_function", register_function)]);
+    set_logging(frame);
+    set_versions(frame, profile);
+}
+
+fn set_logging(frame: &mut Frame<'_>) {
+    frame.set_natives(&[("log", log)]);
+    set_numbers(frame, LEVELS);
+}
+
+fn set_numbers(frame: &mut Frame<'_>, numbers: &[(&str, u8)]) {
     for (name, number) in numbers {
-        frame.push_number(f64::from(number));
+        frame.push_number(f64::from(*number));
         frame.raw_set_field(-2, name);
     }
+}
+
+fn set_versions(frame: &mut Frame<'_>, profile: &Profile) {
     if profile.since_redis(7, 0) {
         set_version(frame, "REDIS", profile.redis_version());
     }
@@ -70,12 +85,13 @@ fn set_version(frame: &mut Frame<'_>, family: &str, version: Version) {
 /// Makes of any error the table that says what it is and where it was raised. Lua calls this where the error is raised.
 pub fn handle_error(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     frame.set_top(1);
-    if frame.kind(1) != Kind::Table {
+    if frame.kind(1) != Type::Table {
         let mut message = b"ERR ".to_vec();
         match frame.kind(1) {
-            Kind::String | Kind::Number => message.extend_from_slice(frame.to_bytes(1).unwrap_or_default()),
-            Kind::Boolean => message.extend_from_slice(if frame.boolean(1) { b"true" } else { b"false" }),
-            _ => message.extend_from_slice(frame.type_name(1).as_bytes()),
+            Type::String | Type::Number => message.extend_from_slice(frame.to_bytes(1).unwrap_or_default()),
+            Type::Boolean => message.extend_from_slice(if frame.boolean(1) { b"true" } else { b"false" }),
+            Type::None | Type::Nil => message.extend_from_slice(b"nil"),
+            Type::Function | Type::Other | Type::Table => message.extend_from_slice(name_of(frame).as_bytes()),
         }
         frame.push_table(0, 3);
         frame.push_bytes(message);
@@ -93,8 +109,17 @@ pub fn handle_error(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(1)
 }
 
+/// A value without a text of its own, as `tostring` names it.
+fn name_of(frame: &Frame<'_>) -> String {
+    let address = match frame.address(1) {
+        0 => "(nil)".to_owned(),
+        address => format!("{address:#x}"),
+    };
+    format!("{}: {address}", frame.type_name(1))
+}
+
 /// Raises an error of a command: a table, without a position.
-fn raise(frame: &mut Frame<'_>, line: &[u8]) -> Raised {
+pub(super) fn raise(frame: &mut Frame<'_>, line: &[u8]) -> Raised {
     push_error(frame, line, true);
     Raised
 }
@@ -144,8 +169,8 @@ fn collect_words(
     }
     for index in 1..=count {
         match frame.kind(index) {
-            Kind::String => words.push(frame.bytes(index).unwrap_or_default()),
-            Kind::Number => {
+            Type::String => words.push(frame.bytes(index).unwrap_or_default()),
+            Type::Number => {
                 let mut text = Vec::with_capacity(24);
                 write_argument(&mut text, frame.number(index).unwrap_or_default(), profile);
                 words.push(&text);
@@ -177,7 +202,7 @@ fn log(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if frame.top() < 2 {
         return Err(raise(frame, b"ERR redis.log() requires two arguments or more."));
     }
-    if frame.kind(1) != Kind::Number && frame.number(1).is_none() {
+    if frame.kind(1) != Type::Number && frame.number(1).is_none() {
         return Err(raise(frame, b"ERR First argument must be a number (log level)."));
     }
     let level = match truncated(frame.number(1).unwrap_or_default()) {
@@ -219,7 +244,7 @@ fn sha1hex(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 
 /// `{err = …}`, with the code that every error has: its own behind a `-`, or `ERR`.
 fn error_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    if frame.top() != 1 || frame.kind(1) != Kind::String {
+    if frame.top() != 1 || frame.kind(1) != Type::String {
         push_error(frame, b"ERR wrong number or type of arguments", true);
         return Ok(1);
     }
@@ -232,7 +257,7 @@ fn error_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 }
 
 fn status_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    if frame.top() != 1 || frame.kind(1) != Kind::String {
+    if frame.top() != 1 || frame.kind(1) != Type::String {
         push_error(frame, b"ERR wrong number or type of arguments", true);
         return Ok(1);
     }

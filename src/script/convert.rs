@@ -1,5 +1,6 @@
 //! Values between Redis and Lua: replies of commands become Lua values, and what a script returns becomes a reply.
 
+use super::Host;
 use super::lua::{Frame, Kind};
 use crate::resp::{Protocol, parse_float, parse_integer, write_integer};
 
@@ -47,6 +48,16 @@ pub fn push_reply<'r>(frame: &mut Frame<'_>, reply: &'r [u8]) -> Option<&'r [u8]
     Some(rest)
 }
 
+/// In the table of an error that was counted when it came up.
+const COUNTED: &str = "ignore_error_stats_update";
+
+/// Whether the error in a table was counted already.
+pub fn is_counted(frame: &mut Frame<'_>, error: i32) -> bool {
+    let counted = frame.raw_get_field(error, COUNTED) == Kind::Boolean && frame.boolean(-1);
+    frame.pop(1);
+    counted
+}
+
 /// Pushes the table by which scripts know errors.
 pub fn push_error(frame: &mut Frame<'_>, line: &[u8], refused: bool) {
     frame.push_table(0, 2);
@@ -54,7 +65,7 @@ pub fn push_error(frame: &mut Frame<'_>, line: &[u8], refused: bool) {
     frame.raw_set_field(-2, "err");
     if !refused {
         frame.push_boolean(true);
-        frame.raw_set_field(-2, "ignore_error_stats_update");
+        frame.raw_set_field(-2, COUNTED);
     }
 }
 
@@ -124,9 +135,9 @@ fn parse_double(text: &[u8]) -> f64 {
 
 // ---- from Lua
 
-/// Appends the reply that the value on top of the stack stands for, and pops it. `script` is the protocol that the
-/// script chose for itself, `client` that of the client.
-pub fn write_value(frame: &mut Frame<'_>, script: Protocol, client: Protocol, out: &mut Vec<u8>) {
+/// Appends the reply that the value on top of the stack stands for, and pops it. `client` is the client's protocol,
+/// whatever the script chose for itself.
+pub fn write_value(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out: &mut Vec<u8>) {
     if !frame.reserve(8) {
         out.extend_from_slice(b"-ERR reached lua stack limit\r\n");
         frame.pop(1);
@@ -137,31 +148,38 @@ pub fn write_value(frame: &mut Frame<'_>, script: Protocol, client: Protocol, ou
         Kind::Number => write_number(frame.number(-1).unwrap_or_default(), out),
         Kind::Boolean => {
             let value = frame.boolean(-1);
-            match (script, client) {
+            match (host.protocol(), client) {
                 (Protocol::Resp3, Protocol::Resp3) => out.extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" }),
                 (Protocol::Resp2, _) if !value => write_null(client, out),
                 _ => write_number(if value { 1.0 } else { 0.0 }, out),
             }
         }
-        Kind::Table => return write_table(frame, script, client, out),
+        Kind::Table => return write_table(frame, host, client, out),
         _ => write_null(client, out),
     }
     frame.pop(1);
 }
 
 /// A table: one of the forms that stand for something else by the name of their field, or an array.
-fn write_table(frame: &mut Frame<'_>, script: Protocol, client: Protocol, out: &mut Vec<u8>) {
+fn write_table(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out: &mut Vec<u8>) {
     let resp3 = client == Protocol::Resp3;
     for field in ["err", "ok", "double", "map", "set", "big_number", "verbatim_string"] {
         let kind = frame.raw_get_field(-1, field);
         match (field, kind) {
-            ("err", Kind::String) => write_error(frame.bytes(-1).unwrap_or_default(), out),
-            ("ok", Kind::String) => write_line(b'+', frame.bytes(-1).unwrap_or_default(), out),
+            ("err", Kind::String) => {
+                if !is_counted(frame, -2) {
+                    host.count_error(frame.bytes(-1).unwrap_or_default());
+                }
+                write_error(frame.bytes(-1).unwrap_or_default(), out);
+            }
+            ("ok", Kind::String) => {
+                write_line(b'+', crate::resp::until_nul(frame.bytes(-1).unwrap_or_default()), out);
+            }
             ("double", Kind::Number) => {
                 crate::resp::Reply::Double(frame.number(-1).unwrap_or_default()).write(client, out);
             }
             ("map" | "set", Kind::Table) => {
-                write_pairs(frame, field == "map", script, client, out);
+                write_pairs(frame, field == "map", host, client, out);
             }
             ("big_number", Kind::String) if resp3 => write_line(b'(', frame.bytes(-1).unwrap_or_default(), out),
             ("big_number", Kind::String) => {
@@ -192,12 +210,12 @@ fn write_table(frame: &mut Frame<'_>, script: Protocol, client: Protocol, out: &
         frame.pop(2);
         return;
     }
-    write_array(frame, script, client, out);
+    write_array(frame, host, client, out);
     frame.pop(1);
 }
 
 /// What stands before the first nil.
-fn write_array(frame: &mut Frame<'_>, script: Protocol, client: Protocol, out: &mut Vec<u8>) {
+fn write_array(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out: &mut Vec<u8>) {
     let mut length = 0;
     loop {
         frame.raw_get_index(-1, length + 1);
@@ -211,12 +229,12 @@ fn write_array(frame: &mut Frame<'_>, script: Protocol, client: Protocol, out: &
     write_header(b'*', length as usize, out);
     for element in 1..=length {
         frame.raw_get_index(-1, element);
-        write_value(frame, script, client, out);
+        write_value(frame, host, client, out);
     }
 }
 
 /// The pairs of the table on top: all of them, or only their keys.
-fn write_pairs(frame: &mut Frame<'_>, map: bool, script: Protocol, client: Protocol, out: &mut Vec<u8>) {
+fn write_pairs(frame: &mut Frame<'_>, map: bool, host: &dyn Host, client: Protocol, out: &mut Vec<u8>) {
     let mut length = 0;
     frame.push_nil();
     while frame.next(-2) {
@@ -236,8 +254,8 @@ fn write_pairs(frame: &mut Frame<'_>, map: bool, script: Protocol, client: Proto
     while frame.next(-2) {
         // The key is needed to go on, and must not be converted: a copy of it is written.
         frame.push_value(-2);
-        write_value(frame, script, client, out);
-        if map { write_value(frame, script, client, out) } else { frame.pop(1) }
+        write_value(frame, host, client, out);
+        if map { write_value(frame, host, client, out) } else { frame.pop(1) }
     }
 }
 
@@ -247,6 +265,7 @@ fn write_verbatim(text: &[u8], format: &[u8], resp3: bool, out: &mut Vec<u8>) {
     }
     write_header(b'=', text.len() + 4, out);
     // The format has three letters, whatever the script says.
+    let format = crate::resp::until_nul(format);
     for at in 0..3 {
         out.push(format.get(at).copied().unwrap_or(b' '));
     }

@@ -1,16 +1,26 @@
 //! The Lua host: a callback in, a reply out. Knows no command.
 
 mod api;
+mod arguments;
+mod bit;
+mod cjson;
+mod cmsgpack;
 mod convert;
 mod fiber;
+mod functions;
 mod interpreter;
 mod lua;
+mod machine;
 mod random;
 mod running;
 mod sandbox;
 mod shebang;
+mod structs;
 
-use std::cell::RefCell;
+#[cfg(test)]
+mod library_tests;
+
+use std::cell::{Cell, RefCell};
 
 use crate::error::CommandError;
 use crate::log::Level;
@@ -18,7 +28,9 @@ use crate::profile::Profile;
 use crate::resp::{OwnedWords, Protocol, Words};
 
 pub use fiber::{Fiber, Pause, Progress, Stack};
-pub use interpreter::{Interpreter, Outcome};
+pub use functions::{Conflict, Function, Functions, Library};
+pub use interpreter::Interpreter;
+pub use machine::{Request, Script};
 pub use running::{Interpreters, Kill, Kind, NotKilled, Scripts, Slow};
 pub use shebang::Flags;
 
@@ -45,6 +57,16 @@ pub trait Host {
 
     /// Buffers that every call uses again.
     fn scratch(&self) -> &RefCell<Scratch>;
+
+    fn random(&self) -> &Random;
+
+    /// A script ends with an error, or returns one, that was not counted yet.
+    fn count_error(&self, _line: &[u8]) {}
+
+    /// Where functions are put down that a library registers; nothing unless one is being loaded.
+    fn registered(&self) -> Option<&RefCell<Vec<Function>>> {
+        None
+    }
 }
 
 /// What a call of a command needs for a short time.
@@ -52,4 +74,13 @@ pub trait Host {
 pub struct Scratch {
     pub words: OwnedWords,
     pub reply: Vec<u8>,
+}
+
+/// The state of `math.random`, which all scripts of a server share, and which outlives SCRIPT FLUSH.
+pub struct Random(Cell<u64>);
+
+impl Default for Random {
+    fn default() -> Self {
+        Self(Cell::new(random::UNSEEDED))
+    }
 }

@@ -1,5 +1,8 @@
 //! `math.random`, with the numbers that Redis gives: the generator of POSIX's `lrand48`, the same in every run.
 
+/// The state before any `srand48`.
+pub const UNSEEDED: u64 = 0x1234_abcd_330e;
+
 /// The 48 bits of state that `srand48(seed)` sets.
 pub const fn seeded(seed: u32) -> u64 {
     ((seed as u64) << 16) | 0x330e

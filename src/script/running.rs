@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::{Interpreter, Scratch};
+use super::{Functions, Interpreter, Random, Request, Scratch, Script};
 use crate::clock::Stopwatch;
 use crate::error::CommandError;
 use crate::profile::Profile;
@@ -16,10 +16,24 @@ pub struct Scripts {
     wrote: AtomicBool,
     kill: AtomicU8,
     slow: Mutex<Option<Slow>>,
-    /// Bytes that Lua uses, scripts known and the bytes of their text, as of the last script: for INFO.
-    used: AtomicUsize,
-    known: AtomicUsize,
-    source_bytes: AtomicUsize,
+    /// As of the last script.
+    figures: [AtomicUsize; 7],
+}
+
+/// How much there is of what: for INFO.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figures {
+    /// Bytes that Lua uses for EVAL.
+    pub eval: usize,
+    /// Scripts known, and the bytes of their text.
+    pub scripts: usize,
+    pub script_text: usize,
+    /// Bytes that Lua uses for functions.
+    pub function: usize,
+    pub libraries: usize,
+    pub functions: usize,
+    /// Bytes of the text of all libraries.
+    pub library_text: usize,
 }
 
 /// Buffers that have grown beyond this are given back.
@@ -29,7 +43,9 @@ const SCRATCH_KEPT: usize = 1024 * 1024;
 #[derive(Default)]
 pub struct Interpreters {
     eval: Option<Box<Interpreter>>,
+    functions: Option<Box<Functions>>,
     scratch: Scratch,
+    random: Random,
 }
 
 impl Interpreters {
@@ -43,20 +59,63 @@ impl Interpreters {
         self.eval.as_deref()
     }
 
-    /// Buffers for the calls of one script.
-    pub fn take_scratch(&mut self) -> Scratch {
-        std::mem::take(&mut self.scratch)
+    /// What one script has at hand, to be given back when it has ended.
+    pub fn take_tools(&mut self) -> (Scratch, Random) {
+        (std::mem::take(&mut self.scratch), std::mem::take(&mut self.random))
     }
 
-    pub fn give_scratch(&mut self, scratch: Scratch) {
+    pub fn give_tools(&mut self, (scratch, random): (Scratch, Random)) {
+        self.random = random;
         if scratch.reply.capacity() <= SCRATCH_KEPT {
             self.scratch = scratch;
+        }
+    }
+
+    /// The interpreter for functions.
+    pub fn functions(&mut self, profile: &Profile) -> &mut Functions {
+        self.functions.get_or_insert_with(|| Box::new(Functions::new(profile)))
+    }
+
+    /// The interpreter for functions, if it was ever needed.
+    pub fn libraries(&self) -> Option<&Functions> {
+        self.functions.as_deref()
+    }
+
+    /// As [`libraries`](Self::libraries), to take some away.
+    pub fn libraries_mut(&mut self) -> Option<&mut Functions> {
+        self.functions.as_deref_mut()
+    }
+
+    /// Runs a script that one of the interpreters has handed out, and appends what it returns, or its error.
+    pub fn run(&mut self, script: &Script, request: Request<'_>, out: &mut Vec<u8>) {
+        let profile = request.host.profile();
+        match script.kind() {
+            Kind::Eval => self.eval(profile).run(script, request, out),
+            Kind::Function => self.functions(profile).run(script, request, out),
         }
     }
 
     /// Forgets all scripts.
     pub fn flush(&mut self) {
         self.eval = None;
+    }
+
+    /// Forgets all libraries.
+    pub fn flush_libraries(&mut self) {
+        self.functions = None;
+    }
+
+    fn figures(&self) -> Figures {
+        let mut figures = Figures::default();
+        if let Some(eval) = &self.eval {
+            figures.eval = eval.used();
+            (figures.scripts, figures.script_text) = eval.known();
+        }
+        if let Some(functions) = &self.functions {
+            figures.function = functions.used();
+            (figures.libraries, figures.functions, figures.library_text) = functions.known();
+        }
+        figures
     }
 }
 
@@ -117,26 +176,23 @@ impl Scripts {
 
     pub fn end(&self, interpreters: &Interpreters) {
         self.running.store(0, Ordering::Release);
-        *self.held_slow() = None;
         self.note(interpreters);
     }
 
     /// Takes figures for INFO.
     pub fn note(&self, interpreters: &Interpreters) {
-        let started = interpreters.started();
-        let (known, source_bytes) = started.map_or((0, 0), Interpreter::known);
-        self.used.store(started.map_or(0, Interpreter::used), Ordering::Relaxed);
-        self.known.store(known, Ordering::Relaxed);
-        self.source_bytes.store(source_bytes, Ordering::Relaxed);
+        let Figures { eval, scripts, script_text, function, libraries, functions, library_text } =
+            interpreters.figures();
+        let figures = [eval, scripts, script_text, function, libraries, functions, library_text];
+        for (noted, figure) in self.figures.iter().zip(figures) {
+            noted.store(figure, Ordering::Relaxed);
+        }
     }
 
-    /// Bytes that Lua uses, how many scripts are known, and the bytes of their text.
-    pub fn figures(&self) -> (usize, usize, usize) {
-        (
-            self.used.load(Ordering::Relaxed),
-            self.known.load(Ordering::Relaxed),
-            self.source_bytes.load(Ordering::Relaxed),
-        )
+    pub fn figures(&self) -> Figures {
+        let [eval, scripts, script_text, function, libraries, functions, library_text] =
+            self.figures.each_ref().map(|figure| figure.load(Ordering::Relaxed));
+        Figures { eval, scripts, script_text, function, libraries, functions, library_text }
     }
 
     /// The running script writes: from now on it cannot be ended.
@@ -161,9 +217,9 @@ impl Scripts {
         }
     }
 
-    /// The running script takes long.
-    pub fn set_slow(&self, slow: Slow) {
-        *self.held_slow() = Some(slow);
+    /// The running script takes long, or the one that did has ended.
+    pub fn set_slow(&self, slow: Option<Slow>) {
+        *self.held_slow() = slow;
     }
 
     pub fn slow(&self) -> Option<Slow> {

@@ -5,8 +5,9 @@
 //! through metatables are made to see through this, too.
 
 use super::lua::{Frame, Kind, Lua, Raised, push_refusal};
-use super::{api, random};
+use super::{Kind as For, api, bit, cjson, cmsgpack, random, structs};
 use crate::profile::{Family, Profile, Since};
+use crate::resp::until_nul;
 
 /// In the metatable of a stand-in: the table that it stands for.
 const REAL: &str = "redouble.real";
@@ -14,8 +15,6 @@ const REAL: &str = "redouble.real";
 const STRING_METATABLE: &str = "redouble.string_metatable";
 /// In the registry: Lua's own `next`.
 const NEXT: &str = "redouble.next";
-/// In the registry: the state of the random numbers.
-const RANDOM: &str = "redouble.random";
 
 pub const READ_ONLY: &str = "Attempt to modify a readonly table";
 
@@ -23,7 +22,7 @@ const OS_CLOCK: Since = Since::redis(7, 2, 0);
 
 /// Opens the libraries and shuts the doors: what is compiled from now on has stand-ins for globals. The table of the
 /// real globals is left on the stack, at index 1.
-pub fn furnish(lua: &mut Lua, profile: &Profile) {
+pub fn furnish(lua: &mut Lua, kind: For, profile: &Profile) {
     lua.open_libraries();
     let mut frame = lua.frame();
     frame.push_globals();
@@ -32,35 +31,82 @@ pub fn furnish(lua: &mut Lua, profile: &Profile) {
         frame.raw_set_field(1, forbidden);
     }
     keep_only_clock(&mut frame, profile.has(OS_CLOCK));
-    api::open(&mut frame, profile);
-    frame.raw_set_field(1, "redis");
-    if profile.family() == Family::Valkey {
-        frame.raw_get_field(1, "redis");
-        frame.raw_set_field(1, "server");
+    type Open = fn(&mut Frame<'_>);
+    let libraries: [(&str, Open); 4] =
+        [("cjson", cjson::open), ("struct", structs::open), ("cmsgpack", cmsgpack::open), ("bit", bit::open)];
+    for (name, open) in libraries {
+        open(&mut frame);
+        frame.raw_set_field(1, name);
     }
+    api::open(&mut frame, kind, profile);
+    name_api(&mut frame, profile);
     frame.push_pcall();
     frame.raw_set_field(1, "pcall");
     frame.push_xpcall();
     frame.raw_set_field(1, "xpcall");
-    frame.push_native(api::handle_error);
-    frame.raw_set_field(1, "__redis__err__handler");
-    if profile.family() == Family::Valkey {
+    if kind == For::Eval {
         frame.push_native(api::handle_error);
-        frame.raw_set_field(1, "__server__err__handler");
+        frame.raw_set_field(1, "__redis__err__handler");
+        if profile.family() == Family::Valkey {
+            frame.push_native(api::handle_error);
+            frame.raw_set_field(1, "__server__err__handler");
+        }
     }
     replace_random(&mut frame);
     guard_libraries(&mut frame);
-    replace_load(lua);
-    let mut frame = lua.frame();
     put_stand_ins(&mut frame);
-    // Names that are not there are an error, not nil.
-    frame.push_table(0, 1);
-    frame.push_native(undefined);
-    frame.raw_set_field(-2, "__index");
-    frame.set_metatable(1);
+    forbid_undefined(&mut frame, 1);
     push_stand_in(&mut frame, 1);
     frame.push_value(-1);
     frame.raw_set_field(1, "_G");
+    frame.set_globals();
+}
+
+/// Takes the library `redis` off the stack into the table at index 1, under all its names.
+fn name_api(frame: &mut Frame<'_>, profile: &Profile) {
+    if profile.family() == Family::Valkey {
+        frame.push_value(-1);
+        frame.raw_set_field(1, "server");
+    }
+    frame.raw_set_field(1, "redis");
+}
+
+/// Makes names that are not in a table an error, instead of nil.
+fn forbid_undefined(frame: &mut Frame<'_>, table: i32) {
+    frame.push_table(0, 1);
+    frame.push_native(undefined);
+    frame.raw_set_field(-2, "__index");
+    frame.set_metatable(table);
+}
+
+/// Gives what is compiled from now on globals that can be exchanged. Leaves three tables on the stack: the metatable
+/// whose `__index` decides, what that is to be while a library is loaded, and what it is at other times.
+pub fn part_globals(lua: &mut Lua, profile: &Profile) {
+    let mut frame = lua.frame();
+    frame.push_globals();
+    push_behind(&mut frame, 1);
+    frame.remove(1);
+    // 1: the real globals. 2: those while a library is loaded.
+    frame.push_table(0, 2);
+    frame.insert(1);
+    api::open_for_loading(&mut frame, profile);
+    let api = frame.top();
+    forbid_undefined(&mut frame, api);
+    push_stand_in(&mut frame, api);
+    frame.remove(api);
+    name_api(&mut frame, profile);
+    forbid_undefined(&mut frame, 1);
+    // In front of both, a table that is always empty, and of which scripts get to know nothing.
+    frame.push_table(0, 0);
+    let globals = frame.top();
+    frame.push_table(0, 2);
+    frame.push_native(read_only);
+    frame.raw_set_field(-2, "__newindex");
+    frame.push_value(2);
+    frame.raw_set_field(-2, "__index");
+    frame.push_value(-1);
+    frame.insert(1);
+    frame.set_metatable(globals + 1);
     frame.set_globals();
 }
 
@@ -78,35 +124,6 @@ fn keep_only_clock(frame: &mut Frame<'_>, clock: bool) {
     frame.raw_set_field(1, "os");
 }
 
-/// `load` for source text only; piece by piece, as Lua has it otherwise.
-const LOAD: &[u8] = br#"
-local loadstring, concat, type, error = loadstring, table.concat, type, error
-load = function(reader, ...)
-    if type(reader) ~= "function" then
-        error("bad argument #1 to 'load' (function expected, got " .. type(reader) .. ")", 2)
-    end
-    local pieces = {}
-    while true do
-        local piece = reader()
-        if piece == nil or piece == "" then break end
-        if type(piece) ~= "string" and type(piece) ~= "number" then
-            return nil, "reader function must return a string"
-        end
-        pieces[#pieces + 1] = piece
-    end
-    return loadstring(concat(pieces), (...) or "=(load)")
-end
-"#;
-
-fn replace_load(lua: &mut Lua) {
-    let frame = lua.frame();
-    let top = frame.top();
-    frame.push_native(api::handle_error);
-    let replaced = lua.load(LOAD, c"=load").and_then(|()| lua.call(None, 0, Some(0)));
-    debug_assert!(replaced.is_ok(), "the text above is correct");
-    lua.frame().set_top(top);
-}
-
 /// Has the functions that see through metatables treat stand-ins as what they stand for, and the others beware of what
 /// scripts must not do.
 fn guard_libraries(frame: &mut Frame<'_>) {
@@ -119,6 +136,7 @@ fn guard_libraries(frame: &mut Frame<'_>) {
         ("", "rawset", refuse_stand_in),
         ("", "setmetatable", refuse_stand_in),
         ("", "loadstring", refuse_compiled),
+        ("", "load", read_as_text),
         ("", "collectgarbage", keep_collecting),
         ("coroutine", "create", ask_host),
         ("coroutine", "wrap", ask_host),
@@ -129,7 +147,6 @@ fn guard_libraries(frame: &mut Frame<'_>) {
         ("string", "find", refuse_deep_pattern),
         ("string", "match", refuse_deep_pattern),
         ("string", "gmatch", refuse_deep_pattern),
-        ("string", "gfind", refuse_deep_pattern),
         ("string", "gsub", refuse_deep_pattern),
     ];
     for (library, name, check) in guarded {
@@ -143,6 +160,11 @@ fn guard_libraries(frame: &mut Frame<'_>) {
         frame.raw_set_field(-2, name);
         frame.pop(1);
     }
+    // An old name of the same function.
+    frame.raw_get_field(1, "string");
+    frame.raw_get_field(-1, "gmatch");
+    frame.raw_set_field(-2, "gfind");
+    frame.pop(1);
     frame.push_native(pairs);
     frame.raw_set_field(1, "pairs");
     frame.push_native(getmetatable);
@@ -210,8 +232,14 @@ fn read_only(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 }
 
 fn undefined(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.top() != 2 {
+        return Err(frame.error("Wrong number of arguments to luaProtectedTableError"));
+    }
+    let Some(name) = frame.to_bytes(2) else {
+        return Err(frame.error("Second argument to luaProtectedTableError must be a string or number"));
+    };
     let mut message = b"Script attempted to access nonexistent global variable '".to_vec();
-    message.extend_from_slice(frame.to_bytes(2).unwrap_or(b"?"));
+    message.extend_from_slice(until_nul(name));
     message.push(b'\'');
     Err(frame.error(message))
 }
@@ -261,11 +289,35 @@ fn refuse_compiled(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(0)
 }
 
-/// A script may not turn off the collection of garbage, which all scripts need.
+fn read_as_text(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    if frame.kind(1) != Kind::Function {
+        return Err(frame.type_error(1, "function"));
+    }
+    frame.push_text_reader(1);
+    frame.insert(1);
+    frame.remove(2);
+    Ok(0)
+}
+
+/// A script may not turn off the collection of garbage, which all scripts need, nor make it too slow.
 fn keep_collecting(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    if matches!(frame.bytes(1), Some(b"stop" | b"setpause" | b"setstepmul")) {
-        frame.set_top(0);
-        frame.push_bytes("restart");
+    let (least, most) = match frame.bytes(1) {
+        Some(b"stop") => {
+            frame.set_top(0);
+            frame.push_bytes("restart");
+            return Ok(0);
+        }
+        Some(b"setpause") => (0.0, 400.0),
+        Some(b"setstepmul") => (100.0, 10_000.0),
+        _ => return Ok(0),
+    };
+    let asked = match frame.kind(2) {
+        Kind::None | Kind::Nil => Some(0.0),
+        _ => frame.number(2),
+    };
+    if let Some(percent) = asked {
+        frame.set_top(1);
+        frame.push_number(percent.max(least).min(most));
     }
     Ok(0)
 }
@@ -306,7 +358,7 @@ fn refuse_deep_pattern(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 
 fn pairs(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if frame.kind(1) != Kind::Table {
-        return Err(frame.argument_error(1, &format!("table expected, got {}", frame.type_name(1))));
+        return Err(frame.type_error(1, "table"));
     }
     frame.set_top(1);
     let stand_in = push_behind(frame, 1);
@@ -324,12 +376,24 @@ fn pairs(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 
 /// `next` for a loop through a stand-in.
 fn next_behind(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    frame.set_top(2);
-    if !push_behind(frame, 1) {
-        return Err(frame.argument_error(1, "table expected"));
+    if frame.kind(1) != Kind::Table {
+        return Err(frame.type_error(1, "table"));
     }
-    frame.push_value(2);
-    if frame.next(3) {
+    frame.set_top(2);
+    if push_behind(frame, 1) {
+        frame.insert(1);
+        frame.remove(2);
+    }
+    if frame.kind(2) != Kind::Nil {
+        frame.push_value(2);
+        frame.raw_get(1);
+        if frame.kind(-1) == Kind::Nil {
+            frame.push_bytes("invalid key to 'next'");
+            return Err(Raised);
+        }
+        frame.pop(1);
+    }
+    if frame.next(1) {
         return Ok(2);
     }
     frame.push_nil();
@@ -375,28 +439,19 @@ fn replace_random(frame: &mut Frame<'_>) {
     frame.push_native(randomseed);
     frame.raw_set_field(-2, "randomseed");
     frame.pop(1);
-    put_random(frame, random::seeded(0));
-}
-
-/// Begins the random numbers anew.
-fn put_random(frame: &mut Frame<'_>, state: u64) {
-    // 48 bits are exact in a double.
-    frame.push_number(state as f64);
-    frame.store(RANDOM);
 }
 
 fn randomseed(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    let seed = number_argument(frame, 1)?;
-    put_random(frame, random::seeded(super::convert::truncated(seed) as u32));
+    let seed = frame.expect_number(1)?;
+    frame.host().random().0.set(random::seeded(super::convert::truncated(seed) as u32));
     Ok(0)
 }
 
 fn random(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    frame.fetch(RANDOM);
-    let mut state = frame.number(-1).unwrap_or_default() as u64;
-    frame.pop(1);
+    let held = &frame.host().random().0;
+    let mut state = held.get();
     let fraction = random::fraction(&mut state);
-    put_random(frame, state);
+    held.set(state);
     let (low, high, last) = match frame.top() {
         0 => {
             frame.push_number(fraction);
@@ -415,12 +470,7 @@ fn random(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(1)
 }
 
-fn number_argument(frame: &Frame<'_>, index: i32) -> Result<f64, Raised> {
-    frame
-        .number(index)
-        .ok_or_else(|| frame.argument_error(index, &format!("number expected, got {}", frame.type_name(index))))
-}
-
+/// As C's `int`.
 fn integer_argument(frame: &Frame<'_>, index: i32) -> Result<i32, Raised> {
-    Ok(super::convert::truncated(number_argument(frame, index)?) as i32)
+    Ok(frame.expect_integer(index)? as i32)
 }

@@ -1,6 +1,7 @@
 //! The first line of a script: `#!lua name=… flags=…`.
 
 use crate::error::CommandError;
+use crate::resp::{split_line, until_nul};
 
 /// What a script says about itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +24,11 @@ impl Flags {
         allow_cross_slot_keys: false,
         unsaid: true,
     };
+
+    /// The flags of a script for EVAL, if it can be told.
+    pub fn of(source: &[u8]) -> Option<Self> {
+        split(source).ok().map(|(flags, _)| flags)
+    }
 
     /// Adds a flag by name; whether there is one of that name.
     pub fn add(&mut self, name: &[u8]) -> bool {
@@ -58,24 +64,114 @@ pub fn split(source: &[u8]) -> Result<(Flags, &[u8]), CommandError> {
     if !source.starts_with(b"#!") {
         return Ok((Flags::UNSAID, source));
     }
-    let Some(end) = source.iter().position(|&byte| byte == b'\n') else {
-        return Err(CommandError::fixed("ERR Invalid script shebang"));
-    };
-    let mut flags = Flags::default();
-    let mut words = source[..end].split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
-    let engine = words.next().unwrap_or_default();
+    let (line, text) = first_line(source).ok_or(CommandError::fixed("ERR Invalid script shebang"))?;
+    let words = split_line(line).ok_or(CommandError::fixed("ERR Invalid engine in script shebang"))?;
+    let (engine, options) = words.split_first().ok_or(CommandError::fixed("ERR Invalid engine in script shebang"))?;
     if engine != b"#!lua" {
         return Err(CommandError::quoting("ERR Unexpected engine in script shebang: ", engine, ""));
     }
-    for word in words {
-        let Some(names) = word.strip_prefix(b"flags=") else {
-            return Err(CommandError::quoting("ERR Unknown lua shebang option: ", word, ""));
+    let mut flags = Flags::default();
+    for option in options {
+        let Some(names) = option.strip_prefix(b"flags=") else {
+            return Err(CommandError::quoting("ERR Unknown lua shebang option: ", option, ""));
         };
-        for name in names.split(|&byte| byte == b',').filter(|name| !name.is_empty()) {
+        // Nothing at all is no name, but nothing between commas is one.
+        for name in names.split(|&byte| byte == b',').filter(|_| !names.is_empty()) {
             if !flags.add(name) {
                 return Err(CommandError::quoting("ERR Unexpected flag in script shebang: ", name, ""));
             }
         }
     }
-    Ok((flags, &source[end..]))
+    Ok((flags, text))
+}
+
+/// What the first line of a library says, and the code behind it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Heading<'s> {
+    pub engine: Vec<u8>,
+    pub name: Vec<u8>,
+    pub code: &'s [u8],
+}
+
+/// The heading of a library.
+pub fn heading(source: &[u8]) -> Result<Heading<'_>, CommandError> {
+    const INVALID: CommandError = CommandError::fixed("ERR Invalid library metadata");
+    if !source.starts_with(b"#!") {
+        return Err(CommandError::fixed("ERR Missing library metadata"));
+    }
+    let (line, code) = first_line(source).ok_or(INVALID)?;
+    let words = split_line(line).ok_or(INVALID)?;
+    let (engine, options) = words.split_first().ok_or(INVALID)?;
+    let engine = engine.get(2..).unwrap_or_default().to_vec();
+    let mut name = None;
+    for option in options {
+        match option.split_at_checked(5) {
+            Some((key, _)) if key.eq_ignore_ascii_case(b"name=") && name.is_some() => {
+                let text = "ERR Invalid metadata value, name argument was given multiple times";
+                return Err(CommandError::fixed(text));
+            }
+            Some((key, value)) if key.eq_ignore_ascii_case(b"name=") => name = Some(value.to_vec()),
+            _ => return Err(CommandError::quoting("ERR Invalid metadata value given: ", option, "")),
+        }
+    }
+    let name = name.ok_or(CommandError::fixed("ERR Library name was not given"))?;
+    Ok(Heading { engine, name, code })
+}
+
+/// The first line, and what follows from its end on. To C, the text ends at a NUL.
+fn first_line(source: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = until_nul(source).iter().position(|&byte| byte == b'\n')?;
+    Some(source.split_at(end))
+}
+
+/// Whether libraries and functions may be called so.
+pub fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused<T: std::fmt::Debug>(result: Result<T, CommandError>) -> String {
+        String::from_utf8(result.unwrap_err().line().to_vec()).unwrap()
+    }
+
+    /// What Redis 7.0.15 says of each.
+    #[test]
+    fn the_first_line_of_a_script_is_read_as_redis_reads_it() {
+        assert_eq!(split(b"return 1").unwrap(), (Flags::UNSAID, &b"return 1"[..]));
+        assert_eq!(split(b"#!\"lua\" flags=\nx").unwrap(), (Flags::default(), &b"\nx"[..]));
+        let flags = Flags { no_writes: true, allow_oom: true, ..Flags::default() };
+        assert_eq!(split(b"#!lua flags=no-writes 'flags=allow-oom'\r\nx").unwrap(), (flags, &b"\nx"[..]));
+        for (source, error) in [
+            (&b"#!lua"[..], "ERR Invalid script shebang"),
+            (b"#!lua\0x\n", "ERR Invalid script shebang"),
+            (b"#!lua 'flags\n", "ERR Invalid engine in script shebang"),
+            (b"#!\n", "ERR Unexpected engine in script shebang: #!"),
+            (b"#!lua flags=no-writes,\n", "ERR Unexpected flag in script shebang: "),
+            (b"#!lua flags=NO-writes\n", "ERR Unexpected flag in script shebang: NO-writes"),
+            (b"#!lua name=x\n", "ERR Unknown lua shebang option: name=x"),
+        ] {
+            assert_eq!(refused(split(source)), error);
+        }
+    }
+
+    #[test]
+    fn the_heading_of_a_library_is_read_as_redis_reads_it() {
+        let heading_of = |source| heading(source).map(|heading| (heading.engine, heading.name, heading.code.to_vec()));
+        assert_eq!(heading_of(b"#!lua NAME=a\nx\0").unwrap(), (b"lua".into(), b"a".into(), b"\nx\0".into()));
+        assert_eq!(heading_of(b"#!'' \"name=a b\"\n").unwrap(), (b"".into(), b"a b".into(), b"\n".into()));
+        for (source, error) in [
+            (&b""[..], "ERR Missing library metadata"),
+            (b"#!lua name=a", "ERR Invalid library metadata"),
+            (b"#!lua name=a\0\n", "ERR Invalid library metadata"),
+            (b"#!lua 'name=a\n", "ERR Invalid library metadata"),
+            (b"#!\n", "ERR Library name was not given"),
+            (b"#!lua name=a name=b\n", "ERR Invalid metadata value, name argument was given multiple times"),
+            (b"#!lua name=a x=1\n", "ERR Invalid metadata value given: x=1"),
+        ] {
+            assert_eq!(refused(heading_of(source)), error);
+        }
+    }
 }

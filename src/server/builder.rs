@@ -17,6 +17,7 @@ use super::bind::{bind_tcp, bind_unix};
 use super::handle::Server;
 use super::listener::{Listener, accept};
 use super::worker::{Workers, event_loop};
+use crate::acl::Acl;
 use crate::clock::Clock;
 use crate::commands;
 use crate::config::Config;
@@ -144,9 +145,12 @@ impl Builder {
     pub(crate) fn start(self) -> Result<Running, Error> {
         let main = event_loop()?;
         let others: Vec<Runtime> = (1..self.threads).map(|_| event_loop()).collect::<Result<_, _>>()?;
+        let table = Table::new(commands::all(), self.profile);
         let mut instance = Instance::new(self.config, self.profile, self.databases);
         instance.log = self.log;
+        instance.acl = Acl::new(&table);
         instance.apply_settings();
+        instance.load_users().map_err(Error::Config)?;
         let config = &instance.config;
         config.assign("compat", self.profile.name());
         config.assign("bind", self.bind.join(" "));
@@ -154,7 +158,7 @@ impl Builder {
         config.assign("io-threads", self.threads.to_string());
         let (backlog, mode) = (config.number("tcp-backlog"), u32::from_str_radix(&config.text("unixsocketperm"), 8));
         let instance = Arc::new(instance);
-        let engine = Arc::new(Engine::new(instance, Table::new(commands::all(), self.profile)));
+        let engine = Arc::new(Engine::new(instance, table));
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();
         let _entered = main.enter();

@@ -57,7 +57,7 @@ struct Request {
 
 pub(super) struct Connection {
     engine: Arc<Engine>,
-    session: Session,
+    session: Box<Session>,
     stream: Stream,
     framer: Framer,
     /// Bytes read and not yet run: the beginning of a request, or requests behind one that waits.
@@ -80,7 +80,7 @@ enum State {
 }
 
 impl Connection {
-    pub(super) fn new(engine: Arc<Engine>, session: Session, stream: Stream) -> Self {
+    pub(super) fn new(engine: Arc<Engine>, session: Box<Session>, stream: Stream) -> Self {
         Self {
             engine,
             session,
@@ -104,9 +104,7 @@ impl Connection {
             come_back_after_others(cx);
             return Poll::Pending;
         }
-        if self.session.client.has_signals() {
-            self.answer_signals(scratch);
-        }
+        self.poll_signals(cx, scratch)?;
         self.poll_waiting(cx, scratch);
         loop {
             let flushed = self.output.is_empty() || self.poll_flush(cx)?.is_ready();
@@ -120,9 +118,10 @@ impl Connection {
             }
             let mut buffer = ReadBuf::new(&mut scratch.input);
             let Poll::Ready(read) = self.stream.poll_read(cx, &mut buffer)? else { return Poll::Pending };
-            // What was sent to the client before it asked comes before the answer.
-            if self.session.client.has_signals() {
-                self.answer_signals(scratch);
+            // What was sent to the client before it asked goes in front of the answer.
+            self.poll_signals(cx, scratch)?;
+            if self.state != State::Open {
+                continue;
             }
             let arrived = &scratch.input[..read];
             if self.input.is_empty() && self.waiting.is_none() {
@@ -167,7 +166,7 @@ impl Connection {
         let Self { engine, session, framer, output, waiting, state, .. } = self;
         let live = engine.instance.config.live();
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
-        let output_limit = live.output_limit.load(Ordering::Relaxed);
+        let output_limit = live.output_limit(session.subscriber);
         let mut used = 0;
         while *state == State::Open && waiting.is_none() {
             if session.client.seen().closing.load(Ordering::Relaxed) {
@@ -196,7 +195,7 @@ impl Connection {
                             }
                         }
                     }
-                    if output_limit != 0 && out.len() + output.len() > output_limit {
+                    if output_limit.is_hard_passed(out.len() + output.len()) {
                         *state = State::Dropped;
                     }
                 }
@@ -249,13 +248,22 @@ impl Connection {
                 }
             }
             self.output.extend_from_slice(rest);
-            self.session.client.seen().output.store(self.output.len(), Ordering::Relaxed);
+            self.note_output();
         }
         scratch.output.clear();
         if scratch.output.capacity() > REPLIES_KEPT {
             scratch.output = Vec::new();
         }
         Ok(())
+    }
+
+    /// Lets the rest of the server see how much waits to be sent.
+    fn note_output(&mut self) {
+        let (client, instance) = (&self.session.client, &self.engine.instance);
+        client.seen().output.store(self.output.len(), Ordering::Relaxed);
+        if self.output.len() > instance.config.live().output_limit(self.session.subscriber).notice() {
+            instance.check_output([(client, self.output.len())]);
+        }
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
@@ -345,6 +353,16 @@ impl Connection {
         !self.is_running_script()
     }
 
+    /// Does what others have asked of this connection, and sends what they have sent.
+    fn poll_signals(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> io::Result<()> {
+        if self.session.client.has_signals() {
+            self.session.client.take_mail(&mut scratch.output);
+            self.poll_replies(cx, scratch)?;
+            self.answer_signals(scratch);
+        }
+        Ok(())
+    }
+
     fn answer_signals(&mut self, scratch: &mut Scratch) {
         let client = Arc::clone(&self.session.client);
         if client.take_signal(Signal::Kill) {
@@ -353,10 +371,6 @@ impl Connection {
         }
         if client.take_signal(Signal::Close) {
             self.state = State::Closing;
-        }
-        if client.take_signal(Signal::Mail) {
-            self.output.extend_from_slice(&client.take_outbox());
-            client.seen().output.store(self.output.len(), Ordering::Relaxed);
         }
         // Only looked at because it woke this connection up.
         client.take_signal(Signal::Unpause);

@@ -106,7 +106,10 @@ async fn accept_one(listener: &Listener) -> io::Result<(Socket, Peer)> {
 fn admit(socket: Socket, peer: Peer, engine: &Arc<Engine>, workers: &Workers) {
     let instance = &engine.instance;
     let live = instance.config.live();
-    if live.protected_mode.load(Ordering::Relaxed) && !peer.is_local() && live.password().is_none() {
+    if live.protected_mode.load(Ordering::Relaxed)
+        && !peer.is_local()
+        && instance.acl.default_user().rules().no_password
+    {
         instance.stats.rejected_connections.fetch_add(1, Ordering::Relaxed);
         return socket.refuse(CommandError::fixed(PROTECTED));
     }

@@ -33,8 +33,8 @@ impl Workers {
     pub(super) fn serve(&self, socket: Socket, client: Arc<Client>, engine: &Arc<Engine>) {
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.loops.len();
         let (handle, counters) = &self.loops[turn];
-        let authenticated = engine.instance.config.live().password().is_none();
-        let mut session = Session::new(client, authenticated, Arc::clone(counters));
+        let user = engine.instance.acl.default_user();
+        let mut session = Box::new(Session::new(client, user, Arc::clone(counters)));
         let _entered = handle.enter();
         match socket.into_stream() {
             Ok(stream) => {

@@ -4,10 +4,12 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
+use crate::acl::User;
 use crate::clock::Millis;
+use crate::config::OutputLimit;
 use crate::spec::CommandSpec;
 
 /// Where a connection comes from, and where it arrived.
@@ -74,6 +76,11 @@ pub enum Signal {
     Close = 32,
 }
 
+/// Marks "not lagging" in [`Client::lags_for_too_long`].
+const NEVER: Millis = Millis::MIN;
+/// An outbox that has grown beyond this is given back once it is empty.
+const OUTBOX_KEPT: usize = 32 << 10;
+
 /// One connection, as everybody sees it.
 pub struct Client {
     id: u64,
@@ -83,6 +90,8 @@ pub struct Client {
     signals: AtomicU32,
     waker: OnceLock<Waker>,
     outbox: Mutex<Vec<u8>>,
+    /// Since when more waits to be sent than should for long, or [`NEVER`].
+    lagging_since: AtomicI64,
     /// It waits for something that CLIENT UNBLOCK may cut short, and nobody has done so yet.
     unblockable: AtomicBool,
     seen: Seen,
@@ -105,15 +114,22 @@ pub struct Seen {
     pub received: AtomicU64,
     pub sent: AtomicU64,
     pub output: AtomicUsize,
+    /// To how many channels, patterns and shard channels it listens.
+    pub subscriptions: [AtomicUsize; 3],
     pub blocked: AtomicBool,
     /// A key that it watches was touched, as far as it has noticed.
     pub touched: AtomicBool,
     pub monitor: AtomicBool,
-    /// It has subscriptions.
-    pub subscribed: AtomicBool,
     pub no_evict: AtomicBool,
     pub no_touch: AtomicBool,
     pub closing: AtomicBool,
+}
+
+impl Seen {
+    /// Whether it listens to anything.
+    pub fn is_subscriber(&self) -> bool {
+        self.subscriptions.iter().any(|count| count.load(Ordering::Relaxed) > 0)
+    }
 }
 
 /// What the client says about itself, and what it did last.
@@ -124,6 +140,8 @@ pub struct Labels {
     pub library_version: Vec<u8>,
     /// The last command; a subcommand's own row, if it was one.
     pub last_command: Option<&'static CommandSpec>,
+    /// Who it is; from the moment on in which its session begins.
+    pub user: Option<Arc<User>>,
 }
 
 impl Client {
@@ -137,6 +155,7 @@ impl Client {
             signals: AtomicU32::new(0),
             waker: OnceLock::new(),
             outbox: Mutex::default(),
+            lagging_since: AtomicI64::new(NEVER),
             unblockable: AtomicBool::new(false),
             seen,
             labels: Mutex::default(),
@@ -164,11 +183,6 @@ impl Client {
         &self.seen
     }
 
-    /// Whether messages may be sent to it even in RESP2.
-    pub fn is_subscribed(&self) -> bool {
-        self.seen.subscribed.load(Ordering::Relaxed)
-    }
-
     pub fn labels(&self) -> MutexGuard<'_, Labels> {
         self.labels.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -182,6 +196,10 @@ impl Client {
 
     pub fn signal(&self, signal: Signal) {
         self.signals.fetch_or(signal as u32, Ordering::AcqRel);
+        self.wake();
+    }
+
+    fn wake(&self) {
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }
@@ -218,15 +236,55 @@ impl Client {
 
     /// Sends bytes to the client that answer nothing it asked. Returns how many wait to be sent.
     pub fn send(&self, bytes: &[u8]) -> usize {
-        let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outbox = self.outbox();
+        if self.seen.closing.load(Ordering::Relaxed) {
+            return 0;
+        }
+        // Where something waits already, its signal is on the way.
+        let first = outbox.is_empty();
         outbox.extend_from_slice(bytes);
         let waiting = outbox.len() + self.seen.output.load(Ordering::Relaxed);
+        if first {
+            // Before anybody else can find that something waits: it is to be sent in front of whatever is asked next.
+            self.signals.fetch_or(Signal::Mail as u32, Ordering::AcqRel);
+        }
         drop(outbox);
-        self.signal(Signal::Mail);
+        if first {
+            self.wake();
+        }
         waiting
     }
 
-    pub(crate) fn take_outbox(&self) -> Vec<u8> {
-        std::mem::take(&mut *self.outbox.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Moves what others have sent to the end of `out`.
+    pub(crate) fn take_mail(&self, out: &mut Vec<u8>) {
+        self.take_signal(Signal::Mail);
+        let mut outbox = self.outbox();
+        out.extend_from_slice(&outbox);
+        outbox.clear();
+        outbox.shrink_to(OUTBOX_KEPT);
+    }
+
+    /// How many bytes wait to be sent to the client.
+    pub fn waiting(&self) -> usize {
+        self.outbox().len() + self.seen.output.load(Ordering::Relaxed)
+    }
+
+    /// Whether so much waits to be sent, or has for so long, that the client is to be closed.
+    pub fn lags_for_too_long(&self, waiting: usize, limit: &OutputLimit, now: Millis) -> bool {
+        let since = &self.lagging_since;
+        if !limit.is_soft_passed(waiting) {
+            since.store(NEVER, Ordering::Relaxed);
+        } else if since.load(Ordering::Relaxed) == NEVER {
+            since.store(now, Ordering::Relaxed);
+        }
+        limit.is_hard_passed(waiting)
+            || match since.load(Ordering::Relaxed) {
+                NEVER => false,
+                since => limit.is_over(now.saturating_sub(since)),
+            }
+    }
+
+    fn outbox(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,6 +7,7 @@ mod tracking;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::acl::User;
 use crate::keyspace::{Tally, Watch};
 use crate::resp::{OwnedWords, Protocol};
 use crate::spec::CommandSpec;
@@ -22,6 +23,8 @@ pub struct Session {
     pub client: Arc<Client>,
     pub db: u32,
     pub protocol: Protocol,
+    /// Who the client is. Until it has said so, and as long as nothing else is asked for, the default user.
+    pub user: Arc<User>,
     pub authenticated: bool,
     pub replies: Replies,
     /// CLIENT NO-TOUCH: reading a key does not count as using it.
@@ -31,8 +34,12 @@ pub struct Session {
     pub tracking: SessionTracking,
     /// EXEC is running the queue: nothing may block.
     pub executing: bool,
+    /// Messages to this connection that go in front of the running command's reply.
+    pub ahead: Vec<u8>,
     /// Messages to this connection that the running command has caused, to follow its reply.
     pub aside: Vec<u8>,
+    /// It listens to channels.
+    pub subscriber: bool,
     /// The row of the last request that had one.
     pub last_command: Option<&'static CommandSpec>,
     /// The last command as others see it.
@@ -98,19 +105,24 @@ pub struct Watching {
 }
 
 impl Session {
-    pub fn new(client: Arc<Client>, authenticated: bool, counters: Arc<Counters>) -> Self {
+    /// A session of the default user.
+    pub fn new(client: Arc<Client>, user: &Arc<User>, counters: Arc<Counters>) -> Self {
+        client.labels().user = Some(Arc::clone(user));
         Self {
             client,
             db: 0,
             protocol: Protocol::Resp2,
-            authenticated,
+            user: Arc::clone(user),
+            authenticated: user.is_open(),
             replies: Replies::On,
             no_touch: false,
             transaction: None,
             watching: Watching::default(),
             tracking: SessionTracking::default(),
             executing: false,
+            ahead: Vec::new(),
             aside: Vec::new(),
+            subscriber: false,
             last_command: None,
             published_command: None,
             executed: 0,
@@ -123,6 +135,13 @@ impl Session {
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
         self.client.seen().resp3.store(protocol == Protocol::Resp3, Ordering::Relaxed);
+    }
+
+    /// The client is somebody else from now on.
+    pub fn become_user(&mut self, user: &Arc<User>, authenticated: bool) {
+        self.client.labels().user = Some(Arc::clone(user));
+        self.user = Arc::clone(user);
+        self.authenticated = authenticated;
     }
 
     /// Tells the statistics what was done since they were last told.

@@ -39,8 +39,6 @@ pub struct SessionTracking {
     /// What the running command changed, to be told to those who asked for prefixes; with the connection that did it,
     /// or none if it only ran out of time.
     pub changed: BTreeMap<Box<[u8]>, Option<u64>>,
-    /// Messages that the running command has caused to other trackers, and that are redirected to this connection.
-    pub redirected: Vec<u8>,
 }
 
 impl SessionTracking {
@@ -68,6 +66,6 @@ impl SessionTracking {
 
     /// Whether there is anything to tell at the end of the command.
     pub fn has_news(&self) -> bool {
-        !self.owed.is_empty() || !self.changed.is_empty() || !self.redirected.is_empty()
+        !self.owed.is_empty() || !self.changed.is_empty()
     }
 }

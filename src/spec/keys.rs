@@ -57,6 +57,11 @@ impl KeySpec {
         self
     }
 
+    /// Whether these are keys at all, and not the shard channels that a cluster finds in the same way.
+    pub fn are_keys(&self) -> bool {
+        !self.flags.contains(&"not_key")
+    }
+
     /// How a request uses the keys. What only describes the specification is left out.
     pub fn flags_of(&self, words: Words<'_>) -> Vec<&'static str> {
         let flags = self.decide.map_or(self.flags, |decide| decide(words));

@@ -34,6 +34,8 @@ pub struct CommandSpec {
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Runs at once even while a transaction is open. No flag of Redis's says so.
     pub never_queued: bool,
+    /// Runs although the client listens to channels and speaks RESP2.
+    pub runs_subscribed: bool,
     pub run: Handler,
     pub subcommands: &'static [CommandSpec],
 }
@@ -56,6 +58,7 @@ impl CommandSpec {
             tips: &[],
             deprecated: None,
             never_queued: false,
+            runs_subscribed: false,
             run,
             subcommands: &[],
         }
@@ -82,7 +85,10 @@ impl CommandSpec {
             (Flag::Blocking, &[Category::Blocking]),
         ];
         let mut categories = self.categories.to_vec();
-        for (_, implied) in implied.iter().filter(|(flag, _)| self.has_flag(*flag)) {
+        // What only runs scripts reads nothing itself.
+        let scripting = categories.contains(&Category::Scripting);
+        let implies = |flag| self.has_flag(flag) && !(flag == Flag::ReadOnly && scripting);
+        for (_, implied) in implied.iter().filter(|(flag, _)| implies(*flag)) {
             categories.extend_from_slice(implied);
         }
         categories.push(if self.has_flag(Flag::Fast) { Category::Fast } else { Category::Slow });
@@ -130,6 +136,8 @@ pub enum Script {
     Eval { read_only: bool },
     /// EVALSHA and EVALSHA_RO.
     EvalSha { read_only: bool },
+    /// FCALL and FCALL_RO.
+    Function { read_only: bool },
 }
 
 /// How many words a request has, the command's name included.

@@ -278,9 +278,12 @@ fn kind_of(name: &str, spec: &CommandSpec) -> ArgumentKind {
 
 /// Marks the arguments that are keys, as long as it is certain where they stand.
 fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &CommandSpec) {
+    let mut counted = false;
     for argument in arguments {
         let only_a_token = argument.kind == ArgumentKind::PureToken;
-        let mut here = if argument.optional { None } else { *position };
+        // Behind a number of keys come the keys, even if that number may be 0.
+        let mut here = if argument.optional && !counted { None } else { *position };
+        counted = argument.name == "numkeys";
         if argument.token.is_some() && !only_a_token {
             here = here.map(|here| here + 1);
         }
@@ -291,7 +294,7 @@ fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &Co
                 here = here.filter(|_| word).map(|here| here + 1);
             }
             _ => {
-                let keys = here.and_then(|here| spec.keys.iter().position(|keys| keys.covers(here)));
+                let keys = here.and_then(|here| spec.keys.iter().position(|keys| keys.are_keys() && keys.covers(here)));
                 if let (Some(keys), false) = (keys, only_a_token) {
                     argument.kind = ArgumentKind::Key;
                     argument.key_spec = Some(keys);

@@ -21,7 +21,7 @@ impl ServerProcess {
         let directory = directory.to_str().expect("a path that is text");
         let mut all = vec!["--bind", "127.0.0.1", "--dir", directory, "--dbfilename", "redouble-tests.rdb"];
         all.extend(arguments);
-        Self::start("redis-server", &all).unwrap_or_else(|error| {
+        Self::program("redis-server", &all).unwrap_or_else(|error| {
             panic!(
                 "redis-server cannot be started ({error}). These tests compare with the real one: `make test` installs \
                  it, or on Debian 12 `apt-get install redis-server`."
@@ -32,10 +32,11 @@ impl ServerProcess {
     /// This project's binary.
     pub fn redouble(arguments: &[&str]) -> Self {
         let binary = env!("CARGO_BIN_EXE_redouble");
-        Self::start(binary, arguments).unwrap_or_else(|error| panic!("{binary}: {error}"))
+        Self::program(binary, arguments).unwrap_or_else(|error| panic!("{binary}: {error}"))
     }
 
-    fn start(program: &str, arguments: &[&str]) -> std::io::Result<Self> {
+    /// Any program that takes a server's directives and says when it is ready.
+    pub fn program(program: &str, arguments: &[&str]) -> std::io::Result<Self> {
         // Somebody else may take the port between our letting go of it and the server's taking it.
         let mut attempts = 0;
         loop {

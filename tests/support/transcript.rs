@@ -23,6 +23,7 @@
 //! | `>> WORDS` | sends a command and reads nothing |
 //! | `@raw "bytes"` | sends bytes |
 //! | `@read` | reads one reply, which follows |
+//! | `@messages` | reads all messages that have come by now: those in front of the answer to a PING |
 //! | `@closed` | the server has closed this connection |
 //! | `@client b` | goes on as connection b; the first one is a |
 //! | `@new` | replaces this connection by a new one |
@@ -84,6 +85,7 @@ enum Action {
     Send(Vec<Vec<u8>>),
     Raw(Vec<u8>),
     Read,
+    Messages,
     Closed,
     Client(String),
     New,
@@ -138,6 +140,7 @@ impl Transcript {
         Some(match name {
             "raw" => Action::Raw(words(rest).concat()),
             "read" => Action::Read,
+            "messages" => Action::Messages,
             "closed" => Action::Closed,
             "client" => Action::Client(rest.to_owned()),
             "new" => Action::New,
@@ -232,6 +235,7 @@ impl Transcript {
                     Vec::new()
                 }
                 Action::Read => reply(connection(&mut connections, &current), step.order),
+                Action::Messages => messages(connection(&mut connections, &current)),
                 Action::Closed => match connection(&mut connections, &current).read() {
                     Err(Silence::Closed) => Vec::new(),
                     Err(silence) => vec![format!("!! {silence}")],
@@ -356,6 +360,24 @@ fn reply(wire: &mut Wire, order: Order) -> Vec<String> {
     match wire.read() {
         Ok(frame) => rendered(frame, order),
         Err(silence) => vec![format!("!! {silence}")],
+    }
+}
+
+/// Everything that comes before the answer to a PING, which looks like a message itself to who listens in RESP2.
+fn messages(wire: &mut Wire) -> Vec<String> {
+    let mark = Frame::bulk("no more messages");
+    wire.send(&request(&["PING", "no more messages"]));
+    let mut lines = Vec::new();
+    loop {
+        match wire.read() {
+            Ok(frame) if frame == mark => return lines,
+            Ok(Frame::Array(items)) if items.as_slice() == [Frame::bulk("pong"), mark.clone()] => return lines,
+            Ok(frame) => lines.extend(rendered(frame, Order::AsWritten)),
+            Err(silence) => {
+                lines.push(format!("!! {silence}"));
+                return lines;
+            }
+        }
     }
 }
 

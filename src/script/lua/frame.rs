@@ -8,7 +8,7 @@ use std::ptr::{self, NonNull};
 
 use mlua_sys as ffi;
 
-use super::{Native, Raised, Shared, guarded, pcall, shared, trampoline, xpcall};
+use super::{Native, Raised, Shared, guarded, pcall, read_text, shared, trampoline, xpcall};
 use crate::script::Host;
 
 /// The compiled chunk or function that [`Frame::keep`] has put away.
@@ -32,6 +32,8 @@ pub enum Kind {
 /// Lua's stack as one native function sees it, or whoever sets up a call.
 pub struct Frame<'l> {
     raw: NonNull<ffi::lua_State>,
+    /// Up to where a native may fill the stack without asking, however many arguments it was given; 0 elsewhere.
+    granted: i32,
     lua: PhantomData<&'l ()>,
 }
 
@@ -48,7 +50,18 @@ pub struct Place {
 
 impl<'l> Frame<'l> {
     pub(super) fn new(raw: NonNull<ffi::lua_State>) -> Self {
-        Self { raw, lua: PhantomData }
+        Self { raw, granted: 0, lua: PhantomData }
+    }
+
+    /// The stack of a native function that has just been called.
+    ///
+    /// # Safety
+    /// `raw` must be running a C function that has not changed its stack yet, and that goes on running for as long as
+    /// the frame is used. Nobody but `push_native` may have made that function.
+    pub(super) unsafe fn of_native(raw: NonNull<ffi::lua_State>) -> Self {
+        let mut frame = Self::new(raw);
+        frame.granted = frame.top() + ffi::LUA_MINSTACK;
+        frame
     }
 
     fn raw(&self) -> *mut ffi::lua_State {
@@ -91,7 +104,10 @@ impl<'l> Frame<'l> {
     /// Makes room for a few values. What may push many asks [`reserve`](Self::reserve) first.
     #[inline]
     pub(super) fn room(&self, values: usize) {
-        assert!(self.reserve(values), "Lua's stack is full");
+        // Lua refuses to grow the stack of a function that was called with very many arguments, but has made room for
+        // `LUA_MINSTACK` values more than these before it called the function.
+        let granted = self.top() < self.granted && values <= (self.granted - self.top()) as usize;
+        assert!(granted || self.reserve(values), "Lua's stack is full");
     }
 
     /// An index as counted from the bottom, known to be within the stack.
@@ -211,19 +227,15 @@ impl<'l> Frame<'l> {
         self.bytes(index)
     }
 
-    /// `#value` of a table or a string, without metamethods.
-    pub fn length(&self, index: i32) -> usize {
-        match self.kind(index) {
+    /// Whether a value is the null pointer.
+    pub fn is_null(&self, index: i32) -> bool {
+        self.kind(index) == Kind::Other
             // SAFETY: the index is valid.
-            Kind::Table | Kind::String => unsafe { ffi::lua_objlen(self.raw(), self.at(index)) },
-            _ => 0,
-        }
-    }
-
-    /// Whether two values are the same, without metamethods.
-    pub fn same(&self, one: i32, other: i32) -> bool {
-        // SAFETY: the indices are valid.
-        unsafe { ffi::lua_rawequal(self.raw(), self.at(one), self.at(other)) != 0 }
+            && unsafe {
+                let at = self.at(index);
+                ffi::lua_type(self.raw(), at) == ffi::LUA_TLIGHTUSERDATA
+                    && ffi::lua_touserdata(self.raw(), at).is_null()
+            }
     }
 
     /// The address of a table or function, which tells it from all others that live.
@@ -276,6 +288,34 @@ impl<'l> Frame<'l> {
         }
     }
 
+    /// Pushes a native that has the value on top, which is popped, in reach by [`push_bound`](Self::push_bound).
+    pub fn push_native_with(&mut self, native: Native) {
+        self.at(-1);
+        self.room(2);
+        // SAFETY: there is room, and a value below the pointer, which is as in `push_native`.
+        unsafe {
+            ffi::lua_pushlightuserdata(self.raw(), native as *mut c_void);
+            ffi::lua_insert(self.raw(), -2);
+            ffi::lua_pushcclosure(self.raw(), trampoline, 2);
+        }
+    }
+
+    /// Pushes the value that the native which runs was given by [`push_native_with`](Self::push_native_with); nil if it
+    /// was given none.
+    pub fn push_bound(&self) {
+        assert!(self.granted > 0, "no native runs");
+        self.room(1);
+        // SAFETY: a closure of `push_native` runs, see `of_native`; of those that it has not, Lua makes nil.
+        unsafe { ffi::lua_pushvalue(self.raw(), ffi::lua_upvalueindex(2)) };
+    }
+
+    /// Pushes the null pointer, which stands for JSON's `null`.
+    pub fn push_null(&self) {
+        self.room(1);
+        // SAFETY: there is room.
+        unsafe { ffi::lua_pushlightuserdata(self.raw(), ptr::null_mut()) };
+    }
+
     /// Replaces a library's function, on top of the stack, by one that first calls `native` with the same arguments,
     /// which it may change, or refuse with an error. How many results that says it has does not matter.
     pub fn guard(&mut self, native: Native) {
@@ -302,6 +342,19 @@ impl<'l> Frame<'l> {
         self.room(1);
         // SAFETY: there is room.
         unsafe { ffi::lua_pushcclosure(self.raw(), xpcall, 0) };
+    }
+
+    /// Pushes a function to read source text with, by which Lua's `load` reads what the function at an index gives.
+    pub fn push_text_reader(&self, reader: i32) {
+        assert!(self.kind(reader) == Kind::Function, "no function");
+        let at = self.at(reader);
+        self.room(2);
+        // SAFETY: a function, and room for it; see `read_text` for the upvalues.
+        unsafe {
+            ffi::lua_pushvalue(self.raw(), at);
+            ffi::lua_pushboolean(self.raw(), 0);
+            ffi::lua_pushcclosure(self.raw(), read_text, 2);
+        }
     }
 
     /// Pushes a new table, with space for so many elements and fields.
@@ -424,15 +477,6 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_replace(self.raw(), ffi::LUA_GLOBALSINDEX) };
     }
 
-    /// Makes the table on top the table of globals of one function; pops it.
-    pub fn set_environment(&mut self, function: i32) {
-        assert!(self.kind(function) == Kind::Function, "no function");
-        self.table_at(-1);
-        let at = self.at(function);
-        // SAFETY: a function and a table.
-        unsafe { ffi::lua_setfenv(self.raw(), at) };
-    }
-
     /// Puts the value on top away.
     pub fn keep(&mut self) -> Kept {
         self.at(-1);
@@ -470,6 +514,16 @@ impl<'l> Frame<'l> {
     }
 
     // ---- errors
+
+    /// What grows with what a script passes asks here first: an error if the script may not have so many more bytes.
+    pub fn afford(&self, bytes: usize) -> Result<(), Raised> {
+        let memory = &self.shared().memory;
+        if memory.used.get().saturating_add(bytes) <= memory.limit {
+            return Ok(());
+        }
+        self.push_bytes("not enough memory");
+        Err(Raised)
+    }
 
     /// The function at a level of the call stack: 0 is the native that runs, 1 is its caller.
     pub fn place(&self, level: i32) -> Option<Place> {
@@ -511,20 +565,25 @@ impl<'l> Frame<'l> {
     }
 
     /// The error that Lua's libraries raise for an argument: `bad argument #1 to 'decode' (…)`.
-    pub fn argument_error(&self, argument: i32, message: &str) -> Raised {
-        // SAFETY: plain data, which Lua fills in; the name in it is alive while the function is.
-        let name = unsafe {
+    pub fn argument_error(&self, argument: i32, message: impl AsRef<[u8]>) -> Raised {
+        // SAFETY: plain data, which Lua fills in; the names in it are alive while the function is.
+        let (name, is_method) = unsafe {
             let mut debug: ffi::lua_Debug = std::mem::zeroed();
             let found = ffi::lua_getstack(self.raw(), 0, &mut debug) != 0
                 && ffi::lua_getinfo(self.raw(), c"n".as_ptr(), &mut debug) != 0
                 && !debug.name.is_null();
-            if found { CStr::from_ptr(debug.name).to_bytes().to_vec() } else { b"?".to_vec() }
+            if found {
+                (CStr::from_ptr(debug.name).to_bytes().to_vec(), CStr::from_ptr(debug.namewhat) == c"method")
+            } else {
+                (b"?".to_vec(), false)
+            }
         };
-        let mut text = format!("bad argument #{argument} to '").into_bytes();
-        text.extend_from_slice(&name);
-        text.extend_from_slice(b"' (");
-        text.extend_from_slice(message.as_bytes());
-        text.push(b')');
+        let argument = argument - i32::from(is_method);
+        let text = if is_method && argument == 0 {
+            [b"calling '", &*name, b"' on bad self (", message.as_ref(), b")"].concat()
+        } else {
+            [format!("bad argument #{argument} to '").as_bytes(), &name, b"' (", message.as_ref(), b")"].concat()
+        };
         self.error(text)
     }
 }

@@ -216,8 +216,8 @@ unsafe extern "C-unwind" fn trampoline(raw: *mut ffi::lua_State) -> c_int {
 /// # Safety
 /// `raw` must be a state that runs a native function now.
 unsafe fn run_native(raw: *mut ffi::lua_State, native: Native) -> Option<c_int> {
-    // SAFETY: Lua does not call anything without a state.
-    let mut frame = Frame::new(unsafe { NonNull::new_unchecked(raw) });
+    // SAFETY: Lua does not call anything without a state, and calls the trampoline alone, which comes here directly.
+    let mut frame = unsafe { Frame::of_native(NonNull::new_unchecked(raw)) };
     // A panic must not unwind through Lua, which knows nothing of it. It goes on once Lua is done.
     match catch_unwind(AssertUnwindSafe(|| native(&mut frame))) {
         Ok(Ok(results)) => {
@@ -341,6 +341,32 @@ pub(super) unsafe extern "C-unwind" fn xpcall(raw: *mut ffi::lua_State) -> c_int
     }
 }
 
+/// Calls the reader that is its first upvalue. The second one says whether anything was read before: the first piece of
+/// text must not begin as compiled code does, which Lua would trust blindly.
+pub(super) unsafe extern "C-unwind" fn read_text(raw: *mut ffi::lua_State) -> c_int {
+    // SAFETY: `Frame::push_text_reader` has made the upvalues. Called by Lua, with room for a few values; what raises
+    // errors here leaves nothing behind to drop.
+    unsafe {
+        ffi::lua_settop(raw, 0);
+        ffi::lua_pushvalue(raw, ffi::lua_upvalueindex(1));
+        ffi::lua_call(raw, 0, 1);
+        let begins = ffi::lua_toboolean(raw, ffi::lua_upvalueindex(2)) == 0;
+        if begins && ffi::lua_type(raw, 1) == ffi::LUA_TSTRING {
+            let mut length = 0;
+            let text = ffi::lua_tolstring(raw, 1, &mut length);
+            if length > 0 && ffi::LUA_SIGNATURE.first() == Some(&(*text as u8)) {
+                // Lua complains about the same character all the same.
+                ffi::lua_pushlstring(raw, c" ".as_ptr(), 1);
+                ffi::lua_insert(raw, 1);
+                ffi::lua_concat(raw, 2);
+            }
+        }
+        ffi::lua_pushboolean(raw, 1);
+        ffi::lua_replace(raw, ffi::lua_upvalueindex(2));
+        1
+    }
+}
+
 /// # Safety
 /// `name` must be a C string; there must be room for one value on the stack.
 unsafe fn load_text(raw: *mut ffi::lua_State, source: &[u8], name: *const c_char) -> c_int {
@@ -395,7 +421,7 @@ mod tests {
     use crate::log::Level;
     use crate::profile::Profile;
     use crate::resp::{Protocol, Words};
-    use crate::script::Scratch;
+    use crate::script::{Random, Scratch};
 
     struct Patient(Cell<u32>, RefCell<Scratch>, Profile);
 
@@ -422,6 +448,10 @@ mod tests {
 
         fn scratch(&self) -> &RefCell<Scratch> {
             &self.1
+        }
+
+        fn random(&self) -> &Random {
+            unreachable!("no test asks for random numbers")
         }
 
         fn tick(&self) -> Result<(), &'static str> {

@@ -1,0 +1,77 @@
+//! ACL LOG, and how denials come into it.
+
+use super::acl::misused;
+use super::client_list::describe;
+use crate::acl::{Case, Denial};
+use crate::error::CommandError;
+use crate::profile::Since;
+use crate::resp::{Reply, Words, parse_integer};
+use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler};
+
+pub(super) const LOG: CommandSpec = CommandSpec {
+    usage: "[count | RESET]",
+    summary: "Shows what was denied lately, or forgets it.",
+    complexity: "O(N) in the number of entries shown",
+    group: Group::Server,
+    since: Since::redis(6, 0, 0),
+    arity: Arity::AtLeast(2),
+    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+    ..CommandSpec::new("LOG", Handler::Connection(log))
+};
+
+/// How many entries are shown to who does not say.
+const USUAL: i64 = 10;
+
+fn log(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    if args.left() > 1 {
+        return Err(misused(args));
+    }
+    if args.take("RESET") {
+        call.server.acl.log.clear();
+        return Ok(Reply::OK);
+    }
+    let count = args.optional().map_or(Some(USUAL), parse_integer).ok_or(CommandError::NOT_AN_INTEGER)?;
+    let entries = call.server.acl.log.latest(usize::try_from(count).unwrap_or(0));
+    let (now, numbered) = (call.now(), args.profile().since_redis(7, 2));
+    let entry = |entry: crate::acl::Entry| {
+        let mut fields = vec![
+            ("count", Reply::Integer(entry.count as i64)),
+            ("reason", Reply::text(entry.case.reason)),
+            ("context", Reply::text(entry.case.context)),
+            ("object", Reply::bulk(entry.case.object)),
+            ("username", Reply::bulk(entry.case.user)),
+            ("age-seconds", Reply::Double(now.saturating_sub(entry.updated) as f64 / 1000.0)),
+            ("client-info", Reply::bulk(entry.client)),
+        ];
+        if numbered {
+            fields.push(("entry-id", Reply::Integer(entry.id as i64)));
+            fields.push(("timestamp-created", Reply::Integer(entry.created)));
+            fields.push(("timestamp-last-updated", Reply::Integer(entry.updated)));
+        }
+        Reply::Map(fields.into_iter().map(|(name, value)| (Reply::text(name), value)).collect())
+    };
+    Ok(Reply::Array(entries.into_iter().map(entry).collect()))
+}
+
+/// Puts on record that a command was denied to the session's user.
+pub fn record_denial(call: &Call<'_>, denial: Denial, spec: &CommandSpec, context: &'static str, words: Words<'_>) {
+    let object = match denial {
+        Denial::Command => call.table.full_name(spec).into_bytes(),
+        Denial::Key(at) | Denial::Channel(at) => words.get(at).unwrap_or_default().to_vec(),
+    };
+    record(call, Case { reason: denial.reason(), context, object, user: call.session.user.name().to_vec() }, words);
+}
+
+/// Puts on record that somebody gave a wrong name or password.
+pub(super) fn record_stranger(call: &Call<'_>, user: &[u8], words: Words<'_>) {
+    let context = if call.session.executing { "multi" } else { "toplevel" };
+    let object = words.get(0).unwrap_or_default().to_vec();
+    record(call, Case { reason: "auth", context, object, user: user.to_vec() }, words);
+}
+
+fn record(call: &Call<'_>, case: Case, words: Words<'_>) {
+    // The client is shown as CLIENT LIST would show it while the command runs.
+    let mut client = describe(call, words, &call.session.client);
+    client.truncate(client.trim_ascii_end().len());
+    call.server.acl.log.record(case, client, call.now());
+}

@@ -1,0 +1,310 @@
+//! FUNCTION and FCALL. The engine itself calls functions; here are their rows, and the commands that manage libraries.
+
+use super::help::help;
+use super::scripting::kill;
+use crate::error::CommandError;
+use crate::glob;
+use crate::profile::Since;
+use crate::rdb::{self, NoLibrary};
+use crate::resp::Reply;
+use crate::script::{Conflict, Function, Interpreters, Kind, Library};
+use crate::spec::{
+    Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec, Script as Which,
+};
+
+pub(super) const ROWS: &[CommandSpec] = &[FCALL, FCALL_RO, FUNCTION];
+
+const NO_LIBRARY: CommandError = CommandError::fixed("ERR Library not found");
+const NO_PATTERN: CommandError = CommandError::fixed("ERR library name argument was not given");
+const BAD_FLUSH: CommandError = CommandError::fixed("ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
+const BAD_POLICY: CommandError =
+    CommandError::fixed("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.");
+const BAD_FOOTER: CommandError = CommandError::fixed("ERR DUMP payload version or checksum are wrong");
+
+const FCALL: CommandSpec = CommandSpec {
+    summary: "Calls a function.",
+    keys: &[KeySpec::counted(2, 1, 1, &["RW", "access", "update"])
+        .with_notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")],
+    flags: &[Flag::NoScript, Flag::Stale, Flag::SkipMonitor, Flag::NoMandatoryKeys, Flag::MovableKeys],
+    ..call("FCALL", Which::Function { read_only: false })
+};
+
+const FCALL_RO: CommandSpec = CommandSpec {
+    summary: "Calls a function that must not write.",
+    keys: &[KeySpec::counted(2, 1, 1, &["RO", "access"])
+        .with_notes("We cannot tell how the keys will be used so we assume the worst, RO and ACCESS")],
+    flags: &[Flag::ReadOnly, Flag::NoScript, Flag::Stale, Flag::SkipMonitor, Flag::NoMandatoryKeys, Flag::MovableKeys],
+    ..call("FCALL_RO", Which::Function { read_only: true })
+};
+
+const fn call(name: &'static str, which: Which) -> CommandSpec {
+    CommandSpec {
+        usage: "function numkeys [key [key ...]] [arg [arg ...]]",
+        complexity: "That of the function.",
+        arity: Arity::AtLeast(3),
+        ..row(name, Handler::Script(which))
+    }
+}
+
+const fn row(name: &'static str, run: Handler) -> CommandSpec {
+    CommandSpec {
+        group: Group::Scripting,
+        since: Since::redis(7, 0, 0),
+        categories: &[Category::Scripting],
+        ..CommandSpec::new(name, run)
+    }
+}
+
+const FUNCTION: CommandSpec = CommandSpec {
+    summary: "Manages the libraries of functions.",
+    complexity: "Depends on the subcommand.",
+    group: Group::Scripting,
+    since: Since::redis(7, 0, 0),
+    arity: Arity::AtLeast(2),
+    subcommands: &[
+        CommandSpec {
+            usage: "library-name",
+            summary: "Deletes a library and its functions.",
+            arity: Arity::Exactly(3),
+            flags: &[Flag::Write, Flag::NoScript],
+            tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+            ..row("DELETE", Handler::Library(delete))
+        },
+        CommandSpec {
+            summary: "Returns all libraries as FUNCTION RESTORE takes them.",
+            complexity: "O(N) in the number of functions",
+            arity: Arity::Exactly(2),
+            flags: &[Flag::NoScript],
+            ..row("DUMP", Handler::Library(dump))
+        },
+        CommandSpec {
+            usage: "serialized-value [FLUSH | APPEND | REPLACE]",
+            summary: "Loads all libraries of a dump, or none of them.",
+            complexity: "O(N) in the number of functions in the dump",
+            arity: Arity::AtLeast(3),
+            flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript],
+            tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+            ..row("RESTORE", Handler::Library(restore))
+        },
+        CommandSpec {
+            summary: "Lists the subcommands.",
+            arity: Arity::Exactly(2),
+            flags: &[Flag::Loading, Flag::Stale],
+            ..row("HELP", Handler::Connection(|call, _| help(call.table, "FUNCTION", HELP)))
+        },
+        CommandSpec {
+            usage: "[REPLACE] function-code",
+            summary: "Loads a library.",
+            complexity: "O(1), apart from what the code does when it is loaded",
+            arity: Arity::AtLeast(3),
+            flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript],
+            tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+            ..row("LOAD", Handler::Library(load))
+        },
+        CommandSpec {
+            usage: "[ASYNC | SYNC]",
+            summary: "Deletes all libraries.",
+            complexity: "O(N) in the number of functions",
+            arity: Arity::AtLeast(2),
+            flags: &[Flag::Write, Flag::NoScript],
+            tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+            ..row("FLUSH", Handler::Library(flush))
+        },
+        CommandSpec {
+            summary: "Ends the function that runs, unless it has written.",
+            arity: Arity::Exactly(2),
+            flags: &[Flag::NoScript, Flag::AllowBusy],
+            tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
+            ..row("KILL", Handler::Connection(|call, _| kill(call, Kind::Function)))
+        },
+        CommandSpec {
+            usage: "[LIBRARYNAME library-name-pattern] [WITHCODE]",
+            summary: "Lists the libraries and their functions.",
+            complexity: "O(N) in the number of functions",
+            arity: Arity::AtLeast(2),
+            flags: &[Flag::NoScript],
+            tips: &["nondeterministic_output_order"],
+            ..row("LIST", Handler::Library(list))
+        },
+        CommandSpec {
+            summary: "Tells which function runs, and how many there are.",
+            arity: Arity::Exactly(2),
+            flags: &[Flag::NoScript, Flag::AllowBusy],
+            tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+            ..row("STATS", Handler::Connection(stats))
+        },
+    ],
+    ..CommandSpec::new("FUNCTION", Handler::Container)
+};
+
+const HELP: &[&str] = &[
+    "FUNCTION <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "LOAD [REPLACE] <FUNCTION CODE>",
+    "    Create a new library with the given library name and code.",
+    "DELETE <LIBRARY NAME>",
+    "    Delete the given library.",
+    "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
+    "    Return general information on all the libraries:",
+    "    * Library name",
+    "    * The engine used to run the Library",
+    "    * Library description",
+    "    * Functions list",
+    "    * Library code (if WITHCODE is given)",
+    "    It also possible to get only function that matches a pattern using LIBRARYNAME argument.",
+    "STATS",
+    "    Return information about the current function running:",
+    "    * Function name",
+    "    * Command used to run the function",
+    "    * Duration in MS that the function is running",
+    "    If no function is running, return nil",
+    "    In addition, returns a list of available engines.",
+    "KILL",
+    "    Kill the current running function.",
+    "FLUSH [ASYNC|SYNC]",
+    "    Delete all the libraries.",
+    "    When called without the optional mode argument, the behavior is determined by the",
+    "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+    "    * ASYNC: Asynchronously flush the libraries.",
+    "    * SYNC: Synchronously flush the libraries.",
+    "DUMP",
+    "    Return a serialized payload representing the current libraries, can be restored using FUNCTION RESTORE command",
+    "RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]",
+    "    Restore the libraries represented by the given payload, it is possible to give a restore policy to",
+    "    control how to handle existing libraries (default APPEND):",
+    "    * FLUSH: delete all existing libraries.",
+    "    * APPEND: appends the restored libraries to the existing libraries. On collision, abort.",
+    "    * REPLACE: appends the restored libraries to the existing libraries, On collision, replace the old",
+    "      libraries with the new libraries (notice that even on this option there is a chance of failure",
+    "      in case of functions name collision with another library).",
+    "HELP",
+    "    Prints this help.",
+];
+
+/// Some subcommands count their arguments themselves, and have an error of their own for that.
+fn refuse_more_than(most: usize, args: &Args<'_>) -> Result<(), CommandError> {
+    if args.left() <= most {
+        return Ok(());
+    }
+    let name = args.words().get(1).unwrap_or_default();
+    let before = "ERR unknown subcommand or wrong number of arguments for '";
+    Err(CommandError::quoting(before, name, "'. Try FUNCTION HELP."))
+}
+
+fn load(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let mut replace = false;
+    while args.left() > 1 {
+        if !args.take("REPLACE") {
+            return Err(CommandError::quoting("ERR Unknown option given: ", args.bytes()?, ""));
+        }
+        replace = true;
+    }
+    let (log, profile) = (&call.server.log, &call.server.profile);
+    let name = scripts.functions(profile).load(args.bytes()?, replace, log, profile)?;
+    call.session.tally.changes += 1;
+    Ok(Reply::bulk(name))
+}
+
+fn delete(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let name = args.bytes()?;
+    if !scripts.libraries_mut().is_some_and(|libraries| libraries.delete(name)) {
+        return Err(NO_LIBRARY);
+    }
+    call.session.tally.changes += 1;
+    Ok(Reply::OK)
+}
+
+fn flush(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    refuse_more_than(1, args)?;
+    if !args.is_empty() && !args.take("SYNC") && !args.take("ASYNC") {
+        return Err(BAD_FLUSH);
+    }
+    scripts.flush_libraries();
+    call.session.tally.changes += 1;
+    Ok(Reply::OK)
+}
+
+fn dump(scripts: &mut Interpreters, _: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let sources = scripts.libraries().into_iter().flat_map(|libraries| libraries.libraries());
+    Ok(Reply::bulk(rdb::dump_libraries(sources.map(|library| library.source.as_slice()), args.profile())))
+}
+
+fn restore(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    refuse_more_than(2, args)?;
+    let payload = args.bytes()?;
+    let conflict = match () {
+        () if args.is_empty() || args.take("APPEND") => Conflict::Append,
+        () if args.take("REPLACE") => Conflict::Replace,
+        () if args.take("FLUSH") => Conflict::Flush,
+        () => return Err(BAD_POLICY),
+    };
+    let (log, profile) = (&call.server.log, &call.server.profile);
+    let sources = rdb::load_libraries(payload, profile).map_err(|_| BAD_FOOTER)?;
+    let sources = sources.map(|source| {
+        source.map_err(|problem| match problem {
+            NoLibrary::Early => CommandError::fixed("ERR Pre-GA function format not supported"),
+            NoLibrary::Foreign => CommandError::fixed("ERR given type is not a function"),
+            NoLibrary::Broken => CommandError::fixed("ERR Failed loading library payload"),
+        })
+    });
+    scripts.functions(profile).restore(sources, conflict, log, profile)?;
+    call.session.tally.changes += 1;
+    Ok(Reply::OK)
+}
+
+fn list(scripts: &mut Interpreters, _: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let (mut pattern, mut with_code) = (None, false);
+    while !args.is_empty() {
+        if !with_code && args.take("WITHCODE") {
+            with_code = true;
+        } else if pattern.is_none() && args.take("LIBRARYNAME") {
+            pattern = Some(args.optional().ok_or(NO_PATTERN)?);
+        } else {
+            return Err(CommandError::quoting("ERR Unknown argument ", args.bytes()?, ""));
+        }
+    }
+    let libraries = scripts.libraries().into_iter().flat_map(|libraries| libraries.libraries());
+    let matching =
+        libraries.filter(|library| pattern.is_none_or(|pattern| glob::matches(pattern, &library.name, true)));
+    Ok(Reply::Array(matching.map(|library| describe(library, with_code)).collect()))
+}
+
+fn describe(library: &Library, with_code: bool) -> Reply<'static> {
+    let mut fields = vec![
+        (Reply::text("library_name"), Reply::bulk(library.name.clone())),
+        (Reply::text("engine"), Reply::text("LUA")),
+        (Reply::text("functions"), Reply::Array(library.functions.iter().map(describe_function).collect())),
+    ];
+    if with_code {
+        fields.push((Reply::text("library_code"), Reply::bulk(library.source.clone())));
+    }
+    Reply::Map(fields)
+}
+
+fn describe_function(function: &Function) -> Reply<'static> {
+    Reply::Map(vec![
+        (Reply::text("name"), Reply::bulk(function.name().to_vec())),
+        (Reply::text("description"), function.description.clone().map_or(Reply::Null, Reply::bulk)),
+        (Reply::text("flags"), Reply::Set(function.flags().names().map(Reply::Status).collect())),
+    ])
+}
+
+fn stats(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    let scripts = &call.server.scripts;
+    if scripts.running() == Some(Kind::Eval) && scripts.slow().is_some() {
+        return Err(CommandError::BUSY);
+    }
+    let running = scripts.slow().map_or(Reply::Null, |slow| {
+        Reply::Map(vec![
+            (Reply::text("name"), Reply::bulk(slow.name)),
+            (Reply::text("command"), Reply::Array(slow.command.into_iter().map(Reply::bulk).collect())),
+            (Reply::text("duration_ms"), Reply::Integer(slow.since.elapsed().as_millis() as i64)),
+        ])
+    });
+    let figures = scripts.figures();
+    let lua = Reply::Map(vec![
+        (Reply::text("libraries_count"), Reply::Integer(figures.libraries as i64)),
+        (Reply::text("functions_count"), Reply::Integer(figures.functions as i64)),
+    ]);
+    let engines = Reply::Map(vec![(Reply::text("LUA"), lua)]);
+    Ok(Reply::Map(vec![(Reply::text("running_script"), running), (Reply::text("engines"), engines)]))
+}

@@ -1,0 +1,287 @@
+//! Publish and subscribe: who listens to which channels, and what is said there.
+
+use super::help::help;
+use crate::error::CommandError;
+use crate::profile::Since;
+use crate::pubsub::Topic;
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] =
+    &[PSUBSCRIBE, PUBLISH, PUBSUB, PUNSUBSCRIBE, SPUBLISH, SSUBSCRIBE, SUBSCRIBE, SUNSUBSCRIBE, UNSUBSCRIBE];
+
+const LISTEN: &[Flag] = &[Flag::PubSub, Flag::NoScript, Flag::Loading, Flag::Stale];
+const SAY: &[Flag] = &[Flag::PubSub, Flag::Loading, Flag::Stale, Flag::Fast];
+const ASK: &[Flag] = &[Flag::PubSub, Flag::Loading, Flag::Stale];
+
+const TOO_MANY: CommandError = CommandError::fixed("ERR too many subscriptions for one client");
+
+// ---- listening
+
+const SUBSCRIBE: CommandSpec = CommandSpec {
+    usage: "channel [channel ...]",
+    summary: "Has the connection listen to channels.",
+    complexity: "O(N) for N channels",
+    group: Group::PubSub,
+    since: Since::redis(2, 0, 0),
+    arity: Arity::AtLeast(2),
+    flags: LISTEN,
+    runs_subscribed: true,
+    ..CommandSpec::new("SUBSCRIBE", Handler::Connection(|call, args| listen(call, args, Topic::Channel)))
+};
+
+const PSUBSCRIBE: CommandSpec = CommandSpec {
+    usage: "pattern [pattern ...]",
+    summary: "Has the connection listen to all channels that match patterns.",
+    complexity: "O(N) for N patterns",
+    run: Handler::Connection(|call, args| listen(call, args, Topic::Pattern)),
+    ..named("PSUBSCRIBE", SUBSCRIBE)
+};
+
+const SSUBSCRIBE: CommandSpec = CommandSpec {
+    usage: "shardchannel [shardchannel ...]",
+    summary: "Has the connection listen to shard channels.",
+    complexity: "O(N) for N shard channels",
+    since: Since::redis(7, 0, 0),
+    keys: &[KeySpec::range(1, -1, 1, &["not_key"])],
+    run: Handler::Connection(ssubscribe),
+    ..named("SSUBSCRIBE", SUBSCRIBE)
+};
+
+fn ssubscribe(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    if call.session.executing {
+        return Err(CommandError::fixed("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
+    }
+    listen(call, args, Topic::ShardChannel)
+}
+
+fn listen(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+    let kind = match topic {
+        Topic::Channel => "subscribe",
+        Topic::Pattern => "psubscribe",
+        Topic::ShardChannel => "ssubscribe",
+    };
+    // Others read from here which protocol the messages are to be in.
+    call.server.pubsub.speak(&call.session.client, call.session.protocol == crate::resp::Protocol::Resp3);
+    let mut replies = Vec::with_capacity(args.left());
+    while let Some(name) = args.optional() {
+        let Some(count) = call.server.pubsub.subscribe(&call.session.client, topic, name) else {
+            replies.push(Reply::Error(TOO_MANY));
+            break;
+        };
+        replies.push(confirmation(kind, Some(name), count));
+    }
+    call.session.subscriber = call.session.client.seen().is_subscriber();
+    Ok(confirm(call, replies))
+}
+
+// ---- listening no longer
+
+const UNSUBSCRIBE: CommandSpec = CommandSpec {
+    usage: "[channel [channel ...]]",
+    summary: "Has the connection no longer listen to channels, or to none.",
+    complexity: "O(N) for N channels",
+    arity: Arity::AtLeast(1),
+    run: Handler::Connection(|call, args| leave(call, args, Topic::Channel)),
+    ..named("UNSUBSCRIBE", SUBSCRIBE)
+};
+
+const PUNSUBSCRIBE: CommandSpec = CommandSpec {
+    usage: "[pattern [pattern ...]]",
+    summary: "Has the connection no longer listen to patterns, or to none.",
+    complexity: "O(N) for N patterns",
+    run: Handler::Connection(|call, args| leave(call, args, Topic::Pattern)),
+    ..named("PUNSUBSCRIBE", UNSUBSCRIBE)
+};
+
+const SUNSUBSCRIBE: CommandSpec = CommandSpec {
+    usage: "[shardchannel [shardchannel ...]]",
+    summary: "Has the connection no longer listen to shard channels, or to none.",
+    complexity: "O(N) for N shard channels",
+    since: Since::redis(7, 0, 0),
+    keys: &[KeySpec::range(1, -1, 1, &["not_key"])],
+    run: Handler::Connection(|call, args| leave(call, args, Topic::ShardChannel)),
+    ..named("SUNSUBSCRIBE", UNSUBSCRIBE)
+};
+
+fn leave(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+    let kind = match topic {
+        Topic::Channel => "unsubscribe",
+        Topic::Pattern => "punsubscribe",
+        Topic::ShardChannel => "sunsubscribe",
+    };
+    let pubsub = &call.server.pubsub;
+    let client = &call.session.client;
+    let mut replies = Vec::with_capacity(args.left());
+    if args.is_empty() {
+        for name in pubsub.names(client, topic) {
+            replies.push(confirmation(kind, Some(&name), pubsub.unsubscribe(client, topic, &name)));
+        }
+        if replies.is_empty() {
+            replies.push(confirmation(kind, None, pubsub.count(client, topic)));
+        }
+    }
+    while let Some(name) = args.optional() {
+        replies.push(confirmation(kind, Some(name), pubsub.unsubscribe(client, topic, name)));
+    }
+    call.session.subscriber = client.seen().is_subscriber();
+    // What was said before goes in front of the reply, so that nothing comes behind it.
+    client.take_mail(&mut call.session.ahead);
+    Ok(confirm(call, replies))
+}
+
+fn confirmation(kind: &'static str, name: Option<&[u8]>, count: usize) -> Reply<'static> {
+    let name = name.map_or(Reply::Null, |name| Reply::bulk(name.to_vec()));
+    Reply::Push(vec![Reply::text(kind), name, Reply::Integer(count as i64)])
+}
+
+/// One reply for each name. They are written even to who asked for no replies.
+fn confirm(call: &mut Call<'_>, replies: Vec<Reply<'static>>) -> Reply<'static> {
+    if !call.session.replies.are_withheld() {
+        return Reply::Several(replies);
+    }
+    for reply in replies {
+        reply.write(call.session.protocol, &mut call.session.aside);
+    }
+    Reply::Nothing
+}
+
+// ---- speaking
+
+const PUBLISH: CommandSpec = CommandSpec {
+    usage: "channel message",
+    summary: "Sends a message to everybody who listens to a channel.",
+    complexity: "O(N+M) for N clients that listen to the channel and M patterns that anybody listens to",
+    group: Group::PubSub,
+    since: Since::redis(2, 0, 0),
+    arity: Arity::Exactly(3),
+    flags: SAY,
+    ..CommandSpec::new("PUBLISH", Handler::Connection(|call, args| publish(call, args, Topic::Channel)))
+};
+
+const SPUBLISH: CommandSpec = CommandSpec {
+    usage: "shardchannel message",
+    summary: "Sends a message to everybody who listens to a shard channel.",
+    complexity: "O(N) for N clients that listen to the shard channel",
+    since: Since::redis(7, 0, 0),
+    keys: &[KeySpec::one(1, &["not_key"])],
+    run: Handler::Connection(|call, args| publish(call, args, Topic::ShardChannel)),
+    ..named("SPUBLISH", PUBLISH)
+};
+
+fn publish(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+    let (channel, message) = (args.bytes()?, args.bytes()?);
+    let count = call.server.publish(topic, channel, message, Some(call.session));
+    Ok(Reply::Integer(count as i64))
+}
+
+// ---- asking
+
+const PUBSUB: CommandSpec = CommandSpec {
+    summary: "Who listens to what.",
+    complexity: "Depends on the subcommand",
+    group: Group::PubSub,
+    since: Since::redis(2, 8, 0),
+    arity: Arity::AtLeast(2),
+    subcommands: &[NUMPAT, HELP, CHANNELS, NUMSUB, SHARDNUMSUB, SHARDCHANNELS],
+    ..CommandSpec::new("PUBSUB", Handler::Container)
+};
+
+const CHANNELS: CommandSpec = CommandSpec {
+    usage: "[pattern]",
+    summary: "Lists the channels that somebody listens to.",
+    complexity: "O(N) for N channels",
+    group: Group::PubSub,
+    since: Since::redis(2, 8, 0),
+    arity: Arity::AtLeast(2),
+    flags: ASK,
+    ..CommandSpec::new("CHANNELS", Handler::Connection(|call, args| active(call, args, Topic::Channel)))
+};
+
+const SHARDCHANNELS: CommandSpec = CommandSpec {
+    summary: "Lists the shard channels that somebody listens to.",
+    complexity: "O(N) for N shard channels",
+    since: Since::redis(7, 0, 0),
+    run: Handler::Connection(|call, args| active(call, args, Topic::ShardChannel)),
+    ..named("SHARDCHANNELS", CHANNELS)
+};
+
+fn active(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+    if args.left() > 1 {
+        let name = args.words().get(1).unwrap_or_default();
+        let error = if args.profile().since_redis(7, 0) {
+            "ERR unknown subcommand or wrong number of arguments for '"
+        } else {
+            "ERR Unknown subcommand or wrong number of arguments for '"
+        };
+        return Err(CommandError::quoting(error, &name[..name.len().min(128)], "'. Try PUBSUB HELP."));
+    }
+    let names = call.server.pubsub.active(topic, args.optional());
+    Ok(Reply::Array(names.iter().map(|name| Reply::bulk(name.to_vec())).collect()))
+}
+
+const NUMSUB: CommandSpec = CommandSpec {
+    usage: "[channel [channel ...]]",
+    summary: "Counts who listens to channels.",
+    complexity: "O(N) for N channels",
+    run: Handler::Connection(|call, args| count_listeners(call, args, Topic::Channel)),
+    ..named("NUMSUB", CHANNELS)
+};
+
+const SHARDNUMSUB: CommandSpec = CommandSpec {
+    usage: "[shardchannel [shardchannel ...]]",
+    summary: "Counts who listens to shard channels.",
+    complexity: "O(N) for N shard channels",
+    since: Since::redis(7, 0, 0),
+    run: Handler::Connection(|call, args| count_listeners(call, args, Topic::ShardChannel)),
+    ..named("SHARDNUMSUB", NUMSUB)
+};
+
+fn count_listeners(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+    let mut counts = Vec::with_capacity(args.left() * 2);
+    while let Some(name) = args.optional() {
+        counts.push(Reply::bulk(name.to_vec()));
+        counts.push(Reply::Integer(call.server.pubsub.listeners(topic, name) as i64));
+    }
+    Ok(Reply::Array(counts))
+}
+
+const NUMPAT: CommandSpec = CommandSpec {
+    usage: "",
+    summary: "Counts the patterns that somebody listens to.",
+    complexity: "O(1)",
+    arity: Arity::Exactly(2),
+    run: Handler::Connection(|call, _| Ok(Reply::Integer(call.server.pubsub.len(Topic::Pattern) as i64))),
+    ..named("NUMPAT", CHANNELS)
+};
+
+const HELP: CommandSpec = CommandSpec {
+    summary: "Lists the subcommands.",
+    group: Group::PubSub,
+    since: Since::redis(6, 2, 0),
+    arity: Arity::Exactly(2),
+    flags: &[Flag::Loading, Flag::Stale],
+    ..CommandSpec::new("HELP", Handler::Connection(|call, _| help(call.table, "PUBSUB", HELP_LINES)))
+};
+
+const HELP_LINES: &[&str] = &[
+    "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CHANNELS [<pattern>]",
+    "    Return the currently active channels matching a <pattern> (default: '*').",
+    "NUMPAT",
+    "    Return number of subscriptions to patterns.",
+    "NUMSUB [<channel> ...]",
+    "    Return the number of subscribers for the specified channels, excluding",
+    "    pattern subscriptions(default: no channels).",
+    "SHARDCHANNELS [<pattern>]",
+    "    Return the currently active shard level channels matching a <pattern> (default: '*').",
+    "SHARDNUMSUB [<shardchannel> ...]",
+    "    Return the number of subscribers for the specified shard level channel(s)",
+    "HELP",
+    "    Prints this help.",
+];
+
+/// The row of a command that is like another one in most things.
+const fn named(name: &'static str, row: CommandSpec) -> CommandSpec {
+    CommandSpec { name, ..row }
+}

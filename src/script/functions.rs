@@ -1,0 +1,511 @@
+//! The interpreter for functions: libraries, and the functions that they register when they are loaded.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::CStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::api::raise;
+use super::lua::{Frame, Kept, Kind as Type, Raised};
+use super::machine::{MEMORY, Machine, Name, Request, Script, push_words};
+use super::shebang::{self, Flags, Heading, is_name};
+use super::{Host, Kind, Random, Scratch, sandbox};
+use crate::clock::Stopwatch;
+use crate::error::CommandError;
+use crate::log::{Level, Log};
+use crate::profile::Profile;
+use crate::resp::{Protocol, Words, until_nul};
+
+const BAD_NAME: &str =
+    "ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
+const NONE_REGISTERED: CommandError = CommandError::fixed("ERR No functions registered");
+const NO_MEMORY: CommandError = CommandError::fixed("ERR Error compiling function: not enough memory");
+const NOT_WHILE_LOADING: CommandError = CommandError::fixed("ERR libraries cannot run commands while they are loaded");
+
+/// How long the code of a library may run when it is loaded.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What libraries are called in messages.
+const NAME: &CStr = c"@user_function";
+
+/// A function that a library has registered.
+#[derive(Clone, Debug)]
+pub struct Function {
+    pub(super) script: Script,
+    pub description: Option<Vec<u8>>,
+}
+
+impl Function {
+    pub fn name(&self) -> &[u8] {
+        self.script.name()
+    }
+
+    pub fn flags(&self) -> Flags {
+        self.script.flags
+    }
+}
+
+#[derive(Debug)]
+pub struct Library {
+    pub name: Vec<u8>,
+    /// Its text, shebang and all.
+    pub source: Vec<u8>,
+    pub functions: Vec<Function>,
+}
+
+/// What RESTORE does about libraries that are there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// All others go.
+    Flush,
+    /// Those of the same name stay, and nothing is restored.
+    Append,
+    /// Those of the same name go.
+    Replace,
+}
+
+pub struct Functions {
+    machine: Machine,
+    /// See [`sandbox::part_globals`].
+    switch: Kept,
+    while_loading: Kept,
+    otherwise: Kept,
+    shelf: Shelf,
+}
+
+/// The libraries, and their functions by name.
+#[derive(Default)]
+struct Shelf {
+    libraries: BTreeMap<Vec<u8>, Library>,
+    /// Names of functions, in lower case.
+    functions: HashMap<Vec<u8>, Script>,
+    /// Bytes of the text of all libraries.
+    source_bytes: usize,
+}
+
+impl Shelf {
+    fn has_function(&self, name: &[u8]) -> bool {
+        self.functions.contains_key(&name.to_ascii_lowercase())
+    }
+
+    fn add(&mut self, library: Library) {
+        for Function { script, .. } in &library.functions {
+            self.functions.insert(script.name().to_ascii_lowercase(), script.clone());
+        }
+        self.source_bytes += library.source.len();
+        self.libraries.insert(library.name.clone(), library);
+    }
+
+    fn take(&mut self, name: &[u8]) -> Option<Library> {
+        let library = self.libraries.remove(name)?;
+        for function in &library.functions {
+            self.functions.remove(&function.name().to_ascii_lowercase());
+        }
+        self.source_bytes -= library.source.len();
+        Some(library)
+    }
+
+    /// The first function of a library that has the same name as one that is there.
+    fn collision<'l>(&self, library: &'l Library) -> Option<&'l [u8]> {
+        library.functions.iter().map(Function::name).find(|name| self.has_function(name))
+    }
+}
+
+impl Functions {
+    pub fn new(profile: &Profile) -> Self {
+        let mut machine = Machine::new(Kind::Function, profile);
+        machine.lua.frame().set_top(0);
+        sandbox::part_globals(&mut machine.lua, profile);
+        let mut frame = machine.lua.frame();
+        let (otherwise, while_loading, switch) = (frame.keep(), frame.keep(), frame.keep());
+        Self { machine, switch, while_loading, otherwise, shelf: Shelf::default() }
+    }
+
+    /// Bytes that Lua uses.
+    pub fn used(&self) -> usize {
+        self.machine.lua.used()
+    }
+
+    /// How many libraries and functions there are, and the bytes of the libraries' text.
+    pub fn known(&self) -> (usize, usize, usize) {
+        (self.shelf.libraries.len(), self.shelf.functions.len(), self.shelf.source_bytes)
+    }
+
+    /// A function, by its name in whatever case.
+    pub fn find(&self, name: &[u8]) -> Option<&Script> {
+        self.shelf.functions.get(&name.to_ascii_lowercase())
+    }
+
+    /// All libraries, by name.
+    pub fn libraries(&self) -> impl Iterator<Item = &Library> {
+        self.shelf.libraries.values()
+    }
+
+    /// Loads a library, and returns its name. If that fails, everything is as it was.
+    pub fn load(
+        &mut self,
+        source: &[u8],
+        replace: bool,
+        log: &Log,
+        profile: &Profile,
+    ) -> Result<Vec<u8>, CommandError> {
+        let mut shelf = std::mem::take(&mut self.shelf);
+        let result = self.load_to(&mut shelf, source, replace, log, profile);
+        self.shelf = shelf;
+        result
+    }
+
+    fn load_to(
+        &mut self,
+        shelf: &mut Shelf,
+        source: &[u8],
+        replace: bool,
+        log: &Log,
+        profile: &Profile,
+    ) -> Result<Vec<u8>, CommandError> {
+        let Heading { engine, name, code } = shebang::heading(source)?;
+        if !is_name(&name) {
+            return Err(CommandError::fixed(BAD_NAME));
+        }
+        if !engine.eq_ignore_ascii_case(b"lua") {
+            return Err(CommandError::quoting("ERR Engine '", &engine, "' not found"));
+        }
+        if !replace && shelf.libraries.contains_key(&name) {
+            return Err(CommandError::quoting("ERR Library '", &name, "' already exists"));
+        }
+        if self.used() + shelf.source_bytes + source.len() > MEMORY {
+            return Err(NO_MEMORY);
+        }
+        let functions = self.register(code, log, profile)?;
+        if functions.is_empty() {
+            return Err(NONE_REGISTERED);
+        }
+        let library = Library { name: name.clone(), source: source.to_vec(), functions };
+        let old = shelf.take(&name);
+        if let Some(function) = shelf.collision(&library) {
+            let error = CommandError::quoting("ERR Function ", function, " already exists");
+            self.forget(library.functions);
+            old.into_iter().for_each(|old| shelf.add(old));
+            return Err(error);
+        }
+        self.forget(old.into_iter().flat_map(|old| old.functions));
+        shelf.add(library);
+        Ok(name)
+    }
+
+    /// Runs the code of a library, and returns the functions that it registers.
+    fn register(&mut self, code: &[u8], log: &Log, profile: &Profile) -> Result<Vec<Function>, CommandError> {
+        let loading = Loading {
+            since: Stopwatch::start(),
+            log,
+            profile,
+            scratch: RefCell::default(),
+            random: Random::default(),
+            registered: RefCell::default(),
+        };
+        self.switch_to(self.while_loading);
+        let frame = self.machine.lua.frame();
+        frame.push_native(|_| Ok(1));
+        let result = match self.machine.lua.load(code, NAME) {
+            Ok(()) => self.machine.lua.call(Some(&loading), 0, Some(0)).map_err(|Raised| {
+                let message = message(&mut self.machine.lua.frame());
+                CommandError::quoting("ERR Error registering functions: ", &message, "")
+            }),
+            Err(Raised) => {
+                let frame = self.machine.lua.frame();
+                let message = frame.to_bytes(-1).unwrap_or_default();
+                Err(CommandError::quoting("ERR Error compiling function: ", message, ""))
+            }
+        };
+        self.machine.recover();
+        self.switch_to(self.otherwise);
+        let functions = loading.registered.into_inner();
+        match result {
+            Ok(()) => Ok(functions),
+            Err(error) => {
+                self.forget(functions);
+                Err(error)
+            }
+        }
+    }
+
+    /// What names of globals stand for from now on.
+    fn switch_to(&mut self, globals: Kept) {
+        let mut frame = self.machine.lua.frame();
+        frame.set_top(0);
+        frame.push_kept(self.switch);
+        frame.push_kept(globals);
+        frame.raw_set_field(1, "__index");
+        frame.set_top(0);
+    }
+
+    /// Lets go of functions that nobody can call any more.
+    fn forget(&mut self, functions: impl IntoIterator<Item = Function>) {
+        let mut frame = self.machine.lua.frame();
+        for function in functions {
+            frame.drop_kept(function.script.function);
+        }
+    }
+
+    /// Deletes a library; whether there was one.
+    pub fn delete(&mut self, name: &[u8]) -> bool {
+        let Some(library) = self.shelf.take(name) else { return false };
+        self.forget(library.functions);
+        true
+    }
+
+    /// Loads several libraries, all or none.
+    pub fn restore<S: AsRef<[u8]>>(
+        &mut self,
+        sources: impl Iterator<Item = Result<S, CommandError>>,
+        conflict: Conflict,
+        log: &Log,
+        profile: &Profile,
+    ) -> Result<(), CommandError> {
+        let mut restored = Shelf::default();
+        let loaded = self.load_all(&mut restored, sources, log, profile).and_then(|()| self.join(&restored, conflict));
+        match loaded {
+            Ok(replaced) => {
+                self.forget(replaced.into_iter().flat_map(|library| library.functions));
+                restored.libraries.into_values().for_each(|library| self.shelf.add(library));
+                Ok(())
+            }
+            Err(error) => {
+                self.forget(restored.libraries.into_values().flat_map(|library| library.functions));
+                Err(error)
+            }
+        }
+    }
+
+    fn load_all<S: AsRef<[u8]>>(
+        &mut self,
+        shelf: &mut Shelf,
+        sources: impl Iterator<Item = Result<S, CommandError>>,
+        log: &Log,
+        profile: &Profile,
+    ) -> Result<(), CommandError> {
+        for source in sources {
+            self.load_to(shelf, source?.as_ref(), false, log, profile)?;
+        }
+        Ok(())
+    }
+
+    /// Makes room for what is restored, and returns what had to go.
+    fn join(&mut self, restored: &Shelf, conflict: Conflict) -> Result<Vec<Library>, CommandError> {
+        if conflict == Conflict::Flush {
+            return Ok(std::mem::take(&mut self.shelf).libraries.into_values().collect());
+        }
+        if conflict == Conflict::Append
+            && let Some(name) = restored.libraries.keys().find(|name| self.shelf.libraries.contains_key(*name))
+        {
+            return Err(CommandError::quoting("ERR Library ", name, " already exists"));
+        }
+        let replaced: Vec<_> = restored.libraries.keys().filter_map(|name| self.shelf.take(name)).collect();
+        let Some(name) = restored.libraries.values().find_map(|library| self.shelf.collision(library)) else {
+            return Ok(replaced);
+        };
+        replaced.into_iter().for_each(|library| self.shelf.add(library));
+        Err(CommandError::quoting("ERR Function ", name, " already exists"))
+    }
+
+    /// Calls a function, and appends what it returns, or its error.
+    pub(super) fn run(&mut self, script: &Script, request: Request<'_>, out: &mut Vec<u8>) {
+        let mut frame = self.machine.begin();
+        frame.push_kept(script.function);
+        push_words(&mut frame, request.keys);
+        push_words(&mut frame, request.arguments);
+        self.machine.run(2, script, request, out);
+    }
+}
+
+/// What the error on top of the stack says.
+fn message(frame: &mut Frame<'_>) -> Vec<u8> {
+    const ABSENT: &[u8] = b"(null)";
+    match frame.kind(-1) {
+        Type::String | Type::Number => [b"ERR ", frame.to_bytes(-1).unwrap_or_default()].concat(),
+        Type::Table => {
+            frame.raw_get_field(-1, "err");
+            frame.to_bytes(-1).unwrap_or(ABSENT).to_vec()
+        }
+        _ => ABSENT.to_vec(),
+    }
+}
+
+/// A library that is being loaded. It can log and register functions, and nothing else.
+struct Loading<'l> {
+    since: Stopwatch,
+    log: &'l Log,
+    profile: &'l Profile,
+    scratch: RefCell<Scratch>,
+    random: Random,
+    registered: RefCell<Vec<Function>>,
+}
+
+impl Host for Loading<'_> {
+    fn tick(&self) -> Result<(), &'static str> {
+        if self.since.elapsed() > PATIENCE { Err("FUNCTION LOAD timeout") } else { Ok(()) }
+    }
+
+    fn call(&self, _: Words<'_>, _: &mut Vec<u8>) -> Result<(), CommandError> {
+        Err(NOT_WHILE_LOADING)
+    }
+
+    fn protocol(&self) -> Protocol {
+        Protocol::Resp2
+    }
+
+    fn set_protocol(&self, _: Protocol) {}
+
+    fn may_run(&self, _: Words<'_>) -> Option<bool> {
+        None
+    }
+
+    fn log(&self, level: Level, text: &str) {
+        self.log.write(level, text);
+    }
+
+    fn profile(&self) -> &Profile {
+        self.profile
+    }
+
+    fn scratch(&self) -> &RefCell<Scratch> {
+        &self.scratch
+    }
+
+    fn random(&self) -> &Random {
+        &self.random
+    }
+
+    fn registered(&self) -> Option<&RefCell<Vec<Function>>> {
+        Some(&self.registered)
+    }
+}
+
+// ---- redis.register_function
+
+/// What a library says about a function; so far.
+#[derive(Default)]
+struct Draft {
+    name: Option<Vec<u8>>,
+    description: Option<Vec<u8>>,
+    flags: Flags,
+    callback: Option<Kept>,
+}
+
+pub(super) fn register_function(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    let host = frame.host();
+    let Some(registered) = host.registered() else {
+        return Err(raise(frame, b"ERR redis.register_function can only be called on FUNCTION LOAD command"));
+    };
+    let mut draft = Draft::default();
+    let read = match frame.top() {
+        1 => read_table(frame, &mut draft),
+        2 => read_pair(frame, &mut draft),
+        _ => Err("ERR wrong number of arguments to redis.register_function"),
+    };
+    let function = read.and_then(|()| finish(&draft, &registered.borrow()));
+    match function {
+        Ok(function) => {
+            registered.borrow_mut().push(function);
+            Ok(0)
+        }
+        Err(text) => {
+            draft.callback.into_iter().for_each(|callback| frame.drop_kept(callback));
+            Err(raise(frame, text.as_bytes()))
+        }
+    }
+}
+
+fn finish(draft: &Draft, others: &[Function]) -> Result<Function, &'static str> {
+    let name = draft.name.as_deref().ok_or("ERR redis.register_function must get a function name argument")?;
+    let function = draft.callback.ok_or("ERR redis.register_function must get a callback argument")?;
+    if !is_name(name) {
+        return Err(BAD_NAME);
+    }
+    if others.iter().any(|other| other.name() == name) {
+        return Err("ERR Function already exists in the library");
+    }
+    let script = Script { name: Name::Function(Arc::from(name)), flags: draft.flags, function };
+    Ok(Function { script, description: draft.description.clone() })
+}
+
+/// `register_function('name', callback)`.
+fn read_pair(frame: &mut Frame<'_>, draft: &mut Draft) -> Result<(), &'static str> {
+    let name = frame.to_bytes(1).ok_or("ERR first argument to redis.register_function must be a string")?;
+    draft.name = Some(name.to_vec());
+    if frame.kind(2) != Type::Function {
+        return Err("ERR second argument to redis.register_function must be a function");
+    }
+    draft.callback = Some(frame.keep());
+    Ok(())
+}
+
+/// `register_function{function_name = 'name', callback = callback, flags = {}, description = ''}`.
+fn read_table(frame: &mut Frame<'_>, draft: &mut Draft) -> Result<(), &'static str> {
+    if frame.kind(1) != Type::Table {
+        return Err(
+            "ERR calling redis.register_function with a single argument is only applicable to Lua table (representing \
+             named arguments).",
+        );
+    }
+    frame.push_nil();
+    while frame.next(1) {
+        let key = match frame.kind(-2) {
+            Type::String => until_nul(frame.bytes(-2).unwrap_or_default()).to_ascii_lowercase(),
+            Type::Number => Vec::new(),
+            _ => return Err("ERR named argument key given to redis.register_function is not a string"),
+        };
+        match key.as_slice() {
+            b"function_name" => {
+                let name = frame.to_bytes(-1);
+                let name =
+                    name.ok_or("ERR function_name argument given to redis.register_function must be a string")?;
+                draft.name = Some(name.to_vec());
+            }
+            b"description" => {
+                let text = frame.to_bytes(-1);
+                let text = text.ok_or("ERR description argument given to redis.register_function must be a string")?;
+                draft.description = Some(text.to_vec());
+            }
+            b"callback" => {
+                if frame.kind(-1) != Type::Function {
+                    return Err("ERR callback argument given to redis.register_function must be a function");
+                }
+                // The same key can be there twice, in different cases.
+                draft.callback.take().into_iter().for_each(|callback| frame.drop_kept(callback));
+                draft.callback = Some(frame.keep());
+                continue;
+            }
+            b"flags" => {
+                if frame.kind(-1) != Type::Table {
+                    return Err(
+                        "ERR flags argument to redis.register_function must be a table representing function flags",
+                    );
+                }
+                draft.flags = read_flags(frame).ok_or("ERR unknown flag given")?;
+            }
+            _ => return Err("ERR unknown argument given to redis.register_function"),
+        }
+        frame.pop(1);
+    }
+    Ok(())
+}
+
+/// The flags in the table on top, up to the first nil.
+fn read_flags(frame: &mut Frame<'_>) -> Option<Flags> {
+    let mut flags = Flags::default();
+    for element in 1.. {
+        frame.raw_get_index(-1, element);
+        if frame.kind(-1) == Type::Nil {
+            frame.pop(1);
+            break;
+        }
+        let flag = until_nul(frame.bytes(-1)?).to_ascii_lowercase();
+        if !flags.add(&flag) {
+            return None;
+        }
+        frame.pop(1);
+    }
+    Some(flags)
+}

@@ -1,0 +1,23 @@
+"""The fixtures that pottery's tests ask for; its source package leaves them out."""
+
+import pytest
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+
+URL = "redis://localhost:6379/7"
+
+
+@pytest.fixture
+def redis():
+    client = Redis.from_url(URL, socket_timeout=1)
+    client.flushdb()
+    yield client
+    client.flushdb()
+
+
+@pytest.fixture
+async def aioredis():
+    client = AsyncRedis.from_url(URL, socket_timeout=1)
+    await client.flushdb()
+    yield client
+    await client.flushdb()

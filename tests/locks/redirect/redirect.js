@@ -1,0 +1,15 @@
+// Node loads this before a suite: whoever connects to port 6379 comes to the server under test instead.
+'use strict';
+
+const { Socket } = require('net');
+
+const REDIS = 6379;
+const UNDER_TEST = Number(process.env.LOCKS_PORT);
+const connect = Socket.prototype.connect;
+
+Socket.prototype.connect = function (...words) {
+  // net.connect() hands its words over as one list, the options first.
+  const options = Array.isArray(words[0]) ? words[0][0] : words[0];
+  if (Number(options?.port) === REDIS) options.port = UNDER_TEST;
+  return connect.apply(this, words);
+};

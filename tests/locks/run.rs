@@ -1,0 +1,186 @@
+//! Running a suite against a server.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::install::{Installed, cargo_test, folder};
+use super::suites::{Servers, Source, Suite};
+use super::support::CHECKED_PROFILE;
+use super::support::process::ServerProcess;
+use super::support::wire::{Frame, Wire};
+use super::verdicts::Verdicts;
+
+/// One of the two servers that are compared: how it is started.
+pub struct Side {
+    pub name: String,
+    program: PathBuf,
+    arguments: Vec<String>,
+}
+
+/// What a suite's run gave.
+pub struct Run {
+    pub verdicts: Verdicts,
+    /// Everything that it printed.
+    pub log: PathBuf,
+    /// The commands that its servers saw, as far as they can be asked.
+    pub sent: Vec<String>,
+}
+
+impl Side {
+    pub fn redis() -> Result<Self, String> {
+        let program = on_path("redis-server")?;
+        let said = Command::new(&program).arg("--version").output().map_err(|error| error.to_string())?;
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let version = said.split(" v=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("?");
+        Ok(Self { name: format!("redis-server {version}"), program, arguments: Vec::new() })
+    }
+
+    pub fn redouble() -> Self {
+        // Suites look at the version and leave out what it does not have, so both servers have to report the same.
+        let arguments = ["--compat", CHECKED_PROFILE, "--exit-with-parent", "yes"].map(str::to_owned).to_vec();
+        Self { name: "redouble".to_owned(), program: env!("CARGO_BIN_EXE_redouble").into(), arguments }
+    }
+
+    /// `NAME=PROGRAM ARGUMENTS`, to which a server's directives are added.
+    pub fn named(described: &str) -> Result<Self, String> {
+        let (name, command) = described.split_once('=').ok_or("--server NAME=COMMAND")?;
+        let mut words = command.split_whitespace();
+        let program = on_path(words.next().ok_or("--server NAME=COMMAND")?)?;
+        Ok(Self { name: name.to_owned(), program, arguments: words.map(str::to_owned).collect() })
+    }
+
+    fn start(&self, directives: &[&str]) -> Result<ServerProcess, String> {
+        let mut arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        arguments.extend(["--bind", "127.0.0.1", "--save", ""]);
+        arguments.extend(directives);
+        let program = self.program.to_str().ok_or("a server's path that is no text")?;
+        ServerProcess::program(program, &arguments).map_err(|error| format!("{program}: {error}"))
+    }
+
+    /// Which of these commands the server does not know.
+    pub fn lacks(&self, commands: &[&str]) -> Result<Vec<String>, String> {
+        let server = self.start(&[])?;
+        let words = [&["COMMAND", "INFO"], commands].concat();
+        let reply = Wire::connect(server.address()).call(&words);
+        let unknown = commands.iter().zip(reply.items()).filter(|(_, row)| !matches!(row, Frame::Array(_)));
+        Ok(unknown.map(|(name, _)| (*name).to_owned()).collect())
+    }
+}
+
+/// Runs a suite against fresh servers. Nothing of it is left when this returns.
+pub fn run(suite: &Suite, installed: &Installed, side: &Side) -> Result<Run, String> {
+    let name = format!("{}-{}", suite.library, side.name.split(' ').next().unwrap_or_default());
+    let mut command = command(suite, installed);
+    let mut servers = Vec::new();
+    match suite.servers {
+        Servers::Given { count, directives } => {
+            for _ in 0..count {
+                servers.push(side.start(directives)?);
+            }
+            let urls: Vec<String> = servers.iter().map(ServerProcess::url).collect();
+            command.env("LOCKS_PORT", servers[0].address().port().to_string());
+            command.env("ADDRESSES", urls.join(","));
+        }
+        Servers::Own => {
+            let shelf = disguise(side, &name)?;
+            let path = std::env::var("PATH").unwrap_or_default();
+            command.env("PATH", format!("{}:{path}", shelf.display()));
+        }
+    }
+    let logs = folder().join("logs");
+    fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
+    let log = logs.join(format!("{name}.log"));
+    finish(command, &log, Duration::from_secs(60 + 3 * suite.seconds))?;
+    let output = fs::read(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+    let output = String::from_utf8_lossy(&output);
+    let verdicts = match suite.source {
+        Source::Python { .. } => Verdicts::of_pytest(&output),
+        Source::Node { .. } => Verdicts::of_tap(&output),
+        Source::Rust { .. } => Verdicts::of_libtest(&output),
+    };
+    if verdicts.count() == 0 {
+        return Err(format!("it ran no test\n{}", tail(&log)));
+    }
+    let sent = servers.first().map(commands_seen).unwrap_or_default();
+    Ok(Run { verdicts, log, sent })
+}
+
+fn command(suite: &Suite, installed: &Installed) -> Command {
+    let redirect = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/locks/redirect");
+    match &suite.source {
+        Source::Python { pytest, environment, .. } => {
+            let mut command = Command::new(&installed.program);
+            command.args(["-m", "pytest", "-q", "-rA", "--tb=short", "--timeout=60", "-p", "no:cacheprovider"]);
+            command.args(*pytest).current_dir(&installed.directory);
+            // Both sides run from one folder.
+            command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONPATH", redirect).envs(environment.iter().copied());
+            command
+        }
+        Source::Node { test } => {
+            let mut command = Command::new(&installed.program);
+            command.arg("--require").arg(redirect.join("redirect.js"));
+            command.args(["mocha/bin/_mocha", "--exit", "--reporter", "tap", test]).current_dir(&installed.directory);
+            command
+        }
+        Source::Rust { features, .. } => cargo_test(&installed.directory, features, &["--offline"]),
+    }
+}
+
+/// A folder in which `redis-server` is this side's server.
+fn disguise(side: &Side, name: &str) -> Result<PathBuf, String> {
+    let shelf = folder().join("disguised").join(name);
+    let script = shelf.join("redis-server");
+    let words: Vec<String> = side.arguments.iter().map(|word| format!(" '{word}'")).collect();
+    let text = format!("#!/bin/sh\nexec '{}'{} \"$@\"\n", side.program.display(), words.concat());
+    fs::create_dir_all(&shelf)
+        .and_then(|()| fs::write(&script, text))
+        .and_then(|()| fs::set_permissions(&script, fs::Permissions::from_mode(0o755)))
+        .map_err(|error| format!("{}: {error}", script.display()))?;
+    Ok(shelf)
+}
+
+/// Runs a command to its end, or to the end of its time, with everything that it started.
+fn finish(mut command: Command, log: &Path, limit: Duration) -> Result<(), String> {
+    let file = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
+    let errors = file.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
+    command.stdin(Stdio::null()).stdout(file).stderr(errors).process_group(0);
+    let mut child = command.spawn().map_err(|error| format!("{}: {error}", command.get_program().display()))?;
+    let group = rustix::process::Pid::from_child(&child);
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait()));
+    let in_time = receiver.recv_timeout(limit).is_ok();
+    // What it left behind, or itself. That nothing is there is the usual case.
+    let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    if in_time { Ok(()) } else { Err(format!("it took longer than {} s\n{}", limit.as_secs(), tail(log))) }
+}
+
+/// The end of what a suite printed.
+pub fn tail(log: &Path) -> String {
+    let output = fs::read(log).unwrap_or_default();
+    let output = String::from_utf8_lossy(&output);
+    // Some lines are pages long.
+    let lines: Vec<String> = output.lines().map(|line| line.chars().take(200).collect()).collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
+}
+
+/// `cmdstat_set:calls=3,…` and so on: the names of the commands that were run.
+fn commands_seen(server: &ServerProcess) -> Vec<String> {
+    let statistics = Wire::connect(server.address()).ask("INFO commandstats").text();
+    let names = statistics.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split([':', '|']).next());
+    names.map(str::to_uppercase).collect()
+}
+
+/// Where a program is; one that stands under its name alone is looked for as the shell would.
+fn on_path(program: &str) -> Result<PathBuf, String> {
+    if program.contains('/') {
+        return std::path::absolute(program).map_err(|error| format!("{program}: {error}"));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| candidate.is_file());
+    found.ok_or_else(|| format!("no {program} here: `make redis` installs redis-server"))
+}

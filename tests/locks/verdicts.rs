@@ -1,0 +1,106 @@
+//! Reading what test runners print.
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+/// Every test that a runner named, and what became of it.
+#[derive(Default)]
+pub struct Verdicts(Vec<(String, Verdict)>);
+
+impl Verdicts {
+    /// The summary that pytest prints under `-rA`, a line for each test.
+    pub fn of_pytest(output: &str) -> Self {
+        let mut verdicts = Self::default();
+        let summary = output.rsplit_once("= short test summary info =").map_or("", |(_, summary)| summary);
+        for line in summary.lines() {
+            let Some((word, rest)) = line.split_once(' ') else { continue };
+            let name = rest.split(" - ").next().unwrap_or(rest);
+            match word {
+                "PASSED" | "XPASS" => verdicts.add(name, Verdict::Passed),
+                "FAILED" | "ERROR" => verdicts.add(name, Verdict::Failed),
+                "XFAIL" => verdicts.add(name, Verdict::Skipped),
+                // `SKIPPED [3] file.py:12: why` stands for three tests without names.
+                "SKIPPED" => {
+                    let (count, place) = rest.trim_start_matches('[').split_once("] ").unwrap_or(("1", rest));
+                    for _ in 0..count.parse().unwrap_or(1) {
+                        verdicts.add(place, Verdict::Skipped);
+                    }
+                }
+                _ => {}
+            }
+        }
+        verdicts
+    }
+
+    /// The Test Anything Protocol, which mocha can speak.
+    pub fn of_tap(output: &str) -> Self {
+        let mut verdicts = Self::default();
+        for line in output.lines() {
+            let (verdict, rest) = match (line.strip_prefix("ok "), line.strip_prefix("not ok ")) {
+                (Some(rest), _) => (Verdict::Passed, rest),
+                (_, Some(rest)) => (Verdict::Failed, rest),
+                _ => continue,
+            };
+            let Some((_, name)) = rest.split_once(' ') else { continue };
+            match name.split_once(" # SKIP") {
+                Some((name, _)) => verdicts.add(name, Verdict::Skipped),
+                None => verdicts.add(name, verdict),
+            }
+        }
+        verdicts
+    }
+
+    /// What `cargo test` prints.
+    pub fn of_libtest(output: &str) -> Self {
+        let mut verdicts = Self::default();
+        for line in output.lines() {
+            let Some((name, end)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")) else {
+                continue;
+            };
+            match end.split(',').next().unwrap_or(end) {
+                "ok" => verdicts.add(name, Verdict::Passed),
+                "FAILED" => verdicts.add(name, Verdict::Failed),
+                "ignored" => verdicts.add(name, Verdict::Skipped),
+                _ => {}
+            }
+        }
+        verdicts
+    }
+
+    fn add(&mut self, name: &str, verdict: Verdict) {
+        self.0.push((name.trim().to_owned(), verdict));
+    }
+
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn passed(&self) -> usize {
+        self.named(Verdict::Passed).count()
+    }
+
+    /// The tests that came to this end, in order.
+    pub fn named(&self, verdict: Verdict) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(_, found)| *found == verdict).map(|(name, _)| name.as_str())
+    }
+}
+
+/// This program has no test harness of its own, so it looks at its readers before it relies on them.
+pub fn check_readers() {
+    let pytest = Verdicts::of_pytest(
+        "PASSED by somebody's print\n== short test summary info ==\nPASSED t.py::a[x y]\nSKIPPED [2] t.py:3: no\n\
+         FAILED t.py::b - assert 1 == 2\nERROR t.py::c - boom\n1 passed, 2 failed, 2 skipped in 0.1s\n",
+    );
+    assert_eq!((pytest.count(), pytest.passed()), (5, 1));
+    assert_eq!(pytest.named(Verdict::Failed).collect::<Vec<_>>(), ["t.py::b", "t.py::c"]);
+    let tap = Verdicts::of_tap("1..3\nok 1 a b\nnot ok 2 c\n  Error: ok 7\nok 3 d # SKIP -\n# tests 2\n");
+    assert_eq!((tap.count(), tap.passed()), (3, 1));
+    assert_eq!(tap.named(Verdict::Failed).collect::<Vec<_>>(), ["c"]);
+    let libtest =
+        Verdicts::of_libtest("running 3 tests\ntest m::a ... ok\ntest m::b ... FAILED\ntest c ... ignored, no\n");
+    assert_eq!((libtest.count(), libtest.passed()), (3, 1));
+}
