@@ -163,9 +163,7 @@ impl Lua {
         // SAFETY: `hook` is a hook as Lua wants it.
         unsafe { ffi::lua_sethook(self.raw.as_ptr(), Some(hook), mask, instructions) };
     }
-}
 
-impl Lua {
     /// Collects all garbage.
     pub fn collect(&mut self) {
         // SAFETY: scripts cannot set finalisers (only userdata have them), so this runs no Lua code and raises nothing.
