@@ -46,8 +46,11 @@ impl Engine {
         };
         let spare = match fibers.spare.take() {
             Some(mut spare) => {
-                spare.client = Arc::clone(&session.client);
-                spare.counters = Arc::clone(&session.counters);
+                // Mostly it stood in for the same connection before.
+                if !Arc::ptr_eq(&spare.client, &session.client) {
+                    spare.client = Arc::clone(&session.client);
+                    spare.counters = Arc::clone(&session.counters);
+                }
                 spare
             }
             None => Box::new(Session::new(Arc::clone(&session.client), &session.user, Arc::clone(&session.counters))),

@@ -14,8 +14,6 @@ use crate::resp::{Protocol, Words, until_nul};
 pub(super) const MEMORY: usize = 512 << 20;
 /// Beyond this, a script's end is the time to collect all garbage.
 const HEAVY: usize = 64 << 20;
-/// After how many scripts some garbage is collected in any case.
-const STEP_EVERY: u32 = 50;
 /// How many instructions may run before the host is asked whether the script may go on: well below a millisecond.
 const TICK: u32 = 50_000;
 
@@ -68,8 +66,6 @@ pub(super) struct Machine {
     handler: Kept,
     /// Beyond how many bytes in use all garbage is collected.
     collect_at: usize,
-    /// How many scripts have run since some garbage was.
-    since_step: u32,
 }
 
 impl Machine {
@@ -82,7 +78,7 @@ impl Machine {
         frame.push_native(api::handle_error);
         let handler = frame.keep();
         lua.tick_every(TICK);
-        Self { lua, handler, collect_at: HEAVY, since_step: 0 }
+        Self { lua, handler, collect_at: HEAVY }
     }
 
     /// Begins with an empty stack, but for what handles errors.
@@ -111,16 +107,12 @@ impl Machine {
         self.tidy();
     }
 
-    /// Collects garbage. Lua 5.1 does not do so by itself when memory runs out, and what one script has left behind must
-    /// not be missing to the next.
+    /// Collects garbage if there may be much. Lua 5.1 does not do so by itself when memory runs out, and what one script has
+    /// left behind must not be missing to the next.
     pub fn tidy(&mut self) {
-        self.since_step += 1;
         if self.lua.used() > self.collect_at {
             self.lua.collect();
             self.collect_at = (self.lua.used() * 2).clamp(HEAVY, MEMORY / 4 * 3);
-        } else if self.since_step >= STEP_EVERY {
-            self.lua.collect_step();
-            self.since_step = 0;
         }
     }
 

@@ -29,6 +29,9 @@ pub enum Kind {
     Other,
 }
 
+/// More than fits on Lua's stack.
+const MOST_VALUES: i32 = 1_000_000;
+
 /// Lua's stack as one native function sees it, or whoever sets up a call.
 pub struct Frame<'l> {
     raw: NonNull<ffi::lua_State>,
@@ -98,7 +101,7 @@ impl<'l> Frame<'l> {
     #[must_use]
     pub fn reserve(&self, values: usize) -> bool {
         // SAFETY: grows the stack, or says that it cannot; memory does not run out here.
-        values < 1_000_000 && unsafe { ffi::lua_checkstack(self.raw(), values as c_int) != 0 }
+        values < MOST_VALUES as usize && unsafe { ffi::lua_checkstack(self.raw(), values as c_int) != 0 }
     }
 
     /// Makes room for a few values. What may push many asks [`reserve`](Self::reserve) first.
@@ -106,7 +109,7 @@ impl<'l> Frame<'l> {
     pub(super) fn room(&self, values: usize) {
         // Lua refuses to grow the stack of a function that was called with very many arguments, but has made room for
         // `LUA_MINSTACK` values more than these before it called the function.
-        let granted = self.top() < self.granted && values <= (self.granted - self.top()) as usize;
+        let granted = values < 1000 && self.top() + values as i32 <= self.granted;
         assert!(granted || self.reserve(values), "Lua's stack is full");
     }
 
@@ -117,6 +120,14 @@ impl<'l> Frame<'l> {
         let at = if index < 0 { top + 1 + index } else { index };
         assert!(at >= 1 && at <= top, "no value at {index}");
         at
+    }
+
+    /// An index as counted from the bottom that Lua can be asked for the type of: it says itself that there is nothing
+    /// above the top.
+    #[inline]
+    fn askable(&self, index: i32) -> Option<c_int> {
+        let at = if index < 0 { self.top() + 1 + index } else { index };
+        (1..MOST_VALUES).contains(&at).then_some(at)
     }
 
     #[inline]
@@ -159,12 +170,10 @@ impl<'l> Frame<'l> {
 
     #[inline]
     pub fn kind(&self, index: i32) -> Kind {
-        let at = if index < 0 { self.top() + 1 + index } else { index };
-        if at < 1 || at > self.top() {
-            return Kind::None;
-        }
-        // SAFETY: the index is valid.
+        let Some(at) = self.askable(index) else { return Kind::None };
+        // SAFETY: Lua can be asked for the type of this index.
         match unsafe { ffi::lua_type(self.raw(), at) } {
+            ffi::LUA_TNONE => Kind::None,
             ffi::LUA_TNIL => Kind::Nil,
             ffi::LUA_TBOOLEAN => Kind::Boolean,
             ffi::LUA_TNUMBER => Kind::Number,
@@ -206,13 +215,14 @@ impl<'l> Frame<'l> {
     /// The bytes of a string; nothing for any other value.
     #[inline]
     pub fn bytes(&self, index: i32) -> Option<&[u8]> {
-        if self.kind(index) != Kind::String {
-            return None;
-        }
+        let at = self.askable(index)?;
         // SAFETY: a string on the stack, which stays there for as long as `self` is borrowed.
         unsafe {
+            if ffi::lua_type(self.raw(), at) != ffi::LUA_TSTRING {
+                return None;
+            }
             let mut length = 0;
-            let bytes = ffi::lua_tolstring(self.raw(), self.at(index), &mut length);
+            let bytes = ffi::lua_tolstring(self.raw(), at, &mut length);
             Some(std::slice::from_raw_parts(bytes.cast(), length))
         }
     }

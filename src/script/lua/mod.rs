@@ -56,6 +56,9 @@ struct Memory {
     limited: Cell<bool>,
 }
 
+/// How far memory in use may grow, in percent, before Lua looks for garbage again. What is alive is mostly the libraries,
+/// some hundred kilobytes, and to look through them again and again would cost scripts more than they allocate.
+const PAUSE: c_int = 1000;
 /// Lua never asks for more than this alignment, `max_align_t`'s.
 const ALIGNMENT: usize = 16;
 
@@ -82,6 +85,8 @@ impl Lua {
         let raw = unsafe { ffi::lua_newstate(allocate, ptr::from_ref(&*shared).cast_mut().cast()) };
         // Without a limit `allocate` never returns null, so neither does `lua_newstate`.
         let raw = NonNull::new(raw).unwrap_or_else(|| handle_alloc_error(Layout::new::<Shared>()));
+        // SAFETY: only sets a number.
+        unsafe { ffi::lua_gc(raw.as_ptr(), ffi::LUA_GCSETPAUSE, PAUSE) };
         Self { raw, shared }
     }
 
@@ -168,12 +173,6 @@ impl Lua {
     pub fn collect(&mut self) {
         // SAFETY: scripts cannot set finalisers (only userdata have them), so this runs no Lua code and raises nothing.
         unsafe { ffi::lua_gc(self.raw.as_ptr(), ffi::LUA_GCCOLLECT, 0) };
-    }
-
-    /// Collects some garbage.
-    pub fn collect_step(&mut self) {
-        // SAFETY: as above.
-        unsafe { ffi::lua_gc(self.raw.as_ptr(), ffi::LUA_GCSTEP, 1) };
     }
 }
 
