@@ -21,6 +21,8 @@ test: redis languages ## Pass every test; installs redis-server, Python and Node
 locks: redis languages ## The lock libraries' own suites on redis-server and here (LIBRARY=pottery: one)
 	$(CARGO) test --locked --features internals --test locks -- --all \
 	  $(if $(LIBRARY),--library '$(LIBRARY)') $(if $(SERVER),--server '$(SERVER)')
+	REDOUBLE_PYTHON=$(or $(CARGO_TARGET_DIR),target)/locks/environments/python/bin/python \
+	  $(CARGO) test --locked --features internals --test locks_page
 
 lint: ## Check format and lints
 	$(CARGO) fmt --check
