@@ -265,20 +265,33 @@ impl Instance {
 
     /// Sends a message to everybody who listens to a channel, or to a shard channel, and returns how many times it was
     /// sent. `by` is the session that causes it, which may listen itself.
-    pub fn publish(&self, topic: Topic, channel: &[u8], payload: &[u8], by: Option<&mut Session>) -> usize {
+    pub fn publish(&self, topic: Topic, channel: &[u8], payload: &[u8], mut by: Option<&mut Session>) -> usize {
         let notice = self.config.live().subscriber_output.notice();
-        let by = by.map(|session| {
+        let publisher = by.as_deref_mut().map(|session| {
             let id = session.client.id();
             // Redis 7.0 wrote it in front of the reply, even inside the array that EXEC answers, where no client
             // expects a push; there it goes behind.
             let behind = session.executing || self.profile.since_redis(7, 2);
             Publisher { id, heard: if behind { &mut session.aside } else { &mut session.ahead } }
         });
-        let delivery = self.pubsub.publish(topic, channel, payload, by, notice);
+        let delivery = self.pubsub.publish(topic, channel, payload, publisher, notice);
         if !delivery.slow.is_empty() {
             self.check_output(delivery.slow.iter().map(|(client, waiting)| (client, *waiting)));
         }
+        if let Some(session) = by.filter(|session| session.aside.len() + session.ahead.len() > notice) {
+            self.check_own_output(session);
+        }
         delivery.count
+    }
+
+    /// Closes a client that has sent itself more than may wait for it.
+    #[cold]
+    fn check_own_output(&self, session: &mut Session) {
+        if self.output_limit(&session.client).is_hard_passed(session.aside.len() + session.ahead.len()) {
+            self.kill(&session.client);
+            session.aside = Vec::new();
+            session.ahead = Vec::new();
+        }
     }
 
     fn output_limit(&self, client: &Client) -> &OutputLimit {

@@ -134,6 +134,40 @@ fn a_script_that_never_ends_is_ended_by_script_kill_whatever_it_does_about_it() 
 }
 
 #[test]
+fn a_reply_without_end_is_ended_like_a_script() {
+    // The real server would fill all memory.
+    let server = impatient(1);
+    let mut other = Wire::connect(address(&server));
+    for script in [
+        "local t = {} t[1] = t t[2] = t return t",
+        "local t = {} for i = 1, 100 do t = {t, t} end return t",
+        "local t = {} for i = 1, 100 do t = {map = {t, t}} end return t",
+        "local t = {'x'} for i = 1, 100 do t = {set = {[t] = 1, [{t}] = 1}} end return t",
+    ] {
+        let mut runner = begin(address(&server), script);
+        until_busy(&mut other);
+        assert_eq!(other.ask("SCRIPT KILL"), Frame::status("OK"));
+        assert_eq!(runner.expect(), Frame::error("ERR Script killed by user with SCRIPT KILL..."));
+        assert_eq!(runner.ask("PING"), Frame::status("PONG"));
+    }
+    assert_unaffected(address(&server));
+}
+
+#[test]
+fn a_slow_script_sends_its_own_client_messages_in_that_clients_protocol() {
+    on_both(|address| {
+        let mut runner = Wire::connect(address);
+        runner.ask("HELLO 3");
+        runner.ask("SUBSCRIBE news");
+        // Long enough to be slow, and then over by itself.
+        let script = "for i = 1, 3000000 do end redis.call('PUBLISH', 'news', 'hi') return 1";
+        assert!(runner.send(&request(&["EVAL", script, "0"])));
+        let answers = [runner.expect(), runner.expect()];
+        assert!(answers.contains(&Frame::Push(["message", "news", "hi"].map(Frame::bulk).to_vec())), "{answers:?}");
+    });
+}
+
+#[test]
 fn a_script_that_catches_its_end_in_an_error_handler_is_ended_all_the_same() {
     // The real server never gets rid of this one.
     let server = impatient(1);

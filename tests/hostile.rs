@@ -122,6 +122,38 @@ fn a_request_of_a_million_words_is_a_request() {
 }
 
 #[test]
+fn lua_keeps_to_its_own_memory() {
+    let server = ServerProcess::redouble(&[]);
+    let mut wire = Wire::connect(server.address());
+    // Where Lua's own reckoning overflows, and where Lua forgets to keep a string alive.
+    for range in ["-1, 2147483647", "-2147483648, 2147483647", "-2147483648"] {
+        let script = format!("return {{pcall(unpack, {{}}, {range})}}");
+        let answer = wire.call(&["EVAL", &script, "0"]);
+        assert_eq!(answer.items()[1..], [Frame::bulk("too many results to unpack")]);
+    }
+    assert_eq!(wire.call(&["EVAL", "return {unpack({1, 2, 3}, -1)}", "0"]), Frame::Array(vec![]));
+    assert_eq!(wire.call(&["EVAL", "return {unpack({1, 2, 3}, 2)}", "0"]).items().len(), 2);
+    for (name, shown) in [("nil", "(load)"), ("'@a chunk'", "a chunk"), ("'@a\\0chunk'", "a"), ("'=' .. 7", "7")] {
+        let script = format!(
+            "local pieces = 0
+            local f = load(function()
+                pieces = pieces + 1
+                if pieces == 1 then return '' end
+                if pieces == 20 then return 'error(1)' end
+                if pieces > 20 then return nil end
+                collectgarbage()
+                local others = {{}}
+                for i = 1, 2000 do others[i] = ('x'):rep(i % 40) .. i end
+                return ' '
+            end, {name})
+            return {{pcall(f)}}"
+        );
+        let answer = wire.call(&["EVAL", &script, "0"]);
+        assert_eq!(answer.items()[1..], [Frame::bulk(&format!("{shown}:1: 1"))]);
+    }
+}
+
+#[test]
 fn slow_senders_hold_nobody_up() {
     let server = spawn();
     let mut slow: Vec<Wire> = (0..50).map(|_| Wire::connect(address(&server))).collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redouble::Server;
 use support::process::ServerProcess;
-use support::wire::{Frame, Wire};
+use support::wire::{Frame, Wire, request};
 use support::{address, profile, spawn, spawn_frozen, start};
 
 fn connect(server: &Server) -> Wire {
@@ -37,6 +37,23 @@ fn heard(wire: &mut Wire) -> Vec<(String, String)> {
 
 fn texts(messages: &[(String, String)]) -> Vec<&str> {
     messages.iter().map(|(_, text)| text.as_str()).collect()
+}
+
+#[test]
+fn a_client_that_floods_itself_is_closed_at_its_limit() {
+    let flood = "for i = 1, 1000 do redis.call('PUBLISH', 'news', ARGV[1]) end";
+    let redis = ServerProcess::redis(&["--save", ""]);
+    let server = spawn();
+    for address in [redis.address(), address(&server)] {
+        let mut other = Wire::connect(address);
+        other.call(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 1mb 0 0"]);
+        let mut wire = Wire::connect(address);
+        wire.ask("HELLO 3");
+        wire.ask("SUBSCRIBE news");
+        assert!(wire.send(&request(&["EVAL", flood, "0", &"x".repeat(10_000)])));
+        assert!(wire.read_to_end().len() < 2 << 20);
+        assert_eq!(other.ask("PUBSUB NUMSUB news").items()[1], Frame::Integer(0));
+    }
 }
 
 #[test]

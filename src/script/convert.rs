@@ -1,5 +1,7 @@
 //! Values between Redis and Lua: replies of commands become Lua values, and what a script returns becomes a reply.
 
+use std::cell::Cell;
+
 use super::Host;
 use super::lua::{Frame, Kind};
 use crate::resp::{Protocol, parse_float, parse_integer, write_integer};
@@ -138,6 +140,56 @@ fn parse_double(text: &[u8]) -> f64 {
 /// Appends the reply that the value on top of the stack stands for, and pops it. `client` is the client's protocol,
 /// whatever the script chose for itself.
 pub fn write_value(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out: &mut Vec<u8>) {
+    let start = out.len();
+    let most = start.saturating_add(MOST_REPLY);
+    let target = Target { host, client, most, values: Cell::new(0), refusal: Cell::new(None) };
+    write_any(frame, &target, out);
+    if let Some(message) = target.refusal.get() {
+        host.count_error(message.as_bytes());
+        out.truncate(start);
+        write_error(message.as_bytes(), out);
+    }
+}
+
+/// A few tables that contain each other can stand for a reply without end.
+const MOST_REPLY: usize = 512 << 20;
+const TOO_LONG: &str = "ERR the reply of the script is too long";
+/// After how many values the host is asked whether the script may go on.
+const TICK: u32 = 20_000;
+
+/// Who gets a reply.
+struct Target<'h> {
+    host: &'h dyn Host,
+    client: Protocol,
+    /// How long the output may become.
+    most: usize,
+    /// How many values were written since the host was last asked.
+    values: Cell<u32>,
+    /// Why there is to be no reply.
+    refusal: Cell<Option<&'static str>>,
+}
+
+impl Target<'_> {
+    /// Whether there is any use in writing more.
+    fn goes_on(&self, written: usize) -> bool {
+        self.values.set(self.values.get() + 1);
+        if self.refusal.get().is_none() {
+            if written > self.most {
+                self.refusal.set(Some(TOO_LONG));
+            } else if self.values.get() >= TICK {
+                self.values.set(0);
+                self.refusal.set(self.host.tick().err());
+            }
+        }
+        self.refusal.get().is_none()
+    }
+}
+
+fn write_any(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
+    if !target.goes_on(out.len()) {
+        frame.pop(1);
+        return;
+    }
     if !frame.reserve(8) {
         out.extend_from_slice(b"-ERR reached lua stack limit\r\n");
         frame.pop(1);
@@ -148,27 +200,27 @@ pub fn write_value(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out
         Kind::Number => write_number(frame.number(-1).unwrap_or_default(), out),
         Kind::Boolean => {
             let value = frame.boolean(-1);
-            match (host.protocol(), client) {
+            match (target.host.protocol(), target.client) {
                 (Protocol::Resp3, Protocol::Resp3) => out.extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" }),
-                (Protocol::Resp2, _) if !value => write_null(client, out),
+                (Protocol::Resp2, _) if !value => write_null(target.client, out),
                 _ => write_number(if value { 1.0 } else { 0.0 }, out),
             }
         }
-        Kind::Table => return write_table(frame, host, client, out),
-        _ => write_null(client, out),
+        Kind::Table => return write_table(frame, target, out),
+        _ => write_null(target.client, out),
     }
     frame.pop(1);
 }
 
 /// A table: one of the forms that stand for something else by the name of their field, or an array.
-fn write_table(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out: &mut Vec<u8>) {
-    let resp3 = client == Protocol::Resp3;
+fn write_table(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
+    let resp3 = target.client == Protocol::Resp3;
     for field in ["err", "ok", "double", "map", "set", "big_number", "verbatim_string"] {
         let kind = frame.raw_get_field(-1, field);
         match (field, kind) {
             ("err", Kind::String) => {
                 if !is_counted(frame, -2) {
-                    host.count_error(frame.bytes(-1).unwrap_or_default());
+                    target.host.count_error(frame.bytes(-1).unwrap_or_default());
                 }
                 write_error(frame.bytes(-1).unwrap_or_default(), out);
             }
@@ -176,10 +228,10 @@ fn write_table(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out: &m
                 write_line(b'+', crate::resp::until_nul(frame.bytes(-1).unwrap_or_default()), out);
             }
             ("double", Kind::Number) => {
-                crate::resp::Reply::Double(frame.number(-1).unwrap_or_default()).write(client, out);
+                crate::resp::Reply::Double(frame.number(-1).unwrap_or_default()).write(target.client, out);
             }
             ("map" | "set", Kind::Table) => {
-                write_pairs(frame, field == "map", host, client, out);
+                write_pairs(frame, field == "map", target, out);
             }
             ("big_number", Kind::String) if resp3 => write_line(b'(', frame.bytes(-1).unwrap_or_default(), out),
             ("big_number", Kind::String) => {
@@ -210,12 +262,12 @@ fn write_table(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out: &m
         frame.pop(2);
         return;
     }
-    write_array(frame, host, client, out);
+    write_array(frame, target, out);
     frame.pop(1);
 }
 
 /// What stands before the first nil.
-fn write_array(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out: &mut Vec<u8>) {
+fn write_array(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
     let mut length = 0;
     loop {
         frame.raw_get_index(-1, length + 1);
@@ -228,20 +280,23 @@ fn write_array(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out: &m
     }
     write_header(b'*', length as usize, out);
     for element in 1..=length {
+        if target.refusal.get().is_some() {
+            break;
+        }
         frame.raw_get_index(-1, element);
-        write_value(frame, host, client, out);
+        write_any(frame, target, out);
     }
 }
 
 /// The pairs of the table on top: all of them, or only their keys.
-fn write_pairs(frame: &mut Frame<'_>, map: bool, host: &dyn Host, client: Protocol, out: &mut Vec<u8>) {
+fn write_pairs(frame: &mut Frame<'_>, map: bool, target: &Target<'_>, out: &mut Vec<u8>) {
     let mut length = 0;
     frame.push_nil();
     while frame.next(-2) {
         frame.pop(1);
         length += 1;
     }
-    let resp3 = client == Protocol::Resp3;
+    let resp3 = target.client == Protocol::Resp3;
     let kind = if !resp3 {
         b'*'
     } else if map {
@@ -254,8 +309,8 @@ fn write_pairs(frame: &mut Frame<'_>, map: bool, host: &dyn Host, client: Protoc
     while frame.next(-2) {
         // The key is needed to go on, and must not be converted: a copy of it is written.
         frame.push_value(-2);
-        write_value(frame, host, client, out);
-        if map { write_value(frame, host, client, out) } else { frame.pop(1) }
+        write_any(frame, target, out);
+        if map { write_any(frame, target, out) } else { frame.pop(1) }
     }
 }
 

@@ -130,7 +130,7 @@ fn guard_libraries(frame: &mut Frame<'_>) {
     frame.raw_get_field(1, "next");
     frame.store(NEXT);
     type Guarded = (&'static str, &'static str, fn(&mut Frame<'_>) -> Result<usize, Raised>);
-    let guarded: [Guarded; 17] = [
+    let guarded: [Guarded; 18] = [
         ("", "next", look_behind),
         ("", "rawget", look_behind),
         ("", "rawset", refuse_stand_in),
@@ -138,6 +138,7 @@ fn guard_libraries(frame: &mut Frame<'_>) {
         ("", "loadstring", refuse_compiled),
         ("", "load", read_as_text),
         ("", "collectgarbage", keep_collecting),
+        ("", "unpack", refuse_wide_range),
         ("coroutine", "create", ask_host),
         ("coroutine", "wrap", ask_host),
         ("string", "rep", skip_empty),
@@ -293,9 +294,37 @@ fn read_as_text(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     if frame.kind(1) != Kind::Function {
         return Err(frame.type_error(1, "function"));
     }
+    // Lua makes a string of the name (up to a zero byte), and keeps it alive only if it is this very one: the reader may
+    // collect garbage.
+    let name = match frame.kind(2) {
+        Kind::None | Kind::Nil => Some(b"=(load)".to_vec()),
+        Kind::String => frame.bytes(2).map(|name| until_nul(name).to_vec()),
+        _ => None,
+    };
+    if let Some(name) = name {
+        frame.set_top(1);
+        frame.push_bytes(name);
+    }
     frame.push_text_reader(1);
     frame.insert(1);
     frame.remove(2);
+    Ok(0)
+}
+
+/// No more values than these can be had at once. Lua finds out by reckoning with 32 bits, which fails for the widest
+/// ranges: then it writes past the end of its stack.
+fn refuse_wide_range(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    const MOST: i64 = 8000;
+    let bound = |index, otherwise| match frame.kind(index) {
+        Kind::None | Kind::Nil => Some(otherwise),
+        _ => frame.number(index).map(|bound| i64::from(super::convert::truncated(bound) as i32)),
+    };
+    // If the end is left open, it is the table's length, which is 0 at least.
+    let (first, last) = (bound(2, 1), bound(3, 0));
+    let wide = first.zip(last).is_some_and(|(first, last)| last - first >= MOST);
+    if wide && frame.kind(1) == Kind::Table {
+        return Err(frame.error("too many results to unpack"));
+    }
     Ok(0)
 }
 

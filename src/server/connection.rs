@@ -227,8 +227,11 @@ impl Connection {
 
     /// Lets the rest of the server see what this connection has done.
     fn note(&mut self, input: usize) {
-        self.session.count();
-        self.session.publish();
+        // While a script has the session, another one stands in for it, which nobody is to see.
+        if !self.is_running_script() {
+            self.session.count();
+            self.session.publish();
+        }
         self.session.client.seen().input.store(input, Ordering::Relaxed);
     }
 

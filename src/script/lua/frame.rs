@@ -67,6 +67,17 @@ impl<'l> Frame<'l> {
         frame
     }
 
+    /// The stack of whatever a hook has interrupted, which may be fuller than Lua lets natives fill it.
+    ///
+    /// # Safety
+    /// `raw` must be running a hook that has not changed its stack yet, and that goes on running for as long as the
+    /// frame is used.
+    pub(super) unsafe fn of_hook(raw: NonNull<ffi::lua_State>) -> Self {
+        // Lua makes the same room for hooks as for functions.
+        // SAFETY: as said above; nobody asks a hook for what is bound to it.
+        unsafe { Self::of_native(raw) }
+    }
+
     fn raw(&self) -> *mut ffi::lua_State {
         self.raw.as_ptr()
     }

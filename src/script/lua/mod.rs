@@ -244,7 +244,7 @@ unsafe extern "C-unwind" fn hook(raw: *mut ffi::lua_State, _: *mut ffi::lua_Debu
     // SAFETY: as in `trampoline`.
     unsafe {
         let goes_on = shared(raw).memory.lift(|| {
-            let mut frame = Frame::new(NonNull::new_unchecked(raw));
+            let mut frame = Frame::of_hook(NonNull::new_unchecked(raw));
             let verdict = if !frame.has_host() || frame.shared().panic.borrow().is_some() {
                 Ok(())
             } else {
@@ -468,9 +468,14 @@ mod tests {
 
     /// Runs a script with `native` in reach as `native`, and returns its result, or the error, as text.
     fn run(script: &str, native: Native) -> Result<String, String> {
+        run_for(1000, 1000, script, native)
+    }
+
+    /// As `run`, for so many ticks of so many instructions.
+    fn run_for(ticks: u32, instructions: u32, script: &str, native: Native) -> Result<String, String> {
         let mut lua = Lua::new(16 << 20);
         lua.open_libraries();
-        lua.tick_every(1000);
+        lua.tick_every(instructions);
         let mut frame = lua.frame();
         frame.push_globals();
         frame.push_native(native);
@@ -481,7 +486,7 @@ mod tests {
         if lua.load(script.as_bytes(), c"@test").is_err() {
             return Err(text(&mut lua));
         }
-        let result = lua.call(Some(&Patient(Cell::new(1000), RefCell::default(), Profile::default())), 0, Some(1));
+        let result = lua.call(Some(&Patient(Cell::new(ticks), RefCell::default(), Profile::default())), 0, Some(1));
         let text = text(&mut lua);
         result.map(|()| text.clone()).map_err(|Raised| text)
     }
@@ -511,6 +516,18 @@ mod tests {
     fn a_script_cannot_outlive_its_time_by_catching_the_error() {
         let error = run("while true do pcall(function() while true do end end) end", fails).unwrap_err();
         assert_eq!(error, "time is up");
+    }
+
+    #[test]
+    fn a_script_that_passes_on_more_values_than_natives_may_is_stopped_at_any_instruction() {
+        let script = "local many = {} for i = 1, 200 do many[i] = i end many = table.concat(many, ',')
+            return loadstring('local function take(...) end ' ..
+                'local function pass(...) while true do take(...) end end ' ..
+                'local function gather(n, ...) if n == 0 then return pass(...) end ' ..
+                'return gather(n - 1, ' .. many .. ', ...) end return gather(50)')()";
+        for instructions in 30_000..30_010 {
+            assert_eq!(run_for(1, instructions, script, fails).unwrap_err(), "time is up");
+        }
     }
 
     #[test]
