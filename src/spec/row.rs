@@ -169,6 +169,7 @@ pub enum Group {
     PubSub,
     Scripting,
     Server,
+    Set,
     String,
     Transactions,
 }
@@ -182,6 +183,7 @@ impl Group {
             Self::PubSub => "pubsub",
             Self::Scripting => "scripting",
             Self::Server => "server",
+            Self::Set => "set",
             Self::String => "string",
             Self::Transactions => "transactions",
         }
