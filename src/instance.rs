@@ -110,7 +110,15 @@ impl Instance {
     pub fn apply_settings(&self) {
         let live = self.config.live();
         let max_string = live.max_bulk.load(Ordering::Relaxed);
-        self.keyspace.settings().max_string.store(max_string, Ordering::Relaxed);
+        let settings = self.keyspace.settings();
+        settings.max_string.store(max_string, Ordering::Relaxed);
+        for (name, setting) in [
+            ("set-max-intset-entries", &settings.set_integers),
+            ("set-max-listpack-entries", &settings.set_packed),
+            ("set-max-listpack-value", &settings.set_longest),
+        ] {
+            setting.store(self.config.number(name), Ordering::Relaxed);
+        }
         self.tracking.set_most_keys(live.max_tracked_keys.load(Ordering::Relaxed));
         self.log.set_least(live.log_level.load(Ordering::Relaxed));
         self.keyspace.settings().want_news(!CHANGES, live.events.load(Ordering::Relaxed));

@@ -119,12 +119,11 @@ const DUMP_FRAME: usize = 1 + 2 + 8;
 fn object(view: &mut View<'_>, key: &[u8], profile: &Profile) -> CommandResult<'static> {
     let now = view.access_time();
     let Some(entry) = view.peek(key) else { return Err(CommandError::NO_SUCH_KEY) };
-    let Some(text) = entry.text() else { return Err(CommandError::WRONG_TYPE) };
-    let serialized = rdb::dump_string(text.bytes, profile).len() - DUMP_FRAME;
+    let serialized = rdb::dump(&entry.content(), profile).len() - DUMP_FRAME;
     let accessed = entry.accessed();
     Ok(Reply::StatusText(format!(
         "Value at:{:p} refcount:{} encoding:{} serializedlength:{serialized} lru:{} lru_seconds_idle:{}",
-        text.bytes.as_ptr(),
+        entry.text().map_or(entry.address(), |text| text.bytes.as_ptr()),
         entry.references(),
         entry.encoding(),
         accessed & 0xff_ffff,

@@ -31,8 +31,8 @@ const DUMP: CommandSpec = CommandSpec {
 };
 
 fn dump<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let text = view.text(args.key()?)?;
-    Ok(text.map_or(Reply::Null, |text| Reply::bulk(rdb::dump_string(text.bytes, args.profile()))))
+    let entry = view.read(args.key()?);
+    Ok(entry.map_or(Reply::Null, |entry| Reply::bulk(rdb::dump(&entry.content(), args.profile()))))
 }
 
 const RESTORE: CommandSpec = CommandSpec {
@@ -57,22 +57,25 @@ fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     if ttl < 0 {
         return Err(INVALID_TTL);
     }
-    let value = rdb::load_string(payload, args.profile()).map_err(|damage| match damage {
+    let content = rdb::load(payload, args.profile()).map_err(|damage| match damage {
         Damage::Footer => BAD_FOOTER,
         Damage::Content => BAD_CONTENT,
     })?;
+    let limits = view.settings().set_limits(args.profile());
     // Redis lets the sum overflow, and the key is over at once.
     let deadline = match ttl {
         0 => None,
         _ if options.absolute => Some(ttl),
         _ => Some(ttl.wrapping_add(view.now())),
     };
+    let idle = u32::try_from(options.idle_time).unwrap_or(u32::MAX);
+    let accessed = view.access_time().saturating_sub(idle);
+    let entry = Entry::of_content(key, content, &limits, deadline, accessed).ok_or(BAD_CONTENT)?;
     if deadline.is_some_and(|deadline| deadline <= view.now()) {
         delete(view, key);
         return Ok(Reply::OK);
     }
-    let idle = u32::try_from(options.idle_time).unwrap_or(u32::MAX);
-    view.replace(Entry::string(key, &value, deadline, view.access_time().saturating_sub(idle)));
+    view.replace(entry);
     view.notify(EventClass::Generic, "restore", key);
     Ok(Reply::OK)
 }

@@ -30,6 +30,7 @@ mod scan;
 mod scripting;
 mod server;
 mod set;
+mod sets;
 mod strings;
 mod tracking;
 mod transactions;
@@ -70,6 +71,7 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         scripting::ROWS,
         server::ROWS,
         set::ROWS,
+        sets::ROWS,
         strings::ROWS,
         transactions::ROWS,
         wait::ROWS,

@@ -39,7 +39,10 @@ impl TextRef<'_> {
 impl Entry {
     /// The encoding of the value, as OBJECT ENCODING names it.
     pub fn encoding(&self) -> &'static str {
-        self.text().map_or("raw", |text| text.encoding())
+        match self.set() {
+            Some(set) => set.encoding(),
+            None => self.text().map_or("raw", |text| text.encoding()),
+        }
     }
 
     /// How many references there are to the value, as OBJECT REFCOUNT counts them.

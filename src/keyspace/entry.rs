@@ -6,6 +6,7 @@
 
 use thin_vec::ThinVec;
 
+use super::set::Set;
 use crate::clock::Millis;
 
 /// The longest key and the longest whole entry that are packed.
@@ -28,12 +29,14 @@ pub type AccessTime = u32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     String,
+    Set,
 }
 
 impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::String => "string",
+            Self::Set => "set",
         }
     }
 }
@@ -42,6 +45,8 @@ impl Kind {
 #[derive(Clone)]
 pub enum Value {
     String(Text),
+    /// In a box of its own, so that the others stay small.
+    Set(Box<Set>),
 }
 
 /// A string that is long, has a long key, or was edited in place.
@@ -120,6 +125,7 @@ impl Entry {
             Self::Packed(_) => Kind::String,
             Self::Boxed(boxed) => match boxed.value {
                 Value::String(_) => Kind::String,
+                Value::Set(_) => Kind::Set,
             },
         }
     }
@@ -135,7 +141,30 @@ impl Entry {
                 Value::String(text) => {
                     Some(TextRef { bytes: &text.bytes, edited: text.edited, verbatim: text.verbatim })
                 }
+                Value::Set(_) => None,
             },
+        }
+    }
+
+    /// The set, unless the value has another type.
+    pub fn set(&self) -> Option<&Set> {
+        match self {
+            Self::Boxed(boxed) => match &boxed.value {
+                Value::Set(set) => Some(set),
+                Value::String(_) => None,
+            },
+            Self::Packed(_) => None,
+        }
+    }
+
+    /// As [`set`](Self::set), to be changed.
+    pub fn set_mut(&mut self) -> Option<&mut Set> {
+        match self {
+            Self::Boxed(boxed) => match &mut boxed.value {
+                Value::Set(set) => Some(set),
+                Value::String(_) => None,
+            },
+            Self::Packed(_) => None,
         }
     }
 
@@ -151,6 +180,7 @@ impl Entry {
                     text.edited = true;
                     Some(text)
                 }
+                Value::Set(_) => None,
             },
             Self::Packed(_) => None,
         }
@@ -172,6 +202,7 @@ impl Entry {
             Self::Packed(packed) => packed.0[1] |= VERBATIM,
             Self::Boxed(boxed) => match &mut boxed.value {
                 Value::String(text) => text.verbatim = true,
+                Value::Set(_) => {}
             },
         }
     }
@@ -246,8 +277,11 @@ impl Entry {
         match self {
             Self::Packed(packed) => packed.0.capacity() + PACKED_HEADER,
             Self::Boxed(boxed) => {
-                let Value::String(text) = &boxed.value;
-                size_of::<Boxed>() + boxed.key.len() + text.bytes.capacity()
+                let value = match &boxed.value {
+                    Value::String(text) => text.bytes.capacity(),
+                    Value::Set(set) => set.size(),
+                };
+                size_of::<Boxed>() + boxed.key.len() + value
             }
         }
     }

@@ -4,10 +4,13 @@
 //! time. No lock is taken while another is held, but for the databases that a whole-keyspace view meets on its way,
 //! always in ascending order; and a view cannot be held across an `.await`, because it is not `Send`.
 
+mod carried;
 mod deadlines;
 mod encoding;
 mod entry;
 mod news;
+mod set;
+mod sets;
 mod store;
 mod strings;
 mod view;
@@ -18,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use crate::clock::{Clock, Millis};
+use crate::profile::Profile;
 use deadlines::Deadlines;
 use encoding::SharedIntegers;
 use entry::AccessTime;
@@ -26,6 +30,7 @@ use watch::Watchers;
 
 pub use entry::{Entry, Kind};
 pub use news::{CHANGES, EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, News};
+pub use set::{Set, SetLimits};
 pub use store::hash_of;
 pub use strings::Expiry;
 pub use view::{ScanFilter, Tally, View};
@@ -85,6 +90,10 @@ pub struct Keyspace {
 pub struct Settings {
     /// `proto-max-bulk-len`: the longest string a command may build.
     pub max_string: AtomicI64,
+    /// `set-max-intset-entries`, `set-max-listpack-entries` and `set-max-listpack-value`.
+    pub set_integers: AtomicI64,
+    pub set_packed: AtomicI64,
+    pub set_longest: AtomicI64,
     /// What views are to report: classes of events, channels to publish them on, changes of keys.
     news: AtomicU32,
 }
@@ -93,6 +102,18 @@ impl Settings {
     /// Has views report what these bits ask for, of those in `mask`; the others stay as they are.
     pub fn want_news(&self, mask: u32, bits: u32) {
         let _ = self.news.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(old & !mask | bits & mask));
+    }
+
+    /// When sets change how they are kept, on a server of this profile.
+    pub fn set_limits(&self, profile: &Profile) -> SetLimits {
+        let number = |setting: &AtomicI64| usize::try_from(setting.load(Ordering::Relaxed)).unwrap_or(0);
+        let foresees = profile.since_redis(7, 2);
+        SetLimits {
+            integers: number(&self.set_integers),
+            packed: if foresees { number(&self.set_packed) } else { 0 },
+            longest: number(&self.set_longest),
+            foresees,
+        }
     }
 
     #[inline]
@@ -150,7 +171,13 @@ impl Keyspace {
             busy: AtomicBool::new(false),
             watchers: Watchers::default(),
             shared_integers: SharedIntegers::new(access_time(clock.millis())),
-            settings: Settings { max_string: AtomicI64::new(512 << 20), news: AtomicU32::new(0) },
+            settings: Settings {
+                max_string: AtomicI64::new(512 << 20),
+                set_integers: AtomicI64::new(512),
+                set_packed: AtomicI64::new(128),
+                set_longest: AtomicI64::new(64),
+                news: AtomicU32::new(0),
+            },
             random: AtomicU64::new(0),
         }
     }

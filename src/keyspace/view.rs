@@ -428,6 +428,11 @@ impl<'k> View<'k> {
         self.tally.changes += 1;
     }
 
+    /// Counts further changes to a key that somebody was told of already.
+    pub(super) fn count_further(&mut self, changes: usize) {
+        self.tally.changes += changes as u64;
+    }
+
     /// Counts a change to a key: whoever watches it is told.
     pub(super) fn changed(&mut self, key: &[u8]) {
         self.tell_of_change(key, false);

@@ -1,8 +1,11 @@
 //! Redis's serialized values, as DUMP gives and RESTORE takes them: a type, the value, and a footer with the version of
 //! the format and a checksum.
 
+mod listpack;
 mod lzf;
 mod reader;
+
+use std::borrow::Cow;
 
 use crc::{CRC_64_REDIS, Crc};
 
@@ -15,8 +18,14 @@ const CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
 /// Two bytes of version and eight of checksum.
 const FOOTER: usize = 10;
 
-/// The type of a string, which stands in front of it.
+/// The type of a value, which stands in front of it.
 const STRING: u8 = 0;
+const SET: u8 = 2;
+const SET_INTEGERS: u8 = 11;
+const SET_LISTPACK: u8 = 20;
+
+/// Sorted integers are written with the width and the number of them in front, four bytes each.
+const INTEGERS_HEADER: usize = 8;
 
 /// What stands in front of a library of functions, and stood there before the first release that had them.
 const LIBRARY: u8 = 245;
@@ -73,11 +82,44 @@ fn reads(profile: &Profile, format: u16) -> bool {
     }
 }
 
-/// A string with its type and its footer.
-pub fn dump_string(value: &[u8], profile: &Profile) -> Vec<u8> {
-    let mut out = Vec::with_capacity(value.len() + FOOTER + 10);
-    out.push(STRING);
-    write_string(&mut out, value);
+/// A value, in the ways in which it can be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    String(Cow<'a, [u8]>),
+    /// A set of integers in ascending order, each of so many bytes.
+    Integers {
+        width: u8,
+        values: Cow<'a, [i64]>,
+    },
+    /// A set, in one piece.
+    Listpack(Vec<Cow<'a, [u8]>>),
+    /// A set, one member after the other.
+    Members(Vec<Cow<'a, [u8]>>),
+}
+
+/// A value with its type and its footer.
+pub fn dump(content: &Content<'_>, profile: &Profile) -> Vec<u8> {
+    let mut out = Vec::new();
+    match content {
+        Content::String(value) => {
+            out.reserve(value.len() + FOOTER + 10);
+            out.push(STRING);
+            write_string(&mut out, value);
+        }
+        Content::Integers { width, values } => {
+            out.push(SET_INTEGERS);
+            write_string(&mut out, &write_integers(*width, values));
+        }
+        Content::Listpack(members) => {
+            out.push(SET_LISTPACK);
+            write_string(&mut out, &listpack::write(members.iter().map(|member| &**member)));
+        }
+        Content::Members(members) => {
+            out.push(SET);
+            write_length(&mut out, members.len());
+            members.iter().for_each(|member| write_string(&mut out, member));
+        }
+    }
     sign(&mut out, profile);
     out
 }
@@ -140,15 +182,53 @@ pub fn load_libraries<'p>(
     }))
 }
 
-/// The string in a payload.
-pub fn load_string(payload: &[u8], profile: &Profile) -> Result<Vec<u8>, Damage> {
+/// The value in a payload.
+pub fn load(payload: &[u8], profile: &Profile) -> Result<Content<'static>, Damage> {
     check(payload, profile)?;
     // Redis does not stop reading at the footer, nor does it mind bytes between the value and the footer.
     let mut reader = Reader::new(payload);
-    match reader.byte() {
-        Some(STRING) => reader.string().ok_or(Damage::Content),
-        _ => Err(Damage::Content),
+    read_content(&mut reader, profile).ok_or(Damage::Content)
+}
+
+fn read_content(reader: &mut Reader<'_>, profile: &Profile) -> Option<Content<'static>> {
+    match reader.byte()? {
+        STRING => reader.string().map(|value| Content::String(Cow::Owned(value))),
+        SET => {
+            let count = reader.length()?;
+            // However many there are said to be, each takes a byte at least.
+            (0..count).map(|_| reader.string().map(Cow::Owned)).collect::<Option<Vec<_>>>().map(Content::Members)
+        }
+        SET_INTEGERS => read_integers(&reader.string()?),
+        SET_LISTPACK if profile.since_redis(7, 2) => listpack::read(&reader.string()?).map(Content::Listpack),
+        _ => None,
     }
+}
+
+fn write_integers(width: u8, values: &[i64]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(INTEGERS_HEADER + values.len() * usize::from(width));
+    out.extend_from_slice(&u32::from(width).to_le_bytes());
+    out.extend_from_slice(&u32::try_from(values.len()).unwrap_or(u32::MAX).to_le_bytes());
+    for value in values {
+        out.extend_from_slice(&value.to_le_bytes()[..usize::from(width)]);
+    }
+    out
+}
+
+fn read_integers(bytes: &[u8]) -> Option<Content<'static>> {
+    let (header, data) = bytes.split_first_chunk::<INTEGERS_HEADER>()?;
+    let number = |at: usize| header[at..].first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+    let width = u8::try_from(number(0)?).ok().filter(|width| matches!(width, 2 | 4 | 8))?;
+    let count = usize::try_from(number(4)?).ok()?;
+    if Some(data.len()) != count.checked_mul(usize::from(width)) {
+        return None;
+    }
+    let values = data.chunks_exact(usize::from(width)).map(|bytes| {
+        let negative = bytes.last().is_some_and(|last| last & 0x80 != 0);
+        let mut wide = [if negative { 0xff } else { 0 }; 8];
+        wide[..bytes.len()].copy_from_slice(bytes);
+        i64::from_le_bytes(wide)
+    });
+    Some(Content::Integers { width, values: values.collect() })
 }
 
 fn write_string(out: &mut Vec<u8>, value: &[u8]) {
@@ -211,6 +291,17 @@ mod tests {
 
     fn profile(name: &str) -> Profile {
         name.parse().unwrap()
+    }
+
+    fn dump_string(value: &[u8], profile: &Profile) -> Vec<u8> {
+        dump(&Content::String(value.into()), profile)
+    }
+
+    fn load_string(payload: &[u8], profile: &Profile) -> Result<Vec<u8>, Damage> {
+        match load(payload, profile)? {
+            Content::String(value) => Ok(value.into_owned()),
+            _ => Err(Damage::Content),
+        }
     }
 
     fn signed(body: &[u8], format: u16) -> Vec<u8> {
@@ -310,6 +401,20 @@ mod tests {
         }
 
         #[test]
+        fn sets_that_are_dumped_are_restored(
+            mut values in prop::collection::vec(any::<i64>(), 0..600),
+            members in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..90), 0..90),
+        ) {
+            values.sort_unstable();
+            let profile = Profile::default();
+            let members: Vec<Cow<'_, [u8]>> = members.into_iter().map(Cow::Owned).collect();
+            let integers = Content::Integers { width: 8, values: values.into() };
+            for content in [integers, Content::Listpack(members.clone()), Content::Members(members)] {
+                prop_assert_eq!(load(&dump(&content, &profile), &profile), Ok(content));
+            }
+        }
+
+        #[test]
         fn any_flipped_bit_is_noticed(value in value(), at in any::<prop::sample::Index>(), bit in 0..8) {
             let profile = Profile::default();
             let mut payload = dump_string(&value, &profile);
@@ -320,7 +425,9 @@ mod tests {
 
         #[test]
         fn no_content_is_too_strange(body in prop::collection::vec(any::<u8>(), 0..64)) {
-            let _ = load_string(&signed(&[&[0], &body[..]].concat(), 10), &Profile::default());
+            for kind in [STRING, SET, SET_INTEGERS, SET_LISTPACK] {
+                let _ = load(&signed(&[&[kind], &body[..]].concat(), 10), &Profile::default());
+            }
         }
     }
 

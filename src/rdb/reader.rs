@@ -1,4 +1,4 @@
-//! Reads a serialized string, trusting nothing that it says about itself.
+//! Reads what a serialized value is made of, trusting nothing that it says about itself.
 
 use super::{COMPRESSED, INT_8, INT_16, INT_32, LENGTH_14, LENGTH_32, LENGTH_64, SPECIAL, lzf};
 
@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
         read(self).map(|value| value.to_string().into_bytes())
     }
 
-    fn length(&mut self) -> Option<usize> {
+    pub fn length(&mut self) -> Option<usize> {
         match self.byte()? {
             LENGTH_32 => usize::try_from(u32::from_be_bytes(self.array()?)).ok(),
             LENGTH_64 => usize::try_from(u64::from_be_bytes(self.array()?)).ok(),

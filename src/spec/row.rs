@@ -174,6 +174,7 @@ pub enum Group {
     PubSub,
     Scripting,
     Server,
+    Set,
     String,
     Transactions,
 }
@@ -187,6 +188,7 @@ impl Group {
             Self::PubSub => "pubsub",
             Self::Scripting => "scripting",
             Self::Server => "server",
+            Self::Set => "set",
             Self::String => "string",
             Self::Transactions => "transactions",
         }

@@ -15,6 +15,11 @@ pub struct ScanFilter<'a> {
 }
 
 impl View<'_> {
+    /// A number below `end` that looks random and is the same in every run.
+    pub fn random_below(&self, end: usize) -> usize {
+        (self.keyspace.random() % (end.max(1) as u64)) as usize
+    }
+
     /// A live key, each about as likely as any other.
     pub fn random_key(&mut self) -> Option<Vec<u8>> {
         loop {

@@ -1,0 +1,174 @@
+//! Sets: their members, one set at a time.
+
+use crate::keyspace::{EventClass, Set, View};
+use crate::profile::Since;
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[SADD, SCARD, SISMEMBER, SMEMBERS, SMISMEMBER, SMOVE, SREM];
+
+const SADD: CommandSpec = CommandSpec {
+    usage: "key member [member ...]",
+    summary: "Adds members to a set.",
+    complexity: "O(N) for N members",
+    group: Group::Set,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RW", "insert"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::Set],
+    ..CommandSpec::new("SADD", Handler::Keys(sadd))
+};
+
+fn sadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let limits = view.settings().set_limits(args.profile());
+    let added = view.add_members(key, args.rest().iter(), &limits)?;
+    if added > 0 {
+        view.notify(EventClass::Set, "sadd", key);
+    }
+    Ok(Reply::Integer(added as i64))
+}
+
+const SREM: CommandSpec = CommandSpec {
+    usage: "key member [member ...]",
+    summary: "Removes members from a set.",
+    complexity: "O(N) for N members",
+    group: Group::Set,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RW", "delete"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::Set],
+    ..CommandSpec::new("SREM", Handler::Keys(srem))
+};
+
+fn srem<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let members = args.rest();
+    let removal = view.remove_members(key, |set| {
+        let removed = members.iter().filter(|member| set.remove(member)).count();
+        (removed, removed)
+    })?;
+    let (removed, gone) = removal.unwrap_or_default();
+    if removed > 0 {
+        view.notify(EventClass::Set, "srem", key);
+    }
+    if gone {
+        view.notify(EventClass::Generic, "del", key);
+    }
+    Ok(Reply::Integer(removed as i64))
+}
+
+const SISMEMBER: CommandSpec = CommandSpec {
+    usage: "key member",
+    summary: "Tells whether something is a member of a set.",
+    group: Group::Set,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(3),
+    keys: &[KeySpec::one(1, &["RO"])],
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::Set],
+    ..CommandSpec::new("SISMEMBER", Handler::Keys(sismember))
+};
+
+fn sismember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (set, member) = (view.set(args.key()?)?, args.bytes()?);
+    Ok(is_member(set, member))
+}
+
+const SMISMEMBER: CommandSpec = CommandSpec {
+    usage: "key member [member ...]",
+    summary: "Tells which of several things are members of a set.",
+    complexity: "O(N) for N members",
+    group: Group::Set,
+    since: Since::redis(6, 2, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::Set],
+    ..CommandSpec::new("SMISMEMBER", Handler::Keys(smismember))
+};
+
+fn smismember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let set = view.set(args.key()?)?;
+    Ok(Reply::Array(args.rest().iter().map(|member| is_member(set, member)).collect()))
+}
+
+fn is_member(set: Option<&Set>, member: &[u8]) -> Reply<'static> {
+    Reply::Integer(i64::from(set.is_some_and(|set| set.contains(member))))
+}
+
+const SMEMBERS: CommandSpec = CommandSpec {
+    usage: "key",
+    summary: "Lists the members of a set.",
+    complexity: "O(N) for N members",
+    group: Group::Set,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(2),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::Set],
+    tips: &["nondeterministic_output_order"],
+    ..CommandSpec::new("SMEMBERS", Handler::Keys(smembers))
+};
+
+fn smembers<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let set = view.set(args.key()?)?;
+    Ok(Reply::Set(set.map_or_else(Vec::new, |set| set.iter().map(Reply::bulk).collect())))
+}
+
+const SCARD: CommandSpec = CommandSpec {
+    usage: "key",
+    summary: "Tells how many members a set has.",
+    group: Group::Set,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(2),
+    keys: &[KeySpec::one(1, &["RO"])],
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::Set],
+    ..CommandSpec::new("SCARD", Handler::Keys(scard))
+};
+
+fn scard<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    Ok(Reply::Integer(view.set(args.key()?)?.map_or(0, Set::len) as i64))
+}
+
+const SMOVE: CommandSpec = CommandSpec {
+    usage: "source destination member",
+    summary: "Moves a member from one set to another.",
+    group: Group::Set,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(4),
+    keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["RW", "insert"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::Set],
+    ..CommandSpec::new("SMOVE", Handler::Keys(smove))
+};
+
+fn smove<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (source, destination, member) = (args.key()?, args.key()?, args.bytes()?);
+    let limits = view.settings().set_limits(args.profile());
+    if view.aim(source).is_none() {
+        view.aim(destination);
+        return Ok(Reply::Integer(0));
+    }
+    view.set_to_write(source)?;
+    view.set_to_write(destination)?;
+    if source == destination {
+        return Ok(is_member(view.set_to_write(source)?, member));
+    }
+    let removal = view.remove_members(source, |set| {
+        let removed = set.remove(member);
+        (removed, usize::from(removed))
+    })?;
+    let Some((true, gone)) = removal else { return Ok(Reply::Integer(0)) };
+    view.notify(EventClass::Set, "srem", source);
+    if gone {
+        view.notify(EventClass::Generic, "del", source);
+    }
+    if view.add_members(destination, [member].into_iter(), &limits)? > 0 {
+        view.notify(EventClass::Set, "sadd", destination);
+    }
+    Ok(Reply::Integer(1))
+}

@@ -1,0 +1,397 @@
+//! A set's members, and the three ways in which Redis keeps them.
+//!
+//! Which way it is can be seen (OBJECT ENCODING, DUMP, the order of SMEMBERS), so it changes when Redis would change it.
+//! Where Redis's order is by chance, here it is the order in which members came, a removed one's place being taken by the
+//! last: the same in every run and on every machine.
+
+use std::borrow::Cow;
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use crate::resp::parse_integer;
+
+/// Arbitrary, and the same in every process.
+const SEED: u64 = 0x6d65_6d62_6572_7321;
+
+/// The most integers that Redis keeps sorted, whatever it is told.
+const MOST_INTEGERS: usize = 1 << 30;
+
+/// When a set changes how it is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct SetLimits {
+    /// The most members that are kept as sorted integers.
+    pub integers: usize,
+    /// The most members that are kept as one list; 0 for servers that do not do that with sets.
+    pub packed: usize,
+    /// The longest member that stands in such a list.
+    pub longest: usize,
+    /// Whether a command that brings many members has room made for all of them beforehand.
+    pub foresees: bool,
+}
+
+impl SetLimits {
+    fn integers(&self) -> usize {
+        self.integers.min(MOST_INTEGERS)
+    }
+}
+
+/// The members of a set.
+#[derive(Clone)]
+pub enum Set {
+    Integers(Integers),
+    Members(Members),
+}
+
+/// Integers in ascending order.
+#[derive(Clone)]
+pub struct Integers {
+    /// Bytes that each takes, by the largest that was ever among them.
+    pub width: u8,
+    pub values: Vec<i64>,
+}
+
+/// Any members, found by their hash.
+#[derive(Clone)]
+pub struct Members {
+    order: Vec<Box<[u8]>>,
+    places: HashTable<usize>,
+    bytes: usize,
+    /// Whether Redis would have them in one list, and so keep their order.
+    packed: bool,
+}
+
+impl Set {
+    /// An empty set for members of which this is the first of so many.
+    pub fn for_member(first: &[u8], count: usize, limits: &SetLimits) -> Self {
+        if parse_integer(first).is_some() && (!limits.foresees || count <= limits.integers()) {
+            return Self::of_integers();
+        }
+        Self::Members(Members::new(count <= limits.packed))
+    }
+
+    pub fn of_integers() -> Self {
+        Self::Integers(Integers::new())
+    }
+
+    /// An empty set that Redis would keep in a hash table.
+    pub fn of_members() -> Self {
+        Self::Members(Members::new(false))
+    }
+
+    /// An empty set that Redis would keep in one list.
+    pub fn packed() -> Self {
+        Self::Members(Members::new(true))
+    }
+
+    /// Prepares for so many members that are about to come.
+    pub fn expect(&mut self, count: usize, limits: &SetLimits) {
+        let most = match self {
+            Self::Integers(_) => limits.integers(),
+            Self::Members(members) if members.packed => limits.packed,
+            Self::Members(_) => return,
+        };
+        if limits.foresees && count > most {
+            self.spread();
+        }
+    }
+
+    /// Whether the member is new.
+    pub fn add(&mut self, member: &[u8], limits: &SetLimits) -> bool {
+        match self {
+            Self::Integers(integers) => {
+                if let Some(value) = parse_integer(member) {
+                    let added = integers.add(value);
+                    if added && integers.values.len() > limits.integers() {
+                        self.spread();
+                    }
+                    return added;
+                }
+                let packed = integers.values.len() < limits.packed
+                    && member.len() <= limits.longest
+                    && integers.longest() <= limits.longest;
+                self.make_members(packed).add(member)
+            }
+            Self::Members(members) => {
+                if members.packed
+                    && (members.order.len() >= limits.packed || member.len() > limits.longest)
+                    && !members.contains(member)
+                {
+                    members.packed = false;
+                }
+                members.add(member)
+            }
+        }
+    }
+
+    /// Whether the member was there.
+    pub fn remove(&mut self, member: &[u8]) -> bool {
+        match self {
+            Self::Integers(integers) => parse_integer(member).is_some_and(|value| integers.remove(value)),
+            Self::Members(members) => members.remove(member),
+        }
+    }
+
+    pub fn contains(&self, member: &[u8]) -> bool {
+        match self {
+            Self::Integers(integers) => {
+                parse_integer(member).is_some_and(|value| integers.values.binary_search(&value).is_ok())
+            }
+            Self::Members(members) => members.contains(member),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Integers(integers) => integers.values.len(),
+            Self::Members(members) => members.order.len(),
+        }
+    }
+
+    /// A member by its place.
+    pub fn get(&self, place: usize) -> Option<Cow<'_, [u8]>> {
+        match self {
+            Self::Integers(integers) => integers.values.get(place).map(|value| Cow::Owned(digits(*value))),
+            Self::Members(members) => members.order.get(place).map(|member| Cow::Borrowed(&**member)),
+        }
+    }
+
+    /// Removes a member by its place, and hands it out.
+    pub fn take(&mut self, place: usize) -> Option<Vec<u8>> {
+        let member = self.get(place)?.into_owned();
+        self.remove(&member);
+        Some(member)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
+        (0..self.len()).filter_map(|place| self.get(place))
+    }
+
+    /// How it is kept, as OBJECT ENCODING names it.
+    pub fn encoding(&self) -> &'static str {
+        match self {
+            Self::Integers(_) => "intset",
+            Self::Members(members) if members.packed => "listpack",
+            Self::Members(_) => "hashtable",
+        }
+    }
+
+    pub fn is_packed(&self) -> bool {
+        matches!(self, Self::Members(members) if members.packed)
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn size(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Integers(integers) => integers.values.capacity() * size_of::<i64>(),
+                Self::Members(members) => {
+                    // One byte of tag stands beside every slot.
+                    members.bytes
+                        + members.order.capacity() * size_of::<Box<[u8]>>()
+                        + members.places.capacity() * (size_of::<usize>() + 1)
+                }
+            }
+    }
+
+    /// From now on kept in a hash table.
+    pub fn spread(&mut self) {
+        self.make_members(false);
+    }
+
+    /// Kept as sorted integers, if that is what its members are and there are not too many of them.
+    pub fn sort_integers(&mut self, limits: &SetLimits) {
+        let Self::Members(members) = self else { return };
+        if members.order.len() > limits.integers() {
+            return;
+        }
+        let values: Option<Vec<i64>> = members.order.iter().map(|member| parse_integer(member)).collect();
+        if let Some(values) = values {
+            let mut integers = Integers::new();
+            for value in values {
+                integers.add(value);
+            }
+            *self = Self::Integers(integers);
+        }
+    }
+
+    fn make_members(&mut self, packed: bool) -> &mut Members {
+        if let Self::Integers(integers) = self {
+            let mut members = Members::new(packed);
+            for &value in &integers.values {
+                members.add(&digits(value));
+            }
+            *self = Self::Members(members);
+        }
+        match self {
+            Self::Members(members) => {
+                members.packed = packed;
+                members
+            }
+            Self::Integers(_) => unreachable!("they were just made members"),
+        }
+    }
+}
+
+impl Integers {
+    fn new() -> Self {
+        Self { width: 2, values: Vec::new() }
+    }
+
+    fn add(&mut self, value: i64) -> bool {
+        let Err(place) = self.values.binary_search(&value) else { return false };
+        self.width = self.width.max(width_of(value));
+        self.values.insert(place, value);
+        true
+    }
+
+    fn remove(&mut self, value: i64) -> bool {
+        let Ok(place) = self.values.binary_search(&value) else { return false };
+        self.values.remove(place);
+        true
+    }
+
+    /// Digits of the longest one; the first and the last are the longest of either sign.
+    fn longest(&self) -> usize {
+        [self.values.first(), self.values.last()]
+            .into_iter()
+            .flatten()
+            .map(|&value| digits(value).len())
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+impl Members {
+    fn new(packed: bool) -> Self {
+        Self { order: Vec::new(), places: HashTable::new(), bytes: 0, packed }
+    }
+
+    fn contains(&self, member: &[u8]) -> bool {
+        self.places.find(hash_of(member), |&place| *self.order[place] == *member).is_some()
+    }
+
+    fn add(&mut self, member: &[u8]) -> bool {
+        if self.contains(member) {
+            return false;
+        }
+        let order = &self.order;
+        let rehash = |place: &usize| hash_of(&order[*place]);
+        self.places.insert_unique(hash_of(member), order.len(), rehash);
+        self.order.push(member.into());
+        self.bytes += member.len();
+        true
+    }
+
+    fn remove(&mut self, member: &[u8]) -> bool {
+        let order = &self.order;
+        let Ok(found) = self.places.find_entry(hash_of(member), |&place| *order[place] == *member) else {
+            return false;
+        };
+        let (place, _) = found.remove();
+        self.bytes -= member.len();
+        if self.packed {
+            self.order.remove(place);
+            for behind in self.places.iter_mut().filter(|behind| **behind > place) {
+                *behind -= 1;
+            }
+            return true;
+        }
+        let last = self.order.len() - 1;
+        if place != last
+            && let Some(moved) = self.places.find_mut(hash_of(&self.order[last]), |&at| at == last)
+        {
+            *moved = place;
+        }
+        self.order.swap_remove(place);
+        true
+    }
+}
+
+fn hash_of(member: &[u8]) -> u64 {
+    let mut hasher = FixedState::with_seed(SEED).build_hasher();
+    hasher.write(member);
+    hasher.finish()
+}
+
+fn digits(value: i64) -> Vec<u8> {
+    itoa::Buffer::new().format(value).as_bytes().to_vec()
+}
+
+/// Bytes that an integer takes among sorted ones.
+fn width_of(value: i64) -> u8 {
+    if i16::try_from(value).is_ok() {
+        2
+    } else if i32::try_from(value).is_ok() {
+        4
+    } else {
+        8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OLD: SetLimits = SetLimits { integers: 4, packed: 0, longest: 64, foresees: false };
+    const NEW: SetLimits = SetLimits { integers: 4, packed: 4, longest: 8, foresees: true };
+
+    fn set_of(members: &[&str], limits: &SetLimits) -> Set {
+        let mut set = Set::for_member(members[0].as_bytes(), 1, limits);
+        for member in members {
+            set.add(member.as_bytes(), limits);
+        }
+        set
+    }
+
+    #[test]
+    fn integers_stay_sorted_until_there_are_too_many_or_something_else_comes() {
+        let set = set_of(&["3", "-1", "2", "3"], &OLD);
+        assert_eq!(set.encoding(), "intset");
+        assert_eq!(set.iter().collect::<Vec<_>>(), [&b"-1"[..], b"2", b"3"]);
+        assert_eq!(set_of(&["1", "2", "3", "4", "5"], &OLD).encoding(), "hashtable");
+        assert_eq!(set_of(&["1", "2", "3", "4", "5"], &NEW).encoding(), "hashtable");
+        assert_eq!(set_of(&["1", "01"], &OLD).encoding(), "hashtable");
+        assert_eq!(set_of(&["1", "01"], &NEW).encoding(), "listpack");
+        assert_eq!(set_of(&["123456789", "a"], &NEW).encoding(), "hashtable");
+        assert_eq!(set_of(&["a", "b", "c", "d", "d"], &NEW).encoding(), "listpack");
+        assert_eq!(set_of(&["a", "b", "c", "d", "e"], &NEW).encoding(), "hashtable");
+        assert_eq!(set_of(&["a", "bbbbbbbbb"], &NEW).encoding(), "hashtable");
+    }
+
+    #[test]
+    fn what_is_foreseen_counts_only_where_servers_foresee() {
+        assert_eq!(Set::for_member(b"1", 5, &OLD).encoding(), "intset");
+        assert_eq!(Set::for_member(b"1", 5, &NEW).encoding(), "hashtable");
+        assert_eq!(Set::for_member(b"a", 4, &NEW).encoding(), "listpack");
+    }
+
+    proptest! {
+        #[test]
+        fn a_set_holds_what_was_added_and_not_removed(
+            steps in prop::collection::vec((any::<bool>(), 0..40i32, any::<bool>()), 0..400),
+            new in any::<bool>(),
+        ) {
+            let limits = if new { &NEW } else { &OLD };
+            let mut set = Set::of_integers();
+            let mut model = BTreeSet::new();
+            for (add, number, text) in steps {
+                let member = if text { format!("m{number}") } else { number.to_string() };
+                if add {
+                    prop_assert_eq!(set.add(member.as_bytes(), limits), model.insert(member.into_bytes()));
+                } else {
+                    prop_assert_eq!(set.remove(member.as_bytes()), model.remove(member.as_bytes()));
+                }
+                prop_assert_eq!(set.len(), model.len());
+            }
+            prop_assert!(model.iter().all(|member| set.contains(member)));
+            let listed: BTreeSet<Vec<u8>> = set.iter().map(Cow::into_owned).collect();
+            prop_assert_eq!(listed, model);
+        }
+    }
+}
