@@ -10,6 +10,7 @@ use super::{Engine, is_exec, key_hashes, write};
 use crate::clock::Stopwatch;
 use crate::control::Matter;
 use crate::error::CommandError;
+use crate::instance::Instance;
 use crate::keyspace::{Busy, View};
 use crate::log::Level;
 use crate::profile::Profile;
@@ -97,7 +98,7 @@ impl Engine {
             may_grow: script.flags.allow_oom,
             protocol: Cell::new(Protocol::Resp2),
             since: Cell::new(None),
-            slow: Cell::new(false),
+            slow: Slowness { instance: &self.instance, begun: Cell::new(false) },
             pause,
             scratch: RefCell::new(scratch),
             random,
@@ -244,7 +245,7 @@ struct Caller<'r, 'v, 'k> {
     protocol: Cell<Protocol>,
     /// From the first time that the script is looked at: most end before.
     since: Cell<Option<Stopwatch>>,
-    slow: Cell<bool>,
+    slow: Slowness<'r>,
     pause: Option<&'r Pause<'r>>,
     scratch: RefCell<Scratch>,
     random: Random,
@@ -254,6 +255,23 @@ struct Caller<'r, 'v, 'k> {
 struct Inner<'r, 'v, 'k> {
     session: &'r mut Session,
     view: &'v mut View<'k>,
+}
+
+/// That a script takes long; over when it is dropped, so that others are not told BUSY for ever should the script end in a
+/// panic.
+struct Slowness<'r> {
+    instance: &'r Instance,
+    begun: Cell<bool>,
+}
+
+impl Drop for Slowness<'_> {
+    fn drop(&mut self) {
+        if self.begun.get() {
+            self.instance.scripts.set_slow(None);
+            self.instance.attention.lower(Matter::Script);
+            self.instance.keyspace.set_busy(false);
+        }
+    }
 }
 
 /// What a script changes about its client's session, and what is put back when it has ended.
@@ -274,18 +292,13 @@ impl Caller<'_, '_, '_> {
         session.db = before.db;
         session.protocol = before.protocol;
         view.select(before.db);
-        if self.slow.get() {
-            self.engine.instance.scripts.set_slow(None);
-            self.engine.instance.attention.lower(Matter::Script);
-            self.engine.instance.keyspace.set_busy(false);
-        }
         (self.scratch.into_inner(), self.random)
     }
 
     /// From now on others are told that the server is busy, instead of waiting.
     fn become_slow(&self, since: Stopwatch) {
         let instance = &self.engine.instance;
-        self.slow.set(true);
+        self.slow.begun.set(true);
         instance.scripts.set_slow(Some(Slow {
             name: self.script.name().to_vec(),
             command: self.words.iter().map(<[u8]>::to_vec).collect(),
@@ -332,7 +345,7 @@ impl Caller<'_, '_, '_> {
 impl Host for Caller<'_, '_, '_> {
     fn tick(&self) -> Result<(), &'static str> {
         let scripts = &self.engine.instance.scripts;
-        if !self.slow.get() {
+        if !self.slow.begun.get() {
             let threshold = self.engine.instance.config.live().busy_threshold.load(Ordering::Relaxed);
             let since = self.since.get().unwrap_or_else(Stopwatch::start);
             self.since.set(Some(since));
@@ -340,7 +353,7 @@ impl Host for Caller<'_, '_, '_> {
                 self.become_slow(since);
             }
         }
-        if self.slow.get()
+        if self.slow.begun.get()
             && scripts.killed().is_none()
             && let Some(pause) = self.pause
         {
