@@ -30,6 +30,8 @@ mod scan;
 mod scripting;
 mod server;
 mod set;
+mod set_algebra;
+mod set_random;
 mod sets;
 mod strings;
 mod tracking;
@@ -71,6 +73,8 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         scripting::ROWS,
         server::ROWS,
         set::ROWS,
+        set_algebra::ROWS,
+        set_random::ROWS,
         sets::ROWS,
         strings::ROWS,
         transactions::ROWS,

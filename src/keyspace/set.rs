@@ -200,22 +200,6 @@ impl Set {
         self.make_members(false);
     }
 
-    /// Kept as sorted integers, if that is what its members are and there are not too many of them.
-    pub fn sort_integers(&mut self, limits: &SetLimits) {
-        let Self::Members(members) = self else { return };
-        if members.order.len() > limits.integers() {
-            return;
-        }
-        let values: Option<Vec<i64>> = members.order.iter().map(|member| parse_integer(member)).collect();
-        if let Some(values) = values {
-            let mut integers = Integers::new();
-            for value in values {
-                integers.add(value);
-            }
-            *self = Self::Integers(integers);
-        }
-    }
-
     fn make_members(&mut self, packed: bool) -> &mut Members {
         if let Self::Integers(integers) = self {
             let mut members = Members::new(packed);

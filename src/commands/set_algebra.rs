@@ -1,0 +1,176 @@
+//! Several sets taken together: what they have in common, all that is in them, what is in the first one only.
+
+use super::keys::delete;
+use crate::error::CommandError;
+use crate::keyspace::{EventClass, Set, SetLimits, View};
+use crate::profile::Since;
+use crate::resp::{Reply, Words, parse_integer};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[SDIFF, SDIFFSTORE, SINTER, SINTERCARD, SINTERSTORE, SUNION, SUNIONSTORE];
+
+const SINTER: CommandSpec = CommandSpec {
+    usage: "key [key ...]",
+    summary: "Lists what several sets have in common.",
+    complexity: "O(N*M) for M sets, the smallest of N members",
+    group: Group::Set,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(2),
+    keys: &[KeySpec::range(1, -1, 1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::Set],
+    tips: &["nondeterministic_output_order"],
+    ..CommandSpec::new("SINTER", Handler::Keys(|view, args| list(view, args, common)))
+};
+
+const SUNION: CommandSpec = CommandSpec {
+    summary: "Lists all that is in one of several sets.",
+    complexity: "O(N) for N members in all",
+    run: Handler::Keys(|view, args| list(view, args, all)),
+    ..renamed(SINTER, "SUNION")
+};
+
+const SDIFF: CommandSpec = CommandSpec {
+    summary: "Lists what is in the first set and in none of the others.",
+    complexity: "O(N*M) for M sets, the first of N members",
+    run: Handler::Keys(|view, args| list(view, args, alone)),
+    ..renamed(SINTER, "SDIFF")
+};
+
+const SINTERSTORE: CommandSpec = CommandSpec {
+    usage: "destination key [key ...]",
+    summary: "Keeps what several sets have in common under a key.",
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RW", "update"]), KeySpec::range(2, -1, 1, &["RO", "access"])],
+    flags: &[Flag::Write, Flag::DenyOom],
+    tips: &[],
+    run: Handler::Keys(|view, args| keep(view, args, common, "sinterstore")),
+    ..renamed(SINTER, "SINTERSTORE")
+};
+
+const SUNIONSTORE: CommandSpec = CommandSpec {
+    summary: "Keeps all that is in one of several sets under a key.",
+    complexity: "O(N) for N members in all",
+    keys: OVERWRITTEN,
+    run: Handler::Keys(|view, args| keep(view, args, all, "sunionstore")),
+    ..renamed(SINTERSTORE, "SUNIONSTORE")
+};
+
+const SDIFFSTORE: CommandSpec = CommandSpec {
+    summary: "Keeps what is in the first set and in none of the others under a key.",
+    complexity: "O(N*M) for M sets, the first of N members",
+    keys: OVERWRITTEN,
+    run: Handler::Keys(|view, args| keep(view, args, alone, "sdiffstore")),
+    ..renamed(SINTERSTORE, "SDIFFSTORE")
+};
+
+const OVERWRITTEN: &[KeySpec] = &[KeySpec::one(1, &["OW", "update"]), KeySpec::range(2, -1, 1, &["RO", "access"])];
+
+/// The row of a command that differs from another one in little more than its name.
+const fn renamed(row: CommandSpec, name: &'static str) -> CommandSpec {
+    CommandSpec { name, ..row }
+}
+
+/// Makes one set of several, any of which may be absent.
+type Combination = fn(&[Option<&Set>], &SetLimits) -> Set;
+
+fn list<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, combine: Combination) -> CommandResult<'v> {
+    let limits = view.settings().set_limits(args.profile());
+    let result = combine(&view.sets(args.rest())?, &limits);
+    Ok(Reply::Set(result.iter().map(|member| Reply::bulk(member.into_owned())).collect()))
+}
+
+fn keep<'v>(
+    view: &'v mut View<'_>,
+    args: &mut Args<'v>,
+    combine: Combination,
+    event: &'static str,
+) -> CommandResult<'v> {
+    let destination = args.key()?;
+    let limits = view.settings().set_limits(args.profile());
+    let result = combine(&view.sets(args.rest())?, &limits);
+    let count = result.len();
+    if count > 0 {
+        view.put_set(destination, result);
+        view.notify(EventClass::Set, event, destination);
+    } else {
+        delete(view, destination);
+    }
+    Ok(Reply::Integer(count as i64))
+}
+
+fn common(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
+    let mut result = Set::of_integers();
+    for_common(sets, |member| {
+        result.add(member, limits);
+        true
+    });
+    result
+}
+
+/// Visits what all sets have in common, for as long as `visit` wants more: the smallest set's members, in its order.
+fn for_common(sets: &[Option<&Set>], mut visit: impl FnMut(&[u8]) -> bool) {
+    let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return };
+    sets.sort_by_key(|set| set.len());
+    let Some((smallest, others)) = sets.split_first() else { return };
+    for member in smallest.iter().filter(|member| others.iter().all(|set| set.contains(member))) {
+        if !visit(&member) {
+            break;
+        }
+    }
+}
+
+fn all(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
+    let mut result = Set::of_integers();
+    for member in sets.iter().flatten().flat_map(|set| set.iter()) {
+        result.add(&member, limits);
+    }
+    result
+}
+
+fn alone(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
+    let mut result = Set::of_integers();
+    let Some((Some(first), others)) = sets.split_first() else { return result };
+    for member in first.iter().filter(|member| !others.iter().flatten().any(|set| set.contains(member))) {
+        result.add(&member, limits);
+    }
+    result
+}
+
+const SINTERCARD: CommandSpec = CommandSpec {
+    usage: "numkeys key [key ...] [LIMIT limit]",
+    summary: "Tells how much several sets have in common.",
+    since: Since::redis(7, 0, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::counted(1, 1, 1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly, Flag::MovableKeys],
+    tips: &[],
+    run: Handler::Keys(sintercard),
+    ..renamed(SINTER, "SINTERCARD")
+};
+
+const NO_KEYS: CommandError = CommandError::fixed("ERR numkeys should be greater than 0");
+const TOO_MANY_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be greater than number of args");
+const NEGATIVE_LIMIT: CommandError = CommandError::fixed("ERR LIMIT can't be negative");
+
+fn sintercard<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let count = parse_integer(args.bytes()?).filter(|&count| count > 0).ok_or(NO_KEYS)?;
+    let words: Words<'_> = args.rest();
+    let count = usize::try_from(count).ok().filter(|&count| count <= words.len()).ok_or(TOO_MANY_KEYS)?;
+    (0..count).for_each(|_| {
+        args.optional();
+    });
+    let mut limit = 0;
+    while !args.is_empty() {
+        if args.left() < 2 || !args.take("LIMIT") {
+            return Err(CommandError::SYNTAX);
+        }
+        limit = parse_integer(args.bytes()?).and_then(|limit| usize::try_from(limit).ok()).ok_or(NEGATIVE_LIMIT)?;
+    }
+    let mut found = 0;
+    for_common(&view.sets(words.first(count))?, |_| {
+        found += 1;
+        found != limit
+    });
+    Ok(Reply::Integer(found as i64))
+}

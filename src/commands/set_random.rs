@@ -1,0 +1,147 @@
+//! Members of a set at random.
+
+use std::collections::BTreeSet;
+
+use crate::error::CommandError;
+use crate::keyspace::{EventClass, Set, View};
+use crate::profile::Since;
+use crate::resp::{Reply, parse_integer};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[SPOP, SRANDMEMBER];
+
+const MUST_BE_POSITIVE: CommandError = CommandError::fixed("ERR value is out of range, must be positive");
+const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR value is out of range");
+
+/// How often SRANDMEMBER draws at most, when it may draw the same member again and again. Redis would go on for ever.
+const MOST_DRAWS: u64 = 1 << 20;
+
+/// When at most a fifth as many members as are popped stay behind, it is those that are moved.
+const FEW: usize = 5;
+
+const SPOP: CommandSpec = CommandSpec {
+    usage: "key [count]",
+    summary: "Removes members of a set at random, and returns them.",
+    complexity: "O(N) for N members",
+    group: Group::Set,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(2),
+    keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::Set],
+    tips: &["nondeterministic_output"],
+    ..CommandSpec::new("SPOP", Handler::Keys(spop))
+};
+
+fn spop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let count = if args.is_empty() { None } else { Some(args.bytes()?) };
+    args.end()?;
+    let Some(count) = count else {
+        let popped = pop(view, args, key, 1)?.and_then(|mut popped| popped.pop());
+        return Ok(popped.map_or(Reply::Null, Reply::bulk));
+    };
+    let count = parse_integer(count).ok_or(MUST_BE_POSITIVE)?;
+    let count = usize::try_from(count).map_err(|_| MUST_BE_POSITIVE)?;
+    let popped = pop(view, args, key, count)?.unwrap_or_default();
+    Ok(Reply::Set(popped.into_iter().map(Reply::bulk).collect()))
+}
+
+/// Removes so many members, or all.
+fn pop(view: &mut View<'_>, args: &Args<'_>, key: &[u8], count: usize) -> Result<Option<Vec<Vec<u8>>>, CommandError> {
+    let Some(set) = view.set_to_write(key)? else { return Ok(None) };
+    let size = set.len();
+    if count == 0 {
+        return Ok(None);
+    }
+    let limits = view.settings().set_limits(args.profile());
+    let stay = size.saturating_sub(count);
+    let swapped = stay > 0 && stay * FEW <= count;
+    let moves = if swapped { stay } else { size - stay };
+    let places: Vec<usize> =
+        (0..if stay > 0 { moves } else { 0 }).map(|moved| view.random_below(size - moved)).collect();
+    let removal = view.remove_members(key, |set| {
+        let moved: Vec<Vec<u8>> = places.iter().filter_map(|&place| set.take(place)).collect();
+        let popped = if stay == 0 {
+            let members = set.iter().map(|member| member.into_owned()).collect();
+            *set = Set::of_integers();
+            members
+        } else if swapped {
+            let mut kept = Set::for_member(moved.first().map_or(&[], Vec::as_slice), 1, &limits);
+            for member in &moved {
+                kept.add(member, &limits);
+            }
+            std::mem::replace(set, kept).iter().map(|member| member.into_owned()).collect()
+        } else {
+            moved
+        };
+        let removed = popped.len();
+        (popped, removed)
+    })?;
+    let Some((popped, gone)) = removal else { return Ok(None) };
+    view.notify(EventClass::Set, "spop", key);
+    if gone {
+        view.notify(EventClass::Generic, "del", key);
+    }
+    Ok(Some(popped))
+}
+
+const SRANDMEMBER: CommandSpec = CommandSpec {
+    usage: "key [count]",
+    summary: "Returns members of a set at random.",
+    complexity: "O(N) for N members",
+    group: Group::Set,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(2),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::Set],
+    tips: &["nondeterministic_output"],
+    ..CommandSpec::new("SRANDMEMBER", Handler::Keys(srandmember))
+};
+
+fn srandmember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    if args.is_empty() {
+        let place = view.set(key)?.map_or(0, Set::len);
+        let place = view.random_below(place);
+        let member = view.peek(key).and_then(|entry| entry.set()?.get(place));
+        return Ok(member.map_or(Reply::Null, Reply::bulk));
+    }
+    let count = args.bytes()?;
+    args.end()?;
+    let count = parse_integer(count).ok_or(CommandError::NOT_AN_INTEGER)?;
+    if count == i64::MIN {
+        return Err(CommandError::new(format!(
+            "ERR value is out of range, value must between {} and {}",
+            -i64::MAX,
+            i64::MAX
+        )));
+    }
+    let size = view.set(key)?.map_or(0, Set::len);
+    if size == 0 {
+        return Ok(Reply::Array(Vec::new()));
+    }
+    let places: Vec<usize> = if count < 0 {
+        if count.unsigned_abs() > MOST_DRAWS {
+            return Err(OUT_OF_RANGE);
+        }
+        (0..count.unsigned_abs()).map(|_| view.random_below(size)).collect()
+    } else {
+        distinct(view, size, usize::try_from(count).unwrap_or(usize::MAX))
+    };
+    let Some(set) = view.peek(key).and_then(|entry| entry.set()) else { return Ok(Reply::Array(Vec::new())) };
+    Ok(Reply::Array(places.into_iter().filter_map(|place| set.get(place)).map(Reply::bulk).collect()))
+}
+
+/// So many different places below `size`, or all (Floyd's way: no draw is in vain).
+fn distinct(view: &View<'_>, size: usize, count: usize) -> Vec<usize> {
+    let mut chosen = BTreeSet::new();
+    for place in size.saturating_sub(count)..size {
+        let drawn = if count >= size { place } else { view.random_below(place + 1) };
+        if !chosen.insert(drawn) {
+            chosen.insert(place);
+        }
+    }
+    chosen.into_iter().collect()
+}
