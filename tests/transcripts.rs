@@ -83,10 +83,12 @@ checked! {
     scan
     server
     set_options
+    sets
     strings
     tracking
     transactions
     unblock
+    wrongtype
 }
 
 alone! {
