@@ -85,10 +85,12 @@ checked! {
     scripting
     server
     set_options
+    sets
     strings
     tracking
     transactions
     unblock
+    wrongtype
 }
 
 alone! {
