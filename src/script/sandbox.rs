@@ -274,19 +274,23 @@ fn refuse_far_insert(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 /// Lua would trust compiled code blindly. To it, text that begins so is no text.
 fn refuse_compiled(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     const ESCAPE: u8 = 0x1b;
-    if frame.bytes(1).is_some_and(|text| text.first() == Some(&ESCAPE)) {
-        let text = frame.bytes(1).unwrap_or_default();
+    // Lua complains of what is no text, and of what is no name, itself.
+    let Some(text) = frame.to_bytes(1) else { return Ok(0) };
+    let name = match frame.kind(2) {
+        Kind::None | Kind::Nil => text,
+        Kind::String | Kind::Number => frame.to_bytes(2).unwrap_or_default(),
+        _ => return Ok(0),
+    };
+    // See `read_as_text` for why the name is a string of its own.
+    let name = until_nul(name).to_vec();
+    if text.first() == Some(&ESCAPE) {
         // What makes Lua complain about the same character, with the same text in its message.
-        let mut harmless = b" ".to_vec();
-        harmless.extend_from_slice(text);
-        let named = frame.kind(2) != Kind::None;
-        if !named {
-            frame.push_bytes(text);
-        }
+        let harmless = [b" ", text].concat();
         frame.push_bytes(harmless);
         frame.insert(1);
-        frame.remove(2);
     }
+    frame.set_top(1);
+    frame.push_bytes(name);
     Ok(0)
 }
 

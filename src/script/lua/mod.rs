@@ -130,11 +130,14 @@ impl Lua {
     /// Compiles source text to a function on top of the stack; an error message if that fails. Compiled code, which Lua
     /// would trust blindly, is no source text.
     pub fn load(&mut self, source: &[u8], name: &CStr) -> Result<(), Raised> {
+        // Lua makes a string of the name, but does not keep it alive while it reads the text: this very one does.
+        self.frame().push_bytes(name.to_bytes());
         self.frame().room(1);
         self.shared.memory.limited.set(true);
         // SAFETY: Errors are caught within, and the text is only read. `load_text` sees to it that it is text.
         let status = unsafe { load_text(self.raw.as_ptr(), source, name.as_ptr()) };
         self.shared.memory.limited.set(false);
+        self.frame().remove(-2);
         if status == ffi::LUA_OK { Ok(()) } else { Err(Raised) }
     }
 
