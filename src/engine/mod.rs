@@ -448,6 +448,15 @@ impl Engine {
         }
     }
 
+    /// As [`show`](Self::show), for a command that is about to run a script: it comes before what the script runs, and
+    /// even if there is no such script.
+    #[cold]
+    fn show_caller(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) {
+        let mut own = std::mem::take(&mut session.aside);
+        monitor::feed(&self.instance, session, spec, words, &mut own);
+        session.aside = own;
+    }
+
     #[cold]
     fn refuse_unresolved(
         &self,

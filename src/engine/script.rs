@@ -67,6 +67,9 @@ impl Engine {
         out: &mut Vec<u8>,
         pause: Option<&Pause<'_>>,
     ) -> Option<CommandError> {
+        if self.instance.attention.has(Matter::Monitor) {
+            self.show_caller(session, args.spec(), args.words());
+        }
         match self.try_script(session, view, interpreters, which, args, out, pause) {
             Ok(()) => None,
             Err(error) => write(Err(error), session, out),
