@@ -318,10 +318,10 @@ impl Caller<'_, '_, '_> {
         }
         self.engine.permit_in_script(session, spec, words)?;
         let instance = &self.engine.instance;
+        if self.read_only && (spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)) {
+            return Err(READ_ONLY);
+        }
         if spec.has_flag(Flag::Write) {
-            if self.read_only {
-                return Err(READ_ONLY);
-            }
             instance.scripts.note_write();
         }
         let limit = instance.config.live().max_memory.load(Ordering::Relaxed);
