@@ -11,7 +11,7 @@ pub(super) const ROWS: &[CommandSpec] =
     &[PSUBSCRIBE, PUBLISH, PUBSUB, PUNSUBSCRIBE, SPUBLISH, SSUBSCRIBE, SUBSCRIBE, SUNSUBSCRIBE, UNSUBSCRIBE];
 
 const LISTEN: &[Flag] = &[Flag::PubSub, Flag::NoScript, Flag::Loading, Flag::Stale];
-const SAY: &[Flag] = &[Flag::PubSub, Flag::Loading, Flag::Stale, Flag::Fast];
+const SAY: &[Flag] = &[Flag::PubSub, Flag::Loading, Flag::Stale, Flag::Fast, Flag::MayReplicate];
 const ASK: &[Flag] = &[Flag::PubSub, Flag::Loading, Flag::Stale];
 
 const TOO_MANY: CommandError = CommandError::fixed("ERR too many subscriptions for one client");

@@ -28,6 +28,9 @@ pub use fibers::Fibers;
 /// Where Valkey began to say which command a transaction does not take, and to ask for the password first of all.
 const VALKEY_9: Since = Since::valkey(9, 0, 0);
 
+/// To Redis, who monitors is a kind of replica.
+const MONITOR_WITHOUT_KEYS: CommandError = CommandError::fixed("ERR Replica can't interact with the keyspace");
+
 /// What is known about a request before it runs.
 #[derive(Clone, Copy)]
 pub struct Resolved {
@@ -87,6 +90,9 @@ impl Engine {
         if self.instance.attention.is_needed() {
             if let Some(error) = self.is_busy(spec) {
                 return self.refuse(session, is_exec(spec), error, out);
+            }
+            if is_monitor(session) && (transaction::may_write(spec) || spec.has_flag(Flag::ReadOnly)) {
+                return self.refuse(session, is_exec(spec), MONITOR_WITHOUT_KEYS, out);
             }
             if self.must_wait(session, spec, words) {
                 return Flow::Wait(Waiting::Unpause);
@@ -418,7 +424,7 @@ impl Engine {
         if self.instance.attention.has(Matter::Stall) {
             self.instance.wait_for_stall();
         }
-        if session.client.seen().monitor.load(Ordering::Relaxed) {
+        if is_monitor(session) {
             return false;
         }
         self.instance.paused().is_some_and(|(_, writes_only)| !writes_only || self.will_write(session, spec, words))
@@ -446,6 +452,15 @@ impl Engine {
             monitor::feed_as(monitor::SCRIPT, &self.instance, session, spec, words, &mut own);
             session.aside = own;
         }
+    }
+
+    /// As [`show`](Self::show), for a command that is about to run a script: it comes before what the script runs, and
+    /// even if there is no such script.
+    #[cold]
+    fn show_caller(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) {
+        let mut own = std::mem::take(&mut session.aside);
+        monitor::feed(&self.instance, session, spec, words, &mut own);
+        session.aside = own;
     }
 
     #[cold]
@@ -546,6 +561,10 @@ fn key_hashes(spec: &CommandSpec, words: Words<'_>) -> impl Iterator<Item = u64>
 fn keys<'w>(spec: &CommandSpec, words: Words<'w>) -> impl Iterator<Item = &'w [u8]> {
     let positions = spec.keys.iter().filter_map(move |keys| keys.positions(words)).flatten();
     positions.filter_map(move |at| words.get(at))
+}
+
+fn is_monitor(session: &Session) -> bool {
+    session.client.seen().monitor.load(Ordering::Relaxed)
 }
 
 fn is_exec(spec: &CommandSpec) -> bool {

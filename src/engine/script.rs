@@ -68,6 +68,9 @@ impl Engine {
         out: &mut Vec<u8>,
         pause: Option<&Pause<'_>>,
     ) -> Option<CommandError> {
+        if self.instance.attention.has(Matter::Monitor) {
+            self.show_caller(session, args.spec(), args.words());
+        }
         match self.try_script(session, view, interpreters, which, args, out, pause) {
             Ok(()) => None,
             Err(error) => write(Err(error), session, out),
@@ -328,10 +331,10 @@ impl Caller<'_, '_, '_> {
         }
         self.engine.permit_in_script(session, spec, words)?;
         let instance = &self.engine.instance;
+        if self.read_only && (spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)) {
+            return Err(READ_ONLY);
+        }
         if spec.has_flag(Flag::Write) {
-            if self.read_only {
-                return Err(READ_ONLY);
-            }
             instance.scripts.note_write();
         }
         let limit = instance.config.live().max_memory.load(Ordering::Relaxed);

@@ -12,7 +12,7 @@ pub fn describe(table: &Table, container: Option<&CommandSpec>, spec: &'static C
     let (first, last, step) = legacy_range(spec.keys);
     let mut flags = spec.flags.to_vec();
     flags.sort_unstable();
-    flags.retain(|flag| grouped || !came_with_7_0(*flag));
+    flags.retain(|flag| if grouped { *flag != Flag::MayReplicate } else { !came_with_7_0(*flag) });
     let mut items = vec![
         Reply::text(name),
         Reply::Integer(spec.arity.as_number()),
