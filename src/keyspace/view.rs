@@ -3,15 +3,14 @@
 mod scan;
 
 use std::marker::PhantomData;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
 
 use smallvec::SmallVec;
 
 use super::entry::{AccessTime, Entry};
 use super::news::{CHANGES, EventClass, News};
 use super::store::{Contents, SHARDS, Shard, Slot, hash_of, shard_of};
-use super::watch::Watch;
 use super::{Busy, Database, Keyspace, Scope, Settings, Side, access_time, try_lock};
 use crate::clock::{Clock, Millis};
 
@@ -472,12 +471,6 @@ impl<'k> View<'k> {
     }
 
     // ---- watching
-
-    /// From now on, a change to the key touches the watch. A key that is already over is gone, not about to change.
-    pub fn watch(&mut self, key: &[u8], watch: &Arc<Watch>) {
-        self.exists(key);
-        self.keyspace.watchers.add(self.db, key, watch);
-    }
 
     fn touch_watched(&mut self, db: u32) {
         if self.keyspace.watchers.is_empty() {
