@@ -265,7 +265,7 @@ impl Instance {
                 slow.push((Arc::clone(monitor), waiting));
             }
         }
-        self.check_output(slow.iter().map(|(client, waiting)| (client, *waiting)));
+        self.check_output(&slow);
         itself
     }
 
@@ -284,7 +284,7 @@ impl Instance {
         });
         let delivery = self.pubsub.publish(topic, channel, payload, publisher, notice);
         if !delivery.slow.is_empty() {
-            self.check_output(delivery.slow.iter().map(|(client, waiting)| (client, *waiting)));
+            self.check_output(&delivery.slow);
         }
         if let Some(session) = by.filter(|session| session.aside.len() + session.ahead.len() > notice) {
             self.check_own_output(session);
@@ -308,9 +308,9 @@ impl Instance {
 
     /// Closes those of some clients for whom too much waits, or has for too long.
     #[cold]
-    pub fn check_output<'c>(&self, clients: impl IntoIterator<Item = (&'c Arc<Client>, usize)>) {
+    pub fn check_output(&self, clients: &[(Arc<Client>, usize)]) {
         let now = self.clock.millis();
-        for (client, waiting) in clients {
+        for &(ref client, waiting) in clients {
             let limit = self.output_limit(client);
             if client.lags_for_too_long(waiting, limit, now) {
                 self.kill(client);
@@ -324,7 +324,8 @@ impl Instance {
     fn close_lagging(&self) {
         if self.lagging.swap(false, Ordering::Relaxed) {
             for client in self.clients.all() {
-                self.check_output([(&client, client.waiting())]);
+                let waiting = client.waiting();
+                self.check_output(&[(client, waiting)]);
             }
         }
     }
@@ -378,7 +379,7 @@ impl Instance {
         }
         let post = self.post();
         self.tracking.spread(news, &post, by.as_deref_mut(), self.keyspace.settings());
-        self.check_output(post.into_slow().iter().map(|(client, waiting)| (client, *waiting)));
+        self.check_output(&post.into_slow());
         if let Some(session) = by.filter(|session| !session.executing) {
             self.deliver_invalidations(session);
         }
@@ -389,7 +390,7 @@ impl Instance {
         if session.tracking.has_news() {
             let post = self.post();
             self.tracking.deliver(&post, session);
-            self.check_output(post.into_slow().iter().map(|(client, waiting)| (client, *waiting)));
+            self.check_output(&post.into_slow());
         }
     }
 
@@ -398,7 +399,7 @@ impl Instance {
     pub fn evict_tracked_keys(&self, session: &Session, out: &mut Vec<u8>) {
         let post = self.post();
         self.tracking.evict(&post, session, out);
-        self.check_output(post.into_slow().iter().map(|(client, waiting)| (client, *waiting)));
+        self.check_output(&post.into_slow());
     }
 
     fn post(&self) -> Post<'_> {

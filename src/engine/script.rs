@@ -31,6 +31,14 @@ const NEGATIVE_KEYS: CommandError = CommandError::fixed("ERR Number of keys can'
 const NO_ROOM_FOR_SCRIPT: CommandError =
     CommandError::fixed("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'");
 
+/// What a script runs in.
+pub(super) struct Scene<'s, 'k> {
+    pub view: &'s mut View<'k>,
+    pub interpreters: &'s mut Interpreters,
+    /// How to put it aside, if it takes long.
+    pub pause: Option<&'s Pause<'s>>,
+}
+
 impl Engine {
     /// Runs a script in a view of its own.
     pub(super) fn run_script(
@@ -47,7 +55,8 @@ impl Engine {
         let mut view = instance.keyspace.lock_growing(&hashes, session.db, &instance.clock)?;
         view.set_touch(!session.no_touch);
         session.executing = true;
-        let error = self.run_script_within(session, &mut view, &mut interpreters, which, args, out, pause);
+        let scene = Scene { view: &mut view, interpreters: &mut interpreters, pause };
+        let error = self.run_script_within(session, scene, which, args, out);
         session.executing = false;
         instance.announce(&mut view, Some(session));
         instance.deliver_invalidations(session);
@@ -57,37 +66,32 @@ impl Engine {
     }
 
     /// Runs a script in a view that others have opened. Hands back the error, if the script did not run at all.
-    #[expect(clippy::too_many_arguments, reason = "what a script may touch, and nothing of it belongs together")]
     pub(super) fn run_script_within(
         &self,
         session: &mut Session,
-        view: &mut View<'_>,
-        interpreters: &mut Interpreters,
+        scene: Scene<'_, '_>,
         which: Which,
         args: &mut Args<'_>,
         out: &mut Vec<u8>,
-        pause: Option<&Pause<'_>>,
     ) -> Option<CommandError> {
         if self.instance.attention.has(Matter::Monitor) {
             self.show_caller(session, args.spec(), args.words());
         }
-        match self.try_script(session, view, interpreters, which, args, out, pause) {
+        match self.try_script(session, scene, which, args, out) {
             Ok(()) => None,
             Err(error) => write(Err(error), session, out),
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "as above")]
     fn try_script(
         &self,
         session: &mut Session,
-        view: &mut View<'_>,
-        interpreters: &mut Interpreters,
+        scene: Scene<'_, '_>,
         which: Which,
         args: &mut Args<'_>,
         out: &mut Vec<u8>,
-        pause: Option<&Pause<'_>>,
     ) -> Result<(), CommandError> {
+        let Scene { view, interpreters, pause } = scene;
         let Found { script, read_only, keys, arguments } = self.find_script(interpreters, which, args)?;
         self.admit_script(script.flags, read_only)?;
         let words = args.words();

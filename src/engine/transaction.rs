@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::script::Scene;
 use super::{Engine, is_exec, key_hashes, write};
 use crate::error::CommandError;
 use crate::keyspace::{Busy, Scope, View, hash_of};
@@ -265,7 +266,8 @@ impl Engine {
         let error = match (queued.spec.run, scripts) {
             (Handler::Script(which), Some(scripts)) => {
                 view.select(session.db);
-                let error = self.run_script_within(session, view, scripts, which, &mut args, out, pause);
+                let scene = Scene { view: &mut *view, interpreters: scripts, pause };
+                let error = self.run_script_within(session, scene, which, &mut args, out);
                 self.instance.announce(view, Some(session));
                 error
             }

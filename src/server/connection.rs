@@ -265,7 +265,7 @@ impl Connection {
         let (client, instance) = (&self.session.client, &self.engine.instance);
         client.seen().output.store(self.output.len(), Ordering::Relaxed);
         if self.output.len() > instance.config.live().output_limit(self.session.subscriber).notice() {
-            instance.check_output([(client, self.output.len())]);
+            instance.check_output(&[(Arc::clone(client), self.output.len())]);
         }
     }
 
