@@ -112,11 +112,7 @@ impl Instance {
         let max_string = live.max_bulk.load(Ordering::Relaxed);
         let settings = self.keyspace.settings();
         settings.max_string.store(max_string, Ordering::Relaxed);
-        for (name, setting) in [
-            ("set-max-intset-entries", &settings.set_integers),
-            ("set-max-listpack-entries", &settings.set_packed),
-            ("set-max-listpack-value", &settings.set_longest),
-        ] {
+        for (name, setting) in settings.packing.all() {
             setting.store(self.config.number(name), Ordering::Relaxed);
         }
         self.tracking.set_most_keys(live.max_tracked_keys.load(Ordering::Relaxed));

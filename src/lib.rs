@@ -21,6 +21,7 @@ mod glob;
 mod identity;
 mod instance;
 mod keyspace;
+mod listpack;
 mod log;
 mod profile;
 mod pubsub;

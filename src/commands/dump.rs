@@ -61,7 +61,6 @@ fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
         Damage::Footer => BAD_FOOTER,
         Damage::Content => BAD_CONTENT,
     })?;
-    let limits = view.settings().set_limits(args.profile());
     // Redis lets the sum overflow, and the key is over at once.
     let deadline = match ttl {
         0 => None,
@@ -70,7 +69,8 @@ fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     };
     let idle = u32::try_from(options.idle_time).unwrap_or(u32::MAX);
     let accessed = view.access_time().saturating_sub(idle);
-    let entry = Entry::of_content(key, content, &limits, deadline, accessed).ok_or(BAD_CONTENT)?;
+    let entry =
+        Entry::of_content(key, content, view.settings(), args.profile(), deadline, accessed).ok_or(BAD_CONTENT)?;
     if deadline.is_some_and(|deadline| deadline <= view.now()) {
         delete(view, key);
         return Ok(Reply::OK);

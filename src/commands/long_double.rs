@@ -78,6 +78,26 @@ impl LongDouble {
         }
     }
 
+    /// The value times 1,000, rounded up to an integer; seconds as milliseconds.
+    pub fn thousandfold(self) -> Option<i64> {
+        let Self::Finite { negative, mantissa, exponent } = self else { return None };
+        let Self::Finite { mantissa, exponent, .. } = round(negative, u128::from(mantissa) * 1000, false, exponent)
+        else {
+            return None;
+        };
+        let mantissa = u128::from(mantissa);
+        let size = if exponent >= 0 {
+            mantissa.checked_mul(1u128.checked_shl(exponent.unsigned_abs())?)?
+        } else {
+            let shift = exponent.unsigned_abs();
+            let whole = mantissa.checked_shr(shift).unwrap_or(0);
+            let is_whole = whole.checked_shl(shift).unwrap_or(0) == mantissa;
+            whole + u128::from(!is_whole && !negative)
+        };
+        let size = i64::try_from(size).ok()?;
+        Some(if negative { -size } else { size })
+    }
+
     fn magnitude(self) -> (i32, u64) {
         match self {
             Self::Finite { mantissa, exponent, .. } => (exponent, mantissa),
@@ -268,6 +288,23 @@ mod tests {
         }
         for text in ["1.", ".5", "+1", "-Inf", "INFINITY", "0x1P-2", "0e99999999999", "1e-4950", "1e4932"] {
             assert!(LongDouble::parse(text.as_bytes()).is_some(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn seconds_become_milliseconds() {
+        for (seconds, millis) in [
+            ("0", Some(0)),
+            ("0.001", Some(1)),
+            ("0.0011", Some(2)),
+            ("1e-4000", Some(1)),
+            ("-0.0001", Some(0)),
+            ("-1.5", Some(-1500)),
+            ("9223372036854775.807", Some(i64::MAX)),
+            ("9223372036854775.808", None),
+            ("inf", None),
+        ] {
+            assert_eq!(LongDouble::parse(seconds.as_bytes()).unwrap().thousandfold(), millis, "{seconds}");
         }
     }
 

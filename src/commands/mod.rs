@@ -5,6 +5,7 @@ mod acl_log;
 mod bitfield;
 mod bitmaps;
 mod bitop;
+mod blocking;
 mod client;
 mod client_list;
 mod command;

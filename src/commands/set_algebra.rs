@@ -76,7 +76,7 @@ type Combination = fn(&[Option<&Set>], &SetLimits) -> Set;
 
 fn list<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, combine: Combination) -> CommandResult<'v> {
     let limits = view.settings().set_limits(args.profile());
-    let result = combine(&view.sets(args.rest())?, &limits);
+    let result = combine(&view.collections::<Set>(args.rest())?, &limits);
     Ok(Reply::Set(result.iter().map(|member| Reply::bulk(member.into_owned())).collect()))
 }
 
@@ -88,10 +88,10 @@ fn keep<'v>(
 ) -> CommandResult<'v> {
     let destination = args.key()?;
     let limits = view.settings().set_limits(args.profile());
-    let result = combine(&view.sets(args.rest())?, &limits);
+    let result = combine(&view.collections::<Set>(args.rest())?, &limits);
     let count = result.len();
     if count > 0 {
-        view.put_set(destination, result);
+        view.put_value(destination, result);
         view.notify(EventClass::Set, event, destination);
     } else {
         delete(view, destination);
@@ -168,7 +168,7 @@ fn sintercard<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
         limit = parse_integer(args.bytes()?).and_then(|limit| usize::try_from(limit).ok()).ok_or(NEGATIVE_LIMIT)?;
     }
     let mut found = 0;
-    for_common(&view.sets(words.first(count))?, |_| {
+    for_common(&view.collections::<Set>(words.first(count))?, |_| {
         found += 1;
         found != limit
     });

@@ -49,7 +49,7 @@ fn spop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
 
 /// Removes so many members, or all.
 fn pop(view: &mut View<'_>, args: &Args<'_>, key: &[u8], count: usize) -> Result<Option<Vec<Vec<u8>>>, CommandError> {
-    let Some(set) = view.set_to_write(key)? else { return Ok(None) };
+    let Some(set) = view.collection_to_write::<Set>(key)? else { return Ok(None) };
     let size = set.len();
     if count == 0 {
         return Ok(None);
@@ -60,7 +60,7 @@ fn pop(view: &mut View<'_>, args: &Args<'_>, key: &[u8], count: usize) -> Result
     let moves = if swapped { stay } else { size - stay };
     let places: Vec<usize> =
         (0..if stay > 0 { moves } else { 0 }).map(|moved| view.random_below(size - moved)).collect();
-    let removal = view.remove_members(key, |set| {
+    let removal = view.change(key, |set: &mut Set| {
         let moved: Vec<Vec<u8>> = places.iter().filter_map(|&place| set.take(place)).collect();
         let popped = if stay == 0 {
             let members = set.iter().map(|member| member.into_owned()).collect();
@@ -103,9 +103,9 @@ const SRANDMEMBER: CommandSpec = CommandSpec {
 fn srandmember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
     if args.is_empty() {
-        let place = view.set(key)?.map_or(0, Set::len);
+        let place = view.collection::<Set>(key)?.map_or(0, Set::len);
         let place = view.random_below(place);
-        let member = view.peek(key).and_then(|entry| entry.set()?.get(place));
+        let member = view.peek(key).and_then(|entry| entry.collection::<Set>()?.get(place));
         return Ok(member.map_or(Reply::Null, Reply::bulk));
     }
     let count = args.bytes()?;
@@ -118,7 +118,7 @@ fn srandmember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
             i64::MAX
         )));
     }
-    let size = view.set(key)?.map_or(0, Set::len);
+    let size = view.collection::<Set>(key)?.map_or(0, Set::len);
     if size == 0 {
         return Ok(Reply::Array(Vec::new()));
     }
@@ -130,7 +130,9 @@ fn srandmember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
     } else {
         distinct(view, size, usize::try_from(count).unwrap_or(usize::MAX))
     };
-    let Some(set) = view.peek(key).and_then(|entry| entry.set()) else { return Ok(Reply::Array(Vec::new())) };
+    let Some(set) = view.peek(key).and_then(|entry| entry.collection::<Set>()) else {
+        return Ok(Reply::Array(Vec::new()));
+    };
     Ok(Reply::Array(places.into_iter().filter_map(|place| set.get(place)).map(Reply::bulk).collect()))
 }
 

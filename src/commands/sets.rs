@@ -46,7 +46,7 @@ const SREM: CommandSpec = CommandSpec {
 fn srem<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
     let members = args.rest();
-    let removal = view.remove_members(key, |set| {
+    let removal = view.change(key, |set: &mut Set| {
         let removed = members.iter().filter(|member| set.remove(member)).count();
         (removed, removed)
     })?;
@@ -73,7 +73,7 @@ const SISMEMBER: CommandSpec = CommandSpec {
 };
 
 fn sismember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let (set, member) = (view.set(args.key()?)?, args.bytes()?);
+    let (set, member) = (view.collection::<Set>(args.key()?)?, args.bytes()?);
     Ok(is_member(set, member))
 }
 
@@ -91,7 +91,7 @@ const SMISMEMBER: CommandSpec = CommandSpec {
 };
 
 fn smismember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let set = view.set(args.key()?)?;
+    let set = view.collection::<Set>(args.key()?)?;
     Ok(Reply::Array(args.rest().iter().map(|member| is_member(set, member)).collect()))
 }
 
@@ -114,7 +114,7 @@ const SMEMBERS: CommandSpec = CommandSpec {
 };
 
 fn smembers<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let set = view.set(args.key()?)?;
+    let set = view.collection::<Set>(args.key()?)?;
     Ok(Reply::Set(set.map_or_else(Vec::new, |set| set.iter().map(Reply::bulk).collect())))
 }
 
@@ -131,7 +131,7 @@ const SCARD: CommandSpec = CommandSpec {
 };
 
 fn scard<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    Ok(Reply::Integer(view.set(args.key()?)?.map_or(0, Set::len) as i64))
+    Ok(Reply::Integer(view.collection::<Set>(args.key()?)?.map_or(0, Set::len) as i64))
 }
 
 const SMOVE: CommandSpec = CommandSpec {
@@ -153,12 +153,12 @@ fn smove<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         view.aim(destination);
         return Ok(Reply::Integer(0));
     }
-    view.set_to_write(source)?;
-    view.set_to_write(destination)?;
+    view.collection_to_write::<Set>(source)?;
+    view.collection_to_write::<Set>(destination)?;
     if source == destination {
-        return Ok(is_member(view.set_to_write(source)?, member));
+        return Ok(is_member(view.collection_to_write::<Set>(source)?, member));
     }
-    let removal = view.remove_members(source, |set| {
+    let removal = view.change(source, |set: &mut Set| {
         let removed = set.remove(member);
         (removed, usize::from(removed))
     })?;

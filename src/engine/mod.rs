@@ -21,7 +21,7 @@ use crate::profile::Since;
 use crate::resp::{Protocol, Reply, Words};
 use crate::script::{Interpreters, Pause};
 use crate::session::{Replies, Session};
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Flow, Handler, Table, Transaction, Waiting};
+use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Flow, Handler, Outcome, Table, Transaction, Waiting};
 
 pub use fibers::Fibers;
 
@@ -184,6 +184,15 @@ impl Engine {
                 session.tally += tally;
                 error
             }
+            Handler::Waiting(run) => {
+                let mut view = self.lock_keys(session, spec, key, words)?;
+                view.set_touch(!session.no_touch);
+                let result = run(&mut view, &mut args, None).map(Outcome::into_reply);
+                let error = write(result, session, out);
+                let tally = self.instance.settle(view, Some(session));
+                session.tally += tally;
+                error
+            }
             Handler::Database(run) => self.run_view(session, Scope::Database, run, &mut args, out)?,
             Handler::Everything(run) => self.run_view(session, Scope::Everything, run, &mut args, out)?,
             Handler::Connection(run) => {
@@ -248,6 +257,7 @@ impl Engine {
         let mut flow = Flow::Continue;
         let error = match spec.run {
             Handler::Keys(run) => write(run(view, &mut args), session, out),
+            Handler::Waiting(run) => write(run(view, &mut args, None).map(Outcome::into_reply), session, out),
             Handler::Database(run) => {
                 view.widen(Scope::Database);
                 write(run(view, &mut args), session, out)

@@ -297,7 +297,7 @@ fn hashes(session: &Session) -> Option<SmallVec<[u64; 8]>> {
         hashes.push(hash_of(key));
     }
     for Queued { spec, words, .. } in queued(session) {
-        if !matches!(spec.run, Handler::Keys(_)) {
+        if !matches!(spec.run, Handler::Keys(_) | Handler::Waiting(_)) {
             return None;
         }
         hashes.extend(key_hashes(spec, words.as_words()));

@@ -2,15 +2,17 @@
 
 use std::borrow::Cow;
 
-use super::entry::{AccessTime, Entry, Value};
+use super::Settings;
+use super::entry::{AccessTime, Entry};
 use super::set::{Integers, Set, SetLimits};
 use crate::clock::Millis;
+use crate::profile::Profile;
 use crate::rdb::Content;
 
 impl Entry {
     /// The value, to be written out.
     pub fn content(&self) -> Content<'_> {
-        match (self.text(), self.set()) {
+        match (self.text(), self.collection::<Set>()) {
             (_, Some(Set::Integers(integers))) => {
                 Content::Integers { width: integers.width, values: Cow::Borrowed(&integers.values) }
             }
@@ -24,10 +26,12 @@ impl Entry {
     pub fn of_content(
         key: &[u8],
         content: Content<'_>,
-        limits: &SetLimits,
+        settings: &Settings,
+        profile: &Profile,
         deadline: Option<Millis>,
         accessed: AccessTime,
     ) -> Option<Self> {
+        let limits = &settings.set_limits(profile);
         let set = match content {
             Content::String(bytes) => return Some(Self::string(key, &bytes, deadline, accessed)),
             Content::Integers { width, values } => {
@@ -54,6 +58,6 @@ impl Entry {
             }
         };
         let set = set.filter(|set| set.len() > 0)?;
-        Some(Self::boxed(key, Value::Set(Box::new(set)), deadline, accessed))
+        Some(Self::boxed(key, set.into(), deadline, accessed))
     }
 }

@@ -39,10 +39,11 @@ impl TextRef<'_> {
 impl Entry {
     /// The encoding of the value, as OBJECT ENCODING names it.
     pub fn encoding(&self) -> &'static str {
-        match self.set() {
-            Some(set) => set.encoding(),
-            None => self.text().map_or("raw", |text| text.encoding()),
-        }
+        let other = match self {
+            Self::Boxed(boxed) => boxed.value.encoding(),
+            Self::Packed(_) => None,
+        };
+        other.unwrap_or_else(|| self.text().map_or("raw", |text| text.encoding()))
     }
 
     /// How many references there are to the value, as OBJECT REFCOUNT counts them.

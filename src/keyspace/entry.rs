@@ -6,7 +6,7 @@
 
 use thin_vec::ThinVec;
 
-use super::set::Set;
+use super::value::{Collection, Kind, Text, Value};
 use crate::clock::Millis;
 
 /// The longest key and the longest whole entry that are packed.
@@ -24,40 +24,6 @@ const DEADLINE_SIZE: usize = 8;
 
 /// The seconds (of the server's clock) in which an entry was last used, for OBJECT IDLETIME.
 pub type AccessTime = u32;
-
-/// The type of a value, as TYPE names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    String,
-    Set,
-}
-
-impl Kind {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Set => "set",
-        }
-    }
-}
-
-/// A value with the type that has its own home; short strings live in packed entries instead.
-#[derive(Clone)]
-pub enum Value {
-    String(Text),
-    /// In a box of its own, so that the others stay small.
-    Set(Box<Set>),
-}
-
-/// A string that is long, has a long key, or was edited in place.
-#[derive(Clone)]
-pub struct Text {
-    pub bytes: Vec<u8>,
-    /// APPEND, SETRANGE, SETBIT and the like leave a string in Redis's `raw` encoding, however short it is.
-    pub edited: bool,
-    /// INCRBYFLOAT leaves what it writes as text (`embstr`), even where it reads as an integer.
-    pub verbatim: bool,
-}
 
 /// A string as it is read.
 #[derive(Clone, Copy)]
@@ -123,10 +89,7 @@ impl Entry {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Packed(_) => Kind::String,
-            Self::Boxed(boxed) => match boxed.value {
-                Value::String(_) => Kind::String,
-                Value::Set(_) => Kind::Set,
-            },
+            Self::Boxed(boxed) => boxed.value.kind(),
         }
     }
 
@@ -141,29 +104,23 @@ impl Entry {
                 Value::String(text) => {
                     Some(TextRef { bytes: &text.bytes, edited: text.edited, verbatim: text.verbatim })
                 }
-                Value::Set(_) => None,
+                _ => None,
             },
         }
     }
 
-    /// The set, unless the value has another type.
-    pub fn set(&self) -> Option<&Set> {
+    /// The value, unless it has another type.
+    pub fn collection<T: Collection>(&self) -> Option<&T> {
         match self {
-            Self::Boxed(boxed) => match &boxed.value {
-                Value::Set(set) => Some(set),
-                Value::String(_) => None,
-            },
+            Self::Boxed(boxed) => T::of(&boxed.value),
             Self::Packed(_) => None,
         }
     }
 
-    /// As [`set`](Self::set), to be changed.
-    pub fn set_mut(&mut self) -> Option<&mut Set> {
+    /// As [`collection`](Self::collection), to be changed.
+    pub fn collection_mut<T: Collection>(&mut self) -> Option<&mut T> {
         match self {
-            Self::Boxed(boxed) => match &mut boxed.value {
-                Value::Set(set) => Some(set),
-                Value::String(_) => None,
-            },
+            Self::Boxed(boxed) => T::of_mut(&mut boxed.value),
             Self::Packed(_) => None,
         }
     }
@@ -180,7 +137,7 @@ impl Entry {
                     text.edited = true;
                     Some(text)
                 }
-                Value::Set(_) => None,
+                _ => None,
             },
             Self::Packed(_) => None,
         }
@@ -202,7 +159,7 @@ impl Entry {
             Self::Packed(packed) => packed.0[1] |= VERBATIM,
             Self::Boxed(boxed) => match &mut boxed.value {
                 Value::String(text) => text.verbatim = true,
-                Value::Set(_) => {}
+                _ => {}
             },
         }
     }
@@ -276,13 +233,7 @@ impl Entry {
     pub fn size(&self) -> usize {
         match self {
             Self::Packed(packed) => packed.0.capacity() + PACKED_HEADER,
-            Self::Boxed(boxed) => {
-                let value = match &boxed.value {
-                    Value::String(text) => text.bytes.capacity(),
-                    Value::Set(set) => set.size(),
-                };
-                size_of::<Boxed>() + boxed.key.len() + value
-            }
+            Self::Boxed(boxed) => size_of::<Boxed>() + boxed.key.len() + boxed.value.size(),
         }
     }
 }

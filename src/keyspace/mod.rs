@@ -5,14 +5,21 @@
 //! always in ascending order; and a view cannot be held across an `.await`, because it is not `Send`.
 
 mod carried;
+mod collections;
 mod deadlines;
 mod encoding;
 mod entry;
+mod hash;
+mod indexed;
+mod list;
 mod news;
 mod set;
 mod sets;
+mod sorted_set;
 mod store;
+mod stream;
 mod strings;
+mod value;
 mod view;
 mod watch;
 
@@ -28,11 +35,16 @@ use entry::AccessTime;
 use store::{SHARDS, Store};
 use watch::Watchers;
 
-pub use entry::{Entry, Kind};
+pub use entry::Entry;
+pub use hash::{Hash, HashLimits};
+pub use list::List;
 pub use news::{CHANGES, EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, News};
 pub use set::{Set, SetLimits};
+pub use sorted_set::SortedSet;
 pub use store::hash_of;
+pub use stream::Stream;
 pub use strings::Expiry;
+pub use value::{Collection, Kind, Value};
 pub use view::{ScanFilter, Tally, View};
 pub use watch::Watch;
 
@@ -90,12 +102,50 @@ pub struct Keyspace {
 pub struct Settings {
     /// `proto-max-bulk-len`: the longest string a command may build.
     pub max_string: AtomicI64,
-    /// `set-max-intset-entries`, `set-max-listpack-entries` and `set-max-listpack-value`.
-    pub set_integers: AtomicI64,
-    pub set_packed: AtomicI64,
-    pub set_longest: AtomicI64,
+    /// Of each type, when it is kept in one piece.
+    pub packing: Packing,
     /// What views are to report: classes of events, channels to publish them on, changes of keys.
     news: AtomicU32,
+}
+
+/// The settings that say when a value changes how it is kept, named as in the configuration.
+#[derive(Default)]
+pub struct Packing {
+    pub set_max_intset_entries: AtomicI64,
+    pub set_max_listpack_entries: AtomicI64,
+    pub set_max_listpack_value: AtomicI64,
+    pub hash_max_listpack_entries: AtomicI64,
+    pub hash_max_listpack_value: AtomicI64,
+    pub zset_max_listpack_entries: AtomicI64,
+    pub zset_max_listpack_value: AtomicI64,
+    pub list_max_listpack_size: AtomicI64,
+    pub stream_node_max_bytes: AtomicI64,
+    pub stream_node_max_entries: AtomicI64,
+    pub hll_sparse_max_bytes: AtomicI64,
+}
+
+impl Packing {
+    /// Each with its name.
+    pub fn all(&self) -> [(&'static str, &AtomicI64); 11] {
+        [
+            ("set-max-intset-entries", &self.set_max_intset_entries),
+            ("set-max-listpack-entries", &self.set_max_listpack_entries),
+            ("set-max-listpack-value", &self.set_max_listpack_value),
+            ("hash-max-listpack-entries", &self.hash_max_listpack_entries),
+            ("hash-max-listpack-value", &self.hash_max_listpack_value),
+            ("zset-max-listpack-entries", &self.zset_max_listpack_entries),
+            ("zset-max-listpack-value", &self.zset_max_listpack_value),
+            ("list-max-listpack-size", &self.list_max_listpack_size),
+            ("stream-node-max-bytes", &self.stream_node_max_bytes),
+            ("stream-node-max-entries", &self.stream_node_max_entries),
+            ("hll-sparse-max-bytes", &self.hll_sparse_max_bytes),
+        ]
+    }
+}
+
+/// A setting that is a number of things.
+fn number(setting: &AtomicI64) -> usize {
+    usize::try_from(setting.load(Ordering::Relaxed)).unwrap_or(0)
 }
 
 impl Settings {
@@ -106,13 +156,21 @@ impl Settings {
 
     /// When sets change how they are kept, on a server of this profile.
     pub fn set_limits(&self, profile: &Profile) -> SetLimits {
-        let number = |setting: &AtomicI64| usize::try_from(setting.load(Ordering::Relaxed)).unwrap_or(0);
+        let packing = &self.packing;
         let foresees = profile.since_redis(7, 2);
         SetLimits {
-            integers: number(&self.set_integers),
-            packed: if foresees { number(&self.set_packed) } else { 0 },
-            longest: number(&self.set_longest),
+            integers: number(&packing.set_max_intset_entries),
+            packed: if foresees { number(&packing.set_max_listpack_entries) } else { 0 },
+            longest: number(&packing.set_max_listpack_value),
             foresees,
+        }
+    }
+
+    /// When hashes change how they are kept.
+    pub fn hash_limits(&self) -> HashLimits {
+        HashLimits {
+            packed: number(&self.packing.hash_max_listpack_entries),
+            longest: number(&self.packing.hash_max_listpack_value),
         }
     }
 
@@ -173,9 +231,7 @@ impl Keyspace {
             shared_integers: SharedIntegers::new(access_time(clock.millis())),
             settings: Settings {
                 max_string: AtomicI64::new(512 << 20),
-                set_integers: AtomicI64::new(512),
-                set_packed: AtomicI64::new(128),
-                set_longest: AtomicI64::new(64),
+                packing: Packing::default(),
                 news: AtomicU32::new(0),
             },
             random: AtomicU64::new(0),

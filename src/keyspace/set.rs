@@ -5,15 +5,11 @@
 //! last: the same in every run and on every machine.
 
 use std::borrow::Cow;
-use std::hash::{BuildHasher, Hasher};
 
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
+use smallvec::SmallVec;
 
+use super::indexed::{Indexed, Keyed};
 use crate::resp::parse_integer;
-
-/// Arbitrary, and the same in every process.
-const SEED: u64 = 0x6d65_6d62_6572_7321;
 
 /// The most integers that Redis keeps sorted, whatever it is told.
 const MOST_INTEGERS: usize = 1 << 30;
@@ -52,14 +48,37 @@ pub struct Integers {
     pub values: Vec<i64>,
 }
 
-/// Any members, found by their hash.
+/// Any members. The order is kept if Redis would have them in one list.
+pub type Members = Indexed<Member>;
+
+/// A member of a set.
 #[derive(Clone)]
-pub struct Members {
-    order: Vec<Box<[u8]>>,
-    places: HashTable<usize>,
-    bytes: usize,
-    /// Whether Redis would have them in one list, and so keep their order.
-    packed: bool,
+pub struct Member(SmallVec<[u8; 16]>);
+
+impl Member {
+    fn new(bytes: &[u8]) -> Self {
+        Self(SmallVec::from_slice(bytes))
+    }
+}
+
+impl Keyed for Member {
+    #[inline]
+    fn key(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn outside(&self) -> usize {
+        if self.0.spilled() { self.0.capacity() } else { 0 }
+    }
+}
+
+/// Adds a member, unless it is there already.
+fn add_to(members: &mut Members, member: &[u8]) -> bool {
+    let new = members.find(member).is_none();
+    if new {
+        members.push(Member::new(member));
+    }
+    new
 }
 
 impl Set {
@@ -89,7 +108,7 @@ impl Set {
     pub fn expect(&mut self, count: usize, limits: &SetLimits) {
         let most = match self {
             Self::Integers(_) => limits.integers(),
-            Self::Members(members) if members.packed => limits.packed,
+            Self::Members(members) if members.is_ordered() => limits.packed,
             Self::Members(_) => return,
         };
         if limits.foresees && count > most {
@@ -111,16 +130,16 @@ impl Set {
                 let packed = integers.values.len() < limits.packed
                     && member.len() <= limits.longest
                     && integers.longest() <= limits.longest;
-                self.make_members(packed).add(member)
+                add_to(self.make_members(packed), member)
             }
             Self::Members(members) => {
-                if members.packed
-                    && (members.order.len() >= limits.packed || member.len() > limits.longest)
-                    && !members.contains(member)
+                if members.is_ordered()
+                    && (members.len() >= limits.packed || member.len() > limits.longest)
+                    && members.find(member).is_none()
                 {
-                    members.packed = false;
+                    members.set_ordered(false);
                 }
-                members.add(member)
+                add_to(members, member)
             }
         }
     }
@@ -129,7 +148,10 @@ impl Set {
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match self {
             Self::Integers(integers) => parse_integer(member).is_some_and(|value| integers.remove(value)),
-            Self::Members(members) => members.remove(member),
+            Self::Members(members) => {
+                let place = members.find(member);
+                place.map(|place| members.remove(place)).is_some()
+            }
         }
     }
 
@@ -138,14 +160,14 @@ impl Set {
             Self::Integers(integers) => {
                 parse_integer(member).is_some_and(|value| integers.values.binary_search(&value).is_ok())
             }
-            Self::Members(members) => members.contains(member),
+            Self::Members(members) => members.find(member).is_some(),
         }
     }
 
     pub fn len(&self) -> usize {
         match self {
             Self::Integers(integers) => integers.values.len(),
-            Self::Members(members) => members.order.len(),
+            Self::Members(members) => members.len(),
         }
     }
 
@@ -153,7 +175,7 @@ impl Set {
     pub fn get(&self, place: usize) -> Option<Cow<'_, [u8]>> {
         match self {
             Self::Integers(integers) => integers.values.get(place).map(|value| Cow::Owned(digits(*value))),
-            Self::Members(members) => members.order.get(place).map(|member| Cow::Borrowed(&**member)),
+            Self::Members(members) => members.get(place).map(|member| Cow::Borrowed(member.key())),
         }
     }
 
@@ -172,13 +194,13 @@ impl Set {
     pub fn encoding(&self) -> &'static str {
         match self {
             Self::Integers(_) => "intset",
-            Self::Members(members) if members.packed => "listpack",
+            Self::Members(members) if members.is_ordered() => "listpack",
             Self::Members(_) => "hashtable",
         }
     }
 
     pub fn is_packed(&self) -> bool {
-        matches!(self, Self::Members(members) if members.packed)
+        matches!(self, Self::Members(members) if members.is_ordered())
     }
 
     /// Bytes of memory that it takes.
@@ -186,12 +208,7 @@ impl Set {
         size_of::<Self>()
             + match self {
                 Self::Integers(integers) => integers.values.capacity() * size_of::<i64>(),
-                Self::Members(members) => {
-                    // One byte of tag stands beside every slot.
-                    members.bytes
-                        + members.order.capacity() * size_of::<Box<[u8]>>()
-                        + members.places.capacity() * (size_of::<usize>() + 1)
-                }
+                Self::Members(members) => members.size(),
             }
     }
 
@@ -204,13 +221,13 @@ impl Set {
         if let Self::Integers(integers) = self {
             let mut members = Members::new(packed);
             for &value in &integers.values {
-                members.add(&digits(value));
+                members.push(Member::new(&digits(value)));
             }
             *self = Self::Members(members);
         }
         match self {
             Self::Members(members) => {
-                members.packed = packed;
+                members.set_ordered(packed);
                 members
             }
             Self::Integers(_) => unreachable!("they were just made members"),
@@ -245,58 +262,6 @@ impl Integers {
             .max()
             .unwrap_or(0)
     }
-}
-
-impl Members {
-    fn new(packed: bool) -> Self {
-        Self { order: Vec::new(), places: HashTable::new(), bytes: 0, packed }
-    }
-
-    fn contains(&self, member: &[u8]) -> bool {
-        self.places.find(hash_of(member), |&place| *self.order[place] == *member).is_some()
-    }
-
-    fn add(&mut self, member: &[u8]) -> bool {
-        if self.contains(member) {
-            return false;
-        }
-        let order = &self.order;
-        let rehash = |place: &usize| hash_of(&order[*place]);
-        self.places.insert_unique(hash_of(member), order.len(), rehash);
-        self.order.push(member.into());
-        self.bytes += member.len();
-        true
-    }
-
-    fn remove(&mut self, member: &[u8]) -> bool {
-        let order = &self.order;
-        let Ok(found) = self.places.find_entry(hash_of(member), |&place| *order[place] == *member) else {
-            return false;
-        };
-        let (place, _) = found.remove();
-        self.bytes -= member.len();
-        if self.packed {
-            self.order.remove(place);
-            for behind in self.places.iter_mut().filter(|behind| **behind > place) {
-                *behind -= 1;
-            }
-            return true;
-        }
-        let last = self.order.len() - 1;
-        if place != last
-            && let Some(moved) = self.places.find_mut(hash_of(&self.order[last]), |&at| at == last)
-        {
-            *moved = place;
-        }
-        self.order.swap_remove(place);
-        true
-    }
-}
-
-fn hash_of(member: &[u8]) -> u64 {
-    let mut hasher = FixedState::with_seed(SEED).build_hasher();
-    hasher.write(member);
-    hasher.finish()
 }
 
 fn digits(value: i64) -> Vec<u8> {

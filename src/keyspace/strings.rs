@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use super::entry::{AccessTime, Entry, Text, TextRef, Value};
+use super::entry::{AccessTime, Entry, TextRef};
+use super::value::{Text, Value};
 use super::view::View;
 use crate::clock::Millis;
 use crate::error::CommandError;

@@ -1,7 +1,6 @@
 //! Redis's serialized values, as DUMP gives and RESTORE takes them: a type, the value, and a footer with the version of
 //! the format and a checksum.
 
-mod listpack;
 mod lzf;
 mod reader;
 
@@ -9,6 +8,7 @@ use std::borrow::Cow;
 
 use crc::{CRC_64_REDIS, Crc};
 
+use crate::listpack;
 use crate::profile::{Family, Profile, Since, Version};
 use crate::resp::parse_integer;
 use reader::Reader;

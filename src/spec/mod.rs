@@ -10,6 +10,7 @@ mod markdown;
 mod row;
 mod table;
 mod usage;
+mod waiting;
 
 pub use args::Args;
 pub use call::{Call, Flow, Waiting};
@@ -24,3 +25,4 @@ pub use row::{Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler,
 pub use table::{Table, full_name};
 #[cfg(test)]
 pub use usage::{Argument, arguments};
+pub use waiting::{Outcome, Ready, Wish};

@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::call::Call;
 use super::keys::KeySpec;
+use super::waiting::{Outcome, Ready};
 use crate::error::CommandError;
 use crate::keyspace::View;
 use crate::profile::{Profile, Since};
@@ -103,6 +104,8 @@ impl CommandSpec {
 pub enum Handler {
     /// Its keys, in one locked view.
     Keys(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
+    /// Its keys, as above; but it may have to wait until there is something to be had.
+    Waiting(for<'v> fn(&'v mut View<'_>, &mut Args<'v>, Ready<'v>) -> Result<Outcome<'v>, CommandError>),
     /// The whole selected database.
     Database(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
     /// Every database.
@@ -171,10 +174,16 @@ pub enum Group {
     Bitmap,
     Connection,
     Generic,
+    Geo,
+    Hash,
+    HyperLogLog,
+    List,
     PubSub,
     Scripting,
     Server,
     Set,
+    SortedSet,
+    Stream,
     String,
     Transactions,
 }
@@ -185,10 +194,16 @@ impl Group {
             Self::Bitmap => "bitmap",
             Self::Connection => "connection",
             Self::Generic => "generic",
+            Self::Geo => "geo",
+            Self::Hash => "hash",
+            Self::HyperLogLog => "hyperloglog",
+            Self::List => "list",
             Self::PubSub => "pubsub",
             Self::Scripting => "scripting",
             Self::Server => "server",
             Self::Set => "set",
+            Self::SortedSet => "sorted-set",
+            Self::Stream => "stream",
             Self::String => "string",
             Self::Transactions => "transactions",
         }

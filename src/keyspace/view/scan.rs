@@ -1,8 +1,9 @@
 //! Going through the keys: SCAN, and a key at random.
 
 use super::{View, is_over};
-use crate::keyspace::entry::{Entry, Kind};
+use crate::keyspace::entry::Entry;
 use crate::keyspace::store::{SHARDS, hash_of, scan_position};
+use crate::keyspace::value::Kind;
 
 /// In how many strides a big shard is walked at most, whatever the count.
 const MOST_STRIDES: usize = 64;

@@ -23,18 +23,91 @@ const INT_24: u8 = 0xf2;
 const INT_32: u8 = 0xf3;
 const INT_64: u8 = 0xf4;
 
-pub fn write<'m>(members: impl ExactSizeIterator<Item = &'m [u8]>) -> Vec<u8> {
-    let count = u16::try_from(members.len()).unwrap_or(UNCOUNTED);
-    let mut out = vec![0; HEADER];
-    for member in members {
+/// An element as it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element<'e> {
+    String(&'e [u8]),
+    Integer(i64),
+}
+
+impl<'e> Element<'e> {
+    /// What a string is kept as.
+    pub fn of(bytes: &'e [u8]) -> Self {
+        parse_integer(bytes).map_or(Self::String(bytes), Self::Integer)
+    }
+
+    pub fn to_bytes(self) -> Cow<'e, [u8]> {
+        match self {
+            Self::String(bytes) => Cow::Borrowed(bytes),
+            Self::Integer(value) => Cow::Owned(itoa::Buffer::new().format(value).as_bytes().to_vec()),
+        }
+    }
+
+    /// Bytes that it takes in a listpack.
+    pub fn size(self) -> usize {
+        let length = match self {
+            Self::Integer(0..=127) => 1,
+            Self::Integer(-4096..=4095) => 2,
+            Self::Integer(-0x8000..=0x7fff) => 3,
+            Self::Integer(-0x80_0000..=0x7f_ffff) => 4,
+            Self::Integer(-0x8000_0000..=0x7fff_ffff) => 5,
+            Self::Integer(_) => 9,
+            Self::String(bytes) if bytes.len() < 1 << 6 => 1 + bytes.len(),
+            Self::String(bytes) if bytes.len() < 1 << 12 => 2 + bytes.len(),
+            Self::String(bytes) => 5 + bytes.len(),
+        };
+        length + groups_of(length)
+    }
+
+    /// Appends it to others.
+    pub fn append(self, out: &mut Vec<u8>) {
         let start = out.len();
-        match parse_integer(member) {
-            Some(integer) => write_integer(&mut out, integer),
-            None => write_string(&mut out, member),
+        match self {
+            Self::Integer(value) => write_integer(out, value),
+            Self::String(bytes) => write_string(out, bytes),
         }
         let length = out.len() - start;
-        write_length_backwards(&mut out, length);
+        write_length_backwards(out, length);
     }
+}
+
+/// The first of some elements, and how many bytes it takes with all that belongs to it.
+pub fn first(elements: &[u8]) -> Option<(Element<'_>, usize)> {
+    let (element, length) = read_element(elements)?;
+    Some((element, length + groups_of(length)))
+}
+
+/// The last of some elements, and how many bytes it takes with all that belongs to it.
+pub fn last(elements: &[u8]) -> Option<(Element<'_>, usize)> {
+    let mut length = 0;
+    let mut groups = 0;
+    for &byte in elements.iter().rev().take(5) {
+        length |= usize::from(byte & 0x7f) << (7 * groups);
+        groups += 1;
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    let start = elements.len().checked_sub(length + groups)?;
+    let (element, found) = read_element(&elements[start..])?;
+    (found == length).then_some((element, length + groups))
+}
+
+/// All elements, with what stands around them.
+pub fn write<'m>(members: impl ExactSizeIterator<Item = &'m [u8]>) -> Vec<u8> {
+    let count = members.len();
+    let mut elements = Vec::new();
+    for member in members {
+        Element::of(member).append(&mut elements);
+    }
+    enclose(&elements, count)
+}
+
+/// Elements that are written already, with what stands around them.
+pub fn enclose(elements: &[u8], count: usize) -> Vec<u8> {
+    let count = u16::try_from(count).unwrap_or(UNCOUNTED);
+    let mut out = vec![0; HEADER];
+    out.extend_from_slice(elements);
     out.push(END);
     let size = u32::try_from(out.len()).unwrap_or(u32::MAX);
     out[..4].copy_from_slice(&size.to_le_bytes());
@@ -109,7 +182,7 @@ pub fn read(bytes: &[u8]) -> Option<Vec<Cow<'static, [u8]>>> {
     let mut members = Vec::new();
     while !rest.is_empty() {
         let (member, length) = read_element(rest)?;
-        members.push(Cow::Owned(member));
+        members.push(Cow::Owned(member.to_bytes().into_owned()));
         let mut backwards = Vec::new();
         write_length_backwards(&mut backwards, length);
         rest = rest.get(length..)?.strip_prefix(backwards.as_slice())?;
@@ -118,25 +191,25 @@ pub fn read(bytes: &[u8]) -> Option<Vec<Cow<'static, [u8]>>> {
 }
 
 /// The first element, and how many bytes it takes.
-fn read_element(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+fn read_element(bytes: &[u8]) -> Option<(Element<'_>, usize)> {
     let (&first, rest) = bytes.split_first()?;
     let string = |header: usize, length: usize| {
         let member = bytes.get(header..)?.get(..length)?;
-        Some((member.to_vec(), header + length))
+        Some((Element::String(member), header + length))
     };
     let integer = |size: usize| {
         let data = rest.get(..size)?;
         let mut wide = [if data.last()? & 0x80 == 0 { 0 } else { 0xff }; 8];
         wide[..size].copy_from_slice(data);
-        Some((i64::from_le_bytes(wide).to_string().into_bytes(), 1 + size))
+        Some((Element::Integer(i64::from_le_bytes(wide)), 1 + size))
     };
     match first {
-        0..STRING_6 => Some((first.to_string().into_bytes(), 1)),
+        0..STRING_6 => Some((Element::Integer(i64::from(first)), 1)),
         STRING_6..INT_13 => string(1, usize::from(first & 0x3f)),
         INT_13..STRING_12 => {
             let value = i64::from(first & 0x1f) << 8 | i64::from(*rest.first()?);
             let value = if value < 1 << 12 { value } else { value - (1 << 13) };
-            Some((value.to_string().into_bytes(), 2))
+            Some((Element::Integer(value), 2))
         }
         STRING_12..STRING_32 => string(2, usize::from(first & 0x0f) << 8 | usize::from(*rest.first()?)),
         STRING_32 => string(5, usize::try_from(u32::from_le_bytes(*rest.first_chunk()?)).ok()?),
@@ -165,7 +238,18 @@ mod tests {
             members.extend(strings);
             members.push(vec![b'x'; long]);
             let written = write(members.iter().map(Vec::as_slice));
-            prop_assert_eq!(read(&written).unwrap(), members);
+            prop_assert_eq!(&read(&written).unwrap(), &members);
+            let elements = &written[HEADER..written.len() - 1];
+            let (mut there, mut back) = (elements, elements);
+            for (member, opposite) in members.iter().zip(members.iter().rev()) {
+                let (element, size) = first(there).unwrap();
+                prop_assert_eq!((&*element.to_bytes(), size), (member.as_slice(), element.size()));
+                there = &there[size..];
+                let (element, size) = last(back).unwrap();
+                prop_assert_eq!((&*element.to_bytes(), size), (opposite.as_slice(), element.size()));
+                back = &back[..back.len() - size];
+            }
+            prop_assert!(there.is_empty() && back.is_empty());
         }
 
         #[test]
@@ -176,6 +260,7 @@ mod tests {
             bytes.push(END);
             let _ = read(&bytes);
             let _ = read(&body);
+            let _ = (first(&body), last(&body));
         }
     }
 }

@@ -1,0 +1,28 @@
+//! What commands that may have to wait have in common.
+
+use super::long_double::LongDouble;
+use crate::clock::Millis;
+use crate::error::CommandError;
+use crate::keyspace::View;
+use crate::spec::Args;
+
+const NO_FLOAT: CommandError = CommandError::fixed("ERR timeout is not a float or out of range");
+const NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
+const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of range");
+
+/// When a command that waits gives up: its next argument in seconds, rounded up to milliseconds; `None` for 0, which is
+/// never.
+pub(super) fn deadline(view: &View<'_>, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
+    let seconds = LongDouble::parse(args.bytes()?).ok_or(NO_FLOAT)?;
+    // Before 7.2 what is too much for the machine's integers came out as the least of them.
+    let too_much = if args.profile().since_redis(7, 2) { OUT_OF_RANGE } else { NEGATIVE };
+    let timeout = seconds.thousandfold().ok_or(too_much)?;
+    if timeout < 0 {
+        return Err(NEGATIVE);
+    }
+    let deadline = view.now().checked_add(timeout);
+    if deadline.is_none() && args.profile().since_redis(7, 2) {
+        return Err(OUT_OF_RANGE);
+    }
+    Ok(deadline.filter(|_| timeout > 0))
+}

@@ -1,0 +1,148 @@
+//! Things with a key each, in an order, found by their key: the members of a set, the fields of a hash.
+
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+/// Arbitrary, and the same in every process.
+const SEED: u64 = 0x6d65_6d62_6572_7321;
+
+/// As many are looked through one by one, without a table.
+const FEW: usize = 16;
+
+/// Something that is found by its key.
+pub trait Keyed {
+    fn key(&self) -> &[u8];
+
+    /// Bytes of memory that it takes beside its own size.
+    fn outside(&self) -> usize;
+}
+
+/// They stand in the order in which they came. When one is removed, those behind it move up if the order is to be kept;
+/// otherwise the last one takes its place, so that nothing takes longer the more there are.
+#[derive(Clone)]
+pub struct Indexed<T> {
+    order: Vec<T>,
+    /// Where each stands; empty as long as there are few.
+    places: HashTable<u32>,
+    outside: usize,
+    ordered: bool,
+}
+
+impl<T: Keyed> Indexed<T> {
+    pub fn new(ordered: bool) -> Self {
+        Self { order: Vec::new(), places: HashTable::new(), outside: 0, ordered }
+    }
+
+    pub fn is_ordered(&self) -> bool {
+        self.ordered
+    }
+
+    /// Whether the order is kept from now on.
+    pub fn set_ordered(&mut self, ordered: bool) {
+        self.ordered = ordered;
+    }
+
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    pub fn get(&self, place: usize) -> Option<&T> {
+        self.order.get(place)
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> + DoubleEndedIterator + Clone {
+        self.order.iter()
+    }
+
+    /// Where something stands.
+    pub fn find(&self, key: &[u8]) -> Option<usize> {
+        if self.places.is_empty() {
+            return self.order.iter().position(|item| item.key() == key);
+        }
+        let place = self.places.find(hash_of(key), |&place| self.order[place as usize].key() == key)?;
+        Some(*place as usize)
+    }
+
+    /// Adds something whose key is not there, as the last.
+    pub fn push(&mut self, item: T) {
+        let place = self.order.len();
+        self.outside += item.outside();
+        self.order.push(item);
+        if !self.places.is_empty() {
+            self.enter(place);
+        } else if place >= FEW {
+            (0..=place).for_each(|place| self.enter(place));
+        }
+    }
+
+    fn enter(&mut self, place: usize) {
+        let order = &self.order;
+        let rehash = |place: &u32| hash_of(order[*place as usize].key());
+        self.places.insert_unique(hash_of(order[place].key()), place as u32, rehash);
+    }
+
+    /// Puts something in place of what has the same key.
+    pub fn replace(&mut self, place: usize, item: T) -> T {
+        self.outside += item.outside();
+        let old = std::mem::replace(&mut self.order[place], item);
+        self.outside -= old.outside();
+        old
+    }
+
+    /// Changes something in a way that neither its key nor its memory takes part in.
+    pub fn alter(&mut self, place: usize) -> &mut T {
+        &mut self.order[place]
+    }
+
+    /// Removes what stands at a place. If the order is not kept, what stood last stands there now.
+    pub fn remove(&mut self, place: usize) -> T {
+        if !self.places.is_empty() {
+            self.leave(place);
+        }
+        let item = if self.ordered { self.order.remove(place) } else { self.order.swap_remove(place) };
+        self.outside -= item.outside();
+        if self.order.len() * 4 < self.order.capacity() && self.order.capacity() > FEW {
+            self.shrink();
+        }
+        item
+    }
+
+    /// Gives back most of the memory that many have left behind.
+    #[cold]
+    fn shrink(&mut self) {
+        let order = &mut self.order;
+        order.shrink_to(order.len() * 2);
+        self.places.shrink_to(order.len() * 2, |place| hash_of(order[*place as usize].key()));
+    }
+
+    fn leave(&mut self, place: usize) {
+        let order = &self.order;
+        if let Ok(found) = self.places.find_entry(hash_of(order[place].key()), |&at| at as usize == place) {
+            found.remove();
+        }
+        if self.ordered {
+            self.places.iter_mut().filter(|behind| **behind as usize > place).for_each(|behind| *behind -= 1);
+            return;
+        }
+        let last = order.len() - 1;
+        if place != last
+            && let Some(moved) = self.places.find_mut(hash_of(order[last].key()), |&at| at as usize == last)
+        {
+            *moved = place as u32;
+        }
+    }
+
+    /// Bytes of memory that it takes beside its own size.
+    pub fn size(&self) -> usize {
+        // One byte of tag stands beside every place.
+        self.outside + self.order.capacity() * size_of::<T>() + self.places.capacity() * (size_of::<u32>() + 1)
+    }
+}
+
+fn hash_of(key: &[u8]) -> u64 {
+    let mut hasher = FixedState::with_seed(SEED).build_hasher();
+    hasher.write(key);
+    hasher.finish()
+}
