@@ -12,6 +12,7 @@ mod entry;
 mod hash;
 mod indexed;
 mod list;
+mod lists;
 mod news;
 mod set;
 mod sets;
@@ -37,7 +38,7 @@ use watch::Watchers;
 
 pub use entry::Entry;
 pub use hash::{Hash, HashLimits};
-pub use list::List;
+pub use list::{ChunkLimit, Elements, End, List, ListLimits};
 pub use news::{CHANGES, EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, News};
 pub use set::{Set, SetLimits};
 pub use sorted_set::SortedSet;
@@ -172,6 +173,12 @@ impl Settings {
             packed: number(&self.packing.hash_max_listpack_entries),
             longest: number(&self.packing.hash_max_listpack_value),
         }
+    }
+
+    /// When lists change how they are kept, on a server of this profile.
+    pub fn list_limits(&self, profile: &Profile) -> ListLimits {
+        let setting = self.packing.list_max_listpack_size.load(Ordering::Relaxed);
+        ListLimits { chunk: ChunkLimit::of(setting), packs: profile.since_redis(7, 2) }
     }
 
     #[inline]
