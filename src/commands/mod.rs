@@ -37,6 +37,7 @@ mod set;
 mod set_algebra;
 mod set_random;
 mod sets;
+mod sort;
 mod strings;
 mod tracking;
 mod transactions;
@@ -83,6 +84,7 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         set_algebra::ROWS,
         set_random::ROWS,
         sets::ROWS,
+        sort::ROWS,
         strings::ROWS,
         transactions::ROWS,
         wait::ROWS,
