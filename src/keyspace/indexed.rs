@@ -206,9 +206,9 @@ mod tests {
             let mut met: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
             let mut left = 0;
             for (count, changes) in steps.iter().cycle() {
-                let step = items.walk(left, *count);
-                left = step.0;
-                step.1.for_each(|item| *met.entry(item.clone()).or_default() += 1);
+                let (next, passed) = items.walk(left, *count);
+                passed.for_each(|item| *met.entry(item.clone()).or_default() += 1);
+                left = next;
                 if left == 0 {
                     break;
                 }
