@@ -251,7 +251,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_in_order_stays_in_it(steps in prop::collection::vec((0..3u8, 0..40u32), 0..300), ordered in any::<bool>()) {
+        fn what_is_in_order_stays_in_it(steps in prop::collection::vec((0..4u8, 0..40u32), 0..300), ordered in any::<bool>()) {
             let mut items = Indexed::new(ordered);
             let mut model: Vec<Vec<u8>> = Vec::new();
             for (step, number) in steps {
@@ -267,6 +267,15 @@ mod tests {
                     (1, None) => {
                         items.push(item.clone());
                         model.push(item);
+                    }
+                    (2, Some(_)) => {
+                        let place = items.find(&item).unwrap();
+                        items.update(place, |item| item.reserve(40));
+                    }
+                    (3, None) if ordered => {
+                        let place = number as usize % (model.len() + 1);
+                        items.insert(place, item.clone());
+                        model.insert(place, item);
                     }
                     _ => {}
                 }
