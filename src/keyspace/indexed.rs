@@ -99,14 +99,6 @@ impl<T: Keyed> Indexed<T> {
         self.places.insert_unique(hash_of(order[place].key()), place as u32, rehash);
     }
 
-    /// Puts something in place of what has the same key.
-    pub fn replace(&mut self, place: usize, item: T) -> T {
-        self.outside += item.outside();
-        let old = std::mem::replace(&mut self.order[place], item);
-        self.outside -= old.outside();
-        old
-    }
-
     /// Changes something in a way that neither its key nor its memory takes part in.
     pub fn alter(&mut self, place: usize) -> &mut T {
         &mut self.order[place]
