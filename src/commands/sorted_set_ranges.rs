@@ -8,7 +8,7 @@ use super::sorted_sets::{remove, renamed, score_reply};
 use crate::error::CommandError;
 use crate::keyspace::{EventClass, Scored, SortedSet, View};
 use crate::profile::{Profile, Since};
-use crate::resp::Reply;
+use crate::resp::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[
@@ -161,14 +161,15 @@ impl<'a> Query<'a> {
 
     /// The ranks of a set's members that are asked for.
     fn ranks(&self, set: &SortedSet) -> Range<usize> {
-        let Ok(skipped) = usize::try_from(self.offset) else { return 0..0 };
-        let ranks = match &self.bounds {
-            Bounds::Ranks(start, stop) => {
+        let skipped = usize::try_from(self.offset);
+        let ranks = match (&self.bounds, skipped) {
+            (Bounds::Ranks(start, stop), _) => {
                 let ranks = ranks(*start, *stop, set.len());
                 return if self.backwards { set.len() - ranks.end..set.len() - ranks.start } else { ranks };
             }
-            Bounds::Between(between) => between.ranks(set, skipped, self.backwards),
-            Bounds::Scores(scores) => {
+            (_, Err(_)) => return 0..0,
+            (Bounds::Between(between), Ok(skipped)) => between.ranks(set, skipped, self.backwards),
+            (Bounds::Scores(scores), Ok(skipped)) => {
                 let Range { start, end } = scores.ranks(set);
                 let skipped = skipped.min(end - start);
                 if self.backwards { start..end - skipped } else { start + skipped..end }
@@ -181,7 +182,7 @@ impl<'a> Query<'a> {
 }
 
 fn rank(word: &[u8]) -> Result<i64, CommandError> {
-    crate::resp::parse_integer(word).ok_or(CommandError::NOT_AN_INTEGER)
+    parse_integer(word).ok_or(CommandError::NOT_AN_INTEGER)
 }
 
 /// The ranks from `start` to `stop`, which count from the end where they are negative.
