@@ -86,6 +86,10 @@ checked! {
     server
     set_options
     sets
+    sorted_set_algebra
+    sorted_set_pops
+    sorted_set_ranges
+    sorted_sets
     strings
     tracking
     transactions
@@ -98,6 +102,7 @@ alone! {
     lifetimes
     redis_7_2
     redis_8_locks
+    sorted_sets_7_2
     valkey_8_locks
     valkey_connection
     valkey_locks
