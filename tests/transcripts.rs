@@ -89,6 +89,10 @@ checked! {
     server
     set_options
     sets
+    sorted_set_algebra
+    sorted_set_pops
+    sorted_set_ranges
+    sorted_sets
     strings
     tracking
     transactions
@@ -103,6 +107,7 @@ alone! {
     redis_7_2
     redis_8_locks
     redis_field_times
+    sorted_sets_7_2
     valkey_8_locks
     valkey_connection
     valkey_field_times

@@ -14,6 +14,7 @@ mod indexed;
 mod list;
 mod lists;
 mod news;
+mod ranked;
 mod set;
 mod sets;
 mod sorted_set;
@@ -43,7 +44,7 @@ pub use hash::{Hash, HashLimits};
 pub use list::{ChunkLimit, Elements, End, List, ListLimits};
 pub use news::{CHANGES, EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, News};
 pub use set::{Set, SetLimits};
-pub use sorted_set::SortedSet;
+pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
 pub use store::hash_of;
 pub use stream::Stream;
 pub use strings::Expiry;
@@ -184,6 +185,15 @@ impl Settings {
     pub fn list_limits(&self, profile: &Profile) -> ListLimits {
         let setting = self.packing.list_max_listpack_size.load(Ordering::Relaxed);
         ListLimits { chunk: ChunkLimit::of(setting), packs: profile.since_redis(7, 2) }
+    }
+
+    /// When sorted sets change how they are kept, on a server of this profile.
+    pub fn sorted_set_limits(&self, profile: &Profile) -> SortedSetLimits {
+        SortedSetLimits {
+            packed: number(&self.packing.zset_max_listpack_entries),
+            longest: number(&self.packing.zset_max_listpack_value),
+            foresees: profile.since_redis(7, 2),
+        }
     }
 
     #[inline]
