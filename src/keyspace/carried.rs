@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use super::Settings;
 use super::entry::{AccessTime, Entry};
+use super::hash::{Hash, HashLimits};
 use super::set::{Integers, Set, SetLimits};
+use super::value::{Collection, Value};
 use crate::clock::Millis;
 use crate::profile::Profile;
 use crate::rdb::Content;
@@ -12,13 +14,10 @@ use crate::rdb::Content;
 impl Entry {
     /// The value, to be written out.
     pub fn content(&self) -> Content<'_> {
-        match (self.text(), self.collection::<Set>()) {
-            (_, Some(Set::Integers(integers))) => {
-                Content::Integers { width: integers.width, values: Cow::Borrowed(&integers.values) }
-            }
-            (_, Some(set)) if set.is_packed() => Content::Listpack(set.iter().collect()),
-            (_, Some(set)) => Content::Members(set.iter().collect()),
-            (text, None) => Content::String(Cow::Borrowed(text.map_or(&[], |text| text.bytes))),
+        match self.value() {
+            Some(Value::Set(set)) => set.content(),
+            Some(Value::Hash(hash)) => hash.content(),
+            _ => Content::String(Cow::Borrowed(self.text().map_or(&[], |text| text.bytes))),
         }
     }
 
@@ -31,19 +30,43 @@ impl Entry {
         deadline: Option<Millis>,
         accessed: AccessTime,
     ) -> Option<Self> {
-        let limits = &settings.set_limits(profile);
-        let set = match content {
+        let value = match content {
             Content::String(bytes) => return Some(Self::string(key, &bytes, deadline, accessed)),
+            Content::Integers { .. } | Content::Set { .. } => kept(Set::of_content(content, &settings.set_limits(profile))),
+            Content::Hash { .. } => kept(Hash::of_content(content, &settings.hash_limits())),
+            _ => None,
+        };
+        Some(Self::boxed(key, value?, deadline, accessed))
+    }
+}
+
+/// A value, if there is a reason for a key to have it.
+fn kept<T: Collection>(value: Option<T>) -> Option<Value> {
+    value.filter(|value| !value.is_over()).map(Into::into)
+}
+
+impl Set {
+    fn content(&self) -> Content<'_> {
+        match self {
+            Self::Integers(integers) => {
+                Content::Integers { width: integers.width, values: Cow::Borrowed(&integers.values) }
+            }
+            Self::Members(_) => Content::Set { members: self.iter().collect(), packed: self.is_packed() },
+        }
+    }
+
+    fn of_content(content: Content<'_>, limits: &SetLimits) -> Option<Self> {
+        match content {
             Content::Integers { width, values } => {
                 let sorted = values.is_sorted_by(|one, next| one < next);
-                let mut set = Set::Integers(Integers { width, values: values.into_owned() });
+                let mut set = Self::Integers(Integers { width, values: values.into_owned() });
                 if set.len() > limits.integers {
                     set.spread();
                 }
                 sorted.then_some(set)
             }
-            Content::Listpack(members) => {
-                let mut set = Set::packed();
+            Content::Set { members, packed: true } => {
+                let mut set = Self::packed();
                 let room = SetLimits { packed: usize::MAX, longest: usize::MAX, ..*limits };
                 let single = members.iter().all(|member| set.add(member, &room));
                 if set.len() > limits.packed {
@@ -51,13 +74,28 @@ impl Entry {
                 }
                 single.then_some(set)
             }
-            Content::Members(members) => {
+            Content::Set { members, packed: false } => {
                 let many = members.len() > limits.integers;
-                let mut set = if many { Set::of_members() } else { Set::of_integers() };
+                let mut set = if many { Self::of_members() } else { Self::of_integers() };
                 members.iter().all(|member| set.add(member, limits)).then_some(set)
             }
-        };
-        let set = set.filter(|set| set.len() > 0)?;
-        Some(Self::boxed(key, set.into(), deadline, accessed))
+            _ => None,
+        }
+    }
+}
+
+impl Hash {
+    fn content(&self) -> Content<'_> {
+        let pairs = self.iter().map(|pair| (Cow::Borrowed(pair.field()), Cow::Borrowed(pair.value()))).collect();
+        Content::Hash { pairs, packed: self.is_packed() }
+    }
+
+    fn of_content(content: Content<'_>, limits: &HashLimits) -> Option<Self> {
+        let Content::Hash { pairs, packed } = content else { return None };
+        // What was packed stays packed however long it is, if it is not too many.
+        let longest = if packed { usize::MAX } else { limits.longest };
+        let limits = HashLimits { packed: limits.packed, longest };
+        let mut hash = Self::default();
+        pairs.iter().all(|(field, value)| hash.set(field, value, &limits)).then_some(hash)
     }
 }

@@ -85,7 +85,11 @@ impl Hash {
     }
 
     pub fn encoding(&self) -> &'static str {
-        if self.pairs.is_ordered() { "listpack" } else { "hashtable" }
+        if self.is_packed() { "listpack" } else { "hashtable" }
+    }
+
+    pub fn is_packed(&self) -> bool {
+        self.pairs.is_ordered()
     }
 
     pub fn get(&self, field: &[u8]) -> Option<&[u8]> {
