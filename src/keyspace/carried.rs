@@ -32,7 +32,9 @@ impl Entry {
     ) -> Option<Self> {
         let value = match content {
             Content::String(bytes) => return Some(Self::string(key, &bytes, deadline, accessed)),
-            Content::Integers { .. } | Content::Set { .. } => kept(Set::of_content(content, &settings.set_limits(profile))),
+            Content::Integers { .. } | Content::Set { .. } => {
+                kept(Set::of_content(content, &settings.set_limits(profile)))
+            }
             Content::Hash { .. } => kept(Hash::of_content(content, &settings.hash_limits())),
             _ => None,
         };

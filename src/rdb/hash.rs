@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 
 use super::reader::Reader;
-use super::{
-    Bytes, Content, HASH, HASH_LISTPACK, HASH_ZIPLIST, write_length, write_string, ziplist, zipmap,
-};
+use super::{Bytes, Content, HASH, HASH_LISTPACK, HASH_ZIPLIST, write_length, write_string, ziplist, zipmap};
 use crate::listpack;
 use crate::profile::Profile;
 

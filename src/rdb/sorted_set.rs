@@ -57,10 +57,7 @@ fn text_of(score: f64, profile: &Profile) -> Vec<u8> {
     out
 }
 
-pub fn read<'r>(
-    reader: &mut Reader<'r>,
-    score: fn(&mut Reader<'r>) -> Option<f64>,
-) -> Option<Content<'static>> {
+pub fn read<'r>(reader: &mut Reader<'r>, score: fn(&mut Reader<'r>) -> Option<f64>) -> Option<Content<'static>> {
     let rows = reader.several(|reader| {
         let member = Cow::Owned(reader.string()?);
         score(reader).filter(|score| !score.is_nan()).map(|score| (member, score))

@@ -16,8 +16,12 @@ const LONG: u8 = 254;
 pub fn read(bytes: &[u8]) -> Option<Vec<(Bytes<'static>, Bytes<'static>)>> {
     let (&count, rest) = bytes.split_first()?;
     let (&end, mut rest) = rest.split_last()?;
+    if end != END {
+        return None;
+    }
     let mut pairs = Vec::new();
-    while !rest.is_empty() {
+    // Redis does not look at what is behind the end.
+    while rest.first().is_some_and(|&first| first != END) {
         let field = take_length(&mut rest)?;
         let field = take(&mut rest, field)?;
         let value = take_length(&mut rest)?;
@@ -26,8 +30,7 @@ pub fn read(bytes: &[u8]) -> Option<Vec<(Bytes<'static>, Bytes<'static>)>> {
         take(&mut rest, free)?;
         pairs.push((Cow::Owned(field.to_vec()), Cow::Owned(value.to_vec())));
     }
-    let counted = count >= LONG || usize::from(count) == pairs.len();
-    (end == END && counted).then_some(pairs)
+    (count == LONG || usize::from(count) == pairs.len()).then_some(pairs)
 }
 
 fn take<'b>(rest: &mut &'b [u8], length: usize) -> Option<&'b [u8]> {
