@@ -6,6 +6,7 @@ use super::Settings;
 use super::entry::{AccessTime, Entry};
 use super::hash::{Hash, HashLimits};
 use super::set::{Integers, Set, SetLimits};
+use super::sorted_set::{SortedSet, SortedSetLimits};
 use super::value::{Collection, Value};
 use crate::clock::Millis;
 use crate::profile::Profile;
@@ -17,6 +18,7 @@ impl Entry {
         match self.value() {
             Some(Value::Set(set)) => set.content(),
             Some(Value::Hash(hash)) => hash.content(),
+            Some(Value::SortedSet(set)) => set.content(),
             _ => Content::String(Cow::Borrowed(self.text().map_or(&[], |text| text.bytes))),
         }
     }
@@ -36,7 +38,8 @@ impl Entry {
                 kept(Set::of_content(content, &settings.set_limits(profile)))
             }
             Content::Hash { .. } => kept(Hash::of_content(content, &settings.hash_limits())),
-            _ => None,
+            Content::SortedSet { .. } => kept(SortedSet::of_content(content, &settings.sorted_set_limits(profile))),
+            Content::List(_) | Content::Elements(_) => None,
         };
         Some(Self::boxed(key, value?, deadline, accessed))
     }
@@ -99,5 +102,26 @@ impl Hash {
         let limits = HashLimits { packed: limits.packed, longest };
         let mut hash = Self::default();
         pairs.iter().all(|(field, value)| hash.set(field, value, &limits)).then_some(hash)
+    }
+}
+
+impl SortedSet {
+    fn content(&self) -> Content<'_> {
+        let rows = self.iter().map(|scored| (Cow::Borrowed(scored.member()), scored.score())).collect();
+        Content::SortedSet { rows, packed: self.is_packed() }
+    }
+
+    fn of_content(content: Content<'_>, limits: &SortedSetLimits) -> Option<Self> {
+        let Content::SortedSet { rows, packed } = content else { return None };
+        let mut set = Self::new(packed);
+        // What was packed stays packed however long it is, if it is not too many.
+        let room = SortedSetLimits { packed: limits.packed, longest: usize::MAX, ..*limits };
+        if !rows.iter().all(|(member, score)| set.put(member, *score, &room).is_none()) {
+            return None;
+        }
+        if !packed {
+            set.pack(limits);
+        }
+        Some(set)
     }
 }
