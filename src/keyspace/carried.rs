@@ -5,18 +5,21 @@ use std::borrow::Cow;
 use super::Settings;
 use super::entry::{AccessTime, Entry};
 use super::hash::{Hash, HashLimits};
+use super::list::{End, List, ListLimits};
 use super::set::{Integers, Set, SetLimits};
 use super::sorted_set::{SortedSet, SortedSetLimits};
 use super::value::{Collection, Value};
 use crate::clock::Millis;
+use crate::listpack::Element;
 use crate::profile::Profile;
-use crate::rdb::Content;
+use crate::rdb::{Content, Node};
 
 impl Entry {
     /// The value, to be written out.
     pub fn content(&self) -> Content<'_> {
         match self.value() {
             Some(Value::Set(set)) => set.content(),
+            Some(Value::List(list)) => list.content(),
             Some(Value::Hash(hash)) => hash.content(),
             Some(Value::SortedSet(set)) => set.content(),
             _ => Content::String(Cow::Borrowed(self.text().map_or(&[], |text| text.bytes))),
@@ -39,7 +42,9 @@ impl Entry {
             }
             Content::Hash { .. } => kept(Hash::of_content(content, &settings.hash_limits())),
             Content::SortedSet { .. } => kept(SortedSet::of_content(content, &settings.sorted_set_limits(profile))),
-            Content::List(_) | Content::Elements(_) => None,
+            Content::List(_) | Content::Elements(_) => {
+                kept(List::of_content(content, &settings.list_limits(profile)))
+            }
         };
         Some(Self::boxed(key, value?, deadline, accessed))
     }
@@ -48,6 +53,35 @@ impl Entry {
 /// A value, if there is a reason for a key to have it.
 fn kept<T: Collection>(value: Option<T>) -> Option<Value> {
     value.filter(|value| !value.is_over()).map(Into::into)
+}
+
+impl List {
+    fn content(&self) -> Content<'_> {
+        let node = |(count, elements)| Node::Packed { elements: Cow::Borrowed(elements), count };
+        Content::List(self.nodes().map(node).collect())
+    }
+
+    fn of_content(content: Content<'_>, limits: &ListLimits) -> Option<Self> {
+        match content {
+            Content::List(nodes) => {
+                let nodes = nodes.into_iter().map(|node| match node {
+                    Node::Packed { elements, count } => (count, elements.into_owned()),
+                    Node::Plain(element) => {
+                        let mut alone = Vec::new();
+                        Element::of(&element).append(&mut alone);
+                        (1, alone)
+                    }
+                });
+                Some(Self::of_nodes(nodes, limits))
+            }
+            Content::Elements(elements) => {
+                let mut list = Self::new(limits);
+                elements.iter().for_each(|element| list.push(End::Back, element));
+                Some(list)
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Set {
