@@ -42,9 +42,7 @@ impl Entry {
             }
             Content::Hash { .. } => kept(Hash::of_content(content, &settings.hash_limits())),
             Content::SortedSet { .. } => kept(SortedSet::of_content(content, &settings.sorted_set_limits(profile))),
-            Content::List(_) | Content::Elements(_) => {
-                kept(List::of_content(content, &settings.list_limits(profile)))
-            }
+            Content::List(_) | Content::Elements(_) => kept(List::of_content(content, &settings.list_limits(profile))),
         };
         Some(Self::boxed(key, value?, deadline, accessed))
     }

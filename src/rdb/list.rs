@@ -22,7 +22,7 @@ pub enum Node<'a> {
 
 impl Node<'_> {
     /// The elements, one after the other.
-    fn elements(&self) -> Vec<Bytes<'_>> {
+    pub fn elements(&self) -> Vec<Bytes<'_>> {
         let mut rest: &[u8] = match self {
             Self::Packed { elements, .. } => elements,
             Self::Plain(element) => return vec![Cow::Borrowed(element)],
