@@ -24,6 +24,9 @@ mod info;
 mod keys;
 mod lcs;
 mod lifetime;
+mod list_places;
+mod list_waiting;
+mod lists;
 mod long_double;
 mod object;
 mod pubsub;
@@ -69,6 +72,9 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         info::ROWS,
         keys::ROWS,
         lcs::ROWS,
+        list_places::ROWS,
+        list_waiting::ROWS,
+        lists::ROWS,
         object::ROWS,
         pubsub::ROWS,
         ranges::ROWS,

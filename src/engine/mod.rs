@@ -188,7 +188,7 @@ impl Engine {
                 let mut view = self.lock_keys(session, spec, key, words)?;
                 view.set_touch(!session.no_touch);
                 let (wish, error) = match run(&mut view, &mut args, None) {
-                    Ok(Outcome::Wait(wish)) => (Some(wish), None),
+                    Ok(Outcome::Wait(wish) | Outcome::WaitOr(wish, _)) => (Some(wish), None),
                     Ok(Outcome::Done(reply)) => (None, write(Ok(reply), session, out)),
                     Err(error) => (None, write(Err(error), session, out)),
                 };

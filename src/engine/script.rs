@@ -218,14 +218,7 @@ fn keys_and_arguments<'a>(
 
 /// Blocking commands of the types that are not there yet (#4). Redis tells a script that it may not call them, whatever they
 /// would do.
-const BLOCKING: [(&str, Arity); 6] = [
-    ("BLPOP", Arity::AtLeast(3)),
-    ("BRPOP", Arity::AtLeast(3)),
-    ("BLMOVE", Arity::Exactly(6)),
-    ("BRPOPLPUSH", Arity::Exactly(4)),
-    ("BZPOPMIN", Arity::AtLeast(3)),
-    ("BZPOPMAX", Arity::AtLeast(3)),
-];
+const BLOCKING: [(&str, Arity); 2] = [("BZPOPMIN", Arity::AtLeast(3)), ("BZPOPMAX", Arity::AtLeast(3))];
 
 /// What a script hears that calls a command which is not there.
 #[cold]

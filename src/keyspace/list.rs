@@ -133,6 +133,14 @@ impl List {
         }
     }
 
+    /// As [`expect`](Self::expect), for these elements.
+    #[inline]
+    pub fn expect_all<'e>(&mut self, elements: impl ExactSizeIterator<Item = &'e [u8]>, limits: &ListLimits) {
+        if self.packed {
+            self.expect(elements.len(), elements.map(<[u8]>::len).sum(), limits);
+        }
+    }
+
     /// Becomes one listpack if it fits in.
     pub fn pack(&mut self, limits: &ListLimits) {
         self.pack_within(limits.chunk, limits);

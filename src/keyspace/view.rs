@@ -430,6 +430,13 @@ impl<'k> View<'k> {
         }
     }
 
+    /// Tells whoever watches a key of a change that does not count as one.
+    pub(super) fn disturb(&mut self, key: &[u8]) {
+        let changes = self.tally.changes;
+        self.changed(key);
+        self.tally.changes = changes;
+    }
+
     /// Deletes what is due in every database, in the order of the deadlines.
     pub(super) fn sweep(&mut self) {
         let mut due = Vec::new();
