@@ -7,7 +7,7 @@ use sha1_smol::Sha1;
 
 use crate::keyspace::{Entry, Kind, View};
 use crate::profile::Profile;
-use crate::rdb::Content;
+use crate::rdb::{Content, Field};
 use crate::resp::{write_double, write_shortest};
 
 /// A digest that is added to.
@@ -33,6 +33,16 @@ impl Digest {
         pair.mix(one);
         pair.mix(other);
         self.add_digest(pair);
+    }
+
+    fn add_field(&mut self, field: &Field<'_>) {
+        let mut digest = Self::default();
+        digest.mix(&field.name);
+        digest.mix(&field.value);
+        if field.until.is_some() {
+            digest.add(b"!!hexpire!!");
+        }
+        self.add_digest(digest);
     }
 
     /// As a part like any other: once more by its own digest.
@@ -64,7 +74,7 @@ fn add_value(digest: &mut Digest, entry: &Entry, profile: &Profile) {
             nodes.iter().for_each(|node| node.elements().iter().for_each(|element| digest.mix(element)));
         }
         Content::Elements(elements) => elements.iter().for_each(|element| digest.mix(element)),
-        Content::Hash { pairs, .. } => pairs.iter().for_each(|(field, value)| digest.add_pair(field, value)),
+        Content::Hash { fields, .. } => fields.iter().for_each(|field| digest.add_field(field)),
         Content::SortedSet { rows, .. } => {
             for (member, score) in rows {
                 let mut text = Vec::new();

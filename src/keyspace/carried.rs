@@ -12,7 +12,7 @@ use super::value::{Collection, Value};
 use crate::clock::Millis;
 use crate::listpack::Element;
 use crate::profile::Profile;
-use crate::rdb::{Content, Node};
+use crate::rdb::{Content, Field, Node};
 
 impl Entry {
     /// The value, to be written out.
@@ -40,7 +40,7 @@ impl Entry {
             Content::Integers { .. } | Content::Set { .. } => {
                 kept(Set::of_content(content, &settings.set_limits(profile)))
             }
-            Content::Hash { .. } => kept(Hash::of_content(content, &settings.hash_limits())),
+            Content::Hash { .. } => kept(Hash::of_content(content, &settings.hash_limits(profile))),
             Content::SortedSet { .. } => kept(SortedSet::of_content(content, &settings.sorted_set_limits(profile))),
             Content::List(_) | Content::Elements(_) => kept(List::of_content(content, &settings.list_limits(profile))),
         };
@@ -123,17 +123,31 @@ impl Set {
 
 impl Hash {
     fn content(&self) -> Content<'_> {
-        let pairs = self.iter().map(|pair| (Cow::Borrowed(pair.field()), Cow::Borrowed(pair.value()))).collect();
-        Content::Hash { pairs, packed: self.is_packed() }
+        let fields = self.iter().map(|pair| Field {
+            name: pair.field().into(),
+            value: pair.value().into(),
+            until: self.time(pair.field()),
+        });
+        Content::Hash { fields: fields.collect(), packed: self.is_packed(), timed: self.is_timed() }
     }
 
     fn of_content(content: Content<'_>, limits: &HashLimits) -> Option<Self> {
-        let Content::Hash { pairs, packed } = content else { return None };
+        let Content::Hash { fields, packed, timed } = content else { return None };
         // What was packed stays packed however long it is, if it is not too many.
         let longest = if packed { usize::MAX } else { limits.longest };
-        let limits = HashLimits { packed: limits.packed, longest };
+        let limits = &HashLimits { longest, ..*limits };
         let mut hash = Self::default();
-        pairs.iter().all(|(field, value)| hash.set(field, value, &limits)).then_some(hash)
+        if !fields.iter().all(|field| hash.rewrite(&field.name, &field.value, limits)) {
+            return None;
+        }
+        if timed {
+            hash.expect_times(limits);
+        }
+        // Where times are equal, the last one to get it stands in front.
+        for field in fields.iter().rev().filter(|field| field.until.is_some()) {
+            hash.set_time(&field.name, field.until, limits);
+        }
+        Some(hash)
     }
 }
 

@@ -112,6 +112,29 @@ impl<T: Keyed> Indexed<T> {
         &mut self.order[place]
     }
 
+    /// Changes something in a way that its key takes no part in.
+    pub fn update(&mut self, place: usize, change: impl FnOnce(&mut T)) {
+        let item = &mut self.order[place];
+        let outside = item.outside();
+        change(item);
+        self.outside += item.outside();
+        self.outside -= outside;
+    }
+
+    /// Adds something whose key is not there at a place of an order that is kept.
+    pub fn insert(&mut self, place: usize, item: T) {
+        let item_hash = hash_of(item.key());
+        self.outside += item.outside();
+        self.order.insert(place, item);
+        if !self.places.is_empty() {
+            self.places.iter_mut().filter(|at| **at as usize >= place).for_each(|at| *at += 1);
+            let order = &self.order;
+            self.places.insert_unique(item_hash, place as u32, |at| hash_of(order[*at as usize].key()));
+        } else if self.order.len() > FEW {
+            (0..self.order.len()).for_each(|place| self.enter(place));
+        }
+    }
+
     /// Removes what stands at a place. If the order is not kept, what stood last stands there now.
     pub fn remove(&mut self, place: usize) -> T {
         if !self.places.is_empty() {

@@ -22,6 +22,7 @@ use crate::profile::{Family, Profile, Since, Version};
 use reader::Reader;
 use write::{write_length, write_string};
 
+pub use hash::Field;
 pub use libraries::{NoLibrary, dump_libraries, load_libraries};
 pub use list::Node;
 
@@ -47,6 +48,10 @@ const HASH_LISTPACK: u8 = 16;
 const SORTED_SET_LISTPACK: u8 = 17;
 const LIST_NODES: u8 = 18;
 const SET_LISTPACK: u8 = 20;
+/// Valkey's.
+const HASH_FIELDS_UNTIL: u8 = 22;
+const HASH_TIMES: u8 = 24;
+const HASH_LISTPACK_TIMES: u8 = 25;
 
 /// In the first byte of a length, the two highest bits say how to go on.
 const LENGTH_14: u8 = 0x40;
@@ -63,6 +68,9 @@ const COMPRESSED: u8 = SPECIAL | 3;
 /// The version of the format that Valkey counts on its own, and the last one that it shares with Redis.
 const VALKEY_FORMAT: u16 = 80;
 const SHARED_FORMAT: u16 = 11;
+
+/// Since when Redis gives fields of hashes a time to live.
+const TIMES: Since = Since::redis(7, 4, 0);
 
 /// Why a payload cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,9 +120,11 @@ pub enum Content<'a> {
     List(Vec<Node<'a>>),
     /// A list of which nobody says where its nodes begin.
     Elements(Vec<Bytes<'a>>),
+    /// A hash; `timed` if its fields are kept so that they can have times.
     Hash {
-        pairs: Vec<(Bytes<'a>, Bytes<'a>)>,
+        fields: Vec<Field<'a>>,
         packed: bool,
+        timed: bool,
     },
     /// Members with their scores, by these.
     SortedSet {
@@ -138,7 +148,7 @@ pub fn dump(content: &Content<'_>, profile: &Profile) -> Vec<u8> {
         Content::Set { members, packed } => set::write(&mut out, members, *packed),
         Content::List(nodes) => list::write(&mut out, nodes, profile),
         Content::Elements(elements) => list::write_elements(&mut out, elements),
-        Content::Hash { pairs, packed } => hash::write(&mut out, pairs, *packed, profile),
+        Content::Hash { fields, packed, timed } => hash::write(&mut out, fields, *packed, *timed, profile),
         Content::SortedSet { rows, packed } => sorted_set::write(&mut out, rows, *packed, profile),
     }
     sign(&mut out, profile);
@@ -184,6 +194,9 @@ fn read_content(reader: &mut Reader<'_>, profile: &Profile) -> Option<Content<'s
         HASH_ZIPMAP => hash::read_zipmap(reader),
         HASH_ZIPLIST => hash::read_ziplist(reader),
         HASH_LISTPACK if profile.since_redis(7, 0) => hash::read_listpack(reader),
+        HASH_FIELDS_UNTIL if profile.has(Since::valkey(9, 0, 0)) => hash::read_until(reader),
+        HASH_TIMES if profile.has(TIMES) => hash::read_times(reader),
+        HASH_LISTPACK_TIMES if profile.has(TIMES) => hash::read_listpack_times(reader),
         SORTED_SET => sorted_set::read(reader, Reader::double),
         SORTED_SET_TEXT => sorted_set::read(reader, Reader::double_in_words),
         SORTED_SET_ZIPLIST => sorted_set::read_ziplist(reader),

@@ -66,6 +66,11 @@ impl<'a> Reader<'a> {
         (0..count).map(|_| one(self)).collect()
     }
 
+    /// An integer of eight bytes.
+    pub fn integer_64(&mut self) -> Option<i64> {
+        self.array().map(i64::from_le_bytes)
+    }
+
     /// A number, as the processor has it.
     pub fn double(&mut self) -> Option<f64> {
         self.array().map(f64::from_le_bytes)

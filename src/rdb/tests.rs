@@ -113,7 +113,8 @@ fn bytes(text: &'static str) -> Bytes<'static> {
 }
 
 fn pairs(pairs: &[(&'static str, &'static str)], packed: bool) -> Content<'static> {
-    Content::Hash { pairs: pairs.iter().map(|(field, value)| (bytes(field), bytes(value))).collect(), packed }
+    let field = |&(name, value): &(_, _)| Field { name: bytes(name), value: bytes(value), until: None };
+    Content::Hash { fields: pairs.iter().map(field).collect(), packed, timed: false }
 }
 
 fn rows(rows: &[(&'static str, f64)], packed: bool) -> Content<'static> {
@@ -220,6 +221,42 @@ fn payloads_of_old_servers_are_read() {
     assert_eq!(load(&signed(b"\x10\x0c\x0c\0\0\0\x02\0\x81a\x02\x01\x01\xff", 9), &early), Err(Damage::Content));
 }
 
+/// Payloads as Redis 8.0 gave them (the first two) and Valkey 9.1, without their footers.
+#[test]
+fn times_of_fields_are_dumped_as_each_server_dumps_them() {
+    const TIME: i64 = 4_102_444_800_000;
+    let field = |name, value, until| Field { name: bytes(name), value: bytes(value), until };
+    let hash = |fields, packed| Content::Hash { fields, packed, timed: true };
+    let packed = hash(vec![field("a", "1", Some(TIME + 5)), field("b", "x", None)], true);
+    let spread = vec![field("b", "x", None), field("c", "3", Some(TIME)), field("a", "1", Some(TIME + 5))];
+    let cases: &[(&str, u16, Content<'_>, &[u8])] = &[
+        (
+            "redis-8.4",
+            12,
+            packed,
+            b"\x19\x05\xd8\xc3,\xbb\x03\0\0\x1e\x1e\0\0\0\x06\0\x81a\x02\x01\x01\xf4\x05\xd8\xc3,\xbb\x03\0\0\x09\x81b\x02\x81x\x02\0\x01\xff",
+        ),
+        (
+            "redis-8.4",
+            12,
+            hash(spread, false),
+            b"\x18\0\xd8\xc3,\xbb\x03\0\0\x03\0\x01b\x01x\x01\x01c\xc0\x03\x06\x01a\xc0\x01",
+        ),
+        (
+            "valkey-9.1",
+            80,
+            hash(vec![field("a", "1", Some(TIME + 5)), field("b", "x", None)], false),
+            b"\x16\x02\x01a\xc0\x01\x05\xd8\xc3,\xbb\x03\0\0\x01b\x01x\xff\xff\xff\xff\xff\xff\xff\xff",
+        ),
+    ];
+    for (name, format, content, body) in cases {
+        let payload = dump(content, &profile(name));
+        assert_eq!(payload, signed(body, *format), "{content:?}");
+        assert_eq!(load(&payload, &profile(name)).as_ref(), Ok(content));
+        assert_eq!(load(&signed(body, 10), &profile("redis-7.0")), Err(Damage::Content));
+    }
+}
+
 proptest! {
     #[test]
     fn what_is_dumped_is_restored(value in value(), name in prop::sample::select(vec!["redis-6.2", "redis-7.2", "valkey-9.1"])) {
@@ -250,8 +287,8 @@ proptest! {
     ) {
         let profile = profile(name);
         let cow = |bytes: &Vec<u8>| Bytes::Owned(bytes.clone());
-        let pairs = parts.iter().map(|(field, value, _)| (cow(field), cow(value))).collect();
-        let hash = Content::Hash { pairs, packed };
+        let fields = parts.iter().map(|(name, value, _)| Field { name: cow(name), value: cow(value), until: None });
+        let hash = Content::Hash { fields: fields.collect(), packed, timed: false };
         prop_assert_eq!(load(&dump(&hash, &profile), &profile), Ok(hash));
         let nodes = parts.iter().map(|(one, other, _)| {
             let mut elements = Vec::new();
@@ -291,7 +328,9 @@ proptest! {
     #[test]
     fn no_content_is_too_strange(body in prop::collection::vec(any::<u8>(), 0..64)) {
         for kind in 0..32 {
-            let _ = load(&signed(&[&[kind], &body[..]].concat(), 10), &Profile::default());
+            for name in ["redis-7.0", "redis-8.4", "valkey-9.1"] {
+                let _ = load(&signed(&[&[kind], &body[..]].concat(), 10), &profile(name));
+            }
             // As what most types are made of: one string.
             let _ = load(&signed(&[&[kind, body.len() as u8], &body[..]].concat(), 10), &Profile::default());
         }
