@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::digest::{self, Digest};
+use super::digest;
 use crate::error::CommandError;
 use crate::keyspace::{Entry, List, View};
 use crate::profile::Profile;

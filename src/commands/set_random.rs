@@ -9,7 +9,7 @@ use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group
 
 pub(super) const ROWS: &[CommandSpec] = &[SPOP, SRANDMEMBER];
 
-const MUST_BE_POSITIVE: CommandError = CommandError::fixed("ERR value is out of range, must be positive");
+pub(super) const MUST_BE_POSITIVE: CommandError = CommandError::fixed("ERR value is out of range, must be positive");
 
 /// When at most a fifth as many members as are popped stay behind, it is those that are moved.
 const FEW: usize = 5;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::number::{write_double, write_integer};
+use super::number::{write_double, write_integer, write_short_double};
 use crate::error::CommandError;
 
 /// The protocol version of a connection.
@@ -36,6 +36,8 @@ pub enum Reply<'a> {
     Set(Vec<Reply<'a>>),
     Push(Vec<Reply<'a>>),
     Double(f64),
+    /// A double as servers since 7.2 write it.
+    ShortDouble(f64),
     Boolean(bool),
     /// Text with its three-letter format; a plain bulk string in RESP2.
     Verbatim(&'static str, Cow<'a, [u8]>),
@@ -107,6 +109,11 @@ impl<'a> Reply<'a> {
             Self::Double(value) => {
                 let mut digits = Vec::with_capacity(24);
                 write_double(&mut digits, *value);
+                if resp3 { line(out, b',', &digits) } else { bulk(out, &digits) }
+            }
+            Self::ShortDouble(value) => {
+                let mut digits = Vec::with_capacity(24);
+                write_short_double(&mut digits, *value);
                 if resp3 { line(out, b',', &digits) } else { bulk(out, &digits) }
             }
             Self::Boolean(value) if resp3 => out.extend_from_slice(if *value { b"#t\r\n" } else { b"#f\r\n" }),
