@@ -15,6 +15,7 @@ mod connection;
 mod counters;
 mod databases;
 mod debug;
+mod digest;
 mod draws;
 mod dump;
 mod expiry;

@@ -214,7 +214,7 @@ impl Engine {
                 return Ok(flow);
             }
             Handler::Debug(run) => {
-                let mut view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock)?;
+                let mut view = self.instance.keyspace.lock(Scope::Everything, session.db, &self.instance.clock)?;
                 let mut call = self.call(session, Some(view.micros()));
                 let result = run(&mut view, &mut call, &mut args);
                 let tally = self.instance.settle(view, Some(session));
@@ -292,7 +292,7 @@ impl Engine {
                 write(result, session, out)
             }
             Handler::Debug(run) => {
-                view.widen(Scope::Database);
+                view.widen(Scope::Everything);
                 let mut call = self.call(session, Some(view.micros()));
                 let result = run(view, &mut call, &mut args);
                 write(result, session, out)
