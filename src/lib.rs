@@ -18,6 +18,7 @@ mod engine;
 mod error;
 mod files;
 mod glob;
+mod hyperloglog;
 mod identity;
 mod instance;
 mod keyspace;

@@ -19,6 +19,7 @@ mod dump;
 mod expiry;
 mod functions;
 mod help;
+mod hyperloglog;
 mod info;
 mod keys;
 mod lcs;
@@ -64,6 +65,7 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         dump::ROWS,
         expiry::ROWS,
         functions::ROWS,
+        hyperloglog::ROWS,
         info::ROWS,
         keys::ROWS,
         lcs::ROWS,
