@@ -70,6 +70,7 @@ checked! {
     expiry
     functions
     hello
+    hyperloglog
     keys
     lcs
     lock_pattern

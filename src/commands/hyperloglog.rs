@@ -226,9 +226,9 @@ const PFSELFTEST: CommandSpec = CommandSpec {
     categories: &[Category::HyperLogLog],
     ..CommandSpec::new(
         "PFSELFTEST",
-        Handler::Connection(|_, _| match hyperloglog::self_test() {
+        Handler::Connection(|call, _| match hyperloglog::self_test(call.server.keyspace.settings().sparse_limit()) {
             Ok(()) => Ok(Reply::OK),
-            Err(text) => Err(CommandError::new(format!("TESTFAILED {text}"))),
+            Err(text) => Err(CommandError::new(format!("ERR TESTFAILED {text}"))),
         }),
     )
 };

@@ -236,10 +236,10 @@ fn raise_dense(registers: &mut [u8], index: usize, value: u8) -> bool {
 }
 
 /// What PFSELFTEST does: registers keep what is written, both encodings tell the same, and counts are as good as they
-/// have to be. The text says what went wrong.
-pub fn self_test() -> Result<(), String> {
+/// have to be, if sparse registers may take `longest` bytes. The text says what went wrong.
+pub fn self_test(longest: usize) -> Result<(), String> {
     check_registers()?;
-    check_counts(200_000)
+    check_counts(200_000, longest)
 }
 
 fn check_registers() -> Result<(), String> {
@@ -259,19 +259,22 @@ fn check_registers() -> Result<(), String> {
     Ok(())
 }
 
-fn check_counts(most: u64) -> Result<(), String> {
+fn check_counts(most: u64, longest: usize) -> Result<(), String> {
     let error = |_| "Corrupted HLL object detected".to_owned();
     let (mut sparse, mut dense) = (empty(), empty());
     make_dense(&mut dense).map_err(error)?;
     let mut checkpoint = 1;
     for added in 1..=most {
         let element = murmur(&added.to_le_bytes(), 0).to_le_bytes();
-        add(&mut sparse, &element, 3000).map_err(error)?;
+        add(&mut sparse, &element, longest).map_err(error)?;
         add(&mut dense, &element, 0).map_err(error)?;
         if added != checkpoint && added != most {
             continue;
         }
         checkpoint *= 10;
+        if added < longest as u64 / 2 && encoding(&sparse) != Some(Encoding::Sparse) {
+            return Err("sparse encoding not used".to_owned());
+        }
         let (one, other) = (count(&sparse).map_err(error)?, count(&dense).map_err(error)?);
         if one != other {
             return Err("dense/sparse disagree".to_owned());
@@ -293,7 +296,8 @@ mod tests {
 
     #[test]
     fn it_passes_its_own_test() {
-        assert_eq!(self_test(), Ok(()));
+        assert_eq!(self_test(3000), Ok(()));
+        assert_eq!(self_test(20), Err("sparse encoding not used".to_owned()));
     }
 
     #[test]
