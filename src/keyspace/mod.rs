@@ -13,6 +13,7 @@ mod hash;
 mod indexed;
 mod list;
 mod news;
+mod ranked;
 mod set;
 mod sets;
 mod sorted_set;
@@ -40,7 +41,7 @@ pub use hash::{Hash, HashLimits};
 pub use list::List;
 pub use news::{CHANGES, EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, News};
 pub use set::{Set, SetLimits};
-pub use sorted_set::SortedSet;
+pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
 pub use store::hash_of;
 pub use stream::Stream;
 pub use strings::Expiry;
@@ -171,6 +172,15 @@ impl Settings {
         HashLimits {
             packed: number(&self.packing.hash_max_listpack_entries),
             longest: number(&self.packing.hash_max_listpack_value),
+        }
+    }
+
+    /// When sorted sets change how they are kept, on a server of this profile.
+    pub fn sorted_set_limits(&self, profile: &Profile) -> SortedSetLimits {
+        SortedSetLimits {
+            packed: number(&self.packing.zset_max_listpack_entries),
+            longest: number(&self.packing.zset_max_listpack_value),
+            foresees: profile.since_redis(7, 2),
         }
     }
 
