@@ -62,23 +62,33 @@ fn describe_keys(keys: &KeySpec) -> Reply<'static> {
     if !keys.notes.is_empty() {
         pairs.push((Reply::text("notes"), Reply::text(keys.notes)));
     }
-    let Begin::Index(index) = keys.begin;
     pairs.push((Reply::text("flags"), statuses(keys.flags.iter().copied())));
-    pairs.push((Reply::text("begin_search"), specification("index", &[("index", i64::from(index))])));
+    let begin = match keys.begin {
+        Begin::Index(index) => specification("index", numbers(&[("index", i64::from(index))])),
+        Begin::Keyword { word, from } => {
+            let from = Reply::Integer(i64::from(from));
+            specification("keyword", vec![("keyword", Reply::text(word)), ("startfrom", from)])
+        }
+    };
+    pairs.push((Reply::text("begin_search"), begin));
     let find = match keys.find {
         Find::Range { last, step } => {
-            specification("range", &[("lastkey", i64::from(last)), ("keystep", i64::from(step)), ("limit", 0)])
+            specification("range", numbers(&[("lastkey", i64::from(last)), ("keystep", i64::from(step)), ("limit", 0)]))
         }
         Find::Count { count, first, step } => specification(
             "keynum",
-            &[("keynumidx", i64::from(count)), ("firstkey", i64::from(first)), ("keystep", i64::from(step))],
+            numbers(&[("keynumidx", i64::from(count)), ("firstkey", i64::from(first)), ("keystep", i64::from(step))]),
         ),
     };
     pairs.push((Reply::text("find_keys"), find));
     Reply::Map(pairs)
 }
 
-fn specification(kind: &'static str, fields: &[(&'static str, i64)]) -> Reply<'static> {
-    let fields = fields.iter().map(|(name, value)| (Reply::text(*name), Reply::Integer(*value))).collect();
+fn numbers(fields: &[(&'static str, i64)]) -> Vec<(&'static str, Reply<'static>)> {
+    fields.iter().map(|(name, value)| (*name, Reply::Integer(*value))).collect()
+}
+
+fn specification(kind: &'static str, fields: Vec<(&'static str, Reply<'static>)>) -> Reply<'static> {
+    let fields = fields.into_iter().map(|(name, value)| (Reply::text(name), value)).collect();
     Reply::Map(vec![(Reply::text("type"), Reply::text(kind)), (Reply::text("spec"), Reply::Map(fields))])
 }

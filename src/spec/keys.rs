@@ -20,6 +20,8 @@ pub struct KeySpec {
 #[derive(Clone, Copy, Debug)]
 pub enum Begin {
     Index(u8),
+    /// Behind the first such word at or behind a position.
+    Keyword { word: &'static str, from: u8 },
 }
 
 /// How the keys go on from there.
@@ -46,6 +48,11 @@ impl KeySpec {
         Self { flags, notes: "", begin: Begin::Index(index), find, decide: None }
     }
 
+    /// The key behind a word that stands at or behind a position, if it is there.
+    pub const fn behind(word: &'static str, from: u8, flags: &'static [&'static str]) -> Self {
+        Self { begin: Begin::Keyword { word, from }, ..Self::one(0, flags) }
+    }
+
     pub const fn with_notes(mut self, notes: &'static str) -> Self {
         self.notes = notes;
         self
@@ -70,7 +77,7 @@ impl KeySpec {
 
     /// Whether a word at this position, in a request long enough, is one of these keys.
     pub fn covers(&self, position: usize) -> bool {
-        let Begin::Index(begin) = self.begin;
+        let Begin::Index(begin) = self.begin else { return false };
         let begin = usize::from(begin);
         let (first, last, step) = match self.find {
             Find::Range { last, step } => {
@@ -93,8 +100,27 @@ impl KeySpec {
 
     /// The positions of the keys in a request. `None` when the request is too malformed to tell.
     pub fn positions(&self, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
-        let Begin::Index(begin) = self.begin;
-        let begin = usize::from(begin);
+        match self.begin {
+            Begin::Index(begin) => self.positions_from(usize::from(begin), words),
+            Begin::Keyword { word, from } => match behind(word, from, words).next() {
+                Some(begin) => self.positions_from(begin, words),
+                None => Some(SmallVec::new()),
+            },
+        }
+    }
+
+    /// As [`positions`](Self::positions), with all words that the command may come to take for such keys: a keyword may
+    /// stand there twice, and then the last one counts for the command, but the first one for those who look for keys.
+    pub fn lockable(&self, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
+        match self.begin {
+            Begin::Index(_) => self.positions(words),
+            Begin::Keyword { word, from } => {
+                Some(behind(word, from, words).filter_map(|begin| self.positions_from(begin, words)).flatten().collect())
+            }
+        }
+    }
+
+    fn positions_from(&self, begin: usize, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
         let mut positions = SmallVec::new();
         match self.find {
             Find::Range { last, step } => {
@@ -121,4 +147,10 @@ impl KeySpec {
         }
         Some(positions)
     }
+}
+
+/// The positions behind a keyword, wherever it stands from a position on.
+fn behind(word: &'static str, from: u8, words: Words<'_>) -> impl Iterator<Item = usize> {
+    let is_word = move |at: &usize| words.get(*at).is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()));
+    (usize::from(from)..words.len().saturating_sub(1)).filter(is_word).map(|at| at + 1)
 }

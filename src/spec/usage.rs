@@ -3,6 +3,7 @@
 //! Capitals are words to be typed, lower case names an argument, `[ ]` may be left out, `< | >` is a choice, and
 //! `[key value ...]` repeats what stands in front of it. A word in capitals belongs to the arguments behind it.
 
+use super::keys::{Begin, KeySpec};
 use super::row::{CommandSpec, Group};
 use crate::profile::Profile;
 
@@ -294,7 +295,11 @@ fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &Co
                 here = here.filter(|_| word).map(|here| here + 1);
             }
             _ => {
-                let keys = here.and_then(|here| spec.keys.iter().position(|keys| keys.are_keys() && keys.covers(here)));
+                let named = |keys: &KeySpec| match keys.begin {
+                    Begin::Keyword { word, .. } => argument.token == Some(word) && argument.name == "key",
+                    Begin::Index(_) => here.is_some_and(|here| keys.covers(here)),
+                };
+                let keys = spec.keys.iter().position(|keys| keys.are_keys() && named(keys));
                 if let (Some(keys), false) = (keys, only_a_token) {
                     argument.kind = ArgumentKind::Key;
                     argument.key_spec = Some(keys);
