@@ -15,7 +15,7 @@ use crate::log::Log;
 use crate::profile::Profile;
 use crate::pubsub::{PubSub, Publisher, Topic};
 use crate::script::Scripts;
-use crate::session::{Client, Clients, Session, Signal, Watching};
+use crate::session::{Blocked, Claim, Client, Clients, Session, Signal, Watching};
 use crate::stats::Stats;
 use crate::tracking::{Post, Tracking};
 
@@ -413,6 +413,32 @@ impl Instance {
         self.tracking.forget(client.id(), self.keyspace.settings());
         self.pubsub.forget(client);
         self.clients.remove(client.id());
+    }
+
+    /// Takes the right to end what a client waits for; only one of those who try gets it.
+    pub fn claim_wait(&self, client: &Client) -> bool {
+        match client.claim_wait() {
+            None => false,
+            Some(Claim::Time) => true,
+            Some(Claim::Keys(blocked)) => {
+                self.stop_waiting(client, &blocked);
+                true
+            }
+        }
+    }
+
+    /// Takes a client out of the queues of those who wait.
+    pub fn stop_waiting(&self, client: &Client, blocked: &Blocked) {
+        self.keyspace.waiters().remove(blocked.db, blocked.keys.iter().map(|key| &**key), client.id());
+    }
+
+    /// CLIENT UNBLOCK: ends what a client waits for, if it waits for anything that may be cut short.
+    pub fn unblock(&self, client: &Client, with_error: bool) -> bool {
+        let claimed = self.claim_wait(client);
+        if claimed {
+            client.signal(if with_error { Signal::UnblockError } else { Signal::UnblockTimeout });
+        }
+        claimed
     }
 
     /// The connections of a user.

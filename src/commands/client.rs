@@ -463,7 +463,7 @@ fn unblock(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     };
     let id = parse_integer(id).ok_or(CommandError::NOT_AN_INTEGER)?;
     let client = u64::try_from(id).ok().and_then(|id| call.server.clients.get(id));
-    Ok(Reply::Integer(i64::from(client.is_some_and(|client| client.unblock(with_error)))))
+    Ok(Reply::Integer(i64::from(client.is_some_and(|client| call.server.unblock(&client, with_error)))))
 }
 
 const HELP: CommandSpec = CommandSpec {

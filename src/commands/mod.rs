@@ -29,6 +29,7 @@ mod object;
 mod pubsub;
 mod ranges;
 mod scan;
+mod scan_elements;
 mod scripting;
 mod server;
 mod set;

@@ -6,6 +6,7 @@ mod permissions;
 mod script;
 mod tracking;
 mod transaction;
+mod waiting;
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -180,17 +181,23 @@ impl Engine {
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
                 self.remember(&mut view, session, spec, words);
-                let tally = self.instance.settle(view, Some(session));
-                session.tally += tally;
+                self.conclude(view, session);
                 error
             }
             Handler::Waiting(run) => {
                 let mut view = self.lock_keys(session, spec, key, words)?;
                 view.set_touch(!session.no_touch);
-                let result = run(&mut view, &mut args, None).map(Outcome::into_reply);
-                let error = write(result, session, out);
-                let tally = self.instance.settle(view, Some(session));
-                session.tally += tally;
+                let (wish, error) = match run(&mut view, &mut args, None) {
+                    Ok(Outcome::Wait(wish)) => (Some(wish), None),
+                    Ok(Outcome::Done(reply)) => (None, write(Ok(reply), session, out)),
+                    Err(error) => (None, write(Err(error), session, out)),
+                };
+                // As long as the view lives, nobody can put anything under the keys.
+                let wait = wish.map(|wish| self.begin_wait(session, spec, at, words, wish));
+                self.conclude(view, session);
+                if let Some(wait) = wait {
+                    return Ok(Flow::Wait(wait));
+                }
                 error
             }
             Handler::Database(run) => self.run_view(session, Scope::Database, run, &mut args, out)?,
@@ -327,8 +334,7 @@ impl Engine {
         let mut args = Args::new(words, words.len() - args.left(), spec, args.profile());
         let error = write(run(&mut view, &mut args), session, out);
         self.remember(&mut view, session, spec, words);
-        let tally = self.instance.settle(view, Some(session));
-        session.tally += tally;
+        self.conclude(view, session);
         Ok(error)
     }
 
@@ -342,10 +348,15 @@ impl Engine {
     ) -> Result<View<'_>, Busy> {
         let Instance { keyspace, clock, .. } = &*self.instance;
         if let Some((index, hash)) = key {
-            return keyspace.lock_key(words.get(index).unwrap_or_default(), hash, session.db, clock);
+            let view = keyspace.lock_key(words.get(index).unwrap_or_default(), hash, session.db, clock)?;
+            if keyspace.waiters().is_empty() {
+                return Ok(view);
+            }
+            return self.widen_for_waiters(view, session.db, &[hash], spec.has_flag(Flag::Write));
         }
         let hashes: SmallVec<[u64; 8]> = key_hashes(spec, words).collect();
-        keyspace.lock(Scope::Hashes(&hashes), session.db, clock)
+        let view = keyspace.lock(Scope::Hashes(&hashes), session.db, clock)?;
+        self.widen_for_waiters(view, session.db, &hashes, spec.has_flag(Flag::Write))
     }
 
     /// Whether a session may run a command now.
@@ -539,6 +550,15 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Writes a reply that somebody else has made for a command that waited.
+    pub fn hand_on(&self, session: &mut Session, reply: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(reply);
+        self.withhold(session, start, out);
+    }
+}
+
 /// Adds the messages to the session itself that its command has caused, around the reply that begins at `start`. They
 /// answer nothing, so that CLIENT REPLY has no say in them.
 #[cold]
@@ -585,6 +605,7 @@ impl Engine {
     /// Forgets a connection that has ended.
     pub fn disconnect(&self, session: &mut Session) {
         self.unwatch(session);
+        self.instance.claim_wait(&session.client);
         self.instance.remove_monitor(&session.client);
         self.instance.tracking.stop(session, self.instance.keyspace.settings());
         self.instance.pubsub.forget(&session.client);

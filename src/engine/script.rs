@@ -60,8 +60,7 @@ impl Engine {
         session.executing = false;
         instance.announce(&mut view, Some(session));
         instance.deliver_invalidations(session);
-        let tally = instance.settle(view, Some(session));
-        session.tally += tally;
+        self.conclude(view, session);
         Ok(error)
     }
 

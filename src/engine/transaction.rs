@@ -171,7 +171,10 @@ impl Engine {
             (hashes, Some(_)) => {
                 instance.keyspace.lock_growing(&hashes.unwrap_or_default(), session.db, &instance.clock)?
             }
-            (Some(hashes), None) => instance.keyspace.lock(Scope::Hashes(&hashes), session.db, &instance.clock)?,
+            (Some(hashes), None) => {
+                let view = instance.keyspace.lock(Scope::Hashes(&hashes), session.db, &instance.clock)?;
+                self.widen_for_waiters(view, session.db, &hashes, true)?
+            }
             (None, None) => instance.keyspace.lock(Scope::Everything, session.db, &instance.clock)?,
         };
         let transaction = session.transaction.take().unwrap_or_default();
@@ -192,8 +195,7 @@ impl Engine {
             flow = self.run_queue(session, &mut view, scripts.as_deref_mut(), &transaction.queue, out, pause);
             Ok(Reply::Nothing)
         };
-        let tally = self.instance.settle(view, Some(session));
-        session.tally += tally;
+        self.conclude(view, session);
         Ok((result, flow))
     }
 

@@ -115,4 +115,9 @@ impl Hash {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Pair> {
         self.pairs.iter()
     }
+
+    /// One step of a walk through the fields, as [`Indexed::walk`] does it.
+    pub fn walk(&self, left: u64, count: usize) -> (u64, impl ExactSizeIterator<Item = &Pair>) {
+        self.pairs.walk(left, count)
+    }
 }

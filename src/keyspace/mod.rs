@@ -22,6 +22,7 @@ mod stream;
 mod strings;
 mod value;
 mod view;
+mod waiters;
 mod watch;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -34,6 +35,7 @@ use deadlines::Deadlines;
 use encoding::SharedIntegers;
 use entry::AccessTime;
 use store::{SHARDS, Store};
+use waiters::Waiters;
 use watch::Watchers;
 
 pub use entry::Entry;
@@ -94,6 +96,7 @@ pub struct Keyspace {
     /// A script keeps its locks while it is put aside, and everybody else is told that the server is busy.
     busy: AtomicBool,
     watchers: Watchers,
+    waiters: Waiters,
     shared_integers: SharedIntegers,
     settings: Settings,
     random: AtomicU64,
@@ -243,6 +246,7 @@ impl Keyspace {
             several: Mutex::default(),
             busy: AtomicBool::new(false),
             watchers: Watchers::default(),
+            waiters: Waiters::default(),
             shared_integers: SharedIntegers::new(access_time(clock.millis())),
             settings: Settings {
                 max_string: AtomicI64::new(512 << 20),
@@ -260,6 +264,10 @@ impl Keyspace {
 
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    pub fn waiters(&self) -> &Waiters {
+        &self.waiters
     }
 
     /// Locks what `scope` names, then reads the clock: the view's instant is one at which it held all its locks.

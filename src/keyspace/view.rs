@@ -1,5 +1,6 @@
 //! A locked view: the only way to look at data and to change it.
 
+mod aside;
 mod scan;
 
 use std::marker::PhantomData;
@@ -10,10 +11,11 @@ use smallvec::SmallVec;
 
 use super::entry::{AccessTime, Entry};
 use super::news::{CHANGES, EventClass, News};
-use super::store::{Contents, SHARDS, Shard, Slot, hash_of, shard_of};
+use super::store::{SHARDS, Shard, Slot, hash_of, shard_of};
 use super::{Busy, Database, Keyspace, Scope, Settings, Side, access_time, try_lock};
 use crate::clock::{Clock, Millis};
 
+use aside::Aside;
 pub use scan::ScanFilter;
 
 /// One command's (or transaction's, or script's) hold on the keyspace, at one instant.
@@ -34,9 +36,8 @@ pub struct View<'k> {
     tally: Tally,
     /// What the settings asked to be told of when the view was locked.
     wants: u32,
-    news: Vec<News>,
-    /// Flushed tables, dropped only after the locks are.
-    garbage: Vec<Contents>,
+    /// What only some views have. Behind the locks, because flushed tables are to be dropped after those.
+    aside: Option<Box<Aside>>,
     /// A view holds locks, so it must not travel between threads or live across an `.await`.
     not_send: PhantomData<*const ()>,
 }
@@ -175,8 +176,7 @@ impl<'k> View<'k> {
             touch: true,
             tally: Tally::default(),
             wants: keyspace.settings.news(),
-            news: Vec::new(),
-            garbage: Vec::new(),
+            aside: None,
             not_send: PhantomData,
         }
     }
@@ -193,26 +193,6 @@ impl<'k> View<'k> {
     pub fn finish(self) -> Tally {
         // The locks go first, then what was flushed: fields are dropped in the order of their declaration.
         self.tally
-    }
-
-    // ---- news
-
-    /// Tells of an event, if anybody asked for its class: `name` as Redis names it, such as `set` or `expire`.
-    #[inline]
-    pub fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
-        if self.wants & class as u32 != 0 {
-            self.news.push(News::Event { class, name, db: self.db, key: key.into() });
-        }
-    }
-
-    #[inline]
-    pub fn has_news(&self) -> bool {
-        !self.news.is_empty()
-    }
-
-    /// What has happened since this was last asked, in order.
-    pub fn take_news(&mut self) -> Vec<News> {
-        std::mem::take(&mut self.news)
     }
 
     /// The view's instant, in milliseconds.
@@ -378,18 +358,20 @@ impl<'k> View<'k> {
         self.touch_watched(self.db);
         let db = self.db;
         let mut removed = 0;
+        let mut garbage = Vec::new();
         if self.everything.is_some() {
             self.reach(db, 0);
         }
         for locked in self.locked.iter_mut().filter(|locked| locked.db == db) {
             removed += locked.shard.len();
-            self.garbage.push(locked.shard.take());
+            garbage.push(locked.shard.take());
             let side = &self.keyspace.database(db).sides[locked.index as usize];
             *side.deadlines() = Default::default();
             side.keys.store(0, Ordering::Relaxed);
             side.volatile.store(0, Ordering::Relaxed);
             side.bytes.store(0, Ordering::Relaxed);
         }
+        self.aside().garbage.append(&mut garbage);
         self.tally.changes += removed as u64;
         removed
     }
@@ -397,7 +379,7 @@ impl<'k> View<'k> {
     /// Tells that everything was removed, or that this was asked for: once, however many databases that were.
     pub fn notify_flushed(&mut self) {
         if self.wants & CHANGES != 0 {
-            self.news.push(News::Flushed);
+            self.aside().news.push(News::Flushed);
         }
     }
 
@@ -423,6 +405,7 @@ impl<'k> View<'k> {
         }
         for db in [one, other] {
             self.touch_watched(db);
+            self.signal_all(db);
         }
         self.tally.changes += 1;
     }
@@ -443,7 +426,7 @@ impl<'k> View<'k> {
             self.keyspace.watchers.touch(self.db, key);
         }
         if self.wants & CHANGES != 0 {
-            self.news.push(News::Changed { key: key.into(), expired });
+            self.aside().news.push(News::Changed { key: key.into(), expired });
         }
     }
 
@@ -559,7 +542,7 @@ impl<'k> View<'k> {
         }
         if self.wants & CHANGES != 0 {
             let key = self.entry(at).key().into();
-            self.news.push(News::Changed { key, expired: false });
+            self.aside().news.push(News::Changed { key, expired: false });
         }
         result
     }
@@ -591,6 +574,9 @@ impl<'k> View<'k> {
     #[inline]
     pub(super) fn insert_quietly(&mut self, entry: Entry) {
         self.notify(EventClass::New, "new", entry.key());
+        if entry.kind().is_awaited() {
+            self.signal(entry.key());
+        }
         let hash = hash_of(entry.key());
         let lock = self.reach(self.db, shard_of(hash));
         let index = self.locked[lock].index as usize;

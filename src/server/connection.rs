@@ -79,6 +79,15 @@ enum State {
     Dropped,
 }
 
+/// How a wait ends.
+enum End {
+    /// Its time is up.
+    Time,
+    Error(CommandError),
+    /// What it waited for is there: this is the reply.
+    Served(Vec<u8>),
+}
+
 impl Connection {
     pub(super) fn new(engine: Arc<Engine>, session: Box<Session>, stream: Stream) -> Self {
         Self {
@@ -299,11 +308,12 @@ impl Connection {
                 },
                 // If somebody has claimed the wait, their signal is on its way.
                 Waiting::Until { .. } => {
-                    alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker())) && self.session.client.claim_wait()
+                    alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker()))
+                        && self.engine.instance.claim_wait(&self.session.client)
                 }
             };
             if over {
-                self.end_wait(None, scratch);
+                self.end_wait(End::Time, scratch);
             } else {
                 let rang = alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker()));
                 if !rang || matches!(waiting, Waiting::Until { .. }) {
@@ -313,14 +323,19 @@ impl Connection {
         }
     }
 
-    /// Ends the wait with its own reply, or with an error, and goes on with the requests behind it.
-    fn end_wait(&mut self, error: Option<CommandError>, scratch: &mut Scratch) {
+    /// Ends the wait, and goes on with the requests behind it.
+    fn end_wait(&mut self, end: End, scratch: &mut Scratch) {
         let Some((waiting, alarm)) = self.waiting.take() else { return };
         self.session.client.seen().blocked.store(false, Ordering::Relaxed);
+        // Whoever ended it may have done so before this connection knew that it waits.
+        self.engine.instance.claim_wait(&self.session.client);
         let mut out = Vec::new();
         if let Waiting::Until { reply, .. } = waiting {
-            let reply = error.map_or(reply, Reply::Error);
-            self.engine.answer(&mut self.session, &reply, &mut out);
+            match end {
+                End::Time => self.engine.answer(&mut self.session, &reply, &mut out),
+                End::Error(error) => self.engine.answer(&mut self.session, &Reply::Error(error), &mut out),
+                End::Served(reply) => self.engine.hand_on(&mut self.session, &reply, &mut out),
+            }
         }
         self.run_input(&mut scratch.batch, &mut out, &mut scratch.fibers);
         add(&self.session.counters.output_bytes, out.len() as u64);
@@ -380,7 +395,12 @@ impl Connection {
         let unblocked = client.take_signal(Signal::UnblockTimeout);
         let refused = client.take_signal(Signal::UnblockError);
         if unblocked || refused {
-            self.end_wait(refused.then_some(CommandError::UNBLOCKED), scratch);
+            self.end_wait(if refused { End::Error(CommandError::UNBLOCKED) } else { End::Time }, scratch);
+        }
+        if client.take_signal(Signal::Served)
+            && let Some(reply) = client.take_served()
+        {
+            self.end_wait(End::Served(reply), scratch);
         }
     }
 }
@@ -442,7 +462,7 @@ fn begin_wait(engine: &Engine, session: &Session, waiting: Waiting) -> (Waiting,
         Waiting::Unpause => instance.paused().map(|(until, _)| until),
         Waiting::Script => None,
         Waiting::Until { deadline, .. } => {
-            session.client.allow_unblock();
+            session.client.wait_for_time();
             *deadline
         }
     };

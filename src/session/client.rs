@@ -10,6 +10,8 @@ use std::task::Waker;
 use crate::acl::User;
 use crate::clock::Millis;
 use crate::config::OutputLimit;
+use crate::keyspace::Kind;
+use crate::resp::{OwnedWords, Protocol};
 use crate::spec::CommandSpec;
 
 /// Where a connection comes from, and where it arrived.
@@ -74,6 +76,37 @@ pub enum Signal {
     Mail = 16,
     /// The server ends: write what there is to write, then close.
     Close = 32,
+    /// What it waited for is there.
+    Served = 64,
+}
+
+/// What a client waits for that others may end.
+#[derive(Default)]
+enum Wait {
+    #[default]
+    Nothing,
+    Time,
+    Keys(Box<Blocked>),
+    /// For its own connection to send it this reply.
+    Served(Vec<u8>),
+}
+
+/// A command that waits for keys.
+pub struct Blocked {
+    pub spec: &'static CommandSpec,
+    /// The request, with the place where its arguments begin.
+    pub words: OwnedWords,
+    pub at: usize,
+    pub db: u32,
+    pub keys: Vec<Box<[u8]>>,
+    pub kind: Kind,
+    pub protocol: Protocol,
+}
+
+/// What somebody has taken the right to end.
+pub enum Claim {
+    Time,
+    Keys(Box<Blocked>),
 }
 
 /// Marks "not lagging" in [`Client::lags_for_too_long`].
@@ -92,8 +125,7 @@ pub struct Client {
     outbox: Mutex<Vec<u8>>,
     /// Since when more waits to be sent than should for long, or [`NEVER`].
     lagging_since: AtomicI64,
-    /// It waits for something that CLIENT UNBLOCK may cut short, and nobody has done so yet.
-    unblockable: AtomicBool,
+    wait: Mutex<Wait>,
     seen: Seen,
     labels: Mutex<Labels>,
 }
@@ -156,7 +188,7 @@ impl Client {
             waker: OnceLock::new(),
             outbox: Mutex::default(),
             lagging_since: AtomicI64::new(NEVER),
-            unblockable: AtomicBool::new(false),
+            wait: Mutex::default(),
             seen,
             labels: Mutex::default(),
         }
@@ -215,23 +247,61 @@ impl Client {
         self.signals.fetch_and(!(signal as u32), Ordering::AcqRel) & signal as u32 != 0
     }
 
-    /// From now on CLIENT UNBLOCK may end what the client waits for.
-    pub(crate) fn allow_unblock(&self) {
-        self.unblockable.store(true, Ordering::Release);
+    /// From now on it waits for its time to pass, unless it waits for keys already.
+    pub(crate) fn wait_for_time(&self) {
+        let mut wait = self.wait();
+        if matches!(*wait, Wait::Nothing) {
+            *wait = Wait::Time;
+        }
+    }
+
+    /// From now on it waits for keys.
+    pub(crate) fn wait_for_keys(&self, blocked: Blocked) {
+        *self.wait() = Wait::Keys(Box::new(blocked));
     }
 
     /// Takes the right to end what the client waits for; only one of those who try gets it.
-    pub(crate) fn claim_wait(&self) -> bool {
-        self.unblockable.swap(false, Ordering::AcqRel)
+    pub(crate) fn claim_wait(&self) -> Option<Claim> {
+        let mut wait = self.wait();
+        match std::mem::take(&mut *wait) {
+            Wait::Time => Some(Claim::Time),
+            Wait::Keys(blocked) => Some(Claim::Keys(blocked)),
+            other => {
+                *wait = other;
+                None
+            }
+        }
     }
 
-    /// CLIENT UNBLOCK: ends what the client waits for, if it waits for anything that may be cut short.
-    pub fn unblock(&self, with_error: bool) -> bool {
-        let claimed = self.claim_wait();
-        if claimed {
-            self.signal(if with_error { Signal::UnblockError } else { Signal::UnblockTimeout });
+    /// Lets `attempt` try what the client waits for; bytes are the reply that ends the wait. Nobody else can end it
+    /// meanwhile. Hands back what it no longer waits for; it is to be sent [`Signal::Served`].
+    pub(crate) fn serve(&self, attempt: impl FnOnce(&Blocked) -> Option<Vec<u8>>) -> Option<Box<Blocked>> {
+        let mut wait = self.wait();
+        let Wait::Keys(blocked) = &*wait else { return None };
+        if self.seen.closing.load(Ordering::Relaxed) {
+            return None;
         }
-        claimed
+        let reply = attempt(blocked)?;
+        match std::mem::replace(&mut *wait, Wait::Served(reply)) {
+            Wait::Keys(blocked) => Some(blocked),
+            _ => None,
+        }
+    }
+
+    /// The reply that it waited for.
+    pub(crate) fn take_served(&self) -> Option<Vec<u8>> {
+        let mut wait = self.wait();
+        match std::mem::take(&mut *wait) {
+            Wait::Served(reply) => Some(reply),
+            other => {
+                *wait = other;
+                None
+            }
+        }
+    }
+
+    fn wait(&self) -> MutexGuard<'_, Wait> {
+        self.wait.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends bytes to the client that answer nothing it asked. Returns how many wait to be sent.

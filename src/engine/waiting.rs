@@ -1,0 +1,119 @@
+//! Clients that wait for a key to hold something, and how they get it.
+//!
+//! A command that waits is tried again, with the words with which it came, by whoever has put something under one of its
+//! keys: in that view, so that nobody comes between, when the command, transaction or script is over. Those who wait for
+//! a key have their turn in the order in which they came; only who gets something is woken.
+
+use super::Engine;
+use crate::keyspace::{Busy, Entry, View};
+use crate::resp::{Reply, Words};
+use crate::session::{Blocked, Session, Signal};
+use crate::spec::{Args, CommandSpec, Handler, Outcome, Waiting, Wish};
+
+impl Engine {
+    /// Ends the view of a command, transaction or script. First, those who wait for what it has put under keys get it.
+    #[inline]
+    pub(super) fn conclude(&self, mut view: View<'_>, session: &mut Session) {
+        if view.has_ready() {
+            self.serve(&mut view, session);
+        }
+        let tally = self.instance.settle(view, Some(session));
+        session.tally += tally;
+    }
+
+    /// Lets a view that may write where somebody waits reach every key: those who are served may write elsewhere.
+    #[inline]
+    pub(super) fn widen_for_waiters<'k>(
+        &'k self,
+        view: View<'k>,
+        db: u32,
+        hashes: &[u64],
+        writes: bool,
+    ) -> Result<View<'k>, Busy> {
+        let waiters = self.instance.keyspace.waiters();
+        // Who begins to wait holds the key's lock, and so does the view.
+        if !writes || waiters.is_empty() || !hashes.iter().any(|&hash| waiters.await_hash(db, hash)) {
+            return Ok(view);
+        }
+        view.finish();
+        self.instance.keyspace.lock_growing(hashes, db, &self.instance.clock)
+    }
+
+    /// Puts a client into the queues of the keys that it waits for.
+    pub(super) fn begin_wait(
+        &self,
+        session: &Session,
+        spec: &'static CommandSpec,
+        at: usize,
+        words: Words<'_>,
+        wish: Wish<'_>,
+    ) -> Waiting {
+        let client = &session.client;
+        client.wait_for_keys(Blocked {
+            spec,
+            words: wish.again.unwrap_or_else(|| words.into_owned()),
+            at,
+            db: session.db,
+            keys: wish.keys.iter().map(Box::from).collect(),
+            kind: wish.kind,
+            protocol: session.protocol,
+        });
+        self.instance.keyspace.waiters().add(session.db, wish.keys.iter(), client.id());
+        Waiting::Until { deadline: wish.deadline, reply: wish.reply }
+    }
+
+    /// Lets those who wait for keys that hold something now have it, key after key. What they write may be what others
+    /// wait for, whose turn comes when these have had theirs.
+    #[cold]
+    fn serve(&self, view: &mut View<'_>, by: &mut Session) {
+        let selected = view.db();
+        while view.has_ready() {
+            for (db, key) in view.take_ready() {
+                view.select(db);
+                self.serve_key(view, db, &key, by);
+            }
+        }
+        view.select(selected);
+    }
+
+    fn serve_key(&self, view: &mut View<'_>, db: u32, key: &[u8], by: &mut Session) {
+        let waiters = self.instance.keyspace.waiters();
+        let mut turn = 0;
+        while let Some((next, id)) = waiters.next(db, key, turn) {
+            turn = next;
+            if view.peek(key).is_none() {
+                break;
+            }
+            // A client that has gone is about to leave the queues itself.
+            let Some(client) = self.instance.clients.get(id) else { continue };
+            if let Some(blocked) = client.serve(|blocked| self.attempt(view, blocked, key)) {
+                self.instance.stop_waiting(&client, &blocked);
+                client.signal(Signal::Served);
+                self.instance.announce(view, Some(by));
+            }
+        }
+    }
+
+    /// Tries a command again that waits. The reply, if it need not wait any longer.
+    fn attempt(&self, view: &mut View<'_>, blocked: &Blocked, key: &[u8]) -> Option<Vec<u8>> {
+        let Blocked { spec, words, at, kind, protocol, .. } = blocked;
+        let Handler::Waiting(run) = spec.run else { return None };
+        if view.peek(key).map(Entry::kind) != Some(*kind) {
+            return None;
+        }
+        let profile = &self.instance.profile;
+        let ready = (!profile.since_redis(7, 2)).then_some(key);
+        let mut args = Args::new(words.as_words(), *at, spec, profile);
+        let reply = match run(view, &mut args, ready) {
+            Ok(Outcome::Wait(_)) => return None,
+            Ok(Outcome::Done(reply)) => reply,
+            Err(error) => {
+                self.instance.stats.count_error(error.code());
+                Reply::Error(error)
+            }
+        };
+        let mut bytes = Vec::new();
+        reply.write(*protocol, &mut bytes);
+        Some(bytes)
+    }
+}

@@ -1,0 +1,86 @@
+//! What a view has for others: news, and keys for those who wait.
+
+use super::View;
+use crate::keyspace::news::{EventClass, News};
+use crate::keyspace::store::Contents;
+
+#[derive(Default)]
+pub(super) struct Aside {
+    pub(super) news: Vec<News>,
+    /// Keys, with their databases, that clients who wait for them are to look at when the command is over.
+    ready: Vec<(u32, Box<[u8]>)>,
+    /// Flushed tables.
+    pub(super) garbage: Vec<Contents>,
+}
+
+impl View<'_> {
+    // ---- news
+
+    /// Tells of an event, if anybody asked for its class: `name` as Redis names it, such as `set` or `expire`.
+    #[inline]
+    pub fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
+        if self.wants & class as u32 != 0 {
+            let db = self.db;
+            self.aside().news.push(News::Event { class, name, db, key: key.into() });
+        }
+    }
+
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.aside.as_ref().is_some_and(|aside| !aside.news.is_empty())
+    }
+
+    /// What has happened since this was last asked, in order.
+    pub fn take_news(&mut self) -> Vec<News> {
+        self.aside.as_mut().map(|aside| std::mem::take(&mut aside.news)).unwrap_or_default()
+    }
+
+    #[cold]
+    pub(super) fn aside(&mut self) -> &mut Aside {
+        self.aside.get_or_insert_default()
+    }
+
+    // ---- those who wait
+
+    /// Has those who wait for a key look at it again, once the command is over. A key that comes into being does that by
+    /// itself.
+    pub fn signal(&mut self, key: &[u8]) {
+        if !self.keyspace.waiters.is_empty() {
+            self.signal_to_waiters(key);
+        }
+    }
+
+    #[cold]
+    fn signal_to_waiters(&mut self, key: &[u8]) {
+        let db = self.db;
+        let known = |aside: &Aside| aside.ready.iter().any(|(of, other)| *of == db && **other == *key);
+        if self.keyspace.waiters.await_key(db, key) && !self.aside.as_deref().is_some_and(known) {
+            self.aside().ready.push((db, key.into()));
+        }
+    }
+
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        self.aside.as_ref().is_some_and(|aside| !aside.ready.is_empty())
+    }
+
+    /// The keys, with their databases, that those who wait for them are to look at; in the order in which they were
+    /// signalled.
+    pub fn take_ready(&mut self) -> Vec<(u32, Box<[u8]>)> {
+        self.aside.as_mut().map(|aside| std::mem::take(&mut aside.ready)).unwrap_or_default()
+    }
+
+    /// Has all look again who wait for keys of a database that has become another.
+    pub(super) fn signal_all(&mut self, db: u32) {
+        if self.keyspace.waiters.is_empty() {
+            return;
+        }
+        let selected = std::mem::replace(&mut self.db, db);
+        for key in self.keyspace.waiters.keys(db) {
+            if self.exists(&key) {
+                self.signal(&key);
+            }
+        }
+        self.db = selected;
+    }
+}
