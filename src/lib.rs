@@ -17,6 +17,7 @@ mod control;
 mod engine;
 mod error;
 mod files;
+mod geo;
 mod glob;
 mod hyperloglog;
 mod identity;

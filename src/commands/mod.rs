@@ -18,6 +18,8 @@ mod debug;
 mod dump;
 mod expiry;
 mod functions;
+mod geo;
+mod geo_search;
 mod help;
 mod hyperloglog;
 mod info;
@@ -26,6 +28,7 @@ mod lcs;
 mod lifetime;
 mod long_double;
 mod object;
+mod partial_sort;
 mod pubsub;
 mod ranges;
 mod scan;
@@ -66,6 +69,8 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         dump::ROWS,
         expiry::ROWS,
         functions::ROWS,
+        geo::ROWS,
+        geo_search::ROWS,
         hyperloglog::ROWS,
         info::ROWS,
         keys::ROWS,

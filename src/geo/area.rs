@@ -5,14 +5,14 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 
 use super::hash::{Cell, MOST_STEPS};
-use super::{Degrees, EARTH_RADIUS, LATITUDES, LONGITUDES, Point, Shape};
+use super::{Degrees, EARTH_RADIUS, LATITUDES, LONGITUDES, Point, Search, Shape};
 
 /// Half the girth of the map in meters.
 const MERCATOR_MOST: f64 = 20_037_726.37;
 
 /// What lies between two parallels and two meridians.
 #[derive(Clone, Copy, Debug)]
-pub struct Area {
+pub(super) struct Area {
     pub latitudes: (f64, f64),
     pub longitudes: (f64, f64),
 }
@@ -32,11 +32,12 @@ impl Area {
         Point { longitude: middle(self.longitudes, LONGITUDES), latitude: middle(self.latitudes, LATITUDES) }
     }
 
-    /// What a shape around a center covers at most.
-    fn around(center: Point, shape: Shape) -> Self {
-        let (width, height) = match shape {
-            Shape::Circle { radius } => (radius, radius),
-            Shape::Box { width, height } => (width / 2.0, height / 2.0),
+    /// What a search covers at most.
+    fn around(search: &Search) -> Self {
+        let center = search.center;
+        let (width, height) = match search.shape {
+            Shape::Circle { radius } => (radius * search.unit, radius * search.unit),
+            Shape::Box { width, height } => (width / 2.0 * search.unit, height / 2.0 * search.unit),
         };
         let north = (height / EARTH_RADIUS).to_degrees_as_c();
         // Degrees of longitude are shorter where the pole is nearer.
@@ -63,39 +64,41 @@ fn steps_for(mut radius: f64, latitude: f64) -> u32 {
     (steps - 2 - near_pole).clamp(1, MOST_STEPS as i32) as u32
 }
 
-/// The scores to look through for the places that a shape around a center covers, in Redis's order.
-pub fn areas_around(center: Point, shape: Shape) -> ArrayVec<Range<f64>, 9> {
-    let bounds = Area::around(center, shape);
-    let radius = match shape {
-        Shape::Circle { radius } => radius,
-        Shape::Box { width, height } => ((width / 2.0) * (width / 2.0) + (height / 2.0) * (height / 2.0)).sqrt(),
-    };
-    let mut steps = steps_for(radius, center.latitude);
-    let mut cell = Cell::of(center, steps, LATITUDES);
-    if steps > 1 && !neighbours_reach(cell, bounds) {
-        steps -= 1;
-        cell = Cell::of(center, steps, LATITUDES);
-    }
-    let area = cell.area();
-    let needed = |east: i64, north: i64| {
-        steps < 2
-            || !(north < 0 && area.latitudes.0 < bounds.latitudes.0
-                || north > 0 && area.latitudes.1 > bounds.latitudes.1
-                || east < 0 && area.longitudes.0 < bounds.longitudes.0
-                || east > 0 && area.longitudes.1 > bounds.longitudes.1)
-    };
-    let mut areas = ArrayVec::new();
-    areas.push(cell.scores());
-    let mut previous = None;
-    for (east, north) in [(0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)] {
-        let neighbour = cell.neighbour(east, north);
-        // Where cells are huge, opposite neighbours are one and the same.
-        if needed(east, north) && previous != Some(neighbour) {
-            areas.push(neighbour.scores());
-            previous = Some(neighbour);
+impl Search {
+    /// The scores to look through for the places that the shape covers, in Redis's order.
+    pub fn areas(&self) -> ArrayVec<Range<f64>, 9> {
+        let bounds = Area::around(self);
+        let radius = match self.shape {
+            Shape::Circle { radius } => radius,
+            Shape::Box { width, height } => ((width / 2.0) * (width / 2.0) + (height / 2.0) * (height / 2.0)).sqrt(),
+        };
+        let mut steps = steps_for(radius * self.unit, self.center.latitude);
+        let mut cell = Cell::of(self.center, steps, LATITUDES);
+        if steps > 1 && !neighbours_reach(cell, bounds) {
+            steps -= 1;
+            cell = Cell::of(self.center, steps, LATITUDES);
         }
+        let area = cell.area();
+        let needed = |east: i64, north: i64| {
+            steps < 2
+                || !(north < 0 && area.latitudes.0 < bounds.latitudes.0
+                    || north > 0 && area.latitudes.1 > bounds.latitudes.1
+                    || east < 0 && area.longitudes.0 < bounds.longitudes.0
+                    || east > 0 && area.longitudes.1 > bounds.longitudes.1)
+        };
+        let mut areas = ArrayVec::new();
+        areas.push(cell.scores());
+        let mut previous = None;
+        for (east, north) in [(0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)] {
+            let neighbour = cell.neighbour(east, north);
+            // Where cells are huge, opposite neighbours are one and the same.
+            if needed(east, north) && previous != Some(neighbour) {
+                areas.push(neighbour.scores());
+                previous = Some(neighbour);
+            }
+        }
+        areas
     }
-    areas
 }
 
 /// Whether a cell and those around it cover all of an area.

@@ -42,22 +42,19 @@ impl Cell {
         (self.bits << shift) as f64..((self.bits + 1) << shift) as f64
     }
 
-    /// The cell so many to the east and to the north; the map begins anew at its edges.
+    /// The next cell to the east or west and to the north or south, as 1, 0 or -1 say; the map begins anew at its edges.
     pub fn neighbour(self, east: i64, north: i64) -> Self {
         let all = u64::MAX >> (u64::BITS - 2 * self.steps);
-        let (longitude, latitude) = (moved(self.bits, ODD & all, east), moved(self.bits, EVEN & all, north));
-        Self { bits: longitude | latitude, ..self }
+        // The northern edge of the map has a bit more, which stays where nothing moves.
+        let moved = |bits: u64, by: i64| if by == 0 { self.bits & bits } else { moved(self.bits, bits & all, by) };
+        Self { bits: moved(ODD, east) | moved(EVEN, north), ..self }
     }
 }
 
 /// The bits of a mask, counted up or down by one as if nothing stood between them.
 fn moved(bits: u64, mask: u64, by: i64) -> u64 {
     let one = mask & mask.wrapping_neg();
-    match by {
-        1 => (bits | !mask).wrapping_add(one) & mask,
-        -1 => (bits & mask).wrapping_sub(one) & mask,
-        _ => bits & mask,
-    }
+    if by > 0 { (bits | !mask).wrapping_add(one) & mask } else { (bits & mask).wrapping_sub(one) & mask }
 }
 
 /// The bits of a number with a gap behind each.

@@ -6,7 +6,7 @@
 mod area;
 mod hash;
 
-pub use area::{Area, areas_around};
+use area::Area;
 pub use hash::standard_hash;
 use hash::{Cell, MOST_STEPS};
 
@@ -22,11 +22,20 @@ pub struct Point {
     pub latitude: f64,
 }
 
-/// What places are looked for in, around a center; lengths are in meters.
+/// What places are looked for in; lengths are in some unit.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     Circle { radius: f64 },
     Box { width: f64, height: f64 },
+}
+
+/// A search for places around a center.
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    pub center: Point,
+    pub shape: Shape,
+    /// Meters in the unit of the shape's lengths.
+    pub unit: f64,
 }
 
 impl Point {
@@ -55,7 +64,8 @@ impl Point {
         }
         let u = half_sine(self.latitude, other.latitude);
         let cosines = self.latitude.to_radians_as_c().cos() * other.latitude.to_radians_as_c().cos();
-        2.0 * EARTH_RADIUS * (u * u + cosines * v * v).sqrt().asin()
+        // Between opposite ends of the earth a rounding may lead beyond what has an arc sine.
+        2.0 * EARTH_RADIUS * (u * u + cosines * v * v).sqrt().min(1.0).asin()
     }
 
     /// Meters from one parallel to another.
@@ -64,20 +74,21 @@ impl Point {
     }
 }
 
-impl Shape {
-    /// How far a place is from the center, if the shape covers it.
-    pub fn distance_within(self, center: Point, point: Point) -> Option<f64> {
-        match self {
-            Self::Circle { radius } => {
+impl Search {
+    /// How many meters a place is from the center, if the shape covers it.
+    pub fn distance_within(&self, point: Point) -> Option<f64> {
+        let center = self.center;
+        match self.shape {
+            Shape::Circle { radius } => {
                 let distance = center.distance(point);
-                if distance > radius { None } else { Some(distance) }
+                if distance > radius * self.unit { None } else { Some(distance) }
             }
-            Self::Box { width, height } => {
-                if point.distance_north(center) > height / 2.0 {
+            Shape::Box { width, height } => {
+                if point.distance_north(center) > height * self.unit / 2.0 {
                     return None;
                 }
                 let beside = Point { longitude: center.longitude, ..point };
-                if point.distance(beside) > width / 2.0 { None } else { Some(center.distance(point)) }
+                if point.distance(beside) > width * self.unit / 2.0 { None } else { Some(center.distance(point)) }
             }
         }
     }
@@ -152,8 +163,9 @@ mod tests {
             let point = Point { longitude: longitude + away.0, latitude: latitude + away.1 };
             prop_assume!(point.is_on_map());
             let score = point.score() as f64;
-            prop_assume!(shape.distance_within(center, Point::from_score(score)).is_some());
-            prop_assert!(areas_around(center, shape).iter().any(|scores| scores.contains(&score)));
+            let search = Search { center, shape, unit: 1.0 };
+            prop_assume!(search.distance_within(Point::from_score(score)).is_some());
+            prop_assert!(search.areas().iter().any(|scores| scores.contains(&score)));
         }
     }
 }
