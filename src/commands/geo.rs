@@ -1,5 +1,8 @@
 //! Places in sorted sets: their scores tell where they are.
 
+use smallvec::SmallVec;
+
+use super::sorted_sets::{Addition, add_scored};
 use crate::error::CommandError;
 use crate::geo::{Point, standard_hash};
 use crate::keyspace::{SortedSet, View};
@@ -64,16 +67,28 @@ const GEOADD: CommandSpec = CommandSpec {
 
 fn geoadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    let addition = Addition::take_for_places(args);
-    if !args.left().is_multiple_of(3) || addition.contradicts() {
+    let mut addition = Addition::default();
+    loop {
+        let option = if args.take("NX") {
+            &mut addition.new
+        } else if args.take("XX") {
+            &mut addition.present
+        } else if args.take("CH") {
+            &mut addition.changed
+        } else {
+            break;
+        };
+        *option = true;
+    }
+    if args.is_empty() || !args.left().is_multiple_of(3) || (addition.new && addition.present) {
         return Err(CommandError::SYNTAX);
     }
-    let mut members = SmallVec::new();
+    let mut members: SmallVec<[(f64, &[u8]); 4]> = SmallVec::with_capacity(args.left() / 3);
     while !args.is_empty() {
         let score = take_point(args)?.score() as f64;
         members.push((score, args.bytes()?));
     }
-    add_members(view, key, &members, &addition, args.profile())
+    add_scored(view, key, &members, &addition, args.profile())
 }
 
 const GEODIST: CommandSpec = CommandSpec {

@@ -4,9 +4,10 @@ use std::cmp::Ordering;
 
 use super::geo::{SINCE, distance_reply, place_of, point_reply, take_point, take_unit};
 use super::partial_sort::sort_first;
+use super::sorted_set_ranges::keep;
 use crate::error::CommandError;
 use crate::geo::{Point, Search, Shape};
-use crate::keyspace::{EventClass, SortedSet, View};
+use crate::keyspace::{SortedSet, View};
 use crate::profile::{Profile, Since};
 use crate::resp::{Reply, parse_float};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
@@ -26,11 +27,7 @@ const GEORADIUS: CommandSpec = CommandSpec {
     group: Group::Geo,
     since: SINCE,
     arity: Arity::AtLeast(6),
-    keys: &[
-        READ,
-        KeySpec::behind("STORE", 6, &["OW", "update"]),
-        KeySpec::behind("STOREDIST", 6, &["OW", "update"]),
-    ],
+    keys: &[READ, KeySpec::behind("STORE", 6, &["OW", "update"]), KeySpec::behind("STOREDIST", 6, &["OW", "update"])],
     flags: RADIUS_FLAGS,
     categories: &[Category::Geo],
     deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument")),
@@ -55,15 +52,8 @@ const GEORADIUSBYMEMBER: CommandSpec = CommandSpec {
             [STORE key] [STOREDIST key]",
     summary: "Finds what lies in a circle around a member.",
     arity: Arity::AtLeast(5),
-    keys: &[
-        READ,
-        KeySpec::behind("STORE", 5, &["OW", "update"]),
-        KeySpec::behind("STOREDIST", 5, &["OW", "update"]),
-    ],
-    deprecated: Some((
-        "6.2.0",
-        "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments",
-    )),
+    keys: &[READ, KeySpec::behind("STORE", 5, &["OW", "update"]), KeySpec::behind("STOREDIST", 5, &["OW", "update"])],
+    deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments")),
     name: "GEORADIUSBYMEMBER",
     run: Handler::Keys(|view, args| georadiusbymember(view, args, true)),
     ..GEORADIUS
@@ -111,7 +101,9 @@ const GEOSEARCHSTORE: CommandSpec = CommandSpec {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// GEORADIUS and its kin; `stores` unless they are read-only.
-    Radius { stores: bool },
+    Radius {
+        stores: bool,
+    },
     Search,
     SearchStore,
 }
@@ -234,12 +226,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    fn take_options(
-        &mut self,
-        args: &mut Args<'a>,
-        set: Option<&SortedSet>,
-        form: Form,
-    ) -> Result<(), CommandError> {
+    fn take_options(&mut self, args: &mut Args<'a>, set: Option<&SortedSet>, form: Form) -> Result<(), CommandError> {
         while !args.is_empty() {
             self.take_option(args, set, form)?;
         }
@@ -265,12 +252,7 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    fn take_option(
-        &mut self,
-        args: &mut Args<'a>,
-        set: Option<&SortedSet>,
-        form: Form,
-    ) -> Result<(), CommandError> {
+    fn take_option(&mut self, args: &mut Args<'a>, set: Option<&SortedSet>, form: Form) -> Result<(), CommandError> {
         let search = !matches!(form, Form::Radius { .. });
         let behind = args.left() - 1;
         if args.take("WITHDIST") {
@@ -305,9 +287,11 @@ impl<'a> Query<'a> {
             self.from_member = true;
         } else if behind >= 2 && search && !self.from_member && args.take("FROMLONLAT") {
             self.center = Some(take_point(args)?);
-        } else if behind >= 2 && search && !matches!(self.shape, Some((Shape::Box { .. }, _))) && args.take("BYRADIUS") {
+        } else if behind >= 2 && search && !matches!(self.shape, Some((Shape::Box { .. }, _))) && args.take("BYRADIUS")
+        {
             self.shape = Some(take_circle(args)?);
-        } else if behind >= 3 && search && !matches!(self.shape, Some((Shape::Circle { .. }, _))) && args.take("BYBOX") {
+        } else if behind >= 3 && search && !matches!(self.shape, Some((Shape::Circle { .. }, _))) && args.take("BYBOX")
+        {
             self.shape = Some(take_box(args)?);
         } else if form == Form::SearchStore && args.take("STOREDIST") {
             self.store_distance = true;
@@ -338,16 +322,9 @@ impl<'a> Query<'a> {
             let score = if self.store_distance { found.distance / unit } else { found.score };
             result.insert(found.member, score, &limits);
         }
-        let count = result.len();
-        if count > 0 {
-            result.pack(&limits);
-            view.put_value(destination, result);
-            view.count_further(count - 1);
-            view.notify(EventClass::SortedSet, stored, destination);
-        } else if view.remove(destination) {
-            view.notify(EventClass::Generic, "del", destination);
-        }
-        Ok(Reply::Integer(count as i64))
+        result.pack(&limits);
+        view.count_further(result.len().saturating_sub(1));
+        Ok(keep(view, destination, result, stored))
     }
 
     fn reply<'s>(&self, found: &Found<'s>, profile: &Profile) -> Reply<'s> {

@@ -11,10 +11,8 @@ pub(super) const ROWS: &[CommandSpec] = &[PFADD, PFCOUNT, PFDEBUG, PFMERGE, PFSE
 
 const SINCE: Since = Since::redis(2, 8, 9);
 
-impl From<Corrupt> for CommandError {
-    fn from(_: Corrupt) -> Self {
-        Self::fixed("INVALIDOBJ Corrupted HLL object detected")
-    }
+fn corrupt(_: Corrupt) -> CommandError {
+    CommandError::fixed("INVALIDOBJ Corrupted HLL object detected")
 }
 
 /// How the registers of a string are written; an error for one that is no HyperLogLog.
@@ -59,10 +57,10 @@ fn pfadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         (changes, changes.unwrap_or(0))
     })?;
     let changes = match added {
-        Some(changes) => changes?,
+        Some(changes) => changes.map_err(corrupt)?,
         None => {
             let mut bytes = hyperloglog::empty();
-            let changes = add_all(&mut bytes)?;
+            let changes = add_all(&mut bytes).map_err(corrupt)?;
             hyperloglog::outdate(&mut bytes);
             view.set_raw_string(key, bytes);
             view.count_further(changes);
@@ -113,7 +111,7 @@ fn pfcount<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
         }
         (count, usize::from(count.is_ok()))
     })?;
-    Ok(count_reply(counted.unwrap_or(Ok(0))?))
+    Ok(count_reply(counted.unwrap_or(Ok(0)).map_err(corrupt)?))
 }
 
 fn count_reply(count: u64) -> Reply<'static> {
@@ -130,7 +128,7 @@ fn unite<'a>(
     for key in keys {
         if let Some(bytes) = view.string(key)? {
             dense |= encoding(bytes)? == Encoding::Dense;
-            union.add(bytes)?;
+            union.add(bytes).map_err(corrupt)?;
         }
     }
     Ok(dense)
@@ -163,10 +161,10 @@ fn pfmerge<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
         Ok::<_, Corrupt>(())
     };
     match view.revise_string(key, check, |bytes| (write(bytes), 1))? {
-        Some(written) => written?,
+        Some(written) => written.map_err(corrupt)?,
         None => {
             let mut bytes = hyperloglog::empty();
-            write(&mut bytes)?;
+            write(&mut bytes).map_err(corrupt)?;
             view.set_raw_string(key, bytes);
         }
     }
@@ -196,7 +194,7 @@ fn pfdebug<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
         let converted = if converts { hyperloglog::make_dense(bytes) } else { Ok(false) };
         (converted, 0)
     })?;
-    let converted = looked.ok_or(CommandError::fixed("ERR The specified key does not exist"))??;
+    let converted = looked.ok_or(CommandError::fixed("ERR The specified key does not exist"))?.map_err(corrupt)?;
     view.count_further(usize::from(converted));
     let bytes = view.string_to_write(key)?.unwrap_or_default();
     let encoding = encoding(bytes)?;

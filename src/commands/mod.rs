@@ -39,6 +39,12 @@ mod set;
 mod set_algebra;
 mod set_random;
 mod sets;
+mod sorted_set_algebra;
+mod sorted_set_bounds;
+mod sorted_set_pops;
+mod sorted_set_random;
+mod sorted_set_ranges;
+mod sorted_sets;
 mod strings;
 mod tracking;
 mod transactions;
@@ -85,6 +91,11 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         set_algebra::ROWS,
         set_random::ROWS,
         sets::ROWS,
+        sorted_set_algebra::ROWS,
+        sorted_set_pops::ROWS,
+        sorted_set_random::ROWS,
+        sorted_set_ranges::ROWS,
+        sorted_sets::ROWS,
         strings::ROWS,
         transactions::ROWS,
         wait::ROWS,

@@ -10,11 +10,11 @@ use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group
 
 pub(super) const ROWS: &[CommandSpec] = &[SPOP, SRANDMEMBER];
 
-const MUST_BE_POSITIVE: CommandError = CommandError::fixed("ERR value is out of range, must be positive");
-const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR value is out of range");
+pub(super) const MUST_BE_POSITIVE: CommandError = CommandError::fixed("ERR value is out of range, must be positive");
+pub(super) const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR value is out of range");
 
 /// How often SRANDMEMBER draws at most, when it may draw the same member again and again. Redis would go on for ever.
-const MOST_DRAWS: u64 = 1 << 20;
+pub(super) const MOST_DRAWS: u64 = 1 << 20;
 
 /// When at most a fifth as many members as are popped stay behind, it is those that are moved.
 const FEW: usize = 5;
@@ -137,7 +137,7 @@ fn srandmember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
 }
 
 /// So many different places below `size`, or all (Floyd's way: no draw is in vain).
-fn distinct(view: &View<'_>, size: usize, count: usize) -> Vec<usize> {
+pub(super) fn distinct(view: &View<'_>, size: usize, count: usize) -> Vec<usize> {
     let mut chosen = BTreeSet::new();
     for place in size.saturating_sub(count)..size {
         let drawn = if count >= size { place } else { view.random_below(place + 1) };

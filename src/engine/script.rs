@@ -218,13 +218,11 @@ fn keys_and_arguments<'a>(
 
 /// Blocking commands of the types that are not there yet (#4). Redis tells a script that it may not call them, whatever they
 /// would do.
-const BLOCKING: [(&str, Arity); 6] = [
+const BLOCKING: [(&str, Arity); 4] = [
     ("BLPOP", Arity::AtLeast(3)),
     ("BRPOP", Arity::AtLeast(3)),
     ("BLMOVE", Arity::Exactly(6)),
     ("BRPOPLPUSH", Arity::Exactly(4)),
-    ("BZPOPMIN", Arity::AtLeast(3)),
-    ("BZPOPMAX", Arity::AtLeast(3)),
 ];
 
 /// What a script hears that calls a command which is not there.
@@ -326,7 +324,8 @@ impl Caller<'_, '_, '_> {
 
     /// Whether a script may run a command.
     fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
-        if !spec.arity.admits(words.len()) || (!spec.subcommands.is_empty() && spec.arity != Arity::Exactly(1)) {
+        let arity = spec.arity_in(&self.engine.instance.profile);
+        if !arity.admits(words.len()) || (!spec.subcommands.is_empty() && arity != Arity::Exactly(1)) {
             return Err(WRONG_ARITY);
         }
         if spec.has_flag(Flag::NoScript) {

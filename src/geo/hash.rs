@@ -20,9 +20,8 @@ pub(super) struct Cell {
 impl Cell {
     /// The cell that a place is in, with latitudes as fractions of a range.
     pub fn of(point: Point, steps: u32, latitudes: (f64, f64)) -> Self {
-        let part = |value: f64, (least, most): (f64, f64)| {
-            ((value - least) / (most - least) * (1u64 << steps) as f64) as u32
-        };
+        let part =
+            |value: f64, (least, most): (f64, f64)| ((value - least) / (most - least) * (1u64 << steps) as f64) as u32;
         let bits = spread(part(point.latitude, latitudes)) | spread(part(point.longitude, LONGITUDES)) << 1;
         Self { bits, steps }
     }

@@ -6,7 +6,6 @@
 mod area;
 mod hash;
 
-use area::Area;
 pub use hash::standard_hash;
 use hash::{Cell, MOST_STEPS};
 

@@ -22,6 +22,10 @@ impl Scored {
         &self.member
     }
 
+    pub fn into_member(self) -> Vec<u8> {
+        self.member.into_vec()
+    }
+
     pub fn score(&self) -> f64 {
         self.score
     }
@@ -297,12 +301,16 @@ impl SortedSet {
         }
     }
 
-    /// A member by where it stands when nobody looks at the scores: a change of others moves no more than one.
-    pub fn nth(&self, place: usize) -> Option<&Scored> {
-        match &self.kept {
-            Kept::Few { sorted, .. } => sorted.get(place),
-            Kept::Many(many) => many.members.get(place),
-        }
+    /// One step of a walk through the members, as [`Indexed::walk`] does it; where they stand in order, it is the only one.
+    pub fn walk(&self, left: u64, count: usize) -> (u64, impl Iterator<Item = &Scored>) {
+        let (left, some, all) = match &self.kept {
+            Kept::Many(many) if !self.packed => {
+                let (left, members) = many.members.walk(left, count);
+                (left, Some(members), None)
+            }
+            _ => (0, None, Some(self.iter())),
+        };
+        (left, some.into_iter().flatten().chain(all.into_iter().flatten()))
     }
 
     /// How many members have a score of which `before` holds, as it must of all that are less than one of which it does.

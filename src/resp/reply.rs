@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::number::{plain_decimal, write_double, write_integer};
+use super::number::{plain_decimal, write_double, write_integer, write_short_double};
 use crate::error::CommandError;
 
 /// The protocol version of a connection.
@@ -30,8 +30,12 @@ pub enum Reply<'a> {
     /// Pairs in the order given; a flat array in RESP2.
     Map(Vec<(Reply<'a>, Reply<'a>)>),
     Set(Vec<Reply<'a>>),
+    /// Pairs in the order given, each an array in RESP3; a flat array in RESP2.
+    Pairs(Vec<(Reply<'a>, Reply<'a>)>),
     Push(Vec<Reply<'a>>),
     Double(f64),
+    /// A double as servers since 7.2 write it.
+    ShortDouble(f64),
     /// A double as Redis writes those that it calls long: in decimal, however many digits that takes.
     LongDouble(f64),
     Boolean(bool),
@@ -92,9 +96,23 @@ impl<'a> Reply<'a> {
             Self::Set(items) => array(out, if resp3 { b'~' } else { b'*' }, items, protocol),
             Self::Push(items) => array(out, if resp3 { b'>' } else { b'*' }, items, protocol),
             Self::Map(pairs) => map(out, if resp3 { b'%' } else { b'*' }, pairs, protocol),
+            Self::Pairs(pairs) if resp3 => {
+                number_line(out, b'*', pairs.len() as i64);
+                for (key, value) in pairs {
+                    number_line(out, b'*', 2);
+                    key.write(protocol, out);
+                    value.write(protocol, out);
+                }
+            }
+            Self::Pairs(pairs) => map(out, b'*', pairs, protocol),
             Self::Double(value) => {
                 let mut digits = Vec::with_capacity(24);
                 write_double(&mut digits, *value);
+                if resp3 { line(out, b',', &digits) } else { bulk(out, &digits) }
+            }
+            Self::ShortDouble(value) => {
+                let mut digits = Vec::with_capacity(24);
+                write_short_double(&mut digits, *value);
                 if resp3 { line(out, b',', &digits) } else { bulk(out, &digits) }
             }
             Self::LongDouble(value) => {

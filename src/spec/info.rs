@@ -15,7 +15,7 @@ pub fn describe(table: &Table, container: Option<&CommandSpec>, spec: &'static C
     flags.retain(|flag| if grouped { *flag != Flag::MayReplicate } else { !came_with_7_0(*flag) });
     let mut items = vec![
         Reply::text(name),
-        Reply::Integer(spec.arity.as_number()),
+        Reply::Integer(spec.arity_in(table.profile()).as_number()),
         statuses(flags.into_iter().map(Flag::name)),
         Reply::Integer(first),
         Reply::Integer(last),

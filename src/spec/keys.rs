@@ -21,7 +21,10 @@ pub struct KeySpec {
 pub enum Begin {
     Index(u8),
     /// Behind the first such word at or behind a position.
-    Keyword { word: &'static str, from: u8 },
+    Keyword {
+        word: &'static str,
+        from: u8,
+    },
 }
 
 /// How the keys go on from there.
@@ -114,9 +117,9 @@ impl KeySpec {
     pub fn lockable(&self, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
         match self.begin {
             Begin::Index(_) => self.positions(words),
-            Begin::Keyword { word, from } => {
-                Some(behind(word, from, words).filter_map(|begin| self.positions_from(begin, words)).flatten().collect())
-            }
+            Begin::Keyword { word, from } => Some(
+                behind(word, from, words).filter_map(|begin| self.positions_from(begin, words)).flatten().collect(),
+            ),
         }
     }
 

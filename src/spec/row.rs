@@ -25,6 +25,8 @@ pub struct CommandSpec {
     pub group: Group,
     pub since: Since,
     pub arity: Arity,
+    /// Numbers of words that came later, with new options, as with `later_usages`.
+    pub later_arities: &'static [(Since, Arity)],
     pub keys: &'static [KeySpec],
     pub flags: &'static [Flag],
     /// ACL categories beyond those that follow from flags and group.
@@ -53,6 +55,7 @@ impl CommandSpec {
             group: Group::Generic,
             since: Since::redis(1, 0, 0),
             arity: Arity::Exactly(1),
+            later_arities: &[],
             keys: &[],
             flags: &[],
             categories: &[],
@@ -68,6 +71,16 @@ impl CommandSpec {
     #[inline]
     pub fn has_flag(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
+    }
+
+    /// How many words a request has on a server of a profile.
+    #[inline]
+    pub fn arity_in(&self, profile: &Profile) -> Arity {
+        if self.later_arities.is_empty() {
+            return self.arity;
+        }
+        let later = self.later_arities.iter().rev().find(|(since, _)| profile.has(*since));
+        later.map_or(self.arity, |(_, arity)| *arity)
     }
 
     /// The usage with the options that a profile has.
