@@ -69,6 +69,7 @@ checked! {
     dump_restore
     expiry
     functions
+    geo
     hello
     hyperloglog
     keys

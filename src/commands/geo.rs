@@ -2,12 +2,13 @@
 
 use smallvec::SmallVec;
 
+use super::sorted_set_bounds::parse_score;
 use super::sorted_sets::{Addition, add_scored};
 use crate::error::CommandError;
 use crate::geo::{Point, standard_hash};
 use crate::keyspace::{SortedSet, View};
 use crate::profile::{Profile, Since};
-use crate::resp::{Reply, parse_float};
+use crate::resp::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[GEOADD, GEODIST, GEOHASH, GEOPOS];
@@ -16,7 +17,7 @@ pub(super) const SINCE: Since = Since::redis(3, 2, 0);
 
 /// Takes a longitude and a latitude.
 pub(super) fn take_point(args: &mut Args<'_>) -> Result<Point, CommandError> {
-    let mut float = || parse_float(args.bytes()?).ok_or(CommandError::NOT_A_FLOAT);
+    let mut float = || parse_score(args.bytes()?, args.profile()).ok_or(CommandError::NOT_A_FLOAT);
     let point = Point { longitude: float()?, latitude: float()? };
     if point.is_on_map() {
         return Ok(point);

@@ -4,12 +4,13 @@ use std::cmp::Ordering;
 
 use super::geo::{SINCE, distance_reply, place_of, point_reply, take_point, take_unit};
 use super::partial_sort::sort_first;
+use super::sorted_set_bounds::parse_score;
 use super::sorted_set_ranges::keep;
 use crate::error::CommandError;
 use crate::geo::{Point, Search, Shape};
 use crate::keyspace::{SortedSet, View};
 use crate::profile::{Profile, Since};
-use crate::resp::{Reply, parse_float};
+use crate::resp::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] =
@@ -178,7 +179,7 @@ fn geosearchstore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandRes
 
 /// Takes a length, or says what is wrong with it.
 fn take_length(args: &mut Args<'_>, not_numeric: &'static str) -> Result<f64, CommandError> {
-    parse_float(args.bytes()?).ok_or(CommandError::fixed(not_numeric))
+    parse_score(args.bytes()?, args.profile()).ok_or(CommandError::fixed(not_numeric))
 }
 
 /// Takes the radius of a circle and its unit.
