@@ -69,9 +69,11 @@ checked! {
     dump_restore
     expiry
     functions
+    geo
     hash_events
     hashes
     hello
+    hyperloglog
     keys
     lcs
     lock_pattern

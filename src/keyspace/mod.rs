@@ -196,6 +196,11 @@ impl Settings {
         }
     }
 
+    /// The most bytes that a HyperLogLog takes before its registers are written one by one.
+    pub fn sparse_limit(&self) -> usize {
+        number(&self.packing.hll_sparse_max_bytes)
+    }
+
     #[inline]
     pub fn news(&self) -> u32 {
         self.news.load(Ordering::Relaxed)
