@@ -31,6 +31,8 @@ pub enum Reply<'a> {
     Array(Vec<Reply<'a>>),
     /// Pairs in the order given; a flat array in RESP2.
     Map(Vec<(Reply<'a>, Reply<'a>)>),
+    /// Pairs as arrays of two; all in one flat array in RESP2.
+    Pairs(Vec<(Reply<'a>, Reply<'a>)>),
     Set(Vec<Reply<'a>>),
     Push(Vec<Reply<'a>>),
     Double(f64),
@@ -93,6 +95,15 @@ impl<'a> Reply<'a> {
             Self::Set(items) => array(out, if resp3 { b'~' } else { b'*' }, items, protocol),
             Self::Push(items) => array(out, if resp3 { b'>' } else { b'*' }, items, protocol),
             Self::Map(pairs) => map(out, if resp3 { b'%' } else { b'*' }, pairs, protocol),
+            Self::Pairs(pairs) if resp3 => {
+                number_line(out, b'*', pairs.len() as i64);
+                for (one, other) in pairs {
+                    out.extend_from_slice(b"*2\r\n");
+                    one.write(protocol, out);
+                    other.write(protocol, out);
+                }
+            }
+            Self::Pairs(pairs) => map(out, b'*', pairs, protocol),
             Self::Double(value) => {
                 let mut digits = Vec::with_capacity(24);
                 write_double(&mut digits, *value);
