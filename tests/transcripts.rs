@@ -76,6 +76,9 @@ checked! {
     hyperloglog
     keys
     lcs
+    list_places
+    list_waiting
+    lists
     lock_pattern
     monitor
     notifications
@@ -91,6 +94,7 @@ checked! {
     server
     set_options
     sets
+    sort
     sorted_set_algebra
     sorted_set_pops
     sorted_set_ranges
