@@ -70,6 +70,8 @@ checked! {
     expiry
     functions
     geo
+    hash_events
+    hashes
     hello
     hyperloglog
     keys
@@ -84,10 +86,15 @@ checked! {
     ranges
     rename_copy_move
     scan
+    scan_elements
     scripting
     server
     set_options
     sets
+    sorted_set_algebra
+    sorted_set_pops
+    sorted_set_ranges
+    sorted_sets
     strings
     tracking
     transactions
@@ -97,11 +104,15 @@ checked! {
 
 alone! {
     acl_7_2
+    field_lifetimes
     lifetimes
     redis_7_2
     redis_8_locks
+    redis_field_times
+    sorted_sets_7_2
     valkey_8_locks
     valkey_connection
+    valkey_field_times
     valkey_locks
 }
 

@@ -15,17 +15,28 @@ mod connection;
 mod counters;
 mod databases;
 mod debug;
+mod digest;
+mod draws;
 mod dump;
 mod expiry;
 mod functions;
 mod geo;
 mod geo_search;
+mod hash_deadlines;
+mod hash_fields;
+mod hash_numbers;
+mod hash_random;
+mod hash_take;
+mod hashes;
 mod help;
 mod hyperloglog;
 mod info;
 mod keys;
 mod lcs;
 mod lifetime;
+mod list_places;
+mod list_waiting;
+mod lists;
 mod long_double;
 mod object;
 mod partial_sort;
@@ -39,6 +50,7 @@ mod set;
 mod set_algebra;
 mod set_random;
 mod sets;
+mod sort;
 mod sorted_set_algebra;
 mod sorted_set_bounds;
 mod sorted_set_pops;
@@ -78,9 +90,17 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         geo::ROWS,
         geo_search::ROWS,
         hyperloglog::ROWS,
+        hash_deadlines::ROWS,
+        hash_numbers::ROWS,
+        hash_random::ROWS,
+        hash_take::ROWS,
+        hashes::ROWS,
         info::ROWS,
         keys::ROWS,
         lcs::ROWS,
+        list_places::ROWS,
+        list_waiting::ROWS,
+        lists::ROWS,
         object::ROWS,
         pubsub::ROWS,
         ranges::ROWS,
@@ -96,6 +116,7 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         sorted_set_random::ROWS,
         sorted_set_ranges::ROWS,
         sorted_sets::ROWS,
+        sort::ROWS,
         strings::ROWS,
         transactions::ROWS,
         wait::ROWS,

@@ -65,6 +65,7 @@ fn describe_keys(keys: &KeySpec) -> Reply<'static> {
     pairs.push((Reply::text("flags"), statuses(keys.flags.iter().copied())));
     let begin = match keys.begin {
         Begin::Index(index) => specification("index", numbers(&[("index", i64::from(index))])),
+        Begin::Unknown => specification("unknown", Vec::new()),
         Begin::Keyword { word, from } => {
             let from = Reply::Integer(i64::from(from));
             specification("keyword", vec![("keyword", Reply::text(word)), ("startfrom", from)])
@@ -72,6 +73,7 @@ fn describe_keys(keys: &KeySpec) -> Reply<'static> {
     };
     pairs.push((Reply::text("begin_search"), begin));
     let find = match keys.find {
+        Find::Search(_) | Find::Made(_) => specification("unknown", Vec::new()),
         Find::Range { last, step } => {
             specification("range", numbers(&[("lastkey", i64::from(last)), ("keystep", i64::from(step)), ("limit", 0)]))
         }

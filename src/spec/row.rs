@@ -7,7 +7,7 @@ use super::waiting::{Outcome, Ready};
 use crate::error::CommandError;
 use crate::keyspace::View;
 use crate::profile::{Profile, Since};
-use crate::resp::Reply;
+use crate::resp::{Reply, Words};
 use crate::script::Interpreters;
 
 pub type CommandResult<'v> = Result<Reply<'v>, CommandError>;
@@ -71,6 +71,12 @@ impl CommandSpec {
     #[inline]
     pub fn has_flag(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
+    }
+
+    /// Whether a request looks at keys whose names it makes while it runs.
+    #[inline]
+    pub fn makes_keys(&self, words: Words<'_>) -> bool {
+        self.keys.len() > 1 && self.keys.iter().any(|keys| keys.are_made(words))
     }
 
     /// How many words a request has on a server of a profile.
