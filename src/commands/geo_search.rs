@@ -156,7 +156,8 @@ fn georadiusbymember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, stores: bo
         query.shape = Some(take_circle(args)?);
     } else {
         // Nobody looks at radius and unit where there is nothing to be found.
-        (args.bytes()?, args.bytes()?);
+        args.bytes()?;
+        args.bytes()?;
     }
     query.take_options(args, set, Form::Radius { stores })?;
     query.run(view, key, args.profile(), "georadiusstore")
