@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::lists::limits;
 use crate::error::CommandError;
-use crate::keyspace::{Entry, EventClass, Hash, Kind, List, Set, View};
+use crate::keyspace::{Entry, EventClass, Hash, Kind, List, Set, SortedSet, View};
 use crate::profile::Since;
 use crate::resp::{Reply, Words, parse_float, until_nul};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
@@ -189,6 +189,8 @@ fn elements(entry: Option<&Entry>, backwards: bool) -> Vec<Vec<u8>> {
     let Some(entry) = entry else { return Vec::new() };
     let mut ordered: Vec<_> = if let Some(list) = entry.collection::<List>() {
         list.iter().map(|element| element.to_bytes().into_owned()).collect()
+    } else if let Some(set) = entry.collection::<SortedSet>() {
+        set.iter().map(|scored| scored.member().to_vec()).collect()
     } else {
         let set = entry.collection::<Set>();
         return set.map_or_else(Vec::new, |set| set.iter().map(std::borrow::Cow::into_owned).collect());
