@@ -195,7 +195,7 @@ impl Engine {
             flow = self.run_queue(session, &mut view, scripts.as_deref_mut(), &transaction.queue, out, pause);
             Ok(Reply::Nothing)
         };
-        self.conclude(view, session);
+        self.conclude(&mut view, session);
         Ok((result, flow))
     }
 

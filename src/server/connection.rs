@@ -211,8 +211,8 @@ impl Connection {
                             *state = State::Dropped;
                         }
                         Flow::Wait(wait) => {
-                            let retry = matches!(wait, Waiting::Unpause);
-                            *waiting = Some(begin_wait(engine, session, wait));
+                            let retry = matches!(*wait, Waiting::Unpause);
+                            *waiting = Some(begin_wait(engine, session, *wait));
                             if retry {
                                 break;
                             }
