@@ -72,6 +72,9 @@ checked! {
     hello
     keys
     lcs
+    list_places
+    list_waiting
+    lists
     lock_pattern
     monitor
     notifications
@@ -86,6 +89,7 @@ checked! {
     server
     set_options
     sets
+    sort
     strings
     tracking
     transactions

@@ -46,6 +46,7 @@ mod set;
 mod set_algebra;
 mod set_random;
 mod sets;
+mod sort;
 mod sorted_set_algebra;
 mod sorted_set_bounds;
 mod sorted_set_pops;
@@ -103,6 +104,7 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         set_algebra::ROWS,
         set_random::ROWS,
         sets::ROWS,
+        sort::ROWS,
         sorted_set_algebra::ROWS,
         sorted_set_pops::ROWS,
         sorted_set_random::ROWS,

@@ -363,7 +363,9 @@ impl Host for Caller<'_, '_, '_> {
         let (spec, at) = checked.inspect_err(|error| engine.instance.stats.count_error(error.code()))?;
         session.protocol = self.protocol.get();
         // Nothing that scripts may call closes the connection.
+        view.set_repeatable(true);
         let _: Flow = engine.run_within(session, view, (spec, at), words, reply);
+        view.set_repeatable(false);
         if session.tracking.remembers {
             // Up to 7.0 the keys that the script was given stand for whatever it reads.
             if engine.instance.profile.since_redis(7, 2) {

@@ -104,6 +104,14 @@ impl List {
         list
     }
 
+    /// A list of these elements.
+    pub fn of<'e>(elements: impl Iterator<Item = &'e [u8]>, limits: &ListLimits) -> Self {
+        let mut list = Self { packed: false, ..Self::new(limits) };
+        elements.for_each(|element| list.push(End::Back, element));
+        list.pack(limits);
+        list
+    }
+
     pub fn len(&self) -> usize {
         self.len
     }

@@ -43,6 +43,13 @@ impl View<'_> {
         })
     }
 
+    /// Puts a list of these elements in place of whatever is under a key.
+    pub fn put_list<'e>(&mut self, key: &[u8], elements: impl ExactSizeIterator<Item = &'e [u8]>, limits: &ListLimits) {
+        let further = elements.len().saturating_sub(1);
+        self.put_value(key, List::of(elements, limits));
+        self.count_further(further);
+    }
+
     /// Removes the elements of a list outside of `start..end`, and tells whether the key is gone. Whoever watches the key is
     /// told, even if there are none.
     pub fn trim_list(

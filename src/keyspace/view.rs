@@ -36,6 +36,10 @@ pub struct View<'k> {
     now: Millis,
     micros: i64,
     touch: bool,
+    /// The command that runs may only look at keys that its words name.
+    confined: bool,
+    /// What the command that runs answers must not depend on chance.
+    repeatable: bool,
     tally: Tally,
     /// What the settings asked to be told of when the view was locked.
     wants: u32,
@@ -177,6 +181,8 @@ impl<'k> View<'k> {
             now: micros.div_euclid(1000),
             micros,
             touch: true,
+            confined: false,
+            repeatable: false,
             tally: Tally::default(),
             wants: keyspace.settings.news(),
             aside: None,
@@ -224,6 +230,24 @@ impl<'k> View<'k> {
     /// Whether look-ups count as use of a key (CLIENT NO-TOUCH turns that off).
     pub fn set_touch(&mut self, touch: bool) {
         self.touch = touch;
+    }
+
+    /// Whether the command that runs may only look at keys that its words name, although the view reaches others.
+    pub fn set_confined(&mut self, confined: bool) {
+        self.confined = confined;
+    }
+
+    pub fn is_confined(&self) -> bool {
+        self.confined
+    }
+
+    /// Whether what the command that runs answers must not depend on chance, as in scripts.
+    pub fn set_repeatable(&mut self, repeatable: bool) {
+        self.repeatable = repeatable;
+    }
+
+    pub fn is_repeatable(&self) -> bool {
+        self.repeatable
     }
 
     pub fn settings(&self) -> &'k Settings {
