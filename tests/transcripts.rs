@@ -67,10 +67,13 @@ checked! {
     counters
     debug
     dump_restore
+    dump_restore_types
     expiry
     functions
     hello
     keys
+    keys_of_types
+    keys_that_are_awaited
     lcs
     list_places
     list_waiting
