@@ -265,8 +265,8 @@ fn hsetex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         view.notify(EventClass::Hash, "hexpire", key);
     }
     if past {
-        let remove = |hash: &mut Hash| (words.iter().step_by(2).for_each(|field| drop(hash.remove(field))), 0);
-        let gone = view.change(key, remove)?.is_some_and(|((), gone)| gone);
+        let remove = |hash: &mut Hash| (words.iter().step_by(2).filter(|field| hash.remove(field)).count(), 0);
+        let gone = view.change(key, remove)?.is_some_and(|(_, gone)| gone);
         tell_of_removal(view, args, key, gone);
     }
     Ok(Reply::Integer(1))

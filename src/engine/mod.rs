@@ -595,9 +595,9 @@ fn key_hashes(spec: &CommandSpec, words: Words<'_>) -> impl Iterator<Item = u64>
     keys(spec, words).map(hash_of)
 }
 
-/// The keys that a request names.
+/// The keys that a request names, or may come to name.
 fn keys<'w>(spec: &CommandSpec, words: Words<'w>) -> impl Iterator<Item = &'w [u8]> {
-    let positions = spec.keys.iter().filter_map(move |keys| keys.positions(words)).flatten();
+    let positions = spec.keys.iter().filter_map(move |keys| keys.lockable(words)).flatten();
     positions.filter_map(move |at| words.get(at))
 }
 

@@ -309,7 +309,9 @@ mod tests {
         let limits = HashLimits { packed: 2, longest: 4, foresees: true, packs_times: true };
         let hash_of = |words: &[&str]| {
             let mut hash = Hash::default();
-            words.chunks(2).for_each(|pair| drop(hash.set(pair[0].as_bytes(), pair[1].as_bytes(), &limits)));
+            for pair in words.chunks(2) {
+                hash.set(pair[0].as_bytes(), pair[1].as_bytes(), &limits);
+            }
             hash
         };
         assert_eq!(hash_of(&["a", "1", "b", "2", "a", "3333"]).encoding(), "listpack");
@@ -340,7 +342,6 @@ mod tests {
             for value in [0, 1, 300, 100_000, 5] {
                 hash.set(&field, &vec![b'v'; value], &LIMITS);
                 assert_eq!(hash.get(&field), Some(&vec![b'v'; value][..]), "{length} {value}");
-                assert_eq!(hash.size(), hash.clone().size());
             }
         }
         assert_eq!(hash.len(), 9);
