@@ -80,7 +80,7 @@ fn only_in(homes: &[&str], word: &str) {
 #[test]
 fn one_file_knows_dashmap() {
     only_in(&["keyspace/store.rs"], "dashmap::");
-    only_in(&["keyspace/store.rs", "keyspace/set.rs"], "hashbrown::");
+    only_in(&["keyspace/store.rs", "keyspace/indexed.rs"], "hashbrown::");
 }
 
 #[test]

@@ -23,6 +23,9 @@ mod info;
 mod keys;
 mod lcs;
 mod lifetime;
+mod list_places;
+mod list_waiting;
+mod lists;
 mod long_double;
 mod object;
 mod pubsub;
@@ -35,6 +38,7 @@ mod set;
 mod set_algebra;
 mod set_random;
 mod sets;
+mod sort;
 mod sorted_set_algebra;
 mod sorted_set_bounds;
 mod sorted_set_pops;
@@ -74,6 +78,9 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         info::ROWS,
         keys::ROWS,
         lcs::ROWS,
+        list_places::ROWS,
+        list_waiting::ROWS,
+        lists::ROWS,
         object::ROWS,
         pubsub::ROWS,
         ranges::ROWS,
@@ -84,6 +91,7 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         set_algebra::ROWS,
         set_random::ROWS,
         sets::ROWS,
+        sort::ROWS,
         sorted_set_algebra::ROWS,
         sorted_set_pops::ROWS,
         sorted_set_random::ROWS,

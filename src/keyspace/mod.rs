@@ -12,6 +12,7 @@ mod entry;
 mod hash;
 mod indexed;
 mod list;
+mod lists;
 mod news;
 mod ranked;
 mod set;
@@ -40,7 +41,7 @@ use watch::Watchers;
 
 pub use entry::Entry;
 pub use hash::{Hash, HashLimits};
-pub use list::List;
+pub use list::{ChunkLimit, Elements, End, List, ListLimits};
 pub use news::{CHANGES, EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, News};
 pub use set::{Set, SetLimits};
 pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
@@ -185,6 +186,12 @@ impl Settings {
             longest: number(&self.packing.zset_max_listpack_value),
             foresees: profile.since_redis(7, 2),
         }
+    }
+
+    /// When lists change how they are kept, on a server of this profile.
+    pub fn list_limits(&self, profile: &Profile) -> ListLimits {
+        let setting = self.packing.list_max_listpack_size.load(Ordering::Relaxed);
+        ListLimits { chunk: ChunkLimit::of(setting), packs: profile.since_redis(7, 2) }
     }
 
     #[inline]

@@ -33,6 +33,10 @@ pub struct View<'k> {
     now: Millis,
     micros: i64,
     touch: bool,
+    /// The command that runs may only look at keys that its words name.
+    confined: bool,
+    /// What the command that runs answers must not depend on chance.
+    repeatable: bool,
     tally: Tally,
     /// What the settings asked to be told of when the view was locked.
     wants: u32,
@@ -174,6 +178,8 @@ impl<'k> View<'k> {
             now: micros.div_euclid(1000),
             micros,
             touch: true,
+            confined: false,
+            repeatable: false,
             tally: Tally::default(),
             wants: keyspace.settings.news(),
             aside: None,
@@ -221,6 +227,24 @@ impl<'k> View<'k> {
     /// Whether look-ups count as use of a key (CLIENT NO-TOUCH turns that off).
     pub fn set_touch(&mut self, touch: bool) {
         self.touch = touch;
+    }
+
+    /// Whether the command that runs may only look at keys that its words name, although the view reaches others.
+    pub fn set_confined(&mut self, confined: bool) {
+        self.confined = confined;
+    }
+
+    pub fn is_confined(&self) -> bool {
+        self.confined
+    }
+
+    /// Whether what the command that runs answers must not depend on chance, as in scripts.
+    pub fn set_repeatable(&mut self, repeatable: bool) {
+        self.repeatable = repeatable;
+    }
+
+    pub fn is_repeatable(&self) -> bool {
+        self.repeatable
     }
 
     pub fn settings(&self) -> &'k Settings {
@@ -428,6 +452,13 @@ impl<'k> View<'k> {
         if self.wants & CHANGES != 0 {
             self.aside().news.push(News::Changed { key: key.into(), expired });
         }
+    }
+
+    /// Tells whoever watches a key of a change that does not count as one.
+    pub(super) fn disturb(&mut self, key: &[u8]) {
+        let changes = self.tally.changes;
+        self.changed(key);
+        self.tally.changes = changes;
     }
 
     /// Deletes what is due in every database, in the order of the deadlines.

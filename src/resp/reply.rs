@@ -22,6 +22,8 @@ pub enum Reply<'a> {
     Error(CommandError),
     Integer(i64),
     Bulk(Cow<'a, [u8]>),
+    /// A bulk string that is an integer's digits.
+    Digits(i64),
     /// The absent value: `$-1`, or `_` in RESP3.
     Null,
     /// The absent array: `*-1`, or `_` in RESP3.
@@ -88,6 +90,7 @@ impl<'a> Reply<'a> {
         let resp3 = protocol == Protocol::Resp3;
         match self {
             Self::Error(error) => line(out, b'-', error.line()),
+            Self::Digits(value) => bulk(out, itoa::Buffer::new().format(*value).as_bytes()),
             Self::StatusText(text) => line(out, b'+', text.as_bytes()),
             Self::NullArray if !resp3 => out.extend_from_slice(b"*-1\r\n"),
             Self::Array(items) => array(out, b'*', items, protocol),

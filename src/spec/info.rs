@@ -62,10 +62,14 @@ fn describe_keys(keys: &KeySpec) -> Reply<'static> {
     if !keys.notes.is_empty() {
         pairs.push((Reply::text("notes"), Reply::text(keys.notes)));
     }
-    let Begin::Index(index) = keys.begin;
     pairs.push((Reply::text("flags"), statuses(keys.flags.iter().copied())));
-    pairs.push((Reply::text("begin_search"), specification("index", &[("index", i64::from(index))])));
+    let begin = match keys.begin {
+        Begin::Index(index) => specification("index", &[("index", i64::from(index))]),
+        Begin::Unknown => specification("unknown", &[]),
+    };
+    pairs.push((Reply::text("begin_search"), begin));
     let find = match keys.find {
+        Find::Search(_) | Find::Made(_) => specification("unknown", &[]),
         Find::Range { last, step } => {
             specification("range", &[("lastkey", i64::from(last)), ("keystep", i64::from(step)), ("limit", 0)])
         }

@@ -20,6 +20,8 @@ pub struct KeySpec {
 #[derive(Clone, Copy, Debug)]
 pub enum Begin {
     Index(u8),
+    /// There is no telling but by looking through a request.
+    Unknown,
 }
 
 /// How the keys go on from there.
@@ -29,6 +31,10 @@ pub enum Find {
     Range { last: i8, step: u8 },
     /// A word says how many keys there are. Positions are relative to the beginning.
     Count { count: u8, first: u8, step: u8 },
+    /// A function finds them.
+    Search(fn(Words<'_>) -> SmallVec<[usize; 4]>),
+    /// They stand nowhere, as their names are made while the command runs. The function tells whether there are any.
+    Made(fn(Words<'_>) -> bool),
 }
 
 impl KeySpec {
@@ -44,6 +50,21 @@ impl KeySpec {
     pub const fn counted(index: u8, first: u8, step: u8, flags: &'static [&'static str]) -> Self {
         let find = Find::Count { count: 0, first, step };
         Self { flags, notes: "", begin: Begin::Index(index), find, decide: None }
+    }
+
+    /// Keys that only a function finds.
+    pub const fn searched(search: fn(Words<'_>) -> SmallVec<[usize; 4]>, flags: &'static [&'static str]) -> Self {
+        Self { flags, notes: "", begin: Begin::Unknown, find: Find::Search(search), decide: None }
+    }
+
+    /// Keys whose names are made while the command runs.
+    pub const fn made(are_made: fn(Words<'_>) -> bool, flags: &'static [&'static str]) -> Self {
+        Self { flags, notes: "", begin: Begin::Unknown, find: Find::Made(are_made), decide: None }
+    }
+
+    /// Whether a request uses keys of this group that do not stand in it.
+    pub fn are_made(&self, words: Words<'_>) -> bool {
+        matches!(self.find, Find::Made(are_made) if are_made(words))
     }
 
     pub const fn with_notes(mut self, notes: &'static str) -> Self {
@@ -70,9 +91,10 @@ impl KeySpec {
 
     /// Whether a word at this position, in a request long enough, is one of these keys.
     pub fn covers(&self, position: usize) -> bool {
-        let Begin::Index(begin) = self.begin;
+        let Begin::Index(begin) = self.begin else { return false };
         let begin = usize::from(begin);
         let (first, last, step) = match self.find {
+            Find::Search(_) | Find::Made(_) => return false,
             Find::Range { last, step } => {
                 let last = if last >= 0 { begin + usize::from(last.unsigned_abs()) } else { usize::MAX };
                 (begin, last, step)
@@ -93,10 +115,14 @@ impl KeySpec {
 
     /// The positions of the keys in a request. `None` when the request is too malformed to tell.
     pub fn positions(&self, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
-        let Begin::Index(begin) = self.begin;
-        let begin = usize::from(begin);
+        let begin = match self.begin {
+            Begin::Index(begin) => usize::from(begin),
+            Begin::Unknown => 0,
+        };
         let mut positions = SmallVec::new();
         match self.find {
+            Find::Search(search) => return Some(search(words)),
+            Find::Made(_) => {}
             Find::Range { last, step } => {
                 let last = if last >= 0 {
                     begin + usize::from(last.unsigned_abs())

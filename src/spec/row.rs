@@ -7,7 +7,7 @@ use super::waiting::{Outcome, Ready};
 use crate::error::CommandError;
 use crate::keyspace::View;
 use crate::profile::{Profile, Since};
-use crate::resp::Reply;
+use crate::resp::{Reply, Words};
 use crate::script::Interpreters;
 
 pub type CommandResult<'v> = Result<Reply<'v>, CommandError>;
@@ -81,6 +81,12 @@ impl CommandSpec {
         }
         let later = self.later_arities.iter().rev().find(|(since, _)| profile.has(*since));
         later.map_or(self.arity, |(_, arity)| *arity)
+    }
+
+    /// Whether a request looks at keys whose names it makes while it runs.
+    #[inline]
+    pub fn makes_keys(&self, words: Words<'_>) -> bool {
+        self.keys.len() > 1 && self.keys.iter().any(|keys| keys.are_made(words))
     }
 
     /// The usage with the options that a profile has.
