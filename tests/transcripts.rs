@@ -69,6 +69,8 @@ checked! {
     dump_restore
     expiry
     functions
+    hash_events
+    hashes
     hello
     keys
     lcs
@@ -82,6 +84,7 @@ checked! {
     ranges
     rename_copy_move
     scan
+    scan_elements
     scripting
     server
     set_options
@@ -99,12 +102,15 @@ checked! {
 
 alone! {
     acl_7_2
+    field_lifetimes
     lifetimes
     redis_7_2
     redis_8_locks
+    redis_field_times
     sorted_sets_7_2
     valkey_8_locks
     valkey_connection
+    valkey_field_times
     valkey_locks
 }
 

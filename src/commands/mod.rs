@@ -15,9 +15,16 @@ mod connection;
 mod counters;
 mod databases;
 mod debug;
+mod draws;
 mod dump;
 mod expiry;
 mod functions;
+mod hash_deadlines;
+mod hash_fields;
+mod hash_numbers;
+mod hash_random;
+mod hash_take;
+mod hashes;
 mod help;
 mod info;
 mod keys;
@@ -75,6 +82,11 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         dump::ROWS,
         expiry::ROWS,
         functions::ROWS,
+        hash_deadlines::ROWS,
+        hash_numbers::ROWS,
+        hash_random::ROWS,
+        hash_take::ROWS,
+        hashes::ROWS,
         info::ROWS,
         keys::ROWS,
         lcs::ROWS,

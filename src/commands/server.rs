@@ -295,7 +295,7 @@ fn memory_doctor(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static
 
 fn memory_stats(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     let used = call.server.keyspace.used_bytes() as i64;
-    let keys: u64 = call.server.keyspace.sizes().iter().map(|(_, keys, _)| keys).sum();
+    let keys: u64 = call.server.keyspace.sizes().iter().map(|(_, [keys, ..])| keys).sum();
     let keys = i64::try_from(keys).unwrap_or(i64::MAX);
     let fields = [
         ("total.allocated", used),

@@ -1,11 +1,10 @@
 //! Members of a sorted set at random.
 
-use super::set_random::{MOST_DRAWS, OUT_OF_RANGE, distinct};
+use super::draws::{OUT_OF_RANGE, draw, parse_count};
 use super::sorted_set_ranges::members_reply;
-use crate::error::CommandError;
 use crate::keyspace::{Scored, SortedSet, View};
 use crate::profile::Since;
-use crate::resp::{Reply, parse_integer};
+use crate::resp::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[ZRANDMEMBER];
@@ -32,14 +31,7 @@ fn zrandmember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
         let set = view.peek(key).and_then(|entry| entry.collection::<SortedSet>());
         return Ok(Reply::bulk_or_null(set.and_then(|set| set.get(rank)).map(Scored::member)));
     }
-    let count = parse_integer(args.bytes()?).ok_or(CommandError::NOT_AN_INTEGER)?;
-    if count == i64::MIN {
-        return Err(CommandError::new(format!(
-            "ERR value is out of range, value must between {} and {}",
-            -i64::MAX,
-            i64::MAX
-        )));
-    }
+    let count = parse_count(args.bytes()?)?;
     let scores = args.take("WITHSCORES");
     args.end()?;
     if scores && count.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
@@ -49,14 +41,7 @@ fn zrandmember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
     if size == 0 {
         return Ok(Reply::Array(Vec::new()));
     }
-    let ranks: Vec<usize> = if count < 0 {
-        if count.unsigned_abs() > MOST_DRAWS {
-            return Err(OUT_OF_RANGE);
-        }
-        (0..count.unsigned_abs()).map(|_| view.random_below(size)).collect()
-    } else {
-        distinct(view, size, usize::try_from(count).unwrap_or(usize::MAX))
-    };
+    let ranks = draw(view, size, count)?;
     let Some(set) = view.peek(key).and_then(|entry| entry.collection::<SortedSet>()) else {
         return Ok(Reply::Array(Vec::new()));
     };

@@ -99,17 +99,32 @@ impl<T: Keyed> Indexed<T> {
         self.places.insert_unique(hash_of(order[place].key()), place as u32, rehash);
     }
 
-    /// Puts something in place of what has the same key.
-    pub fn replace(&mut self, place: usize, item: T) -> T {
-        self.outside += item.outside();
-        let old = std::mem::replace(&mut self.order[place], item);
-        self.outside -= old.outside();
-        old
-    }
-
     /// Changes something in a way that neither its key nor its memory takes part in.
     pub fn alter(&mut self, place: usize) -> &mut T {
         &mut self.order[place]
+    }
+
+    /// Changes something in a way that its key takes no part in.
+    pub fn update(&mut self, place: usize, change: impl FnOnce(&mut T)) {
+        let item = &mut self.order[place];
+        let outside = item.outside();
+        change(item);
+        self.outside += item.outside();
+        self.outside -= outside;
+    }
+
+    /// Adds something whose key is not there at a place of an order that is kept.
+    pub fn insert(&mut self, place: usize, item: T) {
+        let item_hash = hash_of(item.key());
+        self.outside += item.outside();
+        self.order.insert(place, item);
+        if !self.places.is_empty() {
+            self.places.iter_mut().filter(|at| **at as usize >= place).for_each(|at| *at += 1);
+            let order = &self.order;
+            self.places.insert_unique(item_hash, place as u32, |at| hash_of(order[*at as usize].key()));
+        } else if self.order.len() > FEW {
+            (0..self.order.len()).for_each(|place| self.enter(place));
+        }
     }
 
     /// Removes what stands at a place. If the order is not kept, what stood last stands there now.
@@ -228,7 +243,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_in_order_stays_in_it(steps in prop::collection::vec((0..3u8, 0..40u32), 0..300), ordered in any::<bool>()) {
+        fn what_is_in_order_stays_in_it(steps in prop::collection::vec((0..4u8, 0..40u32), 0..300), ordered in any::<bool>()) {
             let mut items = Indexed::new(ordered);
             let mut model: Vec<Vec<u8>> = Vec::new();
             for (step, number) in steps {
@@ -244,6 +259,15 @@ mod tests {
                     (1, None) => {
                         items.push(item.clone());
                         model.push(item);
+                    }
+                    (2, Some(_)) => {
+                        let place = items.find(&item).unwrap();
+                        items.update(place, |item| item.reserve(40));
+                    }
+                    (3, None) if ordered => {
+                        let place = number as usize % (model.len() + 1);
+                        items.insert(place, item.clone());
+                        model.insert(place, item);
                     }
                     _ => {}
                 }

@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use crate::clock::{Clock, Millis};
-use crate::profile::Profile;
+use crate::profile::{Family, Profile};
 use deadlines::Deadlines;
 use encoding::SharedIntegers;
 use entry::AccessTime;
@@ -171,11 +171,13 @@ impl Settings {
         }
     }
 
-    /// When hashes change how they are kept.
-    pub fn hash_limits(&self) -> HashLimits {
+    /// When hashes change how they are kept, on a server of this profile.
+    pub fn hash_limits(&self, profile: &Profile) -> HashLimits {
         HashLimits {
             packed: number(&self.packing.hash_max_listpack_entries),
             longest: number(&self.packing.hash_max_listpack_value),
+            foresees: profile.since_redis(7, 2),
+            packs_times: profile.family() == Family::Redis,
         }
     }
 
@@ -214,6 +216,8 @@ struct Side {
     keys: AtomicI64,
     /// Keys with a deadline.
     volatile: AtomicI64,
+    /// Keys of hashes that have fields with a time to live.
+    partly: AtomicI64,
     /// Bytes of memory that the entries take.
     bytes: AtomicI64,
 }
@@ -351,9 +355,9 @@ impl Keyspace {
         usize::try_from(sum).unwrap_or(0)
     }
 
-    /// How many keys each database has, and how many of them have a deadline; only databases with keys, in order.
-    /// Takes no locks, so that it can be asked while a view lives.
-    pub fn sizes(&self) -> Vec<(u32, u64, u64)> {
+    /// How many keys each database has, how many of them have a deadline, and how many have parts that do; only
+    /// databases with keys, in order. Takes no locks, so that it can be asked while a view lives.
+    pub fn sizes(&self) -> Vec<(u32, [u64; 3])> {
         let count = |sides: &[Side], counter: fn(&Side) -> &AtomicI64| {
             let sum: i64 = sides.iter().map(|side| counter(side).load(Ordering::Relaxed)).sum();
             u64::try_from(sum).unwrap_or(0)
@@ -363,7 +367,8 @@ impl Keyspace {
             .filter_map(|(db, database)| {
                 let sides = &database.get()?.sides;
                 let keys = count(sides, |side| &side.keys);
-                (keys > 0).then(|| (db, keys, count(sides, |side| &side.volatile)))
+                let (volatile, partly) = (count(sides, |side| &side.volatile), count(sides, |side| &side.partly));
+                (keys > 0).then_some((db, [keys, volatile, partly]))
             })
             .collect()
     }

@@ -31,9 +31,9 @@ pub enum Reply<'a> {
     Array(Vec<Reply<'a>>),
     /// Pairs in the order given; a flat array in RESP2.
     Map(Vec<(Reply<'a>, Reply<'a>)>),
-    Set(Vec<Reply<'a>>),
-    /// Pairs in the order given, each an array in RESP3; a flat array in RESP2.
+    /// Pairs as arrays of two; all in one flat array in RESP2.
     Pairs(Vec<(Reply<'a>, Reply<'a>)>),
+    Set(Vec<Reply<'a>>),
     Push(Vec<Reply<'a>>),
     Double(f64),
     /// A double as servers since 7.2 write it.
@@ -99,10 +99,10 @@ impl<'a> Reply<'a> {
             Self::Map(pairs) => map(out, if resp3 { b'%' } else { b'*' }, pairs, protocol),
             Self::Pairs(pairs) if resp3 => {
                 number_line(out, b'*', pairs.len() as i64);
-                for (key, value) in pairs {
-                    number_line(out, b'*', 2);
-                    key.write(protocol, out);
-                    value.write(protocol, out);
+                for (one, other) in pairs {
+                    out.extend_from_slice(b"*2\r\n");
+                    one.write(protocol, out);
+                    other.write(protocol, out);
                 }
             }
             Self::Pairs(pairs) => map(out, b'*', pairs, protocol),
