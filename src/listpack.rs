@@ -121,11 +121,11 @@ pub fn last(elements: &[u8]) -> Option<(Element<'_>, usize)> {
 }
 
 /// All elements, with what stands around them.
-pub fn write<'m>(members: impl ExactSizeIterator<Item = &'m [u8]>) -> Vec<u8> {
-    let count = members.len();
-    let mut elements = Vec::new();
+pub fn write<'m>(members: impl Iterator<Item = &'m [u8]>) -> Vec<u8> {
+    let (mut elements, mut count) = (Vec::new(), 0);
     for member in members {
         Element::of(member).append(&mut elements);
+        count += 1;
     }
     enclose(&elements, count)
 }

@@ -6,9 +6,33 @@ use std::path::{Path, PathBuf};
 
 /// Modules from top to bottom: each may use those above it.
 const LAYERS: &[&str] = &[
-    "error", "clock", "profile", "glob", "log", "files", "resp", "listpack", "rdb", "keyspace", "control", "config",
-    "identity", "stats", "acl", "session", "pubsub", "tracking", "script", "instance", "spec", "commands", "engine",
-    "server", "cli", "main",
+    "error",
+    "clock",
+    "profile",
+    "glob",
+    "log",
+    "files",
+    "resp",
+    "hyperloglog",
+    "listpack",
+    "rdb",
+    "keyspace",
+    "control",
+    "config",
+    "identity",
+    "stats",
+    "acl",
+    "session",
+    "pubsub",
+    "tracking",
+    "script",
+    "instance",
+    "spec",
+    "commands",
+    "engine",
+    "server",
+    "cli",
+    "main",
 ];
 
 /// The arrows that point upwards, which the architecture page explains.

@@ -69,11 +69,16 @@ checked! {
     dump_restore
     expiry
     functions
+    geo
     hash_events
     hashes
     hello
+    hyperloglog
     keys
     lcs
+    list_places
+    list_waiting
+    lists
     lock_pattern
     monitor
     notifications
@@ -89,6 +94,7 @@ checked! {
     server
     set_options
     sets
+    sort
     sorted_set_algebra
     sorted_set_pops
     sorted_set_ranges

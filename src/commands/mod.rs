@@ -15,10 +15,13 @@ mod connection;
 mod counters;
 mod databases;
 mod debug;
+mod digest;
 mod draws;
 mod dump;
 mod expiry;
 mod functions;
+mod geo;
+mod geo_search;
 mod hash_deadlines;
 mod hash_fields;
 mod hash_numbers;
@@ -26,6 +29,7 @@ mod hash_random;
 mod hash_take;
 mod hashes;
 mod help;
+mod hyperloglog;
 mod info;
 mod keys;
 mod lcs;
@@ -35,6 +39,7 @@ mod list_waiting;
 mod lists;
 mod long_double;
 mod object;
+mod partial_sort;
 mod pubsub;
 mod ranges;
 mod scan;
@@ -82,6 +87,9 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         dump::ROWS,
         expiry::ROWS,
         functions::ROWS,
+        geo::ROWS,
+        geo_search::ROWS,
+        hyperloglog::ROWS,
         hash_deadlines::ROWS,
         hash_numbers::ROWS,
         hash_random::ROWS,
@@ -103,12 +111,12 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         set_algebra::ROWS,
         set_random::ROWS,
         sets::ROWS,
-        sort::ROWS,
         sorted_set_algebra::ROWS,
         sorted_set_pops::ROWS,
         sorted_set_random::ROWS,
         sorted_set_ranges::ROWS,
         sorted_sets::ROWS,
+        sort::ROWS,
         strings::ROWS,
         transactions::ROWS,
         wait::ROWS,

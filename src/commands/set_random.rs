@@ -9,8 +9,6 @@ use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group
 
 pub(super) const ROWS: &[CommandSpec] = &[SPOP, SRANDMEMBER];
 
-pub(super) const MUST_BE_POSITIVE: CommandError = CommandError::fixed("ERR value is out of range, must be positive");
-
 /// When at most a fifth as many members as are popped stay behind, it is those that are moved.
 const FEW: usize = 5;
 
@@ -36,8 +34,8 @@ fn spop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         let popped = pop(view, args, key, 1)?.and_then(|mut popped| popped.pop());
         return Ok(popped.map_or(Reply::Null, Reply::bulk));
     };
-    let count = parse_integer(count).ok_or(MUST_BE_POSITIVE)?;
-    let count = usize::try_from(count).map_err(|_| MUST_BE_POSITIVE)?;
+    let count = parse_integer(count).ok_or(CommandError::MUST_BE_POSITIVE)?;
+    let count = usize::try_from(count).map_err(|_| CommandError::MUST_BE_POSITIVE)?;
     let popped = pop(view, args, key, count)?.unwrap_or_default();
     Ok(Reply::Set(popped.into_iter().map(Reply::bulk).collect()))
 }

@@ -1,7 +1,6 @@
 //! Taking the least or the greatest members out of sorted sets, and waiting for some.
 
 use super::blocking;
-use super::set_random::MUST_BE_POSITIVE;
 use super::sorted_sets::{renamed, score_reply};
 use crate::clock::Millis;
 use crate::error::CommandError;
@@ -70,7 +69,7 @@ fn zpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, side: Side) -> CommandR
         None => None,
         Some(count) => {
             let count = parse_integer(count).and_then(|count| usize::try_from(count).ok());
-            Some(count.ok_or(MUST_BE_POSITIVE)?)
+            Some(count.ok_or(CommandError::MUST_BE_POSITIVE)?)
         }
     };
     let popped = pop(view, key, side, count.unwrap_or(1))?;

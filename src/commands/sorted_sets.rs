@@ -53,17 +53,17 @@ const ZINCRBY: CommandSpec = CommandSpec {
 
 /// What may be done with which members.
 #[derive(Default)]
-struct Addition {
+pub(super) struct Addition {
     /// Only what is not there,
-    new: bool,
+    pub(super) new: bool,
     /// or only what is.
-    present: bool,
+    pub(super) present: bool,
     /// Only to give a greater score,
     greater: bool,
     /// or a lesser one.
     less: bool,
     /// What counts is what has changed, and not only what is new.
-    changed: bool,
+    pub(super) changed: bool,
     increment: bool,
 }
 
@@ -169,7 +169,19 @@ fn add<'v>(view: &mut View<'_>, args: &mut Args<'v>, key: &[u8], addition: &Addi
         let score = parse_score(args.bytes()?, args.profile()).ok_or(CommandError::NOT_A_FLOAT)?;
         members.push((score, args.bytes()?));
     }
-    let limits = view.settings().sorted_set_limits(args.profile());
+    add_scored(view, key, &members, addition, args.profile())
+}
+
+/// Adds members, each with its score.
+pub(super) fn add_scored<'v>(
+    view: &mut View<'_>,
+    key: &[u8],
+    members: &[(f64, &[u8])],
+    addition: &Addition,
+    profile: &Profile,
+) -> CommandResult<'v> {
+    let count = members.len();
+    let limits = view.settings().sorted_set_limits(profile);
     let first = members.first().map_or(&[][..], |(_, member)| member);
     let (mut added, mut updated, mut last) = (0, 0, None);
     let result = view.change_or_make(
@@ -200,7 +212,7 @@ fn add<'v>(view: &mut View<'_>, args: &mut Args<'v>, key: &[u8], addition: &Addi
     }
     result?;
     if addition.increment {
-        return Ok(last.map_or(Reply::Null, |score| score_reply(score, args.profile())));
+        return Ok(last.map_or(Reply::Null, |score| score_reply(score, profile)));
     }
     Ok(Reply::Integer(if addition.changed { added + updated } else { added } as i64))
 }

@@ -214,7 +214,7 @@ impl Engine {
                 return Ok(flow);
             }
             Handler::Debug(run) => {
-                let mut view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock)?;
+                let mut view = self.instance.keyspace.lock(Scope::Everything, session.db, &self.instance.clock)?;
                 let mut call = self.call(session, Some(view.micros()));
                 let result = run(&mut view, &mut call, &mut args);
                 let tally = self.instance.settle(view, Some(session));
@@ -292,7 +292,7 @@ impl Engine {
                 write(result, session, out)
             }
             Handler::Debug(run) => {
-                view.widen(Scope::Database);
+                view.widen(Scope::Everything);
                 let mut call = self.call(session, Some(view.micros()));
                 let result = run(view, &mut call, &mut args);
                 write(result, session, out)
@@ -595,9 +595,9 @@ fn key_hashes(spec: &CommandSpec, words: Words<'_>) -> impl Iterator<Item = u64>
     keys(spec, words).map(hash_of)
 }
 
-/// The keys that a request names.
+/// The keys that a request names, or may come to name.
 fn keys<'w>(spec: &CommandSpec, words: Words<'w>) -> impl Iterator<Item = &'w [u8]> {
-    let positions = spec.keys.iter().filter_map(move |keys| keys.positions(words)).flatten();
+    let positions = spec.keys.iter().filter_map(move |keys| keys.lockable(words)).flatten();
     positions.filter_map(move |at| words.get(at))
 }
 

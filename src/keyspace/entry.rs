@@ -128,6 +128,14 @@ impl Entry {
         }
     }
 
+    /// The value, unless it is a packed string.
+    pub fn value(&self) -> Option<&Value> {
+        match self {
+            Self::Boxed(boxed) => Some(&boxed.value),
+            Self::Packed(_) => None,
+        }
+    }
+
     /// The value, unless it has another type.
     pub fn collection<T: Collection>(&self) -> Option<&T> {
         match self {

@@ -238,6 +238,11 @@ impl Hash {
         self.times.as_ref()?.earliest()
     }
 
+    /// Whether it was made ready for fields with times, if servers do that.
+    pub fn is_timed(&self) -> bool {
+        self.times.is_some()
+    }
+
     /// Whether fields have times.
     pub fn has_times(&self) -> bool {
         self.earliest().is_some()

@@ -41,7 +41,7 @@ use watch::Watchers;
 
 pub use entry::Entry;
 pub use hash::{Hash, HashLimits};
-pub use list::{ChunkLimit, Elements, End, List, ListLimits};
+pub use list::{ChunkLimit, End, List, ListLimits};
 pub use news::{CHANGES, EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, News};
 pub use set::{Set, SetLimits};
 pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
@@ -181,6 +181,12 @@ impl Settings {
         }
     }
 
+    /// When lists change how they are kept, on a server of this profile.
+    pub fn list_limits(&self, profile: &Profile) -> ListLimits {
+        let setting = self.packing.list_max_listpack_size.load(Ordering::Relaxed);
+        ListLimits { chunk: ChunkLimit::of(setting), packs: profile.since_redis(7, 2) }
+    }
+
     /// When sorted sets change how they are kept, on a server of this profile.
     pub fn sorted_set_limits(&self, profile: &Profile) -> SortedSetLimits {
         SortedSetLimits {
@@ -190,10 +196,9 @@ impl Settings {
         }
     }
 
-    /// When lists change how they are kept, on a server of this profile.
-    pub fn list_limits(&self, profile: &Profile) -> ListLimits {
-        let setting = self.packing.list_max_listpack_size.load(Ordering::Relaxed);
-        ListLimits { chunk: ChunkLimit::of(setting), packs: profile.since_redis(7, 2) }
+    /// The most bytes that a HyperLogLog takes before its registers are written one by one.
+    pub fn sparse_limit(&self) -> usize {
+        number(&self.packing.hll_sparse_max_bytes)
     }
 
     #[inline]

@@ -439,8 +439,8 @@ impl<'k> View<'k> {
         self.tally.changes += 1;
     }
 
-    /// Counts further changes to a key that somebody was told of already.
-    pub(super) fn count_further(&mut self, changes: usize) {
+    /// Counts further changes to a key that somebody was told of already, or that nobody needs to be told of.
+    pub fn count_further(&mut self, changes: usize) {
         self.tally.changes += changes as u64;
     }
 

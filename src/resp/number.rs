@@ -124,6 +124,13 @@ pub fn write_short_double(out: &mut Vec<u8>, value: f64) {
     }
 }
 
+/// A double with up to seventeen decimals and no exponent.
+pub(super) fn plain_decimal(value: f64) -> String {
+    let digits = format!("{value:.17}");
+    let trimmed = if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { &digits };
+    if trimmed == "-0" { "0".to_owned() } else { trimmed.to_owned() }
+}
+
 /// C's `%.{precision}g`.
 pub fn general(value: f64, precision: usize) -> Vec<u8> {
     let scientific = format!("{value:.*e}", precision - 1);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::number::{write_double, write_integer, write_short_double};
+use super::number::{plain_decimal, write_double, write_integer, write_short_double};
 use crate::error::CommandError;
 
 /// The protocol version of a connection.
@@ -38,6 +38,8 @@ pub enum Reply<'a> {
     Double(f64),
     /// A double as servers since 7.2 write it.
     ShortDouble(f64),
+    /// A double as Redis writes those that it calls long: in decimal, however many digits that takes.
+    LongDouble(f64),
     Boolean(bool),
     /// Text with its three-letter format; a plain bulk string in RESP2.
     Verbatim(&'static str, Cow<'a, [u8]>),
@@ -115,6 +117,10 @@ impl<'a> Reply<'a> {
                 let mut digits = Vec::with_capacity(24);
                 write_short_double(&mut digits, *value);
                 if resp3 { line(out, b',', &digits) } else { bulk(out, &digits) }
+            }
+            Self::LongDouble(value) => {
+                let digits = plain_decimal(*value);
+                if resp3 { line(out, b',', digits.as_bytes()) } else { bulk(out, digits.as_bytes()) }
             }
             Self::Boolean(value) if resp3 => out.extend_from_slice(if *value { b"#t\r\n" } else { b"#f\r\n" }),
             Self::Boolean(value) => number_line(out, b':', i64::from(*value)),

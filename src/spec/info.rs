@@ -64,25 +64,33 @@ fn describe_keys(keys: &KeySpec) -> Reply<'static> {
     }
     pairs.push((Reply::text("flags"), statuses(keys.flags.iter().copied())));
     let begin = match keys.begin {
-        Begin::Index(index) => specification("index", &[("index", i64::from(index))]),
-        Begin::Unknown => specification("unknown", &[]),
+        Begin::Index(index) => specification("index", numbers(&[("index", i64::from(index))])),
+        Begin::Unknown => specification("unknown", Vec::new()),
+        Begin::Keyword { word, from } => {
+            let from = Reply::Integer(i64::from(from));
+            specification("keyword", vec![("keyword", Reply::text(word)), ("startfrom", from)])
+        }
     };
     pairs.push((Reply::text("begin_search"), begin));
     let find = match keys.find {
-        Find::Search(_) | Find::Made(_) => specification("unknown", &[]),
+        Find::Search(_) | Find::Made(_) => specification("unknown", Vec::new()),
         Find::Range { last, step } => {
-            specification("range", &[("lastkey", i64::from(last)), ("keystep", i64::from(step)), ("limit", 0)])
+            specification("range", numbers(&[("lastkey", i64::from(last)), ("keystep", i64::from(step)), ("limit", 0)]))
         }
         Find::Count { count, first, step } => specification(
             "keynum",
-            &[("keynumidx", i64::from(count)), ("firstkey", i64::from(first)), ("keystep", i64::from(step))],
+            numbers(&[("keynumidx", i64::from(count)), ("firstkey", i64::from(first)), ("keystep", i64::from(step))]),
         ),
     };
     pairs.push((Reply::text("find_keys"), find));
     Reply::Map(pairs)
 }
 
-fn specification(kind: &'static str, fields: &[(&'static str, i64)]) -> Reply<'static> {
-    let fields = fields.iter().map(|(name, value)| (Reply::text(*name), Reply::Integer(*value))).collect();
+fn numbers(fields: &[(&'static str, i64)]) -> Vec<(&'static str, Reply<'static>)> {
+    fields.iter().map(|(name, value)| (*name, Reply::Integer(*value))).collect()
+}
+
+fn specification(kind: &'static str, fields: Vec<(&'static str, Reply<'static>)>) -> Reply<'static> {
+    let fields = fields.into_iter().map(|(name, value)| (Reply::text(name), value)).collect();
     Reply::Map(vec![(Reply::text("type"), Reply::text(kind)), (Reply::text("spec"), Reply::Map(fields))])
 }

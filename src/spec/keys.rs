@@ -22,6 +22,11 @@ pub enum Begin {
     Index(u8),
     /// There is no telling but by looking through a request.
     Unknown,
+    /// Behind the first such word at or behind a position.
+    Keyword {
+        word: &'static str,
+        from: u8,
+    },
 }
 
 /// How the keys go on from there.
@@ -60,6 +65,11 @@ impl KeySpec {
     /// Keys whose names are made while the command runs.
     pub const fn made(are_made: fn(Words<'_>) -> bool, flags: &'static [&'static str]) -> Self {
         Self { flags, notes: "", begin: Begin::Unknown, find: Find::Made(are_made), decide: None }
+    }
+
+    /// The key behind a word that stands at or behind a position, if it is there.
+    pub const fn behind(word: &'static str, from: u8, flags: &'static [&'static str]) -> Self {
+        Self { begin: Begin::Keyword { word, from }, ..Self::one(0, flags) }
     }
 
     /// Whether a request uses keys of this group that do not stand in it.
@@ -115,10 +125,28 @@ impl KeySpec {
 
     /// The positions of the keys in a request. `None` when the request is too malformed to tell.
     pub fn positions(&self, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
-        let begin = match self.begin {
-            Begin::Index(begin) => usize::from(begin),
-            Begin::Unknown => 0,
-        };
+        match self.begin {
+            Begin::Index(begin) => self.positions_from(usize::from(begin), words),
+            Begin::Unknown => self.positions_from(0, words),
+            Begin::Keyword { word, from } => match behind(word, from, words).next() {
+                Some(begin) => self.positions_from(begin, words),
+                None => Some(SmallVec::new()),
+            },
+        }
+    }
+
+    /// As [`positions`](Self::positions), with all words that the command may come to take for such keys: a keyword may
+    /// stand there twice, and then the last one counts for the command, but the first one for those who look for keys.
+    pub fn lockable(&self, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
+        match self.begin {
+            Begin::Index(_) | Begin::Unknown => self.positions(words),
+            Begin::Keyword { word, from } => Some(
+                behind(word, from, words).filter_map(|begin| self.positions_from(begin, words)).flatten().collect(),
+            ),
+        }
+    }
+
+    fn positions_from(&self, begin: usize, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
         let mut positions = SmallVec::new();
         match self.find {
             Find::Search(search) => return Some(search(words)),
@@ -147,4 +175,10 @@ impl KeySpec {
         }
         Some(positions)
     }
+}
+
+/// The positions behind a keyword, wherever it stands from a position on.
+fn behind(word: &'static str, from: u8, words: Words<'_>) -> impl Iterator<Item = usize> {
+    let is_word = move |at: &usize| words.get(*at).is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()));
+    (usize::from(from)..words.len().saturating_sub(1)).filter(is_word).map(|at| at + 1)
 }

@@ -73,6 +73,12 @@ impl CommandSpec {
         self.flags.contains(&flag)
     }
 
+    /// Whether a request looks at keys whose names it makes while it runs.
+    #[inline]
+    pub fn makes_keys(&self, words: Words<'_>) -> bool {
+        self.keys.len() > 1 && self.keys.iter().any(|keys| keys.are_made(words))
+    }
+
     /// How many words a request has on a server of a profile.
     #[inline]
     pub fn arity_in(&self, profile: &Profile) -> Arity {
@@ -81,12 +87,6 @@ impl CommandSpec {
         }
         let later = self.later_arities.iter().rev().find(|(since, _)| profile.has(*since));
         later.map_or(self.arity, |(_, arity)| *arity)
-    }
-
-    /// Whether a request looks at keys whose names it makes while it runs.
-    #[inline]
-    pub fn makes_keys(&self, words: Words<'_>) -> bool {
-        self.keys.len() > 1 && self.keys.iter().any(|keys| keys.are_made(words))
     }
 
     /// The usage with the options that a profile has.
