@@ -58,16 +58,18 @@ fn keys_stand_where_the_arity_says_there_are_words() {
             Arity::Exactly(count) | Arity::AtLeast(count) => usize::from(count),
         };
         for keys in row.keys.iter().filter(|keys| keys.are_keys()) {
-            let Begin::Index(begin) = keys.begin;
+            let Begin::Index(begin) = keys.begin else { continue };
             let begin = usize::from(begin);
             assert!((first..words).contains(&begin), "{name}: a key at {begin}, with {words} words");
             match keys.find {
                 Find::Range { last, .. } if last >= 0 => assert!(begin + last as usize <= words, "{name}"),
-                Find::Range { step, .. } | Find::Count { step, .. } => assert!(step > 0, "{name}"),
+                Find::Range { step, .. } | Find::Part { of: step } | Find::Count { step, .. } => {
+                    assert!(step > 0, "{name}");
+                }
             }
         }
         let locks =
-            matches!(row.run, Handler::Keys(_) | Handler::Everything(_) | Handler::Transaction(_) | Handler::Script(_));
+            matches!(row.run, Handler::Keys(_) | Handler::Waiting(_) | Handler::Everything(_) | Handler::Transaction(_) | Handler::Script(_));
         assert!(locks || !row.keys.iter().any(KeySpec::are_keys), "{name} locks no keys");
     }
 }

@@ -18,6 +18,7 @@ mod sets;
 mod sorted_set;
 mod store;
 mod stream;
+mod streams;
 mod strings;
 mod value;
 mod view;
@@ -44,7 +45,9 @@ pub use news::{CHANGES, EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, News};
 pub use set::{Set, SetLimits};
 pub use sorted_set::SortedSet;
 pub use store::hash_of;
-pub use stream::Stream;
+pub use stream::{
+    Consumer, Entry as StreamEntry, Group, Log, Node, NodeLimits, Pending, Stream, StreamId, Trim,
+};
 pub use strings::Expiry;
 pub use value::{Collection, Kind, Value};
 pub use view::{ScanFilter, Tally, View};

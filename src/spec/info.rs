@@ -62,13 +62,21 @@ fn describe_keys(keys: &KeySpec) -> Reply<'static> {
     if !keys.notes.is_empty() {
         pairs.push((Reply::text("notes"), Reply::text(keys.notes)));
     }
-    let Begin::Index(index) = keys.begin;
     pairs.push((Reply::text("flags"), statuses(keys.flags.iter().copied())));
-    pairs.push((Reply::text("begin_search"), specification("index", &[("index", i64::from(index))])));
-    let find = match keys.find {
-        Find::Range { last, step } => {
-            specification("range", &[("lastkey", i64::from(last)), ("keystep", i64::from(step)), ("limit", 0)])
+    let begin = match keys.begin {
+        Begin::Index(index) => specification("index", &[("index", i64::from(index))]),
+        Begin::Keyword { word, from } => {
+            let fields = [("keyword", Reply::text(word)), ("startfrom", Reply::Integer(i64::from(from)))];
+            typed("keyword", fields.into_iter())
         }
+    };
+    pairs.push((Reply::text("begin_search"), begin));
+    let range = |last: i8, step: u8, limit: u8| {
+        specification("range", &[("lastkey", last.into()), ("keystep", step.into()), ("limit", limit.into())])
+    };
+    let find = match keys.find {
+        Find::Range { last, step } => range(last, step, 0),
+        Find::Part { of } => range(-1, 1, of),
         Find::Count { count, first, step } => specification(
             "keynum",
             &[("keynumidx", i64::from(count)), ("firstkey", i64::from(first)), ("keystep", i64::from(step))],
@@ -79,6 +87,10 @@ fn describe_keys(keys: &KeySpec) -> Reply<'static> {
 }
 
 fn specification(kind: &'static str, fields: &[(&'static str, i64)]) -> Reply<'static> {
-    let fields = fields.iter().map(|(name, value)| (Reply::text(*name), Reply::Integer(*value))).collect();
+    typed(kind, fields.iter().map(|(name, value)| (*name, Reply::Integer(*value))))
+}
+
+fn typed(kind: &'static str, fields: impl Iterator<Item = (&'static str, Reply<'static>)>) -> Reply<'static> {
+    let fields = fields.map(|(name, value)| (Reply::text(name), value)).collect();
     Reply::Map(vec![(Reply::text("type"), Reply::text(kind)), (Reply::text("spec"), Reply::Map(fields))])
 }

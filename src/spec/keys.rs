@@ -20,6 +20,8 @@ pub struct KeySpec {
 #[derive(Clone, Copy, Debug)]
 pub enum Begin {
     Index(u8),
+    /// Behind this word, which stands at position `from` or later.
+    Keyword { word: &'static str, from: u8 },
 }
 
 /// How the keys go on from there.
@@ -27,6 +29,8 @@ pub enum Begin {
 pub enum Find {
     /// Up to `last` (from the beginning; negative: from the end of the request), every `step`th word.
     Range { last: i8, step: u8 },
+    /// One of so many equal parts of what is left of the request.
+    Part { of: u8 },
     /// A word says how many keys there are. Positions are relative to the beginning.
     Count { count: u8, first: u8, step: u8 },
 }
@@ -44,6 +48,11 @@ impl KeySpec {
     pub const fn counted(index: u8, first: u8, step: u8, flags: &'static [&'static str]) -> Self {
         let find = Find::Count { count: 0, first, step };
         Self { flags, notes: "", begin: Begin::Index(index), find, decide: None }
+    }
+
+    /// The first half of what stands behind a word.
+    pub const fn half_behind(word: &'static str, from: u8, flags: &'static [&'static str]) -> Self {
+        Self { flags, notes: "", begin: Begin::Keyword { word, from }, find: Find::Part { of: 2 }, decide: None }
     }
 
     pub const fn with_notes(mut self, notes: &'static str) -> Self {
@@ -70,13 +79,14 @@ impl KeySpec {
 
     /// Whether a word at this position, in a request long enough, is one of these keys.
     pub fn covers(&self, position: usize) -> bool {
-        let Begin::Index(begin) = self.begin;
+        let Begin::Index(begin) = self.begin else { return false };
         let begin = usize::from(begin);
         let (first, last, step) = match self.find {
             Find::Range { last, step } => {
                 let last = if last >= 0 { begin + usize::from(last.unsigned_abs()) } else { usize::MAX };
                 (begin, last, step)
             }
+            Find::Part { .. } => (begin, usize::MAX, 1),
             Find::Count { first, step, .. } => (begin + usize::from(first), usize::MAX, step),
         };
         (first..=last).contains(&position) && (position - first).is_multiple_of(usize::from(step.max(1)))
@@ -93,10 +103,23 @@ impl KeySpec {
 
     /// The positions of the keys in a request. `None` when the request is too malformed to tell.
     pub fn positions(&self, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
-        let Begin::Index(begin) = self.begin;
-        let begin = usize::from(begin);
+        let begin = match self.begin {
+            Begin::Index(index) => usize::from(index),
+            Begin::Keyword { word, from } => {
+                let from = usize::from(from);
+                let behind = words.from(from).iter().position(|other| other.eq_ignore_ascii_case(word.as_bytes()))?;
+                from + behind + 1
+            }
+        };
         let mut positions = SmallVec::new();
         match self.find {
+            Find::Part { of } => {
+                let count = words.len().checked_sub(begin)? / usize::from(of.max(1));
+                if count == 0 {
+                    return None;
+                }
+                positions.extend(begin..begin + count);
+            }
             Find::Range { last, step } => {
                 let last = if last >= 0 {
                     begin + usize::from(last.unsigned_abs())

@@ -3,6 +3,7 @@
 //! Capitals are words to be typed, lower case names an argument, `[ ]` may be left out, `< | >` is a choice, and
 //! `[key value ...]` repeats what stands in front of it. A word in capitals belongs to the arguments behind it.
 
+use super::keys::{Begin, KeySpec};
 use super::row::{CommandSpec, Group};
 use crate::profile::Profile;
 
@@ -286,6 +287,14 @@ fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &Co
         counted = argument.name == "numkeys";
         if argument.token.is_some() && !only_a_token {
             here = here.map(|here| here + 1);
+        }
+        let behind = |keys: &KeySpec| matches!(keys.begin, Begin::Keyword { word, .. } if Some(word) == argument.token);
+        if let Some(keys) = spec.keys.iter().position(behind)
+            && let Some(first) = argument.arguments.first_mut()
+        {
+            first.kind = ArgumentKind::Key;
+            first.key_spec = Some(keys);
+            continue;
         }
         match argument.kind {
             ArgumentKind::Block => find_keys(&mut argument.arguments, &mut here, spec),
