@@ -34,6 +34,12 @@ mod set;
 mod set_algebra;
 mod set_random;
 mod sets;
+mod stream_groups;
+mod stream_ids;
+mod stream_info;
+mod stream_pending;
+mod stream_read;
+mod streams;
 mod strings;
 mod tracking;
 mod transactions;
@@ -45,6 +51,7 @@ mod table_tests;
 use crate::spec::CommandSpec;
 
 pub use acl_log::record_denial;
+pub use stream_read::asks_to_wait;
 
 /// Every row, group by group.
 pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
@@ -77,6 +84,11 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         set_algebra::ROWS,
         set_random::ROWS,
         sets::ROWS,
+        stream_groups::ROWS,
+        stream_info::ROWS,
+        stream_pending::ROWS,
+        stream_read::ROWS,
+        streams::ROWS,
         strings::ROWS,
         transactions::ROWS,
         wait::ROWS,
