@@ -86,6 +86,8 @@ checked! {
     server
     set_options
     sets
+    stream_groups
+    streams
     strings
     tracking
     transactions

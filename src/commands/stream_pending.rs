@@ -1,11 +1,13 @@
 //! What was delivered to consumers and not acknowledged: who has it, and who takes it over.
 
+use std::cell::Cell;
+
 use super::stream_groups::{no_key_or_group, see_consumer, tell_of_consumer};
 use super::stream_ids::{entry_reply, id_reply, parse, parse_end_of_range, parse_start_of_range};
 use crate::clock::Millis;
 use crate::error::CommandError;
 use crate::keyspace::{Group as ConsumerGroup, Log, Pending, Stream, StreamId, View};
-use crate::profile::Since;
+use crate::profile::{Profile, Since};
 use crate::resp::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
@@ -117,6 +119,8 @@ struct Claim {
     force: bool,
     just_ids: bool,
     last: StreamId,
+    /// Whether the consumer came into being with this.
+    new: Cell<bool>,
 }
 
 fn named_integer(word: &[u8], name: &str, command: &str) -> Result<i64, CommandError> {
@@ -124,9 +128,21 @@ fn named_integer(word: &[u8], name: &str, command: &str) -> Result<i64, CommandE
 }
 
 impl Claim {
+    fn new(min_idle: i64, now: Millis) -> Self {
+        let (retries, last, new) = (None, StreamId::LEAST, Cell::new(false));
+        Self { min_idle, time: now, retries, force: false, just_ids: false, last, new }
+    }
+
+    /// Who asks is seen at once, but before 7.2 only when it gets something.
+    fn see_first(&self, group: &mut ConsumerGroup, consumer: &[u8], now: Millis, profile: &Profile) {
+        if profile.since_redis(7, 2) {
+            self.new.set(see_consumer(group, consumer, now));
+        }
+    }
+
     fn take(args: &mut Args<'_>, min_idle: i64, now: Millis) -> Result<Self, CommandError> {
         let (mut time, mut retries) = (-1, -1);
-        let mut claim = Self { min_idle, time: now, retries: None, force: false, just_ids: false, last: StreamId::LEAST };
+        let mut claim = Self::new(min_idle, now);
         while let Some(word) = args.optional() {
             let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
             let more = !args.is_empty();
@@ -167,6 +183,7 @@ impl Claim {
             Some(pending) => pending.count,
         };
         let counted = if self.just_ids { count } else { count.wrapping_add(1) };
+        self.new.set(see_consumer(group, consumer, now) || self.new.get());
         group.deliver(id, consumer, self.time, self.retries.unwrap_or(counted));
         (true, true)
     }
@@ -191,7 +208,7 @@ fn xclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
             if moved {
                 group.set_last(claim.last);
             }
-            let new = see_consumer(group, consumer, now);
+            claim.see_first(group, consumer, now, args.profile());
             let mut changes = 0;
             ids.retain(|id| {
                 let (claimed, changed) = claim.apply(group, log, *id, consumer, now);
@@ -200,7 +217,7 @@ fn xclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
                 claimed
             });
             activate(group, consumer, now, !ids.is_empty());
-            (new, changes + usize::from(moved))
+            (claim.new.get(), changes + usize::from(moved))
         })
     })?;
     finish(view, key, claimed.flatten());
@@ -275,27 +292,30 @@ fn xautoclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
     if !looked? {
         return Err(no_key_or_group(key, name));
     }
-    let claim = Claim { min_idle, time: now, retries: None, force: false, just_ids, last: StreamId::LEAST };
+    let claim = Claim { just_ids, ..Claim::new(min_idle, now) };
     let found = view.change_untold(key, |stream| {
         stream.change_group(name, |group, log| {
-            let mut found = Found { new: see_consumer(group, consumer, now), ..Found::default() };
+            claim.see_first(group, consumer, now, args.profile());
+            let mut found = Found::default();
             let attempts = usize::try_from(count.saturating_mul(ATTEMPTS)).unwrap_or(usize::MAX);
             let ids: Vec<StreamId> =
                 group.pending().range(start..).take(attempts.min(group.pending().len())).map(|(id, _)| *id).collect();
-            let mut at = start;
+            let mut at = Some(start);
             for id in ids {
                 if (found.claimed.len() + found.deleted.len()) as i64 == count {
                     break;
                 }
-                at = id.next().unwrap_or(StreamId::GREATEST);
+                at = id.next();
                 match claim.apply(group, log, id, consumer, now) {
                     (true, _) => found.claimed.push(id),
                     (false, true) => found.deleted.push(id),
                     (false, false) => {}
                 }
             }
-            found.next = group.pending().range(at..).next().map(|(id, _)| *id).unwrap_or_default();
+            let next = at.and_then(|at| group.pending().range(at..).next());
+            found.next = next.map(|(id, _)| *id).unwrap_or_default();
             activate(group, consumer, now, !found.claimed.is_empty());
+            found.new = claim.new.get();
             found
         })
     })?;

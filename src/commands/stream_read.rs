@@ -309,7 +309,10 @@ fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>)
                 shares.push(Share::New(key, taken));
             }
             Place::New => {
-                see(view, key, name, consumer, now)?;
+                // Before 7.2, who got nothing was not seen either.
+                if args.profile().since_redis(7, 2) {
+                    see(view, key, name, consumer, now)?;
+                }
                 continue;
             }
         }

@@ -360,7 +360,7 @@ fn xsetid<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     }
     let stream = view.collection_to_write::<Stream>(key)?.ok_or(CommandError::NO_SUCH_KEY)?;
     let log = stream.log();
-    if last < log.max_deleted() {
+    if last < log.max_deleted() && args.profile().since_redis(7, 2) {
         return Err(BELOW_DELETED);
     }
     if log.last_left().is_some_and(|top| last < top) {
