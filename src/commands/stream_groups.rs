@@ -231,9 +231,8 @@ fn create_consumer<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandRe
     let (key, name, consumer) = (args.key()?, args.bytes()?, args.bytes()?);
     let now = view.now();
     stream_of(view, key)?;
-    let created = view.change_untold(key, |stream| {
-        stream.change_group(name, |group, _| group.add_consumer(consumer, now))
-    })?;
+    let created =
+        view.change_untold(key, |stream| stream.change_group(name, |group, _| group.add_consumer(consumer, now)))?;
     let created = created.flatten().ok_or_else(|| no_group(key, name))?;
     if created {
         tell_of_consumer(view, key);
@@ -250,9 +249,8 @@ pub(super) fn tell_of_consumer(view: &mut View<'_>, key: &[u8]) {
 fn delete_consumer<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name, consumer) = (args.key()?, args.bytes()?, args.bytes()?);
     stream_of(view, key)?;
-    let removed = view.change_untold(key, |stream| {
-        stream.change_group(name, |group, _| group.remove_consumer(consumer))
-    })?;
+    let removed =
+        view.change_untold(key, |stream| stream.change_group(name, |group, _| group.remove_consumer(consumer)))?;
     let removed = removed.flatten().ok_or_else(|| no_group(key, name))?;
     if removed.is_some() {
         view.count_untold(1);

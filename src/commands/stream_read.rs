@@ -18,6 +18,8 @@ const GROUP_IN_XREAD: CommandError =
     CommandError::fixed("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.");
 const NOACK_IN_XREAD: CommandError =
     CommandError::fixed("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.");
+const UNBALANCED: CommandError =
+    CommandError::fixed("ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.");
 const MISSING_GROUP: CommandError = CommandError::fixed("ERR Missing GROUP option for XREADGROUP");
 const NEW_IN_XREAD: CommandError = CommandError::fixed(
     "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
@@ -160,6 +162,9 @@ fn deadline(view: &View<'_>, args: &mut Args<'_>) -> Result<Option<Millis>, Comm
 }
 
 fn unbalanced(args: &Args<'_>, grouped: bool) -> CommandError {
+    if !args.profile().since_redis(7, 2) {
+        return UNBALANCED;
+    }
     let (name, sign) = (args.command_name(), if grouped { '>' } else { '$' });
     CommandError::new(format!(
         "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{sign}' must be specified."
@@ -332,9 +337,8 @@ fn no_group_to_read(key: &[u8], group: &[u8]) -> CommandError {
 
 /// The consumer was seen, and comes into being with that.
 fn see(view: &mut View<'_>, key: &[u8], name: &[u8], consumer: &[u8], now: Millis) -> Result<(), CommandError> {
-    let new = view.change_untold(key, |stream| {
-        stream.change_group(name, |group, _| see_consumer(group, consumer, now))
-    })?;
+    let new =
+        view.change_untold(key, |stream| stream.change_group(name, |group, _| see_consumer(group, consumer, now)))?;
     if new.flatten() == Some(true) {
         tell_of_consumer(view, key);
     }
@@ -407,8 +411,12 @@ fn repeat(
     let ids = view.change_untold(key, |stream| {
         stream.change_group(name, |group, log| {
             let consumer = group.consumer(consumer);
-            let ids: Vec<StreamId> =
-                consumer.into_iter().flat_map(|consumer| consumer.pending().range(start..)).take(count).copied().collect();
+            let ids: Vec<StreamId> = consumer
+                .into_iter()
+                .flat_map(|consumer| consumer.pending().range(start..))
+                .take(count)
+                .copied()
+                .collect();
             for id in &ids {
                 if log.get(*id).is_some()
                     && let Some(pending) = group.pending_mut(*id)

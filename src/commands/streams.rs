@@ -1,8 +1,6 @@
 //! Streams: their entries.
 
-use super::stream_ids::{
-    Asked, entries_reply, id_reply, parse, parse_asked, parse_end_of_range, parse_start_of_range,
-};
+use super::stream_ids::{Asked, entries_reply, id_reply, parse, parse_asked, parse_end_of_range, parse_start_of_range};
 use crate::error::CommandError;
 use crate::keyspace::{EventClass, Log, Stream, StreamId, Trim, View};
 use crate::profile::Since;
@@ -24,7 +22,7 @@ const NEGATIVE_LIMIT: CommandError = CommandError::fixed("ERR The LIMIT argument
 const LIMIT_OF_NOTHING: CommandError =
     CommandError::fixed("ERR syntax error, LIMIT cannot be used without specifying a trimming strategy");
 const NO_STRATEGY: CommandError =
-    CommandError::fixed("ERR syntax error, XTRIM called without specifying a trimming strategy");
+    CommandError::fixed("ERR syntax error, XTRIM must be called with a trimming strategy");
 const EXACT_LIMIT: CommandError =
     CommandError::fixed("ERR syntax error, LIMIT cannot be used without the special ~ option");
 const NEGATIVE_ADDED: CommandError = CommandError::fixed("ERR entries_added must be positive");
@@ -102,9 +100,7 @@ fn id_for(log: &Log, asked: Option<Asked>, now: i64) -> Result<StreamId, Command
     let id = match asked {
         None => log.next_id(now).ok_or(NO_ID_LEFT)?,
         Some(Asked::Id(id)) => id,
-        Some(Asked::Time(ms)) if ms == last.ms => {
-            StreamId { ms, seq: last.seq.checked_add(1).ok_or(SMALL_ID)? }
-        }
+        Some(Asked::Time(ms)) if ms == last.ms => StreamId { ms, seq: last.seq.checked_add(1).ok_or(SMALL_ID)? },
         Some(Asked::Time(ms)) => StreamId { ms, seq: 0 },
     };
     if id > last { Ok(id) } else { Err(SMALL_ID) }

@@ -68,8 +68,14 @@ fn keys_stand_where_the_arity_says_there_are_words() {
                 }
             }
         }
-        let locks =
-            matches!(row.run, Handler::Keys(_) | Handler::Waiting(_) | Handler::Everything(_) | Handler::Transaction(_) | Handler::Script(_));
+        let locks = matches!(
+            row.run,
+            Handler::Keys(_)
+                | Handler::Waiting(_)
+                | Handler::Everything(_)
+                | Handler::Transaction(_)
+                | Handler::Script(_)
+        );
         assert!(locks || !row.keys.iter().any(KeySpec::are_keys), "{name} locks no keys");
     }
 }

@@ -380,9 +380,9 @@ impl Host for Caller<'_, '_, '_> {
         let Inner { session, view } = &mut *inner;
         let checked = match engine.table.row_of(words) {
             None => Err(refusal_of_unknown(words)),
-            Some((spec, at)) => self.admit(session, spec, words).and_then(|()| {
-                asks_to_wait(words, &engine.instance.profile).map_or(Ok((spec, at)), Err)
-            }),
+            Some((spec, at)) => self
+                .admit(session, spec, words)
+                .and_then(|()| asks_to_wait(words, &engine.instance.profile).map_or(Ok((spec, at)), Err)),
         };
         let (spec, at) = checked.inspect_err(|error| engine.instance.stats.count_error(error.code()))?;
         session.protocol = self.protocol.get();

@@ -21,7 +21,10 @@ pub struct KeySpec {
 pub enum Begin {
     Index(u8),
     /// Behind this word, which stands at position `from` or later.
-    Keyword { word: &'static str, from: u8 },
+    Keyword {
+        word: &'static str,
+        from: u8,
+    },
 }
 
 /// How the keys go on from there.

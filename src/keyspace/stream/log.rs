@@ -280,10 +280,7 @@ impl Log {
 
     /// Whether something may have been deleted that would come from this id on.
     pub fn has_holes_from(&self, id: StreamId) -> bool {
-        self.len > 0
-            && self.max_deleted != StreamId::LEAST
-            && self.max_deleted >= self.first
-            && id <= self.max_deleted
+        self.len > 0 && self.max_deleted != StreamId::LEAST && self.max_deleted >= self.first && id <= self.max_deleted
     }
 
     /// How many entries there ever were up to this id, as far as that can be told.
