@@ -13,6 +13,7 @@ pub struct CommandError {
 
 impl CommandError {
     pub const SYNTAX: Self = Self::fixed("ERR syntax error");
+    pub const MUST_BE_POSITIVE: Self = Self::fixed("ERR value is out of range, must be positive");
     pub const NOT_AN_INTEGER: Self = Self::fixed("ERR value is not an integer or out of range");
     pub const NOT_A_FLOAT: Self = Self::fixed("ERR value is not a valid float");
     pub const WRONG_TYPE: Self = Self::fixed("WRONGTYPE Operation against a key holding the wrong kind of value");

@@ -69,6 +69,33 @@ impl<'e> Element<'e> {
         let length = out.len() - start;
         write_length_backwards(out, length);
     }
+
+    /// Writes it to a place of just its [`size`](Self::size).
+    pub fn write_to(self, place: &mut [u8]) {
+        let mut around = Vec::new();
+        match self {
+            Self::String(bytes) if bytes.len() < 1 << 6 => {
+                // Most elements are short strings: their length stands in one byte at either end.
+                if let [first, middle @ .., last] = place {
+                    *first = STRING_6 | bytes.len() as u8;
+                    middle.copy_from_slice(bytes);
+                    *last = bytes.len() as u8 + 1;
+                }
+            }
+            _ => {
+                self.append(&mut around);
+                place.copy_from_slice(&around);
+            }
+        }
+    }
+
+    /// Bytes of the string that it stands for.
+    pub fn len(self) -> usize {
+        match self {
+            Self::String(bytes) => bytes.len(),
+            Self::Integer(value) => itoa::Buffer::new().format(value).len(),
+        }
+    }
 }
 
 /// The first of some elements, and how many bytes it takes with all that belongs to it.
@@ -94,11 +121,11 @@ pub fn last(elements: &[u8]) -> Option<(Element<'_>, usize)> {
 }
 
 /// All elements, with what stands around them.
-pub fn write<'m>(members: impl ExactSizeIterator<Item = &'m [u8]>) -> Vec<u8> {
-    let count = members.len();
-    let mut elements = Vec::new();
+pub fn write<'m>(members: impl Iterator<Item = &'m [u8]>) -> Vec<u8> {
+    let (mut elements, mut count) = (Vec::new(), 0);
     for member in members {
         Element::of(member).append(&mut elements);
+        count += 1;
     }
     enclose(&elements, count)
 }

@@ -67,11 +67,21 @@ checked! {
     counters
     debug
     dump_restore
+    dump_restore_types
     expiry
     functions
+    geo
+    hash_events
+    hashes
     hello
+    hyperloglog
     keys
+    keys_of_types
+    keys_that_are_awaited
     lcs
+    list_places
+    list_waiting
+    lists
     lock_pattern
     monitor
     notifications
@@ -82,10 +92,16 @@ checked! {
     ranges
     rename_copy_move
     scan
+    scan_elements
     scripting
     server
     set_options
     sets
+    sort
+    sorted_set_algebra
+    sorted_set_pops
+    sorted_set_ranges
+    sorted_sets
     stream_groups
     streams
     strings
@@ -97,11 +113,15 @@ checked! {
 
 alone! {
     acl_7_2
+    field_lifetimes
     lifetimes
     redis_7_2
     redis_8_locks
+    redis_field_times
+    sorted_sets_7_2
     valkey_8_locks
     valkey_connection
+    valkey_field_times
     valkey_locks
 }
 

@@ -178,6 +178,11 @@ impl Acl {
         if user.is_unrestricted() { Ok(()) } else { self.check(user, spec, words) }
     }
 
+    /// Whether a user who runs a command with these words may read keys that do not stand in them.
+    pub fn may_read_all_keys(&self, user: &User, spec: &CommandSpec, words: Words<'_>) -> bool {
+        user.is_unrestricted() || user.rules().reads_all_keys(&self.commands, spec, words)
+    }
+
     #[cold]
     fn check(&self, user: &User, spec: &CommandSpec, words: Words<'_>) -> Result<(), Denial> {
         user.rules().check(&self.commands, spec, words)

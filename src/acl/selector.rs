@@ -115,6 +115,12 @@ impl Selector {
         Ok(())
     }
 
+    /// Whether every key may be read by whoever runs a request, which is allowed.
+    pub fn reads_all_keys(&self, commands: &Commands, spec: &CommandSpec, words: Words<'_>) -> bool {
+        let everything = |known: &KeyPattern| known.access.read && known.pattern == b"*";
+        (self.all_keys || self.keys.iter().any(everything)) && self.check(commands, spec, words).is_ok()
+    }
+
     fn allows_key(&self, key: &[u8], access: Access) -> bool {
         let suffices = |have: Access| (have.read || !access.read) && (have.write || !access.write);
         self.keys.iter().any(|known| suffices(known.access) && glob::matches(&known.pattern, key, false))

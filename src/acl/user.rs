@@ -111,6 +111,11 @@ impl Rules {
         Err(reason)
     }
 
+    /// Whether what allows a request allows to read every key, too.
+    pub fn reads_all_keys(&self, commands: &Commands, spec: &CommandSpec, words: Words<'_>) -> bool {
+        self.selectors.iter().any(|selector| selector.reads_all_keys(commands, spec, words))
+    }
+
     /// Whether a channel may be subscribed to.
     pub fn allow_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.selectors.iter().any(|selector| selector.allows_channel(channel, is_pattern))

@@ -208,7 +208,7 @@ fn dryrun(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         _ => row,
     };
     let full_name = call.table.full_name(row);
-    if !row.arity.admits(words.len()) {
+    if !row.arity_in(args.profile()).admits(words.len()) {
         return Err(CommandError::new(format!("ERR wrong number of arguments for '{full_name}' command")));
     }
     let foretold = |denial: Denial| denial.foretold(args.profile(), name, &full_name, words);

@@ -223,7 +223,7 @@ fn keys_of<'a>(table: &Table, words: Words<'a>) -> Result<Vec<(&'a [u8], &'stati
     if !row.keys.iter().any(KeySpec::are_keys) {
         return Err(NO_KEYS);
     }
-    if !row.arity.admits(words.len()) {
+    if !row.arity_in(table.profile()).admits(words.len()) {
         return Err(INVALID_COUNT);
     }
     let mut found = Vec::new();

@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::digest;
 use crate::error::CommandError;
-use crate::keyspace::View;
+use crate::keyspace::{Entry, List, View};
 use crate::profile::Profile;
 use crate::rdb;
 use crate::resp::{Protocol, Reply, is_blank};
@@ -27,6 +28,10 @@ const HELP: &[&str] = &[
     "CHANGE-REPL-ID",
     "    Change the replication IDs of the instance.",
     "    Dangerous: should be used only for testing the replication subsystem.",
+    "DIGEST",
+    "    Output a hex signature representing the current DB content.",
+    "DIGEST-VALUE <key> [<key> ...]",
+    "    Output a hex signature of the values of all the specified keys.",
     "ERROR <string>",
     "    Return a Redis protocol error with <string> as message. Useful for clients",
     "    unit tests to simulate Redis errors.",
@@ -49,6 +54,14 @@ const HELP: &[&str] = &[
 fn debug<'v>(view: &'v mut View<'_>, call: &mut Call<'_>, args: &mut Args<'v>) -> CommandResult<'static> {
     let name = args.bytes()?;
     let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+    if is("DIGEST-VALUE") {
+        let mut digests = Vec::new();
+        while let Some(key) = args.optional() {
+            let digest = view.peek(key).map(|entry| digest::of_value(entry, args.profile())).unwrap_or_default();
+            digests.push(Reply::StatusText(digest.to_hex()));
+        }
+        return Ok(Reply::Array(digests));
+    }
     let argument = args.optional();
     match argument {
         _ if !args.is_empty() => {}
@@ -57,6 +70,7 @@ fn debug<'v>(view: &'v mut View<'_>, call: &mut Call<'_>, args: &mut Args<'v>) -
             call.server.identity.change_replication_id();
             return Ok(Reply::OK);
         }
+        None if is("DIGEST") => return Ok(Reply::StatusText(digest::of_everything(view, args.profile()).to_hex())),
         // Made to order, so not counted as one of the server's own.
         Some(text) if is("ERROR") => return Ok(Reply::Error(CommandError::new(text))),
         Some(key) if is("OBJECT") => return object(view, key, args.profile()),
@@ -118,17 +132,36 @@ const DUMP_FRAME: usize = 1 + 2 + 8;
 /// How a value is kept, in Redis's terms.
 fn object(view: &mut View<'_>, key: &[u8], profile: &Profile) -> CommandResult<'static> {
     let now = view.access_time();
+    let limit = view.settings().packing.list_max_listpack_size.load(Ordering::Relaxed);
     let Some(entry) = view.peek(key) else { return Err(CommandError::NO_SUCH_KEY) };
     let serialized = rdb::dump(&entry.content(), profile).len() - DUMP_FRAME;
     let accessed = entry.accessed();
+    let nodes = nodes(entry, limit, profile);
     Ok(Reply::StatusText(format!(
-        "Value at:{:p} refcount:{} encoding:{} serializedlength:{serialized} lru:{} lru_seconds_idle:{}",
+        "Value at:{:p} refcount:{} encoding:{} serializedlength:{serialized} lru:{} lru_seconds_idle:{}{nodes}",
         entry.text().map_or(entry.address(), |text| text.bytes.as_ptr()),
         entry.references(),
         entry.encoding(),
         accessed & 0xff_ffff,
         now.saturating_sub(accessed),
     )))
+}
+
+/// What stands around the elements of a node.
+const NODE_FRAME: usize = 7;
+
+/// How the nodes of a list are filled, if it is kept in nodes.
+fn nodes(entry: &Entry, limit: i64, profile: &Profile) -> String {
+    let Some(list) = entry.collection::<List>().filter(|_| entry.encoding() == "quicklist") else {
+        return String::new();
+    };
+    let count = list.nodes().len();
+    let average = list.len() as f64 / count.max(1) as f64;
+    let size: usize = list.nodes().map(|(_, elements)| elements.len() + NODE_FRAME).sum();
+    let unit = if profile.since_redis(7, 0) { "listpack" } else { "ziplist" };
+    format!(
+        " ql_nodes:{count} ql_avg_node:{average:.2} ql_{unit}_max:{limit} ql_compressed:0 ql_uncompressed_size:{size}"
+    )
 }
 
 /// The number that a text begins with, as C reads it; 0 if it begins with none. More digits than any number of seconds

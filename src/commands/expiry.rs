@@ -101,7 +101,7 @@ fn set<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit: Millis
 
 /// What must be true of the deadline that a key has for it to get another one.
 #[derive(Default)]
-struct Condition {
+pub(super) struct Condition {
     none: bool,
     some: bool,
     later: bool,
@@ -109,13 +109,17 @@ struct Condition {
 }
 
 impl Condition {
-    fn take(args: &mut Args<'_>) -> Result<Self, CommandError> {
+    fn take(args: &Args<'_>) -> Result<Self, CommandError> {
         if !args.is_empty() && !args.profile().since_redis(7, 0) {
-            let name = args.command_name();
-            return Err(CommandError::new(format!("ERR wrong number of arguments for '{name}' command")));
+            return Err(args.wrong_number());
         }
+        Self::of(args.rest().iter())
+    }
+
+    /// What these options say.
+    pub fn of<'o>(options: impl Iterator<Item = &'o [u8]>) -> Result<Self, CommandError> {
         let mut condition = Self::default();
-        while let Some(option) = args.optional() {
+        for option in options {
             let flag = match option.to_ascii_uppercase().as_slice() {
                 b"NX" => &mut condition.none,
                 b"XX" => &mut condition.some,
@@ -134,8 +138,8 @@ impl Condition {
         Ok(condition)
     }
 
-    /// A key without a deadline lives longer than any that has one.
-    fn allows(&self, old: Option<Millis>, new: Millis) -> bool {
+    /// What has no deadline lives longer than anything that has one.
+    pub fn allows(&self, old: Option<Millis>, new: Millis) -> bool {
         (!self.none || old.is_none())
             && (!self.some || old.is_some())
             && (!self.later || old.is_some_and(|old| new > old))

@@ -350,8 +350,15 @@ fn errorstats(instance: &Instance, fields: &mut Fields) {
 }
 
 fn keyspace(instance: &Instance, fields: &mut Fields) {
-    for (db, keys, volatile) in instance.keyspace.sizes() {
-        fields.add(&format!("db{db}"), format!("keys={keys},expires={volatile},avg_ttl=0"));
+    let profile = &instance.profile;
+    let partly_name = if profile.has(Since::redis(7, 4, 0)) {
+        Some("subexpiry")
+    } else {
+        profile.has(Since::valkey(9, 0, 0)).then_some("keys_with_volatile_items")
+    };
+    for (db, [keys, volatile, partly]) in instance.keyspace.sizes() {
+        let partly = partly_name.map_or_else(String::new, |name| format!(",{name}={partly}"));
+        fields.add(&format!("db{db}"), format!("keys={keys},expires={volatile},avg_ttl=0{partly}"));
     }
 }
 

@@ -15,31 +15,57 @@ mod connection;
 mod counters;
 mod databases;
 mod debug;
+mod digest;
+mod draws;
 mod dump;
 mod expiry;
 mod functions;
+mod geo;
+mod geo_search;
+mod hash_deadlines;
+mod hash_fields;
+mod hash_numbers;
+mod hash_random;
+mod hash_take;
+mod hashes;
 mod help;
+mod hyperloglog;
 mod info;
 mod keys;
 mod lcs;
 mod lifetime;
+mod list_places;
+mod list_waiting;
+mod lists;
 mod long_double;
 mod object;
+mod partial_sort;
 mod pubsub;
 mod ranges;
 mod scan;
+mod scan_elements;
 mod scripting;
 mod server;
 mod set;
 mod set_algebra;
 mod set_random;
 mod sets;
+<<<<<<< HEAD
 mod stream_groups;
 mod stream_ids;
 mod stream_info;
 mod stream_pending;
 mod stream_read;
 mod streams;
+=======
+mod sort;
+mod sorted_set_algebra;
+mod sorted_set_bounds;
+mod sorted_set_pops;
+mod sorted_set_random;
+mod sorted_set_ranges;
+mod sorted_sets;
+>>>>>>> types
 mod strings;
 mod tracking;
 mod transactions;
@@ -71,9 +97,20 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         dump::ROWS,
         expiry::ROWS,
         functions::ROWS,
+        geo::ROWS,
+        geo_search::ROWS,
+        hyperloglog::ROWS,
+        hash_deadlines::ROWS,
+        hash_numbers::ROWS,
+        hash_random::ROWS,
+        hash_take::ROWS,
+        hashes::ROWS,
         info::ROWS,
         keys::ROWS,
         lcs::ROWS,
+        list_places::ROWS,
+        list_waiting::ROWS,
+        lists::ROWS,
         object::ROWS,
         pubsub::ROWS,
         ranges::ROWS,
@@ -84,11 +121,20 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         set_algebra::ROWS,
         set_random::ROWS,
         sets::ROWS,
+<<<<<<< HEAD
         stream_groups::ROWS,
         stream_info::ROWS,
         stream_pending::ROWS,
         stream_read::ROWS,
         streams::ROWS,
+=======
+        sorted_set_algebra::ROWS,
+        sorted_set_pops::ROWS,
+        sorted_set_random::ROWS,
+        sorted_set_ranges::ROWS,
+        sorted_sets::ROWS,
+        sort::ROWS,
+>>>>>>> types
         strings::ROWS,
         transactions::ROWS,
         wait::ROWS,

@@ -1,5 +1,6 @@
 //! Finding keys.
 
+use super::scan_elements::take_bare;
 use crate::error::CommandError;
 use crate::glob;
 use crate::keyspace::{Kind, ScanFilter, View};
@@ -9,7 +10,7 @@ use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handl
 
 pub(super) const ROWS: &[CommandSpec] = &[KEYS, RANDOMKEY, SCAN];
 
-const INVALID_CURSOR: CommandError = CommandError::fixed("ERR invalid cursor");
+pub(super) const INVALID_CURSOR: CommandError = CommandError::fixed("ERR invalid cursor");
 
 const KEYS: CommandSpec = CommandSpec {
     usage: "pattern",
@@ -34,7 +35,7 @@ fn keys<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
 }
 
 /// A star alone matches every key, and so the empty one, which no other pattern but the empty one does.
-fn matches(pattern: &[u8], key: &[u8]) -> bool {
+pub(super) fn matches(pattern: &[u8], key: &[u8]) -> bool {
     pattern == b"*" || glob::matches(pattern, key, false)
 }
 
@@ -77,7 +78,7 @@ fn scan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
             }
         } else if args.take("TYPE") {
             kind = Some(parse_kind(args.bytes()?, args.profile())?);
-        } else {
+        } else if !take_bare(args)? {
             return Err(CommandError::SYNTAX);
         }
     }
@@ -104,7 +105,7 @@ fn parse_kind<'a>(name: &'a [u8], profile: &Profile) -> Result<&'a [u8], Command
 
 /// A cursor, read with C's `strtoull` as Redis does, and with what is special about that: blanks, signs, an end at the
 /// first NUL. Older servers refuse a leading blank; newer ones refuse the empty string and plain negative numbers.
-fn parse_cursor(text: &[u8], profile: &Profile) -> Option<u64> {
+pub(super) fn parse_cursor(text: &[u8], profile: &Profile) -> Option<u64> {
     let text = until_nul(text);
     if profile.has(Since::each(Version(7, 4, 0), Version(8, 0, 0))) {
         if let Some(integer) = parse_integer(text) {

@@ -257,7 +257,7 @@ const MEMORY: CommandSpec = CommandSpec {
         CommandSpec {
             usage: "key [SAMPLES count]",
             summary: "Tells how much memory a key and its value take.",
-            complexity: "O(N) where N is the number of samples",
+            complexity: "O(1).",
             since: MEMORY_SINCE,
             arity: Arity::AtLeast(3),
             keys: &[KeySpec::one(2, &["RO"])],
@@ -295,7 +295,7 @@ fn memory_doctor(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static
 
 fn memory_stats(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     let used = call.server.keyspace.used_bytes() as i64;
-    let keys: u64 = call.server.keyspace.sizes().iter().map(|(_, keys, _)| keys).sum();
+    let keys: u64 = call.server.keyspace.sizes().iter().map(|(_, [keys, ..])| keys).sum();
     let keys = i64::try_from(keys).unwrap_or(i64::MAX);
     let fields = [
         ("total.allocated", used),
@@ -313,7 +313,7 @@ fn memory_stats(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static>
 fn memory_usage<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
     while !args.is_empty() {
-        // A string is looked at as a whole, whatever the number of samples.
+        // Every value keeps count of its memory, so that none is looked at by samples.
         if args.left() < 2 || !args.take("SAMPLES") {
             return Err(CommandError::SYNTAX);
         }

@@ -1,7 +1,6 @@
 //! Members of a set at random.
 
-use std::collections::BTreeSet;
-
+use super::draws::{draw, parse_count};
 use crate::error::CommandError;
 use crate::keyspace::{EventClass, Set, View};
 use crate::profile::Since;
@@ -9,12 +8,6 @@ use crate::resp::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[SPOP, SRANDMEMBER];
-
-const MUST_BE_POSITIVE: CommandError = CommandError::fixed("ERR value is out of range, must be positive");
-const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR value is out of range");
-
-/// How often SRANDMEMBER draws at most, when it may draw the same member again and again. Redis would go on for ever.
-const MOST_DRAWS: u64 = 1 << 20;
 
 /// When at most a fifth as many members as are popped stay behind, it is those that are moved.
 const FEW: usize = 5;
@@ -41,8 +34,8 @@ fn spop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         let popped = pop(view, args, key, 1)?.and_then(|mut popped| popped.pop());
         return Ok(popped.map_or(Reply::Null, Reply::bulk));
     };
-    let count = parse_integer(count).ok_or(MUST_BE_POSITIVE)?;
-    let count = usize::try_from(count).map_err(|_| MUST_BE_POSITIVE)?;
+    let count = parse_integer(count).ok_or(CommandError::MUST_BE_POSITIVE)?;
+    let count = usize::try_from(count).map_err(|_| CommandError::MUST_BE_POSITIVE)?;
     let popped = pop(view, args, key, count)?.unwrap_or_default();
     Ok(Reply::Set(popped.into_iter().map(Reply::bulk).collect()))
 }
@@ -110,40 +103,14 @@ fn srandmember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
     }
     let count = args.bytes()?;
     args.end()?;
-    let count = parse_integer(count).ok_or(CommandError::NOT_AN_INTEGER)?;
-    if count == i64::MIN {
-        return Err(CommandError::new(format!(
-            "ERR value is out of range, value must between {} and {}",
-            -i64::MAX,
-            i64::MAX
-        )));
-    }
+    let count = parse_count(count)?;
     let size = view.collection::<Set>(key)?.map_or(0, Set::len);
     if size == 0 {
         return Ok(Reply::Array(Vec::new()));
     }
-    let places: Vec<usize> = if count < 0 {
-        if count.unsigned_abs() > MOST_DRAWS {
-            return Err(OUT_OF_RANGE);
-        }
-        (0..count.unsigned_abs()).map(|_| view.random_below(size)).collect()
-    } else {
-        distinct(view, size, usize::try_from(count).unwrap_or(usize::MAX))
-    };
+    let places = draw(view, size, count)?;
     let Some(set) = view.peek(key).and_then(|entry| entry.collection::<Set>()) else {
         return Ok(Reply::Array(Vec::new()));
     };
     Ok(Reply::Array(places.into_iter().filter_map(|place| set.get(place)).map(Reply::bulk).collect()))
-}
-
-/// So many different places below `size`, or all (Floyd's way: no draw is in vain).
-fn distinct(view: &View<'_>, size: usize, count: usize) -> Vec<usize> {
-    let mut chosen = BTreeSet::new();
-    for place in size.saturating_sub(count)..size {
-        let drawn = if count >= size { place } else { view.random_below(place + 1) };
-        if !chosen.insert(drawn) {
-            chosen.insert(place);
-        }
-    }
-    chosen.into_iter().collect()
 }

@@ -1,11 +1,12 @@
 //! Sets: their members, one set at a time.
 
+use super::scan_elements::scan;
 use crate::keyspace::{EventClass, Set, View};
 use crate::profile::Since;
 use crate::resp::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[SADD, SCARD, SISMEMBER, SMEMBERS, SMISMEMBER, SMOVE, SREM];
+pub(super) const ROWS: &[CommandSpec] = &[SADD, SCARD, SISMEMBER, SMEMBERS, SMISMEMBER, SMOVE, SREM, SSCAN];
 
 const SADD: CommandSpec = CommandSpec {
     usage: "key member [member ...]",
@@ -171,4 +172,26 @@ fn smove<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         view.notify(EventClass::Set, "sadd", destination);
     }
     Ok(Reply::Integer(1))
+}
+
+const SSCAN: CommandSpec = CommandSpec {
+    usage: "key cursor [MATCH pattern] [COUNT count]",
+    summary: "Lists the members of a set step by step.",
+    complexity: "O(1) for a step, O(N) for all of them, for N members",
+    group: Group::Set,
+    since: Since::redis(2, 8, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::Set],
+    tips: &["nondeterministic_output"],
+    ..CommandSpec::new("SSCAN", Handler::Keys(sscan))
+};
+
+fn sscan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    scan(view, args, |set: &Set, step, found| {
+        let (next, members) = set.walk(step.cursor, step.count);
+        found.extend(members.filter(|member| step.admits(member)).map(Reply::bulk));
+        next
+    })
 }

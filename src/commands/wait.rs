@@ -12,7 +12,6 @@ const TIMEOUT_NOT_AN_INTEGER: CommandError = CommandError::fixed("ERR timeout is
 const TIMEOUT_NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
 const TIMEOUT_OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of range");
 const LOCAL_OUT_OF_RANGE: CommandError = CommandError::fixed("ERR value is out of range, value must between 0 and 1");
-const MUST_BE_POSITIVE: CommandError = CommandError::fixed("ERR value is out of range, must be positive");
 const NO_APPEND_ONLY_FILE: CommandError =
     CommandError::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 
@@ -49,7 +48,7 @@ fn waitaof(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     if !(0..=1).contains(&local) {
         return Err(LOCAL_OUT_OF_RANGE);
     }
-    let replicas = args.integer().ok().filter(|&replicas| replicas >= 0).ok_or(MUST_BE_POSITIVE)?;
+    let replicas = args.integer().ok().filter(|&replicas| replicas >= 0).ok_or(CommandError::MUST_BE_POSITIVE)?;
     let timeout = parse_timeout(call, args)?;
     if local == 1 {
         return Err(NO_APPEND_ONLY_FILE);

@@ -188,7 +188,7 @@ impl Engine {
                 let mut view = self.lock_keys(session, spec, key, words)?;
                 view.set_touch(!session.no_touch);
                 let (wish, error) = match run(&mut view, &mut args, None) {
-                    Ok(Outcome::Wait(wish)) => (Some(wish), None),
+                    Ok(Outcome::Wait(wish) | Outcome::WaitOr(wish, _)) => (Some(wish), None),
                     Ok(Outcome::Done(reply)) => (None, write(Ok(reply), session, out)),
                     Err(error) => (None, write(Err(error), session, out)),
                 };
@@ -214,7 +214,7 @@ impl Engine {
                 return Ok(flow);
             }
             Handler::Debug(run) => {
-                let mut view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock)?;
+                let mut view = self.instance.keyspace.lock(Scope::Everything, session.db, &self.instance.clock)?;
                 let mut call = self.call(session, Some(view.micros()));
                 let result = run(&mut view, &mut call, &mut args);
                 let tally = self.instance.settle(view, Some(session));
@@ -261,6 +261,9 @@ impl Engine {
     ) -> Flow {
         let mut args = Args::new(words, at, spec, &self.instance.profile);
         view.select(session.db);
+        if spec.makes_keys(words) {
+            view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
+        }
         let mut flow = Flow::Continue;
         let error = match spec.run {
             Handler::Keys(run) => write(run(view, &mut args), session, out),
@@ -289,7 +292,7 @@ impl Engine {
                 write(result, session, out)
             }
             Handler::Debug(run) => {
-                view.widen(Scope::Database);
+                view.widen(Scope::Everything);
                 let mut call = self.call(session, Some(view.micros()));
                 let result = run(view, &mut call, &mut args);
                 write(result, session, out)
@@ -355,6 +358,11 @@ impl Engine {
             return self.widen_for_waiters(view, session.db, &[hash], spec.has_flag(Flag::Write));
         }
         let hashes: SmallVec<[u64; 8]> = key_hashes(spec, words).collect();
+        if spec.makes_keys(words) {
+            let mut view = keyspace.lock_growing(&hashes, session.db, clock)?;
+            view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
+            return Ok(view);
+        }
         let view = keyspace.lock(Scope::Hashes(&hashes), session.db, clock)?;
         self.widen_for_waiters(view, session.db, &hashes, spec.has_flag(Flag::Write))
     }
@@ -587,9 +595,9 @@ fn key_hashes(spec: &CommandSpec, words: Words<'_>) -> impl Iterator<Item = u64>
     keys(spec, words).map(hash_of)
 }
 
-/// The keys that a request names.
+/// The keys that a request names, or may come to name.
 fn keys<'w>(spec: &CommandSpec, words: Words<'w>) -> impl Iterator<Item = &'w [u8]> {
-    let positions = spec.keys.iter().filter_map(move |keys| keys.positions(words)).flatten();
+    let positions = spec.keys.iter().filter_map(move |keys| keys.lockable(words)).flatten();
     positions.filter_map(move |at| words.get(at))
 }
 

@@ -217,28 +217,6 @@ fn keys_and_arguments<'a>(
     Ok((rest.first(count), rest.from(count)))
 }
 
-/// Blocking commands of the types that are not there yet (#4). Redis tells a script that it may not call them, whatever they
-/// would do.
-const BLOCKING: [(&str, Arity); 6] = [
-    ("BLPOP", Arity::AtLeast(3)),
-    ("BRPOP", Arity::AtLeast(3)),
-    ("BLMOVE", Arity::Exactly(6)),
-    ("BRPOPLPUSH", Arity::Exactly(4)),
-    ("BZPOPMIN", Arity::AtLeast(3)),
-    ("BZPOPMAX", Arity::AtLeast(3)),
-];
-
-/// What a script hears that calls a command which is not there.
-#[cold]
-fn refusal_of_unknown(words: Words<'_>) -> CommandError {
-    let name = words.get(0).unwrap_or_default();
-    match BLOCKING.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name)) {
-        None => UNKNOWN,
-        Some((_, arity)) if arity.admits(words.len()) => NOT_FROM_SCRIPT,
-        Some(_) => WRONG_ARITY,
-    }
-}
-
 /// One run of a script: what it does to the server goes through here.
 struct Caller<'r, 'v, 'k> {
     engine: &'r Engine,
@@ -327,7 +305,8 @@ impl Caller<'_, '_, '_> {
 
     /// Whether a script may run a command.
     fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
-        if !spec.arity.admits(words.len()) || (!spec.subcommands.is_empty() && spec.arity != Arity::Exactly(1)) {
+        let arity = spec.arity_in(&self.engine.instance.profile);
+        if !arity.admits(words.len()) || (!spec.subcommands.is_empty() && arity != Arity::Exactly(1)) {
             return Err(WRONG_ARITY);
         }
         if spec.has_flag(Flag::NoScript) {
@@ -379,15 +358,22 @@ impl Host for Caller<'_, '_, '_> {
         let mut inner = self.inner.borrow_mut();
         let Inner { session, view } = &mut *inner;
         let checked = match engine.table.row_of(words) {
+<<<<<<< HEAD
             None => Err(refusal_of_unknown(words)),
             Some((spec, at)) => self
                 .admit(session, spec, words)
                 .and_then(|()| asks_to_wait(words, &engine.instance.profile).map_or(Ok((spec, at)), Err)),
+=======
+            None => Err(UNKNOWN),
+            Some((spec, at)) => self.admit(session, spec, words).map(|()| (spec, at)),
+>>>>>>> types
         };
         let (spec, at) = checked.inspect_err(|error| engine.instance.stats.count_error(error.code()))?;
         session.protocol = self.protocol.get();
         // Nothing that scripts may call closes the connection.
+        view.set_repeatable(true);
         let _: Flow = engine.run_within(session, view, (spec, at), words, reply);
+        view.set_repeatable(false);
         if session.tracking.remembers {
             // Up to 7.0 the keys that the script was given stand for whatever it reads.
             if engine.instance.profile.since_redis(7, 2) {

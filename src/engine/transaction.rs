@@ -302,6 +302,9 @@ fn hashes(session: &Session) -> Option<SmallVec<[u64; 8]>> {
         if !matches!(spec.run, Handler::Keys(_) | Handler::Waiting(_)) {
             return None;
         }
+        if spec.makes_keys(words.as_words()) {
+            return None;
+        }
         hashes.extend(key_hashes(spec, words.as_words()));
     }
     Some(hashes)

@@ -107,7 +107,7 @@ impl Engine {
         let ready = (!profile.since_redis(7, 2)).then_some(key);
         let mut args = Args::new(words.as_words(), *at, spec, profile);
         let reply = match run(view, &mut args, ready) {
-            Ok(Outcome::Wait(_)) => return None,
+            Ok(Outcome::Wait(_) | Outcome::WaitOr(..)) => return None,
             Ok(Outcome::Done(reply)) => reply,
             Err(error) => {
                 self.instance.stats.count_error(error.code());

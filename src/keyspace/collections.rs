@@ -1,7 +1,7 @@
 //! What a view can do with values that hold elements, whatever their type.
 
 use super::entry::Entry;
-use super::value::{Collection, Value};
+use super::value::{Collection, Kind, Value};
 use super::view::View;
 use crate::error::CommandError;
 use crate::resp::Words;
@@ -22,6 +22,17 @@ impl View<'_> {
         }
         let view = &*self;
         Ok(keys.iter().map(|key| view.found(key)?.collection()).collect())
+    }
+
+    /// The entries under several keys, each of one of these types, read for their elements.
+    pub fn entries(&mut self, keys: Words<'_>, kinds: &[Kind]) -> Result<Vec<Option<&Entry>>, CommandError> {
+        for key in keys.iter() {
+            if self.read(key).is_some_and(|entry| !kinds.contains(&entry.kind())) {
+                return Err(CommandError::WRONG_TYPE);
+            }
+        }
+        let view = &*self;
+        Ok(keys.iter().map(|key| view.found(key)).collect())
     }
 
     /// The value under a key, looked at by a command that is about to change it.

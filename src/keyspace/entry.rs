@@ -33,6 +33,25 @@ pub struct TextRef<'a> {
     pub verbatim: bool,
 }
 
+/// When a key runs out of time, and when the first of its value's parts does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    pub whole: Option<Millis>,
+    pub part: Option<Millis>,
+}
+
+impl Due {
+    pub const NEVER: Self = Self { whole: None, part: None };
+
+    #[inline]
+    pub fn first(self) -> Option<Millis> {
+        match (self.whole, self.part) {
+            (Some(whole), Some(part)) => Some(whole.min(part)),
+            (whole, part) => whole.or(part),
+        }
+    }
+}
+
 /// A key, its value, its deadline and when it was last used.
 #[derive(Clone)]
 pub enum Entry {
@@ -106,6 +125,14 @@ impl Entry {
                 }
                 _ => None,
             },
+        }
+    }
+
+    /// The value, unless it is a packed string.
+    pub fn value(&self) -> Option<&Value> {
+        match self {
+            Self::Boxed(boxed) => Some(&boxed.value),
+            Self::Packed(_) => None,
         }
     }
 
@@ -184,6 +211,14 @@ impl Entry {
         match self {
             Self::Packed(packed) => packed.deadline(),
             Self::Boxed(boxed) => boxed.deadline,
+        }
+    }
+
+    #[inline]
+    pub fn due(&self) -> Due {
+        match self {
+            Self::Packed(packed) => Due { whole: packed.deadline(), part: None },
+            Self::Boxed(boxed) => Due { whole: boxed.deadline, part: boxed.value.first_due() },
         }
     }
 

@@ -56,6 +56,22 @@ impl<T: Keyed> Indexed<T> {
         self.order.iter()
     }
 
+    /// One step of a walk from the last to the first: how many places are left when it is done, and what stands at those
+    /// that it passed, so many at most. 0 are left at the end, and when a walk begins. If the order is kept, one step is
+    /// all it takes.
+    ///
+    /// What stays there during the whole walk is met on it: it only ever moves to the place of something that is removed
+    /// and stood before it, and so towards where the walk still goes.
+    pub fn walk(&self, left: u64, count: usize) -> (u64, impl ExactSizeIterator<Item = &T>) {
+        let all = self.order.len();
+        if self.ordered {
+            return (0, self.order.iter());
+        }
+        let end = usize::try_from(left).map_or(all, |left| if left == 0 { all } else { left.min(all) });
+        let start = end.saturating_sub(count.max(1));
+        (start as u64, self.order[start..end].iter())
+    }
+
     /// Where something stands.
     pub fn find(&self, key: &[u8]) -> Option<usize> {
         if self.places.is_empty() {
@@ -83,17 +99,32 @@ impl<T: Keyed> Indexed<T> {
         self.places.insert_unique(hash_of(order[place].key()), place as u32, rehash);
     }
 
-    /// Puts something in place of what has the same key.
-    pub fn replace(&mut self, place: usize, item: T) -> T {
-        self.outside += item.outside();
-        let old = std::mem::replace(&mut self.order[place], item);
-        self.outside -= old.outside();
-        old
-    }
-
     /// Changes something in a way that neither its key nor its memory takes part in.
     pub fn alter(&mut self, place: usize) -> &mut T {
         &mut self.order[place]
+    }
+
+    /// Changes something in a way that its key takes no part in.
+    pub fn update(&mut self, place: usize, change: impl FnOnce(&mut T)) {
+        let item = &mut self.order[place];
+        let outside = item.outside();
+        change(item);
+        self.outside += item.outside();
+        self.outside -= outside;
+    }
+
+    /// Adds something whose key is not there at a place of an order that is kept.
+    pub fn insert(&mut self, place: usize, item: T) {
+        let item_hash = hash_of(item.key());
+        self.outside += item.outside();
+        self.order.insert(place, item);
+        if !self.places.is_empty() {
+            self.places.iter_mut().filter(|at| **at as usize >= place).for_each(|at| *at += 1);
+            let order = &self.order;
+            self.places.insert_unique(item_hash, place as u32, |at| hash_of(order[*at as usize].key()));
+        } else if self.order.len() > FEW {
+            (0..self.order.len()).for_each(|place| self.enter(place));
+        }
     }
 
     /// Removes what stands at a place. If the order is not kept, what stood last stands there now.
@@ -145,4 +176,109 @@ fn hash_of(key: &[u8]) -> u64 {
     let mut hasher = FixedState::with_seed(SEED).build_hasher();
     hasher.write(key);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    impl Keyed for Vec<u8> {
+        fn key(&self) -> &[u8] {
+            self
+        }
+
+        fn outside(&self) -> usize {
+            self.capacity()
+        }
+    }
+
+    fn named(name: &str, number: u32) -> Vec<u8> {
+        format!("{name}:{number}").into_bytes()
+    }
+
+    proptest! {
+        #[test]
+        fn what_stays_is_met_on_a_walk_while_others_come_and_go(
+            stay in 0..300u32,
+            early in 0..300u32,
+            steps in prop::collection::vec((1..40usize, prop::collection::vec((any::<bool>(), 0..600u32), 0..60)), 1..60),
+        ) {
+            let mut items = Indexed::new(false);
+            let mut passing = BTreeSet::new();
+            for number in 0..stay.max(early) {
+                if number < early {
+                    items.push(named("passes", number));
+                    passing.insert(number);
+                }
+                if number < stay {
+                    items.push(named("stays", number));
+                }
+            }
+            let mut met: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+            let mut left = 0;
+            for (count, changes) in steps.iter().cycle() {
+                let (next, passed) = items.walk(left, *count);
+                passed.for_each(|item| *met.entry(item.clone()).or_default() += 1);
+                left = next;
+                if left == 0 {
+                    break;
+                }
+                for &(add, number) in changes {
+                    let item = named("passes", number);
+                    if add && passing.insert(number) {
+                        items.push(item);
+                    } else if !add && passing.remove(&number) {
+                        let place = items.find(&item).unwrap();
+                        prop_assert_eq!(items.remove(place), item);
+                    }
+                }
+            }
+            for number in 0..stay {
+                prop_assert!(met.contains_key(&named("stays", number)), "{} was missed", number);
+            }
+        }
+
+        #[test]
+        fn what_is_in_order_stays_in_it(steps in prop::collection::vec((0..4u8, 0..40u32), 0..300), ordered in any::<bool>()) {
+            let mut items = Indexed::new(ordered);
+            let mut model: Vec<Vec<u8>> = Vec::new();
+            for (step, number) in steps {
+                let item = named("item", number);
+                let place = model.iter().position(|other| *other == item);
+                prop_assert_eq!(items.find(&item).is_some(), place.is_some());
+                match (step, place) {
+                    (0, Some(_)) => {
+                        let place = items.find(&item).unwrap();
+                        items.remove(place);
+                        model.retain(|other| *other != item);
+                    }
+                    (1, None) => {
+                        items.push(item.clone());
+                        model.push(item);
+                    }
+                    (2, Some(_)) => {
+                        let place = items.find(&item).unwrap();
+                        items.update(place, |item| item.reserve(40));
+                    }
+                    (3, None) if ordered => {
+                        let place = number as usize % (model.len() + 1);
+                        items.insert(place, item.clone());
+                        model.insert(place, item);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(items.outside, items.iter().map(Vec::capacity).sum::<usize>());
+            }
+            let listed: Vec<Vec<u8>> = items.iter().cloned().collect();
+            if ordered {
+                prop_assert_eq!(&listed, &model);
+            }
+            let both: [BTreeSet<Vec<u8>>; 2] = [listed, model].map(|items| items.into_iter().collect());
+            prop_assert_eq!(&both[0], &both[1]);
+        }
+    }
 }

@@ -12,7 +12,9 @@ mod entry;
 mod hash;
 mod indexed;
 mod list;
+mod lists;
 mod news;
+mod ranked;
 mod set;
 mod sets;
 mod sorted_set;
@@ -30,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use crate::clock::{Clock, Millis};
-use crate::profile::Profile;
+use crate::profile::{Family, Profile};
 use deadlines::Deadlines;
 use encoding::SharedIntegers;
 use entry::AccessTime;
@@ -40,10 +42,10 @@ use watch::Watchers;
 
 pub use entry::Entry;
 pub use hash::{Hash, HashLimits};
-pub use list::List;
+pub use list::{ChunkLimit, End, List, ListLimits};
 pub use news::{CHANGES, EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, News};
 pub use set::{Set, SetLimits};
-pub use sorted_set::SortedSet;
+pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
 pub use store::hash_of;
 pub use stream::{Consumer, Entry as StreamEntry, Group, Log, Node, NodeLimits, Pending, Stream, StreamId, Trim};
 pub use strings::Expiry;
@@ -170,12 +172,34 @@ impl Settings {
         }
     }
 
-    /// When hashes change how they are kept.
-    pub fn hash_limits(&self) -> HashLimits {
+    /// When hashes change how they are kept, on a server of this profile.
+    pub fn hash_limits(&self, profile: &Profile) -> HashLimits {
         HashLimits {
             packed: number(&self.packing.hash_max_listpack_entries),
             longest: number(&self.packing.hash_max_listpack_value),
+            foresees: profile.since_redis(7, 2),
+            packs_times: profile.family() == Family::Redis,
         }
+    }
+
+    /// When lists change how they are kept, on a server of this profile.
+    pub fn list_limits(&self, profile: &Profile) -> ListLimits {
+        let setting = self.packing.list_max_listpack_size.load(Ordering::Relaxed);
+        ListLimits { chunk: ChunkLimit::of(setting), packs: profile.since_redis(7, 2) }
+    }
+
+    /// When sorted sets change how they are kept, on a server of this profile.
+    pub fn sorted_set_limits(&self, profile: &Profile) -> SortedSetLimits {
+        SortedSetLimits {
+            packed: number(&self.packing.zset_max_listpack_entries),
+            longest: number(&self.packing.zset_max_listpack_value),
+            foresees: profile.since_redis(7, 2),
+        }
+    }
+
+    /// The most bytes that a HyperLogLog takes before its registers are written one by one.
+    pub fn sparse_limit(&self) -> usize {
+        number(&self.packing.hll_sparse_max_bytes)
     }
 
     #[inline]
@@ -198,6 +222,8 @@ struct Side {
     keys: AtomicI64,
     /// Keys with a deadline.
     volatile: AtomicI64,
+    /// Keys of hashes that have fields with a time to live.
+    partly: AtomicI64,
     /// Bytes of memory that the entries take.
     bytes: AtomicI64,
 }
@@ -335,9 +361,9 @@ impl Keyspace {
         usize::try_from(sum).unwrap_or(0)
     }
 
-    /// How many keys each database has, and how many of them have a deadline; only databases with keys, in order.
-    /// Takes no locks, so that it can be asked while a view lives.
-    pub fn sizes(&self) -> Vec<(u32, u64, u64)> {
+    /// How many keys each database has, how many of them have a deadline, and how many have parts that do; only
+    /// databases with keys, in order. Takes no locks, so that it can be asked while a view lives.
+    pub fn sizes(&self) -> Vec<(u32, [u64; 3])> {
         let count = |sides: &[Side], counter: fn(&Side) -> &AtomicI64| {
             let sum: i64 = sides.iter().map(|side| counter(side).load(Ordering::Relaxed)).sum();
             u64::try_from(sum).unwrap_or(0)
@@ -347,7 +373,8 @@ impl Keyspace {
             .filter_map(|(db, database)| {
                 let sides = &database.get()?.sides;
                 let keys = count(sides, |side| &side.keys);
-                (keys > 0).then(|| (db, keys, count(sides, |side| &side.volatile)))
+                let (volatile, partly) = (count(sides, |side| &side.volatile), count(sides, |side| &side.partly));
+                (keys > 0).then_some((db, [keys, volatile, partly]))
             })
             .collect()
     }

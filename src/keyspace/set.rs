@@ -190,6 +190,19 @@ impl Set {
         (0..self.len()).filter_map(|place| self.get(place))
     }
 
+    /// One step of a walk through the members, as [`Indexed::walk`] does it.
+    pub fn walk(&self, left: u64, count: usize) -> (u64, impl Iterator<Item = Cow<'_, [u8]>>) {
+        let (left, members, integers) = match self {
+            Self::Integers(integers) => (0, None, Some(integers.values.iter())),
+            Self::Members(members) => {
+                let (left, members) = members.walk(left, count);
+                (left, Some(members), None)
+            }
+        };
+        let members = members.into_iter().flatten().map(|member| Cow::Borrowed(member.key()));
+        (left, members.chain(integers.into_iter().flatten().map(|value| Cow::Owned(digits(*value)))))
+    }
+
     /// How it is kept, as OBJECT ENCODING names it.
     pub fn encoding(&self) -> &'static str {
         match self {

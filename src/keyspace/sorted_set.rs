@@ -1,18 +1,544 @@
-//! A sorted-set.
+//! A sorted set: members with a score each, in the order of the scores, and of the members where scores are equal.
 
-#[derive(Clone, Default)]
-pub struct SortedSet {}
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::indexed::{Indexed, Keyed};
+use super::ranked::{Ranked, Row, Rows};
+
+/// As many are kept in order one behind the other, and looked through for a member.
+const FEW: usize = 128;
+
+/// A member with its score.
+#[derive(Clone)]
+pub struct Scored {
+    member: SmallVec<[u8; 16]>,
+    score: f64,
+}
+
+impl Scored {
+    pub fn member(&self) -> &[u8] {
+        &self.member
+    }
+
+    pub fn into_member(self) -> Vec<u8> {
+        self.member.into_vec()
+    }
+
+    pub fn score(&self) -> f64 {
+        self.score
+    }
+
+    fn is_before(&self, score: f64, member: &[u8]) -> bool {
+        self.score < score || (self.score == score && self.member() < member)
+    }
+}
+
+impl Keyed for Scored {
+    #[inline]
+    fn key(&self) -> &[u8] {
+        &self.member
+    }
+
+    fn outside(&self) -> usize {
+        if self.member.spilled() { self.member.capacity() } else { 0 }
+    }
+}
+
+/// When a sorted set changes how it is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct SortedSetLimits {
+    /// The most members that are kept as one list.
+    pub packed: usize,
+    /// The longest member that stands in such a list.
+    pub longest: usize,
+    /// Whether a command that brings many members has room made for all of them beforehand.
+    pub foresees: bool,
+}
+
+/// Members with scores. No score is NaN.
+#[derive(Clone)]
+pub struct SortedSet {
+    kept: Kept,
+    /// Redis would have them in one list.
+    packed: bool,
+}
+
+#[derive(Clone)]
+enum Kept {
+    Few { sorted: Vec<Scored>, outside: usize },
+    Many(Box<Many>),
+}
+
+#[derive(Clone)]
+struct Many {
+    /// In any order.
+    members: Indexed<Scored>,
+    order: Ranked,
+}
+
+/// Where a member stands; good until the set is changed.
+#[derive(Clone, Copy)]
+pub struct Place(usize);
+
+impl Default for SortedSet {
+    fn default() -> Self {
+        Self::new(true)
+    }
+}
 
 impl SortedSet {
-    pub fn len(&self) -> usize {
-        0
+    /// An empty one; `packed` if Redis would have its members in one list.
+    pub fn new(packed: bool) -> Self {
+        Self { kept: Kept::Few { sorted: Vec::new(), outside: 0 }, packed }
     }
 
+    /// An empty one for so many members of which this is the first. Servers that do not foresee look at the first alone.
+    pub fn for_member(first: &[u8], count: usize, limits: &SortedSetLimits) -> Self {
+        let count = if limits.foresees { count } else { 1 };
+        Self::new(count <= limits.packed && first.len() <= limits.longest)
+    }
+
+    /// Prepares for so many members that are about to come.
+    pub fn expect(&mut self, count: usize, limits: &SortedSetLimits) {
+        if limits.foresees && count > limits.packed {
+            self.spread();
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        match &self.kept {
+            Kept::Few { sorted, .. } => sorted.len(),
+            Kept::Many(many) => many.members.len(),
+        }
+    }
+
+    /// How it is kept, as OBJECT ENCODING names it.
+    pub fn encoding(&self) -> &'static str {
+        if self.packed { "listpack" } else { "skiplist" }
+    }
+
+    pub fn is_packed(&self) -> bool {
+        self.packed
+    }
+
+    /// From now on no more in one list.
+    pub fn spread(&mut self) {
+        self.packed = false;
+    }
+
+    /// From now on in one list, if that is small enough: what Redis does with a set that was made at one go.
+    pub fn pack(&mut self, limits: &SortedSetLimits) {
+        let small = |scored: &Scored| scored.member.len() <= limits.longest;
+        self.packed = self.len() <= limits.packed && self.iter().all(small);
+        if self.packed {
+            // The order is the same.
+            for rank in self.rank_of_score(|score| score < 0.0)..self.rank_of_score(|score| score <= 0.0) {
+                self.set_score(rank, 0.0);
+            }
+        }
+    }
+
+    /// A list holds integers where it can, and so no negative zero.
+    fn kept_score(&self, score: f64) -> f64 {
+        if self.packed && score == 0.0 { 0.0 } else { score }
+    }
+
+    /// Gives the member of a rank a score that leaves it there.
+    fn set_score(&mut self, rank: usize, score: f64) {
+        match &mut self.kept {
+            Kept::Few { sorted, .. } => sorted[rank].score = score,
+            Kept::Many(many) => {
+                let row = many.order.remove(rank);
+                many.members.alter(row.place as usize).score = score;
+                many.enter(row.place as usize);
+            }
+        }
+    }
+
+    /// Bytes of memory that it takes.
     pub fn size(&self) -> usize {
         size_of::<Self>()
+            + match &self.kept {
+                Kept::Few { sorted, outside } => sorted.capacity() * size_of::<Scored>() + outside,
+                Kept::Many(many) => size_of::<Many>() + many.members.size() + many.order.size(),
+            }
     }
 
-    pub fn encoding(&self) -> &'static str {
-        "sorted-set"
+    pub fn find(&self, member: &[u8]) -> Option<Place> {
+        let place = match &self.kept {
+            Kept::Few { sorted, .. } => sorted.iter().position(|scored| scored.member() == member),
+            Kept::Many(many) => many.members.find(member),
+        };
+        place.map(Place)
+    }
+
+    /// The score of a member that was found.
+    pub fn score_at(&self, Place(place): Place) -> f64 {
+        match &self.kept {
+            Kept::Few { sorted, .. } => sorted[place].score,
+            Kept::Many(many) => many.at(place).score,
+        }
+    }
+
+    /// The rank of a member that was found.
+    pub fn rank_at(&self, Place(place): Place) -> usize {
+        match &self.kept {
+            Kept::Few { .. } => place,
+            Kept::Many(many) => many.rank(place),
+        }
+    }
+
+    pub fn score(&self, member: &[u8]) -> Option<f64> {
+        Some(self.score_at(self.find(member)?))
+    }
+
+    pub fn rank(&self, member: &[u8]) -> Option<usize> {
+        Some(self.rank_at(self.find(member)?))
+    }
+
+    /// Gives a member a score, whether it is there already or not; hands back the score that it had.
+    pub fn put(&mut self, member: &[u8], score: f64, limits: &SortedSetLimits) -> Option<f64> {
+        let Some(place) = self.find(member) else {
+            self.insert(member, score, limits);
+            return None;
+        };
+        let old = self.score_at(place);
+        if old != score {
+            self.rescore(place, score);
+        }
+        Some(old)
+    }
+
+    /// Adds a member that is not there.
+    pub fn insert(&mut self, member: &[u8], score: f64, limits: &SortedSetLimits) {
+        self.packed = self.packed && self.len() < limits.packed && member.len() <= limits.longest;
+        let score = self.kept_score(score);
+        let scored = Scored { member: SmallVec::from_slice(member), score };
+        match &mut self.kept {
+            Kept::Few { sorted, outside } if sorted.len() < FEW => {
+                *outside += scored.outside();
+                let at = sorted.partition_point(|other| other.is_before(score, member));
+                if sorted.len() == sorted.capacity() {
+                    sorted.reserve_exact((sorted.len() / 4).max(1));
+                }
+                sorted.insert(at, scored);
+            }
+            Kept::Few { sorted, .. } => {
+                let mut many = Many::of(std::mem::take(sorted));
+                many.insert(scored);
+                self.kept = Kept::Many(Box::new(many));
+            }
+            Kept::Many(many) => many.insert(scored),
+        }
+    }
+
+    /// Gives a member that was found another score.
+    pub fn rescore(&mut self, Place(place): Place, score: f64) {
+        let score = self.kept_score(score);
+        match &mut self.kept {
+            Kept::Few { sorted, .. } => {
+                let rest = sorted.split_at_mut(place);
+                let ([scored, behind @ ..], before) = (rest.1, rest.0) else { return };
+                scored.score = score;
+                let member = &scored.member;
+                let up = behind.partition_point(|other| other.is_before(score, member));
+                let to = before.partition_point(|other| other.is_before(score, member));
+                if up > 0 {
+                    sorted[place..=place + up].rotate_left(1);
+                } else {
+                    sorted[to..=place].rotate_right(1);
+                }
+            }
+            Kept::Many(many) => {
+                many.order.remove(many.rank(place));
+                many.members.alter(place).score = score;
+                many.enter(place);
+            }
+        }
+    }
+
+    /// Removes a member; hands back the score that it had.
+    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        let Place(place) = self.find(member)?;
+        let removed = match &mut self.kept {
+            Kept::Few { .. } => self.take(place)?,
+            Kept::Many(many) => {
+                many.order.remove(many.rank(place));
+                many.leave(place)
+            }
+        };
+        Some(removed.score)
+    }
+
+    /// Removes the member of this rank.
+    pub fn take(&mut self, rank: usize) -> Option<Scored> {
+        if rank >= self.len() {
+            return None;
+        }
+        Some(match &mut self.kept {
+            Kept::Few { sorted, outside } => {
+                let removed = sorted.remove(rank);
+                *outside -= removed.outside();
+                if sorted.len() * 2 < sorted.capacity() {
+                    sorted.shrink_to(sorted.len() + sorted.len() / 4);
+                }
+                removed
+            }
+            Kept::Many(many) => {
+                let row = many.order.remove(rank);
+                many.leave(row.place as usize)
+            }
+        })
+    }
+
+    /// The member of this rank.
+    pub fn get(&self, rank: usize) -> Option<&Scored> {
+        match &self.kept {
+            Kept::Few { sorted, .. } => sorted.get(rank),
+            Kept::Many(many) => many.members.get(many.order.get(rank)?.place as usize),
+        }
+    }
+
+    /// One step of a walk through the members, as [`Indexed::walk`] does it; where they stand in order, it is the only one.
+    pub fn walk(&self, left: u64, count: usize) -> (u64, impl Iterator<Item = &Scored>) {
+        let (left, some, all) = match &self.kept {
+            Kept::Many(many) if !self.packed => {
+                let (left, members) = many.members.walk(left, count);
+                (left, Some(members), None)
+            }
+            _ => (0, None, Some(self.iter())),
+        };
+        (left, some.into_iter().flatten().chain(all.into_iter().flatten()))
+    }
+
+    /// How many members have a score of which `before` holds, as it must of all that are less than one of which it does.
+    pub fn rank_of_score(&self, before: impl Fn(f64) -> bool) -> usize {
+        match &self.kept {
+            Kept::Few { sorted, .. } => sorted.partition_point(|scored| before(scored.score)),
+            Kept::Many(many) => many.order.rank(|row| before(row.score)),
+        }
+    }
+
+    /// How many members there are of which `before` holds. If not all have the same score, that is some number.
+    pub fn rank_of_member(&self, before: impl Fn(&[u8]) -> bool) -> usize {
+        match &self.kept {
+            Kept::Few { sorted, .. } => sorted.partition_point(|scored| before(&scored.member)),
+            Kept::Many(many) => many.order.rank(|row| before(&many.at(row.place as usize).member)),
+        }
+    }
+
+    /// The members in order.
+    pub fn iter(&self) -> Members<'_> {
+        self.range(0..self.len(), false)
+    }
+
+    /// The members of these ranks in order, or the other way round.
+    pub fn range(&self, ranks: Range<usize>, backwards: bool) -> Members<'_> {
+        let end = ranks.end.min(self.len());
+        let start = ranks.start.min(end);
+        Members(match &self.kept {
+            Kept::Few { sorted, .. } => Walk::Few { rest: &sorted[start..end], backwards },
+            Kept::Many(many) => {
+                let first = if backwards { end.saturating_sub(1) } else { start };
+                Walk::Many { members: &many.members, rows: many.order.rows(first, end - start, backwards) }
+            }
+        })
+    }
+}
+
+/// Members one after the other.
+#[derive(Clone)]
+pub struct Members<'s>(Walk<'s>);
+
+#[derive(Clone)]
+enum Walk<'s> {
+    Few { rest: &'s [Scored], backwards: bool },
+    Many { members: &'s Indexed<Scored>, rows: Rows<'s> },
+}
+
+impl<'s> Iterator for Members<'s> {
+    type Item = &'s Scored;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'s Scored> {
+        match &mut self.0 {
+            Walk::Few { rest, backwards: false } => rest.split_off_first(),
+            Walk::Few { rest, backwards: true } => rest.split_off_last(),
+            Walk::Many { members, rows } => members.get(rows.next()?.place as usize),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = match &self.0 {
+            Walk::Few { rest, .. } => rest.len(),
+            Walk::Many { rows, .. } => rows.len(),
+        };
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Members<'_> {}
+
+impl Many {
+    fn of(sorted: Vec<Scored>) -> Self {
+        let mut many = Self { members: Indexed::new(false), order: Ranked::new() };
+        for scored in sorted {
+            let row = Row { score: scored.score, place: many.members.len() as u32 };
+            many.members.push(scored);
+            many.order.insert(row, |_| true);
+        }
+        many
+    }
+
+    fn at(&self, place: usize) -> &Scored {
+        match self.members.get(place) {
+            Some(scored) => scored,
+            None => unreachable!("every row is of a member that is there"),
+        }
+    }
+
+    /// The rank of what stands at a place.
+    fn rank(&self, place: usize) -> usize {
+        let scored = self.at(place);
+        self.order.rank(|row| self.is_before(row, scored))
+    }
+
+    #[inline]
+    fn is_before(&self, row: Row, scored: &Scored) -> bool {
+        row.score < scored.score
+            || (row.score == scored.score && self.at(row.place as usize).member() < scored.member())
+    }
+
+    fn insert(&mut self, scored: Scored) {
+        let place = self.members.len();
+        self.members.push(scored);
+        self.enter(place);
+    }
+
+    /// Makes a row for what stands at a place.
+    fn enter(&mut self, place: usize) {
+        let Self { members, order } = self;
+        let Some(scored) = members.get(place) else { return };
+        let member_of = |row: Row| members.get(row.place as usize).map_or(&[][..], Scored::member);
+        order.insert(Row { score: scored.score, place: place as u32 }, |row| {
+            row.score < scored.score || (row.score == scored.score && member_of(row) < scored.member())
+        });
+    }
+
+    /// Removes what stands at a place and has no row any more. The last one stands there then.
+    fn leave(&mut self, place: usize) -> Scored {
+        let last = self.members.len() - 1;
+        if place != last {
+            let rank = self.rank(last);
+            self.order.set_place(rank, place as u32);
+        }
+        self.members.remove(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: SortedSetLimits = SortedSetLimits { packed: 4, longest: 4, foresees: false };
+
+    #[test]
+    fn a_set_leaves_the_list_when_there_are_too_many_or_one_is_too_long() {
+        let mut set = SortedSet::for_member(b"a", 9, &LIMITS);
+        for member in [b"a", b"b", b"c", b"d", b"d"] {
+            set.put(member, 1.0, &LIMITS);
+        }
+        assert_eq!(set.encoding(), "listpack");
+        set.put(b"e", 1.0, &LIMITS);
+        assert_eq!(set.encoding(), "skiplist");
+        set.remove(b"e");
+        assert_eq!(set.encoding(), "skiplist");
+        set.pack(&LIMITS);
+        assert_eq!(set.encoding(), "listpack");
+        set.put(b"a", 2.0, &LIMITS);
+        set.remove(b"a");
+        set.put(b"aaaaa", 2.0, &LIMITS);
+        assert_eq!(set.encoding(), "skiplist");
+        assert_eq!(SortedSet::for_member(b"aaaaa", 1, &LIMITS).encoding(), "skiplist");
+        assert_eq!(
+            SortedSet::for_member(b"a", 9, &SortedSetLimits { foresees: true, ..LIMITS }).encoding(),
+            "skiplist"
+        );
+    }
+
+    #[test]
+    fn a_list_has_no_negative_zero() {
+        let sign = |set: &SortedSet| set.score(b"a").map(f64::is_sign_negative);
+        let mut set = SortedSet::new(true);
+        set.put(b"a", -0.0, &LIMITS);
+        assert_eq!(sign(&set), Some(false));
+        let mut set = SortedSet::new(false);
+        set.put(b"b", -1.0, &LIMITS);
+        set.put(b"a", -0.0, &LIMITS);
+        assert_eq!(sign(&set), Some(true));
+        set.pack(&LIMITS);
+        assert_eq!(sign(&set), Some(false));
+    }
+
+    /// A score as an integer, so that it has an order.
+    fn key(score: f64) -> i64 {
+        score as i64
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn members_stand_in_the_order_of_their_scores(
+            steps in prop::collection::vec((0..600u32, -3..40i32, 0..10u8), 0..3000),
+            rare in 1..4u8,
+        ) {
+            let mut set = SortedSet::default();
+            let mut scores: BTreeMap<Vec<u8>, i64> = BTreeMap::new();
+            let mut order: BTreeSet<(i64, Vec<u8>)> = BTreeSet::new();
+            for (number, score, action) in steps {
+                let member = format!("m{}{number}", ["", "-of-a-great-length"][number as usize % 2]).into_bytes();
+                let old = scores.get(&member).copied();
+                prop_assert_eq!(set.score(&member).map(key), old);
+                if action < rare {
+                    prop_assert_eq!(set.remove(&member).map(key), old);
+                    if let Some(old) = scores.remove(&member) {
+                        order.remove(&(old, member));
+                    }
+                } else if action == 9 && !order.is_empty() {
+                    let rank = number as usize % order.len();
+                    let expected = order.iter().nth(rank).cloned().unwrap();
+                    let taken = set.take(rank).unwrap();
+                    prop_assert_eq!((key(taken.score()), taken.member()), (expected.0, &*expected.1));
+                    scores.remove(&expected.1);
+                    order.remove(&expected);
+                } else {
+                    prop_assert_eq!(set.put(&member, f64::from(score), &LIMITS).map(key), old);
+                    if let Some(old) = scores.insert(member.clone(), i64::from(score)) {
+                        order.remove(&(old, member.clone()));
+                    }
+                    order.insert((i64::from(score), member));
+                }
+                prop_assert_eq!(set.len(), order.len());
+            }
+            let listed: Vec<_> = set.iter().map(|scored| (key(scored.score()), scored.member().to_vec())).collect();
+            prop_assert!(listed.iter().eq(order.iter()));
+            for (rank, (score, member)) in order.iter().enumerate() {
+                prop_assert_eq!(set.rank(member), Some(rank));
+                prop_assert_eq!(set.get(rank).map(Scored::member), Some(&**member));
+                let least = set.rank_of_score(|other| other < *score as f64);
+                prop_assert_eq!(least, order.iter().filter(|other| other.0 < *score).count());
+            }
+            let (from, to) = (order.len() / 4, order.len() / 2);
+            let backwards: Vec<_> = set.range(from..to, true).map(|scored| scored.member().to_vec()).collect();
+            let expected: Vec<_> = order.iter().skip(from).take(to - from).rev().map(|row| row.1.clone()).collect();
+            prop_assert_eq!(backwards, expected);
+        }
     }
 }

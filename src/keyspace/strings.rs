@@ -168,6 +168,25 @@ impl View<'_> {
         Ok(result)
     }
 
+    /// Edits a string that is there and that `check` lets pass, and leaves it in the `raw` encoding. `edit` says how many
+    /// changes that were.
+    pub fn revise_string<R>(
+        &mut self,
+        key: &[u8],
+        check: impl FnOnce(&[u8]) -> Result<(), CommandError>,
+        edit: impl FnOnce(&mut Vec<u8>) -> (R, usize),
+    ) -> Result<Option<R>, CommandError> {
+        let Some(at) = self.aimed_at(key) else { return Ok(None) };
+        check(self.entry(at).text().ok_or(CommandError::WRONG_TYPE)?.bytes)?;
+        let edit = |entry: &mut Entry| entry.edit_text().map(|text| edit(&mut text.bytes));
+        let (result, changes) = self.rewrite_quietly(at, edit).ok_or(CommandError::WRONG_TYPE)?;
+        if changes > 0 {
+            self.changed(key);
+            self.count_further(changes - 1);
+        }
+        Ok(Some(result))
+    }
+
     /// Writes a whole string in the `raw` encoding, as BITOP does.
     pub fn set_raw_string(&mut self, key: &[u8], bytes: Vec<u8>) {
         self.put(raw(key, bytes, self.access_time()));

@@ -5,6 +5,7 @@ use super::list::List;
 use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
+use crate::clock::Millis;
 
 /// The type of a value, as TYPE names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +115,15 @@ impl Value {
             Self::SortedSet(_) => Kind::SortedSet,
             Self::Hash(_) => Kind::Hash,
             Self::Stream(_) => Kind::Stream,
+        }
+    }
+
+    /// When the first of its parts runs out of time.
+    #[inline]
+    pub fn first_due(&self) -> Option<Millis> {
+        match self {
+            Self::Hash(hash) => hash.earliest(),
+            _ => None,
         }
     }
 

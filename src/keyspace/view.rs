@@ -1,21 +1,24 @@
 //! A locked view: the only way to look at data and to change it.
 
 mod aside;
+mod overdue;
 mod scan;
 
 use std::marker::PhantomData;
 use std::sync::MutexGuard;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use smallvec::SmallVec;
 
-use super::entry::{AccessTime, Entry};
+use super::entry::{AccessTime, Due, Entry};
 use super::news::{CHANGES, EventClass, News};
 use super::store::{SHARDS, Shard, Slot, hash_of, shard_of};
 use super::{Busy, Database, Keyspace, Scope, Settings, Side, access_time, try_lock};
 use crate::clock::{Clock, Millis};
 
 use aside::Aside;
+use overdue::{count_moved, is_over};
+
 pub use scan::ScanFilter;
 
 /// One command's (or transaction's, or script's) hold on the keyspace, at one instant.
@@ -33,6 +36,10 @@ pub struct View<'k> {
     now: Millis,
     micros: i64,
     touch: bool,
+    /// The command that runs may only look at keys that its words name.
+    confined: bool,
+    /// What the command that runs answers must not depend on chance.
+    repeatable: bool,
     tally: Tally,
     /// What the settings asked to be told of when the view was locked.
     wants: u32,
@@ -174,6 +181,8 @@ impl<'k> View<'k> {
             now: micros.div_euclid(1000),
             micros,
             touch: true,
+            confined: false,
+            repeatable: false,
             tally: Tally::default(),
             wants: keyspace.settings.news(),
             aside: None,
@@ -221,6 +230,24 @@ impl<'k> View<'k> {
     /// Whether look-ups count as use of a key (CLIENT NO-TOUCH turns that off).
     pub fn set_touch(&mut self, touch: bool) {
         self.touch = touch;
+    }
+
+    /// Whether the command that runs may only look at keys that its words name, although the view reaches others.
+    pub fn set_confined(&mut self, confined: bool) {
+        self.confined = confined;
+    }
+
+    pub fn is_confined(&self) -> bool {
+        self.confined
+    }
+
+    /// Whether what the command that runs answers must not depend on chance, as in scripts.
+    pub fn set_repeatable(&mut self, repeatable: bool) {
+        self.repeatable = repeatable;
+    }
+
+    pub fn is_repeatable(&self) -> bool {
+        self.repeatable
     }
 
     pub fn settings(&self) -> &'k Settings {
@@ -373,6 +400,7 @@ impl<'k> View<'k> {
             *side.deadlines() = Default::default();
             side.keys.store(0, Ordering::Relaxed);
             side.volatile.store(0, Ordering::Relaxed);
+            side.partly.store(0, Ordering::Relaxed);
             side.bytes.store(0, Ordering::Relaxed);
         }
         self.aside().garbage.append(&mut garbage);
@@ -405,6 +433,7 @@ impl<'k> View<'k> {
             std::mem::swap(&mut *sides[0].deadlines(), &mut *sides[1].deadlines());
             swap_counts(sides, |side| &side.keys);
             swap_counts(sides, |side| &side.volatile);
+            swap_counts(sides, |side| &side.partly);
             swap_counts(sides, |side| &side.bytes);
         }
         for db in [one, other] {
@@ -414,8 +443,8 @@ impl<'k> View<'k> {
         self.tally.changes += 1;
     }
 
-    /// Counts further changes to a key that somebody was told of already.
-    pub(super) fn count_further(&mut self, changes: usize) {
+    /// Counts further changes to a key that somebody was told of already, or that nobody needs to be told of.
+    pub fn count_further(&mut self, changes: usize) {
         self.tally.changes += changes as u64;
     }
 
@@ -434,27 +463,11 @@ impl<'k> View<'k> {
         }
     }
 
-    /// Deletes what is due in every database, in the order of the deadlines.
-    pub(super) fn sweep(&mut self) {
-        let mut due = Vec::new();
-        for locked in &self.locked {
-            let side = &self.keyspace.database(locked.db).sides[locked.index as usize];
-            let mut deadlines = side.deadlines();
-            while let Some((deadline, hash)) = deadlines.pop_due(self.now) {
-                due.push((deadline, locked.db, hash));
-            }
-        }
-        due.sort_unstable();
-        let selected = self.db;
-        for (deadline, db, hash) in due {
-            self.db = db;
-            let lock = self.reach(db, shard_of(hash));
-            let found = self.locked[lock].shard.find_by(hash, |entry| entry.deadline() == Some(deadline));
-            if let Some(slot) = found {
-                self.expire(At { lock, slot, hash });
-            }
-        }
-        self.db = selected;
+    /// Tells whoever watches a key of a change that does not count as one.
+    pub(super) fn disturb(&mut self, key: &[u8]) {
+        let changes = self.tally.changes;
+        self.changed(key);
+        self.tally.changes = changes;
     }
 
     // ---- watching
@@ -482,9 +495,8 @@ impl<'k> View<'k> {
         let shard = &self.locked[lock].shard;
         let slot = shard.find(hash, key)?;
         let at = At { lock, slot, hash };
-        if is_over(shard.entry(slot), self.now) {
-            self.expire(at);
-            return None;
+        if shard.entry(slot).due().first().is_some_and(|due| self.now > due) {
+            return self.run_out(at);
         }
         Some(at)
     }
@@ -555,14 +567,14 @@ impl<'k> View<'k> {
     #[inline]
     pub(super) fn rewrite_quietly<R>(&mut self, at: At, change: impl FnOnce(&mut Entry) -> R) -> R {
         let entry = self.entry_mut(at);
-        let (size, deadline) = (entry.size(), entry.deadline());
+        let (size, due) = (entry.size(), entry.due());
         let result = change(entry);
-        let (new_size, new_deadline) = (entry.size(), entry.deadline());
+        let (new_size, new_due) = (entry.size(), entry.due());
         if size != new_size {
             self.side(at).bytes.fetch_add(new_size as i64 - size as i64, Ordering::Relaxed);
         }
-        if deadline != new_deadline {
-            self.deadline_moved(at.lock, at.hash, deadline, new_deadline);
+        if due != new_due {
+            self.due_moved(at.lock, at.hash, due, new_due);
         }
         result
     }
@@ -587,25 +599,10 @@ impl<'k> View<'k> {
         let side = &self.keyspace.database(self.db).sides[index];
         side.bytes.fetch_add(entry.size() as i64, Ordering::Relaxed);
         side.count_keys(1);
-        let deadline = entry.deadline();
+        let due = entry.due();
         self.locked[lock].shard.insert(hash, entry);
-        if deadline.is_some() {
-            self.deadline_moved(lock, hash, None, deadline);
-        }
-    }
-
-    /// Keeps count of a deadline that was set, moved or removed. The entry is in its shard already.
-    fn deadline_moved(&mut self, lock: usize, hash: u64, old: Option<Millis>, new: Option<Millis>) {
-        let volatile = i64::from(new.is_some()) - i64::from(old.is_some());
-        let Locked { db, index, ref shard } = self.locked[lock];
-        let side = &self.keyspace.database(db).sides[index as usize];
-        let living = side.volatile.fetch_add(volatile, Ordering::Relaxed) + volatile;
-        let mut deadlines = side.deadlines();
-        if let Some(deadline) = new {
-            deadlines.add(deadline, hash);
-        }
-        if deadlines.is_stale(living.max(0) as usize) {
-            deadlines.prune(|deadline, hash| shard.find_by(hash, |entry| entry.deadline() == Some(deadline)).is_some());
+        if due != Due::NEVER {
+            self.due_moved(lock, hash, Due::NEVER, due);
         }
     }
 
@@ -615,17 +612,10 @@ impl<'k> View<'k> {
         let side = self.side(at);
         side.bytes.fetch_sub(entry.size() as i64, Ordering::Relaxed);
         side.count_keys(-1);
-        if entry.deadline().is_some() {
-            side.volatile.fetch_sub(1, Ordering::Relaxed);
-        }
+        let due = entry.due();
+        count_moved(&side.volatile, due.whole, None);
+        count_moved(&side.partly, due.part, None);
         entry
-    }
-
-    fn expire(&mut self, at: At) {
-        let entry = self.unlink(at);
-        self.tally.expired += 1;
-        self.notify(EventClass::Expired, "expired", entry.key());
-        self.tell_of_change(entry.key(), true);
     }
 
     fn side(&self, at: At) -> &'k Side {
@@ -725,13 +715,7 @@ fn lock_everything<'k>(
     Ok(creating)
 }
 
-/// Whether an entry's deadline has passed: Redis keeps a key through its last millisecond.
-#[inline]
-fn is_over(entry: &Entry, now: Millis) -> bool {
-    entry.deadline().is_some_and(|deadline| now > deadline)
-}
-
-fn swap_counts(sides: [&Side; 2], count: impl Fn(&Side) -> &std::sync::atomic::AtomicI64) {
+fn swap_counts(sides: [&Side; 2], count: impl Fn(&Side) -> &AtomicI64) {
     let (one, other) = (count(sides[0]), count(sides[1]));
     one.store(other.swap(one.load(Ordering::Relaxed), Ordering::Relaxed), Ordering::Relaxed);
 }

@@ -1,6 +1,7 @@
 //! Reads what a serialized value is made of, trusting nothing that it says about itself.
 
 use super::{COMPRESSED, INT_8, INT_16, INT_32, LENGTH_14, LENGTH_32, LENGTH_64, SPECIAL, lzf};
+use crate::resp::parse_float;
 
 /// What is left to read.
 pub struct Reader<'a> {
@@ -55,6 +56,33 @@ impl<'a> Reader<'a> {
             // Nobody writes a length like this, but where only a length can stand Redis reads it as a short one.
             first @ SPECIAL.. => Some(usize::from(first & !SPECIAL)),
             _ => None,
+        }
+    }
+
+    /// A number of things, and as many of them. However many there are said to be, each takes a byte at least, so they
+    /// end with the bytes.
+    pub fn several<T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.length()?;
+        (0..count).map(|_| one(self)).collect()
+    }
+
+    /// An integer of eight bytes.
+    pub fn integer_64(&mut self) -> Option<i64> {
+        self.array().map(i64::from_le_bytes)
+    }
+
+    /// A number, as the processor has it.
+    pub fn double(&mut self) -> Option<f64> {
+        self.array().map(f64::from_le_bytes)
+    }
+
+    /// A number in decimal; the numbers that are none are lengths that no text has.
+    pub fn double_in_words(&mut self) -> Option<f64> {
+        match self.byte()? {
+            253 => Some(f64::NAN),
+            254 => Some(f64::INFINITY),
+            255 => Some(f64::NEG_INFINITY),
+            length => parse_float(self.bytes(usize::from(length))?),
         }
     }
 

@@ -109,6 +109,28 @@ pub fn write_double(out: &mut Vec<u8>, value: f64) {
     }
 }
 
+/// Whether Redis would rather have a double as an integer.
+pub fn is_whole(value: f64) -> bool {
+    value.abs() <= (i64::MAX / 2) as f64 && value == value.trunc()
+}
+
+/// Appends a double as Redis writes it in a reply since 7.2: as an integer if it is one, or else with as few digits as tell
+/// it from all others.
+pub fn write_short_double(out: &mut Vec<u8>, value: f64) {
+    if is_whole(value) && (value != 0.0 || value.is_sign_positive()) {
+        write_integer(out, value as i64);
+    } else {
+        write_shortest(out, value);
+    }
+}
+
+/// A double with up to seventeen decimals and no exponent.
+pub(super) fn plain_decimal(value: f64) -> String {
+    let digits = format!("{value:.17}");
+    let trimmed = if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { &digits };
+    if trimmed == "-0" { "0".to_owned() } else { trimmed.to_owned() }
+}
+
 /// C's `%.{precision}g`.
 pub fn general(value: f64, precision: usize) -> Vec<u8> {
     let scientific = format!("{value:.*e}", precision - 1);
@@ -152,6 +174,28 @@ mod tests {
             "99999999999999999999",
         ] {
             assert_eq!(parse_integer(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_written_as_integers_since_7_2() {
+        let written = |value| {
+            let mut out = Vec::new();
+            write_short_double(&mut out, value);
+            String::from_utf8(out).unwrap()
+        };
+        for (value, text) in [
+            (100_000_000.0, "100000000"),
+            (1e18, "1000000000000000000"),
+            (5e18, "5e+18"),
+            (1.5e20, "1.5e+20"),
+            (0.1, "0.1"),
+            (1e-7, "1e-7"),
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(written(value), text);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::number::{write_double, write_integer};
+use super::number::{plain_decimal, write_double, write_integer, write_short_double};
 use crate::error::CommandError;
 
 /// The protocol version of a connection.
@@ -22,6 +22,8 @@ pub enum Reply<'a> {
     Error(CommandError),
     Integer(i64),
     Bulk(Cow<'a, [u8]>),
+    /// A bulk string that is an integer's digits.
+    Digits(i64),
     /// The absent value: `$-1`, or `_` in RESP3.
     Null,
     /// The absent array: `*-1`, or `_` in RESP3.
@@ -29,11 +31,19 @@ pub enum Reply<'a> {
     Array(Vec<Reply<'a>>),
     /// Pairs in the order given; a flat array in RESP2.
     Map(Vec<(Reply<'a>, Reply<'a>)>),
+<<<<<<< HEAD
     /// Pairs in the order given; an array of arrays of two in RESP2.
+=======
+    /// Pairs as arrays of two; all in one flat array in RESP2.
+>>>>>>> types
     Pairs(Vec<(Reply<'a>, Reply<'a>)>),
     Set(Vec<Reply<'a>>),
     Push(Vec<Reply<'a>>),
     Double(f64),
+    /// A double as servers since 7.2 write it.
+    ShortDouble(f64),
+    /// A double as Redis writes those that it calls long: in decimal, however many digits that takes.
+    LongDouble(f64),
     Boolean(bool),
     /// Text with its three-letter format; a plain bulk string in RESP2.
     Verbatim(&'static str, Cow<'a, [u8]>),
@@ -86,12 +96,14 @@ impl<'a> Reply<'a> {
         let resp3 = protocol == Protocol::Resp3;
         match self {
             Self::Error(error) => line(out, b'-', error.line()),
+            Self::Digits(value) => bulk(out, itoa::Buffer::new().format(*value).as_bytes()),
             Self::StatusText(text) => line(out, b'+', text.as_bytes()),
             Self::NullArray if !resp3 => out.extend_from_slice(b"*-1\r\n"),
             Self::Array(items) => array(out, b'*', items, protocol),
             Self::Set(items) => array(out, if resp3 { b'~' } else { b'*' }, items, protocol),
             Self::Push(items) => array(out, if resp3 { b'>' } else { b'*' }, items, protocol),
             Self::Map(pairs) => map(out, if resp3 { b'%' } else { b'*' }, pairs, protocol),
+<<<<<<< HEAD
             Self::Pairs(pairs) if resp3 => map(out, b'%', pairs, protocol),
             Self::Pairs(pairs) => {
                 number_line(out, b'*', pairs.len() as i64);
@@ -101,10 +113,30 @@ impl<'a> Reply<'a> {
                     value.write(protocol, out);
                 }
             }
+=======
+            Self::Pairs(pairs) if resp3 => {
+                number_line(out, b'*', pairs.len() as i64);
+                for (one, other) in pairs {
+                    out.extend_from_slice(b"*2\r\n");
+                    one.write(protocol, out);
+                    other.write(protocol, out);
+                }
+            }
+            Self::Pairs(pairs) => map(out, b'*', pairs, protocol),
+>>>>>>> types
             Self::Double(value) => {
                 let mut digits = Vec::with_capacity(24);
                 write_double(&mut digits, *value);
                 if resp3 { line(out, b',', &digits) } else { bulk(out, &digits) }
+            }
+            Self::ShortDouble(value) => {
+                let mut digits = Vec::with_capacity(24);
+                write_short_double(&mut digits, *value);
+                if resp3 { line(out, b',', &digits) } else { bulk(out, &digits) }
+            }
+            Self::LongDouble(value) => {
+                let digits = plain_decimal(*value);
+                if resp3 { line(out, b',', digits.as_bytes()) } else { bulk(out, digits.as_bytes()) }
             }
             Self::Boolean(value) if resp3 => out.extend_from_slice(if *value { b"#t\r\n" } else { b"#f\r\n" }),
             Self::Boolean(value) => number_line(out, b':', i64::from(*value)),

@@ -28,8 +28,9 @@ use crate::stats::add;
 const READ: usize = 64 * 1024;
 /// How many requests are framed before the first of them runs.
 const BATCH: usize = 32;
-/// A reply buffer that has grown beyond this is given back.
-const REPLIES_KEPT: usize = 1024 * 1024;
+/// A reply buffer that has grown beyond this is given back, and so are more than so many.
+const REPLIES_KEPT: usize = 64 * 1024;
+const SPARE: usize = 64;
 
 thread_local! {
     /// Buffers for the time in which a connection is being served, which hold nothing in between; and the scripts that
@@ -37,6 +38,7 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
         input: vec![0; READ],
         output: Vec::new(),
+        spare: Vec::new(),
         batch: Vec::with_capacity(BATCH),
         fibers: Fibers::default(),
     });
@@ -45,6 +47,8 @@ thread_local! {
 struct Scratch {
     input: Vec<u8>,
     output: Vec<u8>,
+    /// Buffers that held replies until these were written.
+    spare: Vec<Vec<u8>>,
     batch: Vec<Request>,
     fibers: Fibers,
 }
@@ -62,8 +66,9 @@ pub(super) struct Connection {
     framer: Framer,
     /// Bytes read and not yet run: the beginning of a request, or requests behind one that waits.
     input: BytesMut,
-    /// Replies that could not be written yet.
-    output: BytesMut,
+    /// Replies that are not written yet, and how much of the first of them is.
+    output: Vec<u8>,
+    written: usize,
     waiting: Option<(Waiting, Option<Alarm>)>,
     /// The alarm that ended a wait, held until its consequences are on their way to the client.
     settling: Option<Alarm>,
@@ -96,7 +101,8 @@ impl Connection {
             stream,
             framer: Framer::default(),
             input: BytesMut::new(),
-            output: BytesMut::new(),
+            output: Vec::new(),
+            written: 0,
             waiting: None,
             settling: None,
             state: State::Open,
@@ -109,14 +115,14 @@ impl Connection {
         scratch.batch.clear();
         if self.is_running_script() && !self.resume_script(scratch) {
             // Nothing else happens to this connection before the script has ended, but others have their turn.
-            let _ = self.poll_flush(cx)?;
+            let _ = self.poll_flush(cx, &mut scratch.spare)?;
             come_back_after_others(cx);
             return Poll::Pending;
         }
-        self.poll_signals(cx, scratch)?;
+        self.take_signals(scratch);
         self.poll_waiting(cx, scratch);
         loop {
-            let flushed = self.output.is_empty() || self.poll_flush(cx)?.is_ready();
+            let flushed = self.poll_flush(cx, &mut scratch.spare)?.is_ready();
             // As far as a moved clock is concerned, a reply that the client does not read has been given.
             self.settling = None;
             match self.state {
@@ -128,7 +134,7 @@ impl Connection {
             let mut buffer = ReadBuf::new(&mut scratch.input);
             let Poll::Ready(read) = self.stream.poll_read(cx, &mut buffer)? else { return Poll::Pending };
             // What was sent to the client before it asked goes in front of the answer.
-            self.poll_signals(cx, scratch)?;
+            self.take_signals(scratch);
             if self.state != State::Open {
                 continue;
             }
@@ -151,12 +157,20 @@ impl Connection {
             if self.input.len() > self.engine.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Poll::Ready(Ok(()));
             }
-            self.poll_replies(cx, scratch)?;
+            let answered = !scratch.output.is_empty();
+            self.keep(&mut scratch.output, &mut scratch.spare);
             if self.is_running_script() {
+                let _ = self.poll_flush(cx, &mut scratch.spare)?;
                 come_back_after_others(cx);
                 return Poll::Pending;
             }
             self.poll_waiting(cx, scratch);
+            if answered && self.state == State::Open {
+                // First all others run what they have been sent, too, and only then are all replies written: to wake a
+                // client for each of them costs more than to run the commands.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
         }
     }
 
@@ -172,7 +186,7 @@ impl Connection {
 
     /// Runs every whole request in `data`, and returns how many bytes are done with.
     fn run(&mut self, data: &[u8], batch: &mut Vec<Request>, out: &mut Vec<u8>, fibers: &mut Fibers) -> usize {
-        let Self { engine, session, framer, output, waiting, state, .. } = self;
+        let Self { engine, session, framer, output, written, waiting, state, .. } = self;
         let live = engine.instance.config.live();
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
         let output_limit = live.output_limit(session.subscriber);
@@ -204,7 +218,7 @@ impl Connection {
                             }
                         }
                     }
-                    if output_limit.is_hard_passed(out.len() + output.len()) {
+                    if output_limit.is_hard_passed(out.len() + output.len() - *written) {
                         *state = State::Dropped;
                     }
                 }
@@ -246,49 +260,64 @@ impl Connection {
 
     // ---- writing
 
-    /// Writes the replies of a batch; what the socket does not take is kept.
-    fn poll_replies(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> io::Result<()> {
-        let mut rest = scratch.output.as_slice();
-        if !rest.is_empty() {
-            add(&self.session.counters.output_bytes, rest.len() as u64);
-            add(&self.session.client.seen().sent, rest.len() as u64);
-            while self.output.is_empty() && !rest.is_empty() {
-                match self.stream.poll_write(cx, rest)? {
-                    Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Poll::Ready(written) => rest = &rest[written..],
-                    Poll::Pending => break,
-                }
-            }
-            self.output.extend_from_slice(rest);
-            self.note_output();
+    /// Keeps replies until they are written.
+    fn keep(&mut self, replies: &mut Vec<u8>, spare: &mut Vec<Vec<u8>>) {
+        if replies.is_empty() {
+            return;
         }
-        scratch.output.clear();
-        if scratch.output.capacity() > REPLIES_KEPT {
-            scratch.output = Vec::new();
+        add(&self.session.counters.output_bytes, replies.len() as u64);
+        add(&self.session.client.seen().sent, replies.len() as u64);
+        if self.output.is_empty() {
+            self.output = std::mem::replace(replies, spare.pop().unwrap_or_default());
+        } else {
+            self.output.append(replies);
         }
-        Ok(())
+        self.note_output();
     }
 
     /// Lets the rest of the server see how much waits to be sent.
     fn note_output(&mut self) {
         let (client, instance) = (&self.session.client, &self.engine.instance);
-        client.seen().output.store(self.output.len(), Ordering::Relaxed);
-        if self.output.len() > instance.config.live().output_limit(self.session.subscriber).notice() {
-            instance.check_output(&[(Arc::clone(client), self.output.len())]);
+        let left = self.output.len() - self.written;
+        client.seen().output.store(left, Ordering::Relaxed);
+        if left > instance.config.live().output_limit(self.session.subscriber).notice() {
+            instance.check_output(&[(Arc::clone(client), left)]);
         }
     }
 
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
-        while !self.output.is_empty() {
-            match self.stream.poll_write(cx, &self.output)? {
+    fn poll_flush(&mut self, cx: &mut Context<'_>, spare: &mut Vec<Vec<u8>>) -> io::Result<Poll<()>> {
+        if self.output.is_empty() {
+            return Ok(Poll::Ready(()));
+        }
+        while self.written < self.output.len() {
+            match self.stream.poll_write(cx, &self.output[self.written..])? {
                 Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(written) => self.output.advance(written),
-                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Ready(written) => self.written += written,
+                Poll::Pending => {
+                    self.forget_written();
+                    return Ok(Poll::Pending);
+                }
             }
         }
-        self.output = BytesMut::new();
+        self.written = 0;
+        let mut output = std::mem::take(&mut self.output);
+        if output.capacity() <= REPLIES_KEPT && spare.len() < SPARE {
+            output.clear();
+            spare.push(output);
+        }
         self.session.client.seen().output.store(0, Ordering::Relaxed);
         Ok(Poll::Ready(()))
+    }
+
+    /// Gives back memory, once most of what is kept is written.
+    fn forget_written(&mut self) {
+        if self.written > self.output.len() / 2 {
+            self.output.drain(..self.written);
+            self.output.shrink_to(self.output.len() * 2);
+            self.written = 0;
+        }
+        let left = self.output.len() - self.written;
+        self.session.client.seen().output.store(left, Ordering::Relaxed);
     }
 
     // ---- waiting
@@ -338,9 +367,7 @@ impl Connection {
             }
         }
         self.run_input(&mut scratch.batch, &mut out, &mut scratch.fibers);
-        add(&self.session.counters.output_bytes, out.len() as u64);
-        add(&self.session.client.seen().sent, out.len() as u64);
-        self.output.extend_from_slice(&out);
+        self.keep(&mut out, &mut scratch.spare);
         self.settling = alarm;
     }
 
@@ -365,20 +392,17 @@ impl Connection {
                 self.state = State::Dropped;
             }
         }
-        add(&self.session.counters.output_bytes, out.len() as u64);
-        add(&self.session.client.seen().sent, out.len() as u64);
-        self.output.extend_from_slice(&out);
+        self.keep(&mut out, &mut scratch.spare);
         !self.is_running_script()
     }
 
     /// Does what others have asked of this connection, and sends what they have sent.
-    fn poll_signals(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> io::Result<()> {
+    fn take_signals(&mut self, scratch: &mut Scratch) {
         if self.session.client.has_signals() {
             self.session.client.take_mail(&mut scratch.output);
-            self.poll_replies(cx, scratch)?;
+            self.keep(&mut scratch.output, &mut scratch.spare);
             self.answer_signals(scratch);
         }
-        Ok(())
     }
 
     fn answer_signals(&mut self, scratch: &mut Scratch) {

@@ -90,6 +90,11 @@ impl<'a> Args<'a> {
         if self.is_empty() { Ok(()) } else { Err(CommandError::SYNTAX) }
     }
 
+    /// The error for arguments that are too many or too few.
+    pub fn wrong_number(&self) -> CommandError {
+        CommandError::new(format!("ERR wrong number of arguments for '{}' command", self.command_name()))
+    }
+
     /// The command's name as error texts give it.
     pub fn command_name(&self) -> String {
         self.spec.name.to_ascii_lowercase()

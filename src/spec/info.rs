@@ -15,7 +15,7 @@ pub fn describe(table: &Table, container: Option<&CommandSpec>, spec: &'static C
     flags.retain(|flag| if grouped { *flag != Flag::MayReplicate } else { !came_with_7_0(*flag) });
     let mut items = vec![
         Reply::text(name),
-        Reply::Integer(spec.arity.as_number()),
+        Reply::Integer(spec.arity_in(table.profile()).as_number()),
         statuses(flags.into_iter().map(Flag::name)),
         Reply::Integer(first),
         Reply::Integer(last),
@@ -64,10 +64,25 @@ fn describe_keys(keys: &KeySpec) -> Reply<'static> {
     }
     pairs.push((Reply::text("flags"), statuses(keys.flags.iter().copied())));
     let begin = match keys.begin {
+<<<<<<< HEAD
         Begin::Index(index) => specification("index", &[("index", i64::from(index))]),
         Begin::Keyword { word, from } => {
             let fields = [("keyword", Reply::text(word)), ("startfrom", Reply::Integer(i64::from(from)))];
             typed("keyword", fields.into_iter())
+=======
+        Begin::Index(index) => specification("index", numbers(&[("index", i64::from(index))])),
+        Begin::Unknown => specification("unknown", Vec::new()),
+        Begin::Keyword { word, from } => {
+            let from = Reply::Integer(i64::from(from));
+            specification("keyword", vec![("keyword", Reply::text(word)), ("startfrom", from)])
+        }
+    };
+    pairs.push((Reply::text("begin_search"), begin));
+    let find = match keys.find {
+        Find::Search(_) | Find::Made(_) => specification("unknown", Vec::new()),
+        Find::Range { last, step } => {
+            specification("range", numbers(&[("lastkey", i64::from(last)), ("keystep", i64::from(step)), ("limit", 0)]))
+>>>>>>> types
         }
     };
     pairs.push((Reply::text("begin_search"), begin));
@@ -79,18 +94,27 @@ fn describe_keys(keys: &KeySpec) -> Reply<'static> {
         Find::Part { of } => range(-1, 1, of),
         Find::Count { count, first, step } => specification(
             "keynum",
-            &[("keynumidx", i64::from(count)), ("firstkey", i64::from(first)), ("keystep", i64::from(step))],
+            numbers(&[("keynumidx", i64::from(count)), ("firstkey", i64::from(first)), ("keystep", i64::from(step))]),
         ),
     };
     pairs.push((Reply::text("find_keys"), find));
     Reply::Map(pairs)
 }
 
+<<<<<<< HEAD
 fn specification(kind: &'static str, fields: &[(&'static str, i64)]) -> Reply<'static> {
     typed(kind, fields.iter().map(|(name, value)| (*name, Reply::Integer(*value))))
 }
 
 fn typed(kind: &'static str, fields: impl Iterator<Item = (&'static str, Reply<'static>)>) -> Reply<'static> {
     let fields = fields.map(|(name, value)| (Reply::text(name), value)).collect();
+=======
+fn numbers(fields: &[(&'static str, i64)]) -> Vec<(&'static str, Reply<'static>)> {
+    fields.iter().map(|(name, value)| (*name, Reply::Integer(*value))).collect()
+}
+
+fn specification(kind: &'static str, fields: Vec<(&'static str, Reply<'static>)>) -> Reply<'static> {
+    let fields = fields.into_iter().map(|(name, value)| (Reply::text(name), value)).collect();
+>>>>>>> types
     Reply::Map(vec![(Reply::text("type"), Reply::text(kind)), (Reply::text("spec"), Reply::Map(fields))])
 }

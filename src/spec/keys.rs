@@ -20,7 +20,13 @@ pub struct KeySpec {
 #[derive(Clone, Copy, Debug)]
 pub enum Begin {
     Index(u8),
+<<<<<<< HEAD
     /// Behind this word, which stands at position `from` or later.
+=======
+    /// There is no telling but by looking through a request.
+    Unknown,
+    /// Behind the first such word at or behind a position.
+>>>>>>> types
     Keyword {
         word: &'static str,
         from: u8,
@@ -36,6 +42,10 @@ pub enum Find {
     Part { of: u8 },
     /// A word says how many keys there are. Positions are relative to the beginning.
     Count { count: u8, first: u8, step: u8 },
+    /// A function finds them.
+    Search(fn(Words<'_>) -> SmallVec<[usize; 4]>),
+    /// They stand nowhere, as their names are made while the command runs. The function tells whether there are any.
+    Made(fn(Words<'_>) -> bool),
 }
 
 impl KeySpec {
@@ -53,9 +63,30 @@ impl KeySpec {
         Self { flags, notes: "", begin: Begin::Index(index), find, decide: None }
     }
 
+<<<<<<< HEAD
     /// The first half of what stands behind a word.
     pub const fn half_behind(word: &'static str, from: u8, flags: &'static [&'static str]) -> Self {
         Self { flags, notes: "", begin: Begin::Keyword { word, from }, find: Find::Part { of: 2 }, decide: None }
+=======
+    /// Keys that only a function finds.
+    pub const fn searched(search: fn(Words<'_>) -> SmallVec<[usize; 4]>, flags: &'static [&'static str]) -> Self {
+        Self { flags, notes: "", begin: Begin::Unknown, find: Find::Search(search), decide: None }
+    }
+
+    /// Keys whose names are made while the command runs.
+    pub const fn made(are_made: fn(Words<'_>) -> bool, flags: &'static [&'static str]) -> Self {
+        Self { flags, notes: "", begin: Begin::Unknown, find: Find::Made(are_made), decide: None }
+    }
+
+    /// The key behind a word that stands at or behind a position, if it is there.
+    pub const fn behind(word: &'static str, from: u8, flags: &'static [&'static str]) -> Self {
+        Self { begin: Begin::Keyword { word, from }, ..Self::one(0, flags) }
+    }
+
+    /// Whether a request uses keys of this group that do not stand in it.
+    pub fn are_made(&self, words: Words<'_>) -> bool {
+        matches!(self.find, Find::Made(are_made) if are_made(words))
+>>>>>>> types
     }
 
     pub const fn with_notes(mut self, notes: &'static str) -> Self {
@@ -85,6 +116,7 @@ impl KeySpec {
         let Begin::Index(begin) = self.begin else { return false };
         let begin = usize::from(begin);
         let (first, last, step) = match self.find {
+            Find::Search(_) | Find::Made(_) => return false,
             Find::Range { last, step } => {
                 let last = if last >= 0 { begin + usize::from(last.unsigned_abs()) } else { usize::MAX };
                 (begin, last, step)
@@ -106,6 +138,7 @@ impl KeySpec {
 
     /// The positions of the keys in a request. `None` when the request is too malformed to tell.
     pub fn positions(&self, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
+<<<<<<< HEAD
         let begin = match self.begin {
             Begin::Index(index) => usize::from(index),
             Begin::Keyword { word, from } => {
@@ -123,6 +156,34 @@ impl KeySpec {
                 }
                 positions.extend(begin..begin + count);
             }
+=======
+        match self.begin {
+            Begin::Index(begin) => self.positions_from(usize::from(begin), words),
+            Begin::Unknown => self.positions_from(0, words),
+            Begin::Keyword { word, from } => match behind(word, from, words).next() {
+                Some(begin) => self.positions_from(begin, words),
+                None => Some(SmallVec::new()),
+            },
+        }
+    }
+
+    /// As [`positions`](Self::positions), with all words that the command may come to take for such keys: a keyword may
+    /// stand there twice, and then the last one counts for the command, but the first one for those who look for keys.
+    pub fn lockable(&self, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
+        match self.begin {
+            Begin::Index(_) | Begin::Unknown => self.positions(words),
+            Begin::Keyword { word, from } => Some(
+                behind(word, from, words).filter_map(|begin| self.positions_from(begin, words)).flatten().collect(),
+            ),
+        }
+    }
+
+    fn positions_from(&self, begin: usize, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
+        let mut positions = SmallVec::new();
+        match self.find {
+            Find::Search(search) => return Some(search(words)),
+            Find::Made(_) => {}
+>>>>>>> types
             Find::Range { last, step } => {
                 let last = if last >= 0 {
                     begin + usize::from(last.unsigned_abs())
@@ -147,4 +208,10 @@ impl KeySpec {
         }
         Some(positions)
     }
+}
+
+/// The positions behind a keyword, wherever it stands from a position on.
+fn behind(word: &'static str, from: u8, words: Words<'_>) -> impl Iterator<Item = usize> {
+    let is_word = move |at: &usize| words.get(*at).is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()));
+    (usize::from(from)..words.len().saturating_sub(1)).filter(is_word).map(|at| at + 1)
 }

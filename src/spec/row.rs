@@ -7,7 +7,7 @@ use super::waiting::{Outcome, Ready};
 use crate::error::CommandError;
 use crate::keyspace::View;
 use crate::profile::{Profile, Since};
-use crate::resp::Reply;
+use crate::resp::{Reply, Words};
 use crate::script::Interpreters;
 
 pub type CommandResult<'v> = Result<Reply<'v>, CommandError>;
@@ -25,6 +25,8 @@ pub struct CommandSpec {
     pub group: Group,
     pub since: Since,
     pub arity: Arity,
+    /// Numbers of words that came later, with new options, as with `later_usages`.
+    pub later_arities: &'static [(Since, Arity)],
     pub keys: &'static [KeySpec],
     pub flags: &'static [Flag],
     /// ACL categories beyond those that follow from flags and group.
@@ -53,6 +55,7 @@ impl CommandSpec {
             group: Group::Generic,
             since: Since::redis(1, 0, 0),
             arity: Arity::Exactly(1),
+            later_arities: &[],
             keys: &[],
             flags: &[],
             categories: &[],
@@ -68,6 +71,22 @@ impl CommandSpec {
     #[inline]
     pub fn has_flag(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
+    }
+
+    /// Whether a request looks at keys whose names it makes while it runs.
+    #[inline]
+    pub fn makes_keys(&self, words: Words<'_>) -> bool {
+        self.keys.len() > 1 && self.keys.iter().any(|keys| keys.are_made(words))
+    }
+
+    /// How many words a request has on a server of a profile.
+    #[inline]
+    pub fn arity_in(&self, profile: &Profile) -> Arity {
+        if self.later_arities.is_empty() {
+            return self.arity;
+        }
+        let later = self.later_arities.iter().rev().find(|(since, _)| profile.has(*since));
+        later.map_or(self.arity, |(_, arity)| *arity)
     }
 
     /// The usage with the options that a profile has.

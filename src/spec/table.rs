@@ -90,7 +90,7 @@ impl Table {
         let name = words.get(0).unwrap_or_default();
         let Some(row) = self.find(name) else { return Err(self.unknown_command(words)) };
         if row.subcommands.is_empty() || words.len() == 1 {
-            return if row.arity.admits(words.len()) {
+            return if row.arity_in(&self.profile).admits(words.len()) {
                 Ok((row, 1))
             } else {
                 Err(wrong_arity(&row.name.to_ascii_lowercase()))

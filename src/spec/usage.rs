@@ -3,7 +3,11 @@
 //! Capitals are words to be typed, lower case names an argument, `[ ]` may be left out, `< | >` is a choice, and
 //! `[key value ...]` repeats what stands in front of it. A word in capitals belongs to the arguments behind it.
 
+<<<<<<< HEAD
 use super::keys::{Begin, KeySpec};
+=======
+use super::keys::{Begin, Find, KeySpec};
+>>>>>>> types
 use super::row::{CommandSpec, Group};
 use crate::profile::Profile;
 
@@ -267,6 +271,8 @@ fn kind_of(name: &str, spec: &CommandSpec) -> ArgumentKind {
         "pattern" => ArgumentKind::Pattern,
         _ if name.starts_with("unix-time") => ArgumentKind::UnixTime,
         "increment" if spec.name.ends_with("FLOAT") => ArgumentKind::Double,
+        "num-matches" | "rank" | "stop" if spec.group == Group::List => ArgumentKind::Integer,
+        "timeout" if spec.group == Group::List => ArgumentKind::Double,
         "value" if spec.group == Group::Bitmap => ArgumentKind::Integer,
         "bit" | "client-id" | "count" | "cursor" | "db" | "decrement" | "destination-db" | "end" | "frequency"
         | "increment" | "index" | "index1" | "index2" | "len" | "milliseconds" | "min-match-len" | "numkeys"
@@ -303,8 +309,21 @@ fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &Co
                 here = here.filter(|_| word).map(|here| here + 1);
             }
             _ => {
-                let keys = here.and_then(|here| spec.keys.iter().position(|keys| keys.are_keys() && keys.covers(here)));
-                if let (Some(keys), false) = (keys, only_a_token) {
+                let named = |keys: &KeySpec| match keys.begin {
+                    Begin::Keyword { word, .. } => argument.token == Some(word) && argument.name == "key",
+                    Begin::Index(_) => here.is_some_and(|here| keys.covers(here)),
+                    Begin::Unknown => false,
+                };
+                let keys = spec.keys.iter().position(|keys| keys.are_keys() && named(keys));
+                let unplaced = |made: fn(&KeySpec) -> bool| spec.keys.iter().position(made);
+                if argument.kind == ArgumentKind::Pattern {
+                    argument.key_spec = unplaced(|keys| matches!(keys.find, Find::Made(_)));
+                } else if argument.token == Some("STORE")
+                    && unplaced(|keys| matches!(keys.find, Find::Search(_))).is_some()
+                {
+                    argument.key_spec = unplaced(|keys| matches!(keys.find, Find::Search(_)));
+                    argument.kind = ArgumentKind::Key;
+                } else if let (Some(keys), false) = (keys, only_a_token) {
                     argument.kind = ArgumentKind::Key;
                     argument.key_spec = Some(keys);
                 }

@@ -14,6 +14,8 @@ pub enum Outcome<'v> {
     /// There is nothing to be had yet. Where nothing may wait (in a transaction, in a script), the client hears the wish's
     /// reply at once.
     Wait(Wish<'v>),
+    /// The same, but where nothing may wait the client hears this.
+    WaitOr(Wish<'v>, Reply<'static>),
 }
 
 /// What a client waits for.
@@ -36,6 +38,7 @@ impl<'v> Outcome<'v> {
         match self {
             Self::Done(reply) => reply,
             Self::Wait(wish) => wish.reply,
+            Self::WaitOr(_, reply) => reply,
         }
     }
 }

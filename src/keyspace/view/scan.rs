@@ -1,6 +1,7 @@
 //! Going through the keys: SCAN, and a key at random.
 
-use super::{View, is_over};
+use super::View;
+use super::overdue::is_over;
 use crate::keyspace::entry::Entry;
 use crate::keyspace::store::{SHARDS, hash_of, scan_position};
 use crate::keyspace::value::Kind;

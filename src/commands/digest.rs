@@ -1,0 +1,123 @@
+//! Digests of values, by which DEBUG tells whether two of them, or two whole servers, hold the same.
+//!
+//! They are Redis's own. What has an order is mixed in, so that the order counts; what has none is laid over the others
+//! bit by bit.
+
+use sha1_smol::Sha1;
+
+use crate::keyspace::{Entry, Kind, View};
+use crate::profile::Profile;
+use crate::rdb::{Content, Field};
+use crate::resp::{write_double, write_shortest};
+
+/// A digest that is added to.
+#[derive(Clone, Copy, Default)]
+pub struct Digest([u8; 20]);
+
+impl Digest {
+    fn overlay(&mut self, other: [u8; 20]) {
+        self.0.iter_mut().zip(other).for_each(|(byte, other)| *byte ^= other);
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.overlay(Sha1::from(bytes).digest().bytes());
+    }
+
+    fn mix(&mut self, bytes: &[u8]) {
+        self.add(bytes);
+        self.0 = Sha1::from(self.0).digest().bytes();
+    }
+
+    fn add_pair(&mut self, one: &[u8], other: &[u8]) {
+        let mut pair = Self::default();
+        pair.mix(one);
+        pair.mix(other);
+        self.add_digest(pair);
+    }
+
+    fn add_field(&mut self, field: &Field<'_>) {
+        let mut digest = Self::default();
+        digest.mix(&field.name);
+        digest.mix(&field.value);
+        if field.until.is_some() {
+            digest.add(b"!!hexpire!!");
+        }
+        self.add_digest(digest);
+    }
+
+    /// As a part like any other: once more by its own digest.
+    fn add_digest(&mut self, Self(other): Self) {
+        self.add(&other);
+    }
+
+    pub fn to_hex(self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The digest of a value, and of whether it has a deadline.
+pub fn of_value(entry: &Entry, profile: &Profile) -> Digest {
+    let mut digest = Digest::default();
+    add_value(&mut digest, entry, profile);
+    digest
+}
+
+fn add_value(digest: &mut Digest, entry: &Entry, profile: &Profile) {
+    digest.mix(&number_of(entry.kind()).to_be_bytes());
+    match entry.content() {
+        Content::String(bytes) => digest.mix(&bytes),
+        Content::Integers { values, .. } => {
+            values.iter().for_each(|value| digest.add(itoa::Buffer::new().format(*value).as_bytes()));
+        }
+        Content::Set { members, .. } => members.iter().for_each(|member| digest.add(member)),
+        Content::List(nodes) => {
+            nodes.iter().for_each(|node| node.elements().iter().for_each(|element| digest.mix(element)));
+        }
+        Content::Elements(elements) => elements.iter().for_each(|element| digest.mix(element)),
+        Content::Hash { fields, .. } => fields.iter().for_each(|field| digest.add_field(field)),
+        Content::SortedSet { rows, .. } => {
+            for (member, score) in rows {
+                let mut text = Vec::new();
+                let write = if profile.since_redis(7, 2) { write_shortest } else { write_double };
+                write(&mut text, score);
+                digest.add_pair(&member, &text);
+            }
+        }
+    }
+    if entry.deadline().is_some() {
+        digest.add(b"!!expire!!");
+    }
+}
+
+/// The digest of all databases that a view holds.
+pub fn of_everything(view: &mut View<'_>, profile: &Profile) -> Digest {
+    let home = view.db();
+    let mut all = Digest::default();
+    for db in view.held_databases() {
+        view.select(db);
+        if view.len() == 0 {
+            continue;
+        }
+        all.mix(&db.to_be_bytes());
+        view.for_each(|entry| {
+            let mut digest = Digest::default();
+            digest.mix(entry.key());
+            add_value(&mut digest, entry, profile);
+            all.add_digest(digest);
+        });
+    }
+    view.select(home);
+    all
+}
+
+/// By which number Redis knows a type.
+fn number_of(kind: Kind) -> u32 {
+    match kind {
+        Kind::String => 0,
+        Kind::List => 1,
+        Kind::Set => 2,
+        Kind::SortedSet => 3,
+        Kind::Hash => 4,
+        Kind::Stream => 6,
+    }
+}

@@ -1,0 +1,163 @@
+//! Places in sorted sets: their scores tell where they are.
+
+use smallvec::SmallVec;
+
+use super::sorted_set_bounds::parse_score;
+use super::sorted_sets::{Addition, add_scored};
+use crate::error::CommandError;
+use crate::geo::{Point, standard_hash};
+use crate::keyspace::{SortedSet, View};
+use crate::profile::{Profile, Since};
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[GEOADD, GEODIST, GEOHASH, GEOPOS];
+
+pub(super) const SINCE: Since = Since::redis(3, 2, 0);
+
+/// Takes a longitude and a latitude.
+pub(super) fn take_point(args: &mut Args<'_>) -> Result<Point, CommandError> {
+    let mut float = || parse_score(args.bytes()?, args.profile()).ok_or(CommandError::NOT_A_FLOAT);
+    let point = Point { longitude: float()?, latitude: float()? };
+    if point.is_on_map() {
+        return Ok(point);
+    }
+    let Point { longitude, latitude } = point;
+    Err(CommandError::new(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}")))
+}
+
+/// Takes a unit of length: how many meters it has.
+pub(super) fn take_unit(args: &mut Args<'_>) -> Result<f64, CommandError> {
+    let units = [("M", 1.0), ("KM", 1000.0), ("FT", 0.3048), ("MI", 1609.34)];
+    let unit = args.bytes()?;
+    let known = units.iter().find(|(name, _)| unit.eq_ignore_ascii_case(name.as_bytes()));
+    const UNKNOWN: CommandError = CommandError::fixed("ERR unsupported unit provided. please use M, KM, FT, MI");
+    known.map(|(_, meters)| *meters).ok_or(UNKNOWN)
+}
+
+pub(super) fn distance_reply(distance: f64, profile: &Profile) -> Reply<'static> {
+    if !profile.since_redis(7, 2) {
+        return Reply::text(format!("{distance:.4}"));
+    }
+    // Later servers round when they scale to whole numbers.
+    let scaled = (distance * 10_000.0).round_ties_even() as i64;
+    Reply::text(format!("{}.{:04}", scaled / 10_000, scaled % 10_000))
+}
+
+pub(super) fn point_reply(point: Point) -> Reply<'static> {
+    Reply::Array(vec![Reply::LongDouble(point.longitude), Reply::LongDouble(point.latitude)])
+}
+
+/// Where a member is.
+pub(super) fn place_of(set: &SortedSet, member: &[u8]) -> Option<Point> {
+    set.score(member).map(Point::from_score)
+}
+
+const GEOADD: CommandSpec = CommandSpec {
+    usage: "key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]",
+    summary: "Adds places to a sorted set, or moves them.",
+    complexity: "O(log(N)) for each place, for N members of the set",
+    group: Group::Geo,
+    since: SINCE,
+    arity: Arity::AtLeast(5),
+    keys: &[KeySpec::one(1, &["RW", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::Geo],
+    ..CommandSpec::new("GEOADD", Handler::Keys(geoadd))
+};
+
+fn geoadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let mut addition = Addition::default();
+    loop {
+        let option = if args.take("NX") {
+            &mut addition.new
+        } else if args.take("XX") {
+            &mut addition.present
+        } else if args.take("CH") {
+            &mut addition.changed
+        } else {
+            break;
+        };
+        *option = true;
+    }
+    if args.is_empty() || !args.left().is_multiple_of(3) || (addition.new && addition.present) {
+        return Err(CommandError::SYNTAX);
+    }
+    let mut members: SmallVec<[(f64, &[u8]); 4]> = SmallVec::with_capacity(args.left() / 3);
+    while !args.is_empty() {
+        let score = take_point(args)?.score() as f64;
+        members.push((score, args.bytes()?));
+    }
+    add_scored(view, key, &members, &addition, args.profile())
+}
+
+const GEODIST: CommandSpec = CommandSpec {
+    usage: "key member1 member2 [M | KM | FT | MI]",
+    summary: "Tells how far two places are from each other.",
+    complexity: "O(1)",
+    group: Group::Geo,
+    since: SINCE,
+    arity: Arity::AtLeast(4),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::Geo],
+    ..CommandSpec::new("GEODIST", Handler::Keys(geodist))
+};
+
+fn geodist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, one, other) = (args.key()?, args.bytes()?, args.bytes()?);
+    let unit = match args.left() {
+        0 => 1.0,
+        1 => take_unit(args)?,
+        _ => return Err(CommandError::SYNTAX),
+    };
+    let Some(set) = view.collection::<SortedSet>(key)? else { return Ok(Reply::Null) };
+    let places = place_of(set, one).zip(place_of(set, other));
+    Ok(places.map_or(Reply::Null, |(one, other)| distance_reply(one.distance(other) / unit, args.profile())))
+}
+
+const GEOHASH: CommandSpec = CommandSpec {
+    usage: "key member [member ...]",
+    summary: "Tells where members are, as geohashes of eleven letters.",
+    complexity: "O(N) for N members",
+    group: Group::Geo,
+    since: SINCE,
+    arity: Arity::AtLeast(2),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::Geo],
+    ..CommandSpec::new("GEOHASH", Handler::Keys(geohash))
+};
+
+fn geohash<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    each_place(view, args, |place| place.map_or(Reply::Null, |place| Reply::bulk(standard_hash(place).to_vec())))
+}
+
+const GEOPOS: CommandSpec = CommandSpec {
+    usage: "key member [member ...]",
+    summary: "Tells where members are, as longitudes and latitudes.",
+    complexity: "O(N) for N members",
+    group: Group::Geo,
+    since: SINCE,
+    arity: Arity::AtLeast(2),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::Geo],
+    ..CommandSpec::new("GEOPOS", Handler::Keys(geopos))
+};
+
+fn geopos<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    each_place(view, args, |place| place.map_or(Reply::NullArray, point_reply))
+}
+
+/// Answers with something about each of several members.
+fn each_place<'v>(
+    view: &'v mut View<'_>,
+    args: &mut Args<'v>,
+    reply: impl Fn(Option<Point>) -> Reply<'static>,
+) -> CommandResult<'v> {
+    let set = view.collection::<SortedSet>(args.key()?)?;
+    let place = |member| place_of(set?, member);
+    Ok(Reply::Array(args.rest().iter().map(|member| reply(place(member))).collect()))
+}

@@ -1,0 +1,395 @@
+//! What lies around a place.
+
+use std::cmp::Ordering;
+
+use super::geo::{SINCE, distance_reply, place_of, point_reply, take_point, take_unit};
+use super::partial_sort::sort_first;
+use super::sorted_set_bounds::parse_score;
+use super::sorted_set_ranges::keep;
+use crate::error::CommandError;
+use crate::geo::{Point, Search, Shape};
+use crate::keyspace::{SortedSet, View};
+use crate::profile::{Profile, Since};
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] =
+    &[GEORADIUS, GEORADIUSBYMEMBER, GEORADIUSBYMEMBER_RO, GEORADIUS_RO, GEOSEARCH, GEOSEARCHSTORE];
+
+const COMPLEXITY: &str = "O(N+log(M)) for N places near the area searched, of M in the set";
+const RADIUS_FLAGS: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::MovableKeys];
+const READ: KeySpec = KeySpec::one(1, &["RO", "access"]);
+
+const GEORADIUS: CommandSpec = CommandSpec {
+    usage: "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] \
+            [ASC | DESC] [STORE key] [STOREDIST key]",
+    summary: "Finds what lies in a circle around a point.",
+    complexity: COMPLEXITY,
+    group: Group::Geo,
+    since: SINCE,
+    arity: Arity::AtLeast(6),
+    keys: &[READ, KeySpec::behind("STORE", 6, &["OW", "update"]), KeySpec::behind("STOREDIST", 6, &["OW", "update"])],
+    flags: RADIUS_FLAGS,
+    categories: &[Category::Geo],
+    deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument")),
+    ..CommandSpec::new("GEORADIUS", Handler::Keys(|view, args| georadius(view, args, true)))
+};
+
+const GEORADIUS_RO: CommandSpec = CommandSpec {
+    usage: "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] \
+            [ASC | DESC]",
+    summary: "Finds what lies in a circle around a point, and writes nothing.",
+    since: Since::redis(3, 2, 10),
+    keys: &[READ],
+    flags: &[Flag::ReadOnly],
+    deprecated: Some(("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument")),
+    name: "GEORADIUS_RO",
+    run: Handler::Keys(|view, args| georadius(view, args, false)),
+    ..GEORADIUS
+};
+
+const GEORADIUSBYMEMBER: CommandSpec = CommandSpec {
+    usage: "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] \
+            [STORE key] [STOREDIST key]",
+    summary: "Finds what lies in a circle around a member.",
+    arity: Arity::AtLeast(5),
+    keys: &[READ, KeySpec::behind("STORE", 5, &["OW", "update"]), KeySpec::behind("STOREDIST", 5, &["OW", "update"])],
+    deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments")),
+    name: "GEORADIUSBYMEMBER",
+    run: Handler::Keys(|view, args| georadiusbymember(view, args, true)),
+    ..GEORADIUS
+};
+
+const GEORADIUSBYMEMBER_RO: CommandSpec = CommandSpec {
+    usage: "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
+    summary: "Finds what lies in a circle around a member, and writes nothing.",
+    since: Since::redis(3, 2, 10),
+    keys: &[READ],
+    flags: &[Flag::ReadOnly],
+    deprecated: Some(("6.2.0", "`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments")),
+    name: "GEORADIUSBYMEMBER_RO",
+    run: Handler::Keys(|view, args| georadiusbymember(view, args, false)),
+    ..GEORADIUSBYMEMBER
+};
+
+const GEOSEARCH: CommandSpec = CommandSpec {
+    usage: "key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | BYBOX width \
+            height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
+    summary: "Finds what lies in a circle or in a box.",
+    since: Since::redis(6, 2, 0),
+    arity: Arity::AtLeast(7),
+    keys: &[READ],
+    flags: &[Flag::ReadOnly],
+    deprecated: None,
+    name: "GEOSEARCH",
+    run: Handler::Keys(geosearch),
+    ..GEORADIUS
+};
+
+const GEOSEARCHSTORE: CommandSpec = CommandSpec {
+    usage: "destination source <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> \
+            | BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]",
+    summary: "Finds what lies in a circle or in a box, and keeps it under another key.",
+    arity: Arity::AtLeast(8),
+    keys: &[KeySpec::one(1, &["OW", "update"]), KeySpec::one(2, &["RO", "access"])],
+    flags: &[Flag::Write, Flag::DenyOom],
+    name: "GEOSEARCHSTORE",
+    run: Handler::Keys(geosearchstore),
+    ..GEOSEARCH
+};
+
+/// Which options a command has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// GEORADIUS and its kin; `stores` unless they are read-only.
+    Radius {
+        stores: bool,
+    },
+    Search,
+    SearchStore,
+}
+
+#[derive(Clone, Copy)]
+enum Sort {
+    Nearest,
+    Farthest,
+}
+
+/// What is asked for.
+struct Query<'a> {
+    center: Option<Point>,
+    /// A member was named as the center; it has a place only if there is a set.
+    from_member: bool,
+    shape: Option<(Shape, f64)>,
+    with_distance: bool,
+    with_hash: bool,
+    with_point: bool,
+    sort: Option<Sort>,
+    /// At most so many; all if none is given.
+    count: Option<usize>,
+    /// Any so many will do.
+    any: bool,
+    /// Where to keep the result, instead of answering with it.
+    store: Option<&'a [u8]>,
+    store_distance: bool,
+}
+
+const NO_SUCH_MEMBER: CommandError = CommandError::fixed("ERR could not decode requested zset member");
+
+fn georadius<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, stores: bool) -> CommandResult<'v> {
+    let key = args.key()?;
+    let set = view.collection::<SortedSet>(key)?;
+    let mut query = Query::new();
+    query.center = Some(take_point(args)?);
+    query.shape = Some(take_circle(args)?);
+    query.take_options(args, set, Form::Radius { stores })?;
+    query.run(view, key, args.profile(), "georadiusstore")
+}
+
+fn georadiusbymember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, stores: bool) -> CommandResult<'v> {
+    let (key, member) = (args.key()?, args.bytes()?);
+    let set = view.collection::<SortedSet>(key)?;
+    let mut query = Query::new();
+    query.from_member = true;
+    if let Some(set) = set {
+        query.center = Some(place_of(set, member).ok_or(NO_SUCH_MEMBER)?);
+        query.shape = Some(take_circle(args)?);
+    } else {
+        // Nobody looks at radius and unit where there is nothing to be found.
+        args.bytes()?;
+        args.bytes()?;
+    }
+    query.take_options(args, set, Form::Radius { stores })?;
+    query.run(view, key, args.profile(), "georadiusstore")
+}
+
+fn geosearch<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let mut query = Query::new();
+    query.take_options(args, view.collection(key)?, Form::Search)?;
+    query.run(view, key, args.profile(), "")
+}
+
+fn geosearchstore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (destination, key) = (args.key()?, args.key()?);
+    let mut query = Query::new();
+    query.store = Some(destination);
+    query.take_options(args, view.collection(key)?, Form::SearchStore)?;
+    query.run(view, key, args.profile(), "geosearchstore")
+}
+
+/// Takes a length, or says what is wrong with it.
+fn take_length(args: &mut Args<'_>, not_numeric: &'static str) -> Result<f64, CommandError> {
+    parse_score(args.bytes()?, args.profile()).ok_or(CommandError::fixed(not_numeric))
+}
+
+/// Takes the radius of a circle and its unit.
+fn take_circle(args: &mut Args<'_>) -> Result<(Shape, f64), CommandError> {
+    let radius = take_length(args, "ERR need numeric radius")?;
+    if radius < 0.0 {
+        return Err(CommandError::fixed("ERR radius cannot be negative"));
+    }
+    Ok((Shape::Circle { radius }, take_unit(args)?))
+}
+
+/// Takes the sides of a box and their unit.
+fn take_box(args: &mut Args<'_>) -> Result<(Shape, f64), CommandError> {
+    let width = take_length(args, "ERR need numeric width")?;
+    let height = take_length(args, "ERR need numeric height")?;
+    if width < 0.0 || height < 0.0 {
+        return Err(CommandError::fixed("ERR height or width cannot be negative"));
+    }
+    Ok((Shape::Box { width, height }, take_unit(args)?))
+}
+
+/// A member that was found.
+struct Found<'s> {
+    member: &'s [u8],
+    score: f64,
+    point: Point,
+    /// In meters.
+    distance: f64,
+}
+
+impl<'a> Query<'a> {
+    fn new() -> Self {
+        Self {
+            center: None,
+            from_member: false,
+            shape: None,
+            with_distance: false,
+            with_hash: false,
+            with_point: false,
+            sort: None,
+            count: None,
+            any: false,
+            store: None,
+            store_distance: false,
+        }
+    }
+
+    fn take_options(&mut self, args: &mut Args<'a>, set: Option<&SortedSet>, form: Form) -> Result<(), CommandError> {
+        while !args.is_empty() {
+            self.take_option(args, set, form)?;
+        }
+        let name = String::from_utf8_lossy(args.words().get(0).unwrap_or_default());
+        if self.store.is_some() && (self.with_distance || self.with_hash || self.with_point) {
+            let which = if form == Form::SearchStore { "GEOSEARCHSTORE" } else { "STORE option in GEORADIUS" };
+            let after = "is not compatible with WITHDIST, WITHHASH and WITHCOORD options";
+            return Err(CommandError::new(format!("ERR {which} {after}")));
+        }
+        if !matches!(form, Form::Radius { .. }) {
+            if !self.from_member && self.center.is_none() {
+                let before = "ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for";
+                return Err(CommandError::new(format!("{before} {name}")));
+            }
+            if self.shape.is_none() {
+                let before = "ERR exactly one of BYRADIUS and BYBOX can be specified for";
+                return Err(CommandError::new(format!("{before} {name}")));
+            }
+        }
+        if self.any && self.count.is_none() {
+            return Err(CommandError::fixed("ERR the ANY argument requires COUNT argument"));
+        }
+        Ok(())
+    }
+
+    fn take_option(&mut self, args: &mut Args<'a>, set: Option<&SortedSet>, form: Form) -> Result<(), CommandError> {
+        let search = !matches!(form, Form::Radius { .. });
+        let behind = args.left() - 1;
+        if args.take("WITHDIST") {
+            self.with_distance = true;
+        } else if args.take("WITHHASH") {
+            self.with_hash = true;
+        } else if args.take("WITHCOORD") {
+            self.with_point = true;
+        } else if args.take("ANY") {
+            self.any = true;
+        } else if args.take("ASC") {
+            self.sort = Some(Sort::Nearest);
+        } else if args.take("DESC") {
+            self.sort = Some(Sort::Farthest);
+        } else if behind >= 1 && args.take("COUNT") {
+            let count = args.integer()?;
+            if count <= 0 {
+                return Err(CommandError::fixed("ERR COUNT must be > 0"));
+            }
+            self.count = Some(usize::try_from(count).unwrap_or(usize::MAX));
+        } else if behind >= 1 && form == (Form::Radius { stores: true }) && args.take("STORE") {
+            self.store = Some(args.key()?);
+            self.store_distance = false;
+        } else if behind >= 1 && form == (Form::Radius { stores: true }) && args.take("STOREDIST") {
+            self.store = Some(args.key()?);
+            self.store_distance = true;
+        } else if behind >= 1 && search && (self.from_member || self.center.is_none()) && args.take("FROMMEMBER") {
+            let member = args.bytes()?;
+            if let Some(set) = set {
+                self.center = Some(place_of(set, member).ok_or(NO_SUCH_MEMBER)?);
+            }
+            self.from_member = true;
+        } else if behind >= 2 && search && !self.from_member && args.take("FROMLONLAT") {
+            self.center = Some(take_point(args)?);
+        } else if behind >= 2 && search && !matches!(self.shape, Some((Shape::Box { .. }, _))) && args.take("BYRADIUS")
+        {
+            self.shape = Some(take_circle(args)?);
+        } else if behind >= 3 && search && !matches!(self.shape, Some((Shape::Circle { .. }, _))) && args.take("BYBOX")
+        {
+            self.shape = Some(take_box(args)?);
+        } else if form == Form::SearchStore && args.take("STOREDIST") {
+            self.store_distance = true;
+        } else {
+            return Err(CommandError::SYNTAX);
+        }
+        Ok(())
+    }
+
+    /// Searches the set under a key, and answers with what was found or with how much.
+    fn run<'v>(
+        &self,
+        view: &'v mut View<'_>,
+        key: &[u8],
+        profile: &Profile,
+        stored: &'static str,
+    ) -> CommandResult<'v> {
+        let Some(destination) = self.store else {
+            // That somebody looks was counted when the options were read.
+            let set = view.collection_to_write::<SortedSet>(key)?;
+            return Ok(Reply::Array(self.find(set).iter().map(|found| self.reply(found, profile)).collect()));
+        };
+        let limits = view.settings().sorted_set_limits(profile);
+        let set = view.collection_to_write::<SortedSet>(key)?;
+        let unit = self.shape.map_or(1.0, |(_, unit)| unit);
+        let mut result = SortedSet::new(false);
+        for found in self.find(set) {
+            let score = if self.store_distance { found.distance / unit } else { found.score };
+            result.insert(found.member, score, &limits);
+        }
+        result.pack(&limits);
+        view.count_further(result.len().saturating_sub(1));
+        Ok(keep(view, destination, result, stored))
+    }
+
+    fn reply<'s>(&self, found: &Found<'s>, profile: &Profile) -> Reply<'s> {
+        let member = Reply::bulk(found.member);
+        if !(self.with_distance || self.with_hash || self.with_point) {
+            return member;
+        }
+        let mut items = vec![member];
+        if self.with_distance {
+            let unit = self.shape.map_or(1.0, |(_, unit)| unit);
+            items.push(distance_reply(found.distance / unit, profile));
+        }
+        if self.with_hash {
+            items.push(Reply::Integer(found.score as i64));
+        }
+        if self.with_point {
+            items.push(point_reply(found.point));
+        }
+        Reply::Array(items)
+    }
+
+    /// What is to be answered, in order.
+    fn find<'s>(&self, set: Option<&'s SortedSet>) -> Vec<Found<'s>> {
+        let (Some(set), Some(center), Some((shape, unit))) = (set, self.center, self.shape) else { return Vec::new() };
+        let most = self.count.unwrap_or(usize::MAX);
+        let mut found = look_through(set, &Search { center, shape, unit }, if self.any { most } else { usize::MAX });
+        // The nearest so many, unless any will do.
+        let sort = self.sort.or(if self.count.is_some() && !self.any { Some(Sort::Nearest) } else { None });
+        if let Some(sort) = sort {
+            let compare = |one: &Found<'_>, other: &Found<'_>| match sort {
+                Sort::Nearest => one.distance.total_cmp(&other.distance),
+                Sort::Farthest => other.distance.total_cmp(&one.distance),
+            };
+            sort_found(&mut found, most, &compare);
+        }
+        found.truncate(most);
+        found
+    }
+}
+
+/// Sorts what was found, as far as it will be answered with.
+fn sort_found<'s>(found: &mut [Found<'s>], most: usize, compare: &impl Fn(&Found<'s>, &Found<'s>) -> Ordering) {
+    if most < found.len() {
+        sort_first(found, most, compare);
+    } else {
+        found.sort_by(compare);
+    }
+}
+
+/// Finds what a search covers, area by area; no more than `most`.
+fn look_through<'s>(set: &'s SortedSet, search: &Search, most: usize) -> Vec<Found<'s>> {
+    let mut found = Vec::new();
+    for scores in search.areas() {
+        let first = set.rank_of_score(|score| score < scores.start);
+        for scored in set.range(first..set.len(), false).take_while(|scored| scored.score() < scores.end) {
+            let (member, score) = (scored.member(), scored.score());
+            let point = Point::from_score(score);
+            let Some(distance) = search.distance_within(point) else { continue };
+            found.push(Found { member, score, point, distance });
+            if found.len() >= most {
+                return found;
+            }
+        }
+    }
+    found
+}

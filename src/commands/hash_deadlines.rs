@@ -1,0 +1,231 @@
+//! How long fields of hashes live.
+
+use super::expiry::Condition;
+use super::hash_fields::{
+    FIELD_TIMES, Found, NOT_POSITIVE, VALKEY_MISCOUNTED, deadline, is_valkey, take_fields, take_fields_of_valkey,
+};
+use super::lifetime::{Lifetime, Unit};
+use crate::clock::Millis;
+use crate::error::CommandError;
+use crate::keyspace::{EventClass, Hash, HashLimits, View};
+use crate::resp::{Reply, Words};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] =
+    &[HEXPIRE, HEXPIREAT, HEXPIRETIME, HPERSIST, HPEXPIRE, HPEXPIREAT, HPEXPIRETIME, HPTTL, HTTL];
+
+const NUMBER_NOT_POSITIVE: CommandError = CommandError::fixed("ERR Parameter `numFields` should be greater than 0");
+
+/// What is answered for a field.
+const NO_FIELD: i64 = -2;
+const NO_TIME: i64 = -1;
+const REFUSED: i64 = 0;
+const DONE: i64 = 1;
+const REMOVED: i64 = 2;
+
+// ---- setting
+
+const HEXPIRE: CommandSpec = CommandSpec {
+    usage: "key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
+    summary: "Sets how many seconds fields of a hash have left to live.",
+    complexity: "O(N) for N fields",
+    group: Group::Hash,
+    since: FIELD_TIMES,
+    arity: Arity::AtLeast(6),
+    keys: &[KeySpec::one(1, &["RW", "update"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::Hash],
+    ..CommandSpec::new("HEXPIRE", Handler::Keys(|view, args| set(view, args, Unit::Seconds, false)))
+};
+
+const HPEXPIRE: CommandSpec = CommandSpec {
+    name: "HPEXPIRE",
+    usage: "key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
+    summary: "Sets how many milliseconds fields of a hash have left to live.",
+    run: Handler::Keys(|view, args| set(view, args, Unit::Milliseconds, false)),
+    ..HEXPIRE
+};
+
+const HEXPIREAT: CommandSpec = CommandSpec {
+    name: "HEXPIREAT",
+    usage: "key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
+    summary: "Sets the Unix time, in seconds, at which fields of a hash expire.",
+    run: Handler::Keys(|view, args| set(view, args, Unit::Seconds, true)),
+    ..HEXPIRE
+};
+
+const HPEXPIREAT: CommandSpec = CommandSpec {
+    name: "HPEXPIREAT",
+    usage: "key unix-time-milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
+    summary: "Sets the Unix time, in milliseconds, at which fields of a hash expire.",
+    run: Handler::Keys(|view, args| set(view, args, Unit::Milliseconds, true)),
+    ..HEXPIRE
+};
+
+/// Sets times of fields. One that is not in the future removes the field.
+fn set<'v>(view: &mut View<'_>, args: &mut Args<'v>, unit: Unit, absolute: bool) -> CommandResult<'v> {
+    let (key, value) = (args.key()?, args.bytes()?);
+    let (lifetime, now) = (Lifetime { value, unit, absolute }, view.now());
+    let (time, condition, fields) = if is_valkey(args) {
+        let found = Found::of(args)?;
+        let condition = Condition::of(found.options.iter())?;
+        let fields = found.fields(1)?;
+        let time = deadline(lifetime, now, args)?;
+        view.collection_to_write::<Hash>(key)?;
+        (time, condition, fields)
+    } else {
+        view.collection_to_write::<Hash>(key)?;
+        let time = deadline(lifetime, now, args)?;
+        let conditions: [&[u8]; 4] = [b"NX", b"XX", b"GT", b"LT"];
+        let option =
+            args.peek().filter(|option| conditions.iter().any(|condition| option.eq_ignore_ascii_case(condition)));
+        if option.is_some() {
+            args.optional();
+        }
+        (time, Condition::of(option.into_iter())?, take_fields(args, NUMBER_NOT_POSITIVE)?)
+    };
+    let limits = view.settings().hash_limits(args.profile());
+    let change = view.change(key, |hash: &mut Hash| {
+        hash.expect_times(&limits);
+        let answers: Vec<i64> =
+            fields.iter().map(|field| set_one(hash, field, time, now, &condition, &limits)).collect();
+        let changes = answers.iter().filter(|&&answer| matches!(answer, DONE | REMOVED)).count();
+        (answers, changes)
+    })?;
+    let Some((answers, gone)) = change else { return Ok(same(fields, NO_FIELD)) };
+    if answers.contains(&REMOVED) {
+        tell_of_removal(view, args, key, gone);
+    } else if answers.contains(&DONE) {
+        view.notify(EventClass::Hash, "hexpire", key);
+    }
+    Ok(Reply::Array(answers.into_iter().map(Reply::Integer).collect()))
+}
+
+fn set_one(
+    hash: &mut Hash,
+    field: &[u8],
+    time: Millis,
+    now: Millis,
+    condition: &Condition,
+    limits: &HashLimits,
+) -> i64 {
+    if !hash.contains(field) {
+        NO_FIELD
+    } else if !condition.allows(hash.time(field), time) {
+        REFUSED
+    } else if time <= now {
+        hash.remove(field);
+        REMOVED
+    } else {
+        hash.set_time(field, Some(time), limits);
+        DONE
+    }
+}
+
+/// Tells that fields were removed because they were given a time that is past already, and whether the key went with
+/// them.
+pub(super) fn tell_of_removal(view: &mut View<'_>, args: &Args<'_>, key: &[u8], gone: bool) {
+    view.notify(EventClass::Hash, if is_valkey(args) { "hexpired" } else { "hdel" }, key);
+    if gone {
+        view.notify(EventClass::Generic, "del", key);
+    }
+}
+
+/// The same answer for each field.
+fn same(fields: Words<'_>, answer: i64) -> Reply<'static> {
+    Reply::Array(fields.iter().map(|_| Reply::Integer(answer)).collect())
+}
+
+const HPERSIST: CommandSpec = CommandSpec {
+    usage: "key FIELDS numfields field [field ...]",
+    summary: "Lets fields of a hash live for ever.",
+    complexity: "O(N) for N fields",
+    group: Group::Hash,
+    since: FIELD_TIMES,
+    arity: Arity::AtLeast(5),
+    keys: &[KeySpec::one(1, &["RW", "update"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::Hash],
+    ..CommandSpec::new("HPERSIST", Handler::Keys(hpersist))
+};
+
+fn hpersist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let fields = if is_valkey(args) {
+        take_fields_of_valkey(args, VALKEY_MISCOUNTED)?
+    } else {
+        view.collection_to_write::<Hash>(key)?;
+        take_fields(args, NOT_POSITIVE)?
+    };
+    let limits = view.settings().hash_limits(args.profile());
+    let change = view.change(key, |hash: &mut Hash| {
+        let mut persist = |field: &[u8]| match hash.contains(field) {
+            false => NO_FIELD,
+            true if hash.set_time(field, None, &limits) => DONE,
+            true => NO_TIME,
+        };
+        let answers: Vec<i64> = fields.iter().map(&mut persist).collect();
+        let changes = answers.iter().filter(|&&answer| answer == DONE).count();
+        (answers, changes)
+    })?;
+    let Some((answers, _)) = change else { return Ok(same(fields, NO_FIELD)) };
+    if answers.contains(&DONE) {
+        view.notify(EventClass::Hash, "hpersist", key);
+    }
+    Ok(Reply::Array(answers.into_iter().map(Reply::Integer).collect()))
+}
+
+// ---- asking
+
+const HTTL: CommandSpec = CommandSpec {
+    usage: "key FIELDS numfields field [field ...]",
+    summary: "Tells how many seconds fields of a hash have left to live.",
+    complexity: "O(N) for N fields",
+    group: Group::Hash,
+    since: FIELD_TIMES,
+    arity: Arity::AtLeast(5),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::Hash],
+    tips: &["nondeterministic_output"],
+    ..CommandSpec::new("HTTL", Handler::Keys(|view, args| ask(view, args, Unit::Seconds, false)))
+};
+
+const HPTTL: CommandSpec = CommandSpec {
+    name: "HPTTL",
+    summary: "Tells how many milliseconds fields of a hash have left to live.",
+    run: Handler::Keys(|view, args| ask(view, args, Unit::Milliseconds, false)),
+    ..HTTL
+};
+
+const HEXPIRETIME: CommandSpec = CommandSpec {
+    name: "HEXPIRETIME",
+    summary: "Tells the Unix time, in seconds, at which fields of a hash expire.",
+    tips: &[],
+    run: Handler::Keys(|view, args| ask(view, args, Unit::Seconds, true)),
+    ..HTTL
+};
+
+const HPEXPIRETIME: CommandSpec = CommandSpec {
+    name: "HPEXPIRETIME",
+    summary: "Tells the Unix time, in milliseconds, at which fields of a hash expire.",
+    run: Handler::Keys(|view, args| ask(view, args, Unit::Milliseconds, true)),
+    ..HEXPIRETIME
+};
+
+fn ask<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, unit: Unit, absolute: bool) -> CommandResult<'v> {
+    let (key, now, valkey) = (args.key()?, view.now(), is_valkey(args));
+    let early = if valkey { Some(take_fields_of_valkey(args, CommandError::SYNTAX)?) } else { None };
+    let hash = view.collection::<Hash>(key)?;
+    let fields = early.map_or_else(|| take_fields(args, NOT_POSITIVE), Ok)?;
+    let start = if absolute { 0 } else { now };
+    let answer = |field: &[u8]| match hash {
+        Some(hash) if hash.contains(field) => hash.time(field).map_or(NO_TIME, |time| match unit {
+            Unit::Milliseconds => time - start,
+            // Redis rounds up, Valkey to the nearest.
+            Unit::Seconds => (time - start + if valkey { 500 } else { 999 }) / 1000,
+        }),
+        _ => NO_FIELD,
+    };
+    Ok(Reply::Array(fields.iter().map(|field| Reply::Integer(answer(field))).collect()))
+}

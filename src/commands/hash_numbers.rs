@@ -1,0 +1,79 @@
+//! Fields of hashes as numbers.
+
+use super::long_double::LongDouble;
+use crate::error::CommandError;
+use crate::keyspace::{EventClass, Hash, View};
+use crate::profile::Since;
+use crate::resp::{Reply, parse_integer};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[HINCRBY, HINCRBYFLOAT];
+
+const NO_INTEGER: CommandError = CommandError::fixed("ERR hash value is not an integer");
+const NO_FLOAT: CommandError = CommandError::fixed("ERR hash value is not a float");
+const NOT_FINITE: CommandError = CommandError::fixed("ERR value is NaN or Infinity");
+const SUM_NOT_FINITE: CommandError = CommandError::fixed("ERR increment would produce NaN or Infinity");
+
+const HINCRBY: CommandSpec = CommandSpec {
+    usage: "key field increment",
+    summary: "Adds to the number in a field of a hash.",
+    group: Group::Hash,
+    since: Since::redis(2, 0, 0),
+    arity: Arity::Exactly(4),
+    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::Hash],
+    ..CommandSpec::new("HINCRBY", Handler::Keys(hincrby))
+};
+
+fn hincrby<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, field, increment) = (args.key()?, args.bytes()?, args.integer()?);
+    let sum = remake(view, args, key, field, |old| {
+        let value = old.map_or(Some(0), parse_integer).ok_or(NO_INTEGER)?;
+        let sum = value.checked_add(increment).ok_or(CommandError::INCREMENT_OVERFLOW)?;
+        Ok((sum, sum.to_string()))
+    })?;
+    view.notify(EventClass::Hash, "hincrby", key);
+    Ok(Reply::Integer(sum))
+}
+
+const HINCRBYFLOAT: CommandSpec = CommandSpec {
+    name: "HINCRBYFLOAT",
+    summary: "Adds to the number, which may have a fraction, in a field of a hash.",
+    since: Since::redis(2, 6, 0),
+    run: Handler::Keys(hincrbyfloat),
+    ..HINCRBY
+};
+
+fn hincrbyfloat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, field, increment) = (args.key()?, args.bytes()?, args.bytes()?);
+    let increment = LongDouble::parse(increment).ok_or(CommandError::NOT_A_FLOAT)?;
+    if let LongDouble::Infinite { .. } = increment {
+        return Err(NOT_FINITE);
+    }
+    let text = remake(view, args, key, field, |old| {
+        let value = old.map_or(Some(LongDouble::ZERO), LongDouble::parse).ok_or(NO_FLOAT)?;
+        let text = value.plus(increment).ok_or(SUM_NOT_FINITE)?.to_decimal();
+        Ok((text.clone(), text))
+    })?;
+    view.notify(EventClass::Hash, "hincrbyfloat", key);
+    Ok(Reply::text(text))
+}
+
+/// Writes what is made of a field's value; the field keeps its time to live.
+fn remake<R>(
+    view: &mut View<'_>,
+    args: &Args<'_>,
+    key: &[u8],
+    field: &[u8],
+    make: impl FnOnce(Option<&[u8]>) -> Result<(R, String), CommandError>,
+) -> Result<R, CommandError> {
+    let limits = view.settings().hash_limits(args.profile());
+    view.change_or_make(key, Hash::default, |hash| match make(hash.get(field)) {
+        Err(error) => (Err(error), 0),
+        Ok((result, text)) => {
+            hash.rewrite(field, text.as_bytes(), &limits);
+            (Ok(result), 1)
+        }
+    })?
+}

@@ -1,0 +1,269 @@
+//! Hashes: their fields with their values.
+
+use super::scan_elements::scan;
+use crate::error::CommandError;
+use crate::keyspace::{EventClass, Hash, View};
+use crate::profile::{Since, Version};
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] =
+    &[HDEL, HEXISTS, HGET, HGETALL, HKEYS, HLEN, HMGET, HMSET, HSCAN, HSET, HSETNX, HSTRLEN, HVALS];
+
+// ---- writing
+
+const HSET: CommandSpec = CommandSpec {
+    usage: "key field value [field value ...]",
+    summary: "Writes fields of a hash.",
+    complexity: "O(N) for N fields",
+    group: Group::Hash,
+    since: Since::redis(2, 0, 0),
+    arity: Arity::AtLeast(4),
+    keys: &[KeySpec::one(1, &["RW", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::Hash],
+    ..CommandSpec::new("HSET", Handler::Keys(hset))
+};
+
+fn hset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    Ok(Reply::Integer(write(view, args)? as i64))
+}
+
+const HMSET: CommandSpec = CommandSpec {
+    name: "HMSET",
+    deprecated: Some(("4.0.0", "`HSET` with multiple field-value pairs")),
+    run: Handler::Keys(hmset),
+    ..HSET
+};
+
+fn hmset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    write(view, args)?;
+    Ok(Reply::OK)
+}
+
+/// Writes fields, and tells how many of them are new.
+fn write(view: &mut View<'_>, args: &mut Args<'_>) -> Result<usize, CommandError> {
+    let (key, words) = (args.key()?, args.rest());
+    if words.len() % 2 != 0 {
+        return Err(args.wrong_number());
+    }
+    let limits = view.settings().hash_limits(args.profile());
+    let created = view.change_or_make(key, Hash::default, |hash| {
+        hash.expect(words.iter(), &limits);
+        let mut created = 0;
+        let mut each = words.iter();
+        while let (Some(field), Some(value)) = (each.next(), each.next()) {
+            created += usize::from(hash.set(field, value, &limits));
+        }
+        (created, words.len() / 2)
+    })?;
+    view.notify(EventClass::Hash, "hset", key);
+    Ok(created)
+}
+
+const HSETNX: CommandSpec = CommandSpec {
+    usage: "key field value",
+    summary: "Writes a field of a hash if it does not exist.",
+    group: Group::Hash,
+    since: Since::redis(2, 0, 0),
+    arity: Arity::Exactly(4),
+    keys: &[KeySpec::one(1, &["RW", "insert"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::Hash],
+    ..CommandSpec::new("HSETNX", Handler::Keys(hsetnx))
+};
+
+fn hsetnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, field, value) = (args.key()?, args.bytes()?, args.bytes()?);
+    let limits = view.settings().hash_limits(args.profile());
+    let written = view.change_or_make(key, Hash::default, |hash| {
+        let written = !hash.contains(field) && hash.set(field, value, &limits);
+        (written, usize::from(written))
+    })?;
+    if written {
+        view.notify(EventClass::Hash, "hset", key);
+    }
+    Ok(Reply::Integer(i64::from(written)))
+}
+
+const HDEL: CommandSpec = CommandSpec {
+    usage: "key field [field ...]",
+    summary: "Removes fields of a hash.",
+    complexity: "O(N) for N fields",
+    group: Group::Hash,
+    since: Since::redis(2, 0, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RW", "delete"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::Hash],
+    ..CommandSpec::new("HDEL", Handler::Keys(hdel))
+};
+
+fn hdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, fields) = (args.key()?, args.rest());
+    let removal = view.change(key, |hash: &mut Hash| {
+        let removed = fields.iter().filter(|field| hash.remove(field)).count();
+        (removed, removed)
+    })?;
+    let (removed, gone) = removal.unwrap_or_default();
+    if removed > 0 {
+        view.notify(EventClass::Hash, "hdel", key);
+    }
+    if gone {
+        view.notify(EventClass::Generic, "del", key);
+    }
+    Ok(Reply::Integer(removed as i64))
+}
+
+// ---- one field, or some
+
+const HGET: CommandSpec = CommandSpec {
+    usage: "key field",
+    summary: "Returns the value of a field of a hash.",
+    group: Group::Hash,
+    since: Since::redis(2, 0, 0),
+    arity: Arity::Exactly(3),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::Hash],
+    ..CommandSpec::new("HGET", Handler::Keys(hget))
+};
+
+fn hget<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (hash, field) = (view.collection::<Hash>(args.key()?)?, args.bytes()?);
+    Ok(value_of(hash, field))
+}
+
+fn value_of<'v>(hash: Option<&'v Hash>, field: &[u8]) -> Reply<'v> {
+    Reply::bulk_or_null(hash.and_then(|hash| hash.get(field)))
+}
+
+const HMGET: CommandSpec = CommandSpec {
+    usage: "key field [field ...]",
+    summary: "Returns the values of several fields of a hash.",
+    complexity: "O(N) for N fields",
+    arity: Arity::AtLeast(3),
+    name: "HMGET",
+    run: Handler::Keys(hmget),
+    ..HGET
+};
+
+fn hmget<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let hash = view.collection::<Hash>(args.key()?)?;
+    Ok(Reply::Array(args.rest().iter().map(|field| value_of(hash, field)).collect()))
+}
+
+const HSTRLEN: CommandSpec = CommandSpec {
+    name: "HSTRLEN",
+    summary: "Tells how long the value of a field of a hash is.",
+    since: Since::redis(3, 2, 0),
+    keys: &[KeySpec::one(1, &["RO"])],
+    run: Handler::Keys(hstrlen),
+    ..HGET
+};
+
+fn hstrlen<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (hash, field) = (view.collection::<Hash>(args.key()?)?, args.bytes()?);
+    Ok(Reply::Integer(hash.and_then(|hash| hash.get(field)).map_or(0, <[u8]>::len) as i64))
+}
+
+const HEXISTS: CommandSpec = CommandSpec {
+    name: "HEXISTS",
+    summary: "Tells whether a hash has a field.",
+    keys: &[KeySpec::one(1, &["RO"])],
+    run: Handler::Keys(hexists),
+    ..HGET
+};
+
+fn hexists<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (hash, field) = (view.collection::<Hash>(args.key()?)?, args.bytes()?);
+    Ok(Reply::Integer(i64::from(hash.is_some_and(|hash| hash.contains(field)))))
+}
+
+// ---- all fields
+
+const HLEN: CommandSpec = CommandSpec {
+    usage: "key",
+    summary: "Tells how many fields a hash has.",
+    group: Group::Hash,
+    since: Since::redis(2, 0, 0),
+    arity: Arity::Exactly(2),
+    keys: &[KeySpec::one(1, &["RO"])],
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::Hash],
+    ..CommandSpec::new("HLEN", Handler::Keys(hlen))
+};
+
+fn hlen<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    Ok(Reply::Integer(view.collection::<Hash>(args.key()?)?.map_or(0, Hash::len) as i64))
+}
+
+const HGETALL: CommandSpec = CommandSpec {
+    usage: "key",
+    summary: "Lists the fields of a hash with their values.",
+    complexity: "O(N) for N fields",
+    group: Group::Hash,
+    since: Since::redis(2, 0, 0),
+    arity: Arity::Exactly(2),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::Hash],
+    tips: &["nondeterministic_output_order"],
+    ..CommandSpec::new("HGETALL", Handler::Keys(hgetall))
+};
+
+fn hgetall<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let hash = view.collection::<Hash>(args.key()?)?;
+    let pairs =
+        hash.map(|hash| hash.iter().map(|pair| (Reply::bulk(pair.field()), Reply::bulk(pair.value()))).collect());
+    Ok(Reply::Map(pairs.unwrap_or_default()))
+}
+
+const HKEYS: CommandSpec =
+    CommandSpec { name: "HKEYS", summary: "Lists the fields of a hash.", run: Handler::Keys(hkeys), ..HGETALL };
+
+fn hkeys<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let hash = view.collection::<Hash>(args.key()?)?;
+    let fields = hash.map(|hash| hash.iter().map(|pair| Reply::bulk(pair.field())).collect());
+    Ok(Reply::Array(fields.unwrap_or_default()))
+}
+
+const HVALS: CommandSpec =
+    CommandSpec { name: "HVALS", summary: "Lists the values of a hash.", run: Handler::Keys(hvals), ..HGETALL };
+
+fn hvals<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let hash = view.collection::<Hash>(args.key()?)?;
+    let values = hash.map(|hash| hash.iter().map(|pair| Reply::bulk(pair.value())).collect());
+    Ok(Reply::Array(values.unwrap_or_default()))
+}
+
+const HSCAN: CommandSpec = CommandSpec {
+    usage: "key cursor [MATCH pattern] [COUNT count]",
+    later_usages: &[(
+        Since::each(Version(7, 4, 0), Version(8, 0, 0)),
+        "key cursor [MATCH pattern] [COUNT count] [NOVALUES]",
+    )],
+    summary: "Lists the fields of a hash with their values step by step.",
+    complexity: "O(1) for a step, O(N) for all of them, for N fields",
+    group: Group::Hash,
+    since: Since::redis(2, 8, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::Hash],
+    tips: &["nondeterministic_output"],
+    ..CommandSpec::new("HSCAN", Handler::Keys(hscan))
+};
+
+fn hscan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    scan(view, args, |hash: &Hash, step, found| {
+        let (next, pairs) = hash.walk(step.cursor, step.count);
+        for pair in pairs.filter(|pair| step.admits(pair.field())) {
+            found.push(Reply::bulk(pair.field()));
+            if !step.bare {
+                found.push(Reply::bulk(pair.value()));
+            }
+        }
+        next
+    })
+}

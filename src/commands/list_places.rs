@@ -1,0 +1,275 @@
+//! Lists: elements by their place, and by what they are.
+
+use super::lists::{limits, reply};
+use crate::error::CommandError;
+use crate::keyspace::{End, EventClass, List, View};
+use crate::listpack::Element;
+use crate::profile::Since;
+use crate::resp::{Reply, parse_integer};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[LINDEX, LINSERT, LPOS, LRANGE, LREM, LSET, LTRIM];
+
+const INDEX_OUT_OF_RANGE: CommandError = CommandError::fixed("ERR index out of range");
+const TOO_SMALL: CommandError =
+    CommandError::fixed("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
+const NO_RANK: CommandError = CommandError::fixed(
+    "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start \
+     from the end of the list",
+);
+const NEGATIVE_COUNT: CommandError = CommandError::fixed("ERR COUNT can't be negative");
+const NEGATIVE_LENGTH: CommandError = CommandError::fixed("ERR MAXLEN can't be negative");
+
+/// The place that an index means, which counts from the end if it is negative.
+fn place(index: i64, len: usize) -> Option<usize> {
+    let index = if index < 0 { index.checked_add(len as i64)? } else { index };
+    usize::try_from(index).ok().filter(|&index| index < len)
+}
+
+/// The places that two indexes mean, the last one included, as a range that is empty if there are none.
+fn places(start: i64, stop: i64, len: usize) -> (usize, usize) {
+    let from_front = |index: i64| if index < 0 { index + len as i64 } else { index };
+    let (start, stop) = (from_front(start).max(0), from_front(stop).min(len as i64 - 1));
+    if start > stop { (0, 0) } else { (start as usize, stop as usize + 1) }
+}
+
+/// A number whose negative there is, too; Redis asks for that since 7.2.
+fn symmetric(args: &mut Args<'_>) -> Result<i64, CommandError> {
+    let number = args.integer()?;
+    if number == i64::MIN && args.profile().since_redis(7, 2) { Err(TOO_SMALL) } else { Ok(number) }
+}
+
+const LINDEX: CommandSpec = CommandSpec {
+    usage: "key index",
+    summary: "Returns the element at a place of a list.",
+    complexity: "O(N) for N elements between it and the nearer end, but many are passed at once",
+    group: Group::List,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(3),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::List],
+    ..CommandSpec::new("LINDEX", Handler::Keys(lindex))
+};
+
+fn lindex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let Some(list) = view.collection::<List>(args.key()?)? else { return Ok(Reply::Null) };
+    let place = place(args.integer()?, list.len());
+    Ok(place.and_then(|place| list.get(place)).map_or(Reply::Null, reply))
+}
+
+const LRANGE: CommandSpec = CommandSpec {
+    usage: "key start stop",
+    summary: "Returns the elements of a list between two places.",
+    complexity: "O(S+N) for S elements between them and the nearer end, and N returned",
+    group: Group::List,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(4),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::List],
+    ..CommandSpec::new("LRANGE", Handler::Keys(lrange))
+};
+
+fn lrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, start, stop) = (args.key()?, args.integer()?, args.integer()?);
+    let Some(list) = view.collection::<List>(key)? else { return Ok(Reply::Array(Vec::new())) };
+    let (start, end) = places(start, stop, list.len());
+    Ok(Reply::Array(list.range(start, end - start).map(reply).collect()))
+}
+
+const LTRIM: CommandSpec = CommandSpec {
+    usage: "key start stop",
+    summary: "Removes the elements of a list that are not between two places.",
+    complexity: "O(N) for N elements removed",
+    group: Group::List,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(4),
+    keys: &[KeySpec::one(1, &["RW", "delete"])],
+    flags: &[Flag::Write],
+    categories: &[Category::List],
+    ..CommandSpec::new("LTRIM", Handler::Keys(ltrim))
+};
+
+fn ltrim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, start, stop) = (args.key()?, args.integer()?, args.integer()?);
+    let limits = limits(view, args);
+    let Some(list) = view.collection_to_write::<List>(key)? else { return Ok(Reply::OK) };
+    let kept = places(start, stop, list.len());
+    let gone = view.trim_list(key, kept, &limits)?;
+    view.notify(EventClass::List, "ltrim", key);
+    if gone {
+        view.notify(EventClass::Generic, "del", key);
+    }
+    Ok(Reply::OK)
+}
+
+const LSET: CommandSpec = CommandSpec {
+    usage: "key index element",
+    summary: "Replaces the element at a place of a list.",
+    complexity: "O(N) for N elements between it and the nearer end, but many are passed at once",
+    group: Group::List,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(4),
+    keys: &[KeySpec::one(1, &["RW", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::List],
+    ..CommandSpec::new("LSET", Handler::Keys(lset))
+};
+
+fn lset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let limits = limits(view, args);
+    let list = view.collection_to_write::<List>(key)?.ok_or(CommandError::NO_SUCH_KEY)?;
+    let place = place(args.integer()?, list.len());
+    let element = args.bytes()?;
+    view.change(key, |list: &mut List| {
+        list.expect(1, element.len(), &limits);
+        if let Some(place) = place {
+            list.set(place, element);
+            list.relax(&limits);
+        }
+        ((), usize::from(place.is_some()))
+    })?;
+    if place.is_none() {
+        return Err(INDEX_OUT_OF_RANGE);
+    }
+    view.notify(EventClass::List, "lset", key);
+    Ok(Reply::OK)
+}
+
+const LINSERT: CommandSpec = CommandSpec {
+    usage: "key <BEFORE | AFTER> pivot element",
+    summary: "Adds an element to a list before or after another.",
+    complexity: "O(N) for N elements in front of the other one",
+    group: Group::List,
+    since: Since::redis(2, 2, 0),
+    arity: Arity::Exactly(5),
+    keys: &[KeySpec::one(1, &["RW", "insert"])],
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::List],
+    ..CommandSpec::new("LINSERT", Handler::Keys(linsert))
+};
+
+fn linsert<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let limits = limits(view, args);
+    let behind = args.take("AFTER");
+    if !behind && !args.take("BEFORE") {
+        return Err(CommandError::SYNTAX);
+    }
+    let (pivot, element) = (args.bytes()?, args.bytes()?);
+    let insertion = view.change(key, |list: &mut List| {
+        list.expect(1, element.len(), &limits);
+        let pivot = Element::of(pivot);
+        let place = list.iter().position(|other| other == pivot);
+        if let Some(place) = place {
+            list.insert(place, behind, element);
+        }
+        (place.map(|_| list.len()), usize::from(place.is_some()))
+    })?;
+    Ok(Reply::Integer(match insertion {
+        None => 0,
+        Some((None, _)) => -1,
+        Some((Some(len), _)) => {
+            view.notify(EventClass::List, "linsert", key);
+            len as i64
+        }
+    }))
+}
+
+const LREM: CommandSpec = CommandSpec {
+    usage: "key count element",
+    summary: "Removes elements that are equal to one from a list.",
+    complexity: "O(N) for a list of N elements",
+    group: Group::List,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(4),
+    keys: &[KeySpec::one(1, &["RW", "delete"])],
+    flags: &[Flag::Write],
+    categories: &[Category::List],
+    ..CommandSpec::new("LREM", Handler::Keys(lrem))
+};
+
+fn lrem<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, count, element) = (args.key()?, symmetric(args)?, args.bytes()?);
+    let limits = limits(view, args);
+    let from = if count < 0 { End::Back } else { End::Front };
+    let most = if count == 0 { usize::MAX } else { usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX) };
+    let removal = view.shorten(key, &limits, |list| {
+        let removed = list.remove(element, from, most);
+        (removed, removed)
+    })?;
+    let (removed, gone) = removal.unwrap_or_default();
+    if removed > 0 {
+        view.notify(EventClass::List, "lrem", key);
+    }
+    if gone {
+        view.notify(EventClass::Generic, "del", key);
+    }
+    Ok(Reply::Integer(removed as i64))
+}
+
+const LPOS: CommandSpec = CommandSpec {
+    usage: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
+    summary: "Tells at which places of a list an element stands.",
+    complexity: "O(N) for N elements looked at",
+    group: Group::List,
+    since: Since::redis(6, 0, 6),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::List],
+    ..CommandSpec::new("LPOS", Handler::Keys(lpos))
+};
+
+fn lpos<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, element) = (args.key()?, Element::of(args.bytes()?));
+    let (mut rank, mut count, mut length) = (1, None, 0);
+    while !args.is_empty() {
+        if args.left() < 2 {
+            return Err(CommandError::SYNTAX);
+        }
+        if args.take("RANK") {
+            rank = symmetric(args)?;
+            if rank == 0 {
+                return Err(NO_RANK);
+            }
+        } else if args.take("COUNT") {
+            count = Some(natural(args, NEGATIVE_COUNT)?);
+        } else if args.take("MAXLEN") {
+            length = natural(args, NEGATIVE_LENGTH)?;
+        } else {
+            return Err(CommandError::SYNTAX);
+        }
+    }
+    let Some(list) = view.collection::<List>(key)? else {
+        return Ok(if count.is_some() { Reply::Array(Vec::new()) } else { Reply::Null });
+    };
+    let length = if length == 0 { usize::MAX } else { length };
+    let last = list.len().saturating_sub(1);
+    let skipped = usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX);
+    let most = match count {
+        None => 1,
+        Some(0) => usize::MAX,
+        Some(count) => count,
+    };
+    let mut found: Vec<_> = if rank > 0 {
+        matches(list.range(0, length), element).skip(skipped).take(most).collect()
+    } else {
+        matches(list.backwards(last, length), element).skip(skipped).take(most).map(|place| last - place).collect()
+    };
+    Ok(match count {
+        Some(_) => Reply::Array(found.into_iter().map(|place| Reply::Integer(place as i64)).collect()),
+        None => found.pop().map_or(Reply::Null, |place| Reply::Integer(place as i64)),
+    })
+}
+
+fn natural(args: &mut Args<'_>, error: CommandError) -> Result<usize, CommandError> {
+    parse_integer(args.bytes()?).and_then(|number| usize::try_from(number).ok()).ok_or(error)
+}
+
+/// Where an element stands among others.
+fn matches<'l>(elements: impl Iterator<Item = Element<'l>>, element: Element<'l>) -> impl Iterator<Item = usize> {
+    elements.enumerate().filter(move |(_, other)| *other == element).map(|(place, _)| place)
+}

@@ -1,0 +1,362 @@
+//! Lists: their ends.
+
+use crate::error::CommandError;
+use crate::keyspace::{End, EventClass, List, ListLimits, View};
+use crate::listpack::Element;
+use crate::profile::Since;
+use crate::resp::{Reply, parse_integer};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[LLEN, LMOVE, LMPOP, LPOP, LPUSH, LPUSHX, RPOP, RPOPLPUSH, RPUSH, RPUSHX];
+
+const NOT_POSITIVE: CommandError = CommandError::fixed("ERR value is out of range, must be positive");
+const TOO_FEW_KEYS: CommandError = CommandError::fixed("ERR numkeys should be greater than 0");
+const NO_COUNT: CommandError = CommandError::fixed("ERR count should be greater than 0");
+
+/// The limits of lists in this call.
+#[inline]
+pub(super) fn limits(view: &View<'_>, args: &Args<'_>) -> ListLimits {
+    view.settings().list_limits(args.profile())
+}
+
+/// The end of a list that the next argument names.
+pub(super) fn end(args: &mut Args<'_>) -> Result<End, CommandError> {
+    if args.take("LEFT") {
+        Ok(End::Front)
+    } else if args.take("RIGHT") {
+        Ok(End::Back)
+    } else {
+        Err(CommandError::SYNTAX)
+    }
+}
+
+/// An element as a reply.
+#[inline]
+pub(super) fn reply(element: Element<'_>) -> Reply<'_> {
+    match element {
+        Element::String(bytes) => Reply::bulk(bytes),
+        Element::Integer(value) => Reply::Digits(value),
+    }
+}
+
+const LPUSH: CommandSpec = CommandSpec {
+    usage: "key element [element ...]",
+    summary: "Adds elements at the beginning of a list; without one, creates it.",
+    complexity: "O(N) for N elements",
+    group: Group::List,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RW", "insert"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::List],
+    ..CommandSpec::new("LPUSH", Handler::Keys(|view, args| push(view, args, End::Front)))
+};
+
+const RPUSH: CommandSpec = CommandSpec {
+    usage: "key element [element ...]",
+    summary: "Adds elements at the end of a list; without one, creates it.",
+    complexity: "O(N) for N elements",
+    group: Group::List,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RW", "insert"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::List],
+    ..CommandSpec::new("RPUSH", Handler::Keys(|view, args| push(view, args, End::Back)))
+};
+
+#[inline]
+fn push<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, end: End) -> CommandResult<'v> {
+    let (key, limits) = (args.key()?, limits(view, args));
+    let len = view.push_elements(key, end, args.rest().iter(), &limits)?;
+    tell_of_push(view, key, end);
+    Ok(Reply::Integer(len as i64))
+}
+
+fn tell_of_push(view: &mut View<'_>, key: &[u8], end: End) {
+    view.notify(EventClass::List, if end == End::Front { "lpush" } else { "rpush" }, key);
+}
+
+const LPUSHX: CommandSpec = CommandSpec {
+    usage: "key element [element ...]",
+    summary: "Adds elements at the beginning of a list that exists.",
+    complexity: "O(N) for N elements",
+    group: Group::List,
+    since: Since::redis(2, 2, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RW", "insert"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::List],
+    ..CommandSpec::new("LPUSHX", Handler::Keys(|view, args| push_if_present(view, args, End::Front)))
+};
+
+const RPUSHX: CommandSpec = CommandSpec {
+    usage: "key element [element ...]",
+    summary: "Adds elements at the end of a list that exists.",
+    complexity: "O(N) for N elements",
+    group: Group::List,
+    since: Since::redis(2, 2, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RW", "insert"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::List],
+    ..CommandSpec::new("RPUSHX", Handler::Keys(|view, args| push_if_present(view, args, End::Back)))
+};
+
+fn push_if_present<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, end: End) -> CommandResult<'v> {
+    let (key, limits) = (args.key()?, limits(view, args));
+    if view.collection_to_write::<List>(key)?.is_none() {
+        return Ok(Reply::Integer(0));
+    }
+    let len = view.push_elements(key, end, args.rest().iter(), &limits)?;
+    tell_of_push(view, key, end);
+    Ok(Reply::Integer(len as i64))
+}
+
+const LPOP: CommandSpec = CommandSpec {
+    usage: "key [count]",
+    summary: "Takes elements from the beginning of a list.",
+    complexity: "O(N) for N elements taken",
+    group: Group::List,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(2),
+    keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::List],
+    ..CommandSpec::new("LPOP", Handler::Keys(|view, args| pop(view, args, End::Front)))
+};
+
+const RPOP: CommandSpec = CommandSpec {
+    usage: "key [count]",
+    summary: "Takes elements from the end of a list.",
+    complexity: "O(N) for N elements taken",
+    group: Group::List,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(2),
+    keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::List],
+    ..CommandSpec::new("RPOP", Handler::Keys(|view, args| pop(view, args, End::Back)))
+};
+
+#[inline]
+fn pop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, end: End) -> CommandResult<'v> {
+    let (key, limits) = (args.key()?, limits(view, args));
+    if args.is_empty() {
+        return Ok(pop_one(view, key, end, &limits)?.map_or(Reply::Null, Reply::bulk));
+    }
+    if args.left() > 1 {
+        return Err(CommandError::new(format!("ERR wrong number of arguments for '{}' command", args.command_name())));
+    }
+    let count = parse_integer(args.bytes()?).and_then(|count| usize::try_from(count).ok()).ok_or(NOT_POSITIVE)?;
+    if view.collection_to_write::<List>(key)?.is_none() {
+        // Before 7.0 this was the absent value, whether or not there was a count.
+        return Ok(if args.profile().since_redis(7, 0) { Reply::NullArray } else { Reply::Null });
+    }
+    if count == 0 {
+        return Ok(Reply::Array(Vec::new()));
+    }
+    Ok(Reply::Array(pop_several(view, key, end, count, &limits)?))
+}
+
+/// Takes an element, if there is one, and tells of it.
+#[inline]
+pub(super) fn pop_one(
+    view: &mut View<'_>,
+    key: &[u8],
+    end: End,
+    limits: &ListLimits,
+) -> Result<Option<Vec<u8>>, CommandError> {
+    let Some((element, gone)) = view.shorten(key, limits, |list| (list.pop(end), 1))? else { return Ok(None) };
+    tell_of_pop(view, key, end, gone);
+    Ok(element)
+}
+
+/// Takes so many elements, or as many as there are, and tells of it.
+pub(super) fn pop_several(
+    view: &mut View<'_>,
+    key: &[u8],
+    end: End,
+    count: usize,
+    limits: &ListLimits,
+) -> Result<Vec<Reply<'static>>, CommandError> {
+    let popped = view.shorten(key, limits, |list| {
+        let count = count.min(list.len());
+        let elements: Vec<_> = (0..count).filter_map(|_| list.pop(end)).map(Reply::bulk).collect();
+        (elements, count)
+    })?;
+    let Some((elements, gone)) = popped else { return Ok(Vec::new()) };
+    tell_of_pop(view, key, end, gone);
+    Ok(elements)
+}
+
+#[inline]
+fn tell_of_pop(view: &mut View<'_>, key: &[u8], end: End, gone: bool) {
+    view.notify(EventClass::List, if end == End::Front { "lpop" } else { "rpop" }, key);
+    if gone {
+        view.notify(EventClass::Generic, "del", key);
+    }
+}
+
+const LLEN: CommandSpec = CommandSpec {
+    usage: "key",
+    summary: "Tells how many elements a list has.",
+    group: Group::List,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::Exactly(2),
+    keys: &[KeySpec::one(1, &["RO"])],
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::List],
+    ..CommandSpec::new("LLEN", Handler::Keys(llen))
+};
+
+fn llen<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    Ok(Reply::Integer(view.collection::<List>(args.key()?)?.map_or(0, List::len) as i64))
+}
+
+const LMOVE: CommandSpec = CommandSpec {
+    usage: "source destination <LEFT | RIGHT> <LEFT | RIGHT>",
+    summary: "Takes an element from an end of one list to an end of another.",
+    group: Group::List,
+    since: Since::redis(6, 2, 0),
+    arity: Arity::Exactly(5),
+    keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["RW", "insert"])],
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::List],
+    ..CommandSpec::new("LMOVE", Handler::Keys(lmove))
+};
+
+fn lmove<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (source, destination) = (args.key()?, args.key()?);
+    let ends = (end(args)?, end(args)?);
+    let limits = limits(view, args);
+    Ok(move_element(view, source, destination, ends, &limits)?.map_or(Reply::Null, Reply::bulk))
+}
+
+const RPOPLPUSH: CommandSpec = CommandSpec {
+    usage: "source destination",
+    summary: "Takes the last element of a list to the beginning of another.",
+    group: Group::List,
+    since: Since::redis(1, 2, 0),
+    arity: Arity::Exactly(3),
+    keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["RW", "insert"])],
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::List],
+    deprecated: Some(("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments")),
+    ..CommandSpec::new("RPOPLPUSH", Handler::Keys(rpoplpush))
+};
+
+fn rpoplpush<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (source, destination) = (args.key()?, args.key()?);
+    let limits = limits(view, args);
+    let moved = move_element(view, source, destination, (End::Back, End::Front), &limits)?;
+    Ok(moved.map_or(Reply::Null, Reply::bulk))
+}
+
+/// Takes an element from an end of one list to an end of another, or of the same.
+pub(super) fn move_element(
+    view: &mut View<'_>,
+    source: &[u8],
+    destination: &[u8],
+    (from, to): (End, End),
+    limits: &ListLimits,
+) -> Result<Option<Vec<u8>>, CommandError> {
+    let Some(list) = view.collection_to_write::<List>(source)? else { return Ok(None) };
+    let at = if from == End::Front { 0 } else { list.len().saturating_sub(1) };
+    let Some(element) = list.get(at) else { return Ok(None) };
+    let (known, element) = (matches!(element, Element::Integer(_)), element.to_bytes().into_owned());
+    // Redis does not count the bytes of what it holds as an integer.
+    let bytes = if known { 0 } else { element.len() };
+    if source == destination {
+        view.change(source, |list: &mut List| {
+            list.pop(from);
+            list.expect(1, bytes, limits);
+            list.push(to, &element);
+            list.relax(limits);
+            ((), 1)
+        })?;
+        tell_of_push(view, destination, to);
+        tell_of_pop(view, source, from, false);
+        return Ok(Some(element));
+    }
+    view.change_or_make(
+        destination,
+        || List::new(limits),
+        |list| {
+            list.expect(1, bytes, limits);
+            list.push(to, &element);
+            ((), 1)
+        },
+    )?;
+    tell_of_push(view, destination, to);
+    pop_one(view, source, from, limits)
+}
+
+const LMPOP: CommandSpec = CommandSpec {
+    usage: "numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
+    summary: "Takes elements from an end of the first of several lists that is there.",
+    complexity: "O(N+M) for N keys and M elements taken",
+    group: Group::List,
+    since: Since::redis(7, 0, 0),
+    arity: Arity::AtLeast(4),
+    keys: &[KeySpec::counted(1, 1, 1, &["RW", "access", "delete"])],
+    flags: &[Flag::Write, Flag::MovableKeys],
+    categories: &[Category::List],
+    ..CommandSpec::new("LMPOP", Handler::Keys(lmpop))
+};
+
+fn lmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let request = MultiplePop::parse(args)?;
+    let limits = limits(view, args);
+    for key in request.keys.iter() {
+        if let Some(reply) = request.pop(view, key, &limits)? {
+            return Ok(reply);
+        }
+    }
+    Ok(Reply::NullArray)
+}
+
+/// What LMPOP and BLMPOP are asked for.
+pub(super) struct MultiplePop<'a> {
+    pub keys: crate::resp::Words<'a>,
+    end: End,
+    count: usize,
+}
+
+impl<'a> MultiplePop<'a> {
+    pub fn parse(args: &mut Args<'a>) -> Result<Self, CommandError> {
+        let count = parse_integer(args.bytes()?).filter(|&count| count > 0).ok_or(TOO_FEW_KEYS)?;
+        let count = usize::try_from(count).map_err(|_| CommandError::SYNTAX)?;
+        if count >= args.left() {
+            return Err(CommandError::SYNTAX);
+        }
+        let keys = args.rest().first(count);
+        for _ in 0..count {
+            args.key()?;
+        }
+        let end = end(args)?;
+        let mut most = None;
+        while !args.is_empty() {
+            if most.is_some() || args.left() < 2 || !args.take("COUNT") {
+                return Err(CommandError::SYNTAX);
+            }
+            let count = parse_integer(args.bytes()?).filter(|&count| count > 0).ok_or(NO_COUNT)?;
+            most = Some(usize::try_from(count).unwrap_or(usize::MAX));
+        }
+        Ok(Self { keys, end, count: most.unwrap_or(1) })
+    }
+
+    /// Takes elements from one of the lists, if it is there.
+    pub fn pop<'v>(
+        &self,
+        view: &mut View<'_>,
+        key: &'v [u8],
+        limits: &ListLimits,
+    ) -> Result<Option<Reply<'v>>, CommandError> {
+        if view.collection_to_write::<List>(key)?.is_none() {
+            return Ok(None);
+        }
+        let elements = pop_several(view, key, self.end, self.count, limits)?;
+        Ok(Some(Reply::Array(vec![Reply::bulk(key), Reply::Array(elements)])))
+    }
+}

@@ -1,0 +1,326 @@
+//! SORT: the elements of a list, a set or a sorted set in order, or what is kept under names made of them.
+
+use std::cmp::Ordering;
+
+use smallvec::SmallVec;
+
+use super::lists::limits;
+use crate::error::CommandError;
+use crate::keyspace::{Entry, EventClass, Hash, Kind, List, Set, SortedSet, View};
+use crate::profile::Since;
+use crate::resp::{Reply, Words, parse_float, until_nul};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[SORT, SORT_RO];
+
+const BY_DENIED: CommandError =
+    CommandError::fixed("ERR BY option of SORT denied due to insufficient ACL permissions.");
+const GET_DENIED: CommandError =
+    CommandError::fixed("ERR GET option of SORT denied due to insufficient ACL permissions.");
+const NO_NUMBERS: CommandError = CommandError::fixed("ERR One or more scores can't be converted into double");
+
+const CATEGORIES: &[Category] = &[Category::Set, Category::SortedSet, Category::List, Category::Dangerous];
+const PATTERNS: KeySpec = KeySpec::made(looks_elsewhere, &["RO", "access"]).with_notes(
+    "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we \
+     sort",
+);
+
+const SORT: CommandSpec = CommandSpec {
+    usage: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE \
+            destination]",
+    summary: "Sorts the elements of a list, a set or a sorted set.",
+    complexity: "O(N+M*log(M)) for N elements, of which M are returned; O(N) if they are not to be sorted",
+    group: Group::Generic,
+    since: Since::redis(1, 0, 0),
+    arity: Arity::AtLeast(2),
+    keys: &[
+        KeySpec::one(1, &["RO", "access"]),
+        PATTERNS,
+        KeySpec::searched(destination, &["OW", "update"]).with_notes(
+            "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the \
+             argument array",
+        ),
+    ],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::MovableKeys],
+    categories: CATEGORIES,
+    ..CommandSpec::new("SORT", Handler::Keys(sort))
+};
+
+const SORT_RO: CommandSpec = CommandSpec {
+    usage: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]",
+    summary: "Sorts the elements of a list, a set or a sorted set, and cannot write.",
+    complexity: "O(N+M*log(M)) for N elements, of which M are returned; O(N) if they are not to be sorted",
+    group: Group::Generic,
+    since: Since::redis(7, 0, 0),
+    arity: Arity::AtLeast(2),
+    keys: &[KeySpec::one(1, &["RO", "access"]), PATTERNS],
+    flags: &[Flag::ReadOnly, Flag::MovableKeys],
+    categories: CATEGORIES,
+    ..CommandSpec::new("SORT_RO", Handler::Keys(sort))
+};
+
+/// Whether a request may look at keys that do not stand in it.
+fn looks_elsewhere(words: Words<'_>) -> bool {
+    words.from(2).iter().any(|word| word.eq_ignore_ascii_case(b"BY") || word.eq_ignore_ascii_case(b"GET"))
+}
+
+/// Where the last STORE says that the result goes.
+fn destination(words: Words<'_>) -> SmallVec<[usize; 4]> {
+    let mut found = None;
+    let mut at = 2;
+    while let Some(word) = words.get(at) {
+        let is = |option: &str| word.eq_ignore_ascii_case(option.as_bytes());
+        if is("LIMIT") {
+            at += 2;
+        } else if is("GET") || is("BY") {
+            at += 1;
+        } else if is("STORE") && at + 1 < words.len() {
+            found = Some(at + 1);
+            at += 1;
+        }
+        at += 1;
+    }
+    found.into_iter().collect()
+}
+
+#[derive(Default)]
+struct Options<'a> {
+    by: Option<&'a [u8]>,
+    get: Vec<&'a [u8]>,
+    /// The first element and how many, as the request says it.
+    limit: Option<(i64, i64)>,
+    descending: bool,
+    alpha: bool,
+    store: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(view: &View<'_>, args: &mut Args<'a>) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        let may_store = args.spec().has_flag(Flag::Write);
+        while !args.is_empty() {
+            let more = args.left() > 1;
+            if args.take("ASC") {
+                options.descending = false;
+            } else if args.take("DESC") {
+                options.descending = true;
+            } else if args.take("ALPHA") {
+                options.alpha = true;
+            } else if args.left() > 2 && args.take("LIMIT") {
+                options.limit = Some((args.integer()?, args.integer()?));
+            } else if more && may_store && args.take("STORE") {
+                options.store = Some(args.key()?);
+            } else if more && args.take("BY") {
+                let by = args.bytes()?;
+                if star(by).is_some() && view.is_confined() {
+                    return Err(BY_DENIED);
+                }
+                options.by = Some(by);
+            } else if more && args.take("GET") {
+                if view.is_confined() {
+                    return Err(GET_DENIED);
+                }
+                options.get.push(args.bytes()?);
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+
+    /// Whether BY names the same key for all elements, so that none comes before another.
+    fn is_unsorted(&self) -> bool {
+        self.by.is_some_and(|by| star(by).is_none())
+    }
+
+    /// Which of so many elements are returned.
+    fn range(&self, len: usize) -> std::ops::Range<usize> {
+        let (offset, count) = self.limit.unwrap_or((0, -1));
+        let start = usize::try_from(offset.max(0)).map_or(len, |offset| offset.min(len));
+        let end = usize::try_from(count).map_or(len, |count| start.saturating_add(count).min(len));
+        start..end
+    }
+}
+
+/// Where the star of a pattern stands, which is replaced by an element.
+fn star(pattern: &[u8]) -> Option<usize> {
+    until_nul(pattern).iter().position(|&byte| byte == b'*')
+}
+
+fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let mut options = Options::parse(view, args)?;
+    let kind = view.read(key).map(Entry::kind);
+    if kind.is_some_and(|kind| !matches!(kind, Kind::List | Kind::Set | Kind::SortedSet)) {
+        return Err(CommandError::WRONG_TYPE);
+    }
+    // Chance orders a set, and where that must not be seen its members are sorted after all.
+    if options.is_unsorted() && kind == Some(Kind::Set) && (options.store.is_some() || view.is_repeatable()) {
+        options.by = None;
+        options.alpha = true;
+    }
+    let elements = elements(view.peek(key), options.is_unsorted() && options.descending);
+    let range = options.range(elements.len());
+    let elements = if options.is_unsorted() { elements } else { sorted(view, elements, &options)? };
+    let elements = elements.into_iter().skip(range.start).take(range.len());
+    let found: Vec<Option<Vec<u8>>> = if options.get.is_empty() {
+        elements.map(Some).collect()
+    } else {
+        let found = elements.flat_map(|element| options.get.iter().map(move |get| (*get, element.clone())));
+        found.map(|(pattern, element)| look_up(view, pattern, &element)).collect()
+    };
+    let Some(destination) = options.store else {
+        return Ok(Reply::Array(found.into_iter().map(|value| value.map_or(Reply::Null, Reply::bulk)).collect()));
+    };
+    let limits = limits(view, args);
+    let count = found.len();
+    if count > 0 {
+        let elements = found.iter().map(|value| value.as_deref().unwrap_or_default());
+        view.put_list(destination, elements, &limits);
+        view.notify(EventClass::List, "sortstore", destination);
+    } else if view.remove(destination) {
+        view.notify(EventClass::Generic, "del", destination);
+    }
+    Ok(Reply::Integer(count as i64))
+}
+
+/// The elements of whatever it is, in the order in which it has them, or backwards if it has an order at all.
+fn elements(entry: Option<&Entry>, backwards: bool) -> Vec<Vec<u8>> {
+    let Some(entry) = entry else { return Vec::new() };
+    let mut ordered: Vec<_> = if let Some(list) = entry.collection::<List>() {
+        list.iter().map(|element| element.to_bytes().into_owned()).collect()
+    } else if let Some(set) = entry.collection::<SortedSet>() {
+        set.iter().map(|scored| scored.member().to_vec()).collect()
+    } else {
+        let set = entry.collection::<Set>();
+        return set.map_or_else(Vec::new, |set| set.iter().map(std::borrow::Cow::into_owned).collect());
+    };
+    if backwards {
+        ordered.reverse();
+    }
+    ordered
+}
+
+/// What an element is sorted by.
+enum Weight {
+    Number(f64),
+    Text(Vec<u8>),
+    /// Nothing is kept under the element's name.
+    Nothing,
+    /// The element itself.
+    Element,
+}
+
+fn sorted(view: &mut View<'_>, elements: Vec<Vec<u8>>, options: &Options<'_>) -> Result<Vec<Vec<u8>>, CommandError> {
+    let mut failed = false;
+    let mut weighed = Vec::with_capacity(elements.len());
+    for element in elements {
+        let value = options.by.map(|by| look_up(view, by, &element));
+        let weight = match value {
+            None if options.alpha => Weight::Element,
+            Some(Some(value)) if options.alpha => Weight::Text(value),
+            Some(None) if options.alpha => Weight::Nothing,
+            Some(None) => Weight::Number(0.0),
+            Some(Some(value)) => Weight::Number(number(&value, &mut failed)),
+            None => Weight::Number(number(&element, &mut failed)),
+        };
+        weighed.push((weight, element));
+    }
+    if failed {
+        return Err(NO_NUMBERS);
+    }
+    // What is not stored is compared as C compares text.
+    let text: fn(&[u8]) -> &[u8] = if options.store.is_some() { |text| text } else { until_nul };
+    let order = |(one, element): &(Weight, Vec<u8>), (other, other_element): &(Weight, Vec<u8>)| match (one, other) {
+        (Weight::Number(one), Weight::Number(other)) => {
+            one.partial_cmp(other).unwrap_or(Ordering::Equal).then_with(|| element.cmp(other_element))
+        }
+        (Weight::Text(one), Weight::Text(other)) => text(one).cmp(text(other)),
+        (Weight::Element, Weight::Element) => text(element).cmp(text(other_element)),
+        (Weight::Nothing, Weight::Nothing) => Ordering::Equal,
+        (Weight::Nothing, _) => Ordering::Less,
+        _ => Ordering::Greater,
+    };
+    if options.descending {
+        weighed.sort_by(|one, other| order(other, one));
+    } else {
+        weighed.sort_by(order);
+    }
+    Ok(weighed.into_iter().map(|(_, element)| element).collect())
+}
+
+/// A number as C's `strtod` reads it, if it is nothing else and within range.
+fn number(text: &[u8], failed: &mut bool) -> f64 {
+    let text = until_nul(text);
+    if text.is_empty() {
+        return 0.0;
+    }
+    let blanks = text.iter().take_while(|&&byte| byte == b'\x0b' || byte.is_ascii_whitespace()).count();
+    let digits = &text[blanks..];
+    let value = parse_float(digits);
+    let overflown = |value: f64| value.is_infinite() && !digits.iter().any(|byte| byte.eq_ignore_ascii_case(&b'n'));
+    let mantissa = || digits.iter().take_while(|byte| !byte.eq_ignore_ascii_case(&b'e'));
+    let vanished =
+        |value: f64| value.is_subnormal() || value == 0.0 && mantissa().any(|byte| (b'1'..=b'9').contains(byte));
+    match value.filter(|&value| !overflown(value) && !vanished(value)) {
+        Some(value) => value,
+        None => {
+            *failed = true;
+            0.0
+        }
+    }
+}
+
+/// What a pattern means for an element: the string, or with `->` the field of a hash, under the name that the pattern
+/// becomes when the element stands in place of its star.
+fn look_up(view: &mut View<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
+    if until_nul(pattern) == b"#" {
+        return Some(element.to_vec());
+    }
+    let star = star(pattern)?;
+    let (before, after) = (&pattern[..star], &pattern[star + 1..]);
+    let visible = until_nul(after);
+    let arrow = visible.windows(2).position(|pair| pair == b"->").filter(|at| at + 2 < visible.len());
+    let (after, field) = match arrow {
+        Some(at) => (&after[..at], Some(&after[at + 2..])),
+        None => (after, None),
+    };
+    let entry = view.read(&[before, element, after].concat())?;
+    match field {
+        Some(field) => entry.collection::<Hash>()?.get(field).map(<[u8]>::to_vec),
+        None => entry.text().map(|text| text.bytes.to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_c_reads_them() {
+        let read = |text: &str| {
+            let mut failed = false;
+            let value = number(text.as_bytes(), &mut failed);
+            (!failed).then_some(value)
+        };
+        for (text, value) in [("", 0.0), (" 5", 5.0), ("-1.5e3", -1500.0), ("0x10", 16.0), ("1\0x", 1.0), ("0e9", 0.0)]
+        {
+            assert_eq!(read(text), Some(value), "{text:?}");
+        }
+        assert_eq!(read("-inf"), Some(f64::NEG_INFINITY));
+        for text in [" ", "5 ", "x", "nan", "1e999", "1e-999", "1e", "--1"] {
+            assert_eq!(read(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_limit_means_places_that_there_are() {
+        let range = |limit| Options { limit, ..Options::default() }.range(5);
+        assert_eq!(range(None), 0..5);
+        assert_eq!(range(Some((1, 2))), 1..3);
+        assert_eq!(range(Some((-3, 2))), 0..2);
+        assert_eq!(range(Some((3, -1))), 3..5);
+        assert_eq!(range(Some((9, 2))), 5..5);
+        assert_eq!(range(Some((4, i64::MAX))), 4..5);
+    }
+}

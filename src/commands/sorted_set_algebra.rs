@@ -1,0 +1,334 @@
+//! Several sorted sets taken together. Sets are taken as well: each of their members has the score 1.
+
+use super::sorted_set_bounds::parse_score;
+use super::sorted_set_ranges::keep;
+use super::sorted_sets::{renamed, score_reply};
+use crate::error::CommandError;
+use crate::keyspace::{Entry, Kind, Set, SortedSet, SortedSetLimits, View};
+use crate::profile::Since;
+use crate::resp::{Reply, Words, parse_integer};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[ZDIFF, ZDIFFSTORE, ZINTER, ZINTERCARD, ZINTERSTORE, ZUNION, ZUNIONSTORE];
+
+const NO_WEIGHT: CommandError = CommandError::fixed("ERR weight value is not a float");
+const NEGATIVE_LIMIT: CommandError = CommandError::fixed("ERR LIMIT can't be negative");
+
+const ZUNION: CommandSpec = CommandSpec {
+    usage: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]",
+    summary: "Lists all that is in one of several sorted sets.",
+    complexity: "O(N)+O(M*log(M)) for N members in all, M of them different",
+    group: Group::SortedSet,
+    since: Since::redis(6, 2, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::counted(1, 1, 1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly, Flag::MovableKeys],
+    categories: &[Category::SortedSet],
+    ..CommandSpec::new("ZUNION", Handler::Keys(|view, args| list(view, args, Combination::Union)))
+};
+
+const ZINTER: CommandSpec = CommandSpec {
+    summary: "Lists what several sorted sets have in common.",
+    complexity: "O(N*K)+O(M*log(M)) for K sets, the smallest of N members, and M members in common",
+    run: Handler::Keys(|view, args| list(view, args, Combination::Intersection)),
+    ..renamed(ZUNION, "ZINTER")
+};
+
+const ZDIFF: CommandSpec = CommandSpec {
+    usage: "numkeys key [key ...] [WITHSCORES]",
+    summary: "Lists what is in the first sorted set and in none of the others.",
+    complexity: "O(N*K)+O(M*log(M)) for K sets, the first of N members, M of which are in no other",
+    run: Handler::Keys(|view, args| list(view, args, Combination::Difference)),
+    ..renamed(ZUNION, "ZDIFF")
+};
+
+const ZUNIONSTORE: CommandSpec = CommandSpec {
+    usage: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]",
+    summary: "Keeps all that is in one of several sorted sets under a key.",
+    since: Since::redis(2, 0, 0),
+    arity: Arity::AtLeast(4),
+    keys: &[KeySpec::one(1, &["OW", "update"]), KeySpec::counted(2, 1, 1, &["RO", "access"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::MovableKeys],
+    run: Handler::Keys(|view, args| store(view, args, Combination::Union, "zunionstore")),
+    ..renamed(ZUNION, "ZUNIONSTORE")
+};
+
+const ZINTERSTORE: CommandSpec = CommandSpec {
+    summary: "Keeps what several sorted sets have in common under a key.",
+    complexity: ZINTER.complexity,
+    run: Handler::Keys(|view, args| store(view, args, Combination::Intersection, "zinterstore")),
+    ..renamed(ZUNIONSTORE, "ZINTERSTORE")
+};
+
+const ZDIFFSTORE: CommandSpec = CommandSpec {
+    usage: "destination numkeys key [key ...]",
+    summary: "Keeps what is in the first sorted set and in none of the others under a key.",
+    complexity: ZDIFF.complexity,
+    since: Since::redis(6, 2, 0),
+    run: Handler::Keys(|view, args| store(view, args, Combination::Difference, "zdiffstore")),
+    ..renamed(ZUNIONSTORE, "ZDIFFSTORE")
+};
+
+const ZINTERCARD: CommandSpec = CommandSpec {
+    usage: "numkeys key [key ...] [LIMIT limit]",
+    summary: "Tells how much several sorted sets have in common.",
+    complexity: "O(N*K) for K sets, the smallest of N members",
+    since: Since::redis(7, 0, 0),
+    run: Handler::Keys(zintercard),
+    ..renamed(ZUNION, "ZINTERCARD")
+};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Combination {
+    Union,
+    Intersection,
+    Difference,
+}
+
+/// What becomes of several scores of one member.
+#[derive(Clone, Copy)]
+enum Aggregate {
+    Sum,
+    Least,
+    Greatest,
+}
+
+impl Aggregate {
+    fn join(self, one: f64, other: f64) -> f64 {
+        match self {
+            Self::Sum => number(one + other),
+            Self::Least => {
+                if other < one {
+                    other
+                } else {
+                    one
+                }
+            }
+            Self::Greatest => {
+                if other > one {
+                    other
+                } else {
+                    one
+                }
+            }
+        }
+    }
+}
+
+/// What would be no number (such as the sum of the two infinities) is 0.
+fn number(value: f64) -> f64 {
+    if value.is_nan() { 0.0 } else { value }
+}
+
+/// A set that takes part.
+#[derive(Clone, Copy)]
+struct Source<'v> {
+    members: Members<'v>,
+    weight: f64,
+}
+
+#[derive(Clone, Copy)]
+enum Members<'v> {
+    None,
+    Sorted(&'v SortedSet),
+    Plain(&'v Set),
+}
+
+impl<'v> Members<'v> {
+    fn of(entry: Option<&'v Entry>) -> Self {
+        let sorted = || entry?.collection::<SortedSet>().map(Self::Sorted);
+        let plain = || entry?.collection::<Set>().map(Self::Plain);
+        sorted().or_else(plain).unwrap_or(Self::None)
+    }
+
+    fn len(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Sorted(set) => set.len(),
+            Self::Plain(set) => set.len(),
+        }
+    }
+
+    fn score(self, member: &[u8]) -> Option<f64> {
+        match self {
+            Self::None => None,
+            Self::Sorted(set) => set.score(member),
+            Self::Plain(set) => set.contains(member).then_some(1.0),
+        }
+    }
+
+    /// Visits members with their scores for as long as `visit` wants more.
+    fn for_each(self, mut visit: impl FnMut(&[u8], f64) -> bool) {
+        match self {
+            Self::None => {}
+            Self::Sorted(set) => {
+                set.iter().all(|scored| visit(scored.member(), scored.score()));
+            }
+            Self::Plain(set) => {
+                set.iter().all(|member| visit(&member, 1.0));
+            }
+        }
+    }
+}
+
+/// The keys, which their number stands in front of.
+fn take_keys<'a>(args: &mut Args<'a>) -> Result<Words<'a>, CommandError> {
+    let number = args.integer()?;
+    if number < 1 {
+        let name = args.command_name();
+        return Err(CommandError::new(format!("ERR at least 1 input key is needed for '{name}' command")));
+    }
+    let words = args.rest();
+    let number = usize::try_from(number).ok().filter(|&number| number <= words.len());
+    let keys = words.first(number.ok_or(CommandError::SYNTAX)?);
+    (0..keys.len()).for_each(|_| {
+        args.optional();
+    });
+    Ok(keys)
+}
+
+/// Sets, and how they are to be taken together.
+struct Task<'v> {
+    sources: Vec<Source<'v>>,
+    aggregate: Aggregate,
+    scores: bool,
+}
+
+const KINDS: &[Kind] = &[Kind::SortedSet, Kind::Set];
+
+impl<'v> Task<'v> {
+    fn take(
+        view: &'v mut View<'_>,
+        args: &mut Args<'_>,
+        combination: Combination,
+        stored: bool,
+    ) -> Result<Self, CommandError> {
+        let keys = take_keys(args)?;
+        let entries = view.entries(keys, KINDS)?;
+        let sources = entries.into_iter().map(|entry| Source { members: Members::of(entry), weight: 1.0 });
+        let mut task = Self { sources: sources.collect(), aggregate: Aggregate::Sum, scores: false };
+        let weighs = combination != Combination::Difference;
+        while !args.is_empty() {
+            if weighs && args.left() > keys.len() && args.take("WEIGHTS") {
+                for source in &mut task.sources {
+                    source.weight = parse_score(args.bytes()?, args.profile()).ok_or(NO_WEIGHT)?;
+                }
+            } else if weighs && args.left() > 1 && args.take("AGGREGATE") {
+                task.aggregate = if args.take("SUM") {
+                    Aggregate::Sum
+                } else if args.take("MIN") {
+                    Aggregate::Least
+                } else if args.take("MAX") {
+                    Aggregate::Greatest
+                } else {
+                    return Err(CommandError::SYNTAX);
+                };
+            } else if !stored && args.take("WITHSCORES") {
+                task.scores = true;
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        if weighs {
+            // Sums of doubles depend on the order.
+            task.sources.sort_by_key(|source| source.members.len());
+        }
+        Ok(task)
+    }
+
+    fn run(&self, combination: Combination, limits: &SortedSetLimits) -> SortedSet {
+        let mut result = SortedSet::new(false);
+        let Some((first, others)) = self.sources.split_first() else { return result };
+        match combination {
+            Combination::Union => {
+                for source in &self.sources {
+                    source.members.for_each(|member, score| {
+                        let score = number(source.weight * score);
+                        match result.find(member) {
+                            None => result.insert(member, score, limits),
+                            Some(place) => {
+                                let joined = self.aggregate.join(result.score_at(place), score);
+                                result.rescore(place, joined);
+                            }
+                        }
+                        true
+                    });
+                }
+            }
+            Combination::Intersection => for_common(first, others, self.aggregate, |member, score| {
+                result.insert(member, score, limits);
+                true
+            }),
+            Combination::Difference => first.members.for_each(|member, score| {
+                if !others.iter().any(|other| other.members.score(member).is_some()) {
+                    result.insert(member, score, limits);
+                }
+                true
+            }),
+        }
+        result
+    }
+}
+
+/// Visits what all sets have in common for as long as `visit` wants more.
+fn for_common(
+    first: &Source<'_>,
+    others: &[Source<'_>],
+    aggregate: Aggregate,
+    mut visit: impl FnMut(&[u8], f64) -> bool,
+) {
+    first.members.for_each(|member, score| {
+        let start = number(first.weight * score);
+        let joined = others
+            .iter()
+            .try_fold(start, |joined, other| Some(aggregate.join(joined, other.members.score(member)? * other.weight)));
+        joined.is_none_or(|score| visit(member, score))
+    });
+}
+
+fn list<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, combination: Combination) -> CommandResult<'v> {
+    let limits = view.settings().sorted_set_limits(args.profile());
+    let task = Task::take(view, args, combination, false)?;
+    let result = task.run(combination, &limits);
+    let member = |member: &[u8]| Reply::bulk(member.to_vec());
+    if task.scores {
+        let pair = result.iter().map(|scored| (member(scored.member()), score_reply(scored.score(), args.profile())));
+        return Ok(Reply::Pairs(pair.collect()));
+    }
+    Ok(Reply::Array(result.iter().map(|scored| member(scored.member())).collect()))
+}
+
+fn store<'v>(
+    view: &'v mut View<'_>,
+    args: &mut Args<'v>,
+    combination: Combination,
+    event: &'static str,
+) -> CommandResult<'v> {
+    let destination = args.key()?;
+    let limits = view.settings().sorted_set_limits(args.profile());
+    let mut result = Task::take(view, args, combination, true)?.run(combination, &limits);
+    result.pack(&limits);
+    Ok(keep(view, destination, result, event))
+}
+
+fn zintercard<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let keys = take_keys(args)?;
+    let mut sets: Vec<Members<'_>> = view.entries(keys, KINDS)?.into_iter().map(Members::of).collect();
+    let mut limit = 0;
+    while !args.is_empty() {
+        if args.left() < 2 || !args.take("LIMIT") {
+            return Err(CommandError::SYNTAX);
+        }
+        limit = parse_integer(args.bytes()?).and_then(|limit| usize::try_from(limit).ok()).ok_or(NEGATIVE_LIMIT)?;
+    }
+    sets.sort_by_key(|set| set.len());
+    let sources: Vec<Source<'_>> = sets.into_iter().map(|members| Source { members, weight: 1.0 }).collect();
+    let mut found = 0;
+    if let Some((first, others)) = sources.split_first() {
+        for_common(first, others, Aggregate::Sum, |_, _| {
+            found += 1;
+            found != limit
+        });
+    }
+    Ok(Reply::Integer(found as i64))
+}

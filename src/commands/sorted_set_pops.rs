@@ -1,0 +1,238 @@
+//! Taking the least or the greatest members out of sorted sets, and waiting for some.
+
+use super::blocking;
+use super::sorted_sets::{renamed, score_reply};
+use crate::clock::Millis;
+use crate::error::CommandError;
+use crate::keyspace::{EventClass, Kind, Scored, SortedSet, View};
+use crate::profile::{Profile, Since};
+use crate::resp::{Reply, Words, parse_integer};
+use crate::spec::{
+    Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec, Outcome, Ready, Wish,
+};
+
+pub(super) const ROWS: &[CommandSpec] = &[BZMPOP, BZPOPMAX, BZPOPMIN, ZMPOP, ZPOPMAX, ZPOPMIN];
+
+const NO_KEYS: CommandError = CommandError::fixed("ERR numkeys should be greater than 0");
+const NO_COUNT: CommandError = CommandError::fixed("ERR count should be greater than 0");
+
+const ZPOPMIN: CommandSpec = CommandSpec {
+    usage: "key [count]",
+    summary: "Removes the members of a sorted set with the least scores, and returns them.",
+    complexity: "O(M*log(N)) for M members of a set of N",
+    group: Group::SortedSet,
+    since: Since::redis(5, 0, 0),
+    arity: Arity::AtLeast(2),
+    keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::SortedSet],
+    ..CommandSpec::new("ZPOPMIN", Handler::Keys(|view, args| zpop(view, args, Side::Least)))
+};
+
+const ZPOPMAX: CommandSpec = CommandSpec {
+    summary: "Removes the members of a sorted set with the greatest scores, and returns them.",
+    run: Handler::Keys(|view, args| zpop(view, args, Side::Greatest)),
+    ..renamed(ZPOPMIN, "ZPOPMAX")
+};
+
+/// Which members are taken first.
+#[derive(Clone, Copy)]
+enum Side {
+    Least,
+    Greatest,
+}
+
+impl Side {
+    fn event(self) -> &'static str {
+        match self {
+            Self::Least => "zpopmin",
+            Self::Greatest => "zpopmax",
+        }
+    }
+
+    fn take(args: &mut Args<'_>) -> Result<Self, CommandError> {
+        if args.take("MIN") {
+            Ok(Self::Least)
+        } else if args.take("MAX") {
+            Ok(Self::Greatest)
+        } else {
+            Err(CommandError::SYNTAX)
+        }
+    }
+}
+
+fn zpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, side: Side) -> CommandResult<'v> {
+    let key = args.key()?;
+    let count = args.optional();
+    args.end()?;
+    let count = match count {
+        None => None,
+        Some(count) => {
+            let count = parse_integer(count).and_then(|count| usize::try_from(count).ok());
+            Some(count.ok_or(CommandError::MUST_BE_POSITIVE)?)
+        }
+    };
+    let popped = pop(view, key, side, count.unwrap_or(1))?;
+    if count.is_some() {
+        return Ok(pairs(popped, args.profile()));
+    }
+    Ok(Reply::Array(popped.into_iter().flat_map(|scored| flat(scored, args.profile())).collect()))
+}
+
+/// Removes so many members, or all.
+fn pop(view: &mut View<'_>, key: &[u8], side: Side, count: usize) -> Result<Vec<Scored>, CommandError> {
+    let removal = view.change(key, |set: &mut SortedSet| {
+        let last = |set: &SortedSet| set.len().saturating_sub(1);
+        let count = count.min(set.len());
+        let popped: Vec<Scored> = match side {
+            Side::Least => (0..count).filter_map(|_| set.take(0)).collect(),
+            Side::Greatest => (0..count).filter_map(|_| set.take(last(set))).collect(),
+        };
+        let removed = popped.len();
+        (popped, removed)
+    })?;
+    let (popped, gone) = removal.unwrap_or_default();
+    if !popped.is_empty() {
+        view.notify(EventClass::SortedSet, side.event(), key);
+    }
+    if gone {
+        view.notify(EventClass::Generic, "del", key);
+    }
+    Ok(popped)
+}
+
+fn flat(scored: Scored, profile: &Profile) -> [Reply<'static>; 2] {
+    let score = score_reply(scored.score(), profile);
+    [Reply::bulk(scored.into_member()), score]
+}
+
+fn pairs(popped: Vec<Scored>, profile: &Profile) -> Reply<'static> {
+    Reply::Pairs(popped.into_iter().map(|scored| flat(scored, profile).into()).collect())
+}
+
+const ZMPOP: CommandSpec = CommandSpec {
+    usage: "numkeys key [key ...] <MIN | MAX> [COUNT count]",
+    summary: "Removes the members with the least or the greatest scores of the first sorted set that there is.",
+    complexity: "O(K+M*log(N)) for K keys and M members of a set of N",
+    since: Since::redis(7, 0, 0),
+    arity: Arity::AtLeast(4),
+    keys: &[KeySpec::counted(1, 1, 1, &["RW", "access", "delete"])],
+    flags: &[Flag::Write, Flag::MovableKeys],
+    run: Handler::Keys(zmpop),
+    ..renamed(ZPOPMIN, "ZMPOP")
+};
+
+/// What ZMPOP and BZMPOP are to take from where.
+struct Several<'a> {
+    keys: Words<'a>,
+    side: Side,
+    count: usize,
+}
+
+impl<'a> Several<'a> {
+    fn take(args: &mut Args<'a>) -> Result<Self, CommandError> {
+        let positive = |word: &[u8]| parse_integer(word).filter(|&number| number > 0);
+        let number = positive(args.bytes()?).ok_or(NO_KEYS)?;
+        let words = args.rest();
+        let number = usize::try_from(number).ok().filter(|&number| number < words.len());
+        let keys = words.first(number.ok_or(CommandError::SYNTAX)?);
+        (0..keys.len()).for_each(|_| {
+            args.optional();
+        });
+        let side = Side::take(args)?;
+        let mut count = None;
+        while !args.is_empty() {
+            if count.is_some() || args.left() < 2 || !args.take("COUNT") {
+                return Err(CommandError::SYNTAX);
+            }
+            count = Some(positive(args.bytes()?).ok_or(NO_COUNT)?);
+        }
+        let count = usize::try_from(count.unwrap_or(1)).unwrap_or(usize::MAX);
+        Ok(Self { keys, side, count })
+    }
+}
+
+/// The first key under which there is a sorted set, of those that count.
+fn first_with_members<'a>(
+    view: &mut View<'_>,
+    keys: Words<'a>,
+    ready: Ready<'_>,
+) -> Result<Option<&'a [u8]>, CommandError> {
+    for key in keys.iter().filter(|key| ready.is_none_or(|ready| ready == *key)) {
+        if view.collection_to_write::<SortedSet>(key)?.is_some() {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
+}
+
+fn zmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let several = Several::take(args)?;
+    let Some(key) = first_with_members(view, several.keys, None)? else { return Ok(Reply::NullArray) };
+    let popped = pop(view, key, several.side, several.count)?;
+    Ok(Reply::Array(vec![Reply::bulk(key), nested(popped, args.profile())]))
+}
+
+/// Pairs that are arrays in RESP2, too.
+fn nested(popped: Vec<Scored>, profile: &Profile) -> Reply<'static> {
+    Reply::Array(popped.into_iter().map(|scored| Reply::Array(flat(scored, profile).into())).collect())
+}
+
+const BZPOPMIN: CommandSpec = CommandSpec {
+    usage: "key [key ...] timeout",
+    summary: "Removes the member with the least score of one of several sorted sets, and waits for one if need be.",
+    complexity: "O(log(N)) for N members of the set",
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::range(1, -2, 1, &["RW", "access", "delete"])],
+    flags: &[Flag::Write, Flag::NoScript, Flag::Blocking, Flag::Fast],
+    run: Handler::Waiting(|view, args, ready| bzpop(view, args, ready, Side::Least)),
+    ..renamed(ZPOPMIN, "BZPOPMIN")
+};
+
+const BZPOPMAX: CommandSpec = CommandSpec {
+    summary: "Removes the member with the greatest score of one of several sorted sets, and waits for one if need be.",
+    run: Handler::Waiting(|view, args, ready| bzpop(view, args, ready, Side::Greatest)),
+    ..renamed(BZPOPMIN, "BZPOPMAX")
+};
+
+const BZMPOP: CommandSpec = CommandSpec {
+    usage: "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",
+    summary: "Does what ZMPOP does, and waits for a sorted set if need be.",
+    arity: Arity::AtLeast(5),
+    keys: &[KeySpec::counted(2, 1, 1, &["RW", "access", "delete"])],
+    flags: &[Flag::Write, Flag::Blocking, Flag::MovableKeys],
+    run: Handler::Waiting(bzmpop),
+    ..renamed(ZMPOP, "BZMPOP")
+};
+
+fn bzpop<'v>(
+    view: &'v mut View<'_>,
+    args: &mut Args<'v>,
+    ready: Ready<'v>,
+    side: Side,
+) -> Result<Outcome<'v>, CommandError> {
+    let keys = args.rest().first(args.left() - 1);
+    (0..keys.len()).for_each(|_| {
+        args.optional();
+    });
+    let deadline = blocking::deadline(view, args)?;
+    let Some(key) = first_with_members(view, keys, ready)? else { return Ok(wait(keys, deadline)) };
+    let popped = pop(view, key, side, 1)?;
+    let popped = popped.into_iter().flat_map(|scored| flat(scored, args.profile()));
+    Ok(Outcome::Done(Reply::Array([Reply::bulk(key)].into_iter().chain(popped).collect())))
+}
+
+fn bzmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
+    let words = args.words();
+    let mut timeout = Args::new(words, words.len() - args.left(), args.spec(), args.profile());
+    args.bytes()?;
+    let Several { keys, side, count } = Several::take(args)?;
+    let deadline = blocking::deadline(view, &mut timeout)?;
+    let Some(key) = first_with_members(view, keys, ready)? else { return Ok(wait(keys, deadline)) };
+    let popped = pop(view, key, side, count)?;
+    Ok(Outcome::Done(Reply::Array(vec![Reply::bulk(key), nested(popped, args.profile())])))
+}
+
+fn wait(keys: Words<'_>, deadline: Option<Millis>) -> Outcome<'_> {
+    Outcome::Wait(Wish { keys, kind: Kind::SortedSet, deadline, reply: Reply::NullArray, again: None })
+}

@@ -1,0 +1,307 @@
+//! Ranges of sorted sets: by rank, by score, by member.
+
+use std::ops::Range;
+
+use super::keys::delete;
+use super::sorted_set_bounds::{Between, Scores};
+use super::sorted_sets::{remove, renamed, score_reply};
+use crate::error::CommandError;
+use crate::keyspace::{EventClass, Scored, SortedSet, View};
+use crate::profile::{Profile, Since};
+use crate::resp::{Reply, parse_integer};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[
+    ZCOUNT,
+    ZLEXCOUNT,
+    ZRANGE,
+    ZRANGEBYLEX,
+    ZRANGEBYSCORE,
+    ZRANGESTORE,
+    ZREMRANGEBYLEX,
+    ZREMRANGEBYRANK,
+    ZREMRANGEBYSCORE,
+    ZREVRANGE,
+    ZREVRANGEBYLEX,
+    ZREVRANGEBYSCORE,
+];
+
+const LIMIT_OF_RANKS: CommandError =
+    CommandError::fixed("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
+const SCORES_BY_LEX: CommandError =
+    CommandError::fixed("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
+
+const ZRANGE: CommandSpec = CommandSpec {
+    usage: "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
+    summary: "Lists a range of the members of a sorted set.",
+    complexity: "O(log(N)+M) for M members of a set of N",
+    group: Group::SortedSet,
+    since: Since::redis(1, 2, 0),
+    arity: Arity::AtLeast(4),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::SortedSet],
+    ..CommandSpec::new("ZRANGE", Handler::Keys(|view, args| list(view, args, None, None)))
+};
+
+const ZREVRANGE: CommandSpec = CommandSpec {
+    usage: "key start stop [WITHSCORES]",
+    summary: "Lists a range of the members of a sorted set, the greatest first.",
+    deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` argument")),
+    run: Handler::Keys(|view, args| list(view, args, Some(By::Rank), Some(true))),
+    ..renamed(ZRANGE, "ZREVRANGE")
+};
+
+const ZRANGEBYSCORE: CommandSpec = CommandSpec {
+    usage: "key min max [WITHSCORES] [LIMIT offset count]",
+    summary: "Lists the members of a sorted set whose scores are in a range.",
+    since: Since::redis(1, 0, 5),
+    deprecated: Some(("6.2.0", "`ZRANGE` with the `BYSCORE` argument")),
+    run: Handler::Keys(|view, args| list(view, args, Some(By::Score), Some(false))),
+    ..renamed(ZRANGE, "ZRANGEBYSCORE")
+};
+
+const ZREVRANGEBYSCORE: CommandSpec = CommandSpec {
+    usage: "key max min [WITHSCORES] [LIMIT offset count]",
+    summary: "Lists the members of a sorted set whose scores are in a range, the greatest first.",
+    since: Since::redis(2, 2, 0),
+    deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments")),
+    run: Handler::Keys(|view, args| list(view, args, Some(By::Score), Some(true))),
+    ..renamed(ZRANGE, "ZREVRANGEBYSCORE")
+};
+
+const ZRANGEBYLEX: CommandSpec = CommandSpec {
+    usage: "key min max [LIMIT offset count]",
+    summary: "Lists the members of a sorted set that stand between two others.",
+    since: Since::redis(2, 8, 9),
+    deprecated: Some(("6.2.0", "`ZRANGE` with the `BYLEX` argument")),
+    run: Handler::Keys(|view, args| list(view, args, Some(By::Member), Some(false))),
+    ..renamed(ZRANGE, "ZRANGEBYLEX")
+};
+
+const ZREVRANGEBYLEX: CommandSpec = CommandSpec {
+    usage: "key max min [LIMIT offset count]",
+    summary: "Lists the members of a sorted set that stand between two others, the last first.",
+    deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments")),
+    run: Handler::Keys(|view, args| list(view, args, Some(By::Member), Some(true))),
+    ..renamed(ZRANGEBYLEX, "ZREVRANGEBYLEX")
+};
+
+const ZRANGESTORE: CommandSpec = CommandSpec {
+    usage: "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
+    summary: "Keeps a range of the members of a sorted set under a key.",
+    since: Since::redis(6, 2, 0),
+    arity: Arity::AtLeast(5),
+    keys: &[KeySpec::one(1, &["OW", "update"]), KeySpec::one(2, &["RO", "access"])],
+    flags: &[Flag::Write, Flag::DenyOom],
+    run: Handler::Keys(zrangestore),
+    ..renamed(ZRANGE, "ZRANGESTORE")
+};
+
+/// What a range is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Rank,
+    Score,
+    Member,
+}
+
+enum Bounds<'a> {
+    Ranks(i64, i64),
+    Scores(Scores),
+    Between(Between<'a>),
+}
+
+/// A range as a request describes it.
+struct Query<'a> {
+    bounds: Bounds<'a>,
+    backwards: bool,
+    scores: bool,
+    offset: i64,
+    limit: i64,
+}
+
+impl<'a> Query<'a> {
+    /// The arguments behind the key. What the command itself decides is given; otherwise the options do.
+    fn take(args: &mut Args<'a>, by: Option<By>, backwards: Option<bool>, stored: bool) -> Result<Self, CommandError> {
+        let (start, stop) = (args.bytes()?, args.bytes()?);
+        let (mut chosen, mut reversed) = (by, backwards);
+        let (mut scores, mut offset, mut limit) = (false, 0, -1);
+        while !args.is_empty() {
+            if !stored && args.take("WITHSCORES") {
+                scores = true;
+            } else if args.left() > 2 && args.take("LIMIT") {
+                (offset, limit) = (args.integer()?, args.integer()?);
+            } else if backwards.is_none() && reversed.is_none() && args.take("REV") {
+                reversed = Some(true);
+            } else if by.is_none() && chosen.is_none() && args.take("BYLEX") {
+                chosen = Some(By::Member);
+            } else if by.is_none() && chosen.is_none() && args.take("BYSCORE") {
+                chosen = Some(By::Score);
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        let by = chosen.unwrap_or(By::Rank);
+        let backwards = reversed.unwrap_or(false);
+        if limit != -1 && by == By::Rank {
+            return Err(LIMIT_OF_RANKS);
+        }
+        if scores && by == By::Member {
+            return Err(SCORES_BY_LEX);
+        }
+        let (least, most) = if backwards { (stop, start) } else { (start, stop) };
+        let bounds = match by {
+            By::Rank => Bounds::Ranks(rank(start)?, rank(stop)?),
+            By::Score => Bounds::Scores(Scores::parse(least, most, args.profile())?),
+            By::Member => Bounds::Between(Between::parse(least, most)?),
+        };
+        Ok(Self { bounds, backwards, scores, offset, limit })
+    }
+
+    /// The ranks of a set's members that are asked for.
+    fn ranks(&self, set: &SortedSet) -> Range<usize> {
+        let skipped = usize::try_from(self.offset);
+        let ranks = match (&self.bounds, skipped) {
+            (Bounds::Ranks(start, stop), _) => {
+                let ranks = ranks(*start, *stop, set.len());
+                return if self.backwards { set.len() - ranks.end..set.len() - ranks.start } else { ranks };
+            }
+            (_, Err(_)) => return 0..0,
+            (Bounds::Between(between), Ok(skipped)) => between.ranks(set, skipped, self.backwards),
+            (Bounds::Scores(scores), Ok(skipped)) => {
+                let Range { start, end } = scores.ranks(set);
+                let skipped = skipped.min(end - start);
+                if self.backwards { start..end - skipped } else { start + skipped..end }
+            }
+        };
+        let Ok(limit) = usize::try_from(self.limit) else { return ranks };
+        let count = ranks.len().min(limit);
+        if self.backwards { ranks.end - count..ranks.end } else { ranks.start..ranks.start + count }
+    }
+}
+
+fn rank(word: &[u8]) -> Result<i64, CommandError> {
+    parse_integer(word).ok_or(CommandError::NOT_AN_INTEGER)
+}
+
+/// The ranks from `start` to `stop`, which count from the end where they are negative.
+fn ranks(start: i64, stop: i64, count: usize) -> Range<usize> {
+    let from_end = |rank: i64| if rank < 0 { rank.saturating_add(count as i64) } else { rank };
+    let (start, stop) = (from_end(start).max(0), from_end(stop));
+    if start > stop || start >= count as i64 {
+        return 0..0;
+    }
+    start as usize..(stop as usize).saturating_add(1).min(count)
+}
+
+fn list<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, by: Option<By>, backwards: Option<bool>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let query = Query::take(args, by, backwards, false)?;
+    let Some(set) = view.collection::<SortedSet>(key)? else { return Ok(Reply::Array(Vec::new())) };
+    let members = set.range(query.ranks(set), query.backwards);
+    Ok(members_reply(members, query.scores, args.profile()))
+}
+
+/// Members as a reply, with their scores if those are asked for.
+pub(super) fn members_reply<'v>(
+    members: impl Iterator<Item = &'v Scored>,
+    scores: bool,
+    profile: &Profile,
+) -> Reply<'v> {
+    if scores {
+        let pair = |scored: &'v Scored| (Reply::bulk(scored.member()), score_reply(scored.score(), profile));
+        return Reply::Pairs(members.map(pair).collect());
+    }
+    Reply::Array(members.map(|scored| Reply::bulk(scored.member())).collect())
+}
+
+fn zrangestore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (destination, source) = (args.key()?, args.key()?);
+    let query = Query::take(args, None, None, true)?;
+    let limits = view.settings().sorted_set_limits(args.profile());
+    let mut result = SortedSet::default();
+    if let Some(set) = view.collection::<SortedSet>(source)? {
+        let ranks = query.ranks(set);
+        if matches!(query.bounds, Bounds::Ranks(..)) && ranks.len() > limits.packed {
+            result.spread();
+        }
+        for scored in set.range(ranks, query.backwards) {
+            result.insert(scored.member(), scored.score(), &limits);
+        }
+    }
+    Ok(keep(view, destination, result, "zrangestore"))
+}
+
+/// Puts what a command has come to under a key, or removes the key if that is nothing. Answers how many members it has.
+pub(super) fn keep(view: &mut View<'_>, key: &[u8], set: SortedSet, event: &'static str) -> Reply<'static> {
+    let count = set.len();
+    if count > 0 {
+        view.put_value(key, set);
+        view.notify(EventClass::SortedSet, event, key);
+    } else {
+        delete(view, key);
+    }
+    Reply::Integer(count as i64)
+}
+
+const ZCOUNT: CommandSpec = CommandSpec {
+    usage: "key min max",
+    summary: "Tells how many members of a sorted set have scores in a range.",
+    complexity: "O(log(N)) for N members of the set",
+    since: Since::redis(2, 0, 0),
+    arity: Arity::Exactly(4),
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    run: Handler::Keys(|view, args| count(view, args, By::Score)),
+    ..renamed(ZRANGE, "ZCOUNT")
+};
+
+const ZLEXCOUNT: CommandSpec = CommandSpec {
+    summary: "Tells how many members of a sorted set stand between two others.",
+    since: Since::redis(2, 8, 9),
+    run: Handler::Keys(|view, args| count(view, args, By::Member)),
+    ..renamed(ZCOUNT, "ZLEXCOUNT")
+};
+
+fn count<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, by: By) -> CommandResult<'v> {
+    let key = args.key()?;
+    let query = Query::take(args, Some(by), Some(false), true)?;
+    Ok(Reply::Integer(view.collection(key)?.map_or(0, |set| query.ranks(set).len()) as i64))
+}
+
+const ZREMRANGEBYRANK: CommandSpec = CommandSpec {
+    usage: "key start stop",
+    summary: "Removes a range of the members of a sorted set.",
+    complexity: "O(log(N)+M*log(N)) for M members of a set of N",
+    since: Since::redis(2, 0, 0),
+    arity: Arity::Exactly(4),
+    keys: &[KeySpec::one(1, &["RW", "delete"])],
+    flags: &[Flag::Write],
+    run: Handler::Keys(|view, args| remove_range(view, args, By::Rank, "zremrangebyrank")),
+    ..renamed(ZRANGE, "ZREMRANGEBYRANK")
+};
+
+const ZREMRANGEBYSCORE: CommandSpec = CommandSpec {
+    usage: "key min max",
+    summary: "Removes the members of a sorted set whose scores are in a range.",
+    since: Since::redis(1, 2, 0),
+    run: Handler::Keys(|view, args| remove_range(view, args, By::Score, "zremrangebyscore")),
+    ..renamed(ZREMRANGEBYRANK, "ZREMRANGEBYSCORE")
+};
+
+const ZREMRANGEBYLEX: CommandSpec = CommandSpec {
+    usage: "key min max",
+    summary: "Removes the members of a sorted set that stand between two others.",
+    since: Since::redis(2, 8, 9),
+    run: Handler::Keys(|view, args| remove_range(view, args, By::Member, "zremrangebylex")),
+    ..renamed(ZREMRANGEBYRANK, "ZREMRANGEBYLEX")
+};
+
+fn remove_range<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, by: By, event: &'static str) -> CommandResult<'v> {
+    let key = args.key()?;
+    let query = Query::take(args, Some(by), Some(false), true)?;
+    remove(view, key, event, |set| {
+        let ranks = query.ranks(set);
+        ranks.clone().rev().filter_map(|rank| set.take(rank)).count()
+    })
+}

@@ -1,0 +1,382 @@
+//! Sorted sets: their members, one set at a time.
+
+use smallvec::SmallVec;
+
+use super::scan_elements::scan;
+use super::sorted_set_bounds::parse_score;
+use crate::error::CommandError;
+use crate::keyspace::{EventClass, SortedSet, SortedSetLimits, View};
+use crate::profile::{Profile, Since};
+use crate::resp::{Reply, is_whole, write_double, write_short_double};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[ZADD, ZCARD, ZINCRBY, ZMSCORE, ZRANK, ZREM, ZREVRANK, ZSCAN, ZSCORE];
+
+const NX_AND_XX: CommandError = CommandError::fixed("ERR XX and NX options at the same time are not compatible");
+const GT_LT_AND_NX: CommandError =
+    CommandError::fixed("ERR GT, LT, and/or NX options at the same time are not compatible");
+const ONE_INCREMENT: CommandError = CommandError::fixed("ERR INCR option supports a single increment-element pair");
+const RESULT_IS_NAN: CommandError = CommandError::fixed("ERR resulting score is not a number (NaN)");
+
+/// The row of a command that differs from another one in little more than its name.
+pub(super) const fn renamed(row: CommandSpec, name: &'static str) -> CommandSpec {
+    CommandSpec { name, ..row }
+}
+
+/// A score as a reply.
+pub(super) fn score_reply(score: f64, profile: &Profile) -> Reply<'static> {
+    if profile.since_redis(7, 2) { Reply::ShortDouble(score) } else { Reply::Double(score) }
+}
+
+const ZADD: CommandSpec = CommandSpec {
+    usage: "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
+    summary: "Adds members to a sorted set, or gives them other scores.",
+    complexity: "O(log(N)) for each member, for N members of the set",
+    group: Group::SortedSet,
+    since: Since::redis(1, 2, 0),
+    arity: Arity::AtLeast(4),
+    keys: &[KeySpec::one(1, &["RW", "update"])],
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::SortedSet],
+    ..CommandSpec::new("ZADD", Handler::Keys(zadd))
+};
+
+const ZINCRBY: CommandSpec = CommandSpec {
+    usage: "key increment member",
+    summary: "Adds to the score of a member of a sorted set.",
+    complexity: "O(log(N)) for N members of the set",
+    arity: Arity::Exactly(4),
+    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+    run: Handler::Keys(zincrby),
+    ..renamed(ZADD, "ZINCRBY")
+};
+
+/// What may be done with which members.
+#[derive(Default)]
+pub(super) struct Addition {
+    /// Only what is not there,
+    pub(super) new: bool,
+    /// or only what is.
+    pub(super) present: bool,
+    /// Only to give a greater score,
+    greater: bool,
+    /// or a lesser one.
+    less: bool,
+    /// What counts is what has changed, and not only what is new.
+    pub(super) changed: bool,
+    increment: bool,
+}
+
+/// What was done with a member.
+enum Done {
+    Nothing,
+    Added(f64),
+    Updated(f64),
+    Same(f64),
+}
+
+impl Addition {
+    fn take(args: &mut Args<'_>) -> Self {
+        let mut addition = Self::default();
+        loop {
+            let option = if args.take("NX") {
+                &mut addition.new
+            } else if args.take("XX") {
+                &mut addition.present
+            } else if args.take("GT") {
+                &mut addition.greater
+            } else if args.take("LT") {
+                &mut addition.less
+            } else if args.take("CH") {
+                &mut addition.changed
+            } else if args.take("INCR") {
+                &mut addition.increment
+            } else {
+                return addition;
+            };
+            *option = true;
+        }
+    }
+
+    /// Whether the options go together, with so many members.
+    fn check(&self, count: usize) -> Result<(), CommandError> {
+        if self.new && self.present {
+            return Err(NX_AND_XX);
+        }
+        if (self.new && (self.greater || self.less)) || (self.greater && self.less) {
+            return Err(GT_LT_AND_NX);
+        }
+        if self.increment && count > 1 {
+            return Err(ONE_INCREMENT);
+        }
+        Ok(())
+    }
+
+    fn apply(
+        &self,
+        set: &mut SortedSet,
+        member: &[u8],
+        score: f64,
+        limits: &SortedSetLimits,
+    ) -> Result<Done, CommandError> {
+        let Some(place) = set.find(member) else {
+            if self.present {
+                return Ok(Done::Nothing);
+            }
+            set.insert(member, score, limits);
+            return Ok(Done::Added(score));
+        };
+        if self.new {
+            return Ok(Done::Nothing);
+        }
+        let old = set.score_at(place);
+        let score = if self.increment { old + score } else { score };
+        if score.is_nan() {
+            return Err(RESULT_IS_NAN);
+        }
+        if (self.less && score >= old) || (self.greater && score <= old) {
+            return Ok(Done::Nothing);
+        }
+        if score == old {
+            return Ok(Done::Same(score));
+        }
+        set.rescore(place, score);
+        Ok(Done::Updated(score))
+    }
+}
+
+fn zadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let addition = Addition::take(args);
+    add(view, args, key, &addition)
+}
+
+fn zincrby<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    add(view, args, key, &Addition { increment: true, ..Addition::default() })
+}
+
+/// Adds the members that are left, each behind its score.
+fn add<'v>(view: &mut View<'_>, args: &mut Args<'v>, key: &[u8], addition: &Addition) -> CommandResult<'v> {
+    let words = args.rest();
+    let count = words.len() / 2;
+    if count == 0 || !words.len().is_multiple_of(2) {
+        return Err(CommandError::SYNTAX);
+    }
+    addition.check(count)?;
+    let mut members: SmallVec<[(f64, &[u8]); 4]> = SmallVec::with_capacity(count);
+    for _ in 0..count {
+        let score = parse_score(args.bytes()?, args.profile()).ok_or(CommandError::NOT_A_FLOAT)?;
+        members.push((score, args.bytes()?));
+    }
+    add_scored(view, key, &members, addition, args.profile())
+}
+
+/// Adds members, each with its score.
+pub(super) fn add_scored<'v>(
+    view: &mut View<'_>,
+    key: &[u8],
+    members: &[(f64, &[u8])],
+    addition: &Addition,
+    profile: &Profile,
+) -> CommandResult<'v> {
+    let count = members.len();
+    let limits = view.settings().sorted_set_limits(profile);
+    let first = members.first().map_or(&[][..], |(_, member)| member);
+    let (mut added, mut updated, mut last) = (0, 0, None);
+    let result = view.change_or_make(
+        key,
+        || SortedSet::for_member(first, count, &limits),
+        |set: &mut SortedSet| {
+            set.expect(count, &limits);
+            let result = members.iter().try_for_each(|(score, member)| {
+                last = match addition.apply(set, member, *score, &limits)? {
+                    Done::Nothing => None,
+                    Done::Same(score) => Some(score),
+                    Done::Added(score) => {
+                        added += 1;
+                        Some(score)
+                    }
+                    Done::Updated(score) => {
+                        updated += 1;
+                        Some(score)
+                    }
+                };
+                Ok(())
+            });
+            (result, added + updated)
+        },
+    )?;
+    if added + updated > 0 {
+        view.notify(EventClass::SortedSet, if addition.increment { "zincr" } else { "zadd" }, key);
+    }
+    result?;
+    if addition.increment {
+        return Ok(last.map_or(Reply::Null, |score| score_reply(score, profile)));
+    }
+    Ok(Reply::Integer(if addition.changed { added + updated } else { added } as i64))
+}
+
+const ZREM: CommandSpec = CommandSpec {
+    usage: "key member [member ...]",
+    summary: "Removes members from a sorted set.",
+    complexity: "O(M*log(N)) for M members of a set of N",
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RW", "delete"])],
+    flags: &[Flag::Write, Flag::Fast],
+    run: Handler::Keys(zrem),
+    ..renamed(ZADD, "ZREM")
+};
+
+fn zrem<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let key = args.key()?;
+    let members = args.rest();
+    remove(view, key, "zrem", |set| members.iter().filter(|member| set.remove(member).is_some()).count())
+}
+
+/// Removes members from a set, and answers how many.
+pub(super) fn remove<'v>(
+    view: &mut View<'_>,
+    key: &[u8],
+    event: &'static str,
+    remove: impl FnOnce(&mut SortedSet) -> usize,
+) -> CommandResult<'v> {
+    let removal = view.change(key, |set: &mut SortedSet| {
+        let removed = remove(set);
+        (removed, removed)
+    })?;
+    let (removed, gone) = removal.unwrap_or_default();
+    if removed > 0 {
+        view.notify(EventClass::SortedSet, event, key);
+    }
+    if gone {
+        view.notify(EventClass::Generic, "del", key);
+    }
+    Ok(Reply::Integer(removed as i64))
+}
+
+const ZCARD: CommandSpec = CommandSpec {
+    usage: "key",
+    summary: "Tells how many members a sorted set has.",
+    group: Group::SortedSet,
+    since: Since::redis(1, 2, 0),
+    arity: Arity::Exactly(2),
+    keys: &[KeySpec::one(1, &["RO"])],
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    categories: &[Category::SortedSet],
+    ..CommandSpec::new("ZCARD", Handler::Keys(zcard))
+};
+
+fn zcard<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    Ok(Reply::Integer(view.collection::<SortedSet>(args.key()?)?.map_or(0, SortedSet::len) as i64))
+}
+
+const ZSCORE: CommandSpec = CommandSpec {
+    usage: "key member",
+    summary: "Returns the score of a member of a sorted set.",
+    arity: Arity::Exactly(3),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    run: Handler::Keys(zscore),
+    ..renamed(ZCARD, "ZSCORE")
+};
+
+fn zscore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (set, member) = (view.collection::<SortedSet>(args.key()?)?, args.bytes()?);
+    Ok(score_of(set, member, args.profile()))
+}
+
+const ZMSCORE: CommandSpec = CommandSpec {
+    usage: "key member [member ...]",
+    summary: "Returns the scores of several members of a sorted set.",
+    complexity: "O(N) for N members that are asked for",
+    since: Since::redis(6, 2, 0),
+    arity: Arity::AtLeast(3),
+    run: Handler::Keys(zmscore),
+    ..renamed(ZSCORE, "ZMSCORE")
+};
+
+fn zmscore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let set = view.collection::<SortedSet>(args.key()?)?;
+    Ok(Reply::Array(args.rest().iter().map(|member| score_of(set, member, args.profile())).collect()))
+}
+
+fn score_of(set: Option<&SortedSet>, member: &[u8], profile: &Profile) -> Reply<'static> {
+    set.and_then(|set| set.score(member)).map_or(Reply::Null, |score| score_reply(score, profile))
+}
+
+const ZRANK: CommandSpec = CommandSpec {
+    usage: "key member",
+    later_usages: &[(Since::redis(7, 2, 0), "key member [WITHSCORE]")],
+    summary: "Tells how many members of a sorted set stand before one.",
+    complexity: "O(log(N)) for N members of the set",
+    since: Since::redis(2, 0, 0),
+    later_arities: &[(Since::redis(7, 2, 0), Arity::AtLeast(3))],
+    run: Handler::Keys(|view, args| rank(view, args, false)),
+    ..renamed(ZSCORE, "ZRANK")
+};
+
+const ZREVRANK: CommandSpec = CommandSpec {
+    summary: "Tells how many members of a sorted set stand behind one.",
+    run: Handler::Keys(|view, args| rank(view, args, true)),
+    ..renamed(ZRANK, "ZREVRANK")
+};
+
+fn rank<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, backwards: bool) -> CommandResult<'v> {
+    let (key, member) = (args.key()?, args.bytes()?);
+    if args.left() > 1 {
+        let name = args.command_name();
+        return Err(CommandError::new(format!("ERR wrong number of arguments for '{name}' command")));
+    }
+    let with_score = args.take("WITHSCORE");
+    args.end()?;
+    let set = view.collection::<SortedSet>(key)?;
+    let Some((set, place)) = set.and_then(|set| Some((set, set.find(member)?))) else {
+        return Ok(if with_score { Reply::NullArray } else { Reply::Null });
+    };
+    let rank = set.rank_at(place);
+    let rank = Reply::Integer(if backwards { set.len() - 1 - rank } else { rank } as i64);
+    if with_score {
+        return Ok(Reply::Array(vec![rank, score_reply(set.score_at(place), args.profile())]));
+    }
+    Ok(rank)
+}
+
+const ZSCAN: CommandSpec = CommandSpec {
+    usage: "key cursor [MATCH pattern] [COUNT count]",
+    later_usages: &[(Since::valkey(8, 1, 0), "key cursor [MATCH pattern] [COUNT count] [NOSCORES]")],
+    summary: "Lists the members of a sorted set, and their scores, step by step.",
+    complexity: "O(1) for a step, O(N) for all of them, for N members",
+    group: Group::SortedSet,
+    since: Since::redis(2, 8, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::SortedSet],
+    tips: &["nondeterministic_output"],
+    ..CommandSpec::new("ZSCAN", Handler::Keys(zscan))
+};
+
+fn zscan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let profile = args.profile();
+    scan(view, args, |set: &SortedSet, step, found| {
+        let (next, members) = set.walk(step.cursor, step.count);
+        for scored in members.filter(|scored| step.admits(scored.member())) {
+            found.push(Reply::bulk(scored.member()));
+            if !step.bare {
+                found.push(Reply::bulk(digits(scored.score(), set.is_packed(), profile)));
+            }
+        }
+        next
+    })
+}
+
+/// What stands in a list is shown as it stands there: whole numbers as integers.
+fn digits(score: f64, packed: bool, profile: &Profile) -> Vec<u8> {
+    let mut digits = Vec::new();
+    if packed && (is_whole(score) || profile.since_redis(7, 2)) {
+        write_short_double(&mut digits, score);
+    } else {
+        write_double(&mut digits, score);
+    }
+    digits
+}
