@@ -50,14 +50,6 @@ mod set;
 mod set_algebra;
 mod set_random;
 mod sets;
-<<<<<<< HEAD
-mod stream_groups;
-mod stream_ids;
-mod stream_info;
-mod stream_pending;
-mod stream_read;
-mod streams;
-=======
 mod sort;
 mod sorted_set_algebra;
 mod sorted_set_bounds;
@@ -65,7 +57,12 @@ mod sorted_set_pops;
 mod sorted_set_random;
 mod sorted_set_ranges;
 mod sorted_sets;
->>>>>>> types
+mod stream_groups;
+mod stream_ids;
+mod stream_info;
+mod stream_pending;
+mod stream_read;
+mod streams;
 mod strings;
 mod tracking;
 mod transactions;
@@ -121,20 +118,17 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         set_algebra::ROWS,
         set_random::ROWS,
         sets::ROWS,
-<<<<<<< HEAD
-        stream_groups::ROWS,
-        stream_info::ROWS,
-        stream_pending::ROWS,
-        stream_read::ROWS,
-        streams::ROWS,
-=======
         sorted_set_algebra::ROWS,
         sorted_set_pops::ROWS,
         sorted_set_random::ROWS,
         sorted_set_ranges::ROWS,
         sorted_sets::ROWS,
         sort::ROWS,
->>>>>>> types
+        stream_groups::ROWS,
+        stream_info::ROWS,
+        stream_pending::ROWS,
+        stream_read::ROWS,
+        streams::ROWS,
         strings::ROWS,
         transactions::ROWS,
         wait::ROWS,

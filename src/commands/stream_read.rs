@@ -190,7 +190,7 @@ fn xread<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> R
         let Some((id, stream)) = served else { return Ok(wait(&request, None, None)) };
         let count = request.count.or(Some(USUAL_COUNT));
         let entries = behind(stream.log(), id, count);
-        return Ok(Outcome::Done(Reply::Pairs(vec![(Reply::bulk(key), entries)])));
+        return Ok(Outcome::Done(Reply::MapOrPairs(vec![(Reply::bulk(key), entries)])));
     }
     let mut from = Vec::with_capacity(request.keys.len());
     let mut rewritten = false;
@@ -216,7 +216,7 @@ fn xread<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> R
         }
     }
     if !found.is_empty() {
-        return Ok(Outcome::Done(Reply::Pairs(found)));
+        return Ok(Outcome::Done(Reply::MapOrPairs(found)));
     }
     let waits = request.wait.take();
     Ok(wait(&request, waits, again))
@@ -447,5 +447,5 @@ fn shares_reply<'v>(view: &'v View<'_>, shares: Vec<Share<'v>>) -> Reply<'v> {
             (Reply::bulk(key), Reply::Array(entries.collect()))
         }
     });
-    Reply::Pairs(pairs.collect())
+    Reply::MapOrPairs(pairs.collect())
 }

@@ -358,15 +358,10 @@ impl Host for Caller<'_, '_, '_> {
         let mut inner = self.inner.borrow_mut();
         let Inner { session, view } = &mut *inner;
         let checked = match engine.table.row_of(words) {
-<<<<<<< HEAD
-            None => Err(refusal_of_unknown(words)),
+            None => Err(UNKNOWN),
             Some((spec, at)) => self
                 .admit(session, spec, words)
                 .and_then(|()| asks_to_wait(words, &engine.instance.profile).map_or(Ok((spec, at)), Err)),
-=======
-            None => Err(UNKNOWN),
-            Some((spec, at)) => self.admit(session, spec, words).map(|()| (spec, at)),
->>>>>>> types
         };
         let (spec, at) = checked.inspect_err(|error| engine.instance.stats.count_error(error.code()))?;
         session.protocol = self.protocol.get();

@@ -31,11 +31,9 @@ pub enum Reply<'a> {
     Array(Vec<Reply<'a>>),
     /// Pairs in the order given; a flat array in RESP2.
     Map(Vec<(Reply<'a>, Reply<'a>)>),
-<<<<<<< HEAD
-    /// Pairs in the order given; an array of arrays of two in RESP2.
-=======
+    /// Pairs in the order given: a map, but an array of arrays of two in RESP2.
+    MapOrPairs(Vec<(Reply<'a>, Reply<'a>)>),
     /// Pairs as arrays of two; all in one flat array in RESP2.
->>>>>>> types
     Pairs(Vec<(Reply<'a>, Reply<'a>)>),
     Set(Vec<Reply<'a>>),
     Push(Vec<Reply<'a>>),
@@ -103,9 +101,8 @@ impl<'a> Reply<'a> {
             Self::Set(items) => array(out, if resp3 { b'~' } else { b'*' }, items, protocol),
             Self::Push(items) => array(out, if resp3 { b'>' } else { b'*' }, items, protocol),
             Self::Map(pairs) => map(out, if resp3 { b'%' } else { b'*' }, pairs, protocol),
-<<<<<<< HEAD
-            Self::Pairs(pairs) if resp3 => map(out, b'%', pairs, protocol),
-            Self::Pairs(pairs) => {
+            Self::MapOrPairs(pairs) if resp3 => map(out, b'%', pairs, protocol),
+            Self::MapOrPairs(pairs) => {
                 number_line(out, b'*', pairs.len() as i64);
                 for (key, value) in pairs {
                     number_line(out, b'*', 2);
@@ -113,7 +110,6 @@ impl<'a> Reply<'a> {
                     value.write(protocol, out);
                 }
             }
-=======
             Self::Pairs(pairs) if resp3 => {
                 number_line(out, b'*', pairs.len() as i64);
                 for (one, other) in pairs {
@@ -123,7 +119,6 @@ impl<'a> Reply<'a> {
                 }
             }
             Self::Pairs(pairs) => map(out, b'*', pairs, protocol),
->>>>>>> types
             Self::Double(value) => {
                 let mut digits = Vec::with_capacity(24);
                 write_double(&mut digits, *value);

@@ -64,12 +64,6 @@ fn describe_keys(keys: &KeySpec) -> Reply<'static> {
     }
     pairs.push((Reply::text("flags"), statuses(keys.flags.iter().copied())));
     let begin = match keys.begin {
-<<<<<<< HEAD
-        Begin::Index(index) => specification("index", &[("index", i64::from(index))]),
-        Begin::Keyword { word, from } => {
-            let fields = [("keyword", Reply::text(word)), ("startfrom", Reply::Integer(i64::from(from)))];
-            typed("keyword", fields.into_iter())
-=======
         Begin::Index(index) => specification("index", numbers(&[("index", i64::from(index))])),
         Begin::Unknown => specification("unknown", Vec::new()),
         Begin::Keyword { word, from } => {
@@ -80,18 +74,13 @@ fn describe_keys(keys: &KeySpec) -> Reply<'static> {
     pairs.push((Reply::text("begin_search"), begin));
     let find = match keys.find {
         Find::Search(_) | Find::Made(_) => specification("unknown", Vec::new()),
+        Find::Part { of } => {
+            let fields = [("lastkey", -1), ("keystep", 1), ("limit", i64::from(of))];
+            specification("range", numbers(&fields))
+        }
         Find::Range { last, step } => {
             specification("range", numbers(&[("lastkey", i64::from(last)), ("keystep", i64::from(step)), ("limit", 0)]))
->>>>>>> types
         }
-    };
-    pairs.push((Reply::text("begin_search"), begin));
-    let range = |last: i8, step: u8, limit: u8| {
-        specification("range", &[("lastkey", last.into()), ("keystep", step.into()), ("limit", limit.into())])
-    };
-    let find = match keys.find {
-        Find::Range { last, step } => range(last, step, 0),
-        Find::Part { of } => range(-1, 1, of),
         Find::Count { count, first, step } => specification(
             "keynum",
             numbers(&[("keynumidx", i64::from(count)), ("firstkey", i64::from(first)), ("keystep", i64::from(step))]),
@@ -101,20 +90,11 @@ fn describe_keys(keys: &KeySpec) -> Reply<'static> {
     Reply::Map(pairs)
 }
 
-<<<<<<< HEAD
-fn specification(kind: &'static str, fields: &[(&'static str, i64)]) -> Reply<'static> {
-    typed(kind, fields.iter().map(|(name, value)| (*name, Reply::Integer(*value))))
-}
-
-fn typed(kind: &'static str, fields: impl Iterator<Item = (&'static str, Reply<'static>)>) -> Reply<'static> {
-    let fields = fields.map(|(name, value)| (Reply::text(name), value)).collect();
-=======
 fn numbers(fields: &[(&'static str, i64)]) -> Vec<(&'static str, Reply<'static>)> {
     fields.iter().map(|(name, value)| (*name, Reply::Integer(*value))).collect()
 }
 
 fn specification(kind: &'static str, fields: Vec<(&'static str, Reply<'static>)>) -> Reply<'static> {
     let fields = fields.into_iter().map(|(name, value)| (Reply::text(name), value)).collect();
->>>>>>> types
     Reply::Map(vec![(Reply::text("type"), Reply::text(kind)), (Reply::text("spec"), Reply::Map(fields))])
 }

@@ -20,13 +20,9 @@ pub struct KeySpec {
 #[derive(Clone, Copy, Debug)]
 pub enum Begin {
     Index(u8),
-<<<<<<< HEAD
-    /// Behind this word, which stands at position `from` or later.
-=======
     /// There is no telling but by looking through a request.
     Unknown,
     /// Behind the first such word at or behind a position.
->>>>>>> types
     Keyword {
         word: &'static str,
         from: u8,
@@ -63,11 +59,6 @@ impl KeySpec {
         Self { flags, notes: "", begin: Begin::Index(index), find, decide: None }
     }
 
-<<<<<<< HEAD
-    /// The first half of what stands behind a word.
-    pub const fn half_behind(word: &'static str, from: u8, flags: &'static [&'static str]) -> Self {
-        Self { flags, notes: "", begin: Begin::Keyword { word, from }, find: Find::Part { of: 2 }, decide: None }
-=======
     /// Keys that only a function finds.
     pub const fn searched(search: fn(Words<'_>) -> SmallVec<[usize; 4]>, flags: &'static [&'static str]) -> Self {
         Self { flags, notes: "", begin: Begin::Unknown, find: Find::Search(search), decide: None }
@@ -83,10 +74,14 @@ impl KeySpec {
         Self { begin: Begin::Keyword { word, from }, ..Self::one(0, flags) }
     }
 
+    /// The first half of what stands behind a word.
+    pub const fn half_behind(word: &'static str, from: u8, flags: &'static [&'static str]) -> Self {
+        Self { flags, notes: "", begin: Begin::Keyword { word, from }, find: Find::Part { of: 2 }, decide: None }
+    }
+
     /// Whether a request uses keys of this group that do not stand in it.
     pub fn are_made(&self, words: Words<'_>) -> bool {
         matches!(self.find, Find::Made(are_made) if are_made(words))
->>>>>>> types
     }
 
     pub const fn with_notes(mut self, notes: &'static str) -> Self {
@@ -116,12 +111,12 @@ impl KeySpec {
         let Begin::Index(begin) = self.begin else { return false };
         let begin = usize::from(begin);
         let (first, last, step) = match self.find {
+            Find::Part { .. } => (begin, usize::MAX, 1),
             Find::Search(_) | Find::Made(_) => return false,
             Find::Range { last, step } => {
                 let last = if last >= 0 { begin + usize::from(last.unsigned_abs()) } else { usize::MAX };
                 (begin, last, step)
             }
-            Find::Part { .. } => (begin, usize::MAX, 1),
             Find::Count { first, step, .. } => (begin + usize::from(first), usize::MAX, step),
         };
         (first..=last).contains(&position) && (position - first).is_multiple_of(usize::from(step.max(1)))
@@ -138,25 +133,6 @@ impl KeySpec {
 
     /// The positions of the keys in a request. `None` when the request is too malformed to tell.
     pub fn positions(&self, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
-<<<<<<< HEAD
-        let begin = match self.begin {
-            Begin::Index(index) => usize::from(index),
-            Begin::Keyword { word, from } => {
-                let from = usize::from(from);
-                let behind = words.from(from).iter().position(|other| other.eq_ignore_ascii_case(word.as_bytes()))?;
-                from + behind + 1
-            }
-        };
-        let mut positions = SmallVec::new();
-        match self.find {
-            Find::Part { of } => {
-                let count = words.len().checked_sub(begin)? / usize::from(of.max(1));
-                if count == 0 {
-                    return None;
-                }
-                positions.extend(begin..begin + count);
-            }
-=======
         match self.begin {
             Begin::Index(begin) => self.positions_from(usize::from(begin), words),
             Begin::Unknown => self.positions_from(0, words),
@@ -183,7 +159,13 @@ impl KeySpec {
         match self.find {
             Find::Search(search) => return Some(search(words)),
             Find::Made(_) => {}
->>>>>>> types
+            Find::Part { of } => {
+                let count = words.len().checked_sub(begin)? / usize::from(of.max(1));
+                if count == 0 {
+                    return None;
+                }
+                positions.extend(begin..begin + count);
+            }
             Find::Range { last, step } => {
                 let last = if last >= 0 {
                     begin + usize::from(last.unsigned_abs())

@@ -3,11 +3,7 @@
 //! Capitals are words to be typed, lower case names an argument, `[ ]` may be left out, `< | >` is a choice, and
 //! `[key value ...]` repeats what stands in front of it. A word in capitals belongs to the arguments behind it.
 
-<<<<<<< HEAD
-use super::keys::{Begin, KeySpec};
-=======
 use super::keys::{Begin, Find, KeySpec};
->>>>>>> types
 use super::row::{CommandSpec, Group};
 use crate::profile::Profile;
 
@@ -294,8 +290,8 @@ fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &Co
         if argument.token.is_some() && !only_a_token {
             here = here.map(|here| here + 1);
         }
-        let behind = |keys: &KeySpec| matches!(keys.begin, Begin::Keyword { word, .. } if Some(word) == argument.token);
-        if let Some(keys) = spec.keys.iter().position(behind)
+        let halves = |keys: &KeySpec| matches!((keys.begin, keys.find), (Begin::Keyword { word, .. }, Find::Part { .. }) if Some(word) == argument.token);
+        if let Some(keys) = spec.keys.iter().position(halves)
             && let Some(first) = argument.arguments.first_mut()
         {
             first.kind = ArgumentKind::Key;
