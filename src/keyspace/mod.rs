@@ -47,7 +47,7 @@ pub use news::{CHANGES, EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, News};
 pub use set::{Set, SetLimits};
 pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
 pub use store::hash_of;
-pub use stream::{Consumer, Entry as StreamEntry, Group, Log, Node, NodeLimits, Pending, Stream, StreamId, Trim};
+pub use stream::{Entry as StreamEntry, Group, Log, Pending, Stream, StreamId, Trim};
 pub use strings::Expiry;
 pub use value::{Collection, Kind, Value};
 pub use view::{ScanFilter, Tally, View};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 pub use group::{Consumer, Group, Pending};
 pub use log::{Entry, Log, NodeLimits, Trim};
-pub use node::{Fields, Node, NodeEntry};
+pub use node::Node;
 
 use crate::resp::write_integer;
 
