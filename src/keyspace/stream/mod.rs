@@ -7,9 +7,8 @@ mod node;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use group::{Consumer, Group, Pending};
+pub use group::{Group, Pending};
 pub use log::{Entry, Log, NodeLimits, Trim};
-pub use node::Node;
 
 use crate::resp::write_integer;
 
