@@ -102,6 +102,8 @@ checked! {
     sorted_set_pops
     sorted_set_ranges
     sorted_sets
+    stream_groups
+    streams
     strings
     tracking
     transactions
