@@ -13,6 +13,7 @@ const LAYERS: &[&str] = &[
     "log",
     "files",
     "resp",
+    "geo",
     "hyperloglog",
     "listpack",
     "rdb",

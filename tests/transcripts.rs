@@ -67,6 +67,7 @@ checked! {
     counters
     debug
     dump_restore
+    dump_restore_types
     expiry
     functions
     geo
@@ -75,6 +76,8 @@ checked! {
     hello
     hyperloglog
     keys
+    keys_of_types
+    keys_that_are_awaited
     lcs
     list_places
     list_waiting
@@ -99,6 +102,8 @@ checked! {
     sorted_set_pops
     sorted_set_ranges
     sorted_sets
+    stream_groups
+    streams
     strings
     tracking
     transactions

@@ -57,6 +57,12 @@ mod sorted_set_pops;
 mod sorted_set_random;
 mod sorted_set_ranges;
 mod sorted_sets;
+mod stream_groups;
+mod stream_ids;
+mod stream_info;
+mod stream_pending;
+mod stream_read;
+mod streams;
 mod strings;
 mod tracking;
 mod transactions;
@@ -68,6 +74,7 @@ mod table_tests;
 use crate::spec::CommandSpec;
 
 pub use acl_log::record_denial;
+pub use stream_read::asks_to_wait;
 
 /// Every row, group by group.
 pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
@@ -117,6 +124,11 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         sorted_set_ranges::ROWS,
         sorted_sets::ROWS,
         sort::ROWS,
+        stream_groups::ROWS,
+        stream_info::ROWS,
+        stream_pending::ROWS,
+        stream_read::ROWS,
+        streams::ROWS,
         strings::ROWS,
         transactions::ROWS,
         wait::ROWS,

@@ -181,7 +181,9 @@ fn take_keys<'a>(args: &mut Args<'a>) -> Result<Words<'a>, CommandError> {
     let words = args.rest();
     let number = usize::try_from(number).ok().filter(|&number| number <= words.len());
     let keys = words.first(number.ok_or(CommandError::SYNTAX)?);
-    keys.iter().for_each(|_| drop(args.optional()));
+    (0..keys.len()).for_each(|_| {
+        args.optional();
+    });
     Ok(keys)
 }
 

@@ -150,7 +150,9 @@ impl<'a> Several<'a> {
         let words = args.rest();
         let number = usize::try_from(number).ok().filter(|&number| number < words.len());
         let keys = words.first(number.ok_or(CommandError::SYNTAX)?);
-        keys.iter().for_each(|_| drop(args.optional()));
+        (0..keys.len()).for_each(|_| {
+            args.optional();
+        });
         let side = Side::take(args)?;
         let mut count = None;
         while !args.is_empty() {
@@ -224,7 +226,9 @@ fn bzpop<'v>(
     side: Side,
 ) -> Result<Outcome<'v>, CommandError> {
     let keys = args.rest().first(args.left() - 1);
-    keys.iter().for_each(|_| drop(args.optional()));
+    (0..keys.len()).for_each(|_| {
+        args.optional();
+    });
     let deadline = blocking::deadline(view, args)?;
     let Some(key) = first_with_members(view, keys, ready)? else { return Ok(wait(keys, deadline)) };
     let popped = pop(view, key, side, 1)?;

@@ -323,6 +323,10 @@ const ZREVRANK: CommandSpec = CommandSpec {
 
 fn rank<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, backwards: bool) -> CommandResult<'v> {
     let (key, member) = (args.key()?, args.bytes()?);
+    if args.left() > 1 {
+        let name = args.command_name();
+        return Err(CommandError::new(format!("ERR wrong number of arguments for '{name}' command")));
+    }
     let with_score = args.take("WITHSCORE");
     args.end()?;
     let set = view.collection::<SortedSet>(key)?;

@@ -65,7 +65,9 @@ fn keys_stand_where_the_arity_says_there_are_words() {
             assert!((first..words + optional).contains(&begin), "{name}: a key at {begin}, with {words} words");
             match keys.find {
                 Find::Range { last, .. } if last >= 0 => assert!(begin + last as usize <= words, "{name}"),
-                Find::Range { step, .. } | Find::Count { step, .. } => assert!(step > 0, "{name}"),
+                Find::Range { step, .. } | Find::Part { of: step } | Find::Count { step, .. } => {
+                    assert!(step > 0, "{name}");
+                }
                 Find::Search(_) | Find::Made(_) => {}
             }
         }

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::transaction::{may_write, queued};
 use super::{Engine, is_exec, key_hashes, write};
 use crate::clock::Stopwatch;
+use crate::commands::asks_to_wait;
 use crate::control::Matter;
 use crate::error::CommandError;
 use crate::instance::Instance;
@@ -358,7 +359,9 @@ impl Host for Caller<'_, '_, '_> {
         let Inner { session, view } = &mut *inner;
         let checked = match engine.table.row_of(words) {
             None => Err(UNKNOWN),
-            Some((spec, at)) => self.admit(session, spec, words).map(|()| (spec, at)),
+            Some((spec, at)) => self
+                .admit(session, spec, words)
+                .and_then(|()| asks_to_wait(words, &engine.instance.profile).map_or(Ok((spec, at)), Err)),
         };
         let (spec, at) = checked.inspect_err(|error| engine.instance.stats.count_error(error.code()))?;
         session.protocol = self.protocol.get();

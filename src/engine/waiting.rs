@@ -5,7 +5,7 @@
 //! a key have their turn in the order in which they came; only who gets something is woken.
 
 use super::Engine;
-use crate::keyspace::{Busy, Entry, View};
+use crate::keyspace::{Busy, Entry, Kind, View};
 use crate::resp::{Reply, Words};
 use crate::session::{Blocked, Session, Signal};
 use crate::spec::{Args, CommandSpec, Handler, Outcome, Waiting, Wish};
@@ -87,9 +87,10 @@ impl Engine {
     fn serve_key(&self, view: &mut View<'_>, db: u32, key: &[u8], by: &mut Session) {
         let waiters = self.instance.keyspace.waiters();
         let mut turn = 0;
+        let was_there = view.peek(key).is_some();
         while let Some((next, id)) = waiters.next(db, key, turn) {
             turn = next;
-            if view.peek(key).is_none() {
+            if was_there && view.peek(key).is_none() {
                 break;
             }
             // A client that has gone is about to leave the queues itself.
@@ -106,7 +107,8 @@ impl Engine {
     fn attempt(&self, view: &mut View<'_>, blocked: &Blocked, key: &[u8]) -> Option<Vec<u8>> {
         let Blocked { spec, words, at, kind, protocol, .. } = blocked;
         let Handler::Waiting(run) = spec.run else { return None };
-        if view.peek(key).map(Entry::kind) != Some(*kind) {
+        // Who reads in a stream's group is told when the stream is gone.
+        if *kind != Kind::Stream && view.peek(key).map(Entry::kind) != Some(*kind) {
             return None;
         }
         let profile = &self.instance.profile;

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::entry::{AccessTime, Entry, TextRef};
-use super::value::{Text, Value};
+use super::value::{Kind, Text, Value};
 use super::view::View;
 use crate::clock::Millis;
 use crate::error::CommandError;
@@ -16,6 +16,17 @@ pub enum Expiry {
     /// As it was.
     Keep,
     At(Millis),
+}
+
+impl Expiry {
+    /// The deadline that comes out of it, for a key that has this one.
+    fn resolve(self, old: Option<Millis>) -> Option<Millis> {
+        match self {
+            Self::Never => None,
+            Self::Keep => old,
+            Self::At(deadline) => Some(deadline),
+        }
+    }
 }
 
 impl View<'_> {
@@ -48,12 +59,13 @@ impl View<'_> {
     pub fn set_string(&mut self, key: &[u8], value: &[u8], expiry: Expiry) {
         let accessed = self.access_time();
         match self.aimed_at(key) {
+            Some(at) if self.entry(at).kind() == Kind::Stream => {
+                // Who reads in the stream's group is to be told that it is gone.
+                let deadline = self.entry(at).deadline();
+                self.put(Entry::string(key, value, expiry.resolve(deadline), accessed));
+            }
             Some(at) => self.rewrite(at, |entry| {
-                let deadline = match expiry {
-                    Expiry::Never => None,
-                    Expiry::Keep => entry.deadline(),
-                    Expiry::At(deadline) => Some(deadline),
-                };
+                let deadline = expiry.resolve(entry.deadline());
                 entry.write_string(value, deadline);
                 entry.set_accessed(accessed);
             }),

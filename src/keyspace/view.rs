@@ -367,7 +367,10 @@ impl<'k> View<'k> {
     /// Puts an entry in place of whatever is under its key.
     pub fn put(&mut self, entry: Entry) {
         match self.aimed_at(entry.key()) {
-            Some(at) => self.rewrite(at, |old| *old = entry),
+            Some(at) => {
+                let old = self.rewrite(at, |old| std::mem::replace(old, entry));
+                self.signal_loss(&old);
+            }
             None => self.insert(entry),
         }
     }
@@ -405,6 +408,7 @@ impl<'k> View<'k> {
         let db = self.db;
         let mut removed = 0;
         let mut garbage = Vec::new();
+        self.signal_all(db);
         if self.everything.is_some() {
             self.reach(db, 0);
         }
@@ -623,6 +627,7 @@ impl<'k> View<'k> {
 
     fn unlink(&mut self, at: At) -> Entry {
         let entry = self.locked[at.lock].shard.remove(at.slot);
+        self.signal_loss(&entry);
         let side = self.side(at);
         side.bytes.fetch_sub(entry.size() as i64, Ordering::Relaxed);
         side.count_keys(-1);

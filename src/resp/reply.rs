@@ -31,6 +31,8 @@ pub enum Reply<'a> {
     Array(Vec<Reply<'a>>),
     /// Pairs in the order given; a flat array in RESP2.
     Map(Vec<(Reply<'a>, Reply<'a>)>),
+    /// Pairs in the order given: a map, but an array of arrays of two in RESP2.
+    MapOrPairs(Vec<(Reply<'a>, Reply<'a>)>),
     /// Pairs as arrays of two; all in one flat array in RESP2.
     Pairs(Vec<(Reply<'a>, Reply<'a>)>),
     Set(Vec<Reply<'a>>),
@@ -99,6 +101,15 @@ impl<'a> Reply<'a> {
             Self::Set(items) => array(out, if resp3 { b'~' } else { b'*' }, items, protocol),
             Self::Push(items) => array(out, if resp3 { b'>' } else { b'*' }, items, protocol),
             Self::Map(pairs) => map(out, if resp3 { b'%' } else { b'*' }, pairs, protocol),
+            Self::MapOrPairs(pairs) if resp3 => map(out, b'%', pairs, protocol),
+            Self::MapOrPairs(pairs) => {
+                number_line(out, b'*', pairs.len() as i64);
+                for (key, value) in pairs {
+                    number_line(out, b'*', 2);
+                    key.write(protocol, out);
+                    value.write(protocol, out);
+                }
+            }
             Self::Pairs(pairs) if resp3 => {
                 number_line(out, b'*', pairs.len() as i64);
                 for (one, other) in pairs {

@@ -74,6 +74,10 @@ fn describe_keys(keys: &KeySpec) -> Reply<'static> {
     pairs.push((Reply::text("begin_search"), begin));
     let find = match keys.find {
         Find::Search(_) | Find::Made(_) => specification("unknown", Vec::new()),
+        Find::Part { of } => {
+            let fields = [("lastkey", -1), ("keystep", 1), ("limit", i64::from(of))];
+            specification("range", numbers(&fields))
+        }
         Find::Range { last, step } => {
             specification("range", numbers(&[("lastkey", i64::from(last)), ("keystep", i64::from(step)), ("limit", 0)]))
         }

@@ -34,6 +34,8 @@ pub enum Begin {
 pub enum Find {
     /// Up to `last` (from the beginning; negative: from the end of the request), every `step`th word.
     Range { last: i8, step: u8 },
+    /// One of so many equal parts of what is left of the request.
+    Part { of: u8 },
     /// A word says how many keys there are. Positions are relative to the beginning.
     Count { count: u8, first: u8, step: u8 },
     /// A function finds them.
@@ -72,6 +74,11 @@ impl KeySpec {
         Self { begin: Begin::Keyword { word, from }, ..Self::one(0, flags) }
     }
 
+    /// The first half of what stands behind a word.
+    pub const fn half_behind(word: &'static str, from: u8, flags: &'static [&'static str]) -> Self {
+        Self { flags, notes: "", begin: Begin::Keyword { word, from }, find: Find::Part { of: 2 }, decide: None }
+    }
+
     /// Whether a request uses keys of this group that do not stand in it.
     pub fn are_made(&self, words: Words<'_>) -> bool {
         matches!(self.find, Find::Made(are_made) if are_made(words))
@@ -104,6 +111,7 @@ impl KeySpec {
         let Begin::Index(begin) = self.begin else { return false };
         let begin = usize::from(begin);
         let (first, last, step) = match self.find {
+            Find::Part { .. } => (begin, usize::MAX, 1),
             Find::Search(_) | Find::Made(_) => return false,
             Find::Range { last, step } => {
                 let last = if last >= 0 { begin + usize::from(last.unsigned_abs()) } else { usize::MAX };
@@ -151,6 +159,13 @@ impl KeySpec {
         match self.find {
             Find::Search(search) => return Some(search(words)),
             Find::Made(_) => {}
+            Find::Part { of } => {
+                let count = words.len().checked_sub(begin)? / usize::from(of.max(1));
+                if count == 0 {
+                    return None;
+                }
+                positions.extend(begin..begin + count);
+            }
             Find::Range { last, step } => {
                 let last = if last >= 0 {
                     begin + usize::from(last.unsigned_abs())

@@ -290,6 +290,14 @@ fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &Co
         if argument.token.is_some() && !only_a_token {
             here = here.map(|here| here + 1);
         }
+        let halves = |keys: &KeySpec| matches!((keys.begin, keys.find), (Begin::Keyword { word, .. }, Find::Part { .. }) if Some(word) == argument.token);
+        if let Some(keys) = spec.keys.iter().position(halves)
+            && let Some(first) = argument.arguments.first_mut()
+        {
+            first.kind = ArgumentKind::Key;
+            first.key_spec = Some(keys);
+            continue;
+        }
         match argument.kind {
             ArgumentKind::Block => find_keys(&mut argument.arguments, &mut here, spec),
             ArgumentKind::OneOf => {

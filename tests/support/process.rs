@@ -19,7 +19,9 @@ impl ServerProcess {
         // What it might want to save goes where nobody looks.
         let directory = std::env::temp_dir();
         let directory = directory.to_str().expect("a path that is text");
-        let mut all = vec!["--bind", "127.0.0.1", "--dir", directory, "--dbfilename", "redouble-tests.rdb"];
+        // A name of its own: what another server has saved would be loaded.
+        let file = format!("redouble-tests-{}-{}.rdb", std::process::id(), free_port());
+        let mut all = vec!["--bind", "127.0.0.1", "--dir", directory, "--dbfilename", &file];
         all.extend(arguments);
         Self::program("redis-server", &all).unwrap_or_else(|error| {
             panic!(

@@ -1,8 +1,10 @@
 //! What a view has for others: news, and keys for those who wait.
 
 use super::View;
+use crate::keyspace::entry::Entry;
 use crate::keyspace::news::{EventClass, News};
 use crate::keyspace::store::Contents;
+use crate::keyspace::value::Kind;
 
 #[derive(Default)]
 pub(super) struct Aside {
@@ -53,6 +55,14 @@ impl View<'_> {
     pub fn signal(&mut self, key: &[u8]) {
         if !self.keyspace.waiters.is_empty() {
             self.signal_to_waiters(key);
+        }
+    }
+
+    /// As [`signal`](Self::signal), for what is no longer there: who reads in a stream's group is told so. A view that
+    /// cannot reach what else they wait for leaves them alone; only a key that has run out of time is lost in one.
+    pub(super) fn signal_loss(&mut self, entry: &Entry) {
+        if entry.kind() == Kind::Stream && (self.growing.is_some() || self.everything.is_some()) {
+            self.signal(entry.key());
         }
     }
 

@@ -1,0 +1,145 @@
+//! Ids of entries in requests, and entries in replies.
+
+use crate::error::CommandError;
+use crate::keyspace::{StreamEntry, StreamId};
+use crate::resp::{Reply, parse_integer, until_nul};
+
+pub(super) const BAD_ID: CommandError =
+    CommandError::fixed("ERR Invalid stream ID specified as stream command argument");
+const BAD_START: CommandError = CommandError::fixed("ERR invalid start ID for the interval");
+const BAD_END: CommandError = CommandError::fixed("ERR invalid end ID for the interval");
+
+/// No id is as long as this.
+const LONG: usize = 128;
+
+/// An id as it was asked for.
+#[derive(Clone, Copy)]
+pub(super) enum Asked {
+    Id(StreamId),
+    /// Any of this millisecond.
+    Time(u64),
+}
+
+/// An id of which `missing` completes a time that stands alone.
+pub(super) fn parse(word: &[u8], missing: u64) -> Result<StreamId, CommandError> {
+    match parse_asked(word, missing)? {
+        Asked::Id(id) => Ok(id),
+        Asked::Time(_) => Err(BAD_ID),
+    }
+}
+
+/// As [`parse`], but the second part may be `*`.
+pub(super) fn parse_asked(word: &[u8], missing: u64) -> Result<Asked, CommandError> {
+    if word.len() >= LONG {
+        return Err(BAD_ID);
+    }
+    let word = until_nul(word);
+    let (ms, seq) = match word.iter().position(|&byte| byte == b'-') {
+        Some(dash) => (&word[..dash], Some(&word[dash + 1..])),
+        None => (word, None),
+    };
+    let ms = unsigned(ms).ok_or(BAD_ID)?;
+    Ok(match seq {
+        None => Asked::Id(StreamId { ms, seq: missing }),
+        Some(b"*") => Asked::Time(ms),
+        Some(seq) => Asked::Id(StreamId { ms, seq: unsigned(seq).ok_or(BAD_ID)? }),
+    })
+}
+
+/// As [`parse`], but `-` and `+` stand for the least and the greatest.
+pub(super) fn parse_end(word: &[u8], missing: u64) -> Result<StreamId, CommandError> {
+    match word {
+        b"-" => Ok(StreamId::LEAST),
+        b"+" => Ok(StreamId::GREATEST),
+        word => parse(word, missing),
+    }
+}
+
+/// Where a range begins; behind what stands there, if a bracket stands in front of it.
+pub(super) fn parse_start_of_range(word: &[u8]) -> Result<StreamId, CommandError> {
+    match word {
+        [b'(', id @ ..] if !id.is_empty() => parse(id, 0)?.next().ok_or(BAD_START),
+        id => parse_end(id, 0),
+    }
+}
+
+/// Where a range ends; in front of what stands there, if a bracket stands in front of it.
+pub(super) fn parse_end_of_range(word: &[u8]) -> Result<StreamId, CommandError> {
+    match word {
+        [b'(', id @ ..] if !id.is_empty() => parse(id, u64::MAX)?.previous().ok_or(BAD_END),
+        id => parse_end(id, u64::MAX),
+    }
+}
+
+/// A number as Redis reads it here: strictly, and if it is none, as C's `strtoull` does.
+fn unsigned(text: &[u8]) -> Option<u64> {
+    if let Some(value) = parse_integer(text) {
+        return u64::try_from(value).ok();
+    }
+    let blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let start = text.iter().position(|byte| !blank(byte))?;
+    let (negative, digits) = match &text[start..] {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let value = digits.iter().try_fold(0u64, |value, digit| {
+        let digit = char::from(*digit).to_digit(10)?;
+        value.checked_mul(10)?.checked_add(u64::from(digit))
+    })?;
+    Some(if negative { value.wrapping_neg() } else { value })
+}
+
+pub(super) fn id_reply(id: StreamId) -> Reply<'static> {
+    Reply::bulk(id.to_text())
+}
+
+pub(super) fn entry_reply(entry: StreamEntry<'_>) -> Reply<'_> {
+    let mut words = Vec::with_capacity(entry.fields.len().min(1 << 16) * 2);
+    for (name, value) in entry.fields {
+        words.extend([Reply::bulk(name.to_bytes()), Reply::bulk(value.to_bytes())]);
+    }
+    Reply::Array(vec![id_reply(entry.id), Reply::Array(words)])
+}
+
+/// So many entries, or all.
+pub(super) fn entries_reply<'v>(entries: impl Iterator<Item = StreamEntry<'v>>, count: Option<u64>) -> Reply<'v> {
+    let count = count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
+    Reply::Array(entries.take(count).map(entry_reply).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_as_leniently_as_redis_reads_them() {
+        let id = |ms, seq| Some(StreamId { ms, seq });
+        for (word, expected) in [
+            ("5", id(5, 9)),
+            ("5-3", id(5, 3)),
+            (" +05-\t03", id(5, 3)),
+            ("1--05", id(1, 5u64.wrapping_neg())),
+            ("1--5", None),
+            ("18446744073709551615-18446744073709551615", Some(StreamId::GREATEST)),
+            ("18446744073709551616-1", None),
+            ("", None),
+            ("-", None),
+            ("+", None),
+            ("5-", None),
+            ("5-*", None),
+            ("-5", None),
+            ("5 -1", None),
+        ] {
+            assert_eq!(parse(word.as_bytes(), 9).ok(), expected, "{word:?}");
+        }
+        assert!(matches!(parse_asked(b"7-*", 0), Ok(Asked::Time(7))));
+        assert_eq!(parse_start_of_range(b"(5-18446744073709551615").ok(), id(6, 0));
+        assert_eq!(parse_end_of_range(b"(5").ok(), id(5, u64::MAX - 1));
+        assert_eq!(parse_end_of_range(b"(0-0"), Err(BAD_END));
+        assert_eq!(parse_start_of_range(b"(-"), Err(BAD_ID));
+    }
+}

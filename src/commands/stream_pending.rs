@@ -1,0 +1,329 @@
+//! What was delivered to consumers and not acknowledged: who has it, and who takes it over.
+
+use std::cell::Cell;
+
+use super::stream_groups::{no_key_or_group, see_consumer, tell_of_consumer};
+use super::stream_ids::{entry_reply, id_reply, parse, parse_end_of_range, parse_start_of_range};
+use crate::clock::Millis;
+use crate::error::CommandError;
+use crate::keyspace::{Group as ConsumerGroup, Log, Pending, Stream, StreamId, View};
+use crate::profile::{Profile, Since};
+use crate::resp::{Reply, parse_integer};
+use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+
+pub(super) const ROWS: &[CommandSpec] = &[XAUTOCLAIM, XCLAIM, XPENDING];
+
+const BAD_COUNT: CommandError = CommandError::fixed("ERR COUNT must be > 0");
+
+/// XAUTOCLAIM looks at so many entries for each that it may hand out.
+const ATTEMPTS: i64 = 10;
+const MOST_COUNT: i64 = i64::MAX / 16;
+
+const XPENDING: CommandSpec = CommandSpec {
+    usage: "key group [[IDLE min-idle-time] start end count [consumer]]",
+    summary: "Lists the entries of a group that were delivered and not acknowledged.",
+    complexity: "O(N) for N entries that are looked at",
+    group: Group::Stream,
+    since: Since::redis(5, 0, 0),
+    arity: Arity::AtLeast(3),
+    keys: &[KeySpec::one(1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly],
+    categories: &[Category::Stream],
+    tips: &["nondeterministic_output"],
+    ..CommandSpec::new("XPENDING", Handler::Keys(xpending))
+};
+
+fn xpending<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, name) = (args.key()?, args.bytes()?);
+    if args.is_empty() {
+        let stream = view.collection::<Stream>(key)?;
+        let group = stream.and_then(|stream| stream.group(name)).ok_or_else(|| no_key_or_group(key, name))?;
+        return Ok(summary(group));
+    }
+    if !(3..=6).contains(&args.left()) {
+        return Err(CommandError::SYNTAX);
+    }
+    let mut idle = 0;
+    if args.take("IDLE") {
+        idle = args.integer()?;
+        if args.left() < 3 {
+            return Err(CommandError::SYNTAX);
+        }
+    }
+    let (from, to) = (args.bytes()?, args.bytes()?);
+    let count = usize::try_from(args.integer()?).unwrap_or(0);
+    let (from, to) = (parse_start_of_range(from)?, parse_end_of_range(to)?);
+    let consumer = args.optional();
+    let now = view.now();
+    let stream = view.collection::<Stream>(key)?;
+    let group = stream.and_then(|stream| stream.group(name)).ok_or_else(|| no_key_or_group(key, name))?;
+    if from > to {
+        return Ok(Reply::Array(Vec::new()));
+    }
+    let rested = |pending: &Pending| idle == 0 || now.wrapping_sub(pending.time) >= idle;
+    let shown = |id: StreamId, pending: &'v Pending| {
+        Reply::Array(vec![
+            id_reply(id),
+            Reply::bulk(&*pending.consumer),
+            Reply::Integer(now.wrapping_sub(pending.time).max(0)),
+            Reply::Integer(pending.count as i64),
+        ])
+    };
+    let entries = match consumer {
+        None => {
+            let pending = group.pending().range(from..=to).filter(|(_, pending)| rested(pending));
+            pending.take(count).map(|(id, pending)| shown(*id, pending)).collect()
+        }
+        Some(consumer) => {
+            let ids = group.consumer(consumer).into_iter().flat_map(|consumer| consumer.pending().range(from..=to));
+            let pending = ids.filter_map(|id| Some((*id, group.pending().get(id)?)));
+            pending.filter(|(_, pending)| rested(pending)).take(count).map(|(id, pending)| shown(id, pending)).collect()
+        }
+    };
+    Ok(Reply::Array(entries))
+}
+
+fn summary(group: &ConsumerGroup) -> Reply<'_> {
+    let pending = group.pending();
+    let (Some((first, _)), Some((last, _))) = (pending.first_key_value(), pending.last_key_value()) else {
+        return Reply::Array(vec![Reply::Integer(0), Reply::Null, Reply::Null, Reply::NullArray]);
+    };
+    let consumers = group.consumers().filter(|(_, consumer)| !consumer.pending().is_empty());
+    let consumers = consumers.map(|(name, consumer)| {
+        Reply::Array(vec![Reply::bulk(name), Reply::text(consumer.pending().len().to_string())])
+    });
+    let count = Reply::Integer(pending.len() as i64);
+    Reply::Array(vec![count, id_reply(*first), id_reply(*last), Reply::Array(consumers.collect())])
+}
+
+const XCLAIM: CommandSpec = CommandSpec {
+    usage: "key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] \
+            [FORCE] [JUSTID] [LASTID id]",
+    summary: "Hands pending entries over to a consumer.",
+    complexity: "O(log N) for N entries that are pending",
+    group: Group::Stream,
+    since: Since::redis(5, 0, 0),
+    arity: Arity::AtLeast(6),
+    keys: &[KeySpec::one(1, &["RW", "update"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::Stream],
+    tips: &["nondeterministic_output"],
+    ..CommandSpec::new("XCLAIM", Handler::Keys(xclaim))
+};
+
+/// How XCLAIM hands entries over.
+struct Claim {
+    min_idle: i64,
+    time: Millis,
+    retries: Option<u64>,
+    force: bool,
+    just_ids: bool,
+    last: StreamId,
+    /// Whether the consumer came into being with this.
+    new: Cell<bool>,
+}
+
+fn named_integer(word: &[u8], name: &str, command: &str) -> Result<i64, CommandError> {
+    parse_integer(word).ok_or_else(|| CommandError::new(format!("ERR Invalid {name} argument for {command}")))
+}
+
+impl Claim {
+    fn new(min_idle: i64, now: Millis) -> Self {
+        let (retries, last, new) = (None, StreamId::LEAST, Cell::new(false));
+        Self { min_idle, time: now, retries, force: false, just_ids: false, last, new }
+    }
+
+    /// Who asks is seen at once, but before 7.2 only when it gets something.
+    fn see_first(&self, group: &mut ConsumerGroup, consumer: &[u8], now: Millis, profile: &Profile) {
+        if profile.since_redis(7, 2) {
+            self.new.set(see_consumer(group, consumer, now));
+        }
+    }
+
+    fn take(args: &mut Args<'_>, min_idle: i64, now: Millis) -> Result<Self, CommandError> {
+        let (mut time, mut retries) = (-1, -1);
+        let mut claim = Self::new(min_idle, now);
+        while let Some(word) = args.optional() {
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            let more = !args.is_empty();
+            if is("FORCE") {
+                claim.force = true;
+            } else if is("JUSTID") {
+                claim.just_ids = true;
+            } else if is("IDLE") && more {
+                time = now.wrapping_sub(named_integer(args.bytes()?, "IDLE option", "XCLAIM")?);
+            } else if is("TIME") && more {
+                time = named_integer(args.bytes()?, "TIME option", "XCLAIM")?;
+            } else if is("RETRYCOUNT") && more {
+                retries = named_integer(args.bytes()?, "RETRYCOUNT option", "XCLAIM")?;
+            } else if is("LASTID") && more {
+                claim.last = parse(args.bytes()?, 0)?;
+            } else {
+                return Err(CommandError::quoting("ERR Unrecognized XCLAIM option '", word, "'"));
+            }
+        }
+        claim.retries = u64::try_from(retries).ok();
+        if (0..=now).contains(&time) {
+            claim.time = time;
+        }
+        Ok(claim)
+    }
+
+    /// Whether the entry is the consumer's now, and whether anything has changed.
+    fn apply(&self, group: &mut ConsumerGroup, log: &Log, id: StreamId, consumer: &[u8], now: Millis) -> (bool, bool) {
+        if log.get(id).is_none() {
+            return (false, group.settle(id));
+        }
+        let count = match group.pending().get(&id) {
+            None if !self.force => return (false, false),
+            None => 1,
+            Some(pending) if self.min_idle > 0 && now.wrapping_sub(pending.time) < self.min_idle => {
+                return (false, false);
+            }
+            Some(pending) => pending.count,
+        };
+        let counted = if self.just_ids { count } else { count.wrapping_add(1) };
+        self.new.set(see_consumer(group, consumer, now) || self.new.get());
+        group.deliver(id, consumer, self.time, self.retries.unwrap_or(counted));
+        (true, true)
+    }
+}
+
+fn xclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, name, consumer) = (args.key()?, args.bytes()?, args.bytes()?);
+    let now = view.now();
+    if view.collection::<Stream>(key)?.and_then(|stream| stream.group(name)).is_none() {
+        return Err(no_key_or_group(key, name));
+    }
+    let min_idle = named_integer(args.bytes()?, "min-idle-time", "XCLAIM")?.max(0);
+    let mut ids = Vec::new();
+    while let Some(id) = args.peek().and_then(|word| parse(word, 0).ok()) {
+        ids.push(id);
+        args.bytes()?;
+    }
+    let claim = Claim::take(args, min_idle, now)?;
+    let claimed = view.change_untold(key, |stream| {
+        stream.change_group(name, |group, log| {
+            let mut moved = claim.last > group.last();
+            if moved {
+                group.set_last(claim.last);
+            }
+            claim.see_first(group, consumer, now, args.profile());
+            let mut changes = 0;
+            ids.retain(|id| {
+                let (claimed, changed) = claim.apply(group, log, *id, consumer, now);
+                moved &= !changed;
+                changes += usize::from(changed);
+                claimed
+            });
+            activate(group, consumer, now, !ids.is_empty());
+            (claim.new.get(), changes + usize::from(moved))
+        })
+    })?;
+    finish(view, key, claimed.flatten());
+    Ok(claimed_reply(view, key, ids, claim.just_ids))
+}
+
+/// A consumer that got something is active.
+fn activate(group: &mut ConsumerGroup, consumer: &[u8], now: Millis, got: bool) {
+    if let Some(consumer) = group.consumer_mut(consumer).filter(|_| got) {
+        consumer.active = Some(now);
+    }
+}
+
+/// Tells of a new consumer, and counts the changes.
+fn finish(view: &mut View<'_>, key: &[u8], done: Option<(bool, usize)>) {
+    let (new, changes) = done.unwrap_or_default();
+    if new {
+        tell_of_consumer(view, key);
+    }
+    view.count_untold(changes);
+}
+
+fn claimed_reply<'v>(view: &'v View<'_>, key: &[u8], ids: Vec<StreamId>, just_ids: bool) -> Reply<'v> {
+    if just_ids {
+        return Reply::Array(ids.into_iter().map(id_reply).collect());
+    }
+    let log = view.found_collection::<Stream>(key).map(Stream::log);
+    Reply::Array(ids.into_iter().filter_map(|id| log?.get(id).map(entry_reply)).collect())
+}
+
+const XAUTOCLAIM: CommandSpec = CommandSpec {
+    usage: "key group consumer min-idle-time start [COUNT count] [JUSTID]",
+    summary: "Hands the entries over to a consumer that have been pending for long.",
+    complexity: "O(1) if COUNT is small.",
+    group: Group::Stream,
+    since: Since::redis(6, 2, 0),
+    arity: Arity::AtLeast(6),
+    keys: &[KeySpec::one(1, &["RW", "delete"])],
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::Stream],
+    tips: &["nondeterministic_output"],
+    ..CommandSpec::new("XAUTOCLAIM", Handler::Keys(xautoclaim))
+};
+
+/// What XAUTOCLAIM has found.
+#[derive(Default)]
+struct Found {
+    claimed: Vec<StreamId>,
+    deleted: Vec<StreamId>,
+    next: StreamId,
+    new: bool,
+}
+
+fn xautoclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let (key, name, consumer) = (args.key()?, args.bytes()?, args.bytes()?);
+    let now = view.now();
+    // Redis looks first, and finds fault with the words before it says what it saw.
+    let looked = view.collection::<Stream>(key).map(|stream| stream.and_then(|stream| stream.group(name)).is_some());
+    let min_idle = named_integer(args.bytes()?, "min-idle-time", "XAUTOCLAIM")?.max(0);
+    let start = parse_start_of_range(args.bytes()?)?;
+    let (mut count, mut just_ids) = (100, false);
+    while !args.is_empty() {
+        if args.left() >= 2 && args.take("COUNT") {
+            let asked = parse_integer(args.bytes()?).ok_or(BAD_COUNT)?;
+            count = Some(asked).filter(|count| (1..=MOST_COUNT).contains(count)).ok_or(BAD_COUNT)?;
+        } else if args.take("JUSTID") {
+            just_ids = true;
+        } else {
+            return Err(CommandError::SYNTAX);
+        }
+    }
+    if !looked? {
+        return Err(no_key_or_group(key, name));
+    }
+    let claim = Claim { just_ids, ..Claim::new(min_idle, now) };
+    let found = view.change_untold(key, |stream| {
+        stream.change_group(name, |group, log| {
+            claim.see_first(group, consumer, now, args.profile());
+            let mut found = Found::default();
+            let attempts = usize::try_from(count.saturating_mul(ATTEMPTS)).unwrap_or(usize::MAX);
+            let ids: Vec<StreamId> =
+                group.pending().range(start..).take(attempts.min(group.pending().len())).map(|(id, _)| *id).collect();
+            let mut at = Some(start);
+            for id in ids {
+                if (found.claimed.len() + found.deleted.len()) as i64 == count {
+                    break;
+                }
+                at = id.next();
+                match claim.apply(group, log, id, consumer, now) {
+                    (true, _) => found.claimed.push(id),
+                    (false, true) => found.deleted.push(id),
+                    (false, false) => {}
+                }
+            }
+            let next = at.and_then(|at| group.pending().range(at..).next());
+            found.next = next.map(|(id, _)| *id).unwrap_or_default();
+            activate(group, consumer, now, !found.claimed.is_empty());
+            found.new = claim.new.get();
+            found
+        })
+    })?;
+    let Found { claimed, deleted, next, new } = found.flatten().unwrap_or_default();
+    finish(view, key, Some((new, claimed.len() + deleted.len())));
+    let mut replies = vec![id_reply(next), claimed_reply(view, key, claimed, just_ids)];
+    if args.profile().since_redis(7, 0) {
+        replies.push(Reply::Array(deleted.into_iter().map(id_reply).collect()));
+    }
+    Ok(Reply::Array(replies))
+}

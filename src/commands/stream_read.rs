@@ -1,0 +1,451 @@
+//! Reading streams from some entry on: alone, or in a group. Who finds nothing may wait for something.
+
+use super::stream_groups::{see_consumer, tell_of_consumer};
+use super::stream_ids::{BAD_ID, entries_reply, entry_reply, id_reply, parse};
+use crate::clock::Millis;
+use crate::error::CommandError;
+use crate::keyspace::{Group as ConsumerGroup, Kind, Log, Stream, StreamId, View};
+use crate::profile::{Family, Profile, Since, Version};
+use crate::resp::{OwnedWords, Reply, Words, until_nul};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, Handler, KeySpec, Outcome, Ready, Wish};
+
+pub(super) const ROWS: &[CommandSpec] = &[XREAD, XREADGROUP];
+
+const NO_INTEGER: CommandError = CommandError::fixed("ERR timeout is not an integer or out of range");
+const NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
+const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of range");
+const GROUP_IN_XREAD: CommandError =
+    CommandError::fixed("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.");
+const NOACK_IN_XREAD: CommandError =
+    CommandError::fixed("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.");
+const UNBALANCED: CommandError =
+    CommandError::fixed("ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.");
+const MISSING_GROUP: CommandError = CommandError::fixed("ERR Missing GROUP option for XREADGROUP");
+const NEW_IN_XREAD: CommandError = CommandError::fixed(
+    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
+);
+const GROUP_GONE: CommandError =
+    CommandError::fixed("NOGROUP the consumer group this client was blocked on no longer exists");
+const STREAM_GONE: CommandError = CommandError::fixed("UNBLOCKED the stream key no longer exists");
+
+/// How many entries a client gets that waited, and did not say how many it wants. Until 7.0.
+const USUAL_COUNT: u64 = 1000;
+
+/// XREAD from the last entry on, that one included.
+const LAST_ENTRY: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
+
+const XREAD: CommandSpec = CommandSpec {
+    usage: "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
+    summary: "Returns the entries of streams behind given ids, or waits for some.",
+    complexity: "O(N) for N entries that are returned",
+    group: Group::Stream,
+    since: Since::redis(5, 0, 0),
+    arity: Arity::AtLeast(4),
+    keys: &[KeySpec::half_behind("STREAMS", 1, &["RO", "access"])],
+    flags: &[Flag::ReadOnly, Flag::Blocking, Flag::MovableKeys],
+    categories: &[Category::Stream],
+    ..CommandSpec::new("XREAD", Handler::Waiting(xread))
+};
+
+const XREADGROUP: CommandSpec = CommandSpec {
+    usage: "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]",
+    summary: "Returns entries of streams that nobody in the group has got yet, or those of the consumer that are pending.",
+    complexity: "O(N) for N entries that are returned",
+    group: Group::Stream,
+    since: Since::redis(5, 0, 0),
+    arity: Arity::AtLeast(7),
+    keys: &[KeySpec::half_behind("STREAMS", 4, &["RO", "access"])],
+    flags: &[Flag::Write, Flag::Blocking, Flag::MovableKeys],
+    categories: &[Category::Stream],
+    ..CommandSpec::new("XREADGROUP", Handler::Waiting(xreadgroup))
+};
+
+/// How scripts are told that they cannot wait for streams, on servers that tell them.
+pub fn asks_to_wait(words: Words<'_>, profile: &Profile) -> Option<CommandError> {
+    let name = words.get(0)?;
+    let reads = [XREAD.name, XREADGROUP.name].iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
+    if !reads || profile.since_redis(7, 2) {
+        return None;
+    }
+    let mut at = 1;
+    loop {
+        let word = words.get(at)?;
+        match word.to_ascii_uppercase().as_slice() {
+            b"BLOCK" if at + 1 < words.len() => {
+                let after = " command is not allowed with BLOCK option from scripts";
+                return Some(CommandError::quoting("ERR ", name, after));
+            }
+            b"COUNT" => at += 2,
+            b"GROUP" => at += 3,
+            b"NOACK" => at += 1,
+            _ => return None,
+        }
+    }
+}
+
+/// What a request asks for.
+struct Request<'a> {
+    /// Group and consumer.
+    group: Option<(&'a [u8], &'a [u8])>,
+    count: Option<u64>,
+    /// Whether it waits, and until when.
+    wait: Option<Option<Millis>>,
+    no_ack: bool,
+    keys: Words<'a>,
+    ids: Words<'a>,
+}
+
+/// Where to read a stream.
+#[derive(Clone, Copy)]
+enum Place {
+    Behind(StreamId),
+    /// In a group: what nobody has got yet.
+    New,
+}
+
+impl<'a> Request<'a> {
+    fn take(view: &View<'_>, args: &mut Args<'a>, grouped: bool) -> Result<Self, CommandError> {
+        let empty = args.words().first(0);
+        let mut request = Self { group: None, count: None, wait: None, no_ack: false, keys: empty, ids: empty };
+        while !args.is_empty() {
+            if args.left() >= 2 && args.take("BLOCK") {
+                request.wait = Some(deadline(view, args)?);
+            } else if args.left() >= 2 && args.take("COUNT") {
+                request.count = u64::try_from(args.integer()?).ok().filter(|count| *count > 0);
+            } else if args.left() >= 2 && args.take("STREAMS") {
+                let rest = args.rest();
+                if !rest.len().is_multiple_of(2) {
+                    return Err(unbalanced(args, grouped));
+                }
+                request.keys = rest.first(rest.len() / 2);
+                request.ids = rest.from(rest.len() / 2);
+                break;
+            } else if args.left() >= 3 && args.take("GROUP") {
+                if !grouped {
+                    return Err(GROUP_IN_XREAD);
+                }
+                request.group = Some((args.bytes()?, args.bytes()?));
+            } else if args.take("NOACK") {
+                if !grouped {
+                    return Err(NOACK_IN_XREAD);
+                }
+                request.no_ack = true;
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        if request.keys.len() == 0 {
+            return Err(CommandError::SYNTAX);
+        }
+        if grouped && request.group.is_none() {
+            return Err(MISSING_GROUP);
+        }
+        Ok(request)
+    }
+
+    fn streams(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        self.keys.iter().zip(self.ids.iter())
+    }
+}
+
+/// When the client gives up, in milliseconds from now; `None` for 0, which is never.
+fn deadline(view: &View<'_>, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
+    let timeout = crate::resp::parse_integer(args.bytes()?).ok_or(NO_INTEGER)?;
+    if timeout < 0 {
+        return Err(NEGATIVE);
+    }
+    let deadline = view.now().checked_add(timeout);
+    if deadline.is_none() && args.profile().since_redis(7, 2) {
+        return Err(OUT_OF_RANGE);
+    }
+    Ok(deadline.filter(|_| timeout > 0))
+}
+
+fn unbalanced(args: &Args<'_>, grouped: bool) -> CommandError {
+    if !args.profile().since_redis(7, 2) {
+        return UNBALANCED;
+    }
+    let (name, sign) = (args.command_name(), if grouped { '>' } else { '$' });
+    CommandError::new(format!(
+        "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{sign}' must be specified."
+    ))
+}
+
+/// What an id that only XREAD knows says when XREADGROUP is called with it.
+fn meaningless(sign: char) -> CommandError {
+    CommandError::new(format!(
+        "ERR The {sign} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
+         specifying a proper ID, or use the > ID to get new messages. The {sign} ID would just return an empty result set."
+    ))
+}
+
+fn xread<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
+    let mut request = Request::take(view, args, false)?;
+    if let Some(key) = ready {
+        let served = request.streams().find(|(own, _)| *own == key).and_then(|(_, id)| {
+            let id = parse(id, 0).ok()?;
+            let stream = view.found_collection::<Stream>(key).filter(|stream| stream.log().last() > id)?;
+            Some((id, stream))
+        });
+        let Some((id, stream)) = served else { return Ok(wait(&request, None, None)) };
+        let count = request.count.or(Some(USUAL_COUNT));
+        let entries = behind(stream.log(), id, count);
+        return Ok(Outcome::Done(Reply::MapOrPairs(vec![(Reply::bulk(key), entries)])));
+    }
+    let mut from = Vec::with_capacity(request.keys.len());
+    let mut rewritten = false;
+    for (key, id) in request.streams() {
+        let log = view.collection::<Stream>(key)?.map(Stream::log);
+        from.push(match id {
+            b"$" => {
+                rewritten = true;
+                log.map_or(StreamId::LEAST, Log::last)
+            }
+            b"+" if args.profile().has(LAST_ENTRY) => before_last(log, args.profile()),
+            b">" => return Err(NEW_IN_XREAD),
+            id => parse(id, 0)?,
+        });
+    }
+    let again = rewritten.then(|| with_ids(args.words(), &request, &from));
+    let streams = view.collections::<Stream>(request.keys)?;
+    let mut found = Vec::new();
+    for ((stream, key), from) in streams.into_iter().zip(request.keys.iter()).zip(from) {
+        let Some(log) = stream.map(Stream::log) else { continue };
+        if log.last_left().is_some_and(|last| last > from) {
+            found.push((Reply::bulk(key), behind(log, from, request.count)));
+        }
+    }
+    if !found.is_empty() {
+        return Ok(Outcome::Done(Reply::MapOrPairs(found)));
+    }
+    let waits = request.wait.take();
+    Ok(wait(&request, waits, again))
+}
+
+/// The id in front of the last entry's.
+fn before_last(log: Option<&Log>, profile: &Profile) -> StreamId {
+    let last = match profile.family() {
+        Family::Redis => log.and_then(Log::last_left),
+        // Here it is the last that there ever was, even if that was deleted.
+        Family::Valkey => log.map(Log::last),
+    };
+    last.and_then(StreamId::previous).unwrap_or_default()
+}
+
+/// The request with the ids that its `$` stand for now.
+fn with_ids(words: Words<'_>, request: &Request<'_>, from: &[StreamId]) -> OwnedWords {
+    let mut again: OwnedWords = words.first(words.len() - from.len()).into_owned();
+    for (word, id) in request.ids.iter().zip(from) {
+        if word == b"$" { again.push(&id.to_text()) } else { again.push(word) }
+    }
+    again
+}
+
+fn behind(log: &Log, from: StreamId, count: Option<u64>) -> Reply<'_> {
+    match from.next() {
+        Some(start) => entries_reply(log.range(start, StreamId::GREATEST), count),
+        None => Reply::Array(Vec::new()),
+    }
+}
+
+/// There is nothing: the client waits, if it wants to.
+fn wait<'v>(request: &Request<'v>, deadline: Option<Option<Millis>>, again: Option<OwnedWords>) -> Outcome<'v> {
+    match deadline.or(request.wait) {
+        None => Outcome::Done(Reply::NullArray),
+        Some(deadline) => {
+            Outcome::Wait(Wish { keys: request.keys, kind: Kind::Stream, deadline, reply: Reply::NullArray, again })
+        }
+    }
+}
+
+/// What a member of a group gets from one stream.
+enum Share<'v> {
+    /// New entries, from the first to the last.
+    New(&'v [u8], Option<(StreamId, StreamId)>),
+    /// What is pending.
+    History(&'v [u8], Vec<StreamId>),
+}
+
+fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
+    let request = Request::take(view, args, true)?;
+    let (name, consumer) = request.group.ok_or(MISSING_GROUP)?;
+    let now = view.now();
+    if let Some(key) = ready {
+        let stream = view.found_collection::<Stream>(key).ok_or(STREAM_GONE)?;
+        let group = stream.group(name).ok_or(GROUP_GONE)?;
+        let from = group.last();
+        if stream.log().last() <= from {
+            return Ok(wait(&request, None, None));
+        }
+        let count = request.count.or(Some(USUAL_COUNT));
+        let taken = deliver(view, key, name, consumer, &Delivery { from, count, no_ack: request.no_ack, now })?;
+        return Ok(Outcome::Done(shares_reply(view, vec![Share::New(key, taken)])));
+    }
+    let mut from = Vec::with_capacity(request.keys.len());
+    for (key, id) in request.streams() {
+        if view.collection::<Stream>(key)?.and_then(|stream| stream.group(name)).is_none() {
+            return Err(no_group_to_read(key, name));
+        }
+        from.push(match id {
+            b"$" => return Err(meaningless('$')),
+            b"+" if args.profile().has(LAST_ENTRY) => return Err(meaningless('+')),
+            b">" => Place::New,
+            id => match parse(id, 0).map_err(|_| BAD_ID)? {
+                StreamId::GREATEST => Place::New,
+                id => Place::Behind(id),
+            },
+        });
+    }
+    let mut shares = Vec::new();
+    for ((key, _), from) in request.streams().zip(from) {
+        let Some(stream) = view.collection::<Stream>(key)? else { continue };
+        let group = stream.group(name).ok_or_else(|| no_group_to_read(key, name))?;
+        let last = group.last();
+        let has_new = stream.log().last_left().is_some_and(|left| left > last);
+        match from {
+            Place::Behind(id) => {
+                see(view, key, name, consumer, now)?;
+                let ids = repeat(view, key, name, consumer, id, request.count, now)?;
+                shares.push(Share::History(key, ids));
+            }
+            Place::New if has_new => {
+                let delivery = Delivery { from: last, count: request.count, no_ack: request.no_ack, now };
+                let taken = deliver(view, key, name, consumer, &delivery)?;
+                shares.push(Share::New(key, taken));
+            }
+            Place::New => {
+                // Before 7.2, who got nothing was not seen either.
+                if args.profile().since_redis(7, 2) {
+                    see(view, key, name, consumer, now)?;
+                }
+                continue;
+            }
+        }
+        view.count_untold(1);
+    }
+    if shares.is_empty() {
+        return Ok(wait(&request, None, None));
+    }
+    Ok(Outcome::Done(shares_reply(view, shares)))
+}
+
+fn no_group_to_read(key: &[u8], group: &[u8]) -> CommandError {
+    let (key, group) = (until_nul(key), until_nul(group));
+    let (before, between) = (b"NOGROUP No such key '", b"' or consumer group '");
+    CommandError::new([before, key, between, group, b"' in XREADGROUP with GROUP option"].concat())
+}
+
+/// The consumer was seen, and comes into being with that.
+fn see(view: &mut View<'_>, key: &[u8], name: &[u8], consumer: &[u8], now: Millis) -> Result<(), CommandError> {
+    let new =
+        view.change_untold(key, |stream| stream.change_group(name, |group, _| see_consumer(group, consumer, now)))?;
+    if new.flatten() == Some(true) {
+        tell_of_consumer(view, key);
+    }
+    Ok(())
+}
+
+/// How new entries are delivered.
+struct Delivery {
+    from: StreamId,
+    count: Option<u64>,
+    no_ack: bool,
+    now: Millis,
+}
+
+/// Delivers what is new to a consumer: from which entry to which.
+fn deliver(
+    view: &mut View<'_>,
+    key: &[u8],
+    name: &[u8],
+    consumer: &[u8],
+    delivery: &Delivery,
+) -> Result<Option<(StreamId, StreamId)>, CommandError> {
+    see(view, key, name, consumer, delivery.now)?;
+    let Some(start) = delivery.from.next() else { return Ok(None) };
+    let count = delivery.count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
+    let taken = view.change_untold(key, |stream| {
+        stream.change_group(name, |group, log| {
+            let mut taken = None;
+            for entry in log.range(start, StreamId::GREATEST).take(count) {
+                advance(group, log, entry.id);
+                if !delivery.no_ack {
+                    group.deliver(entry.id, consumer, delivery.now, 1);
+                }
+                taken = Some((taken.map_or(entry.id, |(first, _)| first), entry.id));
+            }
+            if let Some(consumer) = group.consumer_mut(consumer).filter(|_| taken.is_some()) {
+                consumer.active = Some(delivery.now);
+            }
+            taken
+        })
+    })?;
+    Ok(taken.flatten().flatten())
+}
+
+/// The group has read an entry.
+fn advance(group: &mut ConsumerGroup, log: &Log, id: StreamId) {
+    if id <= group.last() {
+        return;
+    }
+    match group.read().filter(|_| !log.has_holes_from(id)) {
+        Some(read) => group.set_read(Some(read.wrapping_add(1))),
+        None if log.added() > 0 => group.set_read(log.added_up_to(id).map(|read| read as i64)),
+        None => {}
+    }
+    group.set_last(id);
+}
+
+/// Delivers again what is pending with a consumer.
+fn repeat(
+    view: &mut View<'_>,
+    key: &[u8],
+    name: &[u8],
+    consumer: &[u8],
+    behind: StreamId,
+    count: Option<u64>,
+    now: Millis,
+) -> Result<Vec<StreamId>, CommandError> {
+    let Some(start) = behind.next() else { return Ok(Vec::new()) };
+    let count = count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
+    let ids = view.change_untold(key, |stream| {
+        stream.change_group(name, |group, log| {
+            let consumer = group.consumer(consumer);
+            let ids: Vec<StreamId> = consumer
+                .into_iter()
+                .flat_map(|consumer| consumer.pending().range(start..))
+                .take(count)
+                .copied()
+                .collect();
+            for id in &ids {
+                if log.get(*id).is_some()
+                    && let Some(pending) = group.pending_mut(*id)
+                {
+                    pending.time = now;
+                    pending.count = pending.count.wrapping_add(1);
+                }
+            }
+            ids
+        })
+    })?;
+    Ok(ids.flatten().unwrap_or_default())
+}
+
+fn shares_reply<'v>(view: &'v View<'_>, shares: Vec<Share<'v>>) -> Reply<'v> {
+    let log = |key: &[u8]| view.found_collection::<Stream>(key).map(Stream::log);
+    let pairs = shares.into_iter().map(|share| match share {
+        Share::New(key, taken) => {
+            let entries = log(key).zip(taken).map(|(log, (first, last))| entries_reply(log.range(first, last), None));
+            (Reply::bulk(key), entries.unwrap_or(Reply::Array(Vec::new())))
+        }
+        Share::History(key, ids) => {
+            let log = log(key);
+            let entries = ids.into_iter().map(|id| match log.and_then(|log| log.get(id)) {
+                Some(entry) => entry_reply(entry),
+                None => Reply::Array(vec![id_reply(id), Reply::NullArray]),
+            });
+            (Reply::bulk(key), Reply::Array(entries.collect()))
+        }
+    });
+    Reply::MapOrPairs(pairs.collect())
+}
