@@ -87,6 +87,7 @@ checked! {
     lock_pattern
     lock_permits
     lock_read_write
+    lock_several_keys
     lock_sorted_set
     lock_tokens
     lock_unique_jobs
