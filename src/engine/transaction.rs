@@ -134,8 +134,7 @@ impl Engine {
             watching.keys.push((session.db, key.into()));
         }
         if let Some(view) = view {
-            let tally = self.instance.settle(view, Some(session));
-            session.tally += tally;
+            self.conclude(view, session);
         }
     }
 

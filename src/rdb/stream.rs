@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 
 use super::reader::Reader;
-use super::{
-    Bytes, Content, STREAM_FIRST, STREAM_WITH_ACTIVITY, STREAM_WITH_COUNTERS, write_length, write_string,
-};
+use super::{Bytes, Content, STREAM_FIRST, STREAM_WITH_ACTIVITY, STREAM_WITH_COUNTERS, write_length, write_string};
 use crate::clock::Millis;
 use crate::profile::Profile;
 
