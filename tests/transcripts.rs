@@ -67,6 +67,7 @@ checked! {
     counters
     debug
     dump_restore
+    dump_restore_streams
     dump_restore_types
     expiry
     functions
@@ -110,7 +111,9 @@ checked! {
     sorted_set_pops
     sorted_set_ranges
     sorted_sets
+    stream_events
     stream_groups
+    stream_overdue
     streams
     strings
     tracking
