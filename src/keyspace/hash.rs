@@ -243,11 +243,6 @@ impl Hash {
         self.times.is_some()
     }
 
-    /// Whether fields have times.
-    pub fn has_times(&self) -> bool {
-        self.earliest().is_some()
-    }
-
     /// Removes the fields whose time has passed.
     pub fn expire(&mut self, now: Millis) {
         let Some(times) = &mut self.times else { return };
