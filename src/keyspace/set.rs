@@ -52,8 +52,14 @@ pub struct Integers {
 pub type Members = Indexed<Member>;
 
 /// A member of a set.
-#[derive(Clone)]
 pub struct Member(SmallVec<[u8; 16]>);
+
+/// A copy takes no more memory than it needs; what SmallVec would allocate for one is rounded up.
+impl Clone for Member {
+    fn clone(&self) -> Self {
+        Self::new(&self.0)
+    }
+}
 
 impl Member {
     fn new(bytes: &[u8]) -> Self {
@@ -223,6 +229,22 @@ impl Set {
                 Self::Integers(integers) => integers.values.capacity() * size_of::<i64>(),
                 Self::Members(members) => members.size(),
             }
+    }
+
+    /// Keeps its members as sorted integers if they are that, and few enough.
+    pub fn condense(&mut self, limits: &SetLimits) {
+        let Self::Members(members) = self else { return };
+        if members.len() > limits.integers() {
+            return;
+        }
+        let values: Option<Vec<i64>> = members.iter().map(|member| parse_integer(member.key())).collect();
+        if let Some(values) = values {
+            let mut integers = Integers::new();
+            values.into_iter().for_each(|value| {
+                integers.add(value);
+            });
+            *self = Self::Integers(integers);
+        }
     }
 
     /// From now on kept in a hash table.

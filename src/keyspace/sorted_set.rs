@@ -11,10 +11,16 @@ use super::ranked::{Ranked, Row, Rows};
 const FEW: usize = 128;
 
 /// A member with its score.
-#[derive(Clone)]
 pub struct Scored {
     member: SmallVec<[u8; 16]>,
     score: f64,
+}
+
+/// A copy takes no more memory than it needs; what SmallVec would allocate for one is rounded up.
+impl Clone for Scored {
+    fn clone(&self) -> Self {
+        Self { member: SmallVec::from_slice(&self.member), score: self.score }
+    }
 }
 
 impl Scored {
@@ -466,6 +472,16 @@ mod tests {
             SortedSet::for_member(b"a", 9, &SortedSetLimits { foresees: true, ..LIMITS }).encoding(),
             "skiplist"
         );
+    }
+
+    #[test]
+    fn a_copy_knows_its_own_size() {
+        let mut set = SortedSet::new(false);
+        set.put(&[b'x'; 66], 1.0, &LIMITS);
+        let mut copy = set.clone();
+        assert_eq!(copy.size(), set.size());
+        let empty = copy.take(0).map(|_| copy.size());
+        assert_eq!(empty, set.take(0).map(|_| set.size()));
     }
 
     #[test]
