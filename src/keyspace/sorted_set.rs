@@ -10,10 +10,16 @@ use super::ranked::{Ranked, Row, Rows};
 const FEW: usize = 128;
 
 /// A member with its score.
-#[derive(Clone)]
 pub struct Scored {
     member: Member,
     score: f64,
+}
+
+/// A copy takes no more memory than it needs; what SmallVec would allocate for one is rounded up.
+impl Clone for Scored {
+    fn clone(&self) -> Self {
+        Self { member: SmallVec::from_slice(&self.member), score: self.score }
+    }
 }
 
 impl Scored {
@@ -193,10 +199,6 @@ impl SortedSet {
 
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         Some(self.score_at(self.find(member)?))
-    }
-
-    pub fn rank(&self, member: &[u8]) -> Option<usize> {
-        Some(self.rank_at(self.find(member)?))
     }
 
     /// Gives a member a score, whether it is there already or not; hands back the score that it had.
@@ -474,6 +476,16 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_knows_its_own_size() {
+        let mut set = SortedSet::new(false);
+        set.put(&[b'x'; 66], 1.0, &LIMITS);
+        let mut copy = set.clone();
+        assert_eq!(copy.size(), set.size());
+        let empty = copy.take(0).map(|_| copy.size());
+        assert_eq!(empty, set.take(0).map(|_| set.size()));
+    }
+
+    #[test]
     fn a_list_has_no_negative_zero() {
         let sign = |set: &SortedSet| set.score(b"a").map(f64::is_sign_negative);
         let mut set = SortedSet::new(true);
@@ -531,7 +543,7 @@ mod tests {
             let listed: Vec<_> = set.iter().map(|scored| (key(scored.score()), scored.member().to_vec())).collect();
             prop_assert!(listed.iter().eq(order.iter()));
             for (rank, (score, member)) in order.iter().enumerate() {
-                prop_assert_eq!(set.rank(member), Some(rank));
+                prop_assert_eq!(set.find(member).map(|place| set.rank_at(place)), Some(rank));
                 prop_assert_eq!(set.get(rank).map(Scored::member), Some(&**member));
                 let least = set.rank_of_score(|other| other < *score as f64);
                 prop_assert_eq!(least, order.iter().filter(|other| other.0 < *score).count());
