@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
-use super::lists::limits;
 use crate::error::CommandError;
 use crate::keyspace::{Entry, EventClass, Hash, Kind, List, Set, SortedSet, View};
 use crate::profile::Since;
@@ -172,7 +171,7 @@ fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let Some(destination) = options.store else {
         return Ok(Reply::Array(found.into_iter().map(|value| value.map_or(Reply::Null, Reply::bulk)).collect()));
     };
-    let limits = limits(view, args);
+    let limits = view.settings().list_limits(args.profile());
     let count = found.len();
     if count > 0 {
         let elements = found.iter().map(|value| value.as_deref().unwrap_or_default());
