@@ -9,14 +9,20 @@ use crate::clock::Millis;
 use times::Times;
 
 /// A field with its value: the length of the field in front, in one byte or, if that is 255, in the four behind it.
-#[derive(Clone)]
 pub struct Pair(SmallVec<[u8; 24]>);
 
 const LONG: u8 = u8::MAX;
 
+impl Clone for Pair {
+    fn clone(&self) -> Self {
+        Self(SmallVec::from_slice(&self.0))
+    }
+}
+
 impl Pair {
     fn new(field: &[u8], value: &[u8]) -> Self {
-        let mut bytes = SmallVec::with_capacity(1 + field.len() + value.len());
+        let header = if field.len() < usize::from(LONG) { 1 } else { 5 };
+        let mut bytes = SmallVec::with_capacity(header + field.len() + value.len());
         match u8::try_from(field.len()) {
             Ok(length) if length < LONG => bytes.push(length),
             _ => {

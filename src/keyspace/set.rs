@@ -52,12 +52,17 @@ pub struct Integers {
 pub type Members = Indexed<Member>;
 
 /// A member of a set.
-#[derive(Clone)]
 pub struct Member(SmallVec<[u8; 16]>);
 
 impl Member {
     fn new(bytes: &[u8]) -> Self {
         Self(SmallVec::from_slice(bytes))
+    }
+}
+
+impl Clone for Member {
+    fn clone(&self) -> Self {
+        Self::new(&self.0)
     }
 }
 
