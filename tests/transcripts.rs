@@ -83,7 +83,15 @@ checked! {
     list_places
     list_waiting
     lists
+    lock_fair
+    lock_hash
     lock_pattern
+    lock_permits
+    lock_read_write
+    lock_several_keys
+    lock_sorted_set
+    lock_tokens
+    lock_unique_jobs
     monitor
     notifications
     object

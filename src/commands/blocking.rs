@@ -15,7 +15,7 @@ const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of ra
 pub(super) fn deadline(view: &View<'_>, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
     let seconds = LongDouble::parse(args.bytes()?).ok_or(NO_FLOAT)?;
     // Before 7.2 what is too much for the machine's integers came out as the least of them.
-    let too_much = if args.profile().since_redis(7, 2) { OUT_OF_RANGE } else { NEGATIVE };
+    let too_much = if args.profile().since_redis(7, 2) && !seconds.is_negative() { OUT_OF_RANGE } else { NEGATIVE };
     let timeout = seconds.thousandfold().ok_or(too_much)?;
     if timeout < 0 {
         return Err(NEGATIVE);

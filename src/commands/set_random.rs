@@ -31,13 +31,31 @@ fn spop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let count = if args.is_empty() { None } else { Some(args.bytes()?) };
     args.end()?;
     let Some(count) = count else {
-        let popped = pop(view, args, key, 1)?.and_then(|mut popped| popped.pop());
-        return Ok(popped.map_or(Reply::Null, Reply::bulk));
+        return Ok(pop_one(view, key)?.map_or(Reply::Null, Reply::bulk));
     };
     let count = parse_integer(count).ok_or(CommandError::MUST_BE_POSITIVE)?;
     let count = usize::try_from(count).map_err(|_| CommandError::MUST_BE_POSITIVE)?;
     let popped = pop(view, args, key, count)?.unwrap_or_default();
     Ok(Reply::Set(popped.into_iter().map(Reply::bulk).collect()))
+}
+
+/// Removes a member.
+fn pop_one(view: &mut View<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
+    let draw = view.draws();
+    let removal = view.change(key, |set: &mut Set| {
+        let place = if set.len() > 1 { draw(set.len()) } else { 0 };
+        (set.take(place), 1)
+    })?;
+    let Some((popped, gone)) = removal else { return Ok(None) };
+    tell_of_pop(view, key, gone);
+    Ok(popped)
+}
+
+fn tell_of_pop(view: &mut View<'_>, key: &[u8], gone: bool) {
+    view.notify(EventClass::Set, "spop", key);
+    if gone {
+        view.notify(EventClass::Generic, "del", key);
+    }
 }
 
 /// Removes so many members, or all.
@@ -72,10 +90,7 @@ fn pop(view: &mut View<'_>, args: &Args<'_>, key: &[u8], count: usize) -> Result
         (popped, removed)
     })?;
     let Some((popped, gone)) = removal else { return Ok(None) };
-    view.notify(EventClass::Set, "spop", key);
-    if gone {
-        view.notify(EventClass::Generic, "del", key);
-    }
+    tell_of_pop(view, key, gone);
     Ok(Some(popped))
 }
 

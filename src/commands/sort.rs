@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::lists::limits;
 use crate::error::CommandError;
 use crate::keyspace::{Entry, EventClass, Hash, Kind, List, Set, SortedSet, View};
-use crate::profile::Since;
+use crate::profile::{Family, Profile, Since, Version};
 use crate::resp::{Reply, Words, parse_float, until_nul};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
@@ -161,7 +161,7 @@ fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     }
     let elements = elements(view.peek(key), options.is_unsorted() && options.descending);
     let range = options.range(elements.len());
-    let elements = if options.is_unsorted() { elements } else { sorted(view, elements, &options)? };
+    let elements = if options.is_unsorted() { elements } else { sorted(view, elements, &options, args.profile())? };
     let elements = elements.into_iter().skip(range.start).take(range.len());
     let found: Vec<Option<Vec<u8>>> = if options.get.is_empty() {
         elements.map(Some).collect()
@@ -211,7 +211,13 @@ enum Weight {
     Element,
 }
 
-fn sorted(view: &mut View<'_>, elements: Vec<Vec<u8>>, options: &Options<'_>) -> Result<Vec<Vec<u8>>, CommandError> {
+fn sorted(
+    view: &mut View<'_>,
+    elements: Vec<Vec<u8>>,
+    options: &Options<'_>,
+    profile: &Profile,
+) -> Result<Vec<Vec<u8>>, CommandError> {
+    let numbers = Numbers::of(profile);
     let mut failed = false;
     let mut weighed = Vec::with_capacity(elements.len());
     for element in elements {
@@ -221,8 +227,8 @@ fn sorted(view: &mut View<'_>, elements: Vec<Vec<u8>>, options: &Options<'_>) ->
             Some(Some(value)) if options.alpha => Weight::Text(value),
             Some(None) if options.alpha => Weight::Nothing,
             Some(None) => Weight::Number(0.0),
-            Some(Some(value)) => Weight::Number(number(&value, &mut failed)),
-            None => Weight::Number(number(&element, &mut failed)),
+            Some(Some(value)) => Weight::Number(numbers.read(&value, &mut failed)),
+            None => Weight::Number(numbers.read(&element, &mut failed)),
         };
         weighed.push((weight, element));
     }
@@ -249,24 +255,52 @@ fn sorted(view: &mut View<'_>, elements: Vec<Vec<u8>>, options: &Options<'_>) ->
     Ok(weighed.into_iter().map(|(_, element)| element).collect())
 }
 
-/// A number as C's `strtod` reads it, if it is nothing else and within range.
-fn number(text: &[u8], failed: &mut bool) -> f64 {
-    let text = until_nul(text);
-    if text.is_empty() {
-        return 0.0;
+/// Which texts are numbers to sort by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Numbers {
+    /// What C's `strtod` reads, within the range where it is exact.
+    C,
+    /// Decimal numbers without blanks, whatever their range.
+    Decimal,
+    /// Decimal numbers without blanks that are neither too great nor too small.
+    DecimalWithin,
+}
+
+impl Numbers {
+    fn of(profile: &Profile) -> Self {
+        match profile.family() {
+            _ if !profile.has(Since::each(Version(8, 0, 0), Version(9, 0, 0))) => Self::C,
+            Family::Redis => Self::Decimal,
+            Family::Valkey => Self::DecimalWithin,
+        }
     }
-    let blanks = text.iter().take_while(|&&byte| byte == b'\x0b' || byte.is_ascii_whitespace()).count();
-    let digits = &text[blanks..];
-    let value = parse_float(digits);
-    let overflown = |value: f64| value.is_infinite() && !digits.iter().any(|byte| byte.eq_ignore_ascii_case(&b'n'));
-    let mantissa = || digits.iter().take_while(|byte| !byte.eq_ignore_ascii_case(&b'e'));
-    let vanished =
-        |value: f64| value.is_subnormal() || value == 0.0 && mantissa().any(|byte| (b'1'..=b'9').contains(byte));
-    match value.filter(|&value| !overflown(value) && !vanished(value)) {
-        Some(value) => value,
-        None => {
-            *failed = true;
-            0.0
+
+    fn read(self, text: &[u8], failed: &mut bool) -> f64 {
+        let text = until_nul(text);
+        if text.is_empty() && self != Self::DecimalWithin {
+            return 0.0;
+        }
+        let blank = |byte: u8| self == Self::C && (byte == b'\x0b' || byte.is_ascii_whitespace());
+        let blanks = text.iter().take_while(|&&byte| blank(byte)).count();
+        let digits = &text[blanks..];
+        let has = |letter: u8| digits.iter().any(|byte| byte.eq_ignore_ascii_case(&letter));
+        let mantissa = || digits.iter().take_while(|byte| !byte.eq_ignore_ascii_case(&b'e'));
+        let overflown = |value: f64| value.is_infinite() && !has(b'n');
+        let vanished = |value: f64| {
+            self == Self::C && value.is_subnormal()
+                || value == 0.0 && mantissa().any(|byte| (b'1'..=b'9').contains(byte))
+        };
+        let fits = |value: f64| match self {
+            Self::C => !overflown(value) && !vanished(value),
+            Self::Decimal => !has(b'x'),
+            Self::DecimalWithin => !has(b'x') && !overflown(value) && !vanished(value),
+        };
+        match parse_float(digits).filter(|&value| fits(value)) {
+            Some(value) => value,
+            None => {
+                *failed = true;
+                0.0
+            }
         }
     }
 }
@@ -298,11 +332,12 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_c_reads_them() {
-        let read = |text: &str| {
+        let read_by = |numbers: Numbers, text: &str| {
             let mut failed = false;
-            let value = number(text.as_bytes(), &mut failed);
+            let value = numbers.read(text.as_bytes(), &mut failed);
             (!failed).then_some(value)
         };
+        let read = |text| read_by(Numbers::C, text);
         for (text, value) in [("", 0.0), (" 5", 5.0), ("-1.5e3", -1500.0), ("0x10", 16.0), ("1\0x", 1.0), ("0e9", 0.0)]
         {
             assert_eq!(read(text), Some(value), "{text:?}");
@@ -310,6 +345,17 @@ mod tests {
         assert_eq!(read("-inf"), Some(f64::NEG_INFINITY));
         for text in [" ", "5 ", "x", "nan", "1e999", "1e-999", "1e", "--1"] {
             assert_eq!(read(text), None, "{text:?}");
+        }
+        for (text, decimal, within) in [
+            ("", Some(0.0), None),
+            (" 5", None, None),
+            ("0x10", None, None),
+            ("1e999", Some(f64::INFINITY), None),
+            ("1e-999", Some(0.0), None),
+            ("5e-324", Some(5e-324), Some(5e-324)),
+        ] {
+            assert_eq!(read_by(Numbers::Decimal, text), decimal, "{text:?}");
+            assert_eq!(read_by(Numbers::DecimalWithin, text), within, "{text:?}");
         }
     }
 

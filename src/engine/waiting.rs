@@ -11,14 +11,22 @@ use crate::session::{Blocked, Served, Session, Signal};
 use crate::spec::{Args, CommandSpec, Handler, Outcome, Waiting, Wish};
 
 impl Engine {
-    /// Ends the view of a command, transaction or script. First, those who wait for what it has put under keys get it.
+    /// What there is to do before the view of a command, transaction or script ends: those who wait for what it has put
+    /// under keys get it, whoever asked for it hears what has happened, and it goes into the statistics.
     #[inline]
-    pub(super) fn conclude(&self, mut view: View<'_>, session: &mut Session) {
-        if view.has_ready() {
-            self.serve(&mut view, Some(session));
+    pub(super) fn conclude(&self, view: &mut View<'_>, session: &mut Session) {
+        if view.has_something_aside() {
+            self.pass_on(view, session);
         }
-        let tally = self.instance.settle(view, Some(session));
-        session.tally += tally;
+        session.tally += view.tally();
+    }
+
+    #[cold]
+    fn pass_on(&self, view: &mut View<'_>, session: &mut Session) {
+        if view.has_ready() {
+            self.serve(view, Some(session));
+        }
+        self.instance.announce(view, Some(session));
     }
 
     /// Lets a view that may write where somebody waits reach every key: those who are served may write elsewhere. What has

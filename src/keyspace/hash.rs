@@ -9,8 +9,14 @@ use crate::clock::Millis;
 use times::Times;
 
 /// A field with its value: the length of the field in front, in one byte or, if that is 255, in the four behind it.
-#[derive(Clone)]
 pub struct Pair(SmallVec<[u8; 24]>);
+
+/// A copy takes no more memory than it needs; what SmallVec would allocate for one is rounded up.
+impl Clone for Pair {
+    fn clone(&self) -> Self {
+        Self(SmallVec::from_slice(&self.0))
+    }
+}
 
 const LONG: u8 = u8::MAX;
 
@@ -241,11 +247,6 @@ impl Hash {
     /// Whether it was made ready for fields with times, if servers do that.
     pub fn is_timed(&self) -> bool {
         self.times.is_some()
-    }
-
-    /// Whether fields have times.
-    pub fn has_times(&self) -> bool {
-        self.earliest().is_some()
     }
 
     /// Removes the fields whose time has passed.

@@ -31,6 +31,8 @@ const BATCH: usize = 32;
 /// A reply buffer that has grown beyond this is given back, and so are more than so many.
 const REPLIES_KEPT: usize = 64 * 1024;
 const SPARE: usize = 64;
+/// Replies that are longer than this together are written at once: while they wait they would leave the processor's cache.
+const SHORT: usize = 4 * 1024;
 
 thread_local! {
     /// Buffers for the time in which a connection is being served, which hold nothing in between; and the scripts that
@@ -157,7 +159,7 @@ impl Connection {
             if self.input.len() > self.engine.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Poll::Ready(Ok(()));
             }
-            let answered = !scratch.output.is_empty();
+            let may_wait = (1..=SHORT).contains(&scratch.output.len());
             self.keep(&mut scratch.output, &mut scratch.spare);
             if self.is_running_script() {
                 let _ = self.poll_flush(cx, &mut scratch.spare)?;
@@ -165,7 +167,7 @@ impl Connection {
                 return Poll::Pending;
             }
             self.poll_waiting(cx, scratch);
-            if answered && self.state == State::Open {
+            if may_wait && self.state == State::Open {
                 // First all others run what they have been sent, too, and only then are all replies written: to wake a
                 // client for each of them costs more than to run the commands.
                 cx.waker().wake_by_ref();
@@ -211,8 +213,8 @@ impl Connection {
                             *state = State::Dropped;
                         }
                         Flow::Wait(wait) => {
-                            let retry = matches!(wait, Waiting::Unpause);
-                            *waiting = Some(begin_wait(engine, session, wait));
+                            let retry = matches!(*wait, Waiting::Unpause);
+                            *waiting = Some(begin_wait(engine, session, *wait));
                             if retry {
                                 break;
                             }

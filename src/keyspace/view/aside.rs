@@ -27,6 +27,12 @@ impl View<'_> {
         }
     }
 
+    /// Whether there may be news, or somebody who waits.
+    #[inline]
+    pub fn has_something_aside(&self) -> bool {
+        self.aside.is_some()
+    }
+
     #[inline]
     pub fn has_news(&self) -> bool {
         self.aside.as_ref().is_some_and(|aside| !aside.news.is_empty())
