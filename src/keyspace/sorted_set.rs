@@ -10,16 +10,10 @@ use super::ranked::{Ranked, Row, Rows};
 const FEW: usize = 128;
 
 /// A member with its score.
+#[derive(Clone)]
 pub struct Scored {
     member: Member,
     score: f64,
-}
-
-/// A copy takes no more memory than it needs; what SmallVec would allocate for one is rounded up.
-impl Clone for Scored {
-    fn clone(&self) -> Self {
-        Self { member: SmallVec::from_slice(&self.member), score: self.score }
-    }
 }
 
 impl Scored {

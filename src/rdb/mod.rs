@@ -173,7 +173,7 @@ fn sign(out: &mut Vec<u8>, profile: &Profile) {
 
 /// What stands in front of a footer, with the right one.
 #[cfg(test)]
-pub fn signed(mut body: Vec<u8>, profile: &Profile) -> Vec<u8> {
+pub fn with_footer(mut body: Vec<u8>, profile: &Profile) -> Vec<u8> {
     sign(&mut body, profile);
     body
 }

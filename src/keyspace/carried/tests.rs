@@ -161,7 +161,7 @@ proptest! {
             if cut {
                 payload.truncate(end.index(payload.len()));
             }
-            if let Some(stream) = restored(&rdb::signed(payload, &profile), &profile) {
+            if let Some(stream) = restored(&rdb::with_footer(payload, &profile), &profile) {
                 live_with(stream);
             }
         }
