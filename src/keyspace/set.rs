@@ -264,6 +264,9 @@ impl Integers {
     fn remove(&mut self, value: i64) -> bool {
         let Ok(place) = self.values.binary_search(&value) else { return false };
         self.values.remove(place);
+        if self.values.len() * 4 < self.values.capacity() {
+            self.values.shrink_to(self.values.len() * 2);
+        }
         true
     }
 
