@@ -286,3 +286,6 @@ impl Group {
         complete.then_some(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -171,6 +171,13 @@ fn sign(out: &mut Vec<u8>, profile: &Profile) {
     out.extend_from_slice(&checksum.to_le_bytes());
 }
 
+/// What stands in front of a footer, with the right one.
+#[cfg(test)]
+pub fn with_footer(mut body: Vec<u8>, profile: &Profile) -> Vec<u8> {
+    sign(&mut body, profile);
+    body
+}
+
 /// Whether a payload has the right footer.
 fn check(payload: &[u8], profile: &Profile) -> Result<(), Damage> {
     let (signed, checksum) = payload.split_last_chunk::<8>().ok_or(Damage::Footer)?;
