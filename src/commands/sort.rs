@@ -1,12 +1,14 @@
 //! SORT: the elements of a list, a set or a sorted set in order, or what is kept under names made of them.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::lists::limits;
 use crate::error::CommandError;
 use crate::keyspace::{Entry, EventClass, Hash, Kind, List, Set, SortedSet, View};
+use crate::listpack::Element;
 use crate::profile::{Family, Profile, Since, Version};
 use crate::resp::{Reply, Words, parse_float, until_nul};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
@@ -134,7 +136,7 @@ impl<'a> Options<'a> {
     }
 
     /// Which of so many elements are returned.
-    fn range(&self, len: usize) -> std::ops::Range<usize> {
+    fn range(&self, len: usize) -> Range<usize> {
         let (offset, count) = self.limit.unwrap_or((0, -1));
         let start = usize::try_from(offset.max(0)).map_or(len, |offset| offset.min(len));
         let end = usize::try_from(count).map_or(len, |count| start.saturating_add(count).min(len));
@@ -159,10 +161,19 @@ fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         options.by = None;
         options.alpha = true;
     }
-    let elements = elements(view.peek(key), options.is_unsorted() && options.descending);
-    let range = options.range(elements.len());
-    let elements = if options.is_unsorted() { elements } else { sorted(view, elements, &options, args.profile())? };
-    let elements = elements.into_iter().skip(range.start).take(range.len());
+    let entry = view.peek(key);
+    let len = length(entry);
+    let range = options.range(len);
+    let elements = if options.is_unsorted() {
+        elements(entry, range, options.descending)
+    } else {
+        let all = elements(entry, 0..len, false);
+        let mut elements = sorted(view, all, &options, args.profile())?;
+        elements.truncate(range.end);
+        elements.drain(..range.start);
+        elements
+    };
+    let elements = elements.into_iter();
     let found: Vec<Option<Vec<u8>>> = if options.get.is_empty() {
         elements.map(Some).collect()
     } else {
@@ -172,7 +183,7 @@ fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let Some(destination) = options.store else {
         return Ok(Reply::Array(found.into_iter().map(|value| value.map_or(Reply::Null, Reply::bulk)).collect()));
     };
-    let limits = limits(view, args);
+    let limits = view.settings().list_limits(args.profile());
     let count = found.len();
     if count > 0 {
         let elements = found.iter().map(|value| value.as_deref().unwrap_or_default());
@@ -184,21 +195,33 @@ fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(count as i64))
 }
 
-/// The elements of whatever it is, in the order in which it has them, or backwards if it has an order at all.
-fn elements(entry: Option<&Entry>, backwards: bool) -> Vec<Vec<u8>> {
+/// How many elements there are in whatever it is.
+fn length(entry: Option<&Entry>) -> usize {
+    let Some(entry) = entry else { return 0 };
+    let list = || entry.collection::<List>().map(List::len);
+    let sorted_set = || entry.collection::<SortedSet>().map(SortedSet::len);
+    let set = || entry.collection::<Set>().map(Set::len);
+    list().or_else(sorted_set).or_else(set).unwrap_or(0)
+}
+
+/// Some of the elements of whatever it is, in the order in which it has them, or backwards if it has an order at all.
+fn elements(entry: Option<&Entry>, range: Range<usize>, backwards: bool) -> Vec<Vec<u8>> {
     let Some(entry) = entry else { return Vec::new() };
-    let mut ordered: Vec<_> = if let Some(list) = entry.collection::<List>() {
-        list.iter().map(|element| element.to_bytes().into_owned()).collect()
-    } else if let Some(set) = entry.collection::<SortedSet>() {
-        set.iter().map(|scored| scored.member().to_vec()).collect()
-    } else {
-        let set = entry.collection::<Set>();
-        return set.map_or_else(Vec::new, |set| set.iter().map(std::borrow::Cow::into_owned).collect());
-    };
-    if backwards {
-        ordered.reverse();
+    if let Some(list) = entry.collection::<List>() {
+        let owned = |element: Element<'_>| element.to_bytes().into_owned();
+        return if backwards {
+            let last = list.len().saturating_sub(range.start + 1);
+            list.backwards(last, range.len()).map(owned).collect()
+        } else {
+            list.range(range.start, range.len()).map(owned).collect()
+        };
     }
-    ordered
+    if let Some(set) = entry.collection::<SortedSet>() {
+        let ranks = if backwards { set.len() - range.end..set.len() - range.start } else { range };
+        return set.range(ranks, backwards).map(|scored| scored.member().to_vec()).collect();
+    }
+    let set = entry.collection::<Set>();
+    set.map_or_else(Vec::new, |set| range.filter_map(|place| set.get(place).map(Cow::into_owned)).collect())
 }
 
 /// What an element is sorted by.

@@ -22,7 +22,8 @@ const LONG: u8 = u8::MAX;
 
 impl Pair {
     fn new(field: &[u8], value: &[u8]) -> Self {
-        let mut bytes = SmallVec::with_capacity(1 + field.len() + value.len());
+        let header = if field.len() < usize::from(LONG) { 1 } else { 5 };
+        let mut bytes = SmallVec::with_capacity(header + field.len() + value.len());
         match u8::try_from(field.len()) {
             Ok(length) if length < LONG => bytes.push(length),
             _ => {

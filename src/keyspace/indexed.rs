@@ -283,6 +283,10 @@ mod tests {
                     _ => {}
                 }
                 prop_assert_eq!(items.outside, items.iter().map(Vec::capacity).sum::<usize>());
+                if step == 0 && number == 0 {
+                    items = items.clone();
+                    prop_assert_eq!(items.outside, items.iter().map(Vec::capacity).sum::<usize>());
+                }
             }
             let listed: Vec<Vec<u8>> = items.iter().cloned().collect();
             if ordered {

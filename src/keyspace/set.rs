@@ -6,9 +6,8 @@
 
 use std::borrow::Cow;
 
-use smallvec::SmallVec;
-
 use super::indexed::{Indexed, Keyed};
+use super::member::Member;
 use crate::resp::parse_integer;
 
 /// The most integers that Redis keeps sorted, whatever it is told.
@@ -50,33 +49,6 @@ pub struct Integers {
 
 /// Any members. The order is kept if Redis would have them in one list.
 pub type Members = Indexed<Member>;
-
-/// A member of a set.
-pub struct Member(SmallVec<[u8; 16]>);
-
-/// A copy takes no more memory than it needs; what SmallVec would allocate for one is rounded up.
-impl Clone for Member {
-    fn clone(&self) -> Self {
-        Self::new(&self.0)
-    }
-}
-
-impl Member {
-    fn new(bytes: &[u8]) -> Self {
-        Self(SmallVec::from_slice(bytes))
-    }
-}
-
-impl Keyed for Member {
-    #[inline]
-    fn key(&self) -> &[u8] {
-        &self.0
-    }
-
-    fn outside(&self) -> usize {
-        if self.0.spilled() { self.0.capacity() } else { 0 }
-    }
-}
 
 /// Adds a member, unless it is there already.
 fn add_to(members: &mut Members, member: &[u8]) -> bool {
@@ -187,9 +159,16 @@ impl Set {
 
     /// Removes a member by its place, and hands it out.
     pub fn take(&mut self, place: usize) -> Option<Vec<u8>> {
-        let member = self.get(place)?.into_owned();
-        self.remove(&member);
-        Some(member)
+        match self {
+            Self::Integers(integers) => {
+                integers.values.get(place)?;
+                Some(digits(integers.values.remove(place)))
+            }
+            Self::Members(members) => {
+                members.get(place)?;
+                Some(members.remove(place).into_bytes())
+            }
+        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
@@ -285,6 +264,9 @@ impl Integers {
     fn remove(&mut self, value: i64) -> bool {
         let Ok(place) = self.values.binary_search(&value) else { return false };
         self.values.remove(place);
+        if self.values.len() * 4 < self.values.capacity() {
+            self.values.shrink_to(self.values.len() * 2);
+        }
         true
     }
 
