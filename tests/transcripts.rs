@@ -128,12 +128,14 @@ alone! {
     lifetimes
     redis_7_2
     redis_8_locks
+    redis_8_numbers
     redis_field_times
     sorted_sets_7_2
     valkey_8_locks
     valkey_connection
     valkey_field_times
     valkey_locks
+    valkey_numbers
 }
 
 #[test]
