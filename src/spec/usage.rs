@@ -289,11 +289,9 @@ fn kind_of(name: &str, spec: &CommandSpec) -> ArgumentKind {
         "min-idle-time" if spec.name == "XPENDING" => ArgumentKind::Integer,
         "value" if spec.group == Group::Bitmap => ArgumentKind::Integer,
         "bit" | "client-id" | "count" | "cursor" | "db" | "decrement" | "destination-db" | "end" | "entries_added"
-        | "entries_read" | "frequency" | "increment" | "index" | "index1" | "index2" | "len" | "limit" | "milliseconds"
-        | "min-match-len" | "ms" | "numkeys" | "numlocal" | "numreplicas" | "offset" | "protover" | "seconds" | "start"
-        | "timeout" | "ttl" | "weight" => {
-            ArgumentKind::Integer
-        }
+        | "entries_read" | "frequency" | "increment" | "index" | "index1" | "index2" | "len" | "limit"
+        | "milliseconds" | "min-match-len" | "ms" | "numkeys" | "numlocal" | "numreplicas" | "offset" | "protover"
+        | "seconds" | "start" | "timeout" | "ttl" | "weight" => ArgumentKind::Integer,
         _ => ArgumentKind::String,
     }
 }
