@@ -20,6 +20,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: usize = 5;
 const VALUE: usize = 64;
 const KEYS: u64 = 1_000_000;
+/// Numbers are drawn below this.
+const RANGE: u64 = 100_000;
 
 struct Load {
     title: &'static str,
@@ -27,6 +29,18 @@ struct Load {
     per_trip: u32,
     clients: u32,
     command: &'static [&'static str],
+    /// What the command takes away: before each round this is sent, twice as often, with numbers from a wider range.
+    filled_by: Option<&'static [&'static str]>,
+}
+
+/// One of redis-benchmark's own tests.
+const fn test(title: &'static str, command: &'static [&'static str]) -> Load {
+    load(title, 1_000_000, 16, 50, command)
+}
+
+/// One that takes away what another one has put there.
+const fn taking(title: &'static str, command: &'static [&'static str], filler: &'static [&'static str]) -> Load {
+    Load { filled_by: Some(filler), ..load(title, 500_000, 16, 50, command) }
 }
 
 const fn load(
@@ -36,8 +50,12 @@ const fn load(
     clients: u32,
     command: &'static [&'static str],
 ) -> Load {
-    Load { title, requests, per_trip, clients, command }
+    Load { title, requests, per_trip, clients, command, filled_by: None }
 }
+
+const LPUSH: &[&str] = &["LPUSH", "mylist", "xxx"];
+const SADD: &[&str] = &["SADD", "myset", "element:__rand_int__"];
+const ZADD: &[&str] = &["ZADD", "myzset", "__rand_int__", "element:__rand_int__"];
 
 const LOADS: &[Load] = &[
     load("SET, 1 per trip", 200_000, 1, 50, &["SET", "key:__rand_int__", "{value}"]),
@@ -48,6 +66,19 @@ const LOADS: &[Load] = &[
     load("SET, 64 per trip", 3_000_000, 64, 20, &["SET", "key:__rand_int__", "{value}"]),
     load("SETNX one hot key, 16 per trip", 1_000_000, 16, 50, &["SETNX", "lock.foo", "1700000000"]),
     load("GETSET one hot key, 16 per trip", 1_000_000, 16, 50, &["GETSET", "lock.foo", "1700000000"]),
+    test("LPUSH, 16 per trip", LPUSH),
+    Load { requests: 100_000, ..taking("LRANGE of 100, 16 per trip", &["LRANGE", "mylist", "0", "99"], LPUSH) },
+    taking("RPOP, 16 per trip", &["RPOP", "mylist"], LPUSH),
+    test("HSET, 16 per trip", &["HSET", "myhash", "element:__rand_int__", "xxx"]),
+    test("HGET, 16 per trip", &["HGET", "myhash", "element:__rand_int__"]),
+    test("SADD, 16 per trip", SADD),
+    taking("SPOP, 16 per trip", &["SPOP", "myset"], SADD),
+    test("ZADD, 16 per trip", ZADD),
+    taking("ZPOPMIN, 16 per trip", &["ZPOPMIN", "myzset"], ZADD),
+    // redis-benchmark's own tests of these ask mostly for what is not there.
+    test("RPOP from nothing, 16 per trip", &["RPOP", "nothing"]),
+    test("SPOP from nothing, 16 per trip", &["SPOP", "nothing"]),
+    test("ZPOPMIN from nothing, 16 per trip", &["ZPOPMIN", "nothing"]),
 ];
 
 /// The release that lock libraries send.
@@ -241,11 +272,33 @@ fn compare_memory(peers: &[Peer]) -> Outcome<()> {
     for peer in peers {
         let server = Server::start(peer, None)?;
         let empty = server.resident()?;
-        server.fill()?;
+        server.write(|key| request(&["SET", &format!("lock:{key:012}"), &"v".repeat(VALUE)]))?;
         rows.push(vec![(server.resident()? - empty) / KEYS as f64]);
     }
     table("memory, 81 bytes of payload a key", &["bytes/key"], peers, &rows);
+    for (title, request) in ELEMENTS {
+        let mut rows = Vec::new();
+        for peer in peers {
+            let server = Server::start(peer, None)?;
+            let empty = server.resident()?;
+            server.write(request)?;
+            rows.push(vec![(server.resident()? - empty) / KEYS as f64]);
+        }
+        table(title, &["bytes/element"], peers, &rows);
+    }
     Ok(())
+}
+
+/// What puts an element of 20 bytes into a collection.
+const ELEMENTS: [(&str, fn(u64) -> Vec<u8>); 4] = [
+    ("memory of a list", |number| request(&["RPUSH", "key", &element(number)])),
+    ("memory of a hash, values of 3 bytes", |number| request(&["HSET", "key", &element(number), "xxx"])),
+    ("memory of a set", |number| request(&["SADD", "key", &element(number)])),
+    ("memory of a sorted set", |number| request(&["ZADD", "key", &number.to_string(), &element(number)])),
+];
+
+fn element(number: u64) -> String {
+    format!("element:{number:012}")
 }
 
 fn table(title: &str, columns: &[&str], peers: &[Peer], rows: &[Vec<f64>]) {
@@ -320,19 +373,27 @@ impl Server {
 
     /// Puts a load on the server: requests per second, and microseconds of the server's processor time per request.
     fn take(&self, load: &Load) -> Outcome<(f64, f64)> {
-        let value = "v".repeat(VALUE);
+        if let Some(filler) = load.filled_by {
+            self.send(&Load { requests: load.requests * 2, command: filler, ..*load }, load.requests * 2)?;
+        }
         let before = self.processor_seconds()?;
-        let output = pinned(Some(1), "redis-benchmark")
-            .args(["-p", &self.port.to_string(), "-n", &load.requests.to_string(), "-q", "-r", "100000"])
-            .args(["-c", &load.clients.to_string(), "-P", &load.per_trip.to_string()])
-            .args(load.command.iter().map(|word| word.replace("{value}", &value)))
-            .output()?;
+        let text = self.send(load, RANGE)?;
         let spent = self.processor_seconds()? - before;
-        let text = String::from_utf8_lossy(&output.stdout);
         let words: Vec<&str> = text.split_whitespace().collect();
         let rate = words.windows(2).rev().find(|pair| pair[1] == "requests").and_then(|pair| pair[0].parse().ok());
         let rate: f64 = rate.ok_or_else(|| format!("redis-benchmark said: {text}"))?;
         Ok((rate, spent / load.requests as f64 * 1e6))
+    }
+
+    /// Has redis-benchmark send a load, and hands back what it says.
+    fn send(&self, load: &Load, range: u64) -> Outcome<String> {
+        let value = "v".repeat(VALUE);
+        let output = pinned(Some(1), "redis-benchmark")
+            .args(["-p", &self.port.to_string(), "-n", &load.requests.to_string(), "-q", "-r", &range.to_string()])
+            .args(["-c", &load.clients.to_string(), "-P", &load.per_trip.to_string()])
+            .args(load.command.iter().map(|word| word.replace("{value}", &value)))
+            .output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Has 50 clients send a batch each, again and again: microseconds of the server's processor time per request.
@@ -405,19 +466,22 @@ impl Server {
         Ok(kilobytes * 1024.0)
     }
 
-    /// Writes a million keys of 17 bytes with values of 64.
-    fn fill(&self) -> Outcome<()> {
+    /// Sends a million requests, each of which is answered by one line.
+    fn write(&self, request: impl Fn(u64) -> Vec<u8>) -> Outcome<()> {
         const AT_ONCE: u64 = 1000;
-        let mut client = TcpStream::connect(("127.0.0.1", self.port))?;
-        let value = "v".repeat(VALUE);
+        let mut client = self.connect()?;
+        let mut replies = vec![0; 64 * 1024];
         for first in (0..KEYS).step_by(AT_ONCE as usize) {
-            let mut requests = String::new();
-            for key in first..first + AT_ONCE {
-                requests += &format!("*3\r\n$3\r\nSET\r\n$17\r\nlock:{key:012}\r\n$64\r\n{value}\r\n");
+            let requests: Vec<u8> = (first..first + AT_ONCE).flat_map(&request).collect();
+            client.write_all(&requests)?;
+            let mut answered = 0;
+            while answered < AT_ONCE as usize {
+                let length = client.read(&mut replies)?;
+                if length == 0 {
+                    return Err("the server has hung up".into());
+                }
+                answered += replies[..length].iter().filter(|byte| **byte == b'\n').count();
             }
-            client.write_all(requests.as_bytes())?;
-            let mut replies = vec![0; AT_ONCE as usize * "+OK\r\n".len()];
-            client.read_exact(&mut replies)?;
         }
         Ok(())
     }

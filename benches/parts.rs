@@ -133,15 +133,38 @@ fn in_parallel(
     })
 }
 
+/// A server without sockets.
+struct Commands {
+    engine: Arc<Engine>,
+    session: Box<Session>,
+    framer: Framer,
+    fibers: Fibers,
+    out: Vec<u8>,
+}
+
+impl Commands {
+    fn new() -> Self {
+        let instance = Arc::new(Instance::default());
+        let engine = Arc::new(Engine::new(Arc::clone(&instance), Table::new(all_commands(), Profile::default())));
+        let peer = Peer::Unix { path: "bench".into() };
+        let client = Arc::new(Client::new(1, peer, -1, 0));
+        let session = Box::new(Session::new(client, instance.acl.default_user(), instance.stats.thread()));
+        Self { engine, session, framer: Framer::default(), fibers: Fibers::default(), out: Vec::new() }
+    }
+
+    fn run(&mut self, input: &[u8]) {
+        let Self { engine, session, framer, fibers, out } = self;
+        out.clear();
+        let Ok(Some(framed)) = framer.next(input, LIMITS) else { return };
+        let words = framer.words(framed, input);
+        let resolved = engine.resolve(words);
+        black_box(engine.execute(session, resolved, words, out, fibers));
+        framer.forget();
+    }
+}
+
 fn dispatch(c: &mut Criterion) {
-    let instance = Arc::new(Instance::default());
-    let engine = Arc::new(Engine::new(Arc::clone(&instance), Table::new(all_commands(), Profile::default())));
-    let mut fibers = Fibers::default();
-    let peer = Peer::Unix { path: "bench".into() };
-    let session =
-        Session::new(Arc::new(Client::new(1, peer, -1, 0)), instance.acl.default_user(), instance.stats.thread());
-    let mut session = Box::new(session);
-    let mut out = Vec::new();
+    let mut commands = Commands::new();
     let mut group = c.benchmark_group("dispatch");
     group.throughput(Throughput::Elements(1));
     for words in [
@@ -152,20 +175,57 @@ fn dispatch(c: &mut Criterion) {
         &["GET", "lock.foo"],
     ] {
         let input = request(words);
-        let mut framer = Framer::default();
-        group.bench_function(words.join(" "), |b| {
+        group.bench_function(words.join(" "), |b| b.iter(|| commands.run(&input)));
+    }
+    group.finish();
+}
+
+/// Commands on collections of ever more elements. Those that are O(1) should take as long on the largest as on the smallest,
+/// the others a little longer each time (and what is not in the processor's cache any more, longer still).
+fn growth(c: &mut Criterion) {
+    let mut commands = Commands::new();
+    let mut group = c.benchmark_group("growth");
+    group.throughput(Throughput::Elements(1));
+    for size in [1_000, 10_000, 100_000, 1_000_000_u64] {
+        let (list, sorted) = (format!("list:{size}"), format!("sorted:{size}"));
+        let member = |number: u64| format!("element:{number:012}");
+        for number in 0..size {
+            commands.run(&request(&["RPUSH", &list, &member(number)]));
+            commands.run(&request(&["ZADD", &sorted, &scattered(number, size).to_string(), &member(number)]));
+        }
+        let (push, pop) = (request(&["LPUSH", &list, "element"]), request(&["RPOP", &list]));
+        group.bench_function(format!("LPUSH and RPOP, {size}"), |b| {
             b.iter(|| {
-                let Ok(Some(framed)) = framer.next(&input, LIMITS) else { return };
-                let words = framer.words(framed, &input);
-                let resolved = engine.resolve(words);
-                black_box(engine.execute(&mut session, resolved, words, &mut out, &mut fibers));
-                out.clear();
-                framer.forget();
+                commands.run(&push);
+                commands.run(&pop);
             });
+        });
+        let len = request(&["LLEN", &list]);
+        group.bench_function(format!("LLEN, {size}"), |b| b.iter(|| commands.run(&len)));
+
+        let some = || (0..4096).map(|turn| (turn, member(scattered(turn, size))));
+        let ranks: Vec<_> = some().map(|(_, member)| request(&["ZRANK", &sorted, &member])).collect();
+        let mut turn = ranks.iter().cycle();
+        group.bench_function(format!("ZRANK, {size}"), |b| {
+            b.iter(|| turn.next().into_iter().for_each(|input| commands.run(input)));
+        });
+        // Each time that a member comes round it gets another score.
+        let scores: Vec<_> = (0..3_u64)
+            .flat_map(|round| some().map(move |(turn, member)| (scattered(turn * 3 + round + 7, size), member)))
+            .map(|(score, member)| request(&["ZADD", &sorted, &score.to_string(), &member]))
+            .collect();
+        let mut turn = scores.iter().cycle();
+        group.bench_function(format!("ZADD, {size}"), |b| {
+            b.iter(|| turn.next().into_iter().for_each(|input| commands.run(input)));
         });
     }
     group.finish();
 }
 
-criterion_group!(parts, framer, keyspace, dispatch);
+/// A number below `size` that looks as if it were drawn.
+fn scattered(number: u64, size: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) % size
+}
+
+criterion_group!(parts, framer, keyspace, dispatch, growth);
 criterion_main!(parts);

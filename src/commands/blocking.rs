@@ -23,7 +23,7 @@ pub(super) fn put_off<'a>(args: &mut Args<'a>) -> Result<Args<'a>, CommandError>
 pub(super) fn deadline(view: &View<'_>, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
     let seconds = LongDouble::parse(args.bytes()?).ok_or(NO_FLOAT)?;
     // Before 7.2 what is too much for the machine's integers came out as the least of them.
-    let too_much = if args.profile().since_redis(7, 2) { OUT_OF_RANGE } else { NEGATIVE };
+    let too_much = if args.profile().since_redis(7, 2) && !seconds.is_negative() { OUT_OF_RANGE } else { NEGATIVE };
     let timeout = seconds.thousandfold().ok_or(too_much)?;
     if timeout < 0 {
         return Err(NEGATIVE);

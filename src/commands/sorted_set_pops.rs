@@ -50,6 +50,14 @@ impl Side {
         }
     }
 
+    /// Removes a member.
+    fn take_from(self, set: &mut SortedSet) -> Option<Scored> {
+        match self {
+            Self::Least => set.take(0),
+            Self::Greatest => set.take(set.len().saturating_sub(1)),
+        }
+    }
+
     fn take(args: &mut Args<'_>) -> Result<Self, CommandError> {
         if args.take("MIN") {
             Ok(Self::Least)
@@ -72,31 +80,37 @@ fn zpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, side: Side) -> CommandR
             Some(count.ok_or(CommandError::MUST_BE_POSITIVE)?)
         }
     };
-    let popped = pop(view, key, side, count.unwrap_or(1))?;
-    if count.is_some() {
-        return Ok(pairs(popped, args.profile()));
+    let Some(count) = count else {
+        let popped = pop_one(view, key, side)?;
+        return Ok(Reply::Array(popped.map_or(Vec::new(), |scored| flat(scored, args.profile()).into())));
+    };
+    Ok(pairs(pop(view, key, side, count)?, args.profile()))
+}
+
+fn pop_one(view: &mut View<'_>, key: &[u8], side: Side) -> Result<Option<Scored>, CommandError> {
+    let removal = view.change(key, |set: &mut SortedSet| (side.take_from(set), 1))?;
+    let Some((popped, gone)) = removal else { return Ok(None) };
+    tell_of_pop(view, key, side, gone);
+    Ok(popped)
+}
+
+fn tell_of_pop(view: &mut View<'_>, key: &[u8], side: Side, gone: bool) {
+    view.notify(EventClass::SortedSet, side.event(), key);
+    if gone {
+        view.notify(EventClass::Generic, "del", key);
     }
-    Ok(Reply::Array(popped.into_iter().flat_map(|scored| flat(scored, args.profile())).collect()))
 }
 
 /// Removes so many members, or all.
 fn pop(view: &mut View<'_>, key: &[u8], side: Side, count: usize) -> Result<Vec<Scored>, CommandError> {
     let removal = view.change(key, |set: &mut SortedSet| {
-        let last = |set: &SortedSet| set.len().saturating_sub(1);
-        let count = count.min(set.len());
-        let popped: Vec<Scored> = match side {
-            Side::Least => (0..count).filter_map(|_| set.take(0)).collect(),
-            Side::Greatest => (0..count).filter_map(|_| set.take(last(set))).collect(),
-        };
+        let popped: Vec<Scored> = (0..count.min(set.len())).filter_map(|_| side.take_from(set)).collect();
         let removed = popped.len();
         (popped, removed)
     })?;
     let (popped, gone) = removal.unwrap_or_default();
     if !popped.is_empty() {
-        view.notify(EventClass::SortedSet, side.event(), key);
-    }
-    if gone {
-        view.notify(EventClass::Generic, "del", key);
+        tell_of_pop(view, key, side, gone);
     }
     Ok(popped)
 }

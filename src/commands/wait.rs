@@ -75,6 +75,6 @@ fn answer(call: &mut Call<'_>, replicas: i64, deadline: Option<Millis>, reply: R
     if replicas <= 0 {
         return reply;
     }
-    call.flow = Flow::Wait(Waiting::Until { deadline, reply });
+    call.flow = Flow::Wait(Box::new(Waiting::Until { deadline, reply }));
     Reply::Nothing
 }

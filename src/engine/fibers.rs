@@ -66,7 +66,7 @@ impl Engine {
         });
         match fibers.step(fiber, session, out) {
             Some(flow) => flow,
-            None => Flow::Wait(Waiting::Script),
+            None => Flow::Wait(Box::new(Waiting::Script)),
         }
     }
 }

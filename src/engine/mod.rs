@@ -10,14 +10,14 @@ mod waiting;
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
 use crate::control::Matter;
 use crate::error::CommandError;
 use crate::instance::Instance;
-use crate::keyspace::{Busy, Scope, View, hash_of};
+use crate::keyspace::{Busy, Locked, Scope, View, hash_of};
 use crate::profile::Since;
 use crate::resp::{Protocol, Reply, Words};
 use crate::script::{Interpreters, Pause};
@@ -54,11 +54,27 @@ impl Resolved {
 pub struct Engine {
     pub instance: Arc<Instance>,
     pub table: Table,
+    /// Held while somebody keeps house, so that who moves the clock finds done what that set off.
+    house: Mutex<()>,
 }
 
 impl Engine {
     pub fn new(instance: Arc<Instance>, table: Table) -> Self {
-        Self { instance, table }
+        Self { instance, table, house: Mutex::default() }
+    }
+
+    /// What is to be done now and then, and when the clock was moved: deletes keys whose time has passed, unless DEBUG
+    /// SET-ACTIVE-EXPIRE has put an end to that, and closes connections that nobody uses.
+    pub fn keep_house(&self) {
+        let _house = self.house.lock().unwrap_or_else(PoisonError::into_inner);
+        let instance = &self.instance;
+        if instance.active_expire.load(Ordering::Relaxed)
+            && let Some(mut view) = instance.keyspace.sweep(&instance.clock)
+        {
+            self.serve(&mut view, None);
+            instance.stats.add(instance.settle(view, None));
+        }
+        instance.keep_house();
     }
 
     /// Runs one request: its reply is appended to `out`, and the answer says how the connection goes on.
@@ -96,7 +112,7 @@ impl Engine {
                 return self.refuse(session, is_exec(spec), MONITOR_WITHOUT_KEYS, out);
             }
             if self.must_wait(session, spec, words) {
-                return Flow::Wait(Waiting::Unpause);
+                return Flow::Wait(Box::new(Waiting::Unpause));
             }
         }
         if self.instance.tracking.is_overfull() {
@@ -176,12 +192,20 @@ impl Engine {
         let mut args = Args::new(words, at, spec, &self.instance.profile);
         let error = match spec.run {
             Handler::Keys(run) => {
-                let mut view = self.lock_keys(session, spec, key, words)?;
+                let mut view = match self.lock_only_key(session, key)? {
+                    // Made here and moved nowhere, for to read what was copied a moment ago takes longer than many a
+                    // command.
+                    Some((locked, index, hash)) => {
+                        let Instance { keyspace, clock, .. } = &*self.instance;
+                        keyspace.view_of_key(locked, words.get(index).unwrap_or_default(), hash, clock)
+                    }
+                    None => self.lock_keys(session, spec, key, words)?,
+                };
                 view.set_touch(!session.no_touch);
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
                 self.remember(&mut view, session, spec, words);
-                self.conclude(view, session);
+                self.conclude(&mut view, session);
                 error
             }
             Handler::Waiting(run) => {
@@ -194,9 +218,9 @@ impl Engine {
                 };
                 // As long as the view lives, nobody can put anything under the keys.
                 let wait = wish.map(|wish| self.begin_wait(session, spec, at, words, wish));
-                self.conclude(view, session);
+                self.conclude(&mut view, session);
                 if let Some(wait) = wait {
-                    return Ok(Flow::Wait(wait));
+                    return Ok(Flow::Wait(Box::new(wait)));
                 }
                 error
             }
@@ -217,8 +241,7 @@ impl Engine {
                 let mut view = self.instance.keyspace.lock(Scope::Everything, session.db, &self.instance.clock)?;
                 let mut call = self.call(session, Some(view.micros()));
                 let result = run(&mut view, &mut call, &mut args);
-                let tally = self.instance.settle(view, Some(session));
-                session.tally += tally;
+                self.conclude(&mut view, session);
                 write(result, session, out)
             }
             Handler::Transaction(which) => {
@@ -282,8 +305,10 @@ impl Engine {
                 let result = run(&mut call, &mut args);
                 let result = match call.flow {
                     // Here nothing blocks: what would wait answers at once as if its time were up.
-                    Flow::Wait(Waiting::Until { reply, .. }) => Ok(reply),
-                    Flow::Wait(Waiting::Unpause | Waiting::Script) => result,
+                    Flow::Wait(wait) => match *wait {
+                        Waiting::Until { reply, .. } => Ok(reply),
+                        Waiting::Unpause | Waiting::Script => result,
+                    },
                     asked => {
                         flow = asked;
                         result
@@ -337,11 +362,24 @@ impl Engine {
         let mut args = Args::new(words, words.len() - args.left(), spec, args.profile());
         let error = write(run(&mut view, &mut args), session, out);
         self.remember(&mut view, session, spec, words);
-        self.conclude(view, session);
+        self.conclude(&mut view, session);
         Ok(error)
     }
 
+    /// Locks the only key of a command, unless somebody waits for something.
     #[inline]
+    fn lock_only_key(
+        &self,
+        session: &Session,
+        key: Option<(usize, u64)>,
+    ) -> Result<Option<(Locked<'_>, usize, u64)>, Busy> {
+        let Some((index, hash)) = key else { return Ok(None) };
+        let keyspace = &self.instance.keyspace;
+        let locked = keyspace.lock_shard(hash, session.db)?;
+        // Who begins to wait holds the key's lock, so this is only to be asked now.
+        Ok(keyspace.waiters().is_empty().then_some((locked, index, hash)))
+    }
+
     fn lock_keys(
         &self,
         session: &Session,
@@ -614,6 +652,8 @@ impl Engine {
     pub fn disconnect(&self, session: &mut Session) {
         self.unwatch(session);
         self.instance.claim_wait(&session.client);
+        // It may have been served without having heard of it yet.
+        session.client.take_served();
         self.instance.remove_monitor(&session.client);
         self.instance.tracking.stop(session, self.instance.keyspace.settings());
         self.instance.pubsub.forget(&session.client);

@@ -61,7 +61,7 @@ impl Engine {
         session.executing = false;
         instance.announce(&mut view, Some(session));
         instance.deliver_invalidations(session);
-        self.conclude(view, session);
+        self.conclude(&mut view, session);
         Ok(error)
     }
 

@@ -13,6 +13,7 @@ mod hash;
 mod indexed;
 mod list;
 mod lists;
+mod member;
 mod news;
 mod ranked;
 mod set;
@@ -49,8 +50,8 @@ pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
 pub use store::hash_of;
 pub use stream::{Entry as StreamEntry, Group, Log, Pending, Stream, StreamId, Trim};
 pub use strings::Expiry;
-pub use value::{Collection, Kind, Value};
-pub use view::{ScanFilter, Tally, View};
+pub use value::{Collection, Kind};
+pub use view::{Locked, ScanFilter, Tally, View};
 pub use watch::Watch;
 
 /// What a view may reach.
@@ -292,6 +293,18 @@ impl Keyspace {
     #[inline]
     pub fn lock_key(&self, key: &[u8], hash: u64, db: u32, clock: &Clock) -> Result<View<'_>, Busy> {
         View::lock_key(self, key, hash, db, clock)
+    }
+
+    /// Locks what a key with this hash is in.
+    #[inline]
+    pub fn lock_shard(&self, hash: u64, db: u32) -> Result<Locked<'_>, Busy> {
+        View::lock_shard(self, hash, db)
+    }
+
+    /// A view of a key, whose lock is held.
+    #[inline]
+    pub fn view_of_key<'k>(&'k self, locked: Locked<'k>, key: &[u8], hash: u64, clock: &Clock) -> View<'k> {
+        View::of_key(self, locked, key, hash, clock)
     }
 
     /// As [`lock`](Self::lock), but the view can reach every other key, too, and locks it when it does.

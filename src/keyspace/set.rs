@@ -6,9 +6,8 @@
 
 use std::borrow::Cow;
 
-use smallvec::SmallVec;
-
 use super::indexed::{Indexed, Keyed};
+use super::member::Member;
 use crate::resp::parse_integer;
 
 /// The most integers that Redis keeps sorted, whatever it is told.
@@ -50,27 +49,6 @@ pub struct Integers {
 
 /// Any members. The order is kept if Redis would have them in one list.
 pub type Members = Indexed<Member>;
-
-/// A member of a set.
-#[derive(Clone)]
-pub struct Member(SmallVec<[u8; 16]>);
-
-impl Member {
-    fn new(bytes: &[u8]) -> Self {
-        Self(SmallVec::from_slice(bytes))
-    }
-}
-
-impl Keyed for Member {
-    #[inline]
-    fn key(&self) -> &[u8] {
-        &self.0
-    }
-
-    fn outside(&self) -> usize {
-        if self.0.spilled() { self.0.capacity() } else { 0 }
-    }
-}
 
 /// Adds a member, unless it is there already.
 fn add_to(members: &mut Members, member: &[u8]) -> bool {
@@ -181,9 +159,16 @@ impl Set {
 
     /// Removes a member by its place, and hands it out.
     pub fn take(&mut self, place: usize) -> Option<Vec<u8>> {
-        let member = self.get(place)?.into_owned();
-        self.remove(&member);
-        Some(member)
+        match self {
+            Self::Integers(integers) => {
+                integers.values.get(place)?;
+                Some(digits(integers.values.remove(place)))
+            }
+            Self::Members(members) => {
+                members.get(place)?;
+                Some(members.remove(place).into_bytes())
+            }
+        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
@@ -225,6 +210,22 @@ impl Set {
             }
     }
 
+    /// Keeps its members as sorted integers if they are that, and few enough.
+    pub fn condense(&mut self, limits: &SetLimits) {
+        let Self::Members(members) = self else { return };
+        if members.len() > limits.integers() {
+            return;
+        }
+        let values: Option<Vec<i64>> = members.iter().map(|member| parse_integer(member.key())).collect();
+        if let Some(values) = values {
+            let mut integers = Integers::new();
+            values.into_iter().for_each(|value| {
+                integers.add(value);
+            });
+            *self = Self::Integers(integers);
+        }
+    }
+
     /// From now on kept in a hash table.
     pub fn spread(&mut self) {
         self.make_members(false);
@@ -263,6 +264,9 @@ impl Integers {
     fn remove(&mut self, value: i64) -> bool {
         let Ok(place) = self.values.binary_search(&value) else { return false };
         self.values.remove(place);
+        if self.values.len() * 4 < self.values.capacity() {
+            self.values.shrink_to(self.values.len() * 2);
+        }
         true
     }
 

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use smallvec::SmallVec;
-
 use super::indexed::{Indexed, Keyed};
+use super::member::Member;
 use super::ranked::{Ranked, Row, Rows};
 
 /// As many are kept in order one behind the other, and looked through for a member.
@@ -13,17 +12,18 @@ const FEW: usize = 128;
 /// A member with its score.
 #[derive(Clone)]
 pub struct Scored {
-    member: SmallVec<[u8; 16]>,
+    member: Member,
     score: f64,
 }
 
 impl Scored {
+    #[inline]
     pub fn member(&self) -> &[u8] {
-        &self.member
+        self.member.as_bytes()
     }
 
     pub fn into_member(self) -> Vec<u8> {
-        self.member.into_vec()
+        self.member.into_bytes()
     }
 
     pub fn score(&self) -> f64 {
@@ -38,11 +38,12 @@ impl Scored {
 impl Keyed for Scored {
     #[inline]
     fn key(&self) -> &[u8] {
-        &self.member
+        self.member.as_bytes()
     }
 
+    #[inline]
     fn outside(&self) -> usize {
-        if self.member.spilled() { self.member.capacity() } else { 0 }
+        self.member.outside()
     }
 }
 
@@ -67,7 +68,11 @@ pub struct SortedSet {
 
 #[derive(Clone)]
 enum Kept {
-    Few { sorted: Vec<Scored>, outside: usize },
+    /// With the bytes of memory that they take outside.
+    Few {
+        sorted: Vec<Scored>,
+        outside: usize,
+    },
     Many(Box<Many>),
 }
 
@@ -130,7 +135,7 @@ impl SortedSet {
 
     /// From now on in one list, if that is small enough: what Redis does with a set that was made at one go.
     pub fn pack(&mut self, limits: &SortedSetLimits) {
-        let small = |scored: &Scored| scored.member.len() <= limits.longest;
+        let small = |scored: &Scored| scored.member().len() <= limits.longest;
         self.packed = self.len() <= limits.packed && self.iter().all(small);
         if self.packed {
             // The order is the same.
@@ -194,10 +199,6 @@ impl SortedSet {
         Some(self.score_at(self.find(member)?))
     }
 
-    pub fn rank(&self, member: &[u8]) -> Option<usize> {
-        Some(self.rank_at(self.find(member)?))
-    }
-
     /// Gives a member a score, whether it is there already or not; hands back the score that it had.
     pub fn put(&mut self, member: &[u8], score: f64, limits: &SortedSetLimits) -> Option<f64> {
         let Some(place) = self.find(member) else {
@@ -215,7 +216,7 @@ impl SortedSet {
     pub fn insert(&mut self, member: &[u8], score: f64, limits: &SortedSetLimits) {
         self.packed = self.packed && self.len() < limits.packed && member.len() <= limits.longest;
         let score = self.kept_score(score);
-        let scored = Scored { member: SmallVec::from_slice(member), score };
+        let scored = Scored { member: Member::new(member), score };
         match &mut self.kept {
             Kept::Few { sorted, outside } if sorted.len() < FEW => {
                 *outside += scored.outside();
@@ -242,7 +243,7 @@ impl SortedSet {
                 let rest = sorted.split_at_mut(place);
                 let ([scored, behind @ ..], before) = (rest.1, rest.0) else { return };
                 scored.score = score;
-                let member = &scored.member;
+                let member = scored.member.as_bytes();
                 let up = behind.partition_point(|other| other.is_before(score, member));
                 let to = before.partition_point(|other| other.is_before(score, member));
                 if up > 0 {
@@ -324,8 +325,8 @@ impl SortedSet {
     /// How many members there are of which `before` holds. If not all have the same score, that is some number.
     pub fn rank_of_member(&self, before: impl Fn(&[u8]) -> bool) -> usize {
         match &self.kept {
-            Kept::Few { sorted, .. } => sorted.partition_point(|scored| before(&scored.member)),
-            Kept::Many(many) => many.order.rank(|row| before(&many.at(row.place as usize).member)),
+            Kept::Few { sorted, .. } => sorted.partition_point(|scored| before(scored.member())),
+            Kept::Many(many) => many.order.rank(|row| before(many.at(row.place as usize).member())),
         }
     }
 
@@ -473,6 +474,21 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_takes_as_much_memory_as_what_it_is_a_copy_of() {
+        for count in [1, 100, 200] {
+            let mut set = SortedSet::default();
+            for number in 0..count {
+                set.put(&[b'm'; 100][..30 + number % 70], number as f64, &LIMITS);
+                set.put(format!("a member of some length {number}").as_bytes(), 1.0, &LIMITS);
+            }
+            let mut copy = set.clone();
+            assert!(copy.size() <= set.size());
+            while copy.take(0).is_some() {}
+            assert!(copy.size() < 2000, "{} bytes of nothing", copy.size());
+        }
+    }
+
+    #[test]
     fn a_list_has_no_negative_zero() {
         let sign = |set: &SortedSet| set.score(b"a").map(f64::is_sign_negative);
         let mut set = SortedSet::new(true);
@@ -530,7 +546,7 @@ mod tests {
             let listed: Vec<_> = set.iter().map(|scored| (key(scored.score()), scored.member().to_vec())).collect();
             prop_assert!(listed.iter().eq(order.iter()));
             for (rank, (score, member)) in order.iter().enumerate() {
-                prop_assert_eq!(set.rank(member), Some(rank));
+                prop_assert_eq!(set.find(member).map(|place| set.rank_at(place)), Some(rank));
                 prop_assert_eq!(set.get(rank).map(Scored::member), Some(&**member));
                 let least = set.rank_of_score(|other| other < *score as f64);
                 prop_assert_eq!(least, order.iter().filter(|other| other.0 < *score).count());

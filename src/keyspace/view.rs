@@ -49,7 +49,8 @@ pub struct View<'k> {
     not_send: PhantomData<*const ()>,
 }
 
-struct Locked<'k> {
+/// A shard that a view holds.
+pub struct Locked<'k> {
     db: u32,
     index: u32,
     shard: Shard<'k>,
@@ -113,10 +114,22 @@ impl<'k> View<'k> {
         db: u32,
         clock: &Clock,
     ) -> Result<Self, Busy> {
-        let database = keyspace.open_database(db)?;
-        let locked = SmallVec::from_buf([Locked::of(keyspace, database, db, shard_of(hash))?]);
+        let locked = Self::lock_shard(keyspace, hash, db)?;
+        Ok(Self::of_key(keyspace, locked, key, hash, clock))
+    }
+
+    /// The lock of a key with this hash.
+    #[inline]
+    pub(super) fn lock_shard(keyspace: &'k Keyspace, hash: u64, db: u32) -> Result<Locked<'k>, Busy> {
+        Locked::of(keyspace, keyspace.open_database(db)?, db, shard_of(hash))
+    }
+
+    /// A view of a key whose lock is held.
+    #[inline]
+    pub(super) fn of_key(keyspace: &'k Keyspace, locked: Locked<'k>, key: &[u8], hash: u64, clock: &Clock) -> Self {
+        let db = locked.db;
         let known = (key.as_ptr().addr(), key.len(), hash);
-        Ok(Self::new(keyspace, locked, None, known, db, clock.micros()))
+        Self::new(keyspace, SmallVec::from_buf([locked]), None, known, db, clock.micros())
     }
 
     pub(super) fn lock_growing(keyspace: &'k Keyspace, hashes: &[u64], db: u32, clock: &Clock) -> Result<Self, Busy> {
@@ -201,6 +214,12 @@ impl<'k> View<'k> {
     #[inline]
     pub fn finish(self) -> Tally {
         // The locks go first, then what was flushed: fields are dropped in the order of their declaration.
+        self.tally
+    }
+
+    /// What the view has done so far.
+    #[inline]
+    pub fn tally(&self) -> Tally {
         self.tally
     }
 

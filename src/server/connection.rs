@@ -20,7 +20,7 @@ use crate::clock::Alarm;
 use crate::engine::{Engine, Fibers, Resolved};
 use crate::error::CommandError;
 use crate::resp::{Framed, Framer, Limits, ProtocolError, Reply};
-use crate::session::{Session, Signal};
+use crate::session::{Served, Session, Signal};
 use crate::spec::{Flow, Waiting};
 use crate::stats::add;
 
@@ -31,6 +31,8 @@ const BATCH: usize = 32;
 /// A reply buffer that has grown beyond this is given back, and so are more than so many.
 const REPLIES_KEPT: usize = 64 * 1024;
 const SPARE: usize = 64;
+/// Replies that are longer than this together are written at once: while they wait they would leave the processor's cache.
+const SHORT: usize = 4 * 1024;
 
 thread_local! {
     /// Buffers for the time in which a connection is being served, which hold nothing in between; and the scripts that
@@ -89,8 +91,8 @@ enum End {
     /// Its time is up.
     Time,
     Error(CommandError),
-    /// What it waited for is there: this is the reply.
-    Served(Vec<u8>),
+    /// What it waited for is there.
+    Served(Served),
 }
 
 impl Connection {
@@ -157,7 +159,7 @@ impl Connection {
             if self.input.len() > self.engine.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Poll::Ready(Ok(()));
             }
-            let answered = !scratch.output.is_empty();
+            let may_wait = (1..=SHORT).contains(&scratch.output.len());
             self.keep(&mut scratch.output, &mut scratch.spare);
             if self.is_running_script() {
                 let _ = self.poll_flush(cx, &mut scratch.spare)?;
@@ -165,7 +167,7 @@ impl Connection {
                 return Poll::Pending;
             }
             self.poll_waiting(cx, scratch);
-            if answered && self.state == State::Open {
+            if may_wait && self.state == State::Open {
                 // First all others run what they have been sent, too, and only then are all replies written: to wake a
                 // client for each of them costs more than to run the commands.
                 cx.waker().wake_by_ref();
@@ -211,8 +213,8 @@ impl Connection {
                             *state = State::Dropped;
                         }
                         Flow::Wait(wait) => {
-                            let retry = matches!(wait, Waiting::Unpause);
-                            *waiting = Some(begin_wait(engine, session, wait));
+                            let retry = matches!(*wait, Waiting::Unpause);
+                            *waiting = Some(begin_wait(engine, session, *wait));
                             if retry {
                                 break;
                             }
@@ -354,7 +356,7 @@ impl Connection {
 
     /// Ends the wait, and goes on with the requests behind it.
     fn end_wait(&mut self, end: End, scratch: &mut Scratch) {
-        let Some((waiting, alarm)) = self.waiting.take() else { return };
+        let Some((waiting, mut alarm)) = self.waiting.take() else { return };
         let seen = self.session.client.seen();
         seen.blocked.store(false, Ordering::Relaxed);
         seen.timed.store(false, Ordering::Relaxed);
@@ -365,7 +367,10 @@ impl Connection {
             match end {
                 End::Time => self.engine.answer(&mut self.session, &reply, &mut out),
                 End::Error(error) => self.engine.answer(&mut self.session, &Reply::Error(error), &mut out),
-                End::Served(reply) => self.engine.hand_on(&mut self.session, &reply, &mut out),
+                End::Served(served) => {
+                    self.engine.hand_on(&mut self.session, &served.reply, &mut out);
+                    alarm = served.alarm.or(alarm);
+                }
             }
         }
         self.run_input(&mut scratch.batch, &mut out, &mut scratch.fibers);
@@ -424,9 +429,9 @@ impl Connection {
             self.end_wait(if refused { End::Error(CommandError::UNBLOCKED) } else { End::Time }, scratch);
         }
         if client.take_signal(Signal::Served)
-            && let Some(reply) = client.take_served()
+            && let Some(served) = client.take_served()
         {
-            self.end_wait(End::Served(reply), scratch);
+            self.end_wait(End::Served(served), scratch);
         }
     }
 }

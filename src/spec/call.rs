@@ -41,8 +41,8 @@ pub enum Flow {
     Close,
     /// Close at once, whatever is still unwritten.
     Drop,
-    /// The command has no answer yet.
-    Wait(Waiting),
+    /// The command has no answer yet. In a box, so that all other commands have little to hand on.
+    Wait(Box<Waiting>),
 }
 
 /// What a connection waits for before it goes on to its next request.

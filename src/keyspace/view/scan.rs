@@ -16,10 +16,16 @@ pub struct ScanFilter<'a> {
     pub kind: Option<&'a dyn Fn(Kind) -> bool>,
 }
 
-impl View<'_> {
+impl<'k> View<'k> {
     /// A number below `end` that looks random and is the same in every run.
     pub fn random_below(&self, end: usize) -> usize {
-        (self.keyspace.random() % (end.max(1) as u64)) as usize
+        self.draws()(end)
+    }
+
+    /// As [`random_below`](Self::random_below), also while the view is being changed.
+    pub fn draws(&self) -> impl Fn(usize) -> usize + use<'k> {
+        let keyspace = self.keyspace;
+        move |end| (keyspace.random() % (end.max(1) as u64)) as usize
     }
 
     /// A live key, each about as likely as any other.
