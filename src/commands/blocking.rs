@@ -10,6 +10,14 @@ const NO_FLOAT: CommandError = CommandError::fixed("ERR timeout is not a float o
 const NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
 const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of range");
 
+/// The next argument, which is looked at when the others are known to be right.
+pub(super) fn put_off<'a>(args: &mut Args<'a>) -> Result<Args<'a>, CommandError> {
+    let words = args.words();
+    let later = Args::new(words, words.len() - args.left(), args.spec(), args.profile());
+    args.bytes()?;
+    Ok(later)
+}
+
 /// When a command that waits gives up: its next argument in seconds, rounded up to milliseconds; `None` for 0, which is
 /// never.
 pub(super) fn deadline(view: &View<'_>, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {

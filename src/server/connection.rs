@@ -357,7 +357,9 @@ impl Connection {
     /// Ends the wait, and goes on with the requests behind it.
     fn end_wait(&mut self, end: End, scratch: &mut Scratch) {
         let Some((waiting, mut alarm)) = self.waiting.take() else { return };
-        self.session.client.seen().blocked.store(false, Ordering::Relaxed);
+        let seen = self.session.client.seen();
+        seen.blocked.store(false, Ordering::Relaxed);
+        seen.timed.store(false, Ordering::Relaxed);
         // Whoever ended it may have done so before this connection knew that it waits.
         self.engine.instance.claim_wait(&self.session.client);
         let mut out = Vec::new();
@@ -492,6 +494,7 @@ fn begin_wait(engine: &Engine, session: &Session, waiting: Waiting) -> (Waiting,
         Waiting::Script => None,
         Waiting::Until { deadline, .. } => {
             session.client.wait_for_time();
+            session.client.seen().timed.store(deadline.is_some(), Ordering::Relaxed);
             *deadline
         }
     };

@@ -156,6 +156,8 @@ pub struct Seen {
     /// To how many channels, patterns and shard channels it listens.
     pub subscriptions: [AtomicUsize; 3],
     pub blocked: AtomicBool,
+    /// Whether what holds it up ends by itself.
+    pub timed: AtomicBool,
     /// A key that it watches was touched, as far as it has noticed.
     pub touched: AtomicBool,
     pub monitor: AtomicBool,
