@@ -149,7 +149,7 @@ fn scale_for(exponent: i32) -> (Binary, i32) {
     }
 }
 
-static SCALES: [Binary; POWERS] = scales();
+const SCALES: &[Binary; POWERS] = &scales();
 
 /// The powers of ten, rounded to 64 bits, calculated by the compiler from powers of five with all their digits.
 const fn scales() -> [Binary; POWERS] {
