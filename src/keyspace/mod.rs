@@ -248,7 +248,7 @@ impl Database {
 
 /// An instant as an access time.
 fn access_time(now: Millis) -> AccessTime {
-    now.div_euclid(1000) as AccessTime
+    (now.cast_unsigned() / 1000) as AccessTime
 }
 
 impl Keyspace {

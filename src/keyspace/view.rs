@@ -191,7 +191,8 @@ impl<'k> View<'k> {
             growing: None,
             known,
             db,
-            now: micros.div_euclid(1000),
+            // No clock shows a time before 1970, and without a sign this is quicker.
+            now: (micros.cast_unsigned() / 1000).cast_signed(),
             micros,
             touch: true,
             confined: false,

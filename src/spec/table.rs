@@ -5,8 +5,8 @@ use crate::error::CommandError;
 use crate::profile::Profile;
 use crate::resp::Words;
 
-/// Twice the number of commands, at least, so that probes stay short.
-const SLOTS: usize = 512;
+/// Four times the number of commands, so that probes stay short.
+const SLOTS: usize = 1024;
 
 /// The rows of one profile, found by name.
 pub struct Table {
@@ -179,19 +179,21 @@ fn clipped(word: &[u8], most: usize) -> &[u8] {
 #[inline]
 fn slot_of(name: &[u8]) -> usize {
     const LOWER: u64 = 0x2020_2020_2020_2020;
-    let (first, last) = match *name {
-        [a, b, c, d, e, f, g, h, .., s, t, u, v, w, x, y, z] => {
-            (u64::from_le_bytes([a, b, c, d, e, f, g, h]), u64::from_le_bytes([s, t, u, v, w, x, y, z]))
+    // Both ends, which overlap in a name that is short.
+    let (first, last) = match (name.first_chunk(), name.last_chunk(), name.first_chunk(), name.last_chunk()) {
+        (Some(first), Some(last), ..) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        (_, _, Some(first), Some(last)) => {
+            (u64::from(u32::from_le_bytes(*first)), u64::from(u32::from_le_bytes(*last)))
         }
-        [a, b, c, d, .., w, x, y, z] => {
-            (u64::from(u32::from_le_bytes([a, b, c, d])), u64::from(u32::from_le_bytes([w, x, y, z])))
-        }
-        [a, b, c] => (u64::from(u32::from_le_bytes([a, b, c, 0])), 0),
-        [a, ..] => (u64::from(a), 0),
-        [] => (0, 0),
+        _ => match *name {
+            [a, b, c] => (u64::from(u32::from_le_bytes([a, b, c, 0])), 0),
+            [a, ..] => (u64::from(a), 0),
+            [] => (0, 0),
+        },
     };
+    // Turned by 27 bits, which is chance, all that lock libraries send most stands where it is looked for first.
     let mixed = (first | LOWER).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        ^ (last | LOWER).rotate_left(29).wrapping_mul(0xff51_afd7_ed55_8ccd)
+        ^ (last | LOWER).rotate_left(27).wrapping_mul(0xff51_afd7_ed55_8ccd)
         ^ (name.len() as u64).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    (mixed >> 55) as usize % SLOTS
+    (mixed >> (u64::BITS - SLOTS.trailing_zeros())) as usize % SLOTS
 }
