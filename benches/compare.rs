@@ -289,8 +289,11 @@ fn compare_memory(peers: &[Peer]) -> Outcome<()> {
     Ok(())
 }
 
+/// The request with a number, in bytes.
+type Request = fn(u64) -> Vec<u8>;
+
 /// What puts an element of 20 bytes into a collection.
-const ELEMENTS: [(&str, fn(u64) -> Vec<u8>); 4] = [
+const ELEMENTS: [(&str, Request); 4] = [
     ("memory of a list", |number| request(&["RPUSH", "key", &element(number)])),
     ("memory of a hash, values of 3 bytes", |number| request(&["HSET", "key", &element(number), "xxx"])),
     ("memory of a set", |number| request(&["SADD", "key", &element(number)])),

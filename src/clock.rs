@@ -166,6 +166,20 @@ impl Clock {
         Alarm { clock: Arc::clone(self), key: (deadline, id), state }
     }
 
+    /// An alarm that has rung already: for what the passing of time has set off otherwise, and is not yet dealt with.
+    pub(crate) fn rung_alarm(self: &Arc<Self>) -> Alarm {
+        let mut alarms = self.alarms();
+        let id = alarms.next;
+        alarms.next += 1;
+        alarms.ringing += 1;
+        let inner = AlarmInner { rang: true, ..AlarmInner::default() };
+        Alarm {
+            clock: Arc::clone(self),
+            key: (Millis::MIN, id),
+            state: Arc::new(AlarmState { inner: Mutex::new(inner) }),
+        }
+    }
+
     /// Rings every alarm that is due.
     pub(crate) fn ring(&self) {
         let now = self.millis();

@@ -456,11 +456,10 @@ impl Instance {
 
     // ---- housekeeping
 
-    /// What is to be done now and then, and when the clock was moved: deletes keys whose time has passed, closes
-    /// connections that have been idle for too long.
+    /// What is to be done now and then, and when the clock was moved, beside deleting what is due: closes connections that
+    /// have been idle for too long.
     pub fn keep_house(&self) {
         self.recently.store(self.clock.millis(), Ordering::Relaxed);
-        self.sweep();
         self.close_idle();
         self.close_lagging();
     }
@@ -469,16 +468,6 @@ impl Instance {
     #[inline]
     pub fn recently(&self) -> Millis {
         self.recently.load(Ordering::Relaxed)
-    }
-
-    /// Deletes keys whose time has passed, unless DEBUG SET-ACTIVE-EXPIRE has put an end to that.
-    fn sweep(&self) {
-        if !self.active_expire.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Some(view) = self.keyspace.sweep(&self.clock) {
-            self.stats.add(self.settle(view, None));
-        }
     }
 
     /// Closes connections that have been idle for longer than `timeout`. One that is blocked, or listens, is not idle.

@@ -88,14 +88,6 @@ impl<'e> Element<'e> {
             }
         }
     }
-
-    /// Bytes of the string that it stands for.
-    pub fn len(self) -> usize {
-        match self {
-            Self::String(bytes) => bytes.len(),
-            Self::Integer(value) => itoa::Buffer::new().format(value).len(),
-        }
-    }
 }
 
 /// The first of some elements, and how many bytes it takes with all that belongs to it.

@@ -68,6 +68,19 @@ fn who_has_waited_longest_is_served_first_and_nobody_else_is_woken() {
 }
 
 #[test]
+fn those_who_will_give_up_by_themselves_are_counted() {
+    on_both(|server| {
+        let mut admin = Wire::connect(server);
+        let mut clients = waiting(server, &mut admin, "BLPOP l 0", 1);
+        clients.extend(waiting(server, &mut admin, "BLPOP l 1000", 2));
+        assert!(admin.ask("INFO clients").text().contains("\r\nclients_in_timeout_table:2\r\n"));
+        admin.ask("RPUSH l 1 2");
+        clients.iter_mut().take(2).for_each(|client| drop(client.expect()));
+        admin.ask_until("INFO clients", |info| info.contains("\r\nclients_in_timeout_table:1\r\n"));
+    });
+}
+
+#[test]
 fn a_push_of_several_elements_is_over_before_the_first_of_them_is_taken() {
     on_both(|server| {
         let mut admin = Wire::connect(server);

@@ -13,11 +13,14 @@ use redouble::Server;
 use support::wire::{Frame, Wire};
 use support::{Dice, address, start};
 
-const ROUNDS: usize = 150;
+const ROUNDS: usize = 100;
 const COMMANDS: usize = 30;
 const KEYS: [&str; 5] = ["a", "b", "c", "{tag}d", ""];
+/// Keys that mostly hold one type: lists, hashes, sets, sorted sets, streams, places.
+const TYPED_KEYS: [&str; 11] = ["l1", "l2", "h1", "h2", "s1", "s2", "z1", "z2", "x1", "g1", "g2"];
 
-/// Words of templates: `K` is a key, `I` an integer, `V` a value, `T` a time in the future or not, `O` an option.
+/// Words of templates: `K` is a key, `I` an integer, `V` a value, `T` a time in the future or not, `O` an option; `L`, `H`,
+/// `S`, `Z`, `X` and `G` are keys, mostly of that type; `M` is a member or field, `F` a score, `E` an end, `B` a bound.
 const TEMPLATES: &[&str] = &[
     "SET K V",
     "SET K V O",
@@ -87,6 +90,143 @@ const TEMPLATES: &[&str] = &[
     "ECHO V",
     "PING V",
     "TIME",
+    "LPUSH L V",
+    "LPUSH L V V V",
+    "RPUSH L M M M",
+    "RPUSH L V",
+    "LPUSHX L V",
+    "RPUSHX L V",
+    "LPOP L",
+    "RPOP L",
+    "LPOP L I",
+    "RPOP L I",
+    "LLEN L",
+    "LINDEX L I",
+    "LSET L I V",
+    "LRANGE L 0 -1",
+    "LRANGE L I I",
+    "LTRIM L 0 7",
+    "LTRIM L I I",
+    "LREM L I M",
+    "LINSERT L BEFORE M V",
+    "LINSERT L AFTER M V",
+    "LPOS L M",
+    "LPOS L M COUNT I",
+    "LPOS L M RANK I MAXLEN I",
+    "LMOVE L L E E",
+    "RPOPLPUSH L L",
+    "LMPOP 2 L L E",
+    "LMPOP I L L E COUNT 2",
+    "SORT L ALPHA",
+    "SORT L",
+    "SORT L ALPHA DESC LIMIT I I STORE L",
+    "SORT_RO L ALPHA BY *1 GET # GET K",
+    "SORT S ALPHA",
+    "SORT Z ALPHA STORE L",
+    "HSET H M V",
+    "HSET H M V M V M V",
+    "HMSET H M V M V",
+    "HSETNX H M V",
+    "HGET H M",
+    "HMGET H M M M",
+    "HDEL H M",
+    "HDEL H M M",
+    "HEXISTS H M",
+    "HLEN H",
+    "HSTRLEN H M",
+    "HKEYS H",
+    "HVALS H",
+    "HGETALL H",
+    "HINCRBY H M I",
+    "HINCRBYFLOAT H M F",
+    "HSCAN H 0",
+    "SADD S M",
+    "SADD S M M M",
+    "SADD S I I",
+    "SADD S V",
+    "SREM S M M",
+    "SISMEMBER S M",
+    "SMISMEMBER S M M",
+    "SMEMBERS S",
+    "SCARD S",
+    "SMOVE S S M",
+    "SINTER S S",
+    "SUNION S S",
+    "SDIFF S S",
+    "SINTERSTORE S S S",
+    "SUNIONSTORE S S S",
+    "SDIFFSTORE S S Z",
+    "SINTERCARD 2 S S LIMIT I",
+    "SSCAN S 0",
+    "ZADD Z F M",
+    "ZADD Z F M F M F M",
+    "ZADD Z O F M",
+    "ZADD Z O CH F M F M",
+    "ZADD Z O INCR F M",
+    "ZINCRBY Z F M",
+    "ZREM Z M M",
+    "ZSCORE Z M",
+    "ZMSCORE Z M M",
+    "ZRANK Z M",
+    "ZREVRANK Z M",
+    "ZCARD Z",
+    "ZCOUNT Z F F",
+    "ZLEXCOUNT Z B B",
+    "ZRANGE Z 0 -1 WITHSCORES",
+    "ZRANGE Z I I REV",
+    "ZRANGE Z F F BYSCORE LIMIT I I",
+    "ZRANGE Z B B BYLEX",
+    "ZREVRANGE Z I I",
+    "ZRANGEBYSCORE Z F F WITHSCORES",
+    "ZREVRANGEBYLEX Z B B",
+    "ZRANGESTORE Z Z I I",
+    "ZPOPMIN Z",
+    "ZPOPMAX Z I",
+    "ZMPOP 2 Z Z MIN",
+    "ZMPOP 2 Z S MAX COUNT I",
+    "ZREMRANGEBYRANK Z I I",
+    "ZREMRANGEBYSCORE Z F F",
+    "ZREMRANGEBYLEX Z B B",
+    "ZUNION 2 Z S WITHSCORES",
+    "ZINTER 2 Z Z WEIGHTS F F AGGREGATE MAX WITHSCORES",
+    "ZDIFF 2 Z S WITHSCORES",
+    "ZUNIONSTORE Z 2 Z Z WEIGHTS F 1",
+    "ZINTERSTORE Z 2 Z S AGGREGATE MIN",
+    "ZDIFFSTORE Z 2 Z Z",
+    "ZINTERCARD 2 Z S LIMIT I",
+    "ZSCAN Z 0",
+    "GEOADD G 13.36 38.11 M 15.08 37.5 M",
+    "GEOADD G I I M",
+    "GEODIST G M M km",
+    "GEOPOS G M M",
+    "GEOHASH G M",
+    "GEOSEARCH G FROMMEMBER M BYRADIUS 200 km ASC WITHDIST WITHCOORD WITHHASH",
+    "GEOSEARCHSTORE Z G FROMLONLAT 15 37 BYBOX 400 400 km",
+    "GEORADIUS G 15 37 200 km STORE G",
+    "XADD X * M V",
+    "XADD X MAXLEN I * M V M V",
+    "XADD X I M V",
+    "XLEN X",
+    "XRANGE X - +",
+    "XREVRANGE X + - COUNT I",
+    "XDEL X I",
+    "XTRIM X MAXLEN 3",
+    "XGROUP CREATE X M 0",
+    "XGROUP DESTROY X M",
+    "XACK X M I",
+    "XPENDING X M",
+    "XINFO STREAM X",
+    "TYPE Z",
+    "OBJECT ENCODING L",
+    "OBJECT ENCODING H",
+    "OBJECT ENCODING S",
+    "OBJECT ENCODING Z",
+    "DUMP H",
+    "DEL Z L",
+    "RENAME L L",
+    "COPY Z Z REPLACE",
+    "EXPIRE H T",
+    "PEXPIRE L T",
 ];
 
 const OPTIONS: &[&str] =
@@ -95,10 +235,23 @@ const INTEGERS: &[&str] =
     &["0", "1", "-1", "2", "7", "100", "-100", "1.5", "9223372036854775807", "-9223372036854775808", " 1", "x", ""];
 const VALUES: &[&str] =
     &["", "v", "10", "-7", "3.25", "some longer value that is no number", "\r\n\0\u{ff}", "9007199254740993"];
+const MEMBERS: &[&str] = &["a", "b", "c", "d", "e", "f", "1", "2", "-3", "", "a longer member"];
+const SCORES: &[&str] = &["0", "1", "1", "2.5", "-7", "100", "0.1", "1e17", "inf", "-inf", "(2", "nan", "x"];
+const ENDS: &[&str] = &["LEFT", "RIGHT", "left", "BOTH"];
+const BOUNDS: &[&str] = &["-", "+", "[b", "(b", "[e", "(1", "b"];
 const TIMES: &[&str] = &["1", "50", "1000", "100000", "0", "-5", "9223372036854775807", "soon"];
 
 /// What is not said twice the same way.
-const CHANCE: [&str; 1] = ["randomkey"];
+const CHANCE: [&str; 5] = ["randomkey", "srandmember", "spop", "hrandfield", "zrandmember"];
+
+/// Small collections are kept in a different way than large ones; here most become large.
+const PACKING: [&str; 5] = [
+    "hash-max-listpack-entries",
+    "list-max-listpack-size",
+    "set-max-intset-entries",
+    "zset-max-listpack-entries",
+    "stream-node-max-entries",
+];
 
 struct Author {
     dice: Dice,
@@ -134,7 +287,11 @@ impl Author {
         let more = if arity < 0 { self.dice.below(4) } else { 0 };
         let mut words = vec![name];
         for place in 1..arity.unsigned_abs() as usize + more {
-            let kind = if place == 1 && self.dice.below(8) > 0 { "K" } else { self.one(&["K", "I", "V", "T", "O"]) };
+            let typed = ["K", "L", "H", "S", "Z", "X", "G"];
+            let kind = match place {
+                1 if self.dice.below(8) > 0 => self.one(&typed),
+                _ => self.one(&["K", "I", "V", "T", "O", "M", "F", "Z", "S"]),
+            };
             words.push(self.word(kind).to_owned());
         }
         words
@@ -147,6 +304,17 @@ impl Author {
             "V" => self.one(VALUES),
             "T" => self.one(TIMES),
             "O" => self.one(OPTIONS),
+            "M" => self.one(MEMBERS),
+            "F" => self.one(SCORES),
+            "E" => self.one(ENDS),
+            "B" => self.one(BOUNDS),
+            "L" | "H" | "S" | "Z" | "X" | "G" if self.dice.below(12) == 0 => self.one(&KEYS),
+            "L" => self.one(&["l1", "l2"]),
+            "H" => self.one(&["h1", "h2"]),
+            "S" => self.one(&["s1", "s2"]),
+            "Z" => self.one(&["z1", "z2"]),
+            "X" => "x1",
+            "G" => self.one(&["g1", "g2"]),
             word => word,
         }
     }
@@ -214,15 +382,23 @@ fn through_lua(frame: &Frame) -> Frame {
     }
 }
 
+const LOOK: &str = "local found = {}
+    for _, key in ipairs(KEYS) do
+        found[#found + 1] = redis.call('DUMP', key)
+        found[#found + 1] = redis.call('OBJECT', 'ENCODING', key)
+        found[#found + 1] = redis.call('PEXPIRETIME', key)
+    end
+    return found";
+
 /// Everything there is: each key of two databases with its value and deadline.
 fn contents(wire: &mut Wire) -> Vec<Frame> {
     let mut contents = Vec::new();
     for db in ["0", "1"] {
         wire.call(&["SELECT", db]);
         contents.push(wire.ask("DBSIZE"));
-        for key in KEYS {
-            contents.extend([wire.call(&["GET", key]), wire.call(&["PEXPIRETIME", key])]);
-        }
+        let keys: Vec<&str> = KEYS.into_iter().chain(TYPED_KEYS).collect();
+        let (count, head) = (keys.len().to_string(), ["EVAL", LOOK]);
+        contents.push(wire.call(&[&head[..], &[&count], &keys].concat()));
     }
     contents
 }
@@ -244,6 +420,11 @@ fn the_same_commands_answer_the_same_alone_in_a_transaction_and_in_scripts() {
         for server in &servers {
             server.freeze();
             server.set_time(begin);
+        }
+        for wire in &mut wires {
+            for setting in PACKING {
+                assert_eq!(wire.call(&["CONFIG", "SET", setting, "5"]), Frame::status("OK"));
+            }
         }
         let mut author = Author::new(seed, &mut wires[0]);
         let (mut errors, mut others) = (0, 0);

@@ -67,6 +67,7 @@ checked! {
     counters
     debug
     dump_restore
+    dump_restore_streams
     dump_restore_types
     expiry
     functions
@@ -82,7 +83,15 @@ checked! {
     list_places
     list_waiting
     lists
+    lock_fair
+    lock_hash
     lock_pattern
+    lock_permits
+    lock_read_write
+    lock_several_keys
+    lock_sorted_set
+    lock_tokens
+    lock_unique_jobs
     monitor
     notifications
     object
@@ -102,7 +111,9 @@ checked! {
     sorted_set_pops
     sorted_set_ranges
     sorted_sets
+    stream_events
     stream_groups
+    stream_overdue
     streams
     strings
     tracking
@@ -117,12 +128,14 @@ alone! {
     lifetimes
     redis_7_2
     redis_8_locks
+    redis_8_numbers
     redis_field_times
     sorted_sets_7_2
     valkey_8_locks
     valkey_connection
     valkey_field_times
     valkey_locks
+    valkey_numbers
 }
 
 #[test]

@@ -10,12 +10,20 @@ const NO_FLOAT: CommandError = CommandError::fixed("ERR timeout is not a float o
 const NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
 const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of range");
 
+/// The next argument, which is looked at when the others are known to be right.
+pub(super) fn put_off<'a>(args: &mut Args<'a>) -> Result<Args<'a>, CommandError> {
+    let words = args.words();
+    let later = Args::new(words, words.len() - args.left(), args.spec(), args.profile());
+    args.bytes()?;
+    Ok(later)
+}
+
 /// When a command that waits gives up: its next argument in seconds, rounded up to milliseconds; `None` for 0, which is
 /// never.
 pub(super) fn deadline(view: &View<'_>, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
     let seconds = LongDouble::parse(args.bytes()?).ok_or(NO_FLOAT)?;
     // Before 7.2 what is too much for the machine's integers came out as the least of them.
-    let too_much = if args.profile().since_redis(7, 2) { OUT_OF_RANGE } else { NEGATIVE };
+    let too_much = if args.profile().since_redis(7, 2) && !seconds.is_negative() { OUT_OF_RANGE } else { NEGATIVE };
     let timeout = seconds.thousandfold().ok_or(too_much)?;
     if timeout < 0 {
         return Err(NEGATIVE);

@@ -235,5 +235,8 @@ fn keys_of<'a>(table: &Table, words: Words<'a>) -> Result<Vec<(&'a [u8], &'stati
         };
         found.extend(positions.into_iter().filter_map(|at| Some((words.get(at)?, keys))));
     }
+    if found.is_empty() && !row.has_flag(Flag::NoMandatoryKeys) {
+        return Err(INVALID_ARGUMENTS);
+    }
     Ok(found)
 }

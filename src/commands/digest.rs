@@ -5,7 +5,7 @@
 
 use sha1_smol::Sha1;
 
-use crate::keyspace::{Entry, Kind, View};
+use crate::keyspace::{Entry, Kind, Stream, StreamId, View};
 use crate::profile::Profile;
 use crate::rdb::{Content, Field};
 use crate::resp::{write_double, write_shortest};
@@ -64,8 +64,29 @@ pub fn of_value(entry: &Entry, profile: &Profile) -> Digest {
 
 fn add_value(digest: &mut Digest, entry: &Entry, profile: &Profile) {
     digest.mix(&number_of(entry.kind()).to_be_bytes());
-    match entry.content() {
-        Content::String(bytes) => digest.mix(&bytes),
+    match entry.collection() {
+        Some(stream) => add_stream(digest, stream),
+        None => add_content(digest, &entry.content(), profile),
+    }
+    if entry.deadline().is_some() {
+        digest.add(b"!!expire!!");
+    }
+}
+
+/// The entries count, not what was there or who has read them.
+fn add_stream(digest: &mut Digest, stream: &Stream) {
+    for entry in stream.log().range(StreamId::LEAST, StreamId::GREATEST) {
+        digest.mix(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
+        for (name, value) in entry.fields {
+            digest.mix(&name.to_bytes());
+            digest.mix(&value.to_bytes());
+        }
+    }
+}
+
+fn add_content(digest: &mut Digest, content: &Content<'_>, profile: &Profile) {
+    match content {
+        Content::String(bytes) => digest.mix(bytes),
         Content::Integers { values, .. } => {
             values.iter().for_each(|value| digest.add(itoa::Buffer::new().format(*value).as_bytes()));
         }
@@ -79,13 +100,12 @@ fn add_value(digest: &mut Digest, entry: &Entry, profile: &Profile) {
             for (member, score) in rows {
                 let mut text = Vec::new();
                 let write = if profile.since_redis(7, 2) { write_shortest } else { write_double };
-                write(&mut text, score);
-                digest.add_pair(&member, &text);
+                write(&mut text, *score);
+                digest.add_pair(member, &text);
             }
         }
-    }
-    if entry.deadline().is_some() {
-        digest.add(b"!!expire!!");
+        // Streams are looked at themselves.
+        Content::Stream(_) => {}
     }
 }
 

@@ -44,8 +44,9 @@ pub(super) fn distance_reply(distance: f64, profile: &Profile) -> Reply<'static>
     Reply::text(format!("{}.{:04}", scaled / 10_000, scaled % 10_000))
 }
 
-pub(super) fn point_reply(point: Point) -> Reply<'static> {
-    Reply::Array(vec![Reply::LongDouble(point.longitude), Reply::LongDouble(point.latitude)])
+pub(super) fn point_reply(point: Point, profile: &Profile) -> Reply<'static> {
+    let degrees = if profile.has(Since::redis(8, 0, 0)) { Reply::ShortDouble } else { Reply::LongDouble };
+    Reply::Array(vec![degrees(point.longitude), degrees(point.latitude)])
 }
 
 /// Where a member is.
@@ -148,7 +149,8 @@ const GEOPOS: CommandSpec = CommandSpec {
 };
 
 fn geopos<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    each_place(view, args, |place| place.map_or(Reply::NullArray, point_reply))
+    let profile = *args.profile();
+    each_place(view, args, |place| place.map_or(Reply::NullArray, |point| point_reply(point, &profile)))
 }
 
 /// Answers with something about each of several members.

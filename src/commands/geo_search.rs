@@ -343,7 +343,7 @@ impl<'a> Query<'a> {
             items.push(Reply::Integer(found.score as i64));
         }
         if self.with_point {
-            items.push(point_reply(found.point));
+            items.push(point_reply(found.point, profile));
         }
         Reply::Array(items)
     }

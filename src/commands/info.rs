@@ -161,12 +161,13 @@ fn server(instance: &Instance, fields: &mut Fields) {
 fn clients(instance: &Instance, fields: &mut Fields) {
     let all = instance.clients.all();
     let blocked = all.iter().filter(|client| client.seen().blocked.load(Ordering::Relaxed)).count();
+    let timed = all.iter().filter(|client| client.seen().timed.load(Ordering::Relaxed)).count();
     fields.add("connected_clients", all.len());
     fields.add("cluster_connections", 0);
     fields.add("maxclients", instance.config.live().max_clients.load(Ordering::Relaxed));
     fields.add("blocked_clients", blocked);
     fields.add("tracking_clients", instance.tracking.totals().clients);
-    fields.add("clients_in_timeout_table", 0);
+    fields.add("clients_in_timeout_table", timed);
     if instance.profile.has(Since::each(Version(7, 4, 0), Version(8, 0, 0))) {
         fields.add("pubsub_clients", instance.pubsub.clients());
     }

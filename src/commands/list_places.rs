@@ -121,7 +121,12 @@ fn lset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
     let limits = limits(view, args);
     let list = view.collection_to_write::<List>(key)?.ok_or(CommandError::NO_SUCH_KEY)?;
-    let place = place(args.integer()?, list.len());
+    let mut index = args.integer()?;
+    if args.profile().since_redis(7, 2) {
+        // It takes its way through a C `int` since.
+        index = i64::from(index as i32);
+    }
+    let place = place(index, list.len());
     let element = args.bytes()?;
     view.change(key, |list: &mut List| {
         list.expect(1, element.len(), &limits);

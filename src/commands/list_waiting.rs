@@ -139,8 +139,9 @@ const BLMPOP: CommandSpec = CommandSpec {
 };
 
 fn blmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
-    let deadline = blocking::deadline(view, args)?;
+    let mut timeout = blocking::put_off(args)?;
     let request = MultiplePop::parse(args)?;
+    let deadline = blocking::deadline(view, &mut timeout)?;
     let limits = limits(view, args);
     for key in request.keys.iter().filter(|key| is_meant(key, ready)) {
         if let Some(reply) = request.pop(view, key, &limits)? {

@@ -78,6 +78,12 @@ impl LongDouble {
         }
     }
 
+    pub fn is_negative(self) -> bool {
+        match self {
+            Self::Finite { negative, .. } | Self::Infinite { negative } => negative,
+        }
+    }
+
     /// The value times 1,000, rounded up to an integer; seconds as milliseconds.
     pub fn thousandfold(self) -> Option<i64> {
         let Self::Finite { negative, mantissa, exponent } = self else { return None };

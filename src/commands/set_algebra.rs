@@ -88,7 +88,8 @@ fn keep<'v>(
 ) -> CommandResult<'v> {
     let destination = args.key()?;
     let limits = view.settings().set_limits(args.profile());
-    let result = combine(&view.collections::<Set>(args.rest())?, &limits);
+    let mut result = combine(&view.collections::<Set>(args.rest())?, &limits);
+    result.condense(&limits);
     let count = result.len();
     if count > 0 {
         view.put_value(destination, result);
@@ -100,7 +101,10 @@ fn keep<'v>(
 }
 
 fn common(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
-    let mut result = Set::of_integers();
+    let smallest = sets.iter().copied().flatten().min_by_key(|set| set.len());
+    let integers = smallest.is_some_and(|set| matches!(set, Set::Integers(_)));
+    // Servers that have lists begin with one, and see at the end whether there is nothing but integers.
+    let mut result = if integers || !limits.foresees { Set::of_integers() } else { Set::packed() };
     for_common(sets, |member| {
         result.add(member, limits);
         true

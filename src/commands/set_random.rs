@@ -2,7 +2,7 @@
 
 use super::draws::{draw, parse_count};
 use crate::error::CommandError;
-use crate::keyspace::{EventClass, Set, View};
+use crate::keyspace::{EventClass, Set, SetLimits, View};
 use crate::profile::Since;
 use crate::resp::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
@@ -68,23 +68,20 @@ fn pop(view: &mut View<'_>, args: &Args<'_>, key: &[u8], count: usize) -> Result
     let limits = view.settings().set_limits(args.profile());
     let stay = size.saturating_sub(count);
     let swapped = stay > 0 && stay * FEW <= count;
-    let moves = if swapped { stay } else { size - stay };
-    let places: Vec<usize> =
-        (0..if stay > 0 { moves } else { 0 }).map(|moved| view.random_below(size - moved)).collect();
+    let places: Vec<usize> = if swapped {
+        draw(view, size, stay as i64)?
+    } else {
+        (0..if stay > 0 { count } else { 0 }).map(|moved| view.random_below(size - moved)).collect()
+    };
     let removal = view.change(key, |set: &mut Set| {
-        let moved: Vec<Vec<u8>> = places.iter().filter_map(|&place| set.take(place)).collect();
-        let popped = if stay == 0 {
+        let popped: Vec<Vec<u8>> = if stay == 0 {
             let members = set.iter().map(|member| member.into_owned()).collect();
             *set = Set::of_integers();
             members
         } else if swapped {
-            let mut kept = Set::for_member(moved.first().map_or(&[], Vec::as_slice), 1, &limits);
-            for member in &moved {
-                kept.add(member, &limits);
-            }
-            std::mem::replace(set, kept).iter().map(|member| member.into_owned()).collect()
+            keep_only(set, &places, &limits)
         } else {
-            moved
+            places.iter().filter_map(|&place| set.take(place)).collect()
         };
         let removed = popped.len();
         (popped, removed)
@@ -92,6 +89,24 @@ fn pop(view: &mut View<'_>, args: &Args<'_>, key: &[u8], count: usize) -> Result
     let Some((popped, gone)) = removal else { return Ok(None) };
     tell_of_pop(view, key, gone);
     Ok(Some(popped))
+}
+
+/// Removes all members but those at these places, which ascend. What stays keeps its order: it must not come to stand
+/// behind where a walk (SSCAN) still goes.
+fn keep_only(set: &mut Set, places: &[usize], limits: &SetLimits) -> Vec<Vec<u8>> {
+    let first = places.first().and_then(|&place| set.get(place)).unwrap_or_default();
+    let mut kept = Set::for_member(&first, 1, limits);
+    let mut places = places.iter().copied().peekable();
+    let mut removed = Vec::new();
+    for (place, member) in set.iter().enumerate() {
+        if places.next_if_eq(&place).is_some() {
+            kept.add(&member, limits);
+        } else {
+            removed.push(member.into_owned());
+        }
+    }
+    *set = kept;
+    removed
 }
 
 const SRANDMEMBER: CommandSpec = CommandSpec {
@@ -128,4 +143,22 @@ fn srandmember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
         return Ok(Reply::Array(Vec::new()));
     };
     Ok(Reply::Array(places.into_iter().filter_map(|place| set.get(place)).map(Reply::bulk).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_of_a_set_keeps_its_order() {
+        let limits = SetLimits { integers: 4, packed: 0, longest: 64, foresees: false };
+        let mut set = Set::of_members();
+        let names: Vec<Vec<u8>> = (0..20).map(|number| format!("m{number}").into_bytes()).collect();
+        names.iter().for_each(|name| assert!(set.add(name, &limits)));
+        let removed = keep_only(&mut set, &[3, 4, 17], &limits);
+        let stayed: Vec<Vec<u8>> = set.iter().map(|member| member.into_owned()).collect();
+        assert_eq!(stayed, [3, 4, 17].map(|place: usize| names[place].clone()));
+        assert_eq!(removed.len(), 17);
+        assert!(!removed.iter().any(|name| stayed.contains(name)));
+    }
 }

@@ -1,13 +1,15 @@
 //! SORT: the elements of a list, a set or a sorted set in order, or what is kept under names made of them.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::lists::limits;
 use crate::error::CommandError;
 use crate::keyspace::{Entry, EventClass, Hash, Kind, List, Set, SortedSet, View};
-use crate::profile::Since;
+use crate::listpack::Element;
+use crate::profile::{Family, Profile, Since, Version};
 use crate::resp::{Reply, Words, parse_float, until_nul};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
@@ -134,7 +136,7 @@ impl<'a> Options<'a> {
     }
 
     /// Which of so many elements are returned.
-    fn range(&self, len: usize) -> std::ops::Range<usize> {
+    fn range(&self, len: usize) -> Range<usize> {
         let (offset, count) = self.limit.unwrap_or((0, -1));
         let start = usize::try_from(offset.max(0)).map_or(len, |offset| offset.min(len));
         let end = usize::try_from(count).map_or(len, |count| start.saturating_add(count).min(len));
@@ -159,10 +161,19 @@ fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         options.by = None;
         options.alpha = true;
     }
-    let elements = elements(view.peek(key), options.is_unsorted() && options.descending);
-    let range = options.range(elements.len());
-    let elements = if options.is_unsorted() { elements } else { sorted(view, elements, &options)? };
-    let elements = elements.into_iter().skip(range.start).take(range.len());
+    let entry = view.peek(key);
+    let len = length(entry);
+    let range = options.range(len);
+    let elements = if options.is_unsorted() {
+        elements(entry, range, options.descending)
+    } else {
+        let all = elements(entry, 0..len, false);
+        let mut elements = sorted(view, all, &options, args.profile())?;
+        elements.truncate(range.end);
+        elements.drain(..range.start);
+        elements
+    };
+    let elements = elements.into_iter();
     let found: Vec<Option<Vec<u8>>> = if options.get.is_empty() {
         elements.map(Some).collect()
     } else {
@@ -172,7 +183,7 @@ fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let Some(destination) = options.store else {
         return Ok(Reply::Array(found.into_iter().map(|value| value.map_or(Reply::Null, Reply::bulk)).collect()));
     };
-    let limits = limits(view, args);
+    let limits = view.settings().list_limits(args.profile());
     let count = found.len();
     if count > 0 {
         let elements = found.iter().map(|value| value.as_deref().unwrap_or_default());
@@ -184,21 +195,33 @@ fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(count as i64))
 }
 
-/// The elements of whatever it is, in the order in which it has them, or backwards if it has an order at all.
-fn elements(entry: Option<&Entry>, backwards: bool) -> Vec<Vec<u8>> {
+/// How many elements there are in whatever it is.
+fn length(entry: Option<&Entry>) -> usize {
+    let Some(entry) = entry else { return 0 };
+    let list = || entry.collection::<List>().map(List::len);
+    let sorted_set = || entry.collection::<SortedSet>().map(SortedSet::len);
+    let set = || entry.collection::<Set>().map(Set::len);
+    list().or_else(sorted_set).or_else(set).unwrap_or(0)
+}
+
+/// Some of the elements of whatever it is, in the order in which it has them, or backwards if it has an order at all.
+fn elements(entry: Option<&Entry>, range: Range<usize>, backwards: bool) -> Vec<Vec<u8>> {
     let Some(entry) = entry else { return Vec::new() };
-    let mut ordered: Vec<_> = if let Some(list) = entry.collection::<List>() {
-        list.iter().map(|element| element.to_bytes().into_owned()).collect()
-    } else if let Some(set) = entry.collection::<SortedSet>() {
-        set.iter().map(|scored| scored.member().to_vec()).collect()
-    } else {
-        let set = entry.collection::<Set>();
-        return set.map_or_else(Vec::new, |set| set.iter().map(std::borrow::Cow::into_owned).collect());
-    };
-    if backwards {
-        ordered.reverse();
+    if let Some(list) = entry.collection::<List>() {
+        let owned = |element: Element<'_>| element.to_bytes().into_owned();
+        return if backwards {
+            let last = list.len().saturating_sub(range.start + 1);
+            list.backwards(last, range.len()).map(owned).collect()
+        } else {
+            list.range(range.start, range.len()).map(owned).collect()
+        };
     }
-    ordered
+    if let Some(set) = entry.collection::<SortedSet>() {
+        let ranks = if backwards { set.len() - range.end..set.len() - range.start } else { range };
+        return set.range(ranks, backwards).map(|scored| scored.member().to_vec()).collect();
+    }
+    let set = entry.collection::<Set>();
+    set.map_or_else(Vec::new, |set| range.filter_map(|place| set.get(place).map(Cow::into_owned)).collect())
 }
 
 /// What an element is sorted by.
@@ -211,7 +234,13 @@ enum Weight {
     Element,
 }
 
-fn sorted(view: &mut View<'_>, elements: Vec<Vec<u8>>, options: &Options<'_>) -> Result<Vec<Vec<u8>>, CommandError> {
+fn sorted(
+    view: &mut View<'_>,
+    elements: Vec<Vec<u8>>,
+    options: &Options<'_>,
+    profile: &Profile,
+) -> Result<Vec<Vec<u8>>, CommandError> {
+    let numbers = Numbers::of(profile);
     let mut failed = false;
     let mut weighed = Vec::with_capacity(elements.len());
     for element in elements {
@@ -221,8 +250,8 @@ fn sorted(view: &mut View<'_>, elements: Vec<Vec<u8>>, options: &Options<'_>) ->
             Some(Some(value)) if options.alpha => Weight::Text(value),
             Some(None) if options.alpha => Weight::Nothing,
             Some(None) => Weight::Number(0.0),
-            Some(Some(value)) => Weight::Number(number(&value, &mut failed)),
-            None => Weight::Number(number(&element, &mut failed)),
+            Some(Some(value)) => Weight::Number(numbers.read(&value, &mut failed)),
+            None => Weight::Number(numbers.read(&element, &mut failed)),
         };
         weighed.push((weight, element));
     }
@@ -249,24 +278,52 @@ fn sorted(view: &mut View<'_>, elements: Vec<Vec<u8>>, options: &Options<'_>) ->
     Ok(weighed.into_iter().map(|(_, element)| element).collect())
 }
 
-/// A number as C's `strtod` reads it, if it is nothing else and within range.
-fn number(text: &[u8], failed: &mut bool) -> f64 {
-    let text = until_nul(text);
-    if text.is_empty() {
-        return 0.0;
+/// Which texts are numbers to sort by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Numbers {
+    /// What C's `strtod` reads, within the range where it is exact.
+    C,
+    /// Decimal numbers without blanks, whatever their range.
+    Decimal,
+    /// Decimal numbers without blanks that are neither too great nor too small.
+    DecimalWithin,
+}
+
+impl Numbers {
+    fn of(profile: &Profile) -> Self {
+        match profile.family() {
+            _ if !profile.has(Since::each(Version(8, 0, 0), Version(9, 0, 0))) => Self::C,
+            Family::Redis => Self::Decimal,
+            Family::Valkey => Self::DecimalWithin,
+        }
     }
-    let blanks = text.iter().take_while(|&&byte| byte == b'\x0b' || byte.is_ascii_whitespace()).count();
-    let digits = &text[blanks..];
-    let value = parse_float(digits);
-    let overflown = |value: f64| value.is_infinite() && !digits.iter().any(|byte| byte.eq_ignore_ascii_case(&b'n'));
-    let mantissa = || digits.iter().take_while(|byte| !byte.eq_ignore_ascii_case(&b'e'));
-    let vanished =
-        |value: f64| value.is_subnormal() || value == 0.0 && mantissa().any(|byte| (b'1'..=b'9').contains(byte));
-    match value.filter(|&value| !overflown(value) && !vanished(value)) {
-        Some(value) => value,
-        None => {
-            *failed = true;
-            0.0
+
+    fn read(self, text: &[u8], failed: &mut bool) -> f64 {
+        let text = until_nul(text);
+        if text.is_empty() && self != Self::DecimalWithin {
+            return 0.0;
+        }
+        let blank = |byte: u8| self == Self::C && (byte == b'\x0b' || byte.is_ascii_whitespace());
+        let blanks = text.iter().take_while(|&&byte| blank(byte)).count();
+        let digits = &text[blanks..];
+        let has = |letter: u8| digits.iter().any(|byte| byte.eq_ignore_ascii_case(&letter));
+        let mantissa = || digits.iter().take_while(|byte| !byte.eq_ignore_ascii_case(&b'e'));
+        let overflown = |value: f64| value.is_infinite() && !has(b'n');
+        let vanished = |value: f64| {
+            self == Self::C && value.is_subnormal()
+                || value == 0.0 && mantissa().any(|byte| (b'1'..=b'9').contains(byte))
+        };
+        let fits = |value: f64| match self {
+            Self::C => !overflown(value) && !vanished(value),
+            Self::Decimal => !has(b'x'),
+            Self::DecimalWithin => !has(b'x') && !overflown(value) && !vanished(value),
+        };
+        match parse_float(digits).filter(|&value| fits(value)) {
+            Some(value) => value,
+            None => {
+                *failed = true;
+                0.0
+            }
         }
     }
 }
@@ -298,11 +355,12 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_c_reads_them() {
-        let read = |text: &str| {
+        let read_by = |numbers: Numbers, text: &str| {
             let mut failed = false;
-            let value = number(text.as_bytes(), &mut failed);
+            let value = numbers.read(text.as_bytes(), &mut failed);
             (!failed).then_some(value)
         };
+        let read = |text| read_by(Numbers::C, text);
         for (text, value) in [("", 0.0), (" 5", 5.0), ("-1.5e3", -1500.0), ("0x10", 16.0), ("1\0x", 1.0), ("0e9", 0.0)]
         {
             assert_eq!(read(text), Some(value), "{text:?}");
@@ -310,6 +368,17 @@ mod tests {
         assert_eq!(read("-inf"), Some(f64::NEG_INFINITY));
         for text in [" ", "5 ", "x", "nan", "1e999", "1e-999", "1e", "--1"] {
             assert_eq!(read(text), None, "{text:?}");
+        }
+        for (text, decimal, within) in [
+            ("", Some(0.0), None),
+            (" 5", None, None),
+            ("0x10", None, None),
+            ("1e999", Some(f64::INFINITY), None),
+            ("1e-999", Some(0.0), None),
+            ("5e-324", Some(5e-324), Some(5e-324)),
+        ] {
+            assert_eq!(read_by(Numbers::Decimal, text), decimal, "{text:?}");
+            assert_eq!(read_by(Numbers::DecimalWithin, text), within, "{text:?}");
         }
     }
 

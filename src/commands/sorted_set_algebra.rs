@@ -15,7 +15,7 @@ const NO_WEIGHT: CommandError = CommandError::fixed("ERR weight value is not a f
 const NEGATIVE_LIMIT: CommandError = CommandError::fixed("ERR LIMIT can't be negative");
 
 const ZUNION: CommandSpec = CommandSpec {
-    usage: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]",
+    usage: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
     summary: "Lists all that is in one of several sorted sets.",
     complexity: "O(N)+O(M*log(M)) for N members in all, M of them different",
     group: Group::SortedSet,
@@ -43,7 +43,7 @@ const ZDIFF: CommandSpec = CommandSpec {
 };
 
 const ZUNIONSTORE: CommandSpec = CommandSpec {
-    usage: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]",
+    usage: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
     summary: "Keeps all that is in one of several sorted sets under a key.",
     since: Since::redis(2, 0, 0),
     arity: Arity::AtLeast(4),

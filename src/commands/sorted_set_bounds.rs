@@ -5,14 +5,17 @@ use std::ops::Range;
 
 use crate::error::CommandError;
 use crate::keyspace::{Scored, SortedSet};
-use crate::profile::{Profile, Since};
+use crate::profile::{Profile, Since, Version};
 use crate::resp::{is_blank, parse_float, until_nul};
 
 const NO_SCORES: CommandError = CommandError::fixed("ERR min or max is not a float");
 const NO_MEMBERS: CommandError = CommandError::fixed("ERR min or max not valid string range item");
 
-/// Valkey reads decimal numbers alone since then, and no blank in front of them.
-const STRICT: Since = Since::valkey(9, 0, 0);
+/// Scores are decimal numbers alone since then.
+const DECIMAL_SCORES: Since = Since::valkey(9, 0, 0);
+
+/// So are bounds, and there is no blank in front of them.
+const DECIMAL_BOUNDS: Since = Since::each(Version(8, 0, 0), Version(9, 0, 0));
 
 /// The most digits of which every number is exact.
 const EXACT_DIGITS: usize = 15;
@@ -25,7 +28,7 @@ pub(super) fn parse_score(text: &[u8], profile: &Profile) -> Option<f64> {
     let value = parse_float(text)?;
     let digits = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
     let hexadecimal = digits.len() > 1 && digits[1].eq_ignore_ascii_case(&b'x');
-    if hexadecimal && profile.has(STRICT) {
+    if hexadecimal && profile.has(DECIMAL_SCORES) {
         return None;
     }
     let exponent = if hexadecimal { b"pP" } else { b"eE" };
@@ -39,13 +42,13 @@ pub(super) fn parse_score(text: &[u8], profile: &Profile) -> Option<f64> {
 /// Reads a bound as C's `strtod` does: nothing is 0, what is too great is infinite.
 fn parse_bound(text: &[u8], profile: &Profile) -> Option<f64> {
     let text = until_nul(text);
-    let blanks = if profile.has(STRICT) { 0 } else { text.iter().take_while(|byte| is_blank(**byte)).count() };
+    let blanks = if profile.has(DECIMAL_BOUNDS) { 0 } else { text.iter().take_while(|byte| is_blank(**byte)).count() };
     match &text[blanks..] {
         // Blanks alone are no number, and so what is left over.
         [] => (blanks == 0).then_some(0.0),
         digits => {
             let hexadecimal = digits.iter().take(3).any(|byte| byte.eq_ignore_ascii_case(&b'x'));
-            parse_float(digits).filter(|_| !(hexadecimal && profile.has(STRICT)))
+            parse_float(digits).filter(|_| !(hexadecimal && profile.has(DECIMAL_BOUNDS)))
         }
     }
 }

@@ -237,9 +237,7 @@ fn bzpop<'v>(
 }
 
 fn bzmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
-    let words = args.words();
-    let mut timeout = Args::new(words, words.len() - args.left(), args.spec(), args.profile());
-    args.bytes()?;
+    let mut timeout = blocking::put_off(args)?;
     let Several { keys, side, count } = Several::take(args)?;
     let deadline = blocking::deadline(view, &mut timeout)?;
     let Some(key) = first_with_members(view, keys, ready)? else { return Ok(wait(keys, deadline)) };

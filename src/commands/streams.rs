@@ -365,10 +365,10 @@ fn xsetid<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     if !log.is_empty() && added.is_some_and(|added| added < log.len()) {
         return Err(TOO_FEW_ADDED);
     }
-    view.change(key, |stream: &mut Stream| {
-        let max_deleted = Some(max_deleted).filter(|id| *id != StreamId::LEAST);
-        (stream.log_mut().set_last(last, added, max_deleted), 1)
-    })?;
+    let max_deleted = Some(max_deleted).filter(|id| *id != StreamId::LEAST);
+    // Redis tells nobody who watches the key.
+    view.change_untold(key, |stream| stream.log_mut().set_last(last, added, max_deleted))?;
+    view.count_untold(1);
     view.notify(EventClass::Stream, "xsetid", key);
     Ok(Reply::OK)
 }

@@ -10,7 +10,7 @@ mod waiting;
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
@@ -54,11 +54,27 @@ impl Resolved {
 pub struct Engine {
     pub instance: Arc<Instance>,
     pub table: Table,
+    /// Held while somebody keeps house, so that who moves the clock finds done what that set off.
+    house: Mutex<()>,
 }
 
 impl Engine {
     pub fn new(instance: Arc<Instance>, table: Table) -> Self {
-        Self { instance, table }
+        Self { instance, table, house: Mutex::default() }
+    }
+
+    /// What is to be done now and then, and when the clock was moved: deletes keys whose time has passed, unless DEBUG
+    /// SET-ACTIVE-EXPIRE has put an end to that, and closes connections that nobody uses.
+    pub fn keep_house(&self) {
+        let _house = self.house.lock().unwrap_or_else(PoisonError::into_inner);
+        let instance = &self.instance;
+        if instance.active_expire.load(Ordering::Relaxed)
+            && let Some(mut view) = instance.keyspace.sweep(&instance.clock)
+        {
+            self.serve(&mut view, None);
+            instance.stats.add(instance.settle(view, None));
+        }
+        instance.keep_house();
     }
 
     /// Runs one request: its reply is appended to `out`, and the answer says how the connection goes on.
@@ -225,8 +241,7 @@ impl Engine {
                 let mut view = self.instance.keyspace.lock(Scope::Everything, session.db, &self.instance.clock)?;
                 let mut call = self.call(session, Some(view.micros()));
                 let result = run(&mut view, &mut call, &mut args);
-                let tally = self.instance.settle(view, Some(session));
-                session.tally += tally;
+                self.conclude(&mut view, session);
                 write(result, session, out)
             }
             Handler::Transaction(which) => {
@@ -637,6 +652,8 @@ impl Engine {
     pub fn disconnect(&self, session: &mut Session) {
         self.unwatch(session);
         self.instance.claim_wait(&session.client);
+        // It may have been served without having heard of it yet.
+        session.client.take_served();
         self.instance.remove_monitor(&session.client);
         self.instance.tracking.stop(session, self.instance.keyspace.settings());
         self.instance.pubsub.forget(&session.client);

@@ -133,9 +133,8 @@ impl Engine {
             self.instance.keyspace.watch(session.db, key, &watching.watch);
             watching.keys.push((session.db, key.into()));
         }
-        if let Some(view) = view {
-            let tally = self.instance.settle(view, Some(session));
-            session.tally += tally;
+        if let Some(view) = &mut view {
+            self.conclude(view, session);
         }
     }
 

@@ -7,7 +7,7 @@
 use super::Engine;
 use crate::keyspace::{Busy, Entry, Kind, View};
 use crate::resp::{Reply, Words};
-use crate::session::{Blocked, Session, Signal};
+use crate::session::{Blocked, Served, Session, Signal};
 use crate::spec::{Args, CommandSpec, Handler, Outcome, Waiting, Wish};
 
 impl Engine {
@@ -24,12 +24,13 @@ impl Engine {
     #[cold]
     fn pass_on(&self, view: &mut View<'_>, session: &mut Session) {
         if view.has_ready() {
-            self.serve(view, session);
+            self.serve(view, Some(session));
         }
         self.instance.announce(view, Some(session));
     }
 
-    /// Lets a view that may write where somebody waits reach every key: those who are served may write elsewhere.
+    /// Lets a view that may write where somebody waits reach every key: those who are served may write elsewhere. What has
+    /// run out of time goes away even if it is only read.
     #[inline]
     pub(super) fn widen_for_waiters<'k>(
         &'k self,
@@ -39,8 +40,9 @@ impl Engine {
         writes: bool,
     ) -> Result<View<'k>, Busy> {
         let waiters = self.instance.keyspace.waiters();
+        let concerns = |hash| waiters.await_hash(db, hash) && (writes || view.holds_overdue(hash));
         // Who begins to wait holds the key's lock, and so does the view.
-        if !writes || waiters.is_empty() || !hashes.iter().any(|&hash| waiters.await_hash(db, hash)) {
+        if waiters.is_empty() || !hashes.iter().any(|&hash| concerns(hash)) {
             return Ok(view);
         }
         view.finish();
@@ -72,19 +74,20 @@ impl Engine {
 
     /// Lets those who wait for keys that hold something now have it, key after key. What they write may be what others
     /// wait for, whose turn comes when these have had theirs.
+    /// `by` is the session that has put it there; nobody, if time has taken something away.
     #[cold]
-    fn serve(&self, view: &mut View<'_>, by: &mut Session) {
+    pub(super) fn serve(&self, view: &mut View<'_>, mut by: Option<&mut Session>) {
         let selected = view.db();
         while view.has_ready() {
             for (db, key) in view.take_ready() {
                 view.select(db);
-                self.serve_key(view, db, &key, by);
+                self.serve_key(view, db, &key, by.as_deref_mut());
             }
         }
         view.select(selected);
     }
 
-    fn serve_key(&self, view: &mut View<'_>, db: u32, key: &[u8], by: &mut Session) {
+    fn serve_key(&self, view: &mut View<'_>, db: u32, key: &[u8], mut by: Option<&mut Session>) {
         let waiters = self.instance.keyspace.waiters();
         let mut turn = 0;
         let was_there = view.peek(key).is_some();
@@ -95,10 +98,15 @@ impl Engine {
             }
             // A client that has gone is about to leave the queues itself.
             let Some(client) = self.instance.clients.get(id) else { continue };
-            if let Some(blocked) = client.serve(|blocked| self.attempt(view, blocked, key)) {
+            let serve = |blocked: &Blocked| {
+                let reply = self.attempt(view, blocked, key)?;
+                let alarm = by.is_none().then(|| self.instance.clock.rung_alarm());
+                Some(Served { reply, alarm })
+            };
+            if let Some(blocked) = client.serve(serve) {
                 self.instance.stop_waiting(&client, &blocked);
                 client.signal(Signal::Served);
-                self.instance.announce(view, Some(by));
+                self.instance.announce(view, by.as_deref_mut());
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Values as they are carried elsewhere: what DUMP writes and RESTORE reads.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use super::Settings;
 use super::entry::{AccessTime, Entry};
@@ -8,11 +9,12 @@ use super::hash::{Hash, HashLimits};
 use super::list::{End, List, ListLimits};
 use super::set::{Integers, Set, SetLimits};
 use super::sorted_set::{SortedSet, SortedSetLimits};
+use super::stream::{Group, Log, Node as StreamNode, Stream, StreamId};
 use super::value::{Collection, Value};
 use crate::clock::Millis;
 use crate::listpack::Element;
 use crate::profile::Profile;
-use crate::rdb::{Content, Field, Node};
+use crate::rdb::{self, Content, Field, Node};
 
 impl Entry {
     /// The value, to be written out.
@@ -22,7 +24,8 @@ impl Entry {
             Some(Value::List(list)) => list.content(),
             Some(Value::Hash(hash)) => hash.content(),
             Some(Value::SortedSet(set)) => set.content(),
-            _ => Content::String(Cow::Borrowed(self.text().map_or(&[], |text| text.bytes))),
+            Some(Value::Stream(stream)) => Content::Stream(stream.content()),
+            Some(Value::String(_)) | None => Content::String(Cow::Borrowed(self.text().map_or(&[], |text| text.bytes))),
         }
     }
 
@@ -43,6 +46,7 @@ impl Entry {
             Content::Hash { .. } => kept(Hash::of_content(content, &settings.hash_limits(profile))),
             Content::SortedSet { .. } => kept(SortedSet::of_content(content, &settings.sorted_set_limits(profile))),
             Content::List(_) | Content::Elements(_) => kept(List::of_content(content, &settings.list_limits(profile))),
+            Content::Stream(stream) => kept(Stream::of_content(stream)),
         };
         Some(Self::boxed(key, value?, deadline, accessed))
     }
@@ -171,3 +175,117 @@ impl SortedSet {
         Some(set)
     }
 }
+
+impl StreamId {
+    fn carried(self) -> rdb::Id {
+        rdb::Id::from_be_bytes(self.to_bytes())
+    }
+
+    fn of_carried(id: rdb::Id) -> Self {
+        Self::from_bytes(id.to_be_bytes())
+    }
+}
+
+impl Stream {
+    fn content(&self) -> rdb::Stream<'_> {
+        let log = self.log();
+        rdb::Stream {
+            nodes: log.nodes().map(|(id, node)| (id.carried(), node.to_listpack().into())).collect(),
+            len: log.len(),
+            last: log.last().carried(),
+            counters: Some(rdb::Counters {
+                first: log.first().carried(),
+                max_deleted: log.max_deleted().carried(),
+                added: log.added(),
+            }),
+            groups: self.groups().map(|(name, group)| group.content(name)).collect(),
+        }
+    }
+
+    /// Redis believes what is said of the number of entries and of the last one; here both must be true, because what
+    /// follows relies on them.
+    fn of_content(content: rdb::Stream<'_>) -> Option<Self> {
+        let mut nodes = Vec::with_capacity(content.nodes.len());
+        for (id, bytes) in content.nodes {
+            let id = StreamId::of_carried(id);
+            nodes.push((id, StreamNode::of_listpack(&bytes, id)?));
+        }
+        let mut log = Log::of(nodes.into_iter())?;
+        let last = StreamId::of_carried(content.last);
+        let reaches = log.nodes().all(|(id, _)| id <= last) && log.last_left().is_none_or(|left| left <= last);
+        if log.len() != content.len || !reaches {
+            return None;
+        }
+        match content.counters {
+            Some(rdb::Counters { first, max_deleted, added }) => {
+                log.set_counters(last, StreamId::of_carried(first), StreamId::of_carried(max_deleted), added);
+            }
+            None => {
+                // Of an empty stream, Redis takes the first entry to be behind all others.
+                let first = log.front().map_or(StreamId::GREATEST, |entry| entry.id);
+                log.set_counters(last, first, StreamId::LEAST, content.len);
+            }
+        }
+        let mut stream = Self::of(log);
+        for group in content.groups {
+            let last = StreamId::of_carried(group.last);
+            let read = match content.counters {
+                Some(_) => group.read,
+                None => stream.log().added_up_to(last).map(|read| read as i64),
+            };
+            let mut own = Group::new(last, read);
+            own.fill(&group)?;
+            if !stream.add_group(&group.name, own) {
+                return None;
+            }
+        }
+        Some(stream)
+    }
+}
+
+impl Group {
+    fn content<'g>(&'g self, name: &'g [u8]) -> rdb::Group<'g> {
+        let pending = self.pending().iter();
+        let consumers = self.consumers();
+        rdb::Group {
+            name: name.into(),
+            last: self.last().carried(),
+            read: self.read(),
+            pending: pending
+                .map(|(id, pending)| rdb::Delivery { id: id.carried(), time: pending.time, count: pending.count })
+                .collect(),
+            consumers: consumers
+                .map(|(name, consumer)| rdb::Consumer {
+                    name: name.into(),
+                    seen: consumer.seen,
+                    active: consumer.active,
+                    pending: consumer.pending().iter().map(|id| id.carried()).collect(),
+                })
+                .collect(),
+        }
+    }
+
+    /// Takes over the consumers and what is pending with them; nothing if that does not fit together.
+    fn fill(&mut self, content: &rdb::Group<'_>) -> Option<()> {
+        let deliveries: BTreeMap<rdb::Id, &rdb::Delivery> =
+            content.pending.iter().map(|delivery| (delivery.id, delivery)).collect();
+        for consumer in &content.consumers {
+            if !self.add_consumer(&consumer.name, consumer.seen) {
+                return None;
+            }
+            self.consumer_mut(&consumer.name)?.active = consumer.active;
+            for (place, id) in consumer.pending.iter().enumerate() {
+                let delivery = deliveries.get(id)?;
+                self.deliver(StreamId::of_carried(*id), &consumer.name, delivery.time, delivery.count);
+                if self.consumer(&consumer.name)?.pending().len() != place + 1 {
+                    return None;
+                }
+            }
+        }
+        let complete = deliveries.len() == content.pending.len() && self.pending().len() == deliveries.len();
+        complete.then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

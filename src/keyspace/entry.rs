@@ -184,10 +184,11 @@ impl Entry {
     pub fn set_verbatim(&mut self) {
         match self {
             Self::Packed(packed) => packed.0[1] |= VERBATIM,
-            Self::Boxed(boxed) => match &mut boxed.value {
-                Value::String(text) => text.verbatim = true,
-                _ => {}
-            },
+            Self::Boxed(boxed) => {
+                if let Value::String(text) = &mut boxed.value {
+                    text.verbatim = true;
+                }
+            }
         }
     }
 

@@ -9,14 +9,21 @@ use crate::clock::Millis;
 use times::Times;
 
 /// A field with its value: the length of the field in front, in one byte or, if that is 255, in the four behind it.
-#[derive(Clone)]
 pub struct Pair(SmallVec<[u8; 24]>);
+
+/// A copy takes no more memory than it needs; what SmallVec would allocate for one is rounded up.
+impl Clone for Pair {
+    fn clone(&self) -> Self {
+        Self(SmallVec::from_slice(&self.0))
+    }
+}
 
 const LONG: u8 = u8::MAX;
 
 impl Pair {
     fn new(field: &[u8], value: &[u8]) -> Self {
-        let mut bytes = SmallVec::with_capacity(1 + field.len() + value.len());
+        let header = if field.len() < usize::from(LONG) { 1 } else { 5 };
+        let mut bytes = SmallVec::with_capacity(header + field.len() + value.len());
         match u8::try_from(field.len()) {
             Ok(length) if length < LONG => bytes.push(length),
             _ => {
@@ -241,11 +248,6 @@ impl Hash {
     /// Whether it was made ready for fields with times, if servers do that.
     pub fn is_timed(&self) -> bool {
         self.times.is_some()
-    }
-
-    /// Whether fields have times.
-    pub fn has_times(&self) -> bool {
-        self.earliest().is_some()
     }
 
     /// Removes the fields whose time has passed.

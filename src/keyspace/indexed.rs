@@ -21,13 +21,21 @@ pub trait Keyed {
 
 /// They stand in the order in which they came. When one is removed, those behind it move up if the order is to be kept;
 /// otherwise the last one takes its place, so that nothing takes longer the more there are.
-#[derive(Clone)]
 pub struct Indexed<T> {
     order: Vec<T>,
     /// Where each stands; empty as long as there are few.
     places: HashTable<u32>,
     outside: usize,
     ordered: bool,
+}
+
+impl<T: Keyed + Clone> Clone for Indexed<T> {
+    fn clone(&self) -> Self {
+        let order = self.order.clone();
+        // A copy of an item need not take as much memory as the item does.
+        let outside = order.iter().map(T::outside).sum();
+        Self { order, places: self.places.clone(), outside, ordered: self.ordered }
+    }
 }
 
 impl<T: Keyed> Indexed<T> {
@@ -263,6 +271,9 @@ mod tests {
                     (2, Some(_)) => {
                         let place = items.find(&item).unwrap();
                         items.update(place, |item| item.reserve(40));
+                        if number % 8 == 0 {
+                            items = items.clone();
+                        }
                     }
                     (3, None) if ordered => {
                         let place = number as usize % (model.len() + 1);
@@ -272,6 +283,10 @@ mod tests {
                     _ => {}
                 }
                 prop_assert_eq!(items.outside, items.iter().map(Vec::capacity).sum::<usize>());
+                if step == 0 && number == 0 {
+                    items = items.clone();
+                    prop_assert_eq!(items.outside, items.iter().map(Vec::capacity).sum::<usize>());
+                }
             }
             let listed: Vec<Vec<u8>> = items.iter().cloned().collect();
             if ordered {

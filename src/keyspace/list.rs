@@ -18,6 +18,9 @@ const AROUND_ONE: usize = 8;
 /// What a chunk may hold if only the number of its elements is limited.
 const SAFE_SIZE: usize = 8192;
 
+/// So few chunks that it is not worth while to give back the memory of some.
+const FEW: usize = 16;
+
 /// What a chunk may hold, as `list-max-listpack-size` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkLimit {
@@ -199,6 +202,10 @@ impl List {
     fn drop_chunk(&mut self, at: usize) {
         if let Some(chunk) = self.chunks.remove(at) {
             self.bytes -= chunk.size();
+        }
+        // Chunks can be as many as the elements.
+        if self.chunks.capacity() > FEW && self.chunks.len() * 4 < self.chunks.capacity() {
+            self.chunks.shrink_to(self.chunks.len() * 2);
         }
     }
 

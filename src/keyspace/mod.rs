@@ -50,7 +50,7 @@ pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
 pub use store::hash_of;
 pub use stream::{Entry as StreamEntry, Group, Log, Pending, Stream, StreamId, Trim};
 pub use strings::Expiry;
-pub use value::{Collection, Kind, Value};
+pub use value::{Collection, Kind};
 pub use view::{Locked, ScanFilter, Tally, View};
 pub use watch::Watch;
 

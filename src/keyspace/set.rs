@@ -210,6 +210,22 @@ impl Set {
             }
     }
 
+    /// Keeps its members as sorted integers if they are that, and few enough.
+    pub fn condense(&mut self, limits: &SetLimits) {
+        let Self::Members(members) = self else { return };
+        if members.len() > limits.integers() {
+            return;
+        }
+        let values: Option<Vec<i64>> = members.iter().map(|member| parse_integer(member.key())).collect();
+        if let Some(values) = values {
+            let mut integers = Integers::new();
+            values.into_iter().for_each(|value| {
+                integers.add(value);
+            });
+            *self = Self::Integers(integers);
+        }
+    }
+
     /// From now on kept in a hash table.
     pub fn spread(&mut self) {
         self.make_members(false);
@@ -248,6 +264,9 @@ impl Integers {
     fn remove(&mut self, value: i64) -> bool {
         let Ok(place) = self.values.binary_search(&value) else { return false };
         self.values.remove(place);
+        if self.values.len() * 4 < self.values.capacity() {
+            self.values.shrink_to(self.values.len() * 2);
+        }
         true
     }
 

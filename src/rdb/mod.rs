@@ -8,6 +8,7 @@ mod lzf;
 mod reader;
 mod set;
 mod sorted_set;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -25,6 +26,7 @@ use write::{write_length, write_string};
 pub use hash::Field;
 pub use libraries::{NoLibrary, dump_libraries, load_libraries};
 pub use list::Node;
+pub use stream::{Consumer, Counters, Delivery, Group, Id, Stream};
 
 const CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
 
@@ -44,10 +46,15 @@ const SET_INTEGERS: u8 = 11;
 const SORTED_SET_ZIPLIST: u8 = 12;
 const HASH_ZIPLIST: u8 = 13;
 const LIST_ZIPLISTS: u8 = 14;
+/// A stream as it was first written; then with what it remembers of entries that are gone; then with when consumers last
+/// got something.
+const STREAM_FIRST: u8 = 15;
 const HASH_LISTPACK: u8 = 16;
 const SORTED_SET_LISTPACK: u8 = 17;
 const LIST_NODES: u8 = 18;
+const STREAM_WITH_COUNTERS: u8 = 19;
 const SET_LISTPACK: u8 = 20;
+const STREAM_WITH_ACTIVITY: u8 = 21;
 /// Valkey's.
 const HASH_FIELDS_UNTIL: u8 = 22;
 const HASH_TIMES: u8 = 24;
@@ -131,6 +138,7 @@ pub enum Content<'a> {
         rows: Vec<(Bytes<'a>, f64)>,
         packed: bool,
     },
+    Stream(Stream<'a>),
 }
 
 pub type Bytes<'a> = Cow<'a, [u8]>;
@@ -150,6 +158,7 @@ pub fn dump(content: &Content<'_>, profile: &Profile) -> Vec<u8> {
         Content::Elements(elements) => list::write_elements(&mut out, elements),
         Content::Hash { fields, packed, timed } => hash::write(&mut out, fields, *packed, *timed, profile),
         Content::SortedSet { rows, packed } => sorted_set::write(&mut out, rows, *packed, profile),
+        Content::Stream(stream) => stream::write(&mut out, stream, profile),
     }
     sign(&mut out, profile);
     out
@@ -160,6 +169,13 @@ fn sign(out: &mut Vec<u8>, profile: &Profile) {
     out.extend_from_slice(&format_of(profile).to_le_bytes());
     let checksum = CHECKSUM.checksum(out);
     out.extend_from_slice(&checksum.to_le_bytes());
+}
+
+/// What stands in front of a footer, with the right one.
+#[cfg(test)]
+pub fn with_footer(mut body: Vec<u8>, profile: &Profile) -> Vec<u8> {
+    sign(&mut body, profile);
+    body
 }
 
 /// Whether a payload has the right footer.
@@ -201,6 +217,9 @@ fn read_content(reader: &mut Reader<'_>, profile: &Profile) -> Option<Content<'s
         SORTED_SET_TEXT => sorted_set::read(reader, Reader::double_in_words),
         SORTED_SET_ZIPLIST => sorted_set::read_ziplist(reader),
         SORTED_SET_LISTPACK if profile.since_redis(7, 0) => sorted_set::read_listpack(reader),
+        STREAM_FIRST => stream::read(reader, false, false),
+        STREAM_WITH_COUNTERS if profile.since_redis(7, 0) => stream::read(reader, true, false),
+        STREAM_WITH_ACTIVITY if profile.since_redis(7, 2) => stream::read(reader, true, true),
         _ => None,
     }
 }

@@ -71,6 +71,11 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_le_bytes)
     }
 
+    /// The id of an entry of a stream.
+    pub fn id(&mut self) -> Option<u128> {
+        self.array().map(u128::from_be_bytes)
+    }
+
     /// A number, as the processor has it.
     pub fn double(&mut self) -> Option<f64> {
         self.array().map(f64::from_le_bytes)

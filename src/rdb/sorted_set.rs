@@ -8,7 +8,7 @@ use super::{
 };
 use crate::listpack;
 use crate::profile::Profile;
-use crate::resp::{general, parse_float, write_double, write_integer, write_shortest};
+use crate::resp::{parse_float, write_double, write_general, write_integer, write_shortest};
 
 type Row<'a> = (Bytes<'a>, f64);
 
@@ -50,7 +50,7 @@ fn text_of(score: f64, profile: &Profile) -> Vec<u8> {
             write_double(&mut out, score);
         }
     } else if score.is_finite() && score.abs() > LARGEST_WHOLE_EARLIER {
-        out = general(score, 17);
+        write_general(&mut out, score, 17);
     } else {
         write_double(&mut out, score);
     }

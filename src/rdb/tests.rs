@@ -257,6 +257,72 @@ fn times_of_fields_are_dumped_as_each_server_dumps_them() {
     }
 }
 
+/// Payloads as Redis 7.0.15 and Valkey 9.1 gave them, without their footers; one as 6.2 writes it; and one with what is
+/// not known.
+#[test]
+fn streams_are_dumped_as_each_server_dumps_them() {
+    const ID: Id = 5 << 64 | 1;
+    const NODE: &[u8] =
+        b"\x1d\0\0\0\x0a\0\x01\x01\0\x01\x01\x01\x81f\x02\0\x01\x02\x01\0\x01\0\x01\x81v\x02\x04\x01\xff";
+    const SEEN: i64 = 1_600_000_000_000;
+    let stream = |counters, read, active| {
+        let consumer = Consumer { name: bytes("c"), seen: SEEN, active, pending: vec![ID] };
+        let pending = vec![Delivery { id: ID, time: 1_700_000_000_000, count: 3 }];
+        let group = Group { name: bytes("g"), last: ID, read, pending, consumers: vec![consumer] };
+        Content::Stream(Stream { nodes: vec![(ID, NODE.into())], len: 1, last: ID, counters, groups: vec![group] })
+    };
+    let entries = [b"\x01\x10\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x01\x1d", NODE, b"\x01\x05\x01"].concat();
+    let id = ID.to_be_bytes();
+    let pending = [b"\x01", &id[..], b"\0\x68\xe5\xcf\x8b\x01\0\0\x03\x01\x01c"].concat();
+    let time = SEEN.to_le_bytes();
+    let counters = Some(Counters { first: ID, max_deleted: 0, added: 1 });
+    let counted = b"\x05\x01\0\0\x01\x01\x01g\x05\x01\x01";
+    let cases: &[(&str, u16, Content<'_>, Vec<u8>)] = &[
+        (
+            "redis-6.2",
+            9,
+            stream(None, None, Some(SEEN)),
+            [b"\x0f", &entries[..], b"\x01\x01g\x05\x01", &pending, &time, b"\x01", &id].concat(),
+        ),
+        (
+            "redis-7.0",
+            10,
+            stream(counters, Some(1), Some(SEEN)),
+            [b"\x13", &entries[..], counted, &pending, &time, b"\x01", &id].concat(),
+        ),
+        (
+            "valkey-9.1",
+            80,
+            stream(counters, Some(1), Some(SEEN)),
+            [b"\x15", &entries[..], counted, &pending, &time, &time, b"\x01", &id].concat(),
+        ),
+        (
+            "redis-8.4",
+            12,
+            stream(counters, None, None),
+            [
+                b"\x15",
+                &entries[..],
+                b"\x05\x01\0\0\x01\x01\x01g\x05\x01\x81\xff\xff\xff\xff\xff\xff\xff\xff",
+                &pending,
+                &time,
+                &[0xff; 8],
+                b"\x01",
+                &id,
+            ]
+            .concat(),
+        ),
+    ];
+    for (name, format, content, body) in cases {
+        let payload = signed(body, *format);
+        assert_eq!(load(&payload, &profile(name)).as_ref(), Ok(content), "{name}");
+        // The node is longer than what is never compressed, but there is nothing in it to compress.
+        assert_eq!(dump(content, &profile(name)), payload, "{name}");
+    }
+    assert_eq!(load(&signed(&cases[2].3, 10), &profile("redis-7.0")), Err(Damage::Content));
+    assert_eq!(load(&signed(&cases[1].3, 9), &profile("redis-6.2")), Err(Damage::Content));
+}
+
 proptest! {
     #[test]
     fn what_is_dumped_is_restored(value in value(), name in prop::sample::select(vec!["redis-6.2", "redis-7.2", "valkey-9.1"])) {

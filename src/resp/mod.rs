@@ -1,6 +1,7 @@
 //! The wire: bytes to requests, replies to bytes. Knows no command.
 
 mod framer;
+mod grisu;
 mod inline;
 mod number;
 mod reply;
@@ -9,7 +10,8 @@ mod words;
 pub use framer::{Framed, Framer, Limits, ProtocolError};
 pub use inline::{is_blank, quote, split_line};
 pub use number::{
-    general, is_whole, parse_float, parse_integer, write_double, write_integer, write_short_double, write_shortest,
+    is_whole, parse_float, parse_integer, write_double, write_general, write_integer, write_short_double,
+    write_shortest,
 };
 pub use reply::{Protocol, Reply};
 pub use words::{OwnedWords, Words, until_nul};

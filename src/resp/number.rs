@@ -1,5 +1,11 @@
 //! Numbers as Redis reads and writes them.
 
+use std::fmt::Write;
+
+use arrayvec::{ArrayString, ArrayVec};
+
+use super::grisu;
+
 /// Reads a decimal integer exactly as Redis does: no blanks, no `+`, no leading zeros, no `-0`, 64 bits.
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
@@ -60,7 +66,7 @@ pub fn write_integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// Appends a double with as few digits as tell it from all others, in the form that Redis 7.2 gives it.
+/// Appends a double with few digits that tell it from all others, in the form that Redis 7.2 gives it.
 pub fn write_shortest(out: &mut Vec<u8>, value: f64) {
     if !value.is_finite() {
         return write_double(out, value);
@@ -68,29 +74,44 @@ pub fn write_shortest(out: &mut Vec<u8>, value: f64) {
     if value.is_sign_negative() {
         out.push(b'-');
     }
-    let scientific = format!("{:e}", value.abs());
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let digits: String = mantissa.chars().filter(|digit| *digit != '.').collect();
-    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if value == 0.0 {
+        return out.push(b'0');
+    }
+    let found = grisu::digits(value.abs());
+    let (digits, shift) = (found.as_bytes(), found.exponent);
     let count = digits.len() as i32;
-    // How many places the digits are to be moved to the left of the decimal point.
-    let shift = exponent - (count - 1);
-    let text = if shift >= 0 && exponent.abs() < count + 7 {
-        format!("{digits}{}", "0".repeat(shift as usize))
+    // The exponent, if one digit stands in front of the point.
+    let exponent = shift + count - 1;
+    if shift >= 0 && exponent < count + 7 {
+        out.extend_from_slice(digits);
+        pad(out, shift);
     } else if shift < 0 && (shift > -7 || exponent.abs() < 4) {
-        if exponent < 0 {
-            format!("0.{}{digits}", "0".repeat((-exponent - 1) as usize))
-        } else {
-            let (whole, fraction) = digits.split_at((exponent + 1) as usize);
-            format!("{whole}.{fraction}")
-        }
+        with_point(out, digits, exponent);
     } else {
-        let (first, rest) = digits.split_at(1);
-        let point = if rest.is_empty() { "" } else { "." };
-        let sign = if exponent < 0 { '-' } else { '+' };
-        format!("{first}{point}{rest}e{sign}{}", exponent.abs())
-    };
-    out.extend_from_slice(text.as_bytes());
+        with_point(out, digits, 0);
+        out.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
+        write_integer(out, i64::from(exponent.abs()));
+    }
+}
+
+fn pad(out: &mut Vec<u8>, zeros: i32) {
+    out.extend(std::iter::repeat_n(b'0', zeros.max(0) as usize));
+}
+
+/// Digits with a point behind the one that counts ten to the power of `exponent`, if any follow it.
+fn with_point(out: &mut Vec<u8>, digits: &[u8], exponent: i32) {
+    if exponent < 0 {
+        out.extend_from_slice(b"0.");
+        pad(out, -exponent - 1);
+        return out.extend_from_slice(digits);
+    }
+    let (whole, fraction) = digits.split_at(digits.len().min(exponent as usize + 1));
+    out.extend_from_slice(whole);
+    pad(out, exponent + 1 - whole.len() as i32);
+    if !fraction.is_empty() {
+        out.push(b'.');
+        out.extend_from_slice(fraction);
+    }
 }
 
 /// Appends a double as Redis 7.0 writes it in a reply (`%.17g`).
@@ -105,7 +126,7 @@ pub fn write_double(out: &mut Vec<u8>, value: f64) {
         }
         write_integer(out, value as i64);
     } else {
-        out.extend_from_slice(&general(value, 17));
+        write_general(out, value, 17);
     }
 }
 
@@ -114,8 +135,7 @@ pub fn is_whole(value: f64) -> bool {
     value.abs() <= (i64::MAX / 2) as f64 && value == value.trunc()
 }
 
-/// Appends a double as Redis writes it in a reply since 7.2: as an integer if it is one, or else with as few digits as tell
-/// it from all others.
+/// Appends a double as Redis writes it in a reply since 7.2: as an integer if it is one, or else with few digits.
 pub fn write_short_double(out: &mut Vec<u8>, value: f64) {
     if is_whole(value) && (value != 0.0 || value.is_sign_positive()) {
         write_integer(out, value as i64);
@@ -131,20 +151,29 @@ pub(super) fn plain_decimal(value: f64) -> String {
     if trimmed == "-0" { "0".to_owned() } else { trimmed.to_owned() }
 }
 
-/// C's `%.{precision}g`.
-pub fn general(value: f64, precision: usize) -> Vec<u8> {
-    let scientific = format!("{value:.*e}", precision - 1);
+/// Appends a double as C's `%.{precision}g` does; up to 17 digits.
+pub fn write_general(out: &mut Vec<u8>, value: f64, precision: usize) {
+    // A digit, the point, the other digits, and an exponent such as e-308.
+    let mut scientific = ArrayString::<32>::new();
+    if write!(scientific, "{:.*e}", precision.clamp(1, 17) - 1, value.abs()).is_err() {
+        return;
+    }
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trimmed = |text: &str| {
-        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text.to_owned() }
-    };
+    let digits: ArrayVec<u8, 32> = mantissa.bytes().filter(|digit| *digit != b'.').collect();
+    let needed = digits.iter().rposition(|digit| *digit != b'0').map_or(1, |last| last + 1);
+    if value.is_sign_negative() {
+        out.push(b'-');
+    }
     if exponent < -4 || exponent >= precision as i32 {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs()).into_bytes()
+        with_point(out, &digits[..needed], 0);
+        out.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
+        if exponent.abs() < 10 {
+            out.push(b'0');
+        }
+        write_integer(out, i64::from(exponent.abs()));
     } else {
-        let decimals = (precision as i32 - 1 - exponent).max(0) as usize;
-        trimmed(&format!("{value:.decimals$}")).into_bytes()
+        with_point(out, &digits[..needed], exponent);
     }
 }
 

@@ -98,7 +98,8 @@ fn push_array<'r>(frame: &mut Frame<'_>, length: i64, mut rest: &'r [u8]) -> Opt
 fn push_pairs<'r>(frame: &mut Frame<'_>, field: &str, length: i64, mut rest: &'r [u8]) -> Option<&'r [u8]> {
     let length = usize::try_from(length).ok()?;
     frame.push_table(0, 1);
-    frame.push_table(0, length);
+    // No space is set aside: the order in which Lua goes through a table depends on how it has grown.
+    frame.push_table(0, 0);
     for _ in 0..length {
         rest = push_reply(frame, rest)?;
         if field == "set" {

@@ -263,7 +263,7 @@ async fn housekeeping(engine: Arc<Engine>) {
     const PERIOD: Duration = Duration::from_millis(100);
     loop {
         Clock::pass(PERIOD).await;
-        engine.instance.keep_house();
+        engine.keep_house();
     }
 }
 

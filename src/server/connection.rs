@@ -20,7 +20,7 @@ use crate::clock::Alarm;
 use crate::engine::{Engine, Fibers, Resolved};
 use crate::error::CommandError;
 use crate::resp::{Framed, Framer, Limits, ProtocolError, Reply};
-use crate::session::{Session, Signal};
+use crate::session::{Served, Session, Signal};
 use crate::spec::{Flow, Waiting};
 use crate::stats::add;
 
@@ -91,8 +91,8 @@ enum End {
     /// Its time is up.
     Time,
     Error(CommandError),
-    /// What it waited for is there: this is the reply.
-    Served(Vec<u8>),
+    /// What it waited for is there.
+    Served(Served),
 }
 
 impl Connection {
@@ -356,8 +356,10 @@ impl Connection {
 
     /// Ends the wait, and goes on with the requests behind it.
     fn end_wait(&mut self, end: End, scratch: &mut Scratch) {
-        let Some((waiting, alarm)) = self.waiting.take() else { return };
-        self.session.client.seen().blocked.store(false, Ordering::Relaxed);
+        let Some((waiting, mut alarm)) = self.waiting.take() else { return };
+        let seen = self.session.client.seen();
+        seen.blocked.store(false, Ordering::Relaxed);
+        seen.timed.store(false, Ordering::Relaxed);
         // Whoever ended it may have done so before this connection knew that it waits.
         self.engine.instance.claim_wait(&self.session.client);
         let mut out = Vec::new();
@@ -365,7 +367,10 @@ impl Connection {
             match end {
                 End::Time => self.engine.answer(&mut self.session, &reply, &mut out),
                 End::Error(error) => self.engine.answer(&mut self.session, &Reply::Error(error), &mut out),
-                End::Served(reply) => self.engine.hand_on(&mut self.session, &reply, &mut out),
+                End::Served(served) => {
+                    self.engine.hand_on(&mut self.session, &served.reply, &mut out);
+                    alarm = served.alarm.or(alarm);
+                }
             }
         }
         self.run_input(&mut scratch.batch, &mut out, &mut scratch.fibers);
@@ -424,9 +429,9 @@ impl Connection {
             self.end_wait(if refused { End::Error(CommandError::UNBLOCKED) } else { End::Time }, scratch);
         }
         if client.take_signal(Signal::Served)
-            && let Some(reply) = client.take_served()
+            && let Some(served) = client.take_served()
         {
-            self.end_wait(End::Served(reply), scratch);
+            self.end_wait(End::Served(served), scratch);
         }
     }
 }
@@ -489,6 +494,7 @@ fn begin_wait(engine: &Engine, session: &Session, waiting: Waiting) -> (Waiting,
         Waiting::Script => None,
         Waiting::Until { deadline, .. } => {
             session.client.wait_for_time();
+            session.client.seen().timed.store(deadline.is_some(), Ordering::Relaxed);
             *deadline
         }
     };

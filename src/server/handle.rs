@@ -94,7 +94,7 @@ impl Server {
     }
 
     fn settle(&self) {
-        self.engine.instance.keep_house();
+        self.engine.keep_house();
         self.engine.instance.clock.ring_and_settle();
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use crate::acl::User;
-use crate::clock::Millis;
+use crate::clock::{Alarm, Millis};
 use crate::config::OutputLimit;
 use crate::keyspace::Kind;
 use crate::resp::{OwnedWords, Protocol};
@@ -88,7 +88,7 @@ enum Wait {
     Time,
     Keys(Box<Blocked>),
     /// For its own connection to send it this reply.
-    Served(Vec<u8>),
+    Served(Served),
 }
 
 /// A command that waits for keys.
@@ -101,6 +101,13 @@ pub struct Blocked {
     pub keys: Vec<Box<[u8]>>,
     pub kind: Kind,
     pub protocol: Protocol,
+}
+
+/// What a client that waited gets.
+pub struct Served {
+    pub reply: Vec<u8>,
+    /// If time has brought it: whoever moves the clock waits until this is dropped.
+    pub(crate) alarm: Option<Alarm>,
 }
 
 /// What somebody has taken the right to end.
@@ -149,6 +156,8 @@ pub struct Seen {
     /// To how many channels, patterns and shard channels it listens.
     pub subscriptions: [AtomicUsize; 3],
     pub blocked: AtomicBool,
+    /// Whether what holds it up ends by itself.
+    pub timed: AtomicBool,
     /// A key that it watches was touched, as far as it has noticed.
     pub touched: AtomicBool,
     pub monitor: AtomicBool,
@@ -273,26 +282,26 @@ impl Client {
         }
     }
 
-    /// Lets `attempt` try what the client waits for; bytes are the reply that ends the wait. Nobody else can end it
+    /// Lets `attempt` try what the client waits for, which may be what ends the wait. Nobody else can end it
     /// meanwhile. Hands back what it no longer waits for; it is to be sent [`Signal::Served`].
-    pub(crate) fn serve(&self, attempt: impl FnOnce(&Blocked) -> Option<Vec<u8>>) -> Option<Box<Blocked>> {
+    pub(crate) fn serve(&self, attempt: impl FnOnce(&Blocked) -> Option<Served>) -> Option<Box<Blocked>> {
         let mut wait = self.wait();
         let Wait::Keys(blocked) = &*wait else { return None };
         if self.seen.closing.load(Ordering::Relaxed) {
             return None;
         }
-        let reply = attempt(blocked)?;
-        match std::mem::replace(&mut *wait, Wait::Served(reply)) {
+        let served = attempt(blocked)?;
+        match std::mem::replace(&mut *wait, Wait::Served(served)) {
             Wait::Keys(blocked) => Some(blocked),
             _ => None,
         }
     }
 
-    /// The reply that it waited for.
-    pub(crate) fn take_served(&self) -> Option<Vec<u8>> {
+    /// What it waited for.
+    pub(crate) fn take_served(&self) -> Option<Served> {
         let mut wait = self.wait();
         match std::mem::take(&mut *wait) {
-            Wait::Served(reply) => Some(reply),
+            Wait::Served(served) => Some(served),
             other => {
                 *wait = other;
                 None

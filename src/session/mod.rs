@@ -13,7 +13,7 @@ use crate::resp::{OwnedWords, Protocol};
 use crate::spec::CommandSpec;
 use crate::stats::{Counters, add};
 
-pub use client::{Blocked, Claim, Client, Peer, Signal};
+pub use client::{Blocked, Claim, Client, Peer, Served, Signal};
 pub use clients::Clients;
 pub use tracking::{Choice, SessionTracking, TrackingMode};
 

@@ -23,7 +23,8 @@ pub fn document(
     text("group", spec.group.name().to_owned());
     text("complexity", spec.complexity.to_owned());
     let deprecated = spec.deprecated.filter(|(since, _)| is_past(since, profile));
-    let flags = [(deprecated.is_some(), "deprecated"), (matches!(spec.run, Handler::Debug(_)), "syscmd")];
+    let for_tests = matches!(spec.run, Handler::Debug(_)) || matches!(spec.name, "PFDEBUG" | "PFSELFTEST");
+    let flags = [(deprecated.is_some(), "deprecated"), (for_tests, "syscmd")];
     let flags: Vec<_> = flags.into_iter().filter(|(set, _)| *set).map(|(_, flag)| Reply::Status(flag)).collect();
     if !flags.is_empty() {
         pairs.push((Reply::text("doc_flags"), Reply::Set(flags)));

@@ -257,7 +257,16 @@ fn word(word: &'static str, spec: &CommandSpec) -> Argument {
     if word.contains(|c: char| c.is_ascii_lowercase()) {
         plain(word, kind_of(word, spec))
     } else {
-        Argument { token: Some(word), ..plain(&word.to_ascii_lowercase(), ArgumentKind::PureToken) }
+        let name = match word {
+            "=" => "equal".to_owned(),
+            "~" => "approximately".to_owned(),
+            "*" => "auto_id".to_owned(),
+            "$" => "new_id".to_owned(),
+            "CH" => "change".to_owned(),
+            "INCR" => "increment".to_owned(),
+            word => word.to_ascii_lowercase(),
+        };
+        Argument { token: Some(word), ..plain(&name, ArgumentKind::PureToken) }
     }
 }
 
@@ -268,13 +277,21 @@ fn kind_of(name: &str, spec: &CommandSpec) -> ArgumentKind {
         _ if name.starts_with("unix-time") => ArgumentKind::UnixTime,
         "increment" if spec.name.ends_with("FLOAT") => ArgumentKind::Double,
         "num-matches" | "rank" | "stop" if spec.group == Group::List => ArgumentKind::Integer,
-        "timeout" if spec.group == Group::List => ArgumentKind::Double,
+        "timeout" if matches!(spec.group, Group::List | Group::SortedSet) => ArgumentKind::Double,
+        "longitude" | "latitude" | "radius" | "width" | "height" => ArgumentKind::Double,
+        "score" if spec.group == Group::SortedSet => ArgumentKind::Double,
+        "min" | "max" if spec.name == "ZCOUNT" || spec.name.ends_with("BYSCORE") => ArgumentKind::Double,
+        // Entries' ids.
+        "start" | "end" if spec.group == Group::Stream => ArgumentKind::String,
+        // Ranks, scores or members.
+        "start" | "stop" if spec.name == "ZRANGE" => ArgumentKind::String,
+        "stop" if spec.group == Group::SortedSet => ArgumentKind::Integer,
+        "min-idle-time" if spec.name == "XPENDING" => ArgumentKind::Integer,
         "value" if spec.group == Group::Bitmap => ArgumentKind::Integer,
-        "bit" | "client-id" | "count" | "cursor" | "db" | "decrement" | "destination-db" | "end" | "frequency"
-        | "increment" | "index" | "index1" | "index2" | "len" | "milliseconds" | "min-match-len" | "numkeys"
-        | "numlocal" | "numreplicas" | "offset" | "protover" | "seconds" | "start" | "timeout" | "ttl" => {
-            ArgumentKind::Integer
-        }
+        "bit" | "client-id" | "count" | "cursor" | "db" | "decrement" | "destination-db" | "end" | "entries_added"
+        | "entries_read" | "frequency" | "increment" | "index" | "index1" | "index2" | "len" | "limit"
+        | "milliseconds" | "min-match-len" | "ms" | "numkeys" | "numlocal" | "numreplicas" | "offset" | "protover"
+        | "seconds" | "start" | "timeout" | "ttl" | "weight" => ArgumentKind::Integer,
         _ => ArgumentKind::String,
     }
 }

@@ -36,7 +36,7 @@ pub struct Entry<'l> {
     pub fields: Fields<'l>,
 }
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Log {
     /// Each under the id of its first entry, which may be deleted.
     nodes: BTreeMap<StreamId, Node>,
@@ -50,17 +50,25 @@ pub struct Log {
     bytes: usize,
 }
 
+impl Clone for Log {
+    fn clone(&self) -> Self {
+        let nodes = self.nodes.clone();
+        // A copy of a node has no room left.
+        let bytes = nodes.values().map(|node| NODE + node.size()).sum();
+        Self { nodes, bytes, ..*self }
+    }
+}
+
 impl Log {
-    /// What was written elsewhere: nodes with their ids, in order. `None` if they do not fit together.
+    /// What was written elsewhere: nodes with their ids. `None` if two have the same one.
     pub fn of(nodes: impl Iterator<Item = (StreamId, Node)>) -> Option<Self> {
         let mut log = Self::default();
         for (id, node) in nodes {
-            if log.nodes.last_key_value().is_some_and(|(last, _)| id <= *last) {
-                return None;
-            }
             log.len += node.live() as u64;
             log.bytes += NODE + node.size();
-            log.nodes.insert(id, node);
+            if log.nodes.insert(id, node).is_some() {
+                return None;
+            }
         }
         Some(log)
     }
@@ -163,9 +171,9 @@ impl Log {
         let nodes = self.nodes.range((Bound::Included(start), Bound::Included(to.max(start))));
         let entries = nodes.flat_map(|(own, node)| node.iter(*own));
         entries
+            .filter(|entry| !entry.deleted)
             .skip_while(move |entry| entry.id < from)
             .take_while(move |entry| entry.id <= to)
-            .filter(|entry| !entry.deleted)
             .map(|entry| Entry { id: entry.id, fields: entry.fields })
     }
 
@@ -174,9 +182,9 @@ impl Log {
         let nodes = self.nodes.range(..=to).rev();
         let entries = nodes.flat_map(|(own, node)| node.iter_back(*own));
         entries
+            .filter(|entry| !entry.deleted)
             .skip_while(move |entry| entry.id > to)
             .take_while(move |entry| entry.id >= from)
-            .filter(|entry| !entry.deleted)
             .map(|entry| Entry { id: entry.id, fields: entry.fields })
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 pub use group::{Group, Pending};
 pub use log::{Entry, Log, NodeLimits, Trim};
+pub use node::Node;
 
 use crate::resp::write_integer;
 

@@ -103,7 +103,7 @@ impl Node {
     /// The node that a listpack is, if it is one; `id` is the node's.
     pub fn of_listpack(bytes: &[u8], id: StreamId) -> Option<Self> {
         let members = listpack::read(bytes)?;
-        let mut elements = Vec::new();
+        let mut elements = Vec::with_capacity(bytes.len());
         let mut start = 0;
         let mut members = members.iter().map(|member| Element::of(member));
         let (Element::Integer(live), Element::Integer(deleted)) = (members.next()?, members.next()?) else {
@@ -114,6 +114,9 @@ impl Node {
         for (place, member) in members.enumerate() {
             member.append(&mut elements);
             if place as i64 == fields {
+                if member != Element::Integer(0) {
+                    return None;
+                }
                 start = elements.len();
             }
         }
@@ -126,7 +129,8 @@ impl Node {
         node.is_sound(id).then_some(node)
     }
 
-    /// Whether every entry can be read, as many as there should be, in their order.
+    /// Whether every entry can be read, as many as there should be, in their order. Those that are deleted may be in any:
+    /// XSETID lets ids come again that were deleted.
     fn is_sound(&self, id: StreamId) -> bool {
         let mut last = None;
         let (mut live, mut deleted) = (0, 0);
@@ -138,7 +142,9 @@ impl Node {
             for _ in fields {
                 count += 1;
             }
-            if count != fields.len() || last.is_some_and(|last| entry.id <= last) {
+            // What marks an entry as deleted must be a bit of the one byte that stands for its flags.
+            let Some((Element::Integer(0..=127), _)) = listpack::first(rest) else { return false };
+            if count != fields.len() || !entry.deleted && last.is_some_and(|last| entry.id <= last) {
                 return false;
             }
             let Some((Element::Integer(back), _)) = listpack::last(&rest[..size]) else { return false };
@@ -146,8 +152,12 @@ impl Node {
             if back != fields.len() as i64 * if same { 1 } else { 2 } + if same { 3 } else { 4 } {
                 return false;
             }
-            last = Some(entry.id);
-            *if entry.deleted { &mut deleted } else { &mut live } += 1;
+            if entry.deleted {
+                deleted += 1;
+            } else {
+                last = Some(entry.id);
+                live += 1;
+            }
             rest = &rest[size..];
         }
         (live, deleted) == (self.live, self.deleted)
@@ -286,7 +296,7 @@ impl Node {
 
     /// Marks an entry as deleted. Whether it was there, and not deleted.
     pub fn delete(&mut self, own: StreamId, id: StreamId) -> bool {
-        let found = self.iter(own).find(|entry| entry.id >= id).filter(|entry| entry.id == id && !entry.deleted);
+        let found = self.iter(own).find(|entry| !entry.deleted && entry.id >= id).filter(|entry| entry.id == id);
         let Some(at) = found.map(|entry| entry.at) else { return false };
         self.delete_at(at);
         true

@@ -2,7 +2,6 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::node::Node;
 use super::*;
 
 const LIMITS: NodeLimits = NodeLimits { bytes: 200, entries: 5 };

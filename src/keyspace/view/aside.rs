@@ -1,5 +1,7 @@
 //! What a view has for others: news, and keys for those who wait.
 
+use std::collections::HashSet;
+
 use super::View;
 use crate::keyspace::entry::Entry;
 use crate::keyspace::news::{EventClass, News};
@@ -11,6 +13,8 @@ pub(super) struct Aside {
     pub(super) news: Vec<News>,
     /// Keys, with their databases, that clients who wait for them are to look at when the command is over.
     ready: Vec<(u32, Box<[u8]>)>,
+    /// The same, to be found: one client can wait for very many.
+    signalled: HashSet<(u32, Box<[u8]>)>,
     /// Flushed tables.
     pub(super) garbage: Vec<Contents>,
 }
@@ -69,9 +73,12 @@ impl View<'_> {
     #[cold]
     fn signal_to_waiters(&mut self, key: &[u8]) {
         let db = self.db;
-        let known = |aside: &Aside| aside.ready.iter().any(|(of, other)| *of == db && **other == *key);
-        if self.keyspace.waiters.await_key(db, key) && !self.aside.as_deref().is_some_and(known) {
-            self.aside().ready.push((db, key.into()));
+        if self.keyspace.waiters.await_key(db, key) {
+            let aside = self.aside();
+            let ready = (db, Box::from(key));
+            if aside.signalled.insert(ready.clone()) {
+                aside.ready.push(ready);
+            }
         }
     }
 
@@ -83,7 +90,9 @@ impl View<'_> {
     /// The keys, with their databases, that those who wait for them are to look at; in the order in which they were
     /// signalled.
     pub fn take_ready(&mut self) -> Vec<(u32, Box<[u8]>)> {
-        self.aside.as_mut().map(|aside| std::mem::take(&mut aside.ready)).unwrap_or_default()
+        let Some(aside) = &mut self.aside else { return Vec::new() };
+        aside.signalled.clear();
+        std::mem::take(&mut aside.ready)
     }
 
     /// Has all look again who wait for keys of a database that has become another.

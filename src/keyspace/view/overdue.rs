@@ -34,6 +34,13 @@ impl View<'_> {
         self.db = selected;
     }
 
+    /// Whether an entry under a key with this hash, whose shard is held, is due.
+    pub fn holds_overdue(&self, hash: u64) -> bool {
+        let Ok(lock) = self.place(self.db, shard_of(hash)) else { return false };
+        let due = |entry: &Entry| entry.due().first().is_some_and(|due| self.now > due);
+        self.locked[lock].shard.find_by(hash, due).is_some()
+    }
+
     /// Deletes an entry whose time has passed, or those fields of it whose time has; what is left, if anything is.
     #[cold]
     pub(super) fn run_out(&mut self, at: At) -> Option<At> {

@@ -1,7 +1,7 @@
 //! Values to JSON.
 
 use super::{Setting, setting};
-use crate::resp::{general, write_integer};
+use crate::resp::{write_general, write_integer};
 use crate::script::lua::{Frame, Kind, Raised};
 
 pub(super) fn encode(frame: &mut Frame<'_>) -> Result<usize, Raised> {
@@ -174,7 +174,7 @@ impl Encoder {
             }
             write_integer(&mut self.out, value as i64);
         } else {
-            self.out.extend(general(value, self.precision));
+            write_general(&mut self.out, value, self.precision);
         }
         Ok(())
     }
