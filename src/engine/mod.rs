@@ -232,6 +232,9 @@ impl Engine {
                 let mut call = self.call(session, None);
                 let result = run(&mut call, &mut args);
                 let flow = call.flow;
+                if matches!(&flow, Flow::Wait(wait) if matches!(**wait, Waiting::Until { .. })) {
+                    session.client.wait_for_time();
+                }
                 if let Some(error) = write(result, session, out) {
                     self.instance.stats.count_error(error.code());
                 }

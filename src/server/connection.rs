@@ -493,7 +493,6 @@ fn begin_wait(engine: &Engine, session: &Session, waiting: Waiting) -> (Waiting,
         Waiting::Unpause => instance.paused().map(|(until, _)| until),
         Waiting::Script => None,
         Waiting::Until { deadline, .. } => {
-            session.client.wait_for_time();
             session.client.seen().timed.store(deadline.is_some(), Ordering::Relaxed);
             *deadline
         }

@@ -256,12 +256,9 @@ impl Client {
         self.signals.fetch_and(!(signal as u32), Ordering::AcqRel) & signal as u32 != 0
     }
 
-    /// From now on it waits for its time to pass, unless it waits for keys already.
+    /// From now on it waits for its time to pass.
     pub(crate) fn wait_for_time(&self) {
-        let mut wait = self.wait();
-        if matches!(*wait, Wait::Nothing) {
-            *wait = Wait::Time;
-        }
+        *self.wait() = Wait::Time;
     }
 
     /// From now on it waits for keys.
