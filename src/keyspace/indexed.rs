@@ -148,6 +148,27 @@ impl<T: Keyed> Indexed<T> {
         item
     }
 
+    /// Takes out what stands at a place, and leaves there what nobody finds.
+    pub fn vacate(&mut self, place: usize, hole: T) -> T {
+        if let Ok(found) = self.places.find_entry(hash_of(self.order[place].key()), |&at| at as usize == place) {
+            found.remove();
+        }
+        self.exchange(place, hole)
+    }
+
+    /// Puts something whose key is not there where something was taken out.
+    pub fn occupy(&mut self, place: usize, item: T) {
+        self.exchange(place, item);
+        self.enter(place);
+    }
+
+    fn exchange(&mut self, place: usize, item: T) -> T {
+        self.outside += item.outside();
+        let old = std::mem::replace(&mut self.order[place], item);
+        self.outside -= old.outside();
+        old
+    }
+
     /// Gives back most of the memory that many have left behind.
     #[cold]
     fn shrink(&mut self) {

@@ -130,11 +130,6 @@ impl Ranked {
         row
     }
 
-    /// Has the row of this rank point to another place.
-    pub fn set_place(&mut self, rank: usize, place: u32) {
-        set_place(&mut self.root, rank, place);
-    }
-
     /// So many rows from a rank on, forwards or backwards; there must be as many.
     pub fn rows(&self, rank: usize, count: usize, backwards: bool) -> Rows<'_> {
         Rows { tree: self, leaf: &[], at: 0, rank, left: count, backwards }
@@ -338,19 +333,6 @@ fn join(branches: &mut Vec<Branch>, at: usize, loss: &mut Growth) {
     branch.count += right.count;
 }
 
-fn set_place(node: &mut Node, rank: usize, place: u32) {
-    match node {
-        Node::Leaf(rows) => rows[rank].place = place,
-        Node::Inner(branches) => {
-            let (at, within) = locate(branches, rank);
-            set_place(&mut branches[at].node, within, place);
-            if within == 0 {
-                branches[at].first.place = place;
-            }
-        }
-    }
-}
-
 impl Growth {
     /// Counts a node that is there no more; what is below it has gone, or has gone elsewhere.
     fn count(&mut self, node: &Node) {
@@ -421,10 +403,6 @@ mod tests {
                 if chance < fewer && !model.is_empty() {
                     let rank = number as usize % model.len();
                     prop_assert_eq!(tree.remove(rank), model.remove(rank));
-                } else if chance == 99 && !model.is_empty() {
-                    let rank = number as usize % model.len();
-                    tree.set_place(rank, place);
-                    model[rank].place = place;
                 } else {
                     let score = f64::from(number);
                     let rank = tree.rank(|row| row.score <= score);

@@ -17,6 +17,15 @@ pub struct Scored {
 }
 
 impl Scored {
+    /// What stands where a member was removed.
+    fn hole() -> Self {
+        Self { member: Member::new(b""), score: f64::NAN }
+    }
+
+    fn is_hole(&self) -> bool {
+        self.score.is_nan()
+    }
+
     #[inline]
     pub fn member(&self) -> &[u8] {
         self.member.as_bytes()
@@ -78,10 +87,15 @@ enum Kept {
 
 #[derive(Clone)]
 struct Many {
-    /// In any order.
+    /// In any order, with holes where members were removed: to move others there would cost more than all the rest, as
+    /// their rows would have to be found.
     members: Indexed<Scored>,
+    holes: Vec<u32>,
     order: Ranked,
 }
+
+/// As many holes do not matter, however few members there are.
+const FEW_HOLES: usize = 64;
 
 /// Where a member stands; good until the set is changed.
 #[derive(Clone, Copy)]
@@ -115,7 +129,7 @@ impl SortedSet {
     pub fn len(&self) -> usize {
         match &self.kept {
             Kept::Few { sorted, .. } => sorted.len(),
-            Kept::Many(many) => many.members.len(),
+            Kept::Many(many) => many.len(),
         }
     }
 
@@ -167,7 +181,7 @@ impl SortedSet {
         size_of::<Self>()
             + match &self.kept {
                 Kept::Few { sorted, outside } => sorted.capacity() * size_of::<Scored>() + outside,
-                Kept::Many(many) => size_of::<Many>() + many.members.size() + many.order.size(),
+                Kept::Many(many) => many.size(),
             }
     }
 
@@ -270,7 +284,15 @@ impl SortedSet {
                 many.leave(place)
             }
         };
+        self.forget_many_of_none();
         Some(removed.score)
+    }
+
+    /// Goes back to the form for few, once there is nothing left.
+    fn forget_many_of_none(&mut self) {
+        if self.len() == 0 {
+            self.kept = Kept::Few { sorted: Vec::new(), outside: 0 };
+        }
     }
 
     /// Removes the member of this rank.
@@ -278,7 +300,7 @@ impl SortedSet {
         if rank >= self.len() {
             return None;
         }
-        Some(match &mut self.kept {
+        let removed = match &mut self.kept {
             Kept::Few { sorted, outside } => {
                 let removed = sorted.remove(rank);
                 *outside -= removed.outside();
@@ -291,7 +313,9 @@ impl SortedSet {
                 let row = many.order.remove(rank);
                 many.leave(row.place as usize)
             }
-        })
+        };
+        self.forget_many_of_none();
+        Some(removed)
     }
 
     /// The member of this rank.
@@ -311,7 +335,8 @@ impl SortedSet {
             }
             _ => (0, None, Some(self.iter())),
         };
-        (left, some.into_iter().flatten().chain(all.into_iter().flatten()))
+        let some = some.into_iter().flatten().filter(|scored| !scored.is_hole());
+        (left, some.chain(all.into_iter().flatten()))
     }
 
     /// How many members have a score of which `before` holds, as it must of all that are less than one of which it does.
@@ -384,7 +409,7 @@ impl ExactSizeIterator for Members<'_> {}
 
 impl Many {
     fn of(sorted: Vec<Scored>) -> Self {
-        let mut many = Self { members: Indexed::new(false), order: Ranked::new() };
+        let mut many = Self { members: Indexed::new(false), holes: Vec::new(), order: Ranked::new() };
         for scored in sorted {
             let row = Row { score: scored.score, place: many.members.len() as u32 };
             many.members.push(scored);
@@ -412,15 +437,31 @@ impl Many {
             || (row.score == scored.score && self.at(row.place as usize).member() < scored.member())
     }
 
+    fn len(&self) -> usize {
+        self.members.len() - self.holes.len()
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Self>() + self.members.size() + self.order.size() + self.holes.capacity() * size_of::<u32>()
+    }
+
     fn insert(&mut self, scored: Scored) {
-        let place = self.members.len();
-        self.members.push(scored);
+        let place = match self.holes.pop() {
+            Some(hole) => {
+                self.members.occupy(hole as usize, scored);
+                hole as usize
+            }
+            None => {
+                self.members.push(scored);
+                self.members.len() - 1
+            }
+        };
         self.enter(place);
     }
 
     /// Makes a row for what stands at a place.
     fn enter(&mut self, place: usize) {
-        let Self { members, order } = self;
+        let Self { members, order, .. } = self;
         let Some(scored) = members.get(place) else { return };
         let member_of = |row: Row| members.get(row.place as usize).map_or(&[][..], Scored::member);
         order.insert(Row { score: scored.score, place: place as u32 }, |row| {
@@ -428,14 +469,31 @@ impl Many {
         });
     }
 
-    /// Removes what stands at a place and has no row any more. The last one stands there then.
+    /// Removes what stands at a place and has no row any more.
     fn leave(&mut self, place: usize) -> Scored {
-        let last = self.members.len() - 1;
-        if place != last {
-            let rank = self.rank(last);
-            self.order.set_place(rank, place as u32);
+        let scored = self.members.vacate(place, Scored::hole());
+        self.holes.push(place as u32);
+        if self.holes.len() > self.len() + FEW_HOLES {
+            self.close_holes();
         }
-        self.members.remove(place)
+        scored
+    }
+
+    /// Moves members forward, over the holes between them. As none moves backward, a walk from the last to the first
+    /// still misses nobody.
+    #[cold]
+    fn close_holes(&mut self) {
+        let mut members = Indexed::new(false);
+        let mut moved = vec![0; self.members.len()];
+        for (place, scored) in self.members.iter().enumerate().filter(|(_, scored)| !scored.is_hole()) {
+            moved[place] = members.len() as u32;
+            members.push(scored.clone());
+        }
+        let mut order = Ranked::new();
+        for row in self.order.rows(0, members.len(), false) {
+            order.insert(Row { place: moved[row.place as usize], ..row }, |_| true);
+        }
+        *self = Self { members, holes: Vec::new(), order };
     }
 }
 
@@ -500,6 +558,33 @@ mod tests {
         assert_eq!(sign(&set), Some(true));
         set.pack(&LIMITS);
         assert_eq!(sign(&set), Some(false));
+    }
+
+    #[test]
+    fn a_walk_misses_nobody_who_stays_whatever_comes_and_goes_meanwhile() {
+        let mut set = SortedSet::new(false);
+        let name = |number: u32| format!("m{number}").into_bytes();
+        (0..2000).for_each(|number| drop(set.put(&name(number), f64::from(number % 7), &LIMITS)));
+        let mut seen: BTreeSet<Vec<u8>> = BTreeSet::new();
+        let (mut left, mut step) = (0, 0);
+        loop {
+            let (next, members) = set.walk(left, 50);
+            seen.extend(members.map(|scored| scored.member().to_vec()));
+            // Of the first 2,000 every tenth stays; others come, and some of these go, too.
+            for number in (step * 120..(step + 1) * 120).filter(|number| number % 10 != 0) {
+                set.remove(&name(1999_u32.saturating_sub(number)));
+                set.put(&name(10_000 + number % 700), 1.0, &LIMITS);
+                set.remove(&name(10_000 + (number + 350) % 700));
+            }
+            (left, step) = (next, step + 1);
+            if left == 0 {
+                break;
+            }
+        }
+        let stays = (0..2000).filter(|number| (1999 - number) % 10 == 0).map(name);
+        assert!(step > 10);
+        assert_eq!(stays.filter(|member| !seen.contains(member)).count(), 0);
+        assert!(set.size() < 200_000, "{} bytes for {} members", set.size(), set.len());
     }
 
     /// A score as an integer, so that it has an order.
