@@ -564,7 +564,9 @@ mod tests {
     fn a_walk_misses_nobody_who_stays_whatever_comes_and_goes_meanwhile() {
         let mut set = SortedSet::new(false);
         let name = |number: u32| format!("m{number}").into_bytes();
-        (0..2000).for_each(|number| drop(set.put(&name(number), f64::from(number % 7), &LIMITS)));
+        for number in 0..2000 {
+            set.put(&name(number), f64::from(number % 7), &LIMITS);
+        }
         let mut seen: BTreeSet<Vec<u8>> = BTreeSet::new();
         let (mut left, mut step) = (0, 0);
         loop {
