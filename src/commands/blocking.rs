@@ -4,9 +4,11 @@ use super::long_double::LongDouble;
 use crate::clock::Millis;
 use crate::error::CommandError;
 use crate::keyspace::View;
+use crate::profile::Profile;
 use crate::spec::Args;
 
 const NO_FLOAT: CommandError = CommandError::fixed("ERR timeout is not a float or out of range");
+const NO_INTEGER: CommandError = CommandError::fixed("ERR timeout is not an integer or out of range");
 const NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
 const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of range");
 
@@ -25,11 +27,22 @@ pub(super) fn deadline(view: &View<'_>, args: &mut Args<'_>) -> Result<Option<Mi
     // Before 7.2 what is too much for the machine's integers came out as the least of them.
     let too_much = if args.profile().since_redis(7, 2) && !seconds.is_negative() { OUT_OF_RANGE } else { NEGATIVE };
     let timeout = seconds.thousandfold().ok_or(too_much)?;
+    after(view.now(), timeout, args.profile())
+}
+
+/// As [`deadline`], for a time-out in milliseconds.
+pub(super) fn deadline_in_millis(now: Millis, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
+    let timeout = args.integer().map_err(|_| NO_INTEGER)?;
+    after(now, timeout, args.profile())
+}
+
+fn after(now: Millis, timeout: i64, profile: &Profile) -> Result<Option<Millis>, CommandError> {
     if timeout < 0 {
         return Err(NEGATIVE);
     }
-    let deadline = view.now().checked_add(timeout);
-    if deadline.is_none() && args.profile().since_redis(7, 2) {
+    let deadline = now.checked_add(timeout);
+    // Before 7.2 the sum overflowed, to a deadline that never comes.
+    if deadline.is_none() && profile.since_redis(7, 2) {
         return Err(OUT_OF_RANGE);
     }
     Ok(deadline.filter(|_| timeout > 0))

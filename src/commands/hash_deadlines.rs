@@ -2,7 +2,7 @@
 
 use super::expiry::Condition;
 use super::hash_fields::{
-    FIELD_TIMES, Found, NOT_POSITIVE, VALKEY_MISCOUNTED, deadline, is_valkey, take_fields, take_fields_of_valkey,
+    FIELD_TIMES, Found, NOT_POSITIVE, deadline, fields_of, is_valkey, take_fields, take_fields_of_valkey,
 };
 use super::lifetime::{Lifetime, Unit};
 use crate::clock::Millis;
@@ -151,12 +151,7 @@ const HPERSIST: CommandSpec = CommandSpec {
 
 fn hpersist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    let fields = if is_valkey(args) {
-        take_fields_of_valkey(args, VALKEY_MISCOUNTED)?
-    } else {
-        view.collection_to_write::<Hash>(key)?;
-        take_fields(args, NOT_POSITIVE)?
-    };
+    let fields = fields_of(view, key, args)?;
     let limits = view.settings().hash_limits(args.profile());
     let change = view.change(key, |hash: &mut Hash| {
         let mut persist = |field: &[u8]| match hash.contains(field) {

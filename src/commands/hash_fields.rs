@@ -3,6 +3,7 @@
 
 use crate::clock::Millis;
 use crate::error::CommandError;
+use crate::keyspace::{Hash, View};
 use crate::profile::{Family, Since, Version};
 use crate::resp::{Words, parse_integer};
 use crate::spec::Args;
@@ -98,4 +99,13 @@ pub(super) fn deadline(lifetime: Lifetime<'_>, now: Millis, args: &Args<'_>) -> 
     let latest = if valkey { Millis::MAX } else { LATEST };
     let deadline = millis.and_then(|millis| millis.checked_add(start)).filter(|&deadline| deadline <= latest);
     deadline.ok_or_else(|| invalid_expire_time(args))
+}
+
+/// The fields that a command names behind `FIELDS` and their number; where Redis looks at the type first, so is it here.
+pub(super) fn fields_of<'a>(view: &mut View<'_>, key: &[u8], args: &mut Args<'a>) -> Result<Words<'a>, CommandError> {
+    if is_valkey(args) {
+        return take_fields_of_valkey(args, VALKEY_MISCOUNTED);
+    }
+    view.collection_to_write::<Hash>(key)?;
+    take_fields(args, NOT_POSITIVE)
 }

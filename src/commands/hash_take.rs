@@ -1,9 +1,7 @@
 //! Fields of hashes together with their times: read and removed, read and given a time, written with a time.
 
 use super::hash_deadlines::tell_of_removal;
-use super::hash_fields::{
-    Found, NOT_POSITIVE, VALKEY_MISCOUNTED, deadline, is_valkey, take_fields, take_fields_of_valkey,
-};
+use super::hash_fields::{Found, NOT_POSITIVE, deadline, fields_of, is_valkey, take_fields};
 use super::lifetime::{Lifespan, Lifetime, Unit};
 use crate::clock::Millis;
 use crate::error::CommandError;
@@ -34,12 +32,7 @@ const HGETDEL: CommandSpec = CommandSpec {
 
 fn hgetdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    let fields = if is_valkey(args) {
-        take_fields_of_valkey(args, VALKEY_MISCOUNTED)?
-    } else {
-        view.collection_to_write::<Hash>(key)?;
-        take_fields(args, NOT_POSITIVE)?
-    };
+    let fields = fields_of(view, key, args)?;
     let change = view.change(key, |hash: &mut Hash| {
         let mut removed = 0;
         let values: Vec<Reply<'static>> = fields

@@ -1,5 +1,6 @@
 //! Reading streams from some entry on: alone, or in a group. Who finds nothing may wait for something.
 
+use super::blocking::deadline_in_millis;
 use super::stream_groups::{see_consumer, tell_of_consumer};
 use super::stream_ids::{BAD_ID, entries_reply, entry_reply, id_reply, parse};
 use crate::clock::Millis;
@@ -11,9 +12,6 @@ use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, Handler, KeyS
 
 pub(super) const ROWS: &[CommandSpec] = &[XREAD, XREADGROUP];
 
-const NO_INTEGER: CommandError = CommandError::fixed("ERR timeout is not an integer or out of range");
-const NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
-const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of range");
 const GROUP_IN_XREAD: CommandError =
     CommandError::fixed("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.");
 const NOACK_IN_XREAD: CommandError =
@@ -109,7 +107,7 @@ impl<'a> Request<'a> {
         let mut request = Self { group: None, count: None, wait: None, no_ack: false, keys: empty, ids: empty };
         while !args.is_empty() {
             if args.left() >= 2 && args.take("BLOCK") {
-                request.wait = Some(deadline(view, args)?);
+                request.wait = Some(deadline_in_millis(view.now(), args)?);
             } else if args.left() >= 2 && args.take("COUNT") {
                 request.count = u64::try_from(args.integer()?).ok().filter(|count| *count > 0);
             } else if args.left() >= 2 && args.take("STREAMS") {
@@ -146,19 +144,6 @@ impl<'a> Request<'a> {
     fn streams(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         self.keys.iter().zip(self.ids.iter())
     }
-}
-
-/// When the client gives up, in milliseconds from now; `None` for 0, which is never.
-fn deadline(view: &View<'_>, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
-    let timeout = crate::resp::parse_integer(args.bytes()?).ok_or(NO_INTEGER)?;
-    if timeout < 0 {
-        return Err(NEGATIVE);
-    }
-    let deadline = view.now().checked_add(timeout);
-    if deadline.is_none() && args.profile().since_redis(7, 2) {
-        return Err(OUT_OF_RANGE);
-    }
-    Ok(deadline.filter(|_| timeout > 0))
 }
 
 fn unbalanced(args: &Args<'_>, grouped: bool) -> CommandError {
