@@ -5,7 +5,7 @@ use crate::error::CommandError;
 use crate::keyspace::{End, EventClass, List, View};
 use crate::listpack::Element;
 use crate::profile::Since;
-use crate::resp::{Reply, parse_integer};
+use crate::resp::{Bulks, Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[LINDEX, LINSERT, LPOS, LRANGE, LREM, LSET, LTRIM];
@@ -75,7 +75,14 @@ fn lrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     let (key, start, stop) = (args.key()?, args.integer()?, args.integer()?);
     let Some(list) = view.collection::<List>(key)? else { return Ok(Reply::Array(Vec::new())) };
     let (start, end) = places(start, stop, list.len());
-    Ok(Reply::Array(list.range(start, end - start).map(reply).collect()))
+    let mut elements = Bulks::with_capacity(end - start);
+    for element in list.range(start, end - start) {
+        match element {
+            Element::String(bytes) => elements.push(bytes),
+            Element::Integer(value) => elements.push_integer(value),
+        }
+    }
+    Ok(Reply::Bulks(elements))
 }
 
 const LTRIM: CommandSpec = CommandSpec {

@@ -13,5 +13,5 @@ pub use number::{
     is_whole, parse_float, parse_integer, write_double, write_general, write_integer, write_short_double,
     write_shortest,
 };
-pub use reply::{Protocol, Reply};
+pub use reply::{Bulks, Protocol, Reply};
 pub use words::{OwnedWords, Words, until_nul};

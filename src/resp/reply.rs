@@ -29,6 +29,8 @@ pub enum Reply<'a> {
     /// The absent array: `*-1`, or `_` in RESP3.
     NullArray,
     Array(Vec<Reply<'a>>),
+    /// An array of bulk strings.
+    Bulks(Bulks),
     /// Pairs in the order given; a flat array in RESP2.
     Map(Vec<(Reply<'a>, Reply<'a>)>),
     /// Pairs in the order given: a map, but an array of arrays of two in RESP2.
@@ -53,6 +55,35 @@ pub enum Reply<'a> {
     /// No reply at all: the command took care of that itself, or nothing may be answered.
     Nothing,
 }
+
+/// Bulk strings, written as they come: where there are many, that takes half as long as to collect them first.
+#[derive(Clone, Debug, Default)]
+pub struct Bulks {
+    count: usize,
+    written: Vec<u8>,
+}
+
+impl Bulks {
+    /// Room for so many short ones.
+    pub fn with_capacity(count: usize) -> Self {
+        Self { count: 0, written: Vec::with_capacity(count.min(MOST_AT_ONCE) * SHORT_BULK) }
+    }
+
+    #[inline]
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.count += 1;
+        bulk(&mut self.written, bytes);
+    }
+
+    #[inline]
+    pub fn push_integer(&mut self, value: i64) {
+        self.push(itoa::Buffer::new().format(value).as_bytes());
+    }
+}
+
+/// What a short bulk string takes, and for how many room is made beforehand.
+const SHORT_BULK: usize = 16;
+const MOST_AT_ONCE: usize = 4096;
 
 impl<'a> Reply<'a> {
     pub const OK: Reply<'static> = Reply::Status("OK");
@@ -98,6 +129,10 @@ impl<'a> Reply<'a> {
             Self::StatusText(text) => line(out, b'+', text.as_bytes()),
             Self::NullArray if !resp3 => out.extend_from_slice(b"*-1\r\n"),
             Self::Array(items) => array(out, b'*', items, protocol),
+            Self::Bulks(Bulks { count, written }) => {
+                number_line(out, b'*', *count as i64);
+                out.extend_from_slice(written);
+            }
             Self::Set(items) => array(out, if resp3 { b'~' } else { b'*' }, items, protocol),
             Self::Push(items) => array(out, if resp3 { b'>' } else { b'*' }, items, protocol),
             Self::Map(pairs) => map(out, if resp3 { b'%' } else { b'*' }, pairs, protocol),
@@ -184,9 +219,17 @@ fn number_line(out: &mut Vec<u8>, kind: u8, value: i64) {
     out.extend_from_slice(b"\r\n");
 }
 
+#[inline]
 fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     out.reserve(bytes.len() + 28);
-    number_line(out, b'$', bytes.len() as i64);
+    match bytes.len() {
+        length @ 0..10 => out.extend_from_slice(&[b'$', b'0' + length as u8, b'\r', b'\n']),
+        length @ 10..100 => {
+            let (tens, ones) = (length as u8 / 10, length as u8 % 10);
+            out.extend_from_slice(&[b'$', b'0' + tens, b'0' + ones, b'\r', b'\n']);
+        }
+        length => number_line(out, b'$', length as i64),
+    }
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
 }
