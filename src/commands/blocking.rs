@@ -5,7 +5,7 @@ use crate::clock::Millis;
 use crate::error::CommandError;
 use crate::keyspace::View;
 use crate::profile::Profile;
-use crate::spec::Args;
+use crate::spec::{Args, Ready};
 
 const NO_FLOAT: CommandError = CommandError::fixed("ERR timeout is not a float or out of range");
 const NO_INTEGER: CommandError = CommandError::fixed("ERR timeout is not an integer or out of range");
@@ -46,4 +46,9 @@ fn after(now: Millis, timeout: i64, profile: &Profile) -> Result<Option<Millis>,
         return Err(OUT_OF_RANGE);
     }
     Ok(deadline.filter(|_| timeout > 0))
+}
+
+/// Whether a key may be served in this attempt.
+pub(super) fn is_meant(key: &[u8], ready: Ready<'_>) -> bool {
+    ready.is_none_or(|ready| ready == key)
 }

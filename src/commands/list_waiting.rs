@@ -16,11 +16,6 @@ fn wish(keys: Words<'_>, deadline: Option<Millis>) -> Wish<'_> {
     Wish { keys, kind: Kind::List, deadline, reply: Reply::NullArray, again: None }
 }
 
-/// Whether a key may be served in this attempt.
-fn is_meant(key: &[u8], ready: Ready<'_>) -> bool {
-    ready.is_none_or(|ready| ready == key)
-}
-
 const BLPOP: CommandSpec = CommandSpec {
     usage: "key [key ...] timeout",
     summary: "Takes the first element of the first of several lists that is there; waits until one is.",
@@ -60,7 +55,7 @@ fn pop<'v>(
     }
     let deadline = blocking::deadline(view, args)?;
     let limits = limits(view, args);
-    for key in keys.iter().filter(|key| is_meant(key, ready)) {
+    for key in keys.iter().filter(|key| blocking::is_meant(key, ready)) {
         if let Some(element) = pop_one(view, key, end, &limits)? {
             return Ok(Outcome::Done(Reply::Array(vec![Reply::bulk(key), Reply::bulk(element)])));
         }
@@ -143,7 +138,7 @@ fn blmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> 
     let request = MultiplePop::parse(args)?;
     let deadline = blocking::deadline(view, &mut timeout)?;
     let limits = limits(view, args);
-    for key in request.keys.iter().filter(|key| is_meant(key, ready)) {
+    for key in request.keys.iter().filter(|key| blocking::is_meant(key, ready)) {
         if let Some(reply) = request.pop(view, key, &limits)? {
             return Ok(Outcome::Done(reply));
         }

@@ -393,9 +393,6 @@ impl Engine {
         let Instance { keyspace, clock, .. } = &*self.instance;
         if let Some((index, hash)) = key {
             let view = keyspace.lock_key(words.get(index).unwrap_or_default(), hash, session.db, clock)?;
-            if keyspace.waiters().is_empty() {
-                return Ok(view);
-            }
             return self.widen_for_waiters(view, session.db, &[hash], spec.has_flag(Flag::Write));
         }
         let hashes: SmallVec<[u64; 8]> = key_hashes(spec, words).collect();
