@@ -125,10 +125,7 @@ fn set_one(
 /// Tells that fields were removed because they were given a time that is past already, and whether the key went with
 /// them.
 pub(super) fn tell_of_removal(view: &mut View<'_>, args: &Args<'_>, key: &[u8], gone: bool) {
-    view.notify(EventClass::Hash, if is_valkey(args) { "hexpired" } else { "hdel" }, key);
-    if gone {
-        view.notify(EventClass::Generic, "del", key);
-    }
+    view.notify_removal(EventClass::Hash, if is_valkey(args) { "hexpired" } else { "hdel" }, key, gone);
 }
 
 /// The same answer for each field.

@@ -47,10 +47,7 @@ fn hgetdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     })?;
     let Some(((values, removed), gone)) = change else { return Ok(nothing(fields)) };
     if removed > 0 {
-        view.notify(EventClass::Hash, "hdel", key);
-    }
-    if gone {
-        view.notify(EventClass::Generic, "del", key);
+        view.notify_removal(EventClass::Hash, "hdel", key, gone);
     }
     Ok(Reply::Array(values))
 }

@@ -107,10 +107,7 @@ fn hdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     })?;
     let (removed, gone) = removal.unwrap_or_default();
     if removed > 0 {
-        view.notify(EventClass::Hash, "hdel", key);
-    }
-    if gone {
-        view.notify(EventClass::Generic, "del", key);
+        view.notify_removal(EventClass::Hash, "hdel", key, gone);
     }
     Ok(Reply::Integer(removed as i64))
 }

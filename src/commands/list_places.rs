@@ -104,10 +104,7 @@ fn ltrim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let Some(list) = view.collection_to_write::<List>(key)? else { return Ok(Reply::OK) };
     let kept = places(start, stop, list.len());
     let gone = view.trim_list(key, kept, &limits)?;
-    view.notify(EventClass::List, "ltrim", key);
-    if gone {
-        view.notify(EventClass::Generic, "del", key);
-    }
+    view.notify_removal(EventClass::List, "ltrim", key, gone);
     Ok(Reply::OK)
 }
 
@@ -214,10 +211,7 @@ fn lrem<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     })?;
     let (removed, gone) = removal.unwrap_or_default();
     if removed > 0 {
-        view.notify(EventClass::List, "lrem", key);
-    }
-    if gone {
-        view.notify(EventClass::Generic, "del", key);
+        view.notify_removal(EventClass::List, "lrem", key, gone);
     }
     Ok(Reply::Integer(removed as i64))
 }

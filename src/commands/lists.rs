@@ -192,10 +192,7 @@ pub(super) fn pop_several(
 
 #[inline]
 fn tell_of_pop(view: &mut View<'_>, key: &[u8], end: End, gone: bool) {
-    view.notify(EventClass::List, if end == End::Front { "lpop" } else { "rpop" }, key);
-    if gone {
-        view.notify(EventClass::Generic, "del", key);
-    }
+    view.notify_removal(EventClass::List, if end == End::Front { "lpop" } else { "rpop" }, key, gone);
 }
 
 const LLEN: CommandSpec = CommandSpec {

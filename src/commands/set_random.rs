@@ -52,10 +52,7 @@ fn pop_one(view: &mut View<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, CommandEr
 }
 
 fn tell_of_pop(view: &mut View<'_>, key: &[u8], gone: bool) {
-    view.notify(EventClass::Set, "spop", key);
-    if gone {
-        view.notify(EventClass::Generic, "del", key);
-    }
+    view.notify_removal(EventClass::Set, "spop", key, gone);
 }
 
 /// Removes so many members, or all.

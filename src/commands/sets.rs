@@ -53,10 +53,7 @@ fn srem<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     })?;
     let (removed, gone) = removal.unwrap_or_default();
     if removed > 0 {
-        view.notify(EventClass::Set, "srem", key);
-    }
-    if gone {
-        view.notify(EventClass::Generic, "del", key);
+        view.notify_removal(EventClass::Set, "srem", key, gone);
     }
     Ok(Reply::Integer(removed as i64))
 }
@@ -164,10 +161,7 @@ fn smove<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         (removed, usize::from(removed))
     })?;
     let Some((true, gone)) = removal else { return Ok(Reply::Integer(0)) };
-    view.notify(EventClass::Set, "srem", source);
-    if gone {
-        view.notify(EventClass::Generic, "del", source);
-    }
+    view.notify_removal(EventClass::Set, "srem", source, gone);
     if view.add_members(destination, [member].into_iter(), &limits)? > 0 {
         view.notify(EventClass::Set, "sadd", destination);
     }

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use super::keys::delete;
 use crate::error::CommandError;
 use crate::keyspace::{Entry, EventClass, Hash, Kind, List, Set, SortedSet, View};
 use crate::listpack::Element;
@@ -189,8 +190,8 @@ fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         let elements = found.iter().map(|value| value.as_deref().unwrap_or_default());
         view.put_list(destination, elements, &limits);
         view.notify(EventClass::List, "sortstore", destination);
-    } else if view.remove(destination) {
-        view.notify(EventClass::Generic, "del", destination);
+    } else {
+        delete(view, destination);
     }
     Ok(Reply::Integer(count as i64))
 }

@@ -95,10 +95,7 @@ fn pop_one(view: &mut View<'_>, key: &[u8], side: Side) -> Result<Option<Scored>
 }
 
 fn tell_of_pop(view: &mut View<'_>, key: &[u8], side: Side, gone: bool) {
-    view.notify(EventClass::SortedSet, side.event(), key);
-    if gone {
-        view.notify(EventClass::Generic, "del", key);
-    }
+    view.notify_removal(EventClass::SortedSet, side.event(), key, gone);
 }
 
 /// Removes so many members, or all.
@@ -172,7 +169,7 @@ fn first_with_members<'a>(
     keys: Words<'a>,
     ready: Ready<'_>,
 ) -> Result<Option<&'a [u8]>, CommandError> {
-    for key in keys.iter().filter(|key| ready.is_none_or(|ready| ready == *key)) {
+    for key in keys.iter().filter(|key| blocking::is_meant(key, ready)) {
         if view.collection_to_write::<SortedSet>(key)?.is_some() {
             return Ok(Some(key));
         }

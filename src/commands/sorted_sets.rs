@@ -247,10 +247,7 @@ pub(super) fn remove<'v>(
     })?;
     let (removed, gone) = removal.unwrap_or_default();
     if removed > 0 {
-        view.notify(EventClass::SortedSet, event, key);
-    }
-    if gone {
-        view.notify(EventClass::Generic, "del", key);
+        view.notify_removal(EventClass::SortedSet, event, key, gone);
     }
     Ok(Reply::Integer(removed as i64))
 }

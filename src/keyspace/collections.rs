@@ -1,6 +1,7 @@
 //! What a view can do with values that hold elements, whatever their type.
 
 use super::entry::Entry;
+use super::news::EventClass;
 use super::value::{Collection, Kind, Value};
 use super::view::View;
 use crate::error::CommandError;
@@ -85,6 +86,14 @@ impl View<'_> {
             self.count_further(changes - 1);
         }
         Ok(result)
+    }
+
+    /// Tells that elements were removed from the value under a key, and, if they were its last, that the key is gone.
+    pub fn notify_removal(&mut self, class: EventClass, name: &'static str, key: &[u8], gone: bool) {
+        self.notify(class, name, key);
+        if gone {
+            self.notify(EventClass::Generic, "del", key);
+        }
     }
 
     /// Puts a value in place of whatever is under a key; without a deadline.
