@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::builder::Builder;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::spec::Errand;
 
 /// A running server. Dropping it stops the server and frees its port.
 ///
@@ -78,8 +79,8 @@ impl Server {
     /// that are due are gone, whoever waited for a time that has come has the reply, and connections that are idle for
     /// too long count no longer.
     pub fn advance(&self, duration: Duration) {
-        self.engine.instance.clock.shift(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX));
-        self.settle();
+        let duration = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        self.move_clock(self.engine.instance.clock.micros().saturating_add(duration));
     }
 
     /// Sets the clock, forwards or backwards; it goes on running or standing as before. What lies before 1970 counts as
@@ -89,13 +90,11 @@ impl Server {
             Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
             Err(before) => i64::try_from(before.duration().as_micros()).map_or(i64::MIN + 1, |micros| -micros),
         };
-        self.engine.instance.clock.set(micros);
-        self.settle();
+        self.move_clock(micros);
     }
 
-    fn settle(&self) {
-        self.engine.keep_house();
-        self.engine.instance.clock.ring_and_settle();
+    fn move_clock(&self, to: i64) {
+        self.engine.run_errand_here(Errand::MoveClock(to));
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, UnixListener};
 use super::stream::Stream;
 use super::worker::Workers;
 use crate::clock::Clock;
+use crate::control::Matter;
 use crate::engine::Engine;
 use crate::error::CommandError;
 use crate::resp::{Protocol, Reply};
@@ -77,6 +78,13 @@ impl Socket {
         }
     }
 
+    /// Ends the connection with a reset (TCP RST).
+    fn reset(self) {
+        if let Self::Tcp(socket) = &self {
+            let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
+        }
+    }
+
     /// Says why a connection is refused. Whether that arrives is the client's affair.
     fn refuse(self, error: CommandError) {
         let mut out = Vec::new();
@@ -105,6 +113,10 @@ async fn accept_one(listener: &Listener) -> io::Result<(Socket, Peer)> {
 
 fn admit(socket: Socket, peer: Peer, engine: &Arc<Engine>, workers: &Workers) {
     let instance = &engine.instance;
+    if instance.attention.has(Matter::Fault) && instance.control.faults.refuse() {
+        instance.stats.rejected_connections.fetch_add(1, Ordering::Relaxed);
+        return socket.reset();
+    }
     let live = instance.config.live();
     if live.protected_mode.load(Ordering::Relaxed)
         && !peer.is_local()
