@@ -31,6 +31,7 @@ mod pubsub;
 mod rdb;
 mod resp;
 mod script;
+mod seed;
 mod server;
 mod session;
 mod spec;

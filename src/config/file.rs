@@ -170,6 +170,9 @@ impl Loader {
             }
             self.save_seen = true;
         }
+        if row.name == "load" && !before.is_empty() {
+            value = [before.as_slice(), &value].join(&b' ');
+        }
         store(&mut stored, &self.config.live, place, value);
         Ok(())
     }

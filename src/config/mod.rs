@@ -174,6 +174,12 @@ impl Config {
         Some(self.value(name)).filter(|value| !value.is_empty()).map(|value| table::path(&value))
     }
 
+    /// A setting that is a list of paths, each quoted.
+    pub fn paths(&self, name: &str) -> Vec<PathBuf> {
+        let words = crate::resp::split_line(&self.value(name)).unwrap_or_default();
+        words.iter().map(|word| table::path(word)).collect()
+    }
+
     /// Records a setting that the server's own code decided on.
     pub fn assign(&self, name: &str, value: impl Into<Vec<u8>>) {
         if let Some(place) = find_row(name.as_bytes()) {

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use super::bind::{bind_tcp, bind_unix};
 use super::handle::Server;
 use super::listener::{Listener, accept};
+use super::load::load;
 use super::worker::{Workers, event_loop};
 use crate::acl::Acl;
 use crate::clock::Clock;
@@ -37,6 +38,7 @@ pub struct Builder {
     threads: usize,
     profile: Profile,
     config: Config,
+    seeds: Vec<PathBuf>,
     log: Arc<Log>,
 }
 
@@ -49,6 +51,7 @@ impl Default for Builder {
             threads: 1,
             profile: Profile::default(),
             config: Config::default(),
+            seeds: Vec::new(),
             log: Arc::new(Log::silent()),
         }
     }
@@ -66,6 +69,7 @@ impl Builder {
             databases: config.number("databases"),
             threads: config.number("io-threads"),
             profile,
+            seeds: config.paths("load"),
             config,
             log,
         }
@@ -119,6 +123,24 @@ impl Builder {
         self
     }
 
+    /// A file with data to begin with: a snapshot of Redis's (`dump.rdb`), an append-only file, or commands, one a line, as
+    /// `redis-cli` reads them and as `REDOUBLE SAVE` writes them. Can be said more than once; the files are loaded in this
+    /// order, before anybody is served. If one cannot be, the server does not start, and the error says where and why.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = std::env::temp_dir().join(format!("redouble-doc-{}.txt", std::process::id()));
+    /// std::fs::write(&path, "SET lock:reports worker-1\nHSET job:1 state done tries 3\n")?;
+    /// let server = redouble::Server::builder().load(&path).spawn()?;
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn load(mut self, path: impl Into<PathBuf>) -> Self {
+        self.seeds.push(path.into());
+        self
+    }
+
     /// Starts the server on threads of its own and returns once it can be connected to.
     pub fn spawn(self) -> Result<Server, Error> {
         let (sender, receiver) = mpsc::channel();
@@ -159,6 +181,7 @@ impl Builder {
         let (backlog, mode) = (config.number("tcp-backlog"), u32::from_str_radix(&config.text("unixsocketperm"), 8));
         let instance = Arc::new(instance);
         let engine = Arc::new(Engine::new(instance, table));
+        self.seeds.iter().try_for_each(|path| load(&engine, path))?;
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();
         let _entered = main.enter();

@@ -5,6 +5,7 @@ mod builder;
 mod connection;
 mod handle;
 mod listener;
+mod load;
 mod stream;
 mod worker;
 

@@ -4,6 +4,7 @@ mod clock;
 mod fault;
 mod gate;
 mod pattern;
+mod save;
 
 use crate::duration::parse_duration;
 use crate::error::CommandError;
@@ -20,7 +21,7 @@ const REDOUBLE: CommandSpec = CommandSpec {
     since: Since::redis(1, 0, 0),
     arity: Arity::AtLeast(2),
     flags: FLAGS,
-    subcommands: &[clock::CLOCK, fault::FAULT, gate::GATE, HELP],
+    subcommands: &[clock::CLOCK, fault::FAULT, gate::GATE, save::SAVE, HELP],
     ..CommandSpec::new("REDOUBLE", Handler::Container)
 };
 
@@ -144,6 +145,8 @@ fn help(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             lines.push(Reply::StatusText(format!("    {}", action.summary)));
         }
     }
+    lines.push(Reply::Status("SAVE <path>"));
+    lines.push(Reply::StatusText(format!("    {}", save::SUMMARY)));
     lines.push(Reply::Status("HELP"));
     lines.push(Reply::Status("    Prints this help."));
     Ok(Reply::Array(lines))
