@@ -19,7 +19,7 @@ use crate::log::Level;
 use crate::profile::Profile;
 
 pub use directive::{Change, Directive, Reason};
-pub use file::{LoadError, Loaded, load};
+pub use file::{LoadError, Loaded, load, load_over};
 pub use output_limit::OutputLimit;
 use table::TABLE;
 

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::builder::Builder;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::instance::Instance;
 use crate::spec::Errand;
 
 /// A running server. Dropping it stops the server and frees its port.
@@ -35,6 +36,10 @@ impl Server {
 
     pub(super) fn new(engine: Arc<Engine>, addresses: Vec<SocketAddr>, thread: JoinHandle<Result<(), Error>>) -> Self {
         Self { engine, addresses, thread: Some(thread) }
+    }
+
+    pub(crate) fn instance(&self) -> &Arc<Instance> {
+        &self.engine.instance
     }
 
     /// The first TCP address; none if the server only listens on a unix socket.
