@@ -131,7 +131,9 @@ impl Start {
 
 /// What tells the command where the servers are.
 fn environment(servers: &[Server]) -> Vec<(&'static str, String)> {
-    let urls: Vec<String> = servers.iter().map(Server::url).collect();
+    // With no name in front of the password, redis-cli gives an empty one.
+    let urls: Vec<String> =
+        servers.iter().map(|server| server.url().replacen("redis://:", "redis://default:", 1)).collect();
     let mut variables = vec![("REDIS_URLS", urls.join(","))];
     variables.extend(urls.into_iter().next().map(|url| ("REDIS_URL", url)));
     if let Some(address) = servers.first().and_then(Server::address) {

@@ -54,15 +54,13 @@ impl<R: BufRead> Source<R> {
     /// The next command; nothing at the end of the file.
     pub fn next(&mut self) -> Result<Option<&OwnedWords>, Damage> {
         loop {
-            self.line = self.next_line;
-            let found = match self.file.fill_buf()?.first() {
-                None => return Ok(None),
-                Some(b'*') => self.request()?,
-                Some(_) => self.text()?,
-            };
+            let Some(&first) = self.file.fill_buf()?.first() else { return Ok(None) };
+            let before = std::mem::replace(&mut self.line, self.next_line);
+            let found = if first == b'*' { self.request()? } else { self.text()? };
             if found {
                 return Ok(Some(&self.words));
             }
+            self.line = before;
         }
     }
 

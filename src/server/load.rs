@@ -101,7 +101,7 @@ impl Loading<'_> {
         let Ok(mut view) = instance.keyspace.lock_key(&name, hash_of(&name), db, &instance.clock) else {
             return Err("is locked by a script".to_owned());
         };
-        if deadline.is_none_or(|deadline| deadline > view.now()) {
+        if deadline.is_none_or(|deadline| deadline >= view.now()) {
             let accessed = view.access_time().saturating_sub(idle);
             let entry = Entry::of_content(&name, content, view.settings(), &instance.profile, deadline, accessed);
             view.replace(entry.ok_or("contradicts itself")?);
