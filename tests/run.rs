@@ -187,7 +187,8 @@ fn two_runs_at_the_same_time_do_not_meet() {
 
 #[test]
 fn the_status_is_the_commands() {
-    for (script, status) in [("exit 0", 0), ("exit 1", 1), ("exit 77", 77), ("kill -9 $$", 137), ("kill -TERM $$", 143)] {
+    for (script, status) in [("exit 0", 0), ("exit 1", 1), ("exit 77", 77), ("kill -9 $$", 137), ("kill -TERM $$", 143)]
+    {
         let output = run(&[], script);
         assert_eq!((output.status.code(), errors(&output).as_str()), (Some(status), ""), "{script}");
     }
@@ -198,10 +199,9 @@ fn a_command_that_is_not_there_or_cannot_be_run_is_named() {
     let folder = Folder::new("commands");
     let plain = folder.text("plain");
     fs::write(&plain, "no program").unwrap();
-    for (name, status, reason) in [
-        ("redouble-no-such-command", 127, "No such file or directory"),
-        (&plain, 126, "Permission denied"),
-    ] {
+    for (name, status, reason) in
+        [("redouble-no-such-command", 127, "No such file or directory"), (&plain, 126, "Permission denied")]
+    {
         let output = Command::new(BINARY).args(["run", "--", name]).output().unwrap();
         assert_eq!(output.status.code(), Some(status), "{name}");
         assert_eq!(errors(&output), format!("redouble run: {name}: {reason}\n"));

@@ -41,12 +41,7 @@ pub fn load(text: &[u8], file: Option<PathBuf>, profile: Profile) -> Result<Load
 }
 
 /// As [`load`], where what the text does not say is as it is in `config`.
-pub fn load_over(
-    config: Config,
-    text: &[u8],
-    file: Option<PathBuf>,
-    profile: Profile,
-) -> Result<Loaded, LoadError> {
+pub fn load_over(config: Config, text: &[u8], file: Option<PathBuf>, profile: Profile) -> Result<Loaded, LoadError> {
     let mut lines = Vec::new();
     collect(text, 0, &mut lines);
     // Which directives there are depends on the profile, so that comes first wherever it stands.

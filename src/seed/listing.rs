@@ -79,8 +79,8 @@ impl Listing {
             last = entry.id;
         }
         let counters = self.profile.since_redis(7, 0);
-        let is_told = log.last() == last && (log.added() == log.len() && log.max_deleted() == StreamId::LEAST);
-        if !is_told && !log.is_empty() {
+        let is_counted = log.added() == log.len() && log.max_deleted() == StreamId::LEAST;
+        if (log.last() != last || counters && !is_counted) && !log.is_empty() {
             let (last, deleted, added) = (log.last().to_text(), log.max_deleted().to_text(), log.added().to_string());
             let words = [b"XSETID".as_slice(), key, &last];
             let more = [b"ENTRIESADDED".as_slice(), added.as_bytes(), b"MAXDELETEDID", &deleted];

@@ -161,8 +161,7 @@ impl<'p> Player<'p> {
         self.reply.clear();
         let words = words.as_words();
         let resolved = self.engine.resolve(words);
-        let mut flow =
-            self.engine.execute(&mut self.session, resolved, words, &mut self.reply, &mut self.fibers);
+        let mut flow = self.engine.execute(&mut self.session, resolved, words, &mut self.reply, &mut self.fibers);
         loop {
             flow = match flow {
                 Flow::Continue => break,
