@@ -276,6 +276,7 @@ pub(super) static TABLE: &[Directive] = &[
     custom("compat", "redis-7.2", special::profile).at_start().hidden(),
     text("port-file", "").at_start().hidden(),
     switch("exit-with-parent", "no").at_start().hidden(),
+    switch("control", "yes").at_start().hidden(),
 ];
 
 const BOTH_8: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
