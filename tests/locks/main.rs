@@ -14,6 +14,7 @@
 mod support;
 
 mod install;
+mod packages;
 mod run;
 mod suites;
 mod verdicts;
