@@ -1,6 +1,5 @@
 //! The suites, a row each: where it comes from, how it is made to run here, and what is known of it.
 
-
 use super::packages::{COMMON, Requirements};
 /// The tests of one library that takes locks in Redis.
 pub struct Suite {

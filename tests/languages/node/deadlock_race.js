@@ -2,7 +2,8 @@
 const assert = require('assert');
 const Redis = require('ioredis');
 
-const [NOW, test] = [1700000000, new Redis(process.env.REDIS_URL)];
+const NOW = 1700000000;
+const test = new Redis(process.env.REDIS_URL);
 const power = (words) => test.call('REDOUBLE', ...words.split(' '));
 
 async function withDelAndSetnx(client) {
@@ -20,14 +21,12 @@ async function holders(takeOver, command) {
   const racers = [{ name: 'C1' }, { name: 'C2' }];
   for (const racer of racers) {
     await power(`GATE ADD ${racer.name} on ${command} client ${racer.name}`);
-    racer.client = new Redis(process.env.REDIS_URL, { connectionName: racer.name });
-    racer.holds = takeOver(racer.client);
+    racer.holds = takeOver(new Redis(process.env.REDIS_URL, { connectionName: racer.name }));
     await power(`GATE WAIT ${racer.name}`);
   }
   for (const racer of racers) {
     await power(`GATE REMOVE ${racer.name}`);
     racer.held = await racer.holds;
-    racer.client.disconnect();
   }
   return racers.filter((racer) => racer.held).map((racer) => racer.name);
 }
@@ -35,7 +34,6 @@ async function holders(takeOver, command) {
 async function main() {
   assert.deepStrictEqual(await holders(withDelAndSetnx, 'DEL'), ['C1', 'C2'], 'the documented race');
   assert.deepStrictEqual(await holders(withGetset, 'GETSET'), ['C1'], 'the documented remedy');
-  test.disconnect();
 }
 
-main().catch((error) => { console.error(error); process.exit(1); });
+main().then(() => process.exit(0), (error) => { console.error(error); process.exit(1); });
