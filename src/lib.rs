@@ -17,6 +17,7 @@ mod control;
 mod engine;
 mod error;
 mod files;
+mod fleet;
 mod geo;
 mod glob;
 mod hyperloglog;
@@ -52,7 +53,7 @@ pub mod internals {
 
 pub use error::Error;
 pub use profile::Profile;
-pub use server::{Builder, Server};
+pub use server::{Builder, Server, Servers, Space, World};
 
 /// What the program does; returns its exit status.
 #[doc(hidden)]

@@ -27,6 +27,7 @@ const LAYERS: &[&str] = &[
     "pubsub",
     "tracking",
     "script",
+    "fleet",
     "instance",
     "spec",
     "commands",
