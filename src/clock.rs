@@ -42,6 +42,8 @@ struct Alarms {
     ringing: usize,
     /// Woken when the earliest deadline may have become earlier, or time has moved.
     driver: Option<Waker>,
+    /// Woken when no alarm rings any more.
+    settlers: Vec<Waker>,
 }
 
 struct AlarmState {
@@ -133,10 +135,7 @@ impl Clock {
     /// Moves the clock to an instant, forwards or backwards, within what it can show; it goes on running or standing as
     /// before.
     pub(crate) fn set(&self, micros: i64) {
-        self.set_while_held(&mut self.alarms(), micros);
-    }
-
-    fn set_while_held(&self, alarms: &mut Alarms, micros: i64) {
+        let mut alarms = self.alarms();
         let micros = micros.clamp(0, LATEST);
         if self.is_frozen() {
             self.frozen.store(micros, Ordering::Release);
@@ -144,12 +143,6 @@ impl Clock {
             self.offset.store(micros - machine_micros(), Ordering::Release);
         }
         alarms.wake_driver();
-    }
-
-    /// Moves the clock by a number of microseconds.
-    pub(crate) fn shift(&self, micros: i64) {
-        let mut alarms = self.alarms();
-        self.set_while_held(&mut alarms, self.micros().saturating_add(micros));
     }
 
     /// An alarm that rings once the clock has reached `deadline`.
@@ -164,6 +157,12 @@ impl Clock {
             alarms.wake_driver();
         }
         Alarm { clock: Arc::clone(self), key: (deadline, id), state }
+    }
+
+    /// An alarm that rings so long from now, but not before the next millisecond.
+    pub(crate) fn alarm_after(self: &Arc<Self>, duration: Duration) -> Alarm {
+        let millis = i64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(LATEST).max(1);
+        self.alarm(self.millis().saturating_add(millis))
     }
 
     /// An alarm that has rung already: for what the passing of time has set off otherwise, and is not yet dealt with.
@@ -193,11 +192,34 @@ impl Clock {
         }
     }
 
-    /// Rings every alarm that is due, and blocks until whoever waited for one has dealt with it.
-    pub(crate) fn ring_and_settle(&self) {
-        self.ring();
+    /// The earliest deadline that somebody waits for.
+    pub(crate) fn next_alarm(&self) -> Option<Millis> {
+        self.alarms().waiting.first_key_value().map(|((deadline, _), _)| *deadline)
+    }
+
+    /// Blocks until whoever waited for an alarm that has rung has dealt with it.
+    pub(crate) fn settle_here(&self) {
         let alarms = self.alarms();
         drop(self.settled.wait_while(alarms, |alarms| alarms.ringing > 0));
+    }
+
+    /// Whether everything that has rung has been dealt with.
+    #[cfg(test)]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.alarms().ringing == 0
+    }
+
+    /// Waits until whoever waited for an alarm that has rung has dealt with it.
+    pub(crate) async fn settle(&self) {
+        poll_fn(|cx| {
+            let mut alarms = self.alarms();
+            if alarms.ringing == 0 {
+                return Poll::Ready(());
+            }
+            alarms.settlers.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Rings the alarms as time passes, for ever.
@@ -303,6 +325,7 @@ impl Drop for Alarm {
             alarms.ringing -= 1;
             if alarms.ringing == 0 {
                 self.clock.settled.notify_all();
+                alarms.settlers.drain(..).for_each(Waker::wake);
             }
         }
     }
@@ -330,7 +353,7 @@ mod tests {
         clock.freeze();
         let before = clock.micros();
         assert_eq!(clock.micros(), before);
-        clock.shift(1_500);
+        clock.set(before + 1_500);
         assert_eq!(clock.micros(), before + 1_500);
         clock.set(1_000_000);
         assert_eq!(clock.millis(), 1_000);
@@ -359,6 +382,6 @@ mod tests {
         clock.ring();
         assert!(alarm.has_rung(Waker::noop()));
         drop(alarm);
-        clock.ring_and_settle();
+        clock.settle_here();
     }
 }

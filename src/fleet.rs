@@ -1,9 +1,10 @@
 //! What a server can see, and ask, of those beside it: the spaces behind its own port, and the other instances of its
 //! process.
 
-use std::sync::Arc;
+use std::future::Future;
+use std::pin::Pin;
 
-use crate::clock::{Clock, Millis};
+use crate::clock::Millis;
 use crate::error::CommandError;
 
 /// The most spaces behind one port.
@@ -42,12 +43,15 @@ pub trait Fleet: Send + Sync {
     /// Has something done with an instance. If it loses its connections, the one with the id `by` is to be left, provided
     /// that the order came from that instance itself: whoever gave it is still to be answered.
     ///
-    /// If a clock was moved, hands it back: what that set off is yet to be waited for.
-    fn order(&self, number: usize, order: Order, by: u64) -> Result<Option<Arc<Clock>>, CommandError>;
+    /// What it sets off there happens while the consequences are waited for.
+    fn order(&self, number: usize, order: Order, by: u64) -> Result<Consequences, CommandError>;
 
     /// Ends every script that runs in the process, because the process ends.
     fn abandon_scripts(&self);
 }
+
+/// What an order sets off; over when all of it has happened.
+pub type Consequences = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// One space, as a list of them shows it.
 pub struct SpaceFigures {

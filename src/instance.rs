@@ -8,7 +8,7 @@ use std::task::Waker;
 use crate::acl::{Acl, Rules, User};
 use crate::clock::{Clock, Millis};
 use crate::config::{Config, OutputLimit};
-use crate::control::{Attention, Matter};
+use crate::control::{Attention, Control, Fault, Gate, Matter, Pattern, Rule, Side};
 use crate::fleet::Fleet;
 use crate::identity::Identity;
 use crate::keyspace::{CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Tally, View};
@@ -40,6 +40,7 @@ pub struct Instance {
     /// More than should waits for some client, so that housekeeping looks for how long.
     lagging: AtomicBool,
     pub attention: Attention,
+    pub control: Control,
     pub tracking: Tracking,
     pub stats: Stats,
     pub log: Arc<Log>,
@@ -99,6 +100,7 @@ impl Instance {
             pubsub: PubSub::default(),
             lagging: AtomicBool::new(false),
             attention: Attention::default(),
+            control: Control::default(),
             tracking: Tracking::default(),
             stats: Stats::default(),
             log: Arc::new(Log::silent()),
@@ -270,6 +272,48 @@ impl Instance {
     pub fn wait_for_stall(&self) {
         let sleepers = self.stall.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.stall.over.wait_while(sleepers, |sleepers| *sleepers > 0));
+    }
+
+    // ---- the test powers
+
+    /// Arms a fault. The error says why not.
+    pub fn add_fault(&self, fault: Fault) -> Result<Arc<Rule>, String> {
+        let rule = self.control.faults.add(fault)?;
+        self.attention.raise(Matter::Fault);
+        Ok(rule)
+    }
+
+    /// Disarms a fault, and lets go whoever hangs because of it.
+    pub fn remove_fault(&self, name: &str) -> Option<Arc<Rule>> {
+        let rule = self.control.faults.remove(name, &self.clock);
+        self.attention.set(Matter::Fault, !self.control.faults.is_empty());
+        rule
+    }
+
+    /// Disarms every fault, and lets go whoever hangs.
+    pub fn clear_faults(&self) -> Vec<Arc<Rule>> {
+        self.attention.lower(Matter::Fault);
+        self.control.faults.clear(&self.clock)
+    }
+
+    /// Puts up a gate. The error says why not.
+    pub fn add_gate(&self, name: &str, pattern: Pattern, side: Side) -> Result<Arc<Gate>, String> {
+        let gate = self.control.gates.add(name, pattern, side)?;
+        self.attention.raise(Matter::Gate);
+        Ok(gate)
+    }
+
+    /// Takes a gate away, and lets go whoever is held there.
+    pub fn remove_gate(&self, name: &str) -> Option<Arc<Gate>> {
+        let gate = self.control.gates.remove(name, &self.clock);
+        self.attention.set(Matter::Gate, !self.control.gates.is_empty());
+        gate
+    }
+
+    /// Takes every gate away, and lets everybody go.
+    pub fn clear_gates(&self) -> Vec<Arc<Gate>> {
+        self.attention.lower(Matter::Gate);
+        self.control.gates.clear(&self.clock)
     }
 
     // ---- MONITOR

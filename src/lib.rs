@@ -14,6 +14,7 @@ mod clock;
 mod commands;
 mod config;
 mod control;
+mod duration;
 mod engine;
 mod error;
 mod files;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// Modules from top to bottom: each may use those above it.
 const LAYERS: &[&str] = &[
     "error",
+    "duration",
     "clock",
     "profile",
     "glob",

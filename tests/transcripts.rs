@@ -130,6 +130,10 @@ alone! {
     redis_8_locks
     redis_8_numbers
     redis_field_times
+    redouble_clock
+    redouble_fault
+    redouble_gate
+    redouble_help
     sorted_sets_7_2
     valkey_8_locks
     valkey_connection

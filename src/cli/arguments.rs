@@ -64,6 +64,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Request {
         } else if let Some(directive) = text.strip_prefix(b"--")
             && !expects_value
         {
+            let directive = if text.eq_ignore_ascii_case(b"--no-control") { b"control no" } else { directive };
             if text.eq_ignore_ascii_case(b"--sentinel") {
                 return Request::Refused(NO_SENTINEL);
             }
@@ -73,7 +74,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Request {
             sources.flags.extend_from_slice(directive);
             sources.flags.push(b' ');
             // A name alone takes the next argument as its value whatever that looks like.
-            expects_value = split_line(text).is_some_and(|words| words.len() == 1);
+            expects_value = split_line(directive).is_some_and(|words| words.len() == 1);
             let followed_by_flag = next.is_none_or(|next| next.as_bytes().starts_with(b"--"));
             if expects_value && followed_by_flag && text.eq_ignore_ascii_case(b"--save") {
                 // An empty list of snapshots, as programs generate it.
@@ -104,6 +105,11 @@ mod tests {
     #[test]
     fn flags_become_lines() {
         assert_eq!(flags(&["--port", "1", "--save", "900", "1"]), "port \"1\" \nsave \"900\" \"1\" ");
+    }
+
+    #[test]
+    fn the_test_powers_are_switched_off_by_one_word() {
+        assert_eq!(flags(&["--no-control", "--port", "1"]), "control no \nport \"1\" ");
     }
 
     #[test]

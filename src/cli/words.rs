@@ -31,6 +31,7 @@ Most used:
   --threads N           threads that serve connections; 1 by default
   --exit-with-parent yes
                         end when the process that started this one ends
+  --no-control          without the test powers: no REDOUBLE commands
   -v, --version         the version, as redis-server words it
   -h, --help            this text
 

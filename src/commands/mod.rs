@@ -42,6 +42,7 @@ mod object;
 mod partial_sort;
 mod pubsub;
 mod ranges;
+mod redouble;
 mod scan;
 mod scan_elements;
 mod scripting;
@@ -111,6 +112,7 @@ pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
         object::ROWS,
         pubsub::ROWS,
         ranges::ROWS,
+        redouble::ROWS,
         scan::ROWS,
         scripting::ROWS,
         server::ROWS,

@@ -281,6 +281,7 @@ pub(super) static TABLE: &[Directive] = &[
         .hidden()
         .carried(|live, value| live.spaces_by_database.store(value == b"yes", Relaxed)),
     switch("exit-with-parent", "no").at_start().hidden(),
+    switch("control", "yes").at_start().hidden(),
 ];
 
 const BOTH_8: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));

@@ -14,9 +14,18 @@ pub enum Matter {
     Stall = 4,
     /// A script takes long: others are told that the server is busy.
     Script = 8,
+    /// There are fault rules.
+    Fault = 16,
+    /// There are gates.
+    Gate = 32,
+    /// The journal is being written.
+    Journal = 64,
 }
 
-/// Which matters are up. While none is, a command only looks at this once.
+/// The matters for which a command is accompanied on its way, from its arrival to its reply.
+const ACCOMPANY: u32 = Matter::Fault as u32 | Matter::Gate as u32 | Matter::Journal as u32;
+
+/// Which matters are up. While none is, a command only looks at this once or twice.
 #[derive(Default)]
 pub struct Attention(AtomicU32);
 
@@ -24,6 +33,12 @@ impl Attention {
     #[inline]
     pub fn is_needed(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether rules, gates or the journal want to know of every command.
+    #[inline]
+    pub fn accompanies(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & ACCOMPANY != 0
     }
 
     pub fn has(&self, matter: Matter) -> bool {
@@ -36,5 +51,10 @@ impl Attention {
 
     pub fn lower(&self, matter: Matter) {
         self.0.fetch_and(!(matter as u32), Ordering::AcqRel);
+    }
+
+    /// Raises or lowers.
+    pub fn set(&self, matter: Matter, up: bool) {
+        if up { self.raise(matter) } else { self.lower(matter) }
     }
 }

@@ -1,5 +1,22 @@
 //! The test powers. They see calls and replies, never the keyspace.
 
 mod attention;
+mod fault;
+mod gate;
+mod passage;
+mod pattern;
+mod stop;
 
 pub use attention::{Attention, Matter};
+pub use fault::{Fault, Faults, Rule, Verdict, line_of};
+pub use gate::{Gate, Gates, Side};
+pub use passage::Passage;
+pub use pattern::{Arrival, Pattern, Who};
+pub use stop::{Guest, Ticket};
+
+/// The test powers of one server.
+#[derive(Default)]
+pub struct Control {
+    pub faults: Faults,
+    pub gates: Gates,
+}

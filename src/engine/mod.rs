@@ -1,7 +1,9 @@
 //! The life of one command, and transactions.
 
+mod errand;
 mod fibers;
 mod monitor;
+mod passage;
 mod permissions;
 mod script;
 mod tracking;
@@ -22,7 +24,9 @@ use crate::profile::Since;
 use crate::resp::{Protocol, Reply, Words};
 use crate::script::{Interpreters, Pause};
 use crate::session::{Replies, Session};
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Flow, Handler, Outcome, Table, Transaction, Waiting};
+use crate::spec::{
+    Args, Call, CommandResult, CommandSpec, Flag, Flow, Group, Handler, Outcome, Table, Transaction, Waiting,
+};
 use crate::stats::Counters;
 
 pub use fibers::Fibers;
@@ -105,6 +109,22 @@ impl Engine {
     /// on.
     #[inline]
     pub fn execute(
+        self: &Arc<Self>,
+        session: &mut Box<Session>,
+        resolved: Result<Resolved, CommandError>,
+        words: Words<'_>,
+        out: &mut Vec<u8>,
+        fibers: &mut Fibers,
+    ) -> Flow {
+        if self.instance.attention.accompanies() {
+            return self.accompany(session, resolved, words, out, fibers);
+        }
+        self.perform(session, resolved, words, out, fibers)
+    }
+
+    /// Runs one request that nothing stands in the way of.
+    #[inline]
+    fn perform(
         self: &Arc<Self>,
         session: &mut Box<Session>,
         resolved: Result<Resolved, CommandError>,
@@ -254,8 +274,13 @@ impl Engine {
                 let mut call = self.call(session, None);
                 let result = run(&mut call, &mut args);
                 let flow = call.flow;
-                if matches!(&flow, Flow::Wait(wait) if matches!(**wait, Waiting::Until { .. })) {
-                    session.client.wait_for_time();
+                if let Flow::Wait(wait) = &flow {
+                    if matches!(**wait, Waiting::Until { .. }) {
+                        session.client.wait_for_time();
+                    } else {
+                        // The reply comes when that is over.
+                        return Ok(flow);
+                    }
                 }
                 if let Some(error) = write(result, session, out) {
                     self.instance.stats.count_error(error.code());
@@ -332,7 +357,7 @@ impl Engine {
                     // Here nothing blocks: what would wait answers at once as if its time were up.
                     Flow::Wait(wait) => match *wait {
                         Waiting::Until { reply, .. } => Ok(reply),
-                        Waiting::Unpause | Waiting::Script => result,
+                        _ => result,
                     },
                     asked => {
                         flow = asked;
@@ -513,7 +538,8 @@ impl Engine {
         if self.instance.attention.has(Matter::Stall) {
             self.instance.wait_for_stall();
         }
-        if is_monitor(session) {
+        // Whoever drives a test is never held up.
+        if is_monitor(session) || spec.group == Group::Control {
             return false;
         }
         self.instance.paused().is_some_and(|(_, writes_only)| !writes_only || self.will_write(session, spec, words))

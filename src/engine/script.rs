@@ -364,6 +364,11 @@ impl Host for Caller<'_, '_, '_> {
                 .and_then(|()| asks_to_wait(words, &engine.instance.profile).map_or(Ok((spec, at)), Err)),
         };
         let (spec, at) = checked.inspect_err(|error| engine.instance.stats.count_error(error.code()))?;
+        if engine.instance.attention.accompanies()
+            && let Some(error) = engine.fault_inside(session, spec, words)
+        {
+            return Err(error);
+        }
         session.protocol = self.protocol.get();
         // Nothing that scripts may call closes the connection.
         view.set_repeatable(true);

@@ -221,7 +221,16 @@ impl Engine {
             let start = out.len();
             // What the user may do can have changed since.
             let denied = self.permit(session, queued.spec, queued.words.as_words()).err();
+            let fault = if self.instance.attention.accompanies() && denied.is_none() {
+                self.fault_inside(session, queued.spec, queued.words.as_words())
+            } else {
+                None
+            };
             let asked = match denied {
+                None if fault.is_some() => {
+                    fault.into_iter().for_each(|error| Reply::Error(error).write(session.protocol, out));
+                    Flow::Continue
+                }
                 None => self.run_queued(session, view, scripts.as_deref_mut(), queued, out, pause),
                 Some(denial) => {
                     let error = denial.at_exec();

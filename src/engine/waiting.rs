@@ -100,7 +100,8 @@ impl Engine {
             let Some(client) = self.instance.clients.get(id) else { continue };
             let serve = |blocked: &Blocked| {
                 let reply = self.attempt(view, blocked, key)?;
-                let alarm = by.is_none().then(|| self.instance.clock.rung_alarm());
+                let is_awaited = by.as_deref().is_none_or(|session| session.is_awaited);
+                let alarm = is_awaited.then(|| self.instance.clock.rung_alarm());
                 Some(Served { reply, alarm })
             };
             if let Some(blocked) = client.serve(serve) {

@@ -26,7 +26,7 @@ use crate::fleet::MOST_INSTANCES;
 use crate::instance::Instance;
 use crate::log::{Level, Log};
 use crate::profile::Profile;
-use crate::spec::Table;
+use crate::spec::{Group, Table};
 
 /// What a server is to be like before it starts.
 pub struct Builder {
@@ -115,6 +115,12 @@ impl Builder {
         self
     }
 
+    /// Whether clients have the REDOUBLE commands; they do unless this says otherwise. The handle has its powers either way.
+    pub fn control(self, control: bool) -> Self {
+        self.config.assign("control", if control { "yes" } else { "no" });
+        self
+    }
+
     /// A password that clients must give before anything else.
     pub fn password(self, password: impl Into<Vec<u8>>) -> Self {
         self.config.assign("requirepass", password);
@@ -176,7 +182,9 @@ impl Builder {
         let others: Vec<Runtime> = (1..self.threads).map(|_| event_loop()).collect::<Result<_, _>>()?;
         let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone());
         let workers = Arc::new(Workers::new(loops));
-        let table = Table::new(commands::all(), self.profile);
+        let is_controlled = self.config.is_on("control");
+        let rows = commands::all().filter(|row| is_controlled || row.group != Group::Control);
+        let table = Table::new(rows, self.profile);
         let mut instance = Instance::new(self.config, self.profile, self.databases);
         instance.log = self.log;
         instance.acl = Acl::new(&table);

@@ -87,6 +87,8 @@ enum State {
     Open,
     /// Nothing more is read; closes once everything is written.
     Closing,
+    /// As above, but with a reset.
+    Resetting,
     /// Closes at once.
     Dropped,
 }
@@ -98,6 +100,8 @@ enum End {
     Error(CommandError),
     /// What it waited for is there.
     Served(Served),
+    /// This is the reply.
+    Reply(Reply<'static>),
 }
 
 impl Connection {
@@ -137,7 +141,11 @@ impl Connection {
             match self.state {
                 State::Dropped => return Poll::Ready(Ok(())),
                 State::Closing if flushed => return Poll::Ready(Ok(())),
-                State::Closing => return Poll::Pending,
+                State::Resetting if flushed => {
+                    self.stream.reset();
+                    return Poll::Ready(Ok(()));
+                }
+                State::Closing | State::Resetting => return Poll::Pending,
                 State::Open => {}
             }
             let mut buffer = ReadBuf::new(&mut scratch.input);
@@ -243,6 +251,7 @@ impl Connection {
                     match engine.execute(session, resolved, words, out, fibers) {
                         Flow::Continue => {}
                         Flow::Close => *state = State::Closing,
+                        Flow::Reset => *state = State::Resetting,
                         Flow::Drop => {
                             out.clear();
                             *state = State::Dropped;
@@ -253,9 +262,9 @@ impl Connection {
                             break;
                         }
                         Flow::Wait(wait) => {
-                            let retry = matches!(*wait, Waiting::Unpause);
-                            *waiting = Some(begin_wait(engine, session, *wait));
-                            if retry {
+                            let is_before = wait.is_before();
+                            *waiting = Some(begin_wait(engine, session, *wait, out));
+                            if is_before {
                                 break;
                             }
                         }
@@ -366,29 +375,54 @@ impl Connection {
     /// Ends the wait if its time has come, and runs what has arrived in the meantime, which may begin the next wait.
     fn poll_waiting(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) {
         while let Some((waiting, alarm)) = &mut self.waiting {
-            let over = match waiting {
+            let rang = alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker()));
+            let end = match waiting {
                 Waiting::Script => return,
                 Waiting::Unpause => match self.engine.instance.paused() {
-                    None => true,
+                    None => Some(End::Time),
                     Some((until, _)) => {
                         // It may have become another pause, which ends at another time.
-                        *alarm = Some(self.engine.instance.clock.alarm(until));
-                        false
+                        let another = self.engine.instance.clock.alarm(until);
+                        let is_over = another.has_rung(cx.waker());
+                        *alarm = Some(another);
+                        is_over.then_some(End::Time)
                     }
                 },
                 // If somebody has claimed the wait, their signal is on its way.
                 Waiting::Until { .. } => {
-                    alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker()))
-                        && self.engine.instance.claim_wait(&self.session.client)
+                    (rang && self.engine.instance.claim_wait(&self.session.client)).then_some(End::Time)
                 }
+                Waiting::Held(ticket) | Waiting::HeldReply { ticket, .. } => {
+                    ticket.is_free(cx.waker()).then_some(End::Time)
+                }
+                Waiting::Delayed(_) => rang.then_some(End::Time),
+                Waiting::Drip { reply, bytes, every, .. } => {
+                    if !rang {
+                        return;
+                    }
+                    let part = reply.drain(..(*bytes).min(reply.len())).collect::<Vec<_>>();
+                    let next = (!reply.is_empty()).then(|| self.engine.instance.clock.alarm_after(*every));
+                    let over = next.is_none();
+                    let due = std::mem::replace(alarm, next);
+                    scratch.output.extend_from_slice(&part);
+                    self.keep(&mut scratch.output, &mut scratch.spare);
+                    // Whoever moves the clock waits for each part.
+                    self.settling = due;
+                    if !over {
+                        continue;
+                    }
+                    Some(End::Time)
+                }
+                Waiting::Event(event) => match event.as_mut().poll(cx) {
+                    Poll::Ready(reply) => Some(End::Reply(reply)),
+                    Poll::Pending => None,
+                },
+                // It became an event when it began.
+                Waiting::Errand(..) => return,
             };
-            if over {
-                self.end_wait(End::Time, scratch);
-            } else {
-                let rang = alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker()));
-                if !rang || matches!(waiting, Waiting::Until { .. }) {
-                    return;
-                }
+            match end {
+                Some(end) => self.end_wait(end, scratch),
+                None => return,
             }
         }
     }
@@ -402,19 +436,57 @@ impl Connection {
         // Whoever ended it may have done so before this connection knew that it waits.
         self.engine.instance.claim_wait(&self.session.client);
         let mut out = Vec::new();
-        if let Waiting::Until { reply, .. } = waiting {
-            match end {
-                End::Time => self.engine.answer(&mut self.session, &reply, &mut out),
-                End::Error(error) => self.engine.answer(&mut self.session, &Reply::Error(error), &mut out),
-                End::Served(served) => {
-                    self.engine.hand_on(&mut self.session, &served.reply, &mut out);
-                    alarm = served.alarm.or(alarm);
+        let mut then = Flow::Continue;
+        match waiting {
+            Waiting::Until { reply, .. } => {
+                match end {
+                    End::Time | End::Reply(_) => self.engine.answer(&mut self.session, &reply, &mut out),
+                    End::Error(error) => self.engine.answer(&mut self.session, &Reply::Error(error), &mut out),
+                    End::Served(served) => {
+                        self.engine.hand_on(&mut self.session, &served.reply, &mut out);
+                        alarm = served.alarm.or(alarm);
+                    }
+                }
+                then = self.engine.leave(&mut self.session, 0, &mut out, Flow::Continue);
+            }
+            Waiting::HeldReply { ticket, reply, then: flow } => {
+                alarm = ticket.take_alarm();
+                out = reply;
+                then = self.engine.leave(&mut self.session, 0, &mut out, flow);
+            }
+            Waiting::Held(ticket) => alarm = ticket.take_alarm(),
+            Waiting::Drip { then: flow, .. } => then = flow,
+            Waiting::Event(_) => {
+                if let End::Reply(reply) = end {
+                    self.engine.answer(&mut self.session, &reply, &mut out);
                 }
             }
+            Waiting::Unpause | Waiting::Delayed(_) | Waiting::Script | Waiting::Errand(..) => {}
         }
-        self.run_input(&mut scratch.batch, &mut out, &mut scratch.fibers);
+        // What it does now is a consequence of what has ended its wait, and of nothing else.
+        self.session.is_awaited = alarm.is_some();
+        self.go_on(then, &mut out, scratch);
+        self.session.is_awaited = false;
         self.keep(&mut out, &mut scratch.spare);
-        self.settling = alarm;
+        self.settling = alarm.or(self.settling.take());
+    }
+
+    /// Goes on as a command has said that has its reply at last.
+    fn go_on(&mut self, then: Flow, out: &mut Vec<u8>, scratch: &mut Scratch) {
+        match then {
+            Flow::Continue => self.run_input(&mut scratch.batch, out, &mut scratch.fibers),
+            Flow::Move(to) => {
+                self.move_to(&to);
+                self.run_input(&mut scratch.batch, out, &mut scratch.fibers);
+            }
+            Flow::Close => self.state = State::Closing,
+            Flow::Reset => self.state = State::Resetting,
+            Flow::Drop => {
+                out.clear();
+                self.state = State::Dropped;
+            }
+            Flow::Wait(wait) => self.waiting = Some(begin_wait(&self.engine, &self.session, *wait, out)),
+        }
     }
 
     /// Whether a script that takes long has this connection's session.
@@ -430,16 +502,8 @@ impl Connection {
         };
         self.waiting = None;
         self.session.client.seen().blocked.store(false, Ordering::Relaxed);
-        match flow {
-            Flow::Continue | Flow::Move(_) | Flow::Wait(_) => {
-                self.run_input(&mut scratch.batch, &mut out, &mut scratch.fibers)
-            }
-            Flow::Close => self.state = State::Closing,
-            Flow::Drop => {
-                out.clear();
-                self.state = State::Dropped;
-            }
-        }
+        let then = self.engine.leave(&mut self.session, 0, &mut out, flow);
+        self.go_on(then, &mut out, scratch);
         self.keep(&mut out, &mut scratch.spare);
         !self.is_running_script()
     }
@@ -528,18 +592,37 @@ fn come_back_after_others(cx: &mut Context<'_>) {
 }
 
 /// What a connection that begins to wait remembers.
-fn begin_wait(engine: &Engine, session: &Session, waiting: Waiting) -> (Waiting, Option<Alarm>) {
-    let instance = &engine.instance;
-    let deadline = match &waiting {
-        Waiting::Unpause => instance.paused().map(|(until, _)| until),
-        Waiting::Script => None,
-        Waiting::Until { deadline, .. } => {
-            session.client.seen().timed.store(deadline.is_some(), Ordering::Relaxed);
-            *deadline
+fn begin_wait(
+    engine: &Arc<Engine>,
+    session: &Session,
+    waiting: Waiting,
+    out: &mut Vec<u8>,
+) -> (Waiting, Option<Alarm>) {
+    let clock = &engine.instance.clock;
+    let seen = session.client.seen();
+    let (waiting, alarm) = match waiting {
+        Waiting::Unpause => (Waiting::Unpause, engine.instance.paused().map(|(until, _)| clock.alarm(until))),
+        Waiting::Until { deadline, reply } => {
+            seen.timed.store(deadline.is_some(), Ordering::Relaxed);
+            (Waiting::Until { deadline, reply }, deadline.map(|deadline| clock.alarm(deadline)))
         }
+        Waiting::Delayed(deadline) => (Waiting::Delayed(deadline), Some(clock.alarm(deadline))),
+        Waiting::Drip { mut reply, bytes, every, then } => {
+            out.extend(reply.drain(..bytes.min(reply.len())));
+            (Waiting::Drip { reply, bytes, every, then }, Some(clock.alarm_after(every)))
+        }
+        Waiting::Errand(errand, reply) => {
+            let engine = Arc::clone(engine);
+            let event = async move {
+                engine.run_errand(errand).await;
+                reply
+            };
+            (Waiting::Event(Box::pin(event)), None)
+        }
+        other => (other, None),
     };
-    session.client.seen().blocked.store(true, Ordering::Relaxed);
-    (waiting, deadline.map(|deadline| instance.clock.alarm(deadline)))
+    seen.blocked.store(true, Ordering::Relaxed);
+    (waiting, alarm)
 }
 
 impl Future for Connection {

@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::error::{CommandError, Error};
 use crate::fleet::LONGEST_NAME;
 use crate::instance::Instance;
+use crate::spec::Errand;
 
 /// A running server. Dropping it stops the server and frees its port.
 ///
@@ -107,14 +108,34 @@ impl Server {
 
     /// Accepts connections, but answers nothing, as a process that was stopped by a signal. REDOUBLE commands are
     /// answered all the same.
-    pub fn pause(&self) {
-        self.world.node.pause();
+    ///
+    /// An error if the server is stopped.
+    pub fn pause(&self) -> Result<(), Error> {
+        self.world.node.pause().map_err(refused)
     }
 
-    /// Goes on with whatever was asked during a [`pause`](Self::pause).
+    /// Goes on with whatever was asked during a [`pause`](Self::pause). On return all of it was answered, or waits for
+    /// something else.
     pub fn unpause(&self) {
-        self.world.node.resume();
+        settle(&self.world.node.resume());
     }
+
+    /// Leaves the commands of clients unanswered whose name, as CLIENT SETNAME gives it, is like this, now or later; they
+    /// do not run, either. An error if they are cut off already.
+    pub fn cut_off(&self, client: &str) -> Result<(), Error> {
+        self.world.node.cut(client.as_bytes()).map_err(refused)
+    }
+
+    /// Ends what [`cut_off`](Self::cut_off) began: what hangs runs now. An error if clients of this name are not cut off.
+    pub fn heal(&self, client: &str) -> Result<(), Error> {
+        settle(&self.world.node.heal(Some(client.as_bytes())).map_err(refused)?);
+        Ok(())
+    }
+}
+
+/// Waits for whoever goes on.
+fn settle(worlds: &[Arc<Engine>]) {
+    worlds.iter().for_each(|engine| engine.run_errand_here(Errand::Settle));
 }
 
 impl Deref for Server {
@@ -160,7 +181,7 @@ impl Servers {
         let missing = || Error::Refused(format!("there is no server {index}; there are {}", self.len()));
         let server = self.get(index).ok_or_else(missing)?;
         let nodes = server.world.node.beside().map_err(refused)?;
-        nodes.skew(&server.world.node, micros).ring_and_settle();
+        server.world.engine.run_errand_here(nodes.skew(micros));
         Ok(())
     }
 }
@@ -267,8 +288,8 @@ impl World {
     /// that are due are gone, whoever waited for a time that has come has the reply, and connections that are idle for
     /// too long count no longer.
     pub fn advance(&self, duration: Duration) {
-        self.engine().instance.clock.shift(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX));
-        self.settle();
+        let duration = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        self.move_clock(self.engine().instance.clock.micros().saturating_add(duration));
     }
 
     /// Sets the clock, forwards or backwards; it goes on running or standing as before. What lies before 1970 counts as
@@ -278,13 +299,11 @@ impl World {
             Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
             Err(before) => i64::try_from(before.duration().as_micros()).map_or(i64::MIN + 1, |micros| -micros),
         };
-        self.engine().instance.clock.set(micros);
-        self.settle();
+        self.move_clock(micros);
     }
 
-    fn settle(&self) {
-        self.engine().keep_house();
-        self.engine().instance.clock.ring_and_settle();
+    fn move_clock(&self, to: i64) {
+        self.engine().run_errand_here(Errand::MoveClock(to));
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, UnixListener};
 use super::node::Node;
 use super::stream::Stream;
 use crate::clock::Clock;
+use crate::control::Matter;
 use crate::error::CommandError;
 use crate::resp::{Protocol, Reply};
 use crate::session::Peer;
@@ -76,6 +77,13 @@ impl Socket {
         }
     }
 
+    /// Ends the connection with a reset (TCP RST).
+    fn reset(self) {
+        if let Self::Tcp(socket) = &self {
+            let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
+        }
+    }
+
     /// Says why a connection is refused. Whether that arrives is the client's affair.
     fn refuse(self, error: CommandError) {
         let mut out = Vec::new();
@@ -104,6 +112,10 @@ async fn accept_one(listener: &Listener) -> io::Result<(Socket, Peer)> {
 
 fn admit(socket: Socket, peer: Peer, node: &Arc<Node>) {
     let instance = node.instance();
+    if instance.attention.has(Matter::Fault) && instance.control.faults.refuse() {
+        instance.stats.rejected_connections.fetch_add(1, Ordering::Relaxed);
+        return socket.reset();
+    }
     let live = instance.config.live();
     if live.protected_mode.load(Ordering::Relaxed)
         && !peer.is_local()

@@ -12,7 +12,6 @@ use tokio::task::AbortHandle;
 use super::door::Door;
 use super::listener::accept;
 use super::worker::Workers;
-use crate::clock::Millis;
 use crate::engine::Engine;
 use crate::error::{CommandError, Error};
 use crate::fleet::{CLOSED, Fleet, MOST_SPACES, NO_SUCH_SPACE, TOO_MANY_SPACES};
@@ -64,7 +63,6 @@ pub(super) struct Node {
     doors: Mutex<Vec<Door>>,
     accepting: Mutex<Vec<AbortHandle>>,
     serving: AtomicBool,
-    paused: AtomicBool,
     spaces: Mutex<BTreeMap<Box<[u8]>, Space>>,
     beside: OnceLock<Weak<Nodes>>,
 }
@@ -100,7 +98,6 @@ impl Node {
             doors: Mutex::new(doors),
             accepting: Mutex::default(),
             serving: AtomicBool::new(false),
-            paused: AtomicBool::new(false),
             spaces: Mutex::default(),
             beside: OnceLock::new(),
         });
@@ -139,14 +136,6 @@ impl Node {
     /// Whether connections are taken in.
     pub(super) fn is_serving(&self) -> bool {
         self.serving.load(Ordering::SeqCst)
-    }
-
-    pub(super) fn is_paused(&self) -> bool {
-        self.paused.load(Ordering::SeqCst)
-    }
-
-    pub(super) fn set_paused(&self, paused: bool) -> bool {
-        self.paused.swap(paused, Ordering::SeqCst)
     }
 
     /// Begins to accept, on doors that listen.
@@ -242,9 +231,7 @@ impl Node {
         let instance = Arc::new(self.root.instance.make_space(name));
         instance.join(self.as_fleet()?);
         let clock = self.main.spawn(Arc::clone(&instance.clock).drive()).abort_handle();
-        if self.is_paused() {
-            instance.pause(Millis::MAX, false);
-        }
+        self.pass_on_orders(&instance);
         let engine = Arc::new(Engine::new(instance, self.root.table.clone()));
         spaces.insert(name.into(), Space { engine: Arc::clone(&engine), clock });
         Ok(engine)

@@ -3,7 +3,9 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -13,6 +15,14 @@ pub(super) enum Stream {
 }
 
 impl Stream {
+    /// Has the connection end with a reset (TCP RST) when it is dropped, as if the other side's machine had forgotten it.
+    pub(super) fn reset(&self) {
+        if let Self::Tcp(stream) = self {
+            // If that cannot be, it ends in the usual way.
+            let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+        }
+    }
+
     /// Reads what is there into `into`. `Ok(0)` is the end of the stream.
     #[inline]
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {

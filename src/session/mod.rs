@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::acl::User;
+use crate::control::Passage;
 use crate::keyspace::{Tally, Watch};
 use crate::resp::{OwnedWords, Protocol};
 use crate::spec::CommandSpec;
@@ -48,6 +49,10 @@ pub struct Session {
     pub executed: u64,
     /// What they did.
     pub tally: Tally,
+    /// Where the command is on its way past gates and faults, while it is under way.
+    pub passage: Option<Box<Passage>>,
+    /// Somebody waits until the consequences of what it does have happened.
+    pub is_awaited: bool,
     /// The counters of the thread that runs its commands.
     pub counters: Arc<Counters>,
 }
@@ -127,6 +132,8 @@ impl Session {
             published_command: None,
             executed: 0,
             tally: Tally::default(),
+            passage: None,
+            is_awaited: false,
             counters,
         }
     }

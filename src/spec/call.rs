@@ -1,9 +1,14 @@
 //! What a connection command is given, and what it can ask of its connection.
 
 use std::cell::Cell;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
 
 use super::table::Table;
 use crate::clock::Millis;
+use crate::control::Ticket;
 use crate::instance::Instance;
 use crate::resp::Reply;
 use crate::session::Session;
@@ -39,6 +44,8 @@ pub enum Flow {
     Continue,
     /// Write what there is to write, then close.
     Close,
+    /// Write what there is to write, then close with a reset (TCP RST).
+    Reset,
     /// Close at once, whatever is still unwritten.
     Drop,
     /// Go over to another space, and on with the next request there.
@@ -52,12 +59,55 @@ pub enum Flow {
 pub struct Destination(pub Vec<u8>);
 
 /// What a connection waits for before it goes on to its next request.
-#[derive(Debug)]
 pub enum Waiting {
     /// For CLIENT PAUSE to end; then the same request is tried again.
     Unpause,
+    /// To be let go on; then the same request is tried again.
+    Held(Ticket),
+    /// For a deadline; then the same request is tried again.
+    Delayed(Millis),
     /// For a script that takes long.
     Script,
     /// For a deadline (or for ever), or for CLIENT UNBLOCK; then this is the reply.
     Until { deadline: Option<Millis>, reply: Reply<'static> },
+    /// To be let go on with the reply of a request that has run; then what follows it.
+    HeldReply { ticket: Ticket, reply: Vec<u8>, then: Flow },
+    /// To have a reply sent bit by bit; then what follows it.
+    Drip { reply: Vec<u8>, bytes: usize, every: Duration, then: Flow },
+    /// For what a command of the test powers has set going; then this is the reply.
+    Errand(Errand, Reply<'static>),
+    /// For the reply itself.
+    Event(Pin<Box<dyn Future<Output = Reply<'static>> + Send>>),
+}
+
+/// What a command of the test powers sets going. It has its reply when all consequences have happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// Whoever goes on because of the command gets as far as it can.
+    Settle,
+    /// The clock goes to this instant, in microseconds since 1970, past every deadline in between.
+    MoveClock(i64),
+}
+
+impl Waiting {
+    /// Whether the same request is tried again after it.
+    pub fn is_before(&self) -> bool {
+        matches!(self, Self::Unpause | Self::Held(_) | Self::Delayed(_))
+    }
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unpause => "Unpause",
+            Self::Held(_) => "Held",
+            Self::Delayed(_) => "Delayed",
+            Self::Script => "Script",
+            Self::Until { .. } => "Until",
+            Self::HeldReply { .. } => "HeldReply",
+            Self::Drip { .. } => "Drip",
+            Self::Errand(..) => "Errand",
+            Self::Event(_) => "Event",
+        })
+    }
 }

@@ -192,6 +192,7 @@ impl Arity {
 pub enum Group {
     Bitmap,
     Connection,
+    Control,
     Generic,
     Geo,
     Hash,
@@ -212,6 +213,7 @@ impl Group {
         match self {
             Self::Bitmap => "bitmap",
             Self::Connection => "connection",
+            Self::Control => "redouble",
             Self::Generic => "generic",
             Self::Geo => "geo",
             Self::Hash => "hash",

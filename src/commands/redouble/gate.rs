@@ -1,0 +1,165 @@
+//! REDOUBLE GATE: holds commands, and lets them go on in the order that a test wants.
+
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::pattern::{take_part, usage};
+use super::{Action, act, count, duration, name, nothing_more, number, power, settle, text};
+use crate::clock::Clock;
+use crate::control::{Gate, Guest, Pattern, Side, line_of};
+use crate::duration::spell_duration;
+use crate::error::CommandError;
+use crate::resp::Reply;
+use crate::spec::{Args, Call, CommandResult, CommandSpec, Flow, Waiting};
+
+pub(super) const GATE: CommandSpec = power(
+    "GATE",
+    "<ADD name [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [<BEFORE | AFTER>] | \
+     WAIT name [count [timeout]] | OPEN name | STEP name | LIST | REMOVE name>",
+    "Holds commands and lets them go on one by one.",
+    |call, args| act(ACTIONS, call, args),
+);
+
+pub(super) const ACTIONS: &[Action] = &[
+    Action {
+        name: "ADD",
+        usage: usage!("<name>", " [before|after]"),
+        summary: "Holds commands before they run (the default), or with their replies after they ran.",
+        run: add,
+    },
+    Action {
+        name: "WAIT",
+        usage: "<name> [<count> [<timeout>]]",
+        summary: "Answers once so many (1) are held there; an error after the timeout (10s of real time).",
+        run: wait,
+    },
+    Action {
+        name: "OPEN",
+        usage: "<name>",
+        summary: "Lets everybody go on, and holds nobody from now on; how many were held.",
+        run: open,
+    },
+    Action {
+        name: "STEP",
+        usage: "<name>",
+        summary: "Lets the one go on who came first. Answers once its command has taken effect.",
+        run: step,
+    },
+    Action { name: "LIST", usage: "", summary: "The gates, each with who is held there.", run: list },
+    Action { name: "REMOVE", usage: "<name>", summary: "Takes a gate away; whoever is held goes on.", run: remove },
+];
+
+const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+fn add(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let name = name(args)?;
+    let mut pattern = Pattern::any();
+    while take_part(&mut pattern, call, args, &["before", "after"])? {}
+    let side = if args.take("after") {
+        Side::After
+    } else {
+        args.take("before");
+        Side::Before
+    };
+    nothing_more(args)?;
+    call.server.add_gate(&name, pattern, side).map_err(|reason| CommandError::new(format!("ERR {reason}")))?;
+    Ok(Reply::OK)
+}
+
+fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let gate = find(call, args)?;
+    let wanted = if args.is_empty() { 1 } else { number(args, "the count", 1)? };
+    let timeout = if args.is_empty() { USUAL_TIMEOUT } else { duration(args)? };
+    nothing_more(args)?;
+    let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+    let event = async move {
+        let mut time = Box::pin(Clock::pass(timeout));
+        let held = poll_fn(|cx| {
+            if let Poll::Ready(held) = gate.stop.poll_held(wanted, cx) {
+                return Poll::Ready(Some(held));
+            }
+            time.as_mut().poll(cx).map(|()| None)
+        })
+        .await;
+        match held {
+            Some(Some(held)) => count(held as u64),
+            Some(None) => Reply::Error(CommandError::new(format!("ERR gate '{}' holds nobody any more", gate.name))),
+            None => Reply::Error(too_few(&gate, wanted, timeout)),
+        }
+    };
+    call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
+    Ok(Reply::Nothing)
+}
+
+fn too_few(gate: &Gate, wanted: usize, timeout: Duration) -> CommandError {
+    let guests = gate.stop.guests();
+    let who: Vec<String> = guests.iter().map(guest_line).collect();
+    CommandError::new(format!(
+        "TIMEOUT gate '{}' holds {} of {wanted} after {}{}",
+        gate.name,
+        guests.len(),
+        spell_duration(timeout),
+        if who.is_empty() { String::new() } else { format!(": {}", who.join(", ")) },
+    ))
+}
+
+fn guest_line(guest: &Guest) -> String {
+    let name =
+        if guest.client_name.is_empty() { String::new() } else { format!(" ({})", guest.client_name.escape_ascii()) };
+    format!("client {}{name} {}", guest.client, line_of(&guest.words)).trim_end().to_owned()
+}
+
+fn open(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let gate = find(call, args)?;
+    nothing_more(args)?;
+    let freed = gate.stop.open(&call.server.clock);
+    settle(call, count(freed as u64))
+}
+
+fn step(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let gate = find(call, args)?;
+    nothing_more(args)?;
+    if gate.stop.step(&call.server.clock).is_none() {
+        return Err(CommandError::new(format!("ERR nobody is held at gate '{}'", gate.name)));
+    }
+    settle(call, Reply::OK)
+}
+
+fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    Ok(Reply::Array(call.server.control.gates.all().iter().map(|gate| describe(gate)).collect()))
+}
+
+fn describe(gate: &Gate) -> Reply<'static> {
+    let guests = gate.stop.guests().iter().map(|guest| text(guest_line(guest))).collect();
+    let mut rule = gate.pattern.words();
+    rule.push(gate.side.name().as_bytes().to_vec());
+    Reply::Map(vec![
+        (text("name"), text(gate.name.clone())),
+        (text("rule"), text(line_of(&rule))),
+        (text("state"), text(if gate.stop.is_open() { "open" } else { "closed" })),
+        (text("arrived"), count(gate.stop.arrived())),
+        (text("passed"), count(gate.stop.passed())),
+        (text("held"), Reply::Array(guests)),
+    ])
+}
+
+fn remove(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let name = name(args)?;
+    nothing_more(args)?;
+    if call.server.remove_gate(&name).is_none() {
+        return Err(no_gate(&name));
+    }
+    settle(call, Reply::OK)
+}
+
+fn find(call: &Call<'_>, args: &mut Args<'_>) -> Result<Arc<Gate>, CommandError> {
+    let name = name(args)?;
+    call.server.control.gates.find(&name).ok_or_else(|| no_gate(&name))
+}
+
+fn no_gate(name: &str) -> CommandError {
+    CommandError::new(format!("ERR there is no gate '{name}'"))
+}

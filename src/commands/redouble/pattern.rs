@@ -1,0 +1,82 @@
+//! `[on COMMAND ...] [key GLOB] [client NAME|id] [db N]`, as faults, gates and questions to the journal take it.
+
+use super::{expected, number};
+use crate::control::{Pattern, Who};
+use crate::error::CommandError;
+use crate::spec::{Args, Call, Category, CommandSpec, Group};
+
+/// The usage, for HELP.
+macro_rules! usage {
+    ($before:literal, $after:literal) => {
+        concat!($before, " [on <command> [<command> ...]] [key <glob>] [client <name-glob|id>] [db <number>]", $after)
+    };
+}
+pub(super) use usage;
+
+/// Takes the next part of a pattern, if that is what comes next. `ends` are the words that end a list of commands
+/// although there are commands of that name.
+pub(super) fn take_part(
+    pattern: &mut Pattern,
+    call: &Call<'_>,
+    args: &mut Args<'_>,
+    ends: &[&str],
+) -> Result<bool, CommandError> {
+    if args.take("on") {
+        let mut is_first = true;
+        while is_first || args.peek().is_some_and(|word| is_command(call, word, ends)) {
+            is_first = false;
+            let word = args.optional();
+            for name in word.unwrap_or_default().split(|&byte| byte == b',') {
+                *pattern = add_command(std::mem::take(pattern), call, name)?;
+            }
+        }
+    } else if args.take("key") {
+        let glob = args.optional().ok_or_else(|| expected("a glob for keys was expected", None))?;
+        *pattern = std::mem::take(pattern).key(glob);
+    } else if args.take("client") {
+        let word = args.optional().filter(|word| !word.is_empty());
+        let word = word.ok_or_else(|| expected("the name of a client, or its number, was expected", None))?;
+        let id = std::str::from_utf8(word).ok().and_then(|word| word.parse().ok());
+        *pattern = std::mem::take(pattern).client(id.map_or_else(|| Who::Name(word.to_vec()), Who::Id));
+    } else if args.take("db") {
+        let db = u32::try_from(number(args, "the number of a database", 0)?).unwrap_or(u32::MAX);
+        *pattern = std::mem::take(pattern).db(db);
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// Whether a word goes on with a list of commands.
+fn is_command(call: &Call<'_>, word: &[u8], ends: &[&str]) -> bool {
+    const KEYWORDS: &[&str] = &["on", "key", "client", "db"];
+    let ends_list = KEYWORDS.iter().chain(ends).any(|end| word.eq_ignore_ascii_case(end.as_bytes()));
+    !ends_list && word.split(|&byte| byte == b',').all(|name| name.starts_with(b"@") || found(call, name).is_some())
+}
+
+/// The row of a command that can be meant: no rule is about the test powers themselves.
+fn found(call: &Call<'_>, name: &[u8]) -> Option<&'static CommandSpec> {
+    call.table.find_full(name).map(|(_, row)| row).filter(|row| row.group != Group::Control)
+}
+
+fn add_command(pattern: Pattern, call: &Call<'_>, name: &[u8]) -> Result<Pattern, CommandError> {
+    let wrong = || expected("a command such as SET, CLIENT|KILL or @write was expected", Some(name));
+    let text = std::str::from_utf8(name).map_err(|_| wrong())?;
+    if text.starts_with('@') {
+        let category =
+            Category::ALL.iter().find(|category| category.rule().eq_ignore_ascii_case(text)).ok_or_else(wrong)?;
+        return Ok(members(call, *category).fold(pattern, |pattern, name| pattern.command(&name)));
+    }
+    found(call, name).map(|_| pattern.command(text)).ok_or_else(wrong)
+}
+
+/// The full names of a category's commands.
+fn members(call: &Call<'_>, category: Category) -> impl Iterator<Item = String> {
+    let rows = call.table.rows().iter().filter(|row| row.group != Group::Control);
+    let named = rows.flat_map(|row| {
+        let subs = call.table.subs(row).map(move |sub| (format!("{}|{}", row.name, sub.name), sub));
+        std::iter::once((row.name.to_owned(), *row)).filter(|(_, row)| row.subcommands.is_empty()).chain(subs)
+    });
+    let chosen = named.filter(move |(_, row)| row.all_categories().contains(&category));
+    chosen.map(|(name, _)| name)
+}

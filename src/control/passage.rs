@@ -1,0 +1,27 @@
+//! What a command carries along on its way past gates and faults.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::fault::Rule;
+use super::gate::Gate;
+
+/// A command's way from its arrival to its reply. It survives in the session while the command is held.
+#[derive(Default)]
+pub struct Passage {
+    /// What it arrived at on the server's clock, and in real time, in microseconds since 1970.
+    pub arrived: i64,
+    pub arrived_really: i64,
+    /// Whether it is known yet what it meets.
+    pub is_planned: bool,
+    /// The gates in front of its run that it has not come to yet.
+    pub before: VecDeque<Arc<Gate>>,
+    /// The rule that it meets, if any,
+    pub rule: Option<Arc<Rule>>,
+    /// and whether that has held it as long as it was to.
+    pub rule_is_over: bool,
+    /// The gates behind its run that it has not come to yet.
+    pub after: VecDeque<Arc<Gate>>,
+    /// The gates that it came to, by name, in that order.
+    pub gates: Vec<Box<str>>,
+}

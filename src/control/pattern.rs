@@ -1,0 +1,153 @@
+//! What a rule, a gate or a question to the journal is about.
+
+use smallvec::SmallVec;
+
+use crate::glob;
+
+/// A command on its way, as the test powers see it.
+pub struct Arrival<'a> {
+    /// The container's name, if the command is a subcommand: `CLIENT`.
+    pub container: Option<&'a str>,
+    /// The command's own name, in capitals; empty if there is no such command.
+    pub name: &'a str,
+    pub keys: SmallVec<[&'a [u8]; 4]>,
+    pub client: u64,
+    pub client_name: &'a [u8],
+    pub db: u32,
+}
+
+/// Whose commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The client with this number, as CLIENT ID gives it.
+    Id(u64),
+    /// Clients whose name, as CLIENT SETNAME gave it, matches this glob.
+    Name(Vec<u8>),
+}
+
+/// Which commands are meant: those that fit everything that is said. The empty pattern means every command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pattern {
+    commands: Vec<String>,
+    key: Option<Vec<u8>>,
+    client: Option<Who>,
+    db: Option<u32>,
+}
+
+impl Pattern {
+    /// Every command.
+    pub fn any() -> Self {
+        Self::default()
+    }
+
+    /// This command, too: `SET`, `CLIENT`, or `CLIENT|KILL`, in whatever case.
+    pub fn command(mut self, name: &str) -> Self {
+        self.commands.push(name.to_ascii_uppercase());
+        self
+    }
+
+    /// Only if one of its keys matches this glob.
+    pub fn key(mut self, glob: impl Into<Vec<u8>>) -> Self {
+        self.key = Some(glob.into());
+        self
+    }
+
+    /// Only from this client, or these.
+    pub fn client(mut self, who: Who) -> Self {
+        self.client = Some(who);
+        self
+    }
+
+    /// Only in this database.
+    pub fn db(mut self, db: u32) -> Self {
+        self.db = Some(db);
+        self
+    }
+
+    pub fn matches(&self, arrival: &Arrival<'_>) -> bool {
+        self.db.is_none_or(|db| db == arrival.db)
+            && (self.commands.is_empty() || self.commands.iter().any(|name| is_called(arrival, name)))
+            && self.client.as_ref().is_none_or(|who| match who {
+                Who::Id(id) => *id == arrival.client,
+                Who::Name(name) => glob::matches(name, arrival.client_name, false),
+            })
+            && self.key.as_ref().is_none_or(|glob| arrival.keys.iter().any(|key| glob::matches(glob, key, false)))
+    }
+
+    /// The pattern as it is written on the wire; empty for every command.
+    pub fn words(&self) -> Vec<Vec<u8>> {
+        let mut words = Vec::new();
+        if !self.commands.is_empty() {
+            words.push(b"on".to_vec());
+            words.extend(self.commands.iter().map(|name| name.clone().into_bytes()));
+        }
+        if let Some(key) = &self.key {
+            words.extend([b"key".to_vec(), key.clone()]);
+        }
+        if let Some(client) = &self.client {
+            words.push(b"client".to_vec());
+            words.push(match client {
+                Who::Id(id) => id.to_string().into_bytes(),
+                Who::Name(name) => name.clone(),
+            });
+        }
+        if let Some(db) = self.db {
+            words.extend([b"db".to_vec(), db.to_string().into_bytes()]);
+        }
+        words
+    }
+}
+
+/// Whether a command goes by this name: its own, its container's, or both with a bar between.
+fn is_called(arrival: &Arrival<'_>, name: &str) -> bool {
+    match (arrival.container, name.split_once('|')) {
+        (None, None) => arrival.name == name,
+        (Some(container), None) => container == name,
+        (Some(container), Some((first, second))) => container == first && arrival.name == second,
+        (None, Some(_)) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use smallvec::smallvec;
+
+    use super::*;
+
+    fn set<'a>() -> Arrival<'a> {
+        Arrival {
+            container: None,
+            name: "SET",
+            keys: smallvec![&b"lock:a"[..]],
+            client: 7,
+            client_name: b"worker-1",
+            db: 0,
+        }
+    }
+
+    #[test]
+    fn the_empty_pattern_means_every_command() {
+        assert!(Pattern::any().matches(&set()));
+    }
+
+    #[test]
+    fn everything_that_is_said_must_fit() {
+        let pattern = Pattern::any().command("get").command("set").key("lock:*");
+        let pattern = pattern.client(Who::Name(b"worker-*".to_vec())).db(0);
+        assert!(pattern.matches(&set()));
+        assert!(!pattern.matches(&Arrival { name: "DEL", ..set() }));
+        assert!(!pattern.matches(&Arrival { keys: smallvec![&b"other"[..]], ..set() }));
+        assert!(!pattern.matches(&Arrival { client_name: b"", ..set() }));
+        assert!(!pattern.matches(&Arrival { db: 1, ..set() }));
+        assert!(!Pattern::any().client(Who::Id(8)).matches(&set()));
+    }
+
+    #[test]
+    fn a_container_stands_for_its_subcommands() {
+        let kill = || Arrival { container: Some("CLIENT"), name: "KILL", ..set() };
+        assert!(Pattern::any().command("CLIENT").matches(&kill()));
+        assert!(Pattern::any().command("client|kill").matches(&kill()));
+        assert!(!Pattern::any().command("CLIENT|LIST").matches(&kill()));
+        assert!(!Pattern::any().command("KILL").matches(&kill()));
+    }
+}
