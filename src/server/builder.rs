@@ -257,9 +257,9 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// The first instance's.
-    pub(crate) fn addresses(&self) -> &[SocketAddr] {
-        self.nodes.first().map(|node| node.addresses()).unwrap_or_default()
+    /// The first TCP address of each instance that has any.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.nodes.all().iter().filter_map(|node| node.addresses().first().copied()).collect()
     }
 
     /// The TCP port of each instance; 0 for one without.
