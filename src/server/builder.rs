@@ -222,6 +222,7 @@ impl Builder {
             nodes.push(Node::new(usize::from(number), engine, doors, &workers, main.handle()));
         }
         let nodes = Nodes::new(nodes);
+        nodes.all().iter().try_for_each(Node::open)?;
         let first = nodes.first().map(|node| Arc::clone(node.instance()));
         let instance = first.ok_or_else(|| Error::Config("there is no instance".into()))?;
         Ok(Running { main, others, nodes, instance })
@@ -282,7 +283,6 @@ impl Running {
     pub(crate) fn serve(self) -> Result<(), Error> {
         let Self { main, others, nodes, instance } = self;
         let others: Vec<WorkerThread> = others.into_iter().map(WorkerThread::start).collect::<Result<_, _>>()?;
-        nodes.all().iter().try_for_each(Node::open)?;
         main.spawn(housekeeping(Arc::clone(&nodes)));
         main.block_on(async {
             poll_fn(|cx| if instance.is_shutting_down(cx.waker()) { Poll::Ready(()) } else { Poll::Pending }).await;

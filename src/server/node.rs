@@ -81,7 +81,7 @@ impl Drop for Space {
 }
 
 impl Node {
-    /// An instance that is bound, and serves nobody before [`open`](Self::open).
+    /// An instance that is bound, and takes nobody in before [`open`](Self::open).
     pub(super) fn new(
         number: usize,
         root: Engine,
