@@ -232,10 +232,15 @@ pub struct World {
 
 impl World {
     /// What runs this world's commands.
-    fn engine(&self) -> &Engine {
+    pub(super) fn engine(&self) -> &Engine {
         let name = || String::from_utf8_lossy(&self.engine.instance.space);
         assert!(self.node.has(&self.engine), "the space '{}' was dropped", name());
         &self.engine
+    }
+
+    /// The same, for whoever outlives the handle.
+    pub(super) fn engine_shared(&self) -> Arc<Engine> {
+        Arc::clone(&self.engine)
     }
 
     fn address(&self) -> Option<SocketAddr> {
