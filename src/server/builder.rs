@@ -121,6 +121,13 @@ impl Builder {
         self
     }
 
+    /// Has SELECT lead to a [space](Server::space) that is called like the number of the database, so that a URL with a
+    /// database is enough to be by oneself. 0 leads back to where clients come from.
+    pub fn spaces_by_database(self) -> Self {
+        self.config.assign("spaces-by-database", "yes");
+        self
+    }
+
     /// A password that clients must give before anything else.
     pub fn password(self, password: impl Into<Vec<u8>>) -> Self {
         self.config.assign("requirepass", password);

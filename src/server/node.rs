@@ -151,7 +151,14 @@ impl Node {
 
     /// Listens again, where it did before, and accepts.
     pub(super) fn reopen(self: &Arc<Self>) -> Result<(), Error> {
-        lock(&self.doors).iter_mut().try_for_each(Door::open)?;
+        let mut doors = lock(&self.doors);
+        let opened = doors.iter_mut().try_for_each(Door::open);
+        if opened.is_err() {
+            // One that listens while nobody accepts would let clients hang.
+            doors.iter_mut().for_each(Door::close);
+        }
+        drop(doors);
+        opened?;
         self.open()
     }
 
