@@ -35,10 +35,10 @@ pub fn spell_duration(duration: Duration) -> String {
     let micros = duration.as_micros();
     match micros {
         0 => "0ms".to_owned(),
-        _ if micros % 3_600_000_000 == 0 => format!("{}h", micros / 3_600_000_000),
-        _ if micros % 60_000_000 == 0 => format!("{}m", micros / 60_000_000),
+        _ if micros.is_multiple_of(3_600_000_000) => format!("{}h", micros / 3_600_000_000),
+        _ if micros.is_multiple_of(60_000_000) => format!("{}m", micros / 60_000_000),
         1_000_000.. => format!("{}s", in_thousandths(micros, 1_000_000)),
-        _ if micros % 1_000 == 0 => format!("{}ms", micros / 1_000),
+        _ if micros.is_multiple_of(1_000) => format!("{}ms", micros / 1_000),
         _ => format!("{micros}us"),
     }
 }

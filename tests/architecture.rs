@@ -29,6 +29,7 @@ const LAYERS: &[&str] = &[
     "pubsub",
     "tracking",
     "script",
+    "fleet",
     "instance",
     "spec",
     "commands",

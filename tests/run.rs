@@ -126,6 +126,17 @@ fn the_password_is_in_the_url() {
 }
 
 #[test]
+fn of_several_instances_the_command_is_told_all() {
+    let script = r#"echo "$REDIS_URLS" | tr , '\n' | while read url; do redis-cli -u "$url" SETNX a "$url"; done
+                    test "${REDIS_URLS%%,*}" = "$REDIS_URL" && redis-cli -u "$REDIS_URL" GET a | grep -c "$REDIS_PORT""#;
+    assert_eq!(said(&["--instances", "3"], script), "1\n1\n1\n1\n");
+    let output = run(&["--instances", "3", "--report"], &format!("{script}; redis-cli -u ${{REDIS_URLS##*,}} NOSUCH"));
+    let report = errors(&output);
+    let expected = "redouble run: 4 commands, 5 connections, 3 locks taken\nredouble run: unsupported commands: NOSUCH (1)\n";
+    assert_eq!(report, expected);
+}
+
+#[test]
 fn a_port_that_was_asked_for_is_the_one_and_a_taken_one_is_an_error() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();

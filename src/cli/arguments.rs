@@ -81,7 +81,9 @@ fn parse_run(arguments: &[OsString]) -> Request {
             b"--strict" if is_flag => strict = true,
             b"-h" | b"--help" if !expects_value => return Request::RunHelp,
             _ => {
-                let alone = is_flag && split_line(text).is_some_and(|words| words.len() == 1);
+                let alone = is_flag
+                    && !text.eq_ignore_ascii_case(b"--no-control")
+                    && split_line(text).is_some_and(|words| words.len() == 1);
                 let before_flag = others.first().is_none_or(|next| next.as_bytes().starts_with(b"--"));
                 expects_value = alone && !(before_flag && text.eq_ignore_ascii_case(b"--save"));
                 flags.push(argument.clone());
@@ -128,6 +130,7 @@ fn parse_server(arguments: &[OsString]) -> Request {
         } else if let Some(directive) = text.strip_prefix(b"--")
             && !expects_value
         {
+            let directive = if text.eq_ignore_ascii_case(b"--no-control") { b"control no" } else { directive };
             if text.eq_ignore_ascii_case(b"--sentinel") {
                 return Request::Refused(NO_SENTINEL);
             }
@@ -137,7 +140,7 @@ fn parse_server(arguments: &[OsString]) -> Request {
             sources.flags.extend_from_slice(directive);
             sources.flags.push(b' ');
             // A name alone takes the next argument as its value whatever that looks like.
-            expects_value = split_line(text).is_some_and(|words| words.len() == 1);
+            expects_value = split_line(directive).is_some_and(|words| words.len() == 1);
             let followed_by_flag = next.is_none_or(|next| next.as_bytes().starts_with(b"--"));
             if expects_value && followed_by_flag && text.eq_ignore_ascii_case(b"--save") {
                 // An empty list of snapshots, as programs generate it.
@@ -168,6 +171,11 @@ mod tests {
     #[test]
     fn flags_become_lines() {
         assert_eq!(flags(&["--port", "1", "--save", "900", "1"]), "port \"1\" \nsave \"900\" \"1\" ");
+    }
+
+    #[test]
+    fn the_test_powers_are_switched_off_by_one_word() {
+        assert_eq!(flags(&["--no-control", "--port", "1"]), "control no \nport \"1\" ");
     }
 
     #[test]
@@ -213,6 +221,8 @@ mod tests {
         let Request::Run(asked) = run(&["x.conf", "--requirepass", "--strict", "--", "a"]) else { panic!("a run") };
         assert_eq!((asked.strict, asked.sources.file), (false, Some(PathBuf::from("x.conf"))));
         assert_eq!(asked.sources.flags, b"requirepass \"--strict\" ");
+        let Request::Run(asked) = run(&["--no-control", "--strict", "--", "a"]) else { panic!("a run") };
+        assert!(asked.strict);
     }
 
     #[test]

@@ -66,10 +66,11 @@ impl Start {
         let mut signals = Signals::catch().map_err(|error| format!("signals cannot be caught: {}", plain(&error)))?;
         // Port 0 is any free one, also beside a unix socket: a command finds its server by the port.
         let builder = Builder::from_config(config, profile, Arc::clone(&log)).port(port);
-        let servers = [builder.spawn().map_err(|error| error.to_string())?];
+        let servers = builder.spawn_all().map_err(|error| error.to_string())?;
+        let port_of = |server: &Server| u32::from(server.address().map_or(0, |address| address.port()));
         let notices = [
-            pid_file.map(|path| Notice::put_up(path, std::process::id())),
-            port_file.map(|path| Notice::put_up(path, u32::from(servers[0].address().map_or(0, |at| at.port())))),
+            pid_file.map(|path| Notice::put_up(path, [std::process::id()])),
+            port_file.map(|path| Notice::put_up(path, servers.iter().map(port_of))),
         ];
         let mut put_up = Vec::new();
         for notice in notices.into_iter().flatten() {
@@ -86,9 +87,9 @@ impl Start {
         let child = process::companion(&run.command).current_dir(here).envs(environment(&servers)).spawn();
         let child = child.map_err(|error| format!("the command cannot be started: {}", plain(&error)))?;
         // Only now, because the command inherits the limit of open files.
-        let instances: Vec<Arc<Instance>> = servers.iter().map(|server| Arc::clone(server.instance())).collect();
-        instances.iter().for_each(|instance| make_room(&instance.config, &log));
+        all(&servers).iter().for_each(|instance| make_room(&instance.config, &log));
         let status = events.block_on(wait(child, &mut signals)).map_err(|error| plain(&error))?;
+        let instances = all(&servers);
         drop(servers);
         put_up.into_iter().for_each(Notice::take_down);
         let report = Report::of(&instances);
@@ -127,6 +128,11 @@ impl Start {
         }
         Ok(loaded)
     }
+}
+
+/// The servers with all their spaces.
+fn all(servers: &[Server]) -> Vec<Arc<Instance>> {
+    servers.iter().flat_map(Server::instances).collect()
 }
 
 /// What tells the command where the servers are.

@@ -22,6 +22,10 @@ Most used:
   --port N              TCP port, 6379 by default; 0 with --unixsocket: no TCP;
                         0 alone: a free port, named in the log
   --port-file PATH      writes the port there once it can be connected to
+  --instances N         so many servers, on ports in a row from --port on (0: free ones);
+                        the port file lists them, one per line
+  --spaces-by-database yes
+                        SELECT N goes to a private world of its own
   --bind ADDRESS ...    addresses to listen on; 127.0.0.1 and ::1 by default
   --unixsocket PATH     also listens on a unix socket
   --requirepass SECRET  clients must give this password
@@ -35,6 +39,7 @@ Most used:
                         one a line; can be said more than once
   --exit-with-parent yes
                         end when the process that started this one ends
+  --no-control          without the test powers: no REDOUBLE commands
   -v, --version         the version, as redis-server words it
   -h, --help            this text
 
@@ -122,7 +127,9 @@ pub(super) fn profile_of_name(program: &Path) -> Profile {
 /// Why a server cannot start. That a TCP address is taken was told already; this line names the port once more.
 pub(super) fn cannot_listen(error: &Error, port: u16, profile: &Profile) -> String {
     match error {
-        Error::Bind { .. } => {
+        Error::Bind { address, .. } => {
+            // Of several instances, it need not be the first one's.
+            let port = address.rsplit(':').next().map_or_else(|| port.to_string(), str::to_owned);
             let kind = if profile.since_redis(7, 2) { "tcp" } else { "TCP" };
             format!("Failed listening on port {port} ({kind}), aborting.")
         }

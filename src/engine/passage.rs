@@ -45,11 +45,11 @@ impl Engine {
             return Flow::Wait(Box::new(wait));
         }
         let start = out.len();
-        if let Some(rule) = passage.rule.clone() {
-            if let Some(flow) = self.instead(session, spec, &rule, out) {
-                session.passage = Some(passage);
-                return self.leave(session, start, out, flow);
-            }
+        if let Some(rule) = passage.rule.clone()
+            && let Some(flow) = self.instead(session, spec, &rule, out)
+        {
+            session.passage = Some(passage);
+            return self.leave(session, start, out, flow);
         }
         session.passage = Some(passage);
         match self.perform(session, resolved, words, out, fibers) {

@@ -166,6 +166,7 @@ impl<'p> Player<'p> {
             flow = match flow {
                 Flow::Continue => break,
                 Flow::Close | Flow::Reset | Flow::Drop => return Err("the command ends the connection".to_owned()),
+                Flow::Move(_) => return Err("what is loaded goes to the server itself, not into a space".to_owned()),
                 Flow::Wait(waiting) => match *waiting {
                     // It takes long.
                     Waiting::Script => loop {
