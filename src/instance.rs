@@ -1,5 +1,6 @@
 //! Everything that the connections of one server share. Two servers in one process have nothing in common.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -9,13 +10,16 @@ use crate::acl::{Acl, Rules, User};
 use crate::clock::{Clock, Millis};
 use crate::config::{Config, OutputLimit};
 use crate::control::{Attention, Control, Fault, Gate, Matter, Pattern, Rule, Side};
+use crate::error::{CommandError, plain};
+use crate::files;
 use crate::fleet::Fleet;
 use crate::identity::Identity;
-use crate::keyspace::{CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Tally, View};
+use crate::keyspace::{Busy, CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Scope, Tally, View};
 use crate::log::Log;
 use crate::profile::Profile;
 use crate::pubsub::{PubSub, Publisher, Topic};
 use crate::script::Scripts;
+use crate::seed;
 use crate::session::{Blocked, Claim, Client, Clients, Session, Signal, Watching};
 use crate::stats::Stats;
 use crate::tracking::{Post, Tracking};
@@ -334,6 +338,27 @@ impl Instance {
         let gates = self.control.gates.clear(&self.clock);
         gates.iter().for_each(|gate| self.control.note_gate(gate));
         gates
+    }
+
+    /// Writes everything there is, at one instant, to a file that a server can begin with. A relative path begins at `dir`.
+    pub fn save(&self, path: &Path) -> Result<(), CommandError> {
+        let content = self.content(path).map_err(|Busy| self.scripts.busy_error())?;
+        let place = self.config.path("dir").map_or_else(|| path.to_owned(), |dir| dir.join(path));
+        files::replace(&place, &content).map_err(|error| {
+            let (place, reason) = (place.display(), plain(&error));
+            CommandError::new(format!("ERR the file '{place}' cannot be written: {reason}"))
+        })
+    }
+
+    fn content(&self, path: &Path) -> Result<Vec<u8>, Busy> {
+        let interpreters = self.keyspace.patiently(|| self.scripts.try_lock())?;
+        let mut view = self.keyspace.lock(Scope::Everything, 0, &self.clock)?;
+        let libraries = interpreters.libraries().into_iter().flat_map(|libraries| libraries.libraries());
+        let sources = libraries.map(|library| library.source.as_slice());
+        let content = seed::save(&mut view, sources, &self.profile, path);
+        // To look at a key whose time is up deletes it.
+        self.stats.add(self.settle(view, None));
+        Ok(content)
     }
 
     // ---- MONITOR

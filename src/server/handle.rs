@@ -319,7 +319,7 @@ impl World {
     }
 }
 
-fn refused(error: CommandError) -> Error {
+pub(super) fn refused(error: CommandError) -> Error {
     let line = error.line();
     Error::Refused(String::from_utf8_lossy(line.strip_prefix(b"ERR ").unwrap_or(line)).into_owned())
 }

@@ -23,7 +23,16 @@ const REDOUBLE: CommandSpec = CommandSpec {
     since: Since::redis(1, 0, 0),
     arity: Arity::AtLeast(2),
     flags: FLAGS,
-    subcommands: &[clock::CLOCK, fault::FAULT, gate::GATE, space::SPACE, space::SPACES, instance::INSTANCE, save::SAVE, HELP],
+    subcommands: &[
+        clock::CLOCK,
+        fault::FAULT,
+        gate::GATE,
+        space::SPACE,
+        space::SPACES,
+        instance::INSTANCE,
+        save::SAVE,
+        HELP,
+    ],
     ..CommandSpec::new("REDOUBLE", Handler::Container)
 };
 
