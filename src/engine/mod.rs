@@ -68,11 +68,6 @@ impl Engine {
         Self { instance, table, house: Mutex::default() }
     }
 
-    /// Whether keeping house would do anything that somebody could notice.
-    pub fn has_house_to_keep(&self) -> bool {
-        !self.instance.clients.is_empty() || self.instance.keyspace.has_deadlines()
-    }
-
     /// What is to be done now and then, and when the clock was moved: deletes keys whose time has passed, unless DEBUG
     /// SET-ACTIVE-EXPIRE has put an end to that, and closes connections that nobody uses.
     pub fn keep_house(&self) {

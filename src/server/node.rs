@@ -197,25 +197,29 @@ impl Node {
         std::iter::once(&self.root).chain(spaces.values().map(|space| &space.engine)).map(Arc::clone).collect()
     }
 
-    /// Does what is to be done now and then in every world that has any of it.
-    pub(super) fn keep_house(&self) {
+    /// Does what is to be done now and then in every world that has any of it; where there are no clients, only if
+    /// `empty_too`.
+    pub(super) fn keep_house(&self, empty_too: bool) {
         self.root.keep_house();
         let mut after = Vec::new();
         // Some at a time: who asks for a space meanwhile does not wait for long.
-        while let Some(some) = self.some_spaces(&mut after) {
+        while let Some(some) = self.some_spaces(&mut after, empty_too) {
             some.iter().for_each(|engine| engine.keep_house());
         }
     }
 
     /// The next spaces with something to do behind one of this name, which moves on.
-    fn some_spaces(&self, after: &mut Vec<u8>) -> Option<Vec<Arc<Engine>>> {
+    fn some_spaces(&self, after: &mut Vec<u8>, empty_too: bool) -> Option<Vec<Arc<Engine>>> {
         const AT_ONCE: usize = 256;
         let spaces = lock(&self.spaces);
         let from: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Excluded(after), Bound::Unbounded);
         let some: Vec<_> = spaces.range::<[u8], _>(from).take(AT_ONCE).collect();
         let last = some.last()?.0.to_vec();
-        let busy = some.iter().filter(|(_, space)| space.engine.has_house_to_keep());
-        let busy = busy.map(|(_, space)| Arc::clone(&space.engine)).collect();
+        let is_busy = |engine: &Engine| {
+            !engine.instance.clients.is_empty() || (empty_too && engine.instance.keyspace.has_deadlines())
+        };
+        let busy = some.iter().map(|(_, space)| &space.engine).filter(|engine| is_busy(engine));
+        let busy = busy.map(Arc::clone).collect();
         *after = last;
         Some(busy)
     }
