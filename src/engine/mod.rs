@@ -1,10 +1,12 @@
 //! The life of one command, and transactions.
 
+mod auto;
 mod errand;
 mod fibers;
 mod monitor;
 mod passage;
 mod permissions;
+mod reset;
 mod script;
 mod tracking;
 mod transaction;
@@ -60,11 +62,20 @@ pub struct Engine {
     pub table: Table,
     /// Held while somebody keeps house, so that who moves the clock finds done what that set off.
     house: Mutex<()>,
+    /// Errands are done one by one.
+    turn: tokio::sync::Mutex<()>,
+    outlook: auto::Outlook,
 }
 
 impl Engine {
     pub fn new(instance: Arc<Instance>, table: Table) -> Self {
-        Self { instance, table, house: Mutex::default() }
+        Self {
+            instance,
+            table,
+            house: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            outlook: auto::Outlook::default(),
+        }
     }
 
     /// What is to be done now and then, and when the clock was moved: deletes keys whose time has passed, unless DEBUG
