@@ -18,6 +18,7 @@ mod duration;
 mod engine;
 mod error;
 mod files;
+mod fleet;
 mod geo;
 mod glob;
 mod hyperloglog;
@@ -53,7 +54,7 @@ pub mod internals {
 
 pub use error::Error;
 pub use profile::Profile;
-pub use server::{Builder, Server};
+pub use server::{Builder, Server, Servers, Space, World};
 
 /// What the program does; returns its exit status.
 #[doc(hidden)]

@@ -1,7 +1,8 @@
 //! Everything as it was when the server started, but for who is connected.
 
+use std::sync::atomic::Ordering;
+
 use super::Engine;
-use crate::keyspace::Scope;
 
 impl Engine {
     /// Lets everybody go who is held or waits, then forgets all there is: data, scripts, users, settings, counters. Each
@@ -14,9 +15,9 @@ impl Engine {
         instance.unpause();
         self.end_waits().await;
 
-        self.forget_scripts();
-        self.forget_data();
-        instance.active_expire.store(true, std::sync::atomic::Ordering::Relaxed);
+        // A script that takes long would be in the way, and then nobody gets here.
+        let _ = self.empty();
+        instance.active_expire.store(true, Ordering::Relaxed);
         instance.reset_settings();
         instance.clock.reset();
         instance.keep_house();
@@ -40,22 +41,6 @@ impl Engine {
             if !self.instance.clock.ring_early() && ended == 0 {
                 return;
             }
-        }
-    }
-
-    fn forget_data(&self) {
-        // Only a script that takes long could be in the way, and then nobody gets here.
-        let Ok(mut view) = self.instance.keyspace.lock(Scope::Everything, 0, &self.instance.clock) else { return };
-        view.flush_everything();
-        self.serve(&mut view, None);
-        self.instance.stats.add(self.instance.settle(view, None));
-    }
-
-    fn forget_scripts(&self) {
-        if let Ok(mut scripts) = self.interpreters() {
-            scripts.flush();
-            scripts.flush_libraries();
-            self.instance.scripts.note(&scripts);
         }
     }
 }

@@ -3,11 +3,14 @@
 mod bind;
 mod builder;
 mod connection;
+mod door;
 mod handle;
 mod listener;
+mod node;
+mod orders;
 mod stream;
 mod worker;
 
 pub use builder::Builder;
 pub(crate) use builder::Running;
-pub use handle::Server;
+pub use handle::{Server, Servers, Space, World};

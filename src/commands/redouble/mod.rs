@@ -3,8 +3,10 @@
 mod clock;
 mod fault;
 mod gate;
+mod instance;
 mod pattern;
 mod reset;
+pub(super) mod space;
 
 use crate::duration::parse_duration;
 use crate::error::CommandError;
@@ -21,7 +23,16 @@ const REDOUBLE: CommandSpec = CommandSpec {
     since: Since::redis(1, 0, 0),
     arity: Arity::AtLeast(2),
     flags: FLAGS,
-    subcommands: &[clock::CLOCK, fault::FAULT, gate::GATE, reset::RESET, HELP],
+    subcommands: &[
+        clock::CLOCK,
+        fault::FAULT,
+        gate::GATE,
+        space::SPACE,
+        space::SPACES,
+        instance::INSTANCE,
+        reset::RESET,
+        HELP,
+    ],
     ..CommandSpec::new("REDOUBLE", Handler::Container)
 };
 
@@ -55,8 +66,15 @@ struct Action {
 }
 
 /// Every power with its actions, as HELP tells of them.
-const POWERS: &[(&str, &[Action])] =
-    &[("CLOCK", clock::ACTIONS), ("FAULT", fault::ACTIONS), ("GATE", gate::ACTIONS), ("RESET", reset::ACTIONS)];
+const POWERS: &[(&str, &[Action])] = &[
+    ("CLOCK", clock::ACTIONS),
+    ("FAULT", fault::ACTIONS),
+    ("GATE", gate::ACTIONS),
+    ("SPACE", space::SPACE_HELP),
+    ("SPACES", space::SPACES_ACTIONS),
+    ("INSTANCE", instance::ACTIONS),
+    ("RESET", reset::ACTIONS),
+];
 
 /// Runs the action that the next argument names.
 fn act(actions: &'static [Action], call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -165,7 +183,8 @@ mod tests {
         for (power, actions) in POWERS {
             let row = REDOUBLE.subcommands.iter().find(|row| row.name == *power).unwrap();
             for action in *actions {
-                assert!(row.usage.contains(action.name), "{power} {}", action.name);
+                let name = action.name.replace(['<', '>'], "");
+                assert!(row.usage.contains(&name), "{power} {name}");
             }
         }
     }
