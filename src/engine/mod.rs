@@ -1,10 +1,12 @@
 //! The life of one command, and transactions.
 
+mod auto;
 mod errand;
 mod fibers;
 mod monitor;
 mod passage;
 mod permissions;
+mod reset;
 mod script;
 mod tracking;
 mod transaction;
@@ -61,11 +63,20 @@ pub struct Engine {
     pub table: Table,
     /// Held while somebody keeps house, so that who moves the clock finds done what that set off.
     house: Mutex<()>,
+    /// Errands are done one by one.
+    turn: tokio::sync::Mutex<()>,
+    outlook: auto::Outlook,
 }
 
 impl Engine {
     pub fn new(instance: Arc<Instance>, table: Table) -> Self {
-        Self { instance, table, house: Mutex::default() }
+        Self {
+            instance,
+            table,
+            house: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            outlook: auto::Outlook::default(),
+        }
     }
 
     /// Whether keeping house would do anything that somebody could notice.
@@ -91,11 +102,8 @@ impl Engine {
     pub fn empty(&self) -> Result<(), Busy> {
         let mut interpreters = self.interpreters()?;
         let mut view = self.instance.keyspace.lock(Scope::Everything, 0, &self.instance.clock)?;
-        for db in view.held_databases() {
-            view.select(db);
-            view.flush();
-        }
-        view.notify_flushed();
+        view.flush_everything();
+        self.serve(&mut view, None);
         self.instance.stats.add(self.instance.settle(view, None));
         interpreters.flush();
         interpreters.flush_libraries();

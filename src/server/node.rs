@@ -103,6 +103,7 @@ impl Node {
         });
         let fleet: Weak<dyn Fleet> = Arc::<Self>::downgrade(&node);
         node.root.instance.join(fleet);
+        node.root.instance.remember_start();
         main.spawn(Arc::clone(&node.root.instance.clock).drive());
         node
     }
@@ -239,6 +240,7 @@ impl Node {
         instance.join(self.as_fleet()?);
         let clock = self.main.spawn(Arc::clone(&instance.clock).drive()).abort_handle();
         self.pass_on_orders(&instance);
+        instance.remember_start();
         let engine = Arc::new(Engine::new(instance, self.root.table.clone()));
         spaces.insert(name.into(), Space { engine: Arc::clone(&engine), clock });
         Ok(engine)

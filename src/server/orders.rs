@@ -94,7 +94,7 @@ impl Nodes {
     /// What sets a clock so many microseconds ahead of the first instance's.
     pub(super) fn skew(&self, micros: i64) -> Errand {
         let first = self.first().map_or(0, |first| first.instance().clock.micros());
-        Errand::MoveClock(first.saturating_add(micros))
+        Errand::SetClock(first.saturating_add(micros))
     }
 }
 
