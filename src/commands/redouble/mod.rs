@@ -5,6 +5,7 @@ mod fault;
 mod gate;
 mod instance;
 mod pattern;
+mod reset;
 pub(super) mod space;
 
 use crate::duration::parse_duration;
@@ -22,7 +23,16 @@ const REDOUBLE: CommandSpec = CommandSpec {
     since: Since::redis(1, 0, 0),
     arity: Arity::AtLeast(2),
     flags: FLAGS,
-    subcommands: &[clock::CLOCK, fault::FAULT, gate::GATE, space::SPACE, space::SPACES, instance::INSTANCE, HELP],
+    subcommands: &[
+        clock::CLOCK,
+        fault::FAULT,
+        gate::GATE,
+        space::SPACE,
+        space::SPACES,
+        instance::INSTANCE,
+        reset::RESET,
+        HELP,
+    ],
     ..CommandSpec::new("REDOUBLE", Handler::Container)
 };
 
@@ -63,6 +73,7 @@ const POWERS: &[(&str, &[Action])] = &[
     ("SPACE", space::SPACE_HELP),
     ("SPACES", space::SPACES_ACTIONS),
     ("INSTANCE", instance::ACTIONS),
+    ("RESET", reset::ACTIONS),
 ];
 
 /// Runs the action that the next argument names.
@@ -135,7 +146,12 @@ fn count(number: u64) -> Reply<'static> {
 
 /// Answers once everybody whom the command has let go on has gone as far as they can.
 fn settle(call: &mut Call<'_>, reply: Reply<'static>) -> CommandResult<'static> {
-    call.flow = Flow::Wait(Box::new(Waiting::Errand(Errand::Settle, reply)));
+    begin(call, Errand::Settle, reply)
+}
+
+/// Sets something going; answers once all of it has happened.
+fn begin(call: &mut Call<'_>, errand: Errand, reply: Reply<'static>) -> CommandResult<'static> {
+    call.flow = Flow::Wait(Box::new(Waiting::Errand(errand, reply)));
     Ok(Reply::Nothing)
 }
 
