@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use super::Engine;
 use super::errand::in_micros;
 use crate::clock::{Clock, Millis};
-use crate::session::{Client, Stance};
+use crate::session::{Client, Signal, Stance};
 
 /// What was set going because somebody has looked around.
 #[derive(Default)]
@@ -92,6 +92,15 @@ impl Engine {
         self.look_around();
     }
 
+    /// Lets those who wait for what others do see whether it was what has just been done. Until they have, time stands.
+    pub fn let_drivers_look(&self) {
+        for client in self.instance.clients.all() {
+            if client.stance() == Stance::Awaiting {
+                client.signal(Signal::Look);
+            }
+        }
+    }
+
     fn others(&self) -> Others {
         let clock = &self.instance.clock;
         let (grace, now) = (clock.grace(), clock.uptime());
@@ -105,7 +114,7 @@ impl Engine {
                 continue;
             }
             match (client.stance(), grace) {
-                (Stance::Waiting | Stance::Driving, _) => {}
+                (Stance::Waiting | Stance::Driving | Stance::Awaiting, _) => {}
                 (Stance::Idle, Some(grace)) => {
                     longest = longest.max(grace.saturating_sub(now.saturating_sub(client.idle_since())));
                 }
