@@ -562,6 +562,45 @@ fn a_driver_who_was_told_what_it_waited_for_has_all_the_time_it_needs() {
 }
 
 #[test]
+fn deadlines_that_no_clock_reaches_are_not_jumped_to() {
+    let server = spawn_frozen();
+    let mut driver = Wire::connect(address(&server));
+    clock(&mut driver, "SET 1000000");
+    driver.ask("XGROUP CREATE s g $ MKSTREAM");
+    driver.ask("PEXPIREAT s 9223372036854775000");
+    driver.ask("REDOUBLE FAULT ADD slow on GET delay 2500000000h");
+    let mut reader = held_up(&server, &mut driver, &["XREADGROUP GROUP g c BLOCK 0 STREAMS s >"]);
+    let _waiter = held_up(&server, &mut driver, &["BLPOP q 9000000000000000"]);
+    let mut delayed = held_up(&server, &mut driver, &["GET k"]);
+    clock(&mut driver, "AUTO");
+    for _ in 0..100 {
+        assert_eq!(now(&mut driver), 1_000_000);
+    }
+    assert_eq!(clock(&mut driver, "ADVANCE 2500000000h"), Frame::status(OK));
+    assert!(!delayed.has_reply() && !reader.has_reply());
+    driver.ask("REDOUBLE RESET");
+    assert!(delayed.has_reply() && reader.has_reply());
+}
+
+#[test]
+fn a_clock_that_has_much_to_do_by_itself_can_be_stopped_all_the_same() {
+    let server = spawn_frozen();
+    let mut driver = Wire::connect(address(&server));
+    clock(&mut driver, "SET 0");
+    let lines = vec!["BLPOP q 1"; 100_000];
+    let mut waiter = held_up(&server, &mut driver, &lines);
+    clock(&mut driver, "AUTO");
+    assert_eq!(clock(&mut driver, "FREEZE"), Frame::status(OK));
+    let stopped = now(&mut driver);
+    assert!(stopped < 100_000_000, "{stopped}");
+    for _ in 0..stopped / 1000 {
+        assert_eq!(waiter.expect(), Frame::NullArray);
+    }
+    assert!(!waiter.has_reply());
+    assert_eq!(now(&mut driver), stopped);
+}
+
+#[test]
 fn a_clock_that_moved_by_itself_can_be_stopped_and_set_running() {
     let server = spawn_frozen();
     let mut driver = Wire::connect(address(&server));
