@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 
-use crate::acl::{Acl, Rules, User};
+use crate::acl::{self, Acl, Rules, User};
 use crate::clock::{Clock, Millis};
-use crate::config::{Config, OutputLimit};
+use crate::config::{Config, OutputLimit, Settings};
 use crate::control::{Attention, Control, Fault, Gate, Matter, Pattern, Rule, Side};
 use crate::error::{CommandError, plain};
 use crate::files;
@@ -60,6 +60,8 @@ pub struct Instance {
     monitors: Mutex<Vec<Arc<Client>>>,
     stall: Stall,
     shutdown: Arc<Shutdown>,
+    /// What the server was started with.
+    start: OnceLock<(Settings, acl::Snapshot)>,
 }
 
 /// DEBUG SLEEP: while somebody sleeps, nobody else runs.
@@ -116,6 +118,7 @@ impl Instance {
             monitors: Mutex::default(),
             stall: Stall::default(),
             shutdown: Arc::default(),
+            start: OnceLock::new(),
         };
         instance.apply_settings();
         instance
@@ -169,6 +172,21 @@ impl Instance {
         self.log.set_least(live.log_level.load(Ordering::Relaxed));
         self.keyspace.settings().want_news(!CHANGES, live.events.load(Ordering::Relaxed));
         self.acl.configure(&self.config);
+    }
+
+    /// Remembers what the server is started with. To be called when it is about to serve.
+    pub fn remember_start(&self) {
+        self.start.get_or_init(|| (self.config.settings(), self.acl.snapshot()));
+    }
+
+    /// Puts settings and users back to what the server was started with. Who is a user that there was not is closed.
+    pub fn reset_settings(&self) {
+        let Some((settings, users)) = self.start.get() else { return };
+        self.config.restore(settings);
+        self.apply_settings();
+        self.acl.restore(users).iter().for_each(|user| self.kill_user(user));
+        self.acl.all().iter().for_each(|user| self.revoke_channels(user, &user.rules()));
+        self.acl.log.clear();
     }
 
     // ---- users
@@ -614,12 +632,14 @@ impl Instance {
         if timeout == 0 {
             return;
         }
+        // Who is closed here is gone when whoever moved the clock goes on.
         let oldest = self.clock.millis().saturating_sub_unsigned(timeout.saturating_mul(1000));
         for client in self.clients.all() {
             let seen = client.seen();
             let exempt =
                 seen.blocked.load(Ordering::Relaxed) || seen.monitor.load(Ordering::Relaxed) || seen.is_subscriber();
             if !exempt && seen.last_used.load(Ordering::Relaxed) < oldest {
+                client.expect_end(self.clock.rung_alarm());
                 self.kill(&client);
             }
         }

@@ -136,6 +136,7 @@ alone! {
     redouble_gate
     redouble_help
     redouble_instance
+    redouble_reset
     redouble_space
     sorted_sets_7_2
     valkey_8_locks

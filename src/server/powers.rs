@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handle::{World, refused};
-use crate::clock::Clock;
+use crate::clock::wait_here_for;
 use crate::control::{Fault, Gate, Pattern, Rule, Side};
 use crate::duration::spell_duration;
 use crate::engine::Engine;
@@ -36,7 +36,7 @@ impl World {
     pub fn fault(&self, fault: Fault) -> Result<FaultGuard, Error> {
         self.check_commands(&fault.pattern)?;
         let rule = self.engine().instance.add_fault(fault).map_err(Error::Refused)?;
-        Ok(FaultGuard { engine: self.engine_shared(), rule })
+        Ok(FaultGuard { engine: Arc::clone(self.engine()), rule })
     }
 
     /// Puts up a gate: commands that fit the pattern are held there before they run. It is taken away when the guard is
@@ -66,7 +66,7 @@ impl World {
     fn put_up(&self, name: &str, pattern: Pattern, side: Side) -> Result<GateGuard, Error> {
         self.check_commands(&pattern)?;
         let gate = self.engine().instance.add_gate(name, pattern, side).map_err(Error::Refused)?;
-        Ok(GateGuard { engine: self.engine_shared(), gate })
+        Ok(GateGuard { engine: Arc::clone(self.engine()), gate })
     }
 
     /// The names of the faults that have not fired so far.
@@ -146,7 +146,7 @@ impl GateGuard {
 
     /// As [`wait_for`](Self::wait_for), for so long in real time at most.
     pub fn wait_for_within(&self, count: usize, timeout: Duration) -> Result<(), Error> {
-        let held = Clock::wait_here(poll_fn(|cx| self.gate.stop.poll_held(count, cx)), timeout);
+        let held = wait_here_for(poll_fn(|cx| self.gate.stop.poll_held(count, cx)), timeout);
         match held {
             Some(Some(_)) => Ok(()),
             Some(None) => Err(Error::Refused(format!("gate '{}' holds nobody any more", self.gate.name))),
