@@ -449,13 +449,27 @@ impl Wake for Unpark {
 
 /// Blocks this thread, which serves nobody, until a future is there.
 pub(crate) fn wait_here<T>(future: impl Future<Output = T>) -> T {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut future = pin!(future);
     loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => std::thread::park(),
+        // Should the thread be woken for no reason, it looks again.
+        if let Some(there) = wait_here_for(future.as_mut(), Duration::MAX) {
+            return there;
         }
+    }
+}
+
+/// As [`wait_here`], for so long in real time at most.
+#[allow(clippy::disallowed_methods)]
+pub(crate) fn wait_here_for<T>(future: impl Future<Output = T>, longest: Duration) -> Option<T> {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    let since = Instant::now();
+    loop {
+        if let Poll::Ready(there) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(there);
+        }
+        let left = longest.checked_sub(since.elapsed()).filter(|left| !left.is_zero())?;
+        std::thread::park_timeout(left);
     }
 }
 

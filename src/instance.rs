@@ -308,6 +308,13 @@ impl Instance {
         rule
     }
 
+    /// As [`remove_fault`](Self::remove_fault), for one that may have been removed by now; whether it was there.
+    pub fn remove_this_fault(&self, rule: &Arc<Rule>) -> bool {
+        let was_there = self.control.faults.remove_this(rule, &self.clock);
+        self.attention.set(Matter::Fault, !self.control.faults.is_empty());
+        was_there
+    }
+
     /// Disarms every fault, and lets go whoever hangs.
     pub fn clear_faults(&self) -> Vec<Arc<Rule>> {
         self.attention.lower(Matter::Fault);
@@ -326,6 +333,13 @@ impl Instance {
         let gate = self.control.gates.remove(name, &self.clock);
         self.attention.set(Matter::Gate, !self.control.gates.is_empty());
         gate
+    }
+
+    /// As [`remove_gate`](Self::remove_gate), for one that may have been removed by now; whether it was there.
+    pub fn remove_this_gate(&self, gate: &Arc<Gate>) -> bool {
+        let was_there = self.control.gates.remove_this(gate, &self.clock);
+        self.attention.set(Matter::Gate, !self.control.gates.is_empty());
+        was_there
     }
 
     /// Takes every gate away, and lets everybody go.

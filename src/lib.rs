@@ -52,9 +52,10 @@ pub mod internals {
     pub use crate::spec::{Table, markdown};
 }
 
+pub use control::{Fault, Pattern, Verdict, Who};
 pub use error::Error;
 pub use profile::Profile;
-pub use server::{Builder, Server, Servers, Space, World};
+pub use server::{Builder, FaultGuard, GateGuard, Server, Servers, Space, World};
 
 /// What the program does; returns its exit status.
 #[doc(hidden)]

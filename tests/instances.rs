@@ -176,7 +176,7 @@ fn a_skewed_clock_loses_a_lock_early() {
     assert_eq!(state(&mut wires[0], 3).1, -1500);
     servers.set_behind(2, Duration::from_secs(7)).expect("there are three");
     assert_eq!(state(&mut wires[0], 3).1, -7000);
-    let error = servers.set_ahead(3, Duration::ZERO).err().expect("there are three");
+    let error = servers.set_ahead(3, Duration::ZERO).expect_err("there are three");
     assert_eq!(error.to_string(), "there is no server 3; there are 3");
 }
 
@@ -199,9 +199,27 @@ fn a_client_that_is_cut_off_gets_no_answer_and_changes_nothing_until_that_is_hea
     );
     assert_eq!(bob.ask("GET k"), Frame::bulk("bob"));
     assert_eq!(driver.ask("REDOUBLE INSTANCE HEAL 2 alice-*"), ok());
+    assert!(alice.has_reply() && later.has_reply(), "the reply comes after all consequences");
     assert_eq!(alice.expect(), ok());
     assert_eq!(later.expect(), ok());
     assert_eq!(bob.ask("GET k"), Frame::bulk("alice"));
+}
+
+#[test]
+fn there_is_an_end_to_how_many_cuts_there_can_be() {
+    let server = support::spawn();
+    let mut wire = wire(&server);
+    for name in 0..64 {
+        assert_eq!(wire.ask(&format!("REDOUBLE INSTANCE CUT 1 client-{name}")), ok());
+    }
+    let full = Frame::error("ERR instance 1 is cut off from 64 already");
+    assert_eq!(wire.ask("REDOUBLE INSTANCE CUT 1 one-more"), full);
+    assert_eq!(wire.ask("REDOUBLE INSTANCE HEAL 1 client-7"), ok());
+    assert_eq!(wire.ask("REDOUBLE INSTANCE CUT 1 one-more"), ok());
+    let again = wire.ask("REDOUBLE INSTANCE CUT 1 one-more");
+    assert!(again.is_error());
+    assert_eq!(wire.ask("REDOUBLE INSTANCE HEAL 1"), ok());
+    assert_eq!(wire.ask("REDOUBLE FAULT LIST"), Frame::Array(vec![]));
 }
 
 /// What one client gets from five servers when it asks all of them for the lock at once; `None` if there is no answer.
@@ -282,7 +300,7 @@ fn what_cannot_be_had_is_refused_with_a_reason() {
     assert_eq!(single, "spawn starts one instance, not 2; spawn_all starts several");
     let server = support::spawn();
     assert_eq!(
-        server.start().err().expect("it runs").to_string(),
+        server.start().expect_err("it runs").to_string(),
         "instance 1 is running; REDOUBLE INSTANCE STOP comes first"
     );
     assert!(server.heal("alice").is_err());

@@ -81,6 +81,20 @@ fn who_waits_in_a_space_is_woken_by_that_spaces_clock() {
 }
 
 #[test]
+fn a_clock_that_jumps_when_everybody_waits_does_not_wait_for_who_has_left_the_space() {
+    let server = spawn();
+    let (mut driver, mut waiting, mut idle) = (inside(&server, "one"), inside(&server, "one"), inside(&server, "one"));
+    assert_eq!(idle.ask("PING"), Frame::status("PONG"));
+    assert_eq!(driver.ask("REDOUBLE CLOCK AUTO"), ok());
+    waiting.send(b"BLPOP list 3600\r\n");
+    driver.ask_until("CLIENT LIST", |clients| clients.contains(" flags=b "));
+    assert_eq!(driver.ask("REDOUBLE CLOCK NOW"), driver.ask("REDOUBLE CLOCK NOW"), "one of them could still act");
+    assert!(!waiting.has_reply());
+    assert_eq!(idle.ask("REDOUBLE SPACE two"), ok());
+    assert_eq!(waiting.expect(), Frame::NullArray);
+}
+
+#[test]
 fn scripts_messages_and_faults_stay_where_they_are() {
     let server = spawn();
     let (mut one, mut other) = (inside(&server, "one"), inside(&server, "other"));
@@ -132,6 +146,20 @@ fn a_connection_keeps_its_id_name_protocol_and_database_when_it_moves() {
     assert_eq!(wire.ask("CLIENT GETNAME"), Frame::bulk("alice"));
     let info = wire.ask("CLIENT INFO").text();
     assert!(info.contains(" db=2 ") && info.contains(" resp=3 "), "{info}");
+}
+
+#[test]
+fn a_connection_is_as_old_in_its_space_as_it_was_before() {
+    let server = spawn();
+    let mut wire = wire(&server);
+    assert_eq!(wire.ask("PING"), Frame::status("PONG"));
+    server.freeze();
+    server.advance(Duration::from_secs(3600));
+    let space = server.space("one").expect("a space");
+    space.freeze();
+    assert_eq!(wire.ask("REDOUBLE SPACE one"), ok());
+    let info = wire.ask("CLIENT INFO").text();
+    assert!(info.contains(" age=3600 ") || info.contains(" age=3601 "), "{info}");
 }
 
 #[test]
@@ -247,12 +275,37 @@ fn the_handle_of_a_dropped_space_says_so() {
 }
 
 #[test]
+#[should_panic(expected = "the server of the space 'one' has ended")]
+fn the_handle_of_a_space_says_so_when_the_server_has_ended() {
+    let server = spawn();
+    let space = server.space("one").expect("a space");
+    drop(server);
+    space.freeze();
+}
+
+#[test]
+fn a_database_leads_to_a_space_from_rust_too() {
+    let server = start(Server::builder().spaces_by_database());
+    let mut three = client_at(&format!("{}/3", server.url()));
+    ask::<()>(&mut three, "SET k v");
+    ask::<()>(&mut client(&server), "FLUSHALL");
+    assert_eq!(ask::<i64>(&mut three, "DBSIZE"), 1);
+    server.space("3").expect("a space").freeze();
+    assert_eq!(ask::<(i64, i64)>(&mut three, "TIME"), ask::<(i64, i64)>(&mut three, "TIME"));
+    // Who is in a space of another name stays there.
+    let mut one = inside(&server, "one");
+    assert_eq!(one.ask("SELECT 3"), ok());
+    assert_eq!(one.ask("DBSIZE"), Frame::Integer(0));
+    assert_eq!(one.ask("REDOUBLE SPACE"), Frame::bulk("one"));
+}
+
+#[test]
 fn a_space_needs_a_name_and_one_that_is_not_there_cannot_be_dropped() {
     let server = spawn();
     let error = server.space("").err().expect("no name").to_string();
     assert_eq!(error, "the name of a space has 1 to 128 bytes, not 0");
     assert!(server.space(&"x".repeat(129)).is_err());
-    assert_eq!(server.drop_space("none").err().expect("none").to_string(), "no such space");
+    assert_eq!(server.drop_space("none").expect_err("none").to_string(), "no such space");
 }
 
 #[test]

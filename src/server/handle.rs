@@ -203,8 +203,8 @@ impl IntoIterator for Servers {
     }
 }
 
-/// A private world behind a server's port. See [`Server::space`]. Once the space is dropped, every use of its handle
-/// panics and says so.
+/// A private world behind a server's port. See [`Server::space`]. Once the space is dropped, or its server, every use of
+/// its handle panics and says so.
 pub struct Space {
     world: World,
 }
@@ -232,9 +232,11 @@ pub struct World {
 
 impl World {
     /// What runs this world's commands.
-    fn engine(&self) -> &Arc<Engine> {
+    pub(super) fn engine(&self) -> &Arc<Engine> {
         let name = || String::from_utf8_lossy(&self.engine.instance.space);
-        assert!(self.node.has(&self.engine), "the space '{}' was dropped", name());
+        let is_space = !self.engine.instance.space.is_empty();
+        assert!(!is_space || self.node.beside().is_ok(), "the server of the space '{}' has ended", name());
+        assert!(!is_space || self.node.has(&self.engine), "the space '{}' was dropped", name());
         &self.engine
     }
 

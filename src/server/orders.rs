@@ -67,8 +67,11 @@ impl Fleet for Node {
             Order::Resume => return Ok(settled(node.resume())),
             Order::Heal(client) => return Ok(settled(node.heal(client.as_deref())?)),
             Order::Skew(micros) => {
-                let errand = nodes.skew(micros);
-                return Ok(Box::pin(Arc::clone(node.root()).run_errand(errand)));
+                let errand = node.begin(node.root(), nodes.skew(micros));
+                return Ok(Box::pin(async {
+                    // It only fails to end when the server does.
+                    let _ = errand.await;
+                }));
             }
         }
         Ok(settled(Vec::new()))
@@ -153,6 +156,13 @@ impl Node {
 
     /// Leaves the commands of clients with a name like this unanswered, in any space.
     pub(super) fn cut(&self, client: &[u8]) -> Result<(), CommandError> {
+        let rules = self.instance().control.faults.all();
+        if rules.iter().filter(|rule| rule.fault.name.starts_with(CUT)).count() >= MOST_CUTS {
+            return Err(CommandError::new(format!(
+                "ERR instance {} is cut off from {MOST_CUTS} already",
+                self.number()
+            )));
+        }
         let mut fault = Fault::new(cut_of(client), Verdict::Hang);
         fault.pattern = Pattern::any().client(Who::Name(client.to_vec()));
         self.arm(&fault)
@@ -171,10 +181,16 @@ impl Node {
         Ok(worlds)
     }
 
+    /// Arms a fault in every world, or in none.
     fn arm(&self, fault: &Fault) -> Result<(), CommandError> {
-        for engine in self.worlds() {
-            let refused = |reason| CommandError::new(format!("ERR {reason}"));
-            engine.instance.add_fault(fault.clone()).map_err(refused)?;
+        let worlds = self.worlds();
+        for (place, engine) in worlds.iter().enumerate() {
+            if let Err(reason) = engine.instance.add_fault(fault.clone()) {
+                for engine in &worlds[..place] {
+                    engine.instance.remove_fault(&fault.name);
+                }
+                return Err(CommandError::new(format!("ERR {reason}")));
+            }
         }
         Ok(())
     }
@@ -206,6 +222,9 @@ impl Node {
 /// The names of the faults that orders to instances come to.
 const PAUSE: &str = "instance-pause";
 const CUT: &str = "instance-cut:";
+
+/// By how many names clients can be cut off from one instance at the same time: each takes a rule in every space.
+const MOST_CUTS: usize = 64;
 
 fn cut_of(client: &[u8]) -> String {
     format!("{CUT}{}", String::from_utf8_lossy(client))
