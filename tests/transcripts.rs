@@ -130,6 +130,7 @@ alone! {
     redis_8_locks
     redis_8_numbers
     redis_field_times
+    redouble_save
     redouble_clock
     redouble_fault
     redouble_gate
