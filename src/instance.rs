@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::Duration;
 
 use crate::acl::{Acl, Rules, User};
 use crate::clock::{Clock, Millis};
 use crate::config::{Config, OutputLimit};
 use crate::control::{Attention, Control, Fault, Gate, Matter, Pattern, Rule, Side};
+use crate::duration::spell_duration;
 use crate::identity::Identity;
 use crate::keyspace::{CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Tally, View};
 use crate::log::Log;
@@ -35,7 +37,7 @@ pub struct Instance {
     /// More than should waits for some client, so that housekeeping looks for how long.
     lagging: AtomicBool,
     pub attention: Attention,
-    pub control: Control,
+    pub control: Arc<Control>,
     pub tracking: Tracking,
     pub stats: Stats,
     pub log: Arc<Log>,
@@ -89,7 +91,7 @@ impl Instance {
             pubsub: PubSub::default(),
             lagging: AtomicBool::new(false),
             attention: Attention::default(),
-            control: Control::default(),
+            control: Arc::default(),
             tracking: Tracking::default(),
             stats: Stats::default(),
             log: Arc::new(Log::silent()),
@@ -212,7 +214,7 @@ impl Instance {
     // ---- DEBUG SLEEP
 
     /// Blocks this thread, and every other command of this server, for a stretch of real time.
-    pub fn stall(&self, duration: std::time::Duration) {
+    pub fn stall(&self, duration: Duration) {
         *self.stall.sleepers.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.attention.raise(Matter::Stall);
         self.clock.block(duration);
@@ -252,24 +254,43 @@ impl Instance {
         self.control.faults.clear(&self.clock)
     }
 
-    /// Puts up a gate. The error says why not.
-    pub fn add_gate(&self, name: &str, pattern: Pattern, side: Side) -> Result<Arc<Gate>, String> {
-        let gate = self.control.gates.add(name, pattern, side)?;
-        self.attention.raise(Matter::Gate);
-        Ok(gate)
+    /// Puts up a gate, with a watchdog's time of its own if it is to have one. The error says why not.
+    pub fn add_gate(
+        &self,
+        name: &str,
+        pattern: Pattern,
+        side: Side,
+        timeout: Option<Duration>,
+    ) -> Result<Arc<Gate>, String> {
+        self.control.gates.add(name, pattern, side, timeout, &self.attention)
     }
 
     /// Takes a gate away, and lets go whoever is held there.
     pub fn remove_gate(&self, name: &str) -> Option<Arc<Gate>> {
-        let gate = self.control.gates.remove(name, &self.clock);
-        self.attention.set(Matter::Gate, !self.control.gates.is_empty());
-        gate
+        let gate = self.control.gates.take(name, &self.attention)?;
+        gate.stop.open(&self.clock);
+        Some(gate)
     }
 
     /// Takes every gate away, and lets everybody go.
     pub fn clear_gates(&self) -> Vec<Arc<Gate>> {
-        self.attention.lower(Matter::Gate);
-        self.control.gates.clear(&self.clock)
+        let gates = self.control.gates.take_all(&self.attention);
+        for gate in &gates {
+            gate.stop.open(&self.clock);
+        }
+        gates
+    }
+
+    /// The watchdog: lets go whoever is held at a gate for longer than a test can have meant.
+    fn free_forgotten(&self) {
+        if !self.attention.has(Matter::Gate) {
+            return;
+        }
+        let usual = Duration::from_micros(self.config.live().gate_timeout.load(Ordering::Relaxed));
+        for (gate, longest, guest) in self.control.gates.free_overdue(&self.clock, usual) {
+            let (name, longest) = (&gate.name, spell_duration(longest));
+            self.log.warn(format!("Gate '{name}' has held {guest} for longer than {longest}: it goes on by itself."));
+        }
     }
 
     // ---- MONITOR
@@ -506,6 +527,7 @@ impl Instance {
         self.recently.store(self.clock.millis(), Ordering::Relaxed);
         self.close_idle();
         self.close_lagging();
+        self.free_forgotten();
     }
 
     /// The server's time, up to a tenth of a second ago: for what is counted in seconds, and asked for all the time.

@@ -47,6 +47,8 @@ pub struct Live {
     pub busy_threshold: AtomicU64,
     /// `tracking-table-max-keys`; 0 for no limit.
     pub max_tracked_keys: AtomicUsize,
+    /// `gate-timeout`, in microseconds of real time: how long a gate holds anybody at most; 0 for no limit.
+    pub gate_timeout: AtomicU64,
     pub protected_mode: AtomicBool,
     /// `enable-debug-command`: who may use DEBUG.
     pub debug_commands: AtomicU8,
@@ -70,6 +72,7 @@ impl Default for Live {
             events: AtomicU32::new(0),
             max_memory: AtomicUsize::new(0),
             max_tracked_keys: AtomicUsize::new(1_000_000),
+            gate_timeout: AtomicU64::new(60_000_000),
             protected_mode: AtomicBool::new(true),
             debug_commands: AtomicU8::new(DEBUG_NO),
             log_level: AtomicU8::new(Level::Notice as u8),

@@ -277,6 +277,9 @@ pub(super) static TABLE: &[Directive] = &[
     text("port-file", "").at_start().hidden(),
     switch("exit-with-parent", "no").at_start().hidden(),
     switch("control", "yes").at_start().hidden(),
+    custom("gate-timeout", "1m", special::duration)
+        .carried(|live, value| live.gate_timeout.store(special::micros(value), Relaxed))
+        .hidden(),
 ];
 
 const BOTH_8: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));

@@ -72,8 +72,8 @@ pub(super) struct Connection {
     output: Vec<u8>,
     written: usize,
     waiting: Option<(Waiting, Option<Alarm>)>,
-    /// The alarm that ended a wait, held until its consequences are on their way to the client.
-    settling: Option<Alarm>,
+    /// The alarms that ended a wait, held until their consequences are on their way to the client.
+    settling: Vec<Alarm>,
     state: State,
 }
 
@@ -110,7 +110,7 @@ impl Connection {
             output: Vec::new(),
             written: 0,
             waiting: None,
-            settling: None,
+            settling: Vec::new(),
             state: State::Open,
         }
     }
@@ -129,8 +129,13 @@ impl Connection {
         self.poll_waiting(cx, scratch);
         loop {
             let flushed = self.poll_flush(cx, &mut scratch.spare)?.is_ready();
+            if self.is_running_script() {
+                // It has begun when a wait ended.
+                come_back_after_others(cx);
+                return Poll::Pending;
+            }
             // As far as a moved clock is concerned, a reply that the client does not read has been given.
-            self.settling = None;
+            self.settling.clear();
             match self.state {
                 State::Dropped => return Poll::Ready(Ok(())),
                 State::Closing if flushed => return Poll::Ready(Ok(())),
@@ -354,7 +359,12 @@ impl Connection {
                     (rang && self.engine.instance.claim_wait(&self.session.client)).then_some(End::Time)
                 }
                 Waiting::Held(ticket) | Waiting::HeldReply { ticket, .. } => {
-                    ticket.is_free(cx.waker()).then_some(End::Time)
+                    let is_free = ticket.is_free(cx.waker());
+                    if is_free && self.stream.has_ended() {
+                        // It is the turn of the next one.
+                        self.state = State::Dropped;
+                    }
+                    (is_free && self.state == State::Open).then_some(End::Time)
                 }
                 Waiting::Delayed(_) => rang.then_some(End::Time),
                 Waiting::Drip { reply, bytes, every, .. } => {
@@ -368,7 +378,7 @@ impl Connection {
                     scratch.output.extend_from_slice(&part);
                     self.keep(&mut scratch.output, &mut scratch.spare);
                     // Whoever moves the clock waits for each part.
-                    self.settling = due;
+                    self.settling.extend(due);
                     if !over {
                         continue;
                     }
@@ -394,6 +404,8 @@ impl Connection {
         let seen = self.session.client.seen();
         seen.blocked.store(false, Ordering::Relaxed);
         seen.timed.store(false, Ordering::Relaxed);
+        // It was not idle while it waited.
+        seen.last_used.store(self.engine.instance.recently(), Ordering::Relaxed);
         // Whoever ended it may have done so before this connection knew that it waits.
         self.engine.instance.claim_wait(&self.session.client);
         let mut out = Vec::new();
@@ -429,7 +441,7 @@ impl Connection {
         self.go_on(then, &mut out, scratch);
         self.session.is_awaited = false;
         self.keep(&mut out, &mut scratch.spare);
-        self.settling = alarm.or(self.settling.take());
+        self.settling.extend(alarm);
     }
 
     /// Goes on as a command has said that has its reply at last.
@@ -461,6 +473,9 @@ impl Connection {
         self.session.client.seen().blocked.store(false, Ordering::Relaxed);
         let then = self.engine.leave(&mut self.session, 0, &mut out, flow);
         self.go_on(then, &mut out, scratch);
+        if !self.is_running_script() {
+            self.session.is_awaited = false;
+        }
         self.keep(&mut out, &mut scratch.spare);
         !self.is_running_script()
     }

@@ -1,6 +1,7 @@
 //! REDOUBLE GATE: holds commands, and lets them go on in the order that a test wants.
 
 use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -16,8 +17,8 @@ use crate::spec::{Args, Call, CommandResult, CommandSpec, Flow, Waiting};
 
 pub(super) const GATE: CommandSpec = power(
     "GATE",
-    "<ADD name [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [<BEFORE | AFTER>] | \
-     WAIT name [count [timeout]] | OPEN name | STEP name | LIST | REMOVE name>",
+    "<ADD name [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [<BEFORE | AFTER>] \
+     [TIMEOUT duration] | WAIT name [count [timeout]] | OPEN name | STEP name | LIST | REMOVE name | CLEAR>",
     "Holds commands and lets them go on one by one.",
     |call, args| act(ACTIONS, call, args),
 );
@@ -25,8 +26,9 @@ pub(super) const GATE: CommandSpec = power(
 pub(super) const ACTIONS: &[Action] = &[
     Action {
         name: "ADD",
-        usage: usage!("<name>", " [before|after]"),
-        summary: "Holds commands before they run (the default), or with their replies after they ran.",
+        usage: usage!("<name>", " [before|after] [timeout <duration>]"),
+        summary: "Holds commands before they run (the default), or with their replies after they ran; for as long as \
+                  gate-timeout says, unless this does (0: for ever).",
         run: add,
     },
     Action {
@@ -38,7 +40,7 @@ pub(super) const ACTIONS: &[Action] = &[
     Action {
         name: "OPEN",
         usage: "<name>",
-        summary: "Lets everybody go on, and holds nobody from now on; how many were held.",
+        summary: "Lets everybody go on, one after another, and holds nobody from then on; how many went.",
         run: open,
     },
     Action {
@@ -49,22 +51,39 @@ pub(super) const ACTIONS: &[Action] = &[
     },
     Action { name: "LIST", usage: "", summary: "The gates, each with who is held there.", run: list },
     Action { name: "REMOVE", usage: "<name>", summary: "Takes a gate away; whoever is held goes on.", run: remove },
+    Action {
+        name: "CLEAR",
+        usage: "",
+        summary: "Takes all gates away; the names of those that nobody came to.",
+        run: clear,
+    },
 ];
 
 const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How many of those who are held are named when there are too few of them.
+const NAMED: usize = 8;
+
 fn add(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = name(args)?;
     let mut pattern = Pattern::any();
-    while take_part(&mut pattern, call, args, &["before", "after"])? {}
-    let side = if args.take("after") {
-        Side::After
-    } else {
-        args.take("before");
-        Side::Before
-    };
+    let mut side = Side::Before;
+    let mut timeout = None;
+    loop {
+        if args.take("before") {
+            side = Side::Before;
+        } else if args.take("after") {
+            side = Side::After;
+        } else if args.take("timeout") {
+            timeout = Some(duration(args)?);
+        } else if !take_part(&mut pattern, call, args, &["before", "after", "timeout"])? {
+            break;
+        }
+    }
     nothing_more(args)?;
-    call.server.add_gate(&name, pattern, side).map_err(|reason| CommandError::new(format!("ERR {reason}")))?;
+    call.server
+        .add_gate(&name, pattern, side, timeout)
+        .map_err(|reason| CommandError::new(format!("ERR {reason}")))?;
     Ok(Reply::OK)
 }
 
@@ -74,48 +93,91 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let timeout = if args.is_empty() { USUAL_TIMEOUT } else { duration(args)? };
     nothing_more(args)?;
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+    let control = Arc::clone(&call.server.control);
     let event = async move {
-        let mut time = Box::pin(Clock::pass(timeout));
-        let held = poll_fn(|cx| {
-            if let Poll::Ready(held) = gate.stop.poll_held(wanted, cx) {
-                return Poll::Ready(Some(held));
-            }
-            time.as_mut().poll(cx).map(|()| None)
+        let mut time = pin!(Clock::pass(timeout));
+        let mut watch = pin!(gate.stop.watch(wanted));
+        let held = poll_fn(|cx| match watch.as_mut().poll(cx) {
+            Poll::Ready(held) => Poll::Ready(Some(held)),
+            Poll::Pending => time.as_mut().poll(cx).map(|()| None),
         })
         .await;
         match held {
             Some(Some(held)) => count(held as u64),
-            Some(None) => Reply::Error(CommandError::new(format!("ERR gate '{}' holds nobody any more", gate.name))),
-            None => Reply::Error(too_few(&gate, wanted, timeout)),
+            Some(None) => Reply::Error(CommandError::new(format!("ERR gate '{}' is open: it holds nobody", gate.name))),
+            None => Reply::Error(too_few(&gate, wanted, timeout, &control.gates.passers(&gate))),
         }
     };
-    call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
-    Ok(Reply::Nothing)
+    answer_after(call, event)
 }
 
-fn too_few(gate: &Gate, wanted: usize, timeout: Duration) -> CommandError {
-    let guests = gate.stop.guests();
-    let who: Vec<String> = guests.iter().map(guest_line).collect();
-    CommandError::new(format!(
-        "TIMEOUT gate '{}' holds {} of {wanted} after {}{}",
-        gate.name,
-        guests.len(),
-        spell_duration(timeout),
-        if who.is_empty() { String::new() } else { format!(": {}", who.join(", ")) },
-    ))
+/// Says who is held; if nobody is, what has happened instead.
+fn too_few(gate: &Gate, wanted: usize, timeout: Duration, passers: &[Guest]) -> CommandError {
+    let held = gate.stop.guests();
+    let instead = if !held.is_empty() {
+        named(&held)
+    } else if passers.is_empty() && gate.stop.arrived() == 0 {
+        "no command has come since it was put up".to_owned()
+    } else if passers.is_empty() {
+        format!("{} have come and gone", gate.stop.arrived())
+    } else {
+        format!("these came last and do not match: {}", named(passers))
+    };
+    let (name, held, timeout) = (&gate.name, held.len(), spell_duration(timeout));
+    CommandError::new(format!("TIMEOUT gate '{name}' holds {held} of {wanted} after {timeout}: {instead}"))
 }
 
-fn guest_line(guest: &Guest) -> String {
-    let name =
-        if guest.client_name.is_empty() { String::new() } else { format!(" ({})", guest.client_name.escape_ascii()) };
-    format!("client {}{name} {}", guest.client, line_of(&guest.words)).trim_end().to_owned()
+fn named(guests: &[Guest]) -> String {
+    let mut names: Vec<String> = guests.iter().take(NAMED).map(Guest::to_string).collect();
+    if guests.len() > NAMED {
+        names.push(format!("and {} more", guests.len() - NAMED));
+    }
+    names.join(", ")
 }
 
 fn open(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let gate = find(call, args)?;
     nothing_more(args)?;
-    let freed = gate.stop.open(&call.server.clock);
-    settle(call, count(freed as u64))
+    let freed = let_go(Opening { gate, clock: Arc::clone(&call.server.clock) });
+    answer_after(call, async { count(freed.await) })
+}
+
+/// A gate that is to be open in the end, even if whoever opens it goes away meanwhile.
+struct Opening {
+    gate: Arc<Gate>,
+    clock: Arc<Clock>,
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.gate.stop.open(&self.clock);
+    }
+}
+
+/// Lets everybody go on who is held at a gate, each only when the one before has gone as far as it can; how many went.
+/// The gate is open then.
+async fn let_go(opening: Opening) -> u64 {
+    let mut freed = 0;
+    // Not those who come meanwhile, which may be without end.
+    for _ in 0..opening.gate.stop.held() {
+        if opening.gate.stop.step(&opening.clock).is_some() {
+            freed += 1;
+            opening.clock.settle().await;
+        }
+    }
+    let clock = Arc::clone(&opening.clock);
+    drop(opening);
+    clock.settle().await;
+    freed
+}
+
+/// Answers with what comes of this.
+fn answer_after(
+    call: &mut Call<'_>,
+    event: impl Future<Output = Reply<'static>> + Send + 'static,
+) -> CommandResult<'static> {
+    call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
+    Ok(Reply::Nothing)
 }
 
 fn step(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -133,12 +195,10 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 fn describe(gate: &Gate) -> Reply<'static> {
-    let guests = gate.stop.guests().iter().map(|guest| text(guest_line(guest))).collect();
-    let mut rule = gate.pattern.words();
-    rule.push(gate.side.name().as_bytes().to_vec());
+    let guests = gate.stop.guests().iter().map(|guest| text(guest.to_string())).collect();
     Reply::Map(vec![
         (text("name"), text(gate.name.clone())),
-        (text("rule"), text(line_of(&rule))),
+        (text("rule"), text(line_of(&gate.words()))),
         (text("state"), text(if gate.stop.is_open() { "open" } else { "closed" })),
         (text("arrived"), count(gate.stop.arrived())),
         (text("passed"), count(gate.stop.passed())),
@@ -149,10 +209,31 @@ fn describe(gate: &Gate) -> Reply<'static> {
 fn remove(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = name(args)?;
     nothing_more(args)?;
-    if call.server.remove_gate(&name).is_none() {
-        return Err(no_gate(&name));
-    }
-    settle(call, Reply::OK)
+    let server = call.server;
+    let gate = server.control.gates.take(&name, &server.attention).ok_or_else(|| no_gate(&name))?;
+    let freed = let_go(Opening { gate, clock: Arc::clone(&server.clock) });
+    answer_after(call, async {
+        freed.await;
+        Reply::OK
+    })
+}
+
+fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    let server = call.server;
+    let gates = server.control.gates.take_all(&server.attention);
+    let opening = |gate| Opening { gate, clock: Arc::clone(&server.clock) };
+    let openings: Vec<Opening> = gates.into_iter().map(opening).collect();
+    answer_after(call, async {
+        let mut unreached = Vec::new();
+        for opening in openings {
+            if opening.gate.stop.arrived() == 0 {
+                unreached.push(text(opening.gate.name.clone()));
+            }
+            let_go(opening).await;
+        }
+        Reply::Array(unreached)
+    })
 }
 
 fn find(call: &Call<'_>, args: &mut Args<'_>) -> Result<Arc<Gate>, CommandError> {
