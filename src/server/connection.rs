@@ -360,7 +360,9 @@ impl Connection {
                 }
                 Waiting::Held(ticket) | Waiting::HeldReply { ticket, .. } => {
                     let is_free = ticket.is_free(cx.waker());
-                    if is_free && self.stream.has_ended() {
+                    let closing = &self.session.client.seen().closing;
+                    // What it has been signalled since its signals were taken is not known here yet.
+                    if is_free && (closing.load(Ordering::Relaxed) || self.stream.has_ended()) {
                         // It is the turn of the next one.
                         self.state = State::Dropped;
                     }
