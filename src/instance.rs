@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
-use crate::acl::{Acl, Rules, User};
+use crate::acl::{self, Acl, Rules, User};
 use crate::clock::{Clock, Millis};
-use crate::config::{Config, OutputLimit};
+use crate::config::{Config, OutputLimit, Settings};
 use crate::control::{Attention, Control, Fault, Gate, Matter, Pattern, Rule, Side};
 use crate::duration::spell_duration;
+use crate::fleet::Fleet;
 use crate::identity::Identity;
 use crate::keyspace::{CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Tally, View};
 use crate::log::Log;
@@ -27,6 +28,10 @@ const USERS_IN_TWO_PLACES: &str = "Configuring Redis with users defined in redis
 
 /// One running server, without its sockets.
 pub struct Instance {
+    /// The name of the space that this is; empty for the world that clients find when they connect.
+    pub space: Box<[u8]>,
+    /// Those beside it, once they are there.
+    fleet: OnceLock<Weak<dyn Fleet>>,
     pub clock: Arc<Clock>,
     pub config: Config,
     pub profile: Profile,
@@ -52,7 +57,9 @@ pub struct Instance {
     pub active_expire: AtomicBool,
     monitors: Mutex<Vec<Arc<Client>>>,
     stall: Stall,
-    shutdown: Shutdown,
+    shutdown: Arc<Shutdown>,
+    /// What the server was started with.
+    start: OnceLock<(Settings, acl::Snapshot)>,
 }
 
 /// DEBUG SLEEP: while somebody sleeps, nobody else runs.
@@ -78,10 +85,16 @@ impl Default for Instance {
 impl Instance {
     pub fn new(config: Config, profile: Profile, databases: u32) -> Self {
         let clock = Arc::new(Clock::new());
-        let identity = Identity::new(clock.millis());
         let keyspace = Keyspace::new(databases, &clock);
+        Self::with_keyspace(config, profile, clock, keyspace)
+    }
+
+    fn with_keyspace(config: Config, profile: Profile, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
+        let identity = Identity::new(clock.millis());
         let recently = AtomicI64::new(clock.millis());
         let instance = Self {
+            space: Box::default(),
+            fleet: OnceLock::new(),
             clock,
             config,
             profile,
@@ -102,10 +115,44 @@ impl Instance {
             active_expire: AtomicBool::new(true),
             monitors: Mutex::default(),
             stall: Stall::default(),
-            shutdown: Shutdown::default(),
+            shutdown: Arc::default(),
+            start: OnceLock::new(),
         };
         instance.apply_settings();
         instance
+    }
+
+    /// Another server of the same process, set up as this one is. They share nothing but the log and their end.
+    pub fn sibling(&self) -> Self {
+        let clock = Arc::new(Clock::new());
+        let keyspace = Keyspace::new(self.keyspace.databases(), &clock);
+        self.another(clock, keyspace)
+    }
+
+    /// A world of its own behind this server's port. The clients of all of them are counted together.
+    pub fn make_space(&self, name: &[u8]) -> Self {
+        let clock = Arc::new(Clock::new());
+        let keyspace = Keyspace::small(self.keyspace.databases(), &clock);
+        let space = self.another(clock, keyspace);
+        if let Some(port) = self.identity.port.get() {
+            let _ = space.identity.port.set(*port);
+        }
+        Self { space: name.into(), clients: Clients::beside(&self.clients), ..space }
+    }
+
+    fn another(&self, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
+        let another = Self::with_keyspace(self.config.copy(), self.profile, clock, keyspace);
+        Self { log: Arc::clone(&self.log), acl: self.acl.copy(), shutdown: Arc::clone(&self.shutdown), ..another }
+    }
+
+    /// Says who is beside this server; said once.
+    pub fn join(&self, fleet: Weak<dyn Fleet>) {
+        let _ = self.fleet.set(fleet);
+    }
+
+    /// Those beside this server, as long as it serves.
+    pub fn fleet(&self) -> Option<Arc<dyn Fleet>> {
+        self.fleet.get().and_then(Weak::upgrade)
     }
 
     // ---- settings
@@ -123,6 +170,21 @@ impl Instance {
         self.log.set_least(live.log_level.load(Ordering::Relaxed));
         self.keyspace.settings().want_news(!CHANGES, live.events.load(Ordering::Relaxed));
         self.acl.configure(&self.config);
+    }
+
+    /// Remembers what the server is started with. To be called when it is about to serve.
+    pub fn remember_start(&self) {
+        self.start.get_or_init(|| (self.config.settings(), self.acl.snapshot()));
+    }
+
+    /// Puts settings and users back to what the server was started with. Who is a user that there was not is closed.
+    pub fn reset_settings(&self) {
+        let Some((settings, users)) = self.start.get() else { return };
+        self.config.restore(settings);
+        self.apply_settings();
+        self.acl.restore(users).iter().for_each(|user| self.kill_user(user));
+        self.acl.all().iter().for_each(|user| self.revoke_channels(user, &user.rules()));
+        self.acl.log.clear();
     }
 
     // ---- users
@@ -248,6 +310,13 @@ impl Instance {
         rule
     }
 
+    /// As [`remove_fault`](Self::remove_fault), for one that may have been removed by now; whether it was there.
+    pub fn remove_this_fault(&self, rule: &Arc<Rule>) -> bool {
+        let was_there = self.control.faults.remove_this(rule, &self.clock);
+        self.attention.set(Matter::Fault, !self.control.faults.is_empty());
+        was_there
+    }
+
     /// Disarms every fault, and lets go whoever hangs.
     pub fn clear_faults(&self) -> Vec<Arc<Rule>> {
         self.attention.lower(Matter::Fault);
@@ -265,20 +334,34 @@ impl Instance {
         self.control.gates.add(name, pattern, side, timeout, &self.attention)
     }
 
-    /// Takes a gate away, and lets go whoever is held there.
+    /// Takes a gate away. Whoever is held there goes on with [`Errand::LetGo`](crate::spec::Errand::LetGo).
     pub fn remove_gate(&self, name: &str) -> Option<Arc<Gate>> {
         let gate = self.control.gates.take(name, &self.attention)?;
-        gate.stop.open(&self.clock);
+        self.control.gates.open_soon(&gate);
         Some(gate)
     }
 
-    /// Takes every gate away, and lets everybody go.
-    pub fn clear_gates(&self) -> Vec<Arc<Gate>> {
+    /// As [`remove_gate`](Self::remove_gate), for one that may have been removed by now; whether it was there.
+    pub fn remove_this_gate(&self, gate: &Arc<Gate>) -> bool {
+        let was_there = self.control.gates.take_this(gate, &self.attention);
+        if was_there {
+            self.control.gates.open_soon(gate);
+        }
+        was_there
+    }
+
+    /// Takes every gate away. Whoever is held there goes on with [`Errand::LetGo`](crate::spec::Errand::LetGo).
+    pub fn remove_gates(&self) -> Vec<Arc<Gate>> {
         let gates = self.control.gates.take_all(&self.attention);
-        for gate in &gates {
+        gates.iter().for_each(|gate| self.control.gates.open_soon(gate));
+        gates
+    }
+
+    /// Takes every gate away, and lets everybody go at once.
+    pub fn clear_gates(&self) {
+        for gate in self.control.gates.take_all(&self.attention) {
             gate.stop.open(&self.clock);
         }
-        gates
     }
 
     /// The watchdog: lets go whoever is held at a gate for longer than a test can have meant.
@@ -524,10 +607,15 @@ impl Instance {
     /// What is to be done now and then, and when the clock was moved, beside deleting what is due: closes connections that
     /// have been idle for too long.
     pub fn keep_house(&self) {
-        self.recently.store(self.clock.millis(), Ordering::Relaxed);
+        self.look_at_clock();
         self.close_idle();
         self.close_lagging();
         self.free_forgotten();
+    }
+
+    /// Takes note of the time for [`recently`](Self::recently).
+    pub fn look_at_clock(&self) {
+        self.recently.store(self.clock.millis(), Ordering::Relaxed);
     }
 
     /// The server's time, up to a tenth of a second ago: for what is counted in seconds, and asked for all the time.
@@ -542,12 +630,14 @@ impl Instance {
         if timeout == 0 {
             return;
         }
+        // Who is closed here is gone when whoever moved the clock goes on.
         let oldest = self.clock.millis().saturating_sub_unsigned(timeout.saturating_mul(1000));
         for client in self.clients.all() {
             let seen = client.seen();
             let exempt =
                 seen.blocked.load(Ordering::Relaxed) || seen.monitor.load(Ordering::Relaxed) || seen.is_subscriber();
             if !exempt && seen.last_used.load(Ordering::Relaxed) < oldest {
+                client.expect_end(self.clock.rung_alarm());
                 self.kill(&client);
             }
         }
@@ -555,11 +645,14 @@ impl Instance {
 
     // ---- the end
 
-    /// Asks the server to end.
+    /// Asks the process to end, with all who are beside this server.
     pub fn shut_down(&self) {
         self.shutdown.asked.store(true, Ordering::Release);
-        // It may have the very thread that is to hear of this.
+        // One of them may have the very thread that is to hear of this.
         self.scripts.abandon();
+        if let Some(fleet) = self.fleet() {
+            fleet.abandon_scripts();
+        }
         if let Some(waker) = self.shutdown.waker.lock().unwrap_or_else(PoisonError::into_inner).take() {
             waker.wake();
         }

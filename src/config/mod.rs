@@ -50,6 +50,8 @@ pub struct Live {
     /// `gate-timeout`, in microseconds of real time: how long a gate holds anybody at most; 0 for no limit.
     pub gate_timeout: AtomicU64,
     pub protected_mode: AtomicBool,
+    /// SELECT goes to the space that is called like the number.
+    pub spaces_by_database: AtomicBool,
     /// `enable-debug-command`: who may use DEBUG.
     pub debug_commands: AtomicU8,
     /// The least [`Level`] that is logged.
@@ -74,6 +76,7 @@ impl Default for Live {
             max_tracked_keys: AtomicUsize::new(1_000_000),
             gate_timeout: AtomicU64::new(60_000_000),
             protected_mode: AtomicBool::new(true),
+            spaces_by_database: AtomicBool::new(false),
             debug_commands: AtomicU8::new(DEBUG_NO),
             log_level: AtomicU8::new(Level::Notice as u8),
             password: RwLock::new(None),
@@ -130,6 +133,10 @@ pub struct Config {
 
 type Values = BTreeMap<usize, Vec<u8>>;
 
+/// All settings as they were at some time.
+#[derive(Clone, Default)]
+pub struct Settings(Values);
+
 /// Why CONFIG SET changed nothing.
 #[derive(Debug)]
 pub enum Refusal {
@@ -140,6 +147,22 @@ pub enum Refusal {
 impl Config {
     pub fn live(&self) -> &Live {
         &self.live
+    }
+
+    /// The same settings for another server, which changes its own only. None of them names a file that it would share.
+    pub fn copy(&self) -> Self {
+        let copy = Self::default();
+        let mut values = copy.values();
+        for (place, value) in &*self.values() {
+            store(&mut values, &copy.live, *place, value.clone());
+        }
+        for name in ["aclfile", "unixsocket"] {
+            if let Some(place) = find_row(name.as_bytes()) {
+                store(&mut values, &copy.live, place, Vec::new());
+            }
+        }
+        drop(values);
+        copy
     }
 
     /// The configuration file, if the server was given one.
@@ -181,6 +204,23 @@ impl Config {
     pub fn assign(&self, name: &str, value: impl Into<Vec<u8>>) {
         if let Some(place) = find_row(name.as_bytes()) {
             store(&mut self.values(), &self.live, place, value.into());
+        }
+    }
+
+    /// All settings as they are now.
+    pub fn settings(&self) -> Settings {
+        Settings(self.values().clone())
+    }
+
+    /// Sets everything to what it was.
+    pub fn restore(&self, settings: &Settings) {
+        let mut values = self.values();
+        let changed: Vec<usize> = values.keys().copied().collect();
+        for place in changed.into_iter().filter(|place| !settings.0.contains_key(place)) {
+            store(&mut values, &self.live, place, TABLE[place].default.as_bytes().to_vec());
+        }
+        for (place, value) in &settings.0 {
+            store(&mut values, &self.live, *place, value.clone());
         }
     }
 

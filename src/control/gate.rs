@@ -16,6 +16,8 @@ use crate::duration::spell_duration;
 const MOST_GATES: usize = 10_000;
 /// How many of the last commands are remembered, to be shown to who waits at a gate in vain.
 const REMEMBERED: usize = 8;
+/// How many of those who are held are named when there are too few of them.
+const NAMED: usize = 8;
 
 /// On which side of its run a command is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +76,8 @@ struct Inner {
     /// How many commands have come while there was a gate, and the last of them.
     came: u64,
     last: VecDeque<Passer>,
+    /// Gates that are about to be opened.
+    opening: Vec<Arc<Gate>>,
 }
 
 /// A command that came while there was a gate.
@@ -127,6 +131,17 @@ impl Gates {
         gate
     }
 
+    /// As [`take`](Self::take), for a gate that may have been taken away by now; whether it was there.
+    pub fn take_this(&self, gate: &Arc<Gate>, attention: &Attention) -> bool {
+        let mut inner = self.inner();
+        let was_there = inner.gates.remove(&gate.number).is_some();
+        if was_there {
+            inner.numbers.remove(&gate.name);
+            inner.rest(attention);
+        }
+        was_there
+    }
+
     /// Takes all gates away. Whoever is held there is still to be let go.
     pub fn take_all(&self, attention: &Attention) -> Vec<Arc<Gate>> {
         let mut inner = self.inner();
@@ -166,10 +181,36 @@ impl Gates {
     }
 
     /// The last commands that have come since a gate was put up, and did not come to it.
-    pub fn passers(&self, gate: &Gate) -> Vec<Guest> {
+    fn passers(&self, gate: &Gate) -> Vec<Guest> {
         let inner = self.inner();
         let passed_by = |passer: &&Passer| passer.number > gate.since && !passer.gates.contains(&gate.number);
         inner.last.iter().filter(passed_by).map(|passer| passer.guest.clone()).collect()
+    }
+
+    /// What to say when too few have come to a gate in time: who is held there, or else what has happened instead.
+    pub fn too_few(&self, gate: &Gate, wanted: usize, timeout: Duration) -> String {
+        let (held, passers) = (gate.stop.guests(), self.passers(gate));
+        let instead = if !held.is_empty() {
+            named(&held)
+        } else if !passers.is_empty() {
+            format!("these came last and do not match: {}", named(&passers))
+        } else if gate.stop.arrived() > 0 {
+            format!("{} have come and gone", gate.stop.arrived())
+        } else {
+            "no command has come since it was put up".to_owned()
+        };
+        let (name, held, timeout) = (&gate.name, held.len(), spell_duration(timeout));
+        format!("gate '{name}' holds {held} of {wanted} after {timeout}: {instead}")
+    }
+
+    /// Has a gate opened with the next look at [`take_opening`](Self::take_opening).
+    pub fn open_soon(&self, gate: &Arc<Gate>) {
+        self.inner().opening.push(Arc::clone(gate));
+    }
+
+    /// The gates that are to be opened now.
+    pub fn take_opening(&self) -> Vec<Arc<Gate>> {
+        std::mem::take(&mut self.inner().opening)
     }
 
     /// Lets those go on who have been held for too long, in real time: `usual`, unless their gate says otherwise; never,
@@ -208,6 +249,14 @@ impl Inner {
             attention.lower(Matter::Gate);
         }
     }
+}
+
+fn named(guests: &[Guest]) -> String {
+    let mut names: Vec<String> = guests.iter().take(NAMED).map(Guest::to_string).collect();
+    if guests.len() > NAMED {
+        names.push(format!("and {} more", guests.len() - NAMED));
+    }
+    names.join(", ")
 }
 
 #[cfg(test)]

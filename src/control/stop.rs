@@ -25,7 +25,10 @@ impl fmt::Display for Guest {
         if !self.client_name.is_empty() {
             write!(f, " ({})", self.client_name.escape_ascii())?;
         }
-        write!(f, " {}", line_of(&self.words))
+        if !self.words.is_empty() {
+            write!(f, " {}", line_of(&self.words))?;
+        }
+        Ok(())
     }
 }
 

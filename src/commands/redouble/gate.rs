@@ -7,13 +7,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::pattern::{take_part, usage};
-use super::{Action, act, count, duration, name, nothing_more, number, power, settle, text};
+use super::{Action, act, begin, count, duration, name, nothing_more, number, power, settle, text};
 use crate::clock::Clock;
-use crate::control::{Gate, Guest, Pattern, Side, line_of};
-use crate::duration::spell_duration;
+use crate::control::{Gate, Pattern, Side, line_of};
 use crate::error::CommandError;
 use crate::resp::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Flow, Waiting};
+use crate::spec::{Args, Call, CommandResult, CommandSpec, Errand, Flow, Waiting};
 
 pub(super) const GATE: CommandSpec = power(
     "GATE",
@@ -61,9 +60,6 @@ pub(super) const ACTIONS: &[Action] = &[
 
 const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many of those who are held are named when there are too few of them.
-const NAMED: usize = 8;
-
 fn add(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = name(args)?;
     let mut pattern = Pattern::any();
@@ -105,79 +101,22 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         match held {
             Some(Some(held)) => count(held as u64),
             Some(None) => Reply::Error(CommandError::new(format!("ERR gate '{}' is open: it holds nobody", gate.name))),
-            None => Reply::Error(too_few(&gate, wanted, timeout, &control.gates.passers(&gate))),
+            None => {
+                let reason = control.gates.too_few(&gate, wanted, timeout);
+                Reply::Error(CommandError::new(format!("TIMEOUT {reason}")))
+            }
         }
     };
-    answer_after(call, event)
-}
-
-/// Says who is held; if nobody is, what has happened instead.
-fn too_few(gate: &Gate, wanted: usize, timeout: Duration, passers: &[Guest]) -> CommandError {
-    let held = gate.stop.guests();
-    let instead = if !held.is_empty() {
-        named(&held)
-    } else if passers.is_empty() && gate.stop.arrived() == 0 {
-        "no command has come since it was put up".to_owned()
-    } else if passers.is_empty() {
-        format!("{} have come and gone", gate.stop.arrived())
-    } else {
-        format!("these came last and do not match: {}", named(passers))
-    };
-    let (name, held, timeout) = (&gate.name, held.len(), spell_duration(timeout));
-    CommandError::new(format!("TIMEOUT gate '{name}' holds {held} of {wanted} after {timeout}: {instead}"))
-}
-
-fn named(guests: &[Guest]) -> String {
-    let mut names: Vec<String> = guests.iter().take(NAMED).map(Guest::to_string).collect();
-    if guests.len() > NAMED {
-        names.push(format!("and {} more", guests.len() - NAMED));
-    }
-    names.join(", ")
+    call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
+    Ok(Reply::Nothing)
 }
 
 fn open(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let gate = find(call, args)?;
     nothing_more(args)?;
-    let freed = let_go(Opening { gate, clock: Arc::clone(&call.server.clock) });
-    answer_after(call, async { count(freed.await) })
-}
-
-/// A gate that is to be open in the end, even if whoever opens it goes away meanwhile.
-struct Opening {
-    gate: Arc<Gate>,
-    clock: Arc<Clock>,
-}
-
-impl Drop for Opening {
-    fn drop(&mut self) {
-        self.gate.stop.open(&self.clock);
-    }
-}
-
-/// Lets everybody go on who is held at a gate, each only when the one before has gone as far as it can; how many went.
-/// The gate is open then.
-async fn let_go(opening: Opening) -> u64 {
-    let mut freed = 0;
-    // Not those who come meanwhile, which may be without end.
-    for _ in 0..opening.gate.stop.held() {
-        if opening.gate.stop.step(&opening.clock).is_some() {
-            freed += 1;
-            opening.clock.settle().await;
-        }
-    }
-    let clock = Arc::clone(&opening.clock);
-    drop(opening);
-    clock.settle().await;
-    freed
-}
-
-/// Answers with what comes of this.
-fn answer_after(
-    call: &mut Call<'_>,
-    event: impl Future<Output = Reply<'static>> + Send + 'static,
-) -> CommandResult<'static> {
-    call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
-    Ok(Reply::Nothing)
+    let held = gate.stop.held();
+    call.server.control.gates.open_soon(&gate);
+    begin(call, Errand::LetGo, count(held as u64))
 }
 
 fn step(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -209,31 +148,16 @@ fn describe(gate: &Gate) -> Reply<'static> {
 fn remove(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = name(args)?;
     nothing_more(args)?;
-    let server = call.server;
-    let gate = server.control.gates.take(&name, &server.attention).ok_or_else(|| no_gate(&name))?;
-    let freed = let_go(Opening { gate, clock: Arc::clone(&server.clock) });
-    answer_after(call, async {
-        freed.await;
-        Reply::OK
-    })
+    call.server.remove_gate(&name).ok_or_else(|| no_gate(&name))?;
+    begin(call, Errand::LetGo, Reply::OK)
 }
 
 fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    let server = call.server;
-    let gates = server.control.gates.take_all(&server.attention);
-    let opening = |gate| Opening { gate, clock: Arc::clone(&server.clock) };
-    let openings: Vec<Opening> = gates.into_iter().map(opening).collect();
-    answer_after(call, async {
-        let mut unreached = Vec::new();
-        for opening in openings {
-            if opening.gate.stop.arrived() == 0 {
-                unreached.push(text(opening.gate.name.clone()));
-            }
-            let_go(opening).await;
-        }
-        Reply::Array(unreached)
-    })
+    let gates = call.server.remove_gates();
+    let unreached = gates.iter().filter(|gate| gate.stop.arrived() == 0).map(|gate| text(gate.name.clone()));
+    let reply = Reply::Array(unreached.collect());
+    begin(call, Errand::LetGo, reply)
 }
 
 fn find(call: &Call<'_>, args: &mut Args<'_>) -> Result<Arc<Gate>, CommandError> {

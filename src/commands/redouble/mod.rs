@@ -3,7 +3,10 @@
 mod clock;
 mod fault;
 mod gate;
+mod instance;
 mod pattern;
+mod reset;
+pub(super) mod space;
 
 use crate::duration::parse_duration;
 use crate::error::CommandError;
@@ -20,7 +23,16 @@ const REDOUBLE: CommandSpec = CommandSpec {
     since: Since::redis(1, 0, 0),
     arity: Arity::AtLeast(2),
     flags: FLAGS,
-    subcommands: &[clock::CLOCK, fault::FAULT, gate::GATE, HELP],
+    subcommands: &[
+        clock::CLOCK,
+        fault::FAULT,
+        gate::GATE,
+        space::SPACE,
+        space::SPACES,
+        instance::INSTANCE,
+        reset::RESET,
+        HELP,
+    ],
     ..CommandSpec::new("REDOUBLE", Handler::Container)
 };
 
@@ -54,7 +66,15 @@ struct Action {
 }
 
 /// Every power with its actions, as HELP tells of them.
-const POWERS: &[(&str, &[Action])] = &[("CLOCK", clock::ACTIONS), ("FAULT", fault::ACTIONS), ("GATE", gate::ACTIONS)];
+const POWERS: &[(&str, &[Action])] = &[
+    ("CLOCK", clock::ACTIONS),
+    ("FAULT", fault::ACTIONS),
+    ("GATE", gate::ACTIONS),
+    ("SPACE", space::SPACE_HELP),
+    ("SPACES", space::SPACES_ACTIONS),
+    ("INSTANCE", instance::ACTIONS),
+    ("RESET", reset::ACTIONS),
+];
 
 /// Runs the action that the next argument names.
 fn act(actions: &'static [Action], call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -126,7 +146,12 @@ fn count(number: u64) -> Reply<'static> {
 
 /// Answers once everybody whom the command has let go on has gone as far as they can.
 fn settle(call: &mut Call<'_>, reply: Reply<'static>) -> CommandResult<'static> {
-    call.flow = Flow::Wait(Box::new(Waiting::Errand(Errand::Settle, reply)));
+    begin(call, Errand::Settle, reply)
+}
+
+/// Sets something going; answers once all of it has happened.
+fn begin(call: &mut Call<'_>, errand: Errand, reply: Reply<'static>) -> CommandResult<'static> {
+    call.flow = Flow::Wait(Box::new(Waiting::Errand(errand, reply)));
     Ok(Reply::Nothing)
 }
 
@@ -158,7 +183,8 @@ mod tests {
         for (power, actions) in POWERS {
             let row = REDOUBLE.subcommands.iter().find(|row| row.name == *power).unwrap();
             for action in *actions {
-                assert!(row.usage.contains(action.name), "{power} {}", action.name);
+                let name = action.name.replace(['<', '>'], "");
+                assert!(row.usage.contains(&name), "{power} {name}");
             }
         }
     }
