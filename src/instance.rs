@@ -1,5 +1,6 @@
 //! Everything that the connections of one server share. Two servers in one process have nothing in common.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -11,13 +12,16 @@ use crate::clock::{Clock, Millis};
 use crate::config::{Config, OutputLimit, Settings};
 use crate::control::{Attention, Control, Fault, Gate, Matter, Pattern, Rule, Side};
 use crate::duration::spell_duration;
+use crate::error::{CommandError, plain};
+use crate::files;
 use crate::fleet::Fleet;
 use crate::identity::Identity;
-use crate::keyspace::{CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Tally, View};
+use crate::keyspace::{Busy, CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Scope, Tally, View};
 use crate::log::Log;
 use crate::profile::Profile;
 use crate::pubsub::{PubSub, Publisher, Topic};
 use crate::script::Scripts;
+use crate::seed;
 use crate::session::{Blocked, Claim, Client, Clients, Session, Signal, Watching};
 use crate::stats::Stats;
 use crate::tracking::{Post, Tracking};
@@ -307,6 +311,7 @@ impl Instance {
     pub fn remove_fault(&self, name: &str) -> Option<Arc<Rule>> {
         let rule = self.control.faults.remove(name, &self.clock);
         self.attention.set(Matter::Fault, !self.control.faults.is_empty());
+        rule.iter().for_each(|rule| self.control.note_fault(rule));
         rule
     }
 
@@ -320,7 +325,9 @@ impl Instance {
     /// Disarms every fault, and lets go whoever hangs.
     pub fn clear_faults(&self) -> Vec<Arc<Rule>> {
         self.attention.lower(Matter::Fault);
-        self.control.faults.clear(&self.clock)
+        let rules = self.control.faults.clear(&self.clock);
+        rules.iter().for_each(|rule| self.control.note_fault(rule));
+        rules
     }
 
     /// Puts up a gate, with a watchdog's time of its own if it is to have one. The error says why not.
@@ -337,7 +344,7 @@ impl Instance {
     /// Takes a gate away. Whoever is held there goes on with [`Errand::LetGo`](crate::spec::Errand::LetGo).
     pub fn remove_gate(&self, name: &str) -> Option<Arc<Gate>> {
         let gate = self.control.gates.take(name, &self.attention)?;
-        self.control.gates.open_soon(&gate);
+        self.open_removed(&gate);
         Some(gate)
     }
 
@@ -345,7 +352,7 @@ impl Instance {
     pub fn remove_this_gate(&self, gate: &Arc<Gate>) -> bool {
         let was_there = self.control.gates.take_this(gate, &self.attention);
         if was_there {
-            self.control.gates.open_soon(gate);
+            self.open_removed(gate);
         }
         was_there
     }
@@ -353,13 +360,19 @@ impl Instance {
     /// Takes every gate away. Whoever is held there goes on with [`Errand::LetGo`](crate::spec::Errand::LetGo).
     pub fn remove_gates(&self) -> Vec<Arc<Gate>> {
         let gates = self.control.gates.take_all(&self.attention);
-        gates.iter().for_each(|gate| self.control.gates.open_soon(gate));
+        gates.iter().for_each(|gate| self.open_removed(gate));
         gates
+    }
+
+    fn open_removed(&self, gate: &Arc<Gate>) {
+        self.control.note_gate(gate);
+        self.control.gates.open_soon(gate);
     }
 
     /// Takes every gate away, and lets everybody go at once.
     pub fn clear_gates(&self) {
         for gate in self.control.gates.take_all(&self.attention) {
+            self.control.note_gate(&gate);
             gate.stop.open(&self.clock);
         }
     }
@@ -374,6 +387,27 @@ impl Instance {
             let (name, longest) = (&gate.name, spell_duration(longest));
             self.log.warn(format!("Gate '{name}' has held {guest} for longer than {longest}: it goes on by itself."));
         }
+    }
+
+    /// Writes everything there is, at one instant, to a file that a server can begin with. A relative path begins at `dir`.
+    pub fn save(&self, path: &Path) -> Result<(), CommandError> {
+        let content = self.content(path).map_err(|Busy| self.scripts.busy_error())?;
+        let place = self.config.path("dir").map_or_else(|| path.to_owned(), |dir| dir.join(path));
+        files::replace(&place, &content).map_err(|error| {
+            let (place, reason) = (place.display(), plain(&error));
+            CommandError::new(format!("ERR the file '{place}' cannot be written: {reason}"))
+        })
+    }
+
+    fn content(&self, path: &Path) -> Result<Vec<u8>, Busy> {
+        let interpreters = self.keyspace.patiently(|| self.scripts.try_lock())?;
+        let mut view = self.keyspace.lock(Scope::Everything, 0, &self.clock)?;
+        let libraries = interpreters.libraries().into_iter().flat_map(|libraries| libraries.libraries());
+        let sources = libraries.map(|library| library.source.as_slice());
+        let content = seed::save(&mut view, sources, &self.profile, path);
+        // To look at a key whose time is up deletes it.
+        self.stats.add(self.settle(view, None));
+        Ok(content)
     }
 
     // ---- MONITOR

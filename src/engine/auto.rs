@@ -12,8 +12,8 @@ use tokio::runtime::Handle;
 
 use super::Engine;
 use super::errand::in_micros;
-use crate::clock::{Clock, Millis};
-use crate::session::{Client, Stance};
+use crate::clock::{Clock, LATEST, Millis};
+use crate::session::{Client, Signal, Stance};
 
 /// What was set going because somebody has looked around.
 #[derive(Default)]
@@ -75,21 +75,31 @@ impl Engine {
     /// Moves the clock from deadline to deadline, as long as everybody waits.
     async fn move_on(self: Arc<Self>) {
         let clock = &self.instance.clock;
-        let turn = self.turn.lock().await;
-        while clock.is_auto()
-            && matches!(self.others(), Others::Wait)
-            && let Some(stop) = self.next_stop().map(in_micros)
-        {
+        loop {
+            // Whoever wants to move or to stop it gets in between.
+            let _turn = self.turn.lock().await;
+            if !clock.is_auto() || !matches!(self.others(), Others::Wait) {
+                break;
+            }
+            let Some(stop) = self.next_stop().map(in_micros) else { break };
             if stop > clock.micros() {
                 clock.set(stop);
             }
             self.set_off_due();
             self.come_to_rest().await;
         }
-        drop(turn);
         self.outlook.moving.store(false, Ordering::SeqCst);
         // Somebody may have looked just now and left it to this.
         self.look_around();
+    }
+
+    /// Lets those who wait for what others do see whether it was what has just been done. Until they have, time stands.
+    pub fn let_drivers_look(&self) {
+        for client in self.instance.clients.all() {
+            if client.stance() == Stance::Awaiting {
+                client.signal(Signal::Look);
+            }
+        }
     }
 
     fn others(&self) -> Others {
@@ -105,7 +115,7 @@ impl Engine {
                 continue;
             }
             match (client.stance(), grace) {
-                (Stance::Waiting | Stance::Driving, _) => {}
+                (Stance::Waiting | Stance::Driving | Stance::Awaiting, _) => {}
                 (Stance::Idle, Some(grace)) => {
                     longest = longest.max(grace.saturating_sub(now.saturating_sub(client.idle_since())));
                 }
@@ -128,7 +138,7 @@ impl Engine {
         }
         // A key lives through its last millisecond.
         let end = instance.keyspace.next_awaited_deadline()?.saturating_add(1);
-        (end > instance.clock.millis()).then_some(end)
+        (end > instance.clock.millis() && end <= LATEST / 1000).then_some(end)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::keyspace::{Busy, Locked, Scope, View, hash_of};
 use crate::profile::Since;
 use crate::resp::{Protocol, Reply, Words};
 use crate::script::{Interpreters, Pause};
-use crate::session::{Replies, Session};
+use crate::session::{Replies, Session, Stance};
 use crate::spec::{
     Args, Call, CommandResult, CommandSpec, Flag, Flow, Group, Handler, Outcome, Table, Transaction, Waiting,
 };
@@ -77,11 +77,6 @@ impl Engine {
             turn: tokio::sync::Mutex::default(),
             outlook: auto::Outlook::default(),
         }
-    }
-
-    /// Whether keeping house would do anything that somebody could notice.
-    pub fn has_house_to_keep(&self) -> bool {
-        !self.instance.clients.is_empty() || self.instance.keyspace.has_deadlines()
     }
 
     /// What is to be done now and then, and when the clock was moved: deletes keys whose time has passed, unless DEBUG
@@ -602,12 +597,27 @@ impl Engine {
         session.last_command = self.table.find(name);
         let sub = session.last_command.and_then(|row| self.table.find_sub(row, words.get(1).unwrap_or_default()));
         self.end_exception(session, sub);
+        self.count_unsupported(words);
         let exec = session.last_command.is_some_and(is_exec);
         let open = session.last_command.is_some_and(|spec| spec.has_flag(Flag::NoAuth));
         if self.instance.profile.has(VALKEY_9) && !open && !self.is_authenticated(session) {
             return self.refuse(session, exec, CommandError::NO_AUTH, out);
         }
         self.refuse(session, exec, error, out)
+    }
+
+    /// Counts a request for a command that the table does not have.
+    #[cold]
+    fn count_unsupported(&self, words: Words<'_>) {
+        let stats = &self.instance.stats;
+        let name = words.get(0).unwrap_or_default();
+        match (self.table.find(name), words.get(1)) {
+            (None, _) => stats.count_unsupported(name),
+            (Some(row), Some(sub)) if !row.subcommands.is_empty() && self.table.find_sub(row, sub).is_none() => {
+                stats.count_unsupported(&[row.name.as_bytes(), sub].join(&b' '));
+            }
+            _ => {}
+        }
     }
 
     /// Answers with an error before anything ran. A transaction that is being queued is spoilt by it, and one that was
@@ -713,7 +723,7 @@ impl Engine {
     /// Takes in a connection that leaves another world behind the same port, with its user of the same name. It keeps
     /// what RESET leaves alone, its name, protocol and database; what it knew there, it forgets. Whether there is such a
     /// user.
-    pub fn take_over(&self, session: &mut Session, from: &Engine, counters: Arc<Counters>) -> bool {
+    pub fn take_over(&self, session: &mut Session, from: &Arc<Engine>, counters: Arc<Counters>) -> bool {
         let (here, there) = (&self.instance, &from.instance);
         let Some(user) = here.acl.user(session.user.name()) else { return false };
         session.count();
@@ -723,7 +733,11 @@ impl Engine {
         session.counters = counters;
         session.become_user(&user, session.authenticated);
         here.look_at_clock();
+        session.client.set_stance(Stance::Acting);
+        session.client.set_idle_since(here.clock.uptime());
         there.clients.hand_over(session.client.id(), &here.clients);
+        // There it may have been the last for whom time had to wait.
+        from.look_around();
         true
     }
 

@@ -147,9 +147,7 @@ impl Engine {
         let rule = passage.rule.as_ref().filter(|_| !passage.rule_is_over)?;
         passage.rule_is_over = true;
         match &rule.fault.verdict {
-            Verdict::Hang | Verdict::Pause => {
-                hold_at(&rule.stop, session, guest(session, words)).map(Waiting::Held)
-            }
+            Verdict::Hang | Verdict::Pause => hold_at(&rule.stop, session, guest(session, words)).map(Waiting::Held),
             Verdict::Delay(duration) => {
                 let millis = i64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
                 Some(Waiting::Delayed(self.instance.clock.millis().saturating_add(millis)))

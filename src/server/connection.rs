@@ -533,12 +533,17 @@ impl Connection {
         let stance = match &self.waiting {
             Some((Waiting::Script, _)) => Stance::Scripting,
             _ if !self.output.is_empty() => Stance::Acting,
-            Some((Waiting::Event(_) | Waiting::Underway(_), _)) => Stance::Driving,
+            Some((Waiting::Event(_), _)) => Stance::Awaiting,
+            Some((Waiting::Underway(_), _)) => Stance::Driving,
             Some(_) => Stance::Waiting,
             None if drives && !self.is_informed => Stance::Driving,
             None => Stance::Idle,
         };
         let (client, clock) = (&self.session.client, &self.engine.instance.clock);
+        // Whoever goes on from a wait acts until now.
+        if has_read || client.stance() == Stance::Acting {
+            self.engine.let_drivers_look();
+        }
         let before = client.set_stance(stance);
         if stance == Stance::Idle && (has_read || before != Stance::Idle) {
             client.set_idle_since(clock.uptime());
@@ -592,6 +597,7 @@ impl Connection {
         }
         // Only looked at because it woke this connection up.
         client.take_signal(Signal::Unpause);
+        client.take_signal(Signal::Look);
         let unblocked = client.take_signal(Signal::UnblockTimeout);
         let refused = client.take_signal(Signal::UnblockError);
         if unblocked || refused {

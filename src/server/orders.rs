@@ -67,8 +67,11 @@ impl Fleet for Node {
             Order::Resume => return Ok(settled(node.resume())),
             Order::Heal(client) => return Ok(settled(node.heal(client.as_deref())?)),
             Order::Skew(micros) => {
-                let errand = nodes.skew(micros);
-                return Ok(Box::pin(Arc::clone(node.root()).run_errand(errand)));
+                let errand = node.begin(node.root(), nodes.skew(micros));
+                return Ok(Box::pin(async {
+                    // It only fails to end when the server does.
+                    let _ = errand.await;
+                }));
             }
         }
         Ok(settled(Vec::new()))

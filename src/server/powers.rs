@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::handle::World;
+use super::handle::{World, refused};
 use crate::clock::wait_here_for;
 use crate::control::{Fault, Gate, Pattern, Rule, Side};
 use crate::engine::Engine;
@@ -75,6 +75,14 @@ impl World {
     /// The names of the gates that nobody has come to so far.
     pub fn unreached_gates(&self) -> Vec<String> {
         self.engine().instance.control.gates.unreached()
+    }
+
+    /// Writes all data and functions, at one instant, to a file that a server can begin with: a snapshot as Redis's own if
+    /// the name ends in `.rdb`, else commands that a person can read. See [`Builder::load`](crate::Builder::load).
+    ///
+    /// An error if the file cannot be written.
+    pub fn save(&self, path: impl AsRef<std::path::Path>) -> Result<(), Error> {
+        self.engine().instance.save(path.as_ref()).map_err(refused)
     }
 
     fn check_commands(&self, pattern: &Pattern) -> Result<(), Error> {

@@ -81,6 +81,8 @@ pub enum Signal {
     Served = 64,
     /// Its connection does what it was asked, and has not written yet what comes of it.
     Attended = 128,
+    /// What it waits for may be there.
+    Look = 256,
 }
 
 /// What a connection does, as far as a clock is concerned that moves on when everybody waits.
@@ -93,14 +95,16 @@ pub enum Stance {
     Idle,
     /// Its client can do nothing until something happens.
     Waiting,
-    /// Its client drives a test.
+    /// Its client drives a test,
     Driving,
+    /// or waits for what others do, to drive a test.
+    Awaiting,
     /// It runs a script that takes long.
     Scripting,
 }
 
 impl Stance {
-    const ALL: [Self; 5] = [Self::Acting, Self::Idle, Self::Waiting, Self::Driving, Self::Scripting];
+    const ALL: [Self; 6] = [Self::Acting, Self::Idle, Self::Waiting, Self::Driving, Self::Awaiting, Self::Scripting];
 }
 
 /// An alarm that somebody waits for until the connection has done what it was asked.

@@ -77,9 +77,7 @@ fn add(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         }
     }
     nothing_more(args)?;
-    call.server
-        .add_gate(&name, pattern, side, timeout)
-        .map_err(|reason| CommandError::new(format!("ERR {reason}")))?;
+    call.server.add_gate(&name, pattern, side, timeout).map_err(|reason| CommandError::new(format!("ERR {reason}")))?;
     Ok(Reply::OK)
 }
 

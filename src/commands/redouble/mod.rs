@@ -6,6 +6,7 @@ mod gate;
 mod instance;
 mod pattern;
 mod reset;
+mod save;
 pub(super) mod space;
 
 use crate::duration::parse_duration;
@@ -31,6 +32,7 @@ const REDOUBLE: CommandSpec = CommandSpec {
         space::SPACES,
         instance::INSTANCE,
         reset::RESET,
+        save::SAVE,
         HELP,
     ],
     ..CommandSpec::new("REDOUBLE", Handler::Container)
@@ -169,6 +171,8 @@ fn help(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             lines.push(Reply::StatusText(format!("    {}", action.summary)));
         }
     }
+    lines.push(Reply::Status("SAVE <path>"));
+    lines.push(Reply::StatusText(format!("    {}", save::SUMMARY)));
     lines.push(Reply::Status("HELP"));
     lines.push(Reply::Status("    Prints this help."));
     Ok(Reply::Array(lines))
