@@ -341,7 +341,7 @@ impl Instance {
         self.control.gates.add(name, pattern, side, timeout, &self.attention)
     }
 
-    /// Takes a gate away. Whoever is held there goes on with [`Errand::LetGo`](crate::spec::Errand::LetGo).
+    /// Takes a gate away. Whoever is held there goes on with the errand `LetGo`.
     pub fn remove_gate(&self, name: &str) -> Option<Arc<Gate>> {
         let gate = self.control.gates.take(name, &self.attention)?;
         self.open_removed(&gate);
@@ -357,7 +357,7 @@ impl Instance {
         was_there
     }
 
-    /// Takes every gate away. Whoever is held there goes on with [`Errand::LetGo`](crate::spec::Errand::LetGo).
+    /// Takes every gate away. Whoever is held there goes on with the errand `LetGo`.
     pub fn remove_gates(&self) -> Vec<Arc<Gate>> {
         let gates = self.control.gates.take_all(&self.attention);
         gates.iter().for_each(|gate| self.open_removed(gate));
