@@ -7,6 +7,7 @@
 #![allow(dead_code)]
 
 pub mod process;
+pub mod terminal;
 pub mod transcript;
 pub mod wire;
 
