@@ -235,21 +235,38 @@ impl Instance {
     /// Arms a fault. The error says why not.
     pub fn add_fault(&self, fault: Fault) -> Result<Arc<Rule>, String> {
         let rule = self.control.faults.add(fault)?;
-        self.attention.raise(Matter::Fault);
+        self.heed_faults();
         Ok(rule)
     }
 
-    /// Disarms a fault, and lets go whoever hangs because of it.
+    /// Disarms a fault, and lets go whoever waits because of it.
     pub fn remove_fault(&self, name: &str) -> Option<Arc<Rule>> {
         let rule = self.control.faults.remove(name, &self.clock);
-        self.attention.set(Matter::Fault, !self.control.faults.is_empty());
+        self.heed_faults();
         rule
     }
 
-    /// Disarms every fault, and lets go whoever hangs.
+    /// Disarms every fault, and lets go whoever waits.
     pub fn clear_faults(&self) -> Vec<Arc<Rule>> {
-        self.attention.lower(Matter::Fault);
-        self.control.faults.clear(&self.clock)
+        let rules = self.control.faults.clear(&self.clock);
+        self.heed_faults();
+        rules
+    }
+
+    /// Has commands look for faults as long as there are any.
+    fn heed_faults(&self) {
+        let faults = &self.control.faults;
+        let heed = |matter, is_needed: &dyn Fn() -> bool| {
+            if !is_needed() {
+                self.attention.lower(matter);
+            }
+            // Somebody may have armed one in between; and it is never down while there is one.
+            if is_needed() {
+                self.attention.raise(matter);
+            }
+        };
+        heed(Matter::Halt, &|| faults.pauses());
+        heed(Matter::Fault, &|| !faults.is_empty());
     }
 
     /// Puts up a gate. The error says why not.

@@ -25,3 +25,10 @@ pub struct Passage {
     /// The gates that it came to, by name, in that order.
     pub gates: Vec<Box<str>>,
 }
+
+impl Passage {
+    /// Whether nothing is in the command's way.
+    pub fn is_free(&self) -> bool {
+        self.before.is_empty() && self.after.is_empty() && self.rule.is_none()
+    }
+}

@@ -8,13 +8,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{Engine, Fibers, Resolved, is_exec, keys, transaction};
 use crate::clock::real_micros;
-use crate::control::{Arrival, Gate, Guest, Matter, Passage, Rule, Side, Verdict};
+use crate::control::{Arrival, Gate, Guest, Matter, Passage, Rule, Side, Ticket, Verdict};
 use crate::error::CommandError;
-use crate::resp::{Reply, Words};
+use crate::resp::{Reply, Words, parse_integer};
 use crate::session::Session;
 use crate::spec::{CommandSpec, Flag, Flow, Group, Waiting};
 
@@ -33,13 +34,23 @@ impl Engine {
         if spec.is_some_and(|spec| spec.group == Group::Control) {
             return self.perform(session, resolved, words, out, fibers);
         }
-        let mut passage = session.passage.take().unwrap_or_else(|| Box::new(self.arrive()));
-        if !passage.is_planned {
-            passage.is_planned = true;
-            if let Some(spec) = spec.filter(|spec| self.meets_anything(session, spec)) {
-                self.plan(&mut passage, session, spec, words);
-            }
+        if let Some(ticket) = self.halt(session, words) {
+            return Flow::Wait(Box::new(Waiting::Held(ticket)));
         }
+        let mut passage = match session.passage.take() {
+            Some(passage) => passage,
+            None => {
+                let mut passage = Passage { is_planned: true, ..Passage::default() };
+                if let Some(spec) = spec.filter(|spec| self.meets_anything(session, spec)) {
+                    self.plan(&mut passage, session, spec, words);
+                }
+                if passage.is_free() && !self.instance.attention.has(Matter::Journal) {
+                    return self.go_freely(session, resolved, words, out, fibers);
+                }
+                self.note_arrival(&mut passage);
+                Box::new(passage)
+            }
+        };
         if let Some(wait) = self.hold(&mut passage, session, words) {
             session.passage = Some(passage);
             return Flow::Wait(Box::new(wait));
@@ -59,8 +70,39 @@ impl Engine {
         }
     }
 
-    fn arrive(&self) -> Passage {
-        Passage { arrived: self.instance.clock.micros(), arrived_really: real_micros(), ..Passage::default() }
+    /// Runs a request that nothing is in the way of.
+    fn go_freely(
+        self: &Arc<Self>,
+        session: &mut Box<Session>,
+        resolved: Result<Resolved, CommandError>,
+        words: Words<'_>,
+        out: &mut Vec<u8>,
+        fibers: &mut Fibers,
+    ) -> Flow {
+        let start = out.len();
+        match self.perform(session, resolved, words, out, fibers) {
+            Flow::Wait(wait) => {
+                if wait.is_before() {
+                    // It comes by again, and is not to be counted again.
+                    session.passage = Some(Box::new(Passage { is_planned: true, ..Passage::default() }));
+                }
+                Flow::Wait(wait)
+            }
+            flow => self.leave(session, start, out, flow),
+        }
+    }
+
+    fn note_arrival(&self, passage: &mut Passage) {
+        (passage.arrived, passage.arrived_really) = (self.instance.clock.micros(), real_micros());
+    }
+
+    /// Holds whoever comes while a fault pauses the server.
+    fn halt(&self, session: &Session, words: Words<'_>) -> Option<Ticket> {
+        if !self.instance.attention.has(Matter::Halt) {
+            return None;
+        }
+        let rule = self.instance.control.faults.pause()?;
+        rule.stop.hold(guest(session, words))
     }
 
     /// Whether gates and rules are for a command. What is only queued runs with its transaction, and what will be refused
@@ -75,16 +117,18 @@ impl Engine {
     /// Finds out what a command will meet.
     fn plan(&self, passage: &mut Passage, session: &Session, spec: &'static CommandSpec, words: Words<'_>) {
         let labels = session.client.labels();
-        let name = labels.name.clone();
-        drop(labels);
-        let arrival = self.arrival(session, &name, spec, words);
-        let inside: Vec<Arrival<'_>> = if is_exec(spec) {
-            transaction::queued(session)
-                .map(|queued| self.arrival(session, &name, queued.spec, queued.words.as_words()))
-                .collect()
-        } else {
-            Vec::new()
-        };
+        let arrival = self.arrival(session, &labels.name, spec, words);
+        let mut inside: Vec<Arrival<'_>> = Vec::new();
+        if is_exec(spec) {
+            let mut db = session.db;
+            for queued in transaction::queued(session) {
+                let words = queued.words.as_words();
+                inside.push(Arrival { db, ..self.arrival(session, &labels.name, queued.spec, words) });
+                // What follows a SELECT runs there.
+                let chosen = words.get(1).and_then(parse_integer).and_then(|number| u32::try_from(number).ok());
+                db = chosen.filter(|_| queued.spec.name == "SELECT").unwrap_or(db);
+            }
+        }
         let control = &self.instance.control;
         let (before, after): (VecDeque<Arc<Gate>>, VecDeque<Arc<Gate>>) =
             control.gates.on_the_way(&arrival, &inside).into_iter().partition(|gate| gate.side == Side::Before);
@@ -122,10 +166,11 @@ impl Engine {
         let rule = passage.rule.as_ref().filter(|_| !passage.rule_is_over)?;
         passage.rule_is_over = true;
         match &rule.fault.verdict {
-            Verdict::Hang | Verdict::Pause => rule.stop.hold(guest(session, words)).map(Waiting::Held),
-            Verdict::Delay(duration) => {
+            Verdict::Hang => rule.stop.hold(guest(session, words)).map(Waiting::Held),
+            Verdict::Delay(duration) if !duration.is_zero() => {
                 let millis = i64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
-                Some(Waiting::Delayed(self.instance.clock.millis().saturating_add(millis)))
+                let until = self.instance.clock.millis().saturating_add(millis);
+                rule.stop.hold(guest(session, words)).map(|ticket| Waiting::Delayed { until, ticket })
             }
             _ => None,
         }
@@ -157,6 +202,10 @@ impl Engine {
     /// The second half of a command's way, when it has run: `out` ends with its reply, which begins at `start`. Says how
     /// the connection goes on. To be called for every command that has its reply at last.
     pub fn leave(&self, session: &mut Session, start: usize, out: &mut Vec<u8>, flow: Flow) -> Flow {
+        // Whoever it is that has the reply now, be it one who waited before anything was armed: in a pause nobody gets it.
+        if let Some(ticket) = self.halt(session, Words::new(&[], &[])) {
+            return Flow::Wait(Box::new(Waiting::HeldReply { ticket, reply: out.split_off(start), then: flow }));
+        }
         let Some(mut passage) = session.passage.take() else { return flow };
         while let Some(gate) = passage.after.pop_front() {
             passage.gates.push(gate.name.as_str().into());
@@ -166,17 +215,20 @@ impl Engine {
                 return Flow::Wait(Box::new(Waiting::HeldReply { ticket, reply: out.split_off(start), then: flow }));
             }
         }
-        match passage.rule.as_ref().map(|rule| &rule.fault.verdict) {
-            Some(Verdict::CloseAfter) => {
+        let Some(rule) = passage.rule else { return flow };
+        match rule.fault.verdict {
+            Verdict::CloseAfter => {
                 out.truncate(start);
                 Flow::Close
             }
-            Some(Verdict::Truncate(bytes)) => {
-                out.truncate(start.saturating_add(*bytes));
+            Verdict::Truncate(bytes) => {
+                out.truncate(start.saturating_add(bytes));
                 Flow::Close
             }
-            Some(&Verdict::Drip { bytes, every }) if out.len() > start => {
-                Flow::Wait(Box::new(Waiting::Drip { reply: out.split_off(start), bytes, every, then: flow }))
+            Verdict::Drip { bytes, every } if out.len() - start > bytes => {
+                let Some(ticket) = rule.stop.hold(guest(session, Words::new(&[], &[]))) else { return flow };
+                let reply = Bytes::from(out.split_off(start));
+                Flow::Wait(Box::new(Waiting::Drip { reply, bytes, every, ticket, then: flow }))
             }
             _ => flow,
         }
@@ -193,8 +245,9 @@ impl Engine {
         if !self.instance.attention.has(Matter::Fault) {
             return None;
         }
-        let name = session.client.labels().name.clone();
-        let rule = self.instance.control.faults.judge_inside(&self.arrival(session, &name, spec, words))?;
+        let labels = session.client.labels();
+        let arrival = self.arrival(session, &labels.name, spec, words);
+        let rule = self.instance.control.faults.judge_inside(&arrival)?;
         let Verdict::Error(line) = &rule.fault.verdict else { return None };
         let error = CommandError::new(line.clone());
         self.instance.stats.count_error(error.code());

@@ -234,6 +234,9 @@ impl Running {
             // What Redis found worth a warning until 7.2 is only a notice since.
             let level = if engine.instance.profile.since_redis(7, 2) { Level::Notice } else { Level::Warning };
             engine.instance.log.write(level, "User requested shutdown...");
+            for name in engine.instance.control.faults.never_fired() {
+                engine.instance.log.notice(format!("The fault '{name}' has never fired."));
+            }
             accepting.iter().for_each(JoinHandle::abort);
             drain(&engine).await;
         });

@@ -356,15 +356,17 @@ impl Connection {
                 Waiting::Held(ticket) | Waiting::HeldReply { ticket, .. } => {
                     ticket.is_free(cx.waker()).then_some(End::Time)
                 }
-                Waiting::Delayed(_) => rang.then_some(End::Time),
-                Waiting::Drip { reply, bytes, every, .. } => {
-                    if !rang {
+                Waiting::Delayed { ticket, .. } => (rang || ticket.is_free(cx.waker())).then_some(End::Time),
+                Waiting::Drip { reply, bytes, every, ticket, .. } => {
+                    let is_free = ticket.is_free(cx.waker());
+                    if !rang && !is_free {
                         return;
                     }
-                    let part = reply.drain(..(*bytes).min(reply.len())).collect::<Vec<_>>();
+                    let part = reply.split_to(if is_free { reply.len() } else { (*bytes).min(reply.len()) });
                     let next = (!reply.is_empty()).then(|| self.engine.instance.clock.alarm_after(*every));
                     let over = next.is_none();
                     let due = std::mem::replace(alarm, next);
+                    let due = ticket.take_alarm().or(due);
                     scratch.output.extend_from_slice(&part);
                     self.keep(&mut scratch.output, &mut scratch.spare);
                     // Whoever moves the clock waits for each part.
@@ -416,16 +418,17 @@ impl Connection {
                 then = self.engine.leave(&mut self.session, 0, &mut out, flow);
             }
             Waiting::Held(ticket) => alarm = ticket.take_alarm(),
+            Waiting::Delayed { ticket, .. } => alarm = ticket.take_alarm().or(alarm),
             Waiting::Drip { then: flow, .. } => then = flow,
             Waiting::Event(_) => {
                 if let End::Reply(reply) = end {
                     self.engine.answer(&mut self.session, &reply, &mut out);
                 }
             }
-            Waiting::Unpause | Waiting::Delayed(_) | Waiting::Script | Waiting::Errand(..) => {}
+            Waiting::Unpause | Waiting::Script | Waiting::Errand(..) => {}
         }
         // What it does now is a consequence of what has ended its wait, and of nothing else.
-        self.session.is_awaited = alarm.is_some();
+        self.session.is_awaited = alarm.is_some() || self.settling.is_some();
         self.go_on(then, &mut out, scratch);
         self.session.is_awaited = false;
         self.keep(&mut out, &mut scratch.spare);
@@ -563,10 +566,10 @@ fn begin_wait(
             seen.timed.store(deadline.is_some(), Ordering::Relaxed);
             (Waiting::Until { deadline, reply }, deadline.map(|deadline| clock.alarm(deadline)))
         }
-        Waiting::Delayed(deadline) => (Waiting::Delayed(deadline), Some(clock.alarm(deadline))),
-        Waiting::Drip { mut reply, bytes, every, then } => {
-            out.extend(reply.drain(..bytes.min(reply.len())));
-            (Waiting::Drip { reply, bytes, every, then }, Some(clock.alarm_after(every)))
+        Waiting::Delayed { until, ticket } => (Waiting::Delayed { until, ticket }, Some(clock.alarm(until))),
+        Waiting::Drip { mut reply, bytes, every, ticket, then } => {
+            out.extend_from_slice(&reply.split_to(bytes.min(reply.len())));
+            (Waiting::Drip { reply, bytes, every, ticket, then }, Some(clock.alarm_after(every)))
         }
         Waiting::Errand(errand, reply) => {
             let engine = Arc::clone(engine);
