@@ -10,7 +10,7 @@ use redouble::Server;
 
 use support::driver::Driver;
 use support::wire::{Frame, Wire, request};
-use support::{address, spawn, spawn_frozen, start};
+use support::{address, spawn_frozen, start};
 
 fn begin() -> (Server, Driver, Wire) {
     let server = spawn_frozen();
@@ -193,9 +193,13 @@ fn what_was_sent_before_the_lost_command_is_answered_and_what_was_sent_behind_it
 fn a_reply_is_cut_where_the_rule_says() {
     let (server, mut driver, _) = begin();
     driver.ask("SET k hello");
-    for (bytes, expected) in
-        [("0", ""), ("1", "$"), ("6", "$5\r\nhe"), ("11", "$5\r\nhello\r\n"), ("18446744073709551615", "$5\r\nhello\r\n")]
-    {
+    for (bytes, expected) in [
+        ("0", ""),
+        ("1", "$"),
+        ("6", "$5\r\nhe"),
+        ("11", "$5\r\nhello\r\n"),
+        ("18446744073709551615", "$5\r\nhello\r\n"),
+    ] {
         driver.arm(&format!("cut on GET truncate {bytes}"));
         let mut client = Wire::connect(address(&server));
         send(&mut client, "GET k");

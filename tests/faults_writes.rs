@@ -138,7 +138,8 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("ZUNIONSTORE", "ZADD a 1 a", "ZUNIONSTORE k 1 a"),
 ];
 
-const LIBRARY: &str = "FUNCTION LOAD #!lua\\x20name=l\\x0aredis.register_function('f',function()\\x20return\\x201\\x20end)";
+const LIBRARY: &str =
+    "FUNCTION LOAD #!lua\\x20name=l\\x0aredis.register_function('f',function()\\x20return\\x201\\x20end)";
 const PLACES: &str = "GEOADD a 13.36 38.11 Palermo 15.08 37.50 Catania";
 const STREAM: &str = "XADD s 1-1 f v;XGROUP CREATE s g 0";
 const PENDING: &str = "XADD s 1-1 f v;XGROUP CREATE s g 0;XREADGROUP GROUP g c STREAMS s >";

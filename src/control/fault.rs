@@ -163,9 +163,11 @@ impl Fault {
                 return Err("drip waits between its parts; received 0ms".to_owned());
             }
             Verdict::Refuse if !self.pattern.is_any() => {
-                return Err("refuse is about new connections, which have no command, key, name or database yet: it takes \
+                return Err(
+                    "refuse is about new connections, which have no command, key, name or database yet: it takes \
                             nth, times, probability and seed"
-                    .to_owned());
+                        .to_owned(),
+                );
             }
             Verdict::Pause if !self.pattern.is_any() || !is_plain => {
                 return Err("pause is about everybody, at once, and takes no conditions; hang is for single commands"

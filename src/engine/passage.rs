@@ -51,6 +51,7 @@ impl Engine {
                 Box::new(passage)
             }
         };
+        session.last_command = spec.or(session.last_command);
         if let Some(wait) = self.hold(&mut passage, session, words) {
             session.passage = Some(passage);
             return Flow::Wait(Box::new(wait));

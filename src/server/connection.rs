@@ -419,7 +419,10 @@ impl Connection {
             }
             Waiting::Held(ticket) => alarm = ticket.take_alarm(),
             Waiting::Delayed { ticket, .. } => alarm = ticket.take_alarm().or(alarm),
-            Waiting::Drip { then: flow, .. } => then = flow,
+            Waiting::Drip { then: flow, .. } => {
+                then = flow;
+                self.take_mail(scratch);
+            }
             Waiting::Event(_) => {
                 if let End::Reply(reply) = end {
                     self.engine.answer(&mut self.session, &reply, &mut out);
@@ -471,10 +474,17 @@ impl Connection {
     /// Does what others have asked of this connection, and sends what they have sent.
     fn take_signals(&mut self, scratch: &mut Scratch) {
         if self.session.client.has_signals() {
-            self.session.client.take_mail(&mut scratch.output);
-            self.keep(&mut scratch.output, &mut scratch.spare);
+            // Nothing comes between the parts of one reply.
+            if !matches!(self.waiting, Some((Waiting::Drip { .. }, _))) {
+                self.take_mail(scratch);
+            }
             self.answer_signals(scratch);
         }
+    }
+
+    fn take_mail(&mut self, scratch: &mut Scratch) {
+        self.session.client.take_mail(&mut scratch.output);
+        self.keep(&mut scratch.output, &mut scratch.spare);
     }
 
     fn answer_signals(&mut self, scratch: &mut Scratch) {
