@@ -169,9 +169,9 @@ impl Engine {
         match &rule.fault.verdict {
             Verdict::Hang => rule.stop.hold(guest(session, words)).map(Waiting::Held),
             Verdict::Delay(duration) if !duration.is_zero() => {
-                let millis = i64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
-                let until = self.instance.clock.millis().saturating_add(millis);
-                rule.stop.hold(guest(session, words)).map(|ticket| Waiting::Delayed { until, ticket })
+                // Before anybody can see that it waits: whoever sees it may move the clock.
+                let alarm = Some(self.instance.clock.alarm_after(*duration));
+                rule.stop.hold(guest(session, words)).map(|ticket| Waiting::Delayed { alarm, ticket })
             }
             _ => None,
         }
@@ -227,9 +227,10 @@ impl Engine {
                 Flow::Close
             }
             Verdict::Drip { bytes, every } if out.len() - start > bytes => {
+                let alarm = Some(self.instance.clock.alarm_after(every));
                 let Some(ticket) = rule.stop.hold(guest(session, Words::new(&[], &[]))) else { return flow };
                 let reply = Bytes::from(out.split_off(start));
-                Flow::Wait(Box::new(Waiting::Drip { reply, bytes, every, ticket, then: flow }))
+                Flow::Wait(Box::new(Waiting::Drip { reply, bytes, every, alarm, ticket, then: flow }))
             }
             _ => flow,
         }

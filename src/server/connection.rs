@@ -576,10 +576,10 @@ fn begin_wait(
             seen.timed.store(deadline.is_some(), Ordering::Relaxed);
             (Waiting::Until { deadline, reply }, deadline.map(|deadline| clock.alarm(deadline)))
         }
-        Waiting::Delayed { until, ticket } => (Waiting::Delayed { until, ticket }, Some(clock.alarm(until))),
-        Waiting::Drip { mut reply, bytes, every, ticket, then } => {
+        Waiting::Delayed { alarm, ticket } => (Waiting::Delayed { alarm: None, ticket }, alarm),
+        Waiting::Drip { mut reply, bytes, every, alarm, ticket, then } => {
             out.extend_from_slice(&reply.split_to(bytes.min(reply.len())));
-            (Waiting::Drip { reply, bytes, every, ticket, then }, Some(clock.alarm_after(every)))
+            (Waiting::Drip { reply, bytes, every, alarm: None, ticket, then }, alarm)
         }
         Waiting::Errand(errand, reply) => {
             let engine = Arc::clone(engine);

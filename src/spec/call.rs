@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::table::Table;
-use crate::clock::Millis;
+use crate::clock::{Alarm, Millis};
 use crate::control::Ticket;
 use crate::instance::Instance;
 use crate::resp::Reply;
@@ -61,7 +61,7 @@ pub enum Waiting {
     /// To be let go on; then the same request is tried again.
     Held(Ticket),
     /// For a deadline, or to be let go on; then the same request is tried again.
-    Delayed { until: Millis, ticket: Ticket },
+    Delayed { alarm: Option<Alarm>, ticket: Ticket },
     /// For a script that takes long.
     Script,
     /// For a deadline (or for ever), or for CLIENT UNBLOCK; then this is the reply.
@@ -69,7 +69,7 @@ pub enum Waiting {
     /// To be let go on with the reply of a request that has run; then what follows it.
     HeldReply { ticket: Ticket, reply: Vec<u8>, then: Flow },
     /// To have a reply sent bit by bit, or to be let go on, which sends the rest; then what follows it.
-    Drip { reply: Bytes, bytes: usize, every: Duration, ticket: Ticket, then: Flow },
+    Drip { reply: Bytes, bytes: usize, every: Duration, alarm: Option<Alarm>, ticket: Ticket, then: Flow },
     /// For what a command of the test powers has set going; then this is the reply.
     Errand(Errand, Reply<'static>),
     /// For the reply itself.
