@@ -1,20 +1,25 @@
 //! Everything that the connections of one server share. Two servers in one process have nothing in common.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 
-use crate::acl::{Acl, Rules, User};
+use crate::acl::{self, Acl, Rules, User};
 use crate::clock::{Clock, Millis};
-use crate::config::{Config, OutputLimit};
+use crate::config::{Config, OutputLimit, Settings};
 use crate::control::{Attention, Control, Fault, Gate, Matter, Pattern, Rule, Side};
+use crate::error::{CommandError, plain};
+use crate::files;
+use crate::fleet::Fleet;
 use crate::identity::Identity;
-use crate::keyspace::{CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Tally, View};
+use crate::keyspace::{Busy, CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Scope, Tally, View};
 use crate::log::Log;
 use crate::profile::Profile;
 use crate::pubsub::{PubSub, Publisher, Topic};
 use crate::script::Scripts;
+use crate::seed;
 use crate::session::{Blocked, Claim, Client, Clients, Session, Signal, Watching};
 use crate::stats::Stats;
 use crate::tracking::{Post, Tracking};
@@ -25,6 +30,10 @@ const USERS_IN_TWO_PLACES: &str = "Configuring Redis with users defined in redis
 
 /// One running server, without its sockets.
 pub struct Instance {
+    /// The name of the space that this is; empty for the world that clients find when they connect.
+    pub space: Box<[u8]>,
+    /// Those beside it, once they are there.
+    fleet: OnceLock<Weak<dyn Fleet>>,
     pub clock: Arc<Clock>,
     pub config: Config,
     pub profile: Profile,
@@ -50,7 +59,9 @@ pub struct Instance {
     pub active_expire: AtomicBool,
     monitors: Mutex<Vec<Arc<Client>>>,
     stall: Stall,
-    shutdown: Shutdown,
+    shutdown: Arc<Shutdown>,
+    /// What the server was started with.
+    start: OnceLock<(Settings, acl::Snapshot)>,
 }
 
 /// DEBUG SLEEP: while somebody sleeps, nobody else runs.
@@ -76,10 +87,16 @@ impl Default for Instance {
 impl Instance {
     pub fn new(config: Config, profile: Profile, databases: u32) -> Self {
         let clock = Arc::new(Clock::new());
-        let identity = Identity::new(clock.millis());
         let keyspace = Keyspace::new(databases, &clock);
+        Self::with_keyspace(config, profile, clock, keyspace)
+    }
+
+    fn with_keyspace(config: Config, profile: Profile, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
+        let identity = Identity::new(clock.millis());
         let recently = AtomicI64::new(clock.millis());
         let instance = Self {
+            space: Box::default(),
+            fleet: OnceLock::new(),
             clock,
             config,
             profile,
@@ -100,10 +117,44 @@ impl Instance {
             active_expire: AtomicBool::new(true),
             monitors: Mutex::default(),
             stall: Stall::default(),
-            shutdown: Shutdown::default(),
+            shutdown: Arc::default(),
+            start: OnceLock::new(),
         };
         instance.apply_settings();
         instance
+    }
+
+    /// Another server of the same process, set up as this one is. They share nothing but the log and their end.
+    pub fn sibling(&self) -> Self {
+        let clock = Arc::new(Clock::new());
+        let keyspace = Keyspace::new(self.keyspace.databases(), &clock);
+        self.another(clock, keyspace)
+    }
+
+    /// A world of its own behind this server's port. The clients of all of them are counted together.
+    pub fn make_space(&self, name: &[u8]) -> Self {
+        let clock = Arc::new(Clock::new());
+        let keyspace = Keyspace::small(self.keyspace.databases(), &clock);
+        let space = self.another(clock, keyspace);
+        if let Some(port) = self.identity.port.get() {
+            let _ = space.identity.port.set(*port);
+        }
+        Self { space: name.into(), clients: Clients::beside(&self.clients), ..space }
+    }
+
+    fn another(&self, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
+        let another = Self::with_keyspace(self.config.copy(), self.profile, clock, keyspace);
+        Self { log: Arc::clone(&self.log), acl: self.acl.copy(), shutdown: Arc::clone(&self.shutdown), ..another }
+    }
+
+    /// Says who is beside this server; said once.
+    pub fn join(&self, fleet: Weak<dyn Fleet>) {
+        let _ = self.fleet.set(fleet);
+    }
+
+    /// Those beside this server, as long as it serves.
+    pub fn fleet(&self) -> Option<Arc<dyn Fleet>> {
+        self.fleet.get().and_then(Weak::upgrade)
     }
 
     // ---- settings
@@ -121,6 +172,21 @@ impl Instance {
         self.log.set_least(live.log_level.load(Ordering::Relaxed));
         self.keyspace.settings().want_news(!CHANGES, live.events.load(Ordering::Relaxed));
         self.acl.configure(&self.config);
+    }
+
+    /// Remembers what the server is started with. To be called when it is about to serve.
+    pub fn remember_start(&self) {
+        self.start.get_or_init(|| (self.config.settings(), self.acl.snapshot()));
+    }
+
+    /// Puts settings and users back to what the server was started with. Who is a user that there was not is closed.
+    pub fn reset_settings(&self) {
+        let Some((settings, users)) = self.start.get() else { return };
+        self.config.restore(settings);
+        self.apply_settings();
+        self.acl.restore(users).iter().for_each(|user| self.kill_user(user));
+        self.acl.all().iter().for_each(|user| self.revoke_channels(user, &user.rules()));
+        self.acl.log.clear();
     }
 
     // ---- users
@@ -243,13 +309,22 @@ impl Instance {
     pub fn remove_fault(&self, name: &str) -> Option<Arc<Rule>> {
         let rule = self.control.faults.remove(name, &self.clock);
         self.heed_faults();
+        rule.iter().for_each(|rule| self.control.note_fault(rule));
         rule
+    }
+
+    /// As [`remove_fault`](Self::remove_fault), for one that may have been removed by now; whether it was there.
+    pub fn remove_this_fault(&self, rule: &Arc<Rule>) -> bool {
+        let was_there = self.control.faults.remove_this(rule, &self.clock);
+        self.heed_faults();
+        was_there
     }
 
     /// Disarms every fault, and lets go whoever waits.
     pub fn clear_faults(&self) -> Vec<Arc<Rule>> {
         let rules = self.control.faults.clear(&self.clock);
         self.heed_faults();
+        rules.iter().for_each(|rule| self.control.note_fault(rule));
         rules
     }
 
@@ -280,13 +355,44 @@ impl Instance {
     pub fn remove_gate(&self, name: &str) -> Option<Arc<Gate>> {
         let gate = self.control.gates.remove(name, &self.clock);
         self.attention.set(Matter::Gate, !self.control.gates.is_empty());
+        gate.iter().for_each(|gate| self.control.note_gate(gate));
         gate
+    }
+
+    /// As [`remove_gate`](Self::remove_gate), for one that may have been removed by now; whether it was there.
+    pub fn remove_this_gate(&self, gate: &Arc<Gate>) -> bool {
+        let was_there = self.control.gates.remove_this(gate, &self.clock);
+        self.attention.set(Matter::Gate, !self.control.gates.is_empty());
+        was_there
     }
 
     /// Takes every gate away, and lets everybody go.
     pub fn clear_gates(&self) -> Vec<Arc<Gate>> {
         self.attention.lower(Matter::Gate);
-        self.control.gates.clear(&self.clock)
+        let gates = self.control.gates.clear(&self.clock);
+        gates.iter().for_each(|gate| self.control.note_gate(gate));
+        gates
+    }
+
+    /// Writes everything there is, at one instant, to a file that a server can begin with. A relative path begins at `dir`.
+    pub fn save(&self, path: &Path) -> Result<(), CommandError> {
+        let content = self.content(path).map_err(|Busy| self.scripts.busy_error())?;
+        let place = self.config.path("dir").map_or_else(|| path.to_owned(), |dir| dir.join(path));
+        files::replace(&place, &content).map_err(|error| {
+            let (place, reason) = (place.display(), plain(&error));
+            CommandError::new(format!("ERR the file '{place}' cannot be written: {reason}"))
+        })
+    }
+
+    fn content(&self, path: &Path) -> Result<Vec<u8>, Busy> {
+        let interpreters = self.keyspace.patiently(|| self.scripts.try_lock())?;
+        let mut view = self.keyspace.lock(Scope::Everything, 0, &self.clock)?;
+        let libraries = interpreters.libraries().into_iter().flat_map(|libraries| libraries.libraries());
+        let sources = libraries.map(|library| library.source.as_slice());
+        let content = seed::save(&mut view, sources, &self.profile, path);
+        // To look at a key whose time is up deletes it.
+        self.stats.add(self.settle(view, None));
+        Ok(content)
     }
 
     // ---- MONITOR
@@ -520,9 +626,14 @@ impl Instance {
     /// What is to be done now and then, and when the clock was moved, beside deleting what is due: closes connections that
     /// have been idle for too long.
     pub fn keep_house(&self) {
-        self.recently.store(self.clock.millis(), Ordering::Relaxed);
+        self.look_at_clock();
         self.close_idle();
         self.close_lagging();
+    }
+
+    /// Takes note of the time for [`recently`](Self::recently).
+    pub fn look_at_clock(&self) {
+        self.recently.store(self.clock.millis(), Ordering::Relaxed);
     }
 
     /// The server's time, up to a tenth of a second ago: for what is counted in seconds, and asked for all the time.
@@ -537,12 +648,14 @@ impl Instance {
         if timeout == 0 {
             return;
         }
+        // Who is closed here is gone when whoever moved the clock goes on.
         let oldest = self.clock.millis().saturating_sub_unsigned(timeout.saturating_mul(1000));
         for client in self.clients.all() {
             let seen = client.seen();
             let exempt =
                 seen.blocked.load(Ordering::Relaxed) || seen.monitor.load(Ordering::Relaxed) || seen.is_subscriber();
             if !exempt && seen.last_used.load(Ordering::Relaxed) < oldest {
+                client.expect_end(self.clock.rung_alarm());
                 self.kill(&client);
             }
         }
@@ -550,11 +663,14 @@ impl Instance {
 
     // ---- the end
 
-    /// Asks the server to end.
+    /// Asks the process to end, with all who are beside this server.
     pub fn shut_down(&self) {
         self.shutdown.asked.store(true, Ordering::Release);
-        // It may have the very thread that is to hear of this.
+        // One of them may have the very thread that is to hear of this.
         self.scripts.abandon();
+        if let Some(fleet) = self.fleet() {
+            fleet.abandon_scripts();
+        }
         if let Some(waker) = self.shutdown.waker.lock().unwrap_or_else(PoisonError::into_inner).take() {
             waker.wake();
         }

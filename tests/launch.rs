@@ -485,6 +485,21 @@ fn it_ends_at_once_with_clients_that_hang_and_tells_which_faults_have_never_fire
 }
 
 #[test]
+fn commands_that_are_not_supported_are_listed_at_the_end() {
+    let mut server = start(&["--port", "0"]);
+    let mut talk = server.connect();
+    for line in ["NOSUCH a", "nosuch", "CLIENT NOSUCH", "GET a", "GET"] {
+        talk.ask(line);
+    }
+    server.signal(Signal::TERM);
+    let said = server.all_lines();
+    assert!(
+        said.contains("Commands that were asked for and are not supported: CLIENT NOSUCH (1), NOSUCH (2)"),
+        "{said}"
+    );
+}
+
+#[test]
 fn sighup_changes_nothing() {
     let mut server = start(&["--port", "0"]);
     let mut talk = server.connect();

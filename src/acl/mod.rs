@@ -77,7 +77,7 @@ pub enum Refusal<'a> {
 
 /// The users of one server.
 pub struct Acl {
-    commands: Commands,
+    commands: Arc<Commands>,
     users: Mutex<BTreeMap<Vec<u8>, Arc<User>>>,
     default: Arc<User>,
     pub log: DenialLog,
@@ -108,6 +108,10 @@ impl Changed {
     }
 }
 
+/// What every user might do at some time.
+#[derive(Default)]
+pub struct Snapshot(BTreeMap<Vec<u8>, Arc<Rules>>);
+
 impl Acl {
     /// The users of a server with these commands: only the default user, who may do everything.
     pub fn new(table: &Table) -> Self {
@@ -117,12 +121,29 @@ impl Acl {
     fn with_commands(commands: Commands) -> Self {
         let default = Arc::new(User::new(DEFAULT_USER, Rules::of_default_user(&commands), &commands));
         Self {
-            commands,
+            commands: Arc::new(commands),
             users: Mutex::new(BTreeMap::from([(DEFAULT_USER.to_vec(), Arc::clone(&default))])),
             default,
             log: DenialLog::default(),
             all_channels: AtomicBool::new(false),
             required: Mutex::default(),
+        }
+    }
+
+    /// Users of their own with the same names and rules, for another server with these commands.
+    pub fn copy(&self) -> Self {
+        let commands = Arc::clone(&self.commands);
+        let copied = |user: &User| Arc::new(User::new(user.name(), Rules::clone(&user.rules()), &commands));
+        let mut users: BTreeMap<_, _> = self.users().iter().map(|(name, user)| (name.clone(), copied(user))).collect();
+        let default = copied(&self.default);
+        users.insert(DEFAULT_USER.to_vec(), Arc::clone(&default));
+        Self {
+            users: Mutex::new(users),
+            default,
+            log: DenialLog::default(),
+            all_channels: AtomicBool::new(self.all_channels()),
+            required: Mutex::new(self.required.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            commands,
         }
     }
 
@@ -268,6 +289,29 @@ impl Acl {
         }));
         gone.values().for_each(|user| self.disarm(user));
         Ok(gone.into_values().collect())
+    }
+
+    /// What every user may do now, by name.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.users().iter().map(|(name, user)| (name.clone(), user.rules())).collect())
+    }
+
+    /// Makes the users those that there were, with the rules of that time. Returns the users who are gone.
+    pub fn restore(&self, snapshot: &Snapshot) -> Vec<Arc<User>> {
+        let mut users = self.users();
+        let strangers: Vec<_> = users.keys().filter(|name| !snapshot.0.contains_key(*name)).cloned().collect();
+        let gone: Vec<Arc<User>> = strangers.iter().filter_map(|name| users.remove(name)).collect();
+        gone.iter().for_each(|user| self.disarm(user));
+        for (name, rules) in &snapshot.0 {
+            let rules = Rules::clone(rules);
+            match users.get(name) {
+                Some(user) => user.set(rules, &self.commands),
+                None => {
+                    users.insert(name.clone(), Arc::new(User::new(name, rules, &self.commands)));
+                }
+            }
+        }
+        gone
     }
 
     /// Writes all users to a file.

@@ -19,7 +19,7 @@ use crate::log::Level;
 use crate::profile::Profile;
 
 pub use directive::{Change, Directive, Reason};
-pub use file::{LoadError, Loaded, load};
+pub use file::{LoadError, Loaded, load, load_over};
 pub use output_limit::OutputLimit;
 use table::TABLE;
 
@@ -48,6 +48,8 @@ pub struct Live {
     /// `tracking-table-max-keys`; 0 for no limit.
     pub max_tracked_keys: AtomicUsize,
     pub protected_mode: AtomicBool,
+    /// SELECT goes to the space that is called like the number.
+    pub spaces_by_database: AtomicBool,
     /// `enable-debug-command`: who may use DEBUG.
     pub debug_commands: AtomicU8,
     /// The least [`Level`] that is logged.
@@ -71,6 +73,7 @@ impl Default for Live {
             max_memory: AtomicUsize::new(0),
             max_tracked_keys: AtomicUsize::new(1_000_000),
             protected_mode: AtomicBool::new(true),
+            spaces_by_database: AtomicBool::new(false),
             debug_commands: AtomicU8::new(DEBUG_NO),
             log_level: AtomicU8::new(Level::Notice as u8),
             password: RwLock::new(None),
@@ -127,6 +130,10 @@ pub struct Config {
 
 type Values = BTreeMap<usize, Vec<u8>>;
 
+/// All settings as they were at some time.
+#[derive(Clone, Default)]
+pub struct Settings(Values);
+
 /// Why CONFIG SET changed nothing.
 #[derive(Debug)]
 pub enum Refusal {
@@ -137,6 +144,22 @@ pub enum Refusal {
 impl Config {
     pub fn live(&self) -> &Live {
         &self.live
+    }
+
+    /// The same settings for another server, which changes its own only. None of them names a file that it would share.
+    pub fn copy(&self) -> Self {
+        let copy = Self::default();
+        let mut values = copy.values();
+        for (place, value) in &*self.values() {
+            store(&mut values, &copy.live, *place, value.clone());
+        }
+        for name in ["aclfile", "unixsocket"] {
+            if let Some(place) = find_row(name.as_bytes()) {
+                store(&mut values, &copy.live, place, Vec::new());
+            }
+        }
+        drop(values);
+        copy
     }
 
     /// The configuration file, if the server was given one.
@@ -174,10 +197,33 @@ impl Config {
         Some(self.value(name)).filter(|value| !value.is_empty()).map(|value| table::path(&value))
     }
 
+    /// A setting that is a list of paths, each quoted.
+    pub fn paths(&self, name: &str) -> Vec<PathBuf> {
+        let words = crate::resp::split_line(&self.value(name)).unwrap_or_default();
+        words.iter().map(|word| table::path(word)).collect()
+    }
+
     /// Records a setting that the server's own code decided on.
     pub fn assign(&self, name: &str, value: impl Into<Vec<u8>>) {
         if let Some(place) = find_row(name.as_bytes()) {
             store(&mut self.values(), &self.live, place, value.into());
+        }
+    }
+
+    /// All settings as they are now.
+    pub fn settings(&self) -> Settings {
+        Settings(self.values().clone())
+    }
+
+    /// Sets everything to what it was.
+    pub fn restore(&self, settings: &Settings) {
+        let mut values = self.values();
+        let changed: Vec<usize> = values.keys().copied().collect();
+        for place in changed.into_iter().filter(|place| !settings.0.contains_key(place)) {
+            store(&mut values, &self.live, place, TABLE[place].default.as_bytes().to_vec());
+        }
+        for (place, value) in &settings.0 {
+            store(&mut values, &self.live, *place, value.clone());
         }
     }
 

@@ -1,6 +1,5 @@
 //! Faults: rules that say which command goes wrong, and how.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -12,10 +11,8 @@ use crate::duration::spell_duration;
 
 /// How many rules there can be,
 const MOST_RULES: usize = 10_000;
-/// how many bytes the words of one,
+/// and how many bytes the words of one.
 const MOST_BYTES: usize = 64 * 1024;
-/// and how many names of those that went without ever having fired are remembered.
-const MOST_REMEMBERED: usize = 1_000;
 /// How long a name can be.
 const LONGEST_NAME: usize = 128;
 
@@ -36,7 +33,12 @@ pub enum Verdict {
     /// It gets no reply and does not run, until the client gives up or the rule goes.
     Hang,
     /// It runs; the reply comes so many bytes at a time, by the server's clock. At least one byte, and some time between.
-    Drip { bytes: usize, every: Duration },
+    Drip {
+        /// How many at a time.
+        bytes: usize,
+        /// How long it takes until the next.
+        every: Duration,
+    },
     /// It never runs: the connection is reset (TCP RST).
     Reset,
     /// No command: new connections are reset as soon as they are made.
@@ -65,7 +67,7 @@ impl Verdict {
     }
 
     /// As it is written on the wire.
-    pub fn words(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn words(&self) -> Vec<Vec<u8>> {
         let word = |word: &str| word.as_bytes().to_vec();
         match self {
             Self::Error(line) => vec![word("error"), line.clone()],
@@ -102,8 +104,9 @@ impl Verdict {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// Up to 128 printable characters without spaces.
+    /// What the rule is called, in up to 128 printable characters without spaces; no two have the same name.
     pub name: String,
+    /// Which commands it is about.
     pub pattern: Pattern,
     /// The first match that it fires at: 1 is the very first.
     pub nth: u64,
@@ -113,6 +116,7 @@ pub struct Fault {
     pub probability: f64,
     /// Where its chances begin: the same seed, the same draws.
     pub seed: u64,
+    /// What goes wrong.
     pub verdict: Verdict,
 }
 
@@ -122,8 +126,33 @@ impl Fault {
         Self { name: name.into(), pattern: Pattern::any(), nth: 1, times: None, probability: 1.0, seed: 0, verdict }
     }
 
+    /// Only these commands.
+    pub fn of(mut self, pattern: Pattern) -> Self {
+        self.pattern = pattern;
+        self
+    }
+
+    /// Only this match, counted from 1, unless [`times`](Self::times) says that more follow.
+    pub fn nth(mut self, nth: u64) -> Self {
+        self.nth = nth;
+        self.times = self.times.or(Some(1));
+        self
+    }
+
+    /// So often at most.
+    pub fn times(mut self, times: u64) -> Self {
+        self.times = Some(times);
+        self
+    }
+
+    /// With so much of a chance each time, from 0 to 1. The same seed draws the same chances.
+    pub fn probability(mut self, probability: f64, seed: u64) -> Self {
+        (self.probability, self.seed) = (probability, seed);
+        self
+    }
+
     /// The rule as it is written on the wire, without its name.
-    pub fn words(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn words(&self) -> Vec<Vec<u8>> {
         let mut words = self.pattern.words();
         let mut option = |name: &str, value: String| words.extend([name.as_bytes().to_vec(), value.into_bytes()]);
         if self.nth != 1 {
@@ -259,11 +288,7 @@ impl Counts {
 
 /// The rules of a server, in the order in which they were added.
 #[derive(Default)]
-pub struct Faults {
-    rules: RwLock<Vec<Armed>>,
-    /// The names of rules that went without having fired.
-    gone: Mutex<BTreeSet<String>>,
-}
+pub struct Faults(RwLock<Vec<Armed>>);
 
 /// A rule, and what tells quickly that it is not meant.
 struct Armed {
@@ -298,25 +323,28 @@ impl Faults {
         let place = rules.iter().position(|armed| armed.rule.fault.name == name)?;
         let rule = rules.remove(place).rule;
         drop(rules);
-        self.end(&rule, clock);
+        rule.stop.open(clock);
         Some(rule)
+    }
+
+    /// As [`remove`](Self::remove), for one that may have been removed by now; whether it was there.
+    pub fn remove_this(&self, rule: &Arc<Rule>, clock: &Arc<Clock>) -> bool {
+        let mut rules = self.rules_mut();
+        let before = rules.len();
+        rules.retain(|armed| !Arc::ptr_eq(&armed.rule, rule));
+        let is_gone = rules.len() < before;
+        drop(rules);
+        rule.stop.open(clock);
+        is_gone
     }
 
     /// Takes all rules away, and lets go whoever waits.
     pub fn clear(&self, clock: &Arc<Clock>) -> Vec<Arc<Rule>> {
         let rules: Vec<_> = std::mem::take(&mut *self.rules_mut()).into_iter().map(|armed| armed.rule).collect();
-        rules.iter().for_each(|rule| self.end(rule, clock));
-        rules
-    }
-
-    fn end(&self, rule: &Rule, clock: &Arc<Clock>) {
-        if rule.fired() == 0 {
-            let mut gone = self.gone();
-            if gone.len() < MOST_REMEMBERED {
-                gone.insert(rule.fault.name.clone());
-            }
+        for rule in &rules {
+            rule.stop.open(clock);
         }
-        rule.stop.open(clock);
+        rules
     }
 
     pub fn is_empty(&self) -> bool {
@@ -381,23 +409,12 @@ impl Faults {
         rules.iter().filter(|armed| armed.rule.fired() == 0).map(|armed| armed.rule.fault.name.clone()).collect()
     }
 
-    /// The names of all rules that have never fired, those among them that are gone, too: for who looks back.
-    pub fn never_fired(&self) -> Vec<String> {
-        let mut names = self.gone().clone();
-        names.extend(self.unfired());
-        names.into_iter().collect()
-    }
-
     fn rules(&self) -> RwLockReadGuard<'_, Vec<Armed>> {
-        self.rules.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn rules_mut(&self) -> RwLockWriteGuard<'_, Vec<Armed>> {
-        self.rules.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn gone(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -498,19 +515,6 @@ mod tests {
         assert!(why(Fault { pattern: Pattern::any().db(1), ..of(Verdict::Pause) }).starts_with("pause is"));
         assert!(why(Fault { times: Some(1), ..of(Verdict::Pause) }).starts_with("pause is"));
         assert!(why(of(Verdict::Error(vec![b'x'; MOST_BYTES]))).contains("at most 65536 bytes"));
-    }
-
-    #[test]
-    fn whoever_looks_back_hears_of_rules_that_went_without_having_fired() {
-        let (faults, clock) = (Faults::default(), Arc::new(Clock::new()));
-        faults.add(Fault::new("a", Verdict::Hang)).unwrap();
-        faults.remove("a", &clock);
-        faults.add(Fault::new("b", Verdict::Hang)).unwrap();
-        faults.judge(&set(), &[]).unwrap();
-        faults.add(Fault::new("c", Verdict::Hang)).unwrap();
-        assert_eq!(faults.unfired(), ["c"]);
-        faults.clear(&clock);
-        assert_eq!(faults.never_fired(), ["a", "c"]);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! The life of one command, and transactions.
 
+mod auto;
 mod errand;
 mod fibers;
 mod monitor;
 mod passage;
 mod permissions;
+mod reset;
 mod script;
 mod tracking;
 mod transaction;
@@ -23,10 +25,11 @@ use crate::keyspace::{Busy, Locked, Scope, View, hash_of};
 use crate::profile::Since;
 use crate::resp::{Protocol, Reply, Words};
 use crate::script::{Interpreters, Pause};
-use crate::session::{Replies, Session};
+use crate::session::{Replies, Session, Stance};
 use crate::spec::{
     Args, Call, CommandResult, CommandSpec, Flag, Flow, Group, Handler, Outcome, Table, Transaction, Waiting,
 };
+use crate::stats::Counters;
 
 pub use fibers::Fibers;
 
@@ -60,11 +63,20 @@ pub struct Engine {
     pub table: Table,
     /// Held while somebody keeps house, so that who moves the clock finds done what that set off.
     house: Mutex<()>,
+    /// Errands are done one by one.
+    turn: tokio::sync::Mutex<()>,
+    outlook: auto::Outlook,
 }
 
 impl Engine {
     pub fn new(instance: Arc<Instance>, table: Table) -> Self {
-        Self { instance, table, house: Mutex::default() }
+        Self {
+            instance,
+            table,
+            house: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            outlook: auto::Outlook::default(),
+        }
     }
 
     /// What is to be done now and then, and when the clock was moved: deletes keys whose time has passed, unless DEBUG
@@ -79,6 +91,19 @@ impl Engine {
             instance.stats.add(instance.settle(view, None));
         }
         instance.keep_house();
+    }
+
+    /// Forgets all data, scripts and functions, unless a script has them.
+    pub fn empty(&self) -> Result<(), Busy> {
+        let mut interpreters = self.interpreters()?;
+        let mut view = self.instance.keyspace.lock(Scope::Everything, 0, &self.instance.clock)?;
+        view.flush_everything();
+        self.serve(&mut view, None);
+        self.instance.stats.add(self.instance.settle(view, None));
+        interpreters.flush();
+        interpreters.flush_libraries();
+        self.instance.scripts.note(&interpreters);
+        Ok(())
     }
 
     /// Runs one request: its reply is appended to `out`, and the answer says how the connection goes on.
@@ -573,12 +598,27 @@ impl Engine {
         session.last_command = self.table.find(name);
         let sub = session.last_command.and_then(|row| self.table.find_sub(row, words.get(1).unwrap_or_default()));
         self.end_exception(session, sub);
+        self.count_unsupported(words);
         let exec = session.last_command.is_some_and(is_exec);
         let open = session.last_command.is_some_and(|spec| spec.has_flag(Flag::NoAuth));
         if self.instance.profile.has(VALKEY_9) && !open && !self.is_authenticated(session) {
             return self.refuse(session, exec, CommandError::NO_AUTH, out);
         }
         self.refuse(session, exec, error, out)
+    }
+
+    /// Counts a request for a command that the table does not have.
+    #[cold]
+    fn count_unsupported(&self, words: Words<'_>) {
+        let stats = &self.instance.stats;
+        let name = words.get(0).unwrap_or_default();
+        match (self.table.find(name), words.get(1)) {
+            (None, _) => stats.count_unsupported(name),
+            (Some(row), Some(sub)) if !row.subcommands.is_empty() && self.table.find_sub(row, sub).is_none() => {
+                stats.count_unsupported(&[row.name.as_bytes(), sub].join(&b' '));
+            }
+            _ => {}
+        }
     }
 
     /// Answers with an error before anything ran. A transaction that is being queued is spoilt by it, and one that was
@@ -677,6 +717,32 @@ fn is_exec(spec: &CommandSpec) -> bool {
 impl Engine {
     /// Forgets a connection that has ended.
     pub fn disconnect(&self, session: &mut Session) {
+        self.forget(session);
+        self.instance.clients.remove(session.client.id());
+    }
+
+    /// Takes in a connection that leaves another world behind the same port, with its user of the same name. It keeps
+    /// what RESET leaves alone, its name, protocol and database; what it knew there, it forgets. Whether there is such a
+    /// user.
+    pub fn take_over(&self, session: &mut Session, from: &Arc<Engine>, counters: Arc<Counters>) -> bool {
+        let (here, there) = (&self.instance, &from.instance);
+        let Some(user) = here.acl.user(session.user.name()) else { return false };
+        session.count();
+        from.forget(session);
+        session.client.seen().monitor.store(false, Ordering::Relaxed);
+        session.client.change_clocks(there.clock.millis(), here.clock.millis());
+        session.counters = counters;
+        session.become_user(&user, session.authenticated);
+        here.look_at_clock();
+        session.client.set_stance(Stance::Acting);
+        session.client.set_idle_since(here.clock.uptime());
+        there.clients.hand_over(session.client.id(), &here.clients);
+        // There it may have been the last for whom time had to wait.
+        from.look_around();
+        true
+    }
+
+    fn forget(&self, session: &mut Session) {
         self.unwatch(session);
         self.instance.claim_wait(&session.client);
         // It may have been served without having heard of it yet.
@@ -684,6 +750,5 @@ impl Engine {
         self.instance.remove_monitor(&session.client);
         self.instance.tracking.stop(session, self.instance.keyspace.settings());
         self.instance.pubsub.forget(&session.client);
-        self.instance.clients.remove(session.client.id());
     }
 }

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::entry::{AccessTime, Due, Entry};
 use super::news::{CHANGES, EventClass, News};
-use super::store::{SHARDS, Shard, Slot, hash_of, shard_of};
+use super::store::{Shard, Slot, hash_of};
 use super::{Busy, Database, Keyspace, Scope, Settings, Side, access_time, try_lock};
 use crate::clock::{Clock, Millis};
 
@@ -64,6 +64,8 @@ pub struct Tally {
     /// Changes, as INFO's `rdb_changes_since_last_save` counts them.
     pub changes: u64,
     pub expired: u64,
+    /// Keys that were written on the condition that they were not there, as locks are.
+    pub locks: u64,
 }
 
 /// Where a live key stands: which lock, which slot.
@@ -81,6 +83,7 @@ impl std::ops::AddAssign for Tally {
         self.misses += other.misses;
         self.changes += other.changes;
         self.expired += other.expired;
+        self.locks += other.locks;
     }
 }
 
@@ -94,7 +97,7 @@ impl<'k> View<'k> {
             Scope::Database => {
                 let database = keyspace.open_database(db)?;
                 let _several = keyspace.several()?;
-                for shard in 0..SHARDS {
+                for shard in 0..keyspace.shards() {
                     locked.push(Locked::of(keyspace, database, db, shard)?);
                 }
             }
@@ -121,7 +124,7 @@ impl<'k> View<'k> {
     /// The lock of a key with this hash.
     #[inline]
     pub(super) fn lock_shard(keyspace: &'k Keyspace, hash: u64, db: u32) -> Result<Locked<'k>, Busy> {
-        Locked::of(keyspace, keyspace.open_database(db)?, db, shard_of(hash))
+        Locked::of(keyspace, keyspace.open_database(db)?, db, keyspace.shard_of(hash))
     }
 
     /// A view of a key whose lock is held.
@@ -136,7 +139,7 @@ impl<'k> View<'k> {
         let several = keyspace.several()?;
         let mut locked = SmallVec::new();
         let database = keyspace.open_database(db)?;
-        for shard in shards_of(hashes) {
+        for shard in shards_of(keyspace, hashes) {
             locked.push(Locked::of(keyspace, database, db, shard)?);
         }
         let mut view = Self::new(keyspace, locked, None, (0, 0, 0), db, clock.micros());
@@ -151,12 +154,12 @@ impl<'k> View<'k> {
         }
         match scope {
             Scope::Hashes(_) => {}
-            Scope::Database => (0..SHARDS).for_each(|shard| self.grow(self.db, shard)),
+            Scope::Database => (0..self.keyspace.shards()).for_each(|shard| self.grow(self.db, shard)),
             Scope::Everything => {
                 let keyspace = self.keyspace;
                 let creating = keyspace.insist(|| try_lock(&keyspace.creating));
                 for (db, _) in (0..).zip(&keyspace.databases).filter(|(_, database)| database.get().is_some()) {
-                    (0..SHARDS).for_each(|shard| self.grow(db, shard));
+                    (0..keyspace.shards()).for_each(|shard| self.grow(db, shard));
                 }
                 self.everything = Some(creating);
             }
@@ -222,6 +225,12 @@ impl<'k> View<'k> {
     #[inline]
     pub fn tally(&self) -> Tally {
         self.tally
+    }
+
+    /// Counts a lock that was taken.
+    #[inline]
+    pub fn count_lock(&mut self) {
+        self.tally.locks += 1;
     }
 
     /// The view's instant, in milliseconds.
@@ -428,6 +437,17 @@ impl<'k> View<'k> {
         removed
     }
 
+    /// Removes every key of all databases that the view holds.
+    pub fn flush_everything(&mut self) {
+        let home = self.db;
+        for db in self.held_databases() {
+            self.select(db);
+            self.flush();
+        }
+        self.select(home);
+        self.notify_flushed();
+    }
+
     /// Tells that everything was removed, or that this was asked for: once, however many databases that were.
     pub fn notify_flushed(&mut self) {
         if self.wants & CHANGES != 0 {
@@ -445,7 +465,7 @@ impl<'k> View<'k> {
             self.touch_watched(db);
         }
         let (one, other) = (one.min(other), one.max(other));
-        for index in 0..SHARDS {
+        for index in 0..self.keyspace.shards() {
             let (first, second) = (self.reach(one, index), self.reach(other, index));
             let (left, right) = self.locked.split_at_mut(second);
             left[first].shard.swap(&mut right[0].shard);
@@ -511,7 +531,7 @@ impl<'k> View<'k> {
     #[inline]
     pub(super) fn at(&mut self, key: &[u8]) -> Option<At> {
         let hash = self.hash(key);
-        let lock = self.reach(self.db, shard_of(hash));
+        let lock = self.reach(self.db, self.keyspace.shard_of(hash));
         let shard = &self.locked[lock].shard;
         let slot = shard.find(hash, key)?;
         let at = At { lock, slot, hash };
@@ -614,7 +634,7 @@ impl<'k> View<'k> {
             self.signal(entry.key());
         }
         let hash = hash_of(entry.key());
-        let lock = self.reach(self.db, shard_of(hash));
+        let lock = self.reach(self.db, self.keyspace.shard_of(hash));
         let index = self.locked[lock].index as usize;
         let side = &self.keyspace.database(self.db).sides[index];
         side.bytes.fetch_add(entry.size() as i64, Ordering::Relaxed);
@@ -646,7 +666,7 @@ impl<'k> View<'k> {
     /// An entry that is known to be live, because it was just found through the front door.
     pub(super) fn found(&self, key: &[u8]) -> Option<&Entry> {
         let hash = self.hash(key);
-        let shard = &self.locked[self.place(self.db, shard_of(hash)).ok()?].shard;
+        let shard = &self.locked[self.place(self.db, self.keyspace.shard_of(hash)).ok()?].shard;
         Some(shard.entry(shard.find(hash, key)?))
     }
 
@@ -671,7 +691,8 @@ impl<'k> View<'k> {
                 // made it, or hold a lock of it.
                 Some(creating) => {
                     let database = self.keyspace.make_database(db, creating);
-                    self.locked.insert_many(at, (0..SHARDS).filter_map(|shard| Locked::free(database, db, shard)));
+                    let shards = 0..self.keyspace.shards();
+                    self.locked.insert_many(at, shards.filter_map(|shard| Locked::free(database, db, shard)));
                     self.reach(db, index)
                 }
                 None if self.growing.is_some() => {
@@ -698,8 +719,8 @@ impl<'k> Locked<'k> {
 }
 
 /// The shards of these keys, ascending, without doubles: the order in which everybody locks them.
-fn shards_of(hashes: &[u64]) -> SmallVec<[usize; 8]> {
-    let mut shards: SmallVec<[usize; 8]> = hashes.iter().map(|&hash| shard_of(hash)).collect();
+fn shards_of(keyspace: &Keyspace, hashes: &[u64]) -> SmallVec<[usize; 8]> {
+    let mut shards: SmallVec<[usize; 8]> = hashes.iter().map(|&hash| keyspace.shard_of(hash)).collect();
     shards.sort_unstable();
     shards.dedup();
     shards
@@ -711,7 +732,7 @@ fn lock_shards<'k>(
     hashes: &[u64],
     locked: &mut SmallVec<[Locked<'k>; 1]>,
 ) -> Result<(), Busy> {
-    let shards = shards_of(hashes);
+    let shards = shards_of(keyspace, hashes);
     let database = keyspace.open_database(db)?;
     let _several = if shards.len() > 1 { Some(keyspace.several()?) } else { None };
     for shard in shards {
@@ -727,7 +748,7 @@ fn lock_everything<'k>(
     let creating = keyspace.creating()?;
     for (db, database) in (0..).zip(&keyspace.databases) {
         if let Some(database) = database.get() {
-            for shard in 0..SHARDS {
+            for shard in 0..keyspace.shards() {
                 locked.push(Locked::of(keyspace, database, db, shard)?);
             }
         }

@@ -15,13 +15,14 @@ use arrayvec::ArrayVec;
 use bytes::{Buf, BytesMut};
 use tokio::io::ReadBuf;
 
+use super::node::Node;
 use super::stream::Stream;
 use crate::clock::Alarm;
 use crate::engine::{Engine, Fibers, Resolved};
 use crate::error::CommandError;
 use crate::resp::{Framed, Framer, Limits, ProtocolError, Reply};
-use crate::session::{Served, Session, Signal};
-use crate::spec::{Flow, Waiting};
+use crate::session::{Served, Session, Signal, Stance};
+use crate::spec::{Destination, Flow, Group, Waiting};
 use crate::stats::add;
 
 /// How much is read at once.
@@ -62,7 +63,11 @@ struct Request {
 }
 
 pub(super) struct Connection {
+    /// The instance that it is connected to, and the world in which it is there.
+    node: Arc<Node>,
     engine: Arc<Engine>,
+    /// The number of the thread that serves it.
+    thread: usize,
     session: Box<Session>,
     stream: Stream,
     framer: Framer,
@@ -74,6 +79,11 @@ pub(super) struct Connection {
     waiting: Option<(Waiting, Option<Alarm>)>,
     /// The alarm that ended a wait, held until its consequences are on their way to the client.
     settling: Option<Alarm>,
+    /// Something was read since the last look at what the client does.
+    has_read: bool,
+    /// The client was told of something that it waited for with a command of the test powers, and has not done
+    /// anything since.
+    is_informed: bool,
     state: State,
 }
 
@@ -100,9 +110,11 @@ enum End {
 }
 
 impl Connection {
-    pub(super) fn new(engine: Arc<Engine>, session: Box<Session>, stream: Stream) -> Self {
+    pub(super) fn new(node: Arc<Node>, thread: usize, session: Box<Session>, stream: Stream) -> Self {
         Self {
-            engine,
+            engine: Arc::clone(node.root()),
+            node,
+            thread,
             session,
             stream,
             framer: Framer::default(),
@@ -111,6 +123,8 @@ impl Connection {
             written: 0,
             waiting: None,
             settling: None,
+            has_read: false,
+            is_informed: false,
             state: State::Open,
         }
     }
@@ -122,6 +136,7 @@ impl Connection {
         if self.is_running_script() && !self.resume_script(scratch) {
             // Nothing else happens to this connection before the script has ended, but others have their turn.
             let _ = self.poll_flush(cx, &mut scratch.spare)?;
+            self.session.client.rest();
             come_back_after_others(cx);
             return Poll::Pending;
         }
@@ -131,6 +146,9 @@ impl Connection {
             let flushed = self.poll_flush(cx, &mut scratch.spare)?.is_ready();
             // As far as a moved clock is concerned, a reply that the client does not read has been given.
             self.settling = None;
+            if self.session.client.has_signals() {
+                self.session.client.rest();
+            }
             match self.state {
                 State::Dropped => return Poll::Ready(Ok(())),
                 State::Closing if flushed => return Poll::Ready(Ok(())),
@@ -161,6 +179,8 @@ impl Connection {
             if read == 0 {
                 return Poll::Ready(Ok(()));
             }
+            self.has_read = true;
+            self.is_informed = false;
             add(&self.session.counters.input_bytes, read as u64);
             self.session.client.seen().last_used.store(self.engine.instance.recently(), Ordering::Relaxed);
             add(&self.session.client.seen().received, read as u64);
@@ -196,11 +216,44 @@ impl Connection {
 
     /// Runs every whole request in `data`, and returns how many bytes are done with.
     fn run(&mut self, data: &[u8], batch: &mut Vec<Request>, out: &mut Vec<u8>, fibers: &mut Fibers) -> usize {
+        let (mut used, mut destination) = self.run_here(data, batch, out, fibers);
+        while let Some(to) = destination {
+            self.move_to(&to);
+            let more;
+            (more, destination) = self.run_here(&data[used..], batch, out, fibers);
+            used += more;
+        }
+        self.note(data.len() - used);
+        used
+    }
+
+    /// Goes over to another world behind the same port. If that is gone meanwhile, so is what the connection was for.
+    #[cold]
+    fn move_to(&mut self, Destination(name): &Destination) {
+        match self.node.enter(name, &self.engine, &mut self.session, self.thread) {
+            Some(engine) => {
+                let left = std::mem::replace(&mut self.engine, engine);
+                if left.instance.clock.is_auto() {
+                    left.look_around();
+                }
+            }
+            None => self.state = State::Dropped,
+        }
+    }
+
+    /// As [`run`](Self::run), up to a request that takes the connection to another world.
+    fn run_here(
+        &mut self,
+        data: &[u8],
+        batch: &mut Vec<Request>,
+        out: &mut Vec<u8>,
+        fibers: &mut Fibers,
+    ) -> (usize, Option<Box<Destination>>) {
         let Self { engine, session, framer, output, written, waiting, state, .. } = self;
         let live = engine.instance.config.live();
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
         let output_limit = live.output_limit(session.subscriber);
-        let mut used = 0;
+        let (mut used, mut destination) = (0, None);
         while *state == State::Open && waiting.is_none() {
             if session.client.seen().closing.load(Ordering::Relaxed) {
                 // Killed by a command that ran on another thread.
@@ -221,6 +274,11 @@ impl Connection {
                             out.clear();
                             *state = State::Dropped;
                         }
+                        Flow::Move(to) => {
+                            destination = Some(to);
+                            used += request.framed.length();
+                            break;
+                        }
                         Flow::Wait(wait) => {
                             let is_before = wait.is_before();
                             *waiting = Some(begin_wait(engine, session, *wait, out));
@@ -238,7 +296,7 @@ impl Connection {
                     break;
                 }
             }
-            if *state != State::Open || waiting.is_some() {
+            if *state != State::Open || waiting.is_some() || destination.is_some() {
                 // What was framed behind the request that stops everything is framed again when its turn comes.
                 framer.reset();
                 break;
@@ -255,8 +313,7 @@ impl Connection {
                 break;
             }
         }
-        self.note(data.len() - used);
-        used
+        (used, destination)
     }
 
     /// Lets the rest of the server see what this connection has done.
@@ -362,7 +419,8 @@ impl Connection {
                     if !rang && !is_free {
                         return;
                     }
-                    let part = reply.split_to(if is_free { reply.len() } else { (*bytes).min(reply.len()) });
+                    let is_all = is_free || alarm.as_ref().is_some_and(Alarm::is_early);
+                    let part = reply.split_to(if is_all { reply.len() } else { (*bytes).min(reply.len()) });
                     let next = (!reply.is_empty()).then(|| self.engine.instance.clock.alarm_after(*every));
                     let over = next.is_none();
                     let due = std::mem::replace(alarm, next);
@@ -376,7 +434,7 @@ impl Connection {
                     }
                     Some(End::Time)
                 }
-                Waiting::Event(event) => match event.as_mut().poll(cx) {
+                Waiting::Event(event) | Waiting::Underway(event) => match event.as_mut().poll(cx) {
                     Poll::Ready(reply) => Some(End::Reply(reply)),
                     Poll::Pending => None,
                 },
@@ -396,6 +454,7 @@ impl Connection {
         let seen = self.session.client.seen();
         seen.blocked.store(false, Ordering::Relaxed);
         seen.timed.store(false, Ordering::Relaxed);
+        self.session.client.set_stance(Stance::Acting);
         // Whoever ended it may have done so before this connection knew that it waits.
         self.engine.instance.claim_wait(&self.session.client);
         let mut out = Vec::new();
@@ -423,7 +482,8 @@ impl Connection {
                 then = flow;
                 self.take_mail(scratch);
             }
-            Waiting::Event(_) => {
+            Waiting::Event(_) | Waiting::Underway(_) => {
+                self.is_informed = matches!(waiting, Waiting::Event(_));
                 if let End::Reply(reply) = end {
                     self.engine.answer(&mut self.session, &reply, &mut out);
                 }
@@ -431,7 +491,7 @@ impl Connection {
             Waiting::Unpause | Waiting::Script | Waiting::Errand(..) => {}
         }
         // What it does now is a consequence of what has ended its wait, and of nothing else.
-        self.session.is_awaited = alarm.is_some() || self.settling.is_some();
+        self.session.is_awaited = alarm.is_some() || self.settling.is_some() || self.session.client.is_expected();
         self.go_on(then, &mut out, scratch);
         self.session.is_awaited = false;
         self.keep(&mut out, &mut scratch.spare);
@@ -442,6 +502,10 @@ impl Connection {
     fn go_on(&mut self, then: Flow, out: &mut Vec<u8>, scratch: &mut Scratch) {
         match then {
             Flow::Continue => self.run_input(&mut scratch.batch, out, &mut scratch.fibers),
+            Flow::Move(to) => {
+                self.move_to(&to);
+                self.run_input(&mut scratch.batch, out, &mut scratch.fibers);
+            }
             Flow::Close => self.state = State::Closing,
             Flow::Reset => self.state = State::Resetting,
             Flow::Drop => {
@@ -449,6 +513,34 @@ impl Connection {
                 self.state = State::Dropped;
             }
             Flow::Wait(wait) => self.waiting = Some(begin_wait(&self.engine, &self.session, *wait, out)),
+        }
+    }
+
+    /// Lets a clock that moves on when everybody waits see what this connection does.
+    #[cold]
+    fn show_stance(&mut self) {
+        let has_read = std::mem::take(&mut self.has_read);
+        let drives = self.session.last_command.is_some_and(|spec| spec.group == Group::Control);
+        let stance = match &self.waiting {
+            Some((Waiting::Script, _)) => Stance::Scripting,
+            _ if !self.output.is_empty() => Stance::Acting,
+            Some((Waiting::Event(_), _)) => Stance::Awaiting,
+            Some((Waiting::Underway(_), _)) => Stance::Driving,
+            Some(_) => Stance::Waiting,
+            None if drives && !self.is_informed => Stance::Driving,
+            None => Stance::Idle,
+        };
+        let (client, clock) = (&self.session.client, &self.engine.instance.clock);
+        // Whoever goes on from a wait acts until now.
+        if has_read || client.stance() == Stance::Acting {
+            self.engine.let_drivers_look();
+        }
+        let before = client.set_stance(stance);
+        if stance == Stance::Idle && (has_read || before != Stance::Idle) {
+            client.set_idle_since(clock.uptime());
+        }
+        if stance != Stance::Idle || client.seen().is_subscriber() || clock.grace().is_some() {
+            self.engine.look_around();
         }
     }
 
@@ -465,6 +557,7 @@ impl Connection {
         };
         self.waiting = None;
         self.session.client.seen().blocked.store(false, Ordering::Relaxed);
+        self.session.client.set_stance(Stance::Acting);
         let then = self.engine.leave(&mut self.session, 0, &mut out, flow);
         self.go_on(then, &mut out, scratch);
         self.keep(&mut out, &mut scratch.spare);
@@ -474,6 +567,7 @@ impl Connection {
     /// Does what others have asked of this connection, and sends what they have sent.
     fn take_signals(&mut self, scratch: &mut Scratch) {
         if self.session.client.has_signals() {
+            self.session.client.attend();
             // Nothing comes between the parts of one reply.
             if !matches!(self.waiting, Some((Waiting::Drip { .. }, _))) {
                 self.take_mail(scratch);
@@ -498,6 +592,7 @@ impl Connection {
         }
         // Only looked at because it woke this connection up.
         client.take_signal(Signal::Unpause);
+        client.take_signal(Signal::Look);
         let unblocked = client.take_signal(Signal::UnblockTimeout);
         let refused = client.take_signal(Signal::UnblockError);
         if unblocked || refused {
@@ -582,12 +677,18 @@ fn begin_wait(
             (Waiting::Drip { reply, bytes, every, alarm: None, ticket, then }, alarm)
         }
         Waiting::Errand(errand, reply) => {
-            let engine = Arc::clone(engine);
+            // To the end, even if the client does not wait for that.
+            let errand = tokio::spawn(Arc::clone(engine).run_errand(errand));
             let event = async move {
-                engine.run_errand(errand).await;
+                // It only fails to end when the server does.
+                let _ = errand.await;
                 reply
             };
-            (Waiting::Event(Box::pin(event)), None)
+            (Waiting::Underway(Box::pin(event)), None)
+        }
+        Waiting::Script => {
+            session.client.set_stance(Stance::Scripting);
+            (Waiting::Script, None)
         }
         other => (other, None),
     };
@@ -601,7 +702,11 @@ impl Future for Connection {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         this.session.client.register(cx.waker());
-        SCRATCH.with_borrow_mut(|scratch| this.poll_serve(cx, scratch)).map(|_ended_either_way| ())
+        let polled = SCRATCH.with_borrow_mut(|scratch| this.poll_serve(cx, scratch)).map(|_ended_either_way| ());
+        if this.engine.instance.clock.is_auto() && polled.is_pending() {
+            this.show_stance();
+        }
+        polled
     }
 }
 
@@ -617,6 +722,11 @@ impl Drop for Connection {
                 }
             });
         }
+        // It goes when the socket is closed, and all that was asked of this connection with it.
+        self.settling = self.session.client.take_expected();
         self.engine.disconnect(&mut self.session);
+        if self.engine.instance.clock.is_auto() {
+            self.engine.look_around();
+        }
     }
 }

@@ -50,9 +50,15 @@ pub enum Flow {
     Reset,
     /// Close at once, whatever is still unwritten.
     Drop,
+    /// Go over to another space, and on with the next request there.
+    Move(Box<Destination>),
     /// The command has no answer yet. In a box, so that all other commands have little to hand on.
     Wait(Box<Waiting>),
 }
+
+/// The space that a connection goes to; without a name, it is where it was when it was opened.
+#[derive(Debug)]
+pub struct Destination(pub Vec<u8>);
 
 /// What a connection waits for before it goes on to its next request.
 pub enum Waiting {
@@ -72,17 +78,36 @@ pub enum Waiting {
     Drip { reply: Bytes, bytes: usize, every: Duration, alarm: Option<Alarm>, ticket: Ticket, then: Flow },
     /// For what a command of the test powers has set going; then this is the reply.
     Errand(Errand, Reply<'static>),
-    /// For the reply itself.
+    /// For that to have happened.
+    Underway(Pin<Box<dyn Future<Output = Reply<'static>> + Send>>),
+    /// For the reply itself, which depends on what others do.
     Event(Pin<Box<dyn Future<Output = Reply<'static>> + Send>>),
 }
 
 /// What a command of the test powers sets going. It has its reply when all consequences have happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Errand {
     /// Whoever goes on because of the command gets as far as it can.
     Settle,
+    /// The clock goes forward by so many microseconds, past every deadline in between.
+    Advance(i64),
     /// The clock goes to this instant, in microseconds since 1970, past every deadline in between.
-    MoveClock(i64),
+    SetClock(i64),
+    /// The clock stops, where it is or at this instant in microseconds since 1970.
+    Freeze(Option<i64>),
+    /// The clock runs so many times as fast as the machine's.
+    Run(f64),
+    /// The clock stands, and goes to the next deadline whenever everybody waits. A client that has sent nothing for so
+    /// long in real time is not waited for.
+    Auto(Option<Duration>),
+    /// Everything becomes as it was when the server started.
+    Reset,
+}
+
+impl Errand {
+    /// How fast and how slow a clock can run, compared with the machine's.
+    pub const FASTEST: f64 = 1_000_000.0;
+    pub const SLOWEST: f64 = 0.001;
 }
 
 impl Waiting {
@@ -103,6 +128,7 @@ impl fmt::Debug for Waiting {
             Self::HeldReply { .. } => "HeldReply",
             Self::Drip { .. } => "Drip",
             Self::Errand(..) => "Errand",
+            Self::Underway(_) => "Underway",
             Self::Event(_) => "Event",
         })
     }

@@ -167,8 +167,10 @@ pub const SUITES: &[Suite] = &[
         source: Source::Rust {
             package: "rslock",
             features: &["tokio-comp"],
-            // Its tests start three containers each. Here each has a database of its own on the three servers given.
             edits: &[
+                // For a program of ours beside its own.
+                Edit { file: "Cargo.toml", from: "autoexamples = false", until: "\n", with: "autoexamples = true" },
+                // Its tests start three containers each. Here each has a database of its own on the three servers given.
                 Edit {
                     file: "src/lock.rs",
                     from: "    use testcontainers::{",

@@ -3,7 +3,11 @@
 mod clock;
 mod fault;
 mod gate;
+mod instance;
 mod pattern;
+mod reset;
+mod save;
+pub(super) mod space;
 
 use crate::duration::parse_duration;
 use crate::error::CommandError;
@@ -20,7 +24,17 @@ const REDOUBLE: CommandSpec = CommandSpec {
     since: Since::redis(1, 0, 0),
     arity: Arity::AtLeast(2),
     flags: FLAGS,
-    subcommands: &[clock::CLOCK, fault::FAULT, gate::GATE, HELP],
+    subcommands: &[
+        clock::CLOCK,
+        fault::FAULT,
+        gate::GATE,
+        space::SPACE,
+        space::SPACES,
+        instance::INSTANCE,
+        reset::RESET,
+        save::SAVE,
+        HELP,
+    ],
     ..CommandSpec::new("REDOUBLE", Handler::Container)
 };
 
@@ -54,7 +68,15 @@ struct Action {
 }
 
 /// Every power with its actions, as HELP tells of them.
-const POWERS: &[(&str, &[Action])] = &[("CLOCK", clock::ACTIONS), ("FAULT", fault::ACTIONS), ("GATE", gate::ACTIONS)];
+const POWERS: &[(&str, &[Action])] = &[
+    ("CLOCK", clock::ACTIONS),
+    ("FAULT", fault::ACTIONS),
+    ("GATE", gate::ACTIONS),
+    ("SPACE", space::SPACE_HELP),
+    ("SPACES", space::SPACES_ACTIONS),
+    ("INSTANCE", instance::ACTIONS),
+    ("RESET", reset::ACTIONS),
+];
 
 /// Runs the action that the next argument names.
 fn act(actions: &'static [Action], call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -126,7 +148,12 @@ fn count(number: u64) -> Reply<'static> {
 
 /// Answers once everybody whom the command has let go on has gone as far as they can.
 fn settle(call: &mut Call<'_>, reply: Reply<'static>) -> CommandResult<'static> {
-    call.flow = Flow::Wait(Box::new(Waiting::Errand(Errand::Settle, reply)));
+    begin(call, Errand::Settle, reply)
+}
+
+/// Sets something going; answers once all of it has happened.
+fn begin(call: &mut Call<'_>, errand: Errand, reply: Reply<'static>) -> CommandResult<'static> {
+    call.flow = Flow::Wait(Box::new(Waiting::Errand(errand, reply)));
     Ok(Reply::Nothing)
 }
 
@@ -144,6 +171,8 @@ fn help(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             lines.push(Reply::StatusText(format!("    {}", action.summary)));
         }
     }
+    lines.push(Reply::Status("SAVE <path>"));
+    lines.push(Reply::StatusText(format!("    {}", save::SUMMARY)));
     lines.push(Reply::Status("HELP"));
     lines.push(Reply::Status("    Prints this help."));
     Ok(Reply::Array(lines))
@@ -158,7 +187,8 @@ mod tests {
         for (power, actions) in POWERS {
             let row = REDOUBLE.subcommands.iter().find(|row| row.name == *power).unwrap();
             for action in *actions {
-                assert!(row.usage.contains(action.name), "{power} {}", action.name);
+                let name = action.name.replace(['<', '>'], "");
+                assert!(row.usage.contains(&name), "{power} {name}");
             }
         }
     }

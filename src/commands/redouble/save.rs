@@ -1,0 +1,27 @@
+//! REDOUBLE SAVE: the data as a file, to begin with another time.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::{expected, nothing_more, power};
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec};
+
+pub(super) const SAVE: CommandSpec = CommandSpec {
+    complexity: "O(N) where N is the size of all data",
+    arity: Arity::Exactly(3),
+    ..power("SAVE", "path", SUMMARY, save)
+};
+
+pub(super) const SUMMARY: &str =
+    "Writes all databases and functions to a file for --load: a snapshot if it ends in .rdb, else commands.";
+
+fn save(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let word = args.optional();
+    let path = word.filter(|word| !word.is_empty() && !word.contains(&0));
+    let path = path.ok_or_else(|| expected("the path of a file was expected", word))?;
+    nothing_more(args)?;
+    call.server.save(Path::new(OsStr::from_bytes(path)))?;
+    Ok(Reply::OK)
+}
