@@ -76,6 +76,8 @@ pub(super) struct Connection {
     /// Replies that are not written yet, and how much of the first of them is.
     output: Vec<u8>,
     written: usize,
+    /// Messages that came while a reply drips, to follow it.
+    mail: Vec<u8>,
     waiting: Option<(Waiting, Option<Alarm>)>,
     /// The alarm that ended a wait, held until its consequences are on their way to the client.
     settling: Option<Alarm>,
@@ -121,6 +123,7 @@ impl Connection {
             input: BytesMut::new(),
             output: Vec::new(),
             written: 0,
+            mail: Vec::new(),
             waiting: None,
             settling: None,
             has_read: false,
@@ -346,7 +349,7 @@ impl Connection {
     /// Lets the rest of the server see how much waits to be sent.
     fn note_output(&mut self) {
         let (client, instance) = (&self.session.client, &self.engine.instance);
-        let left = self.output.len() - self.written;
+        let left = self.output.len() - self.written + self.mail.len();
         client.seen().output.store(left, Ordering::Relaxed);
         if left > instance.config.live().output_limit(self.session.subscriber).notice() {
             instance.check_output(&[(Arc::clone(client), left)]);
@@ -373,7 +376,7 @@ impl Connection {
             output.clear();
             spare.push(output);
         }
-        self.session.client.seen().output.store(0, Ordering::Relaxed);
+        self.session.client.seen().output.store(self.mail.len(), Ordering::Relaxed);
         Ok(Poll::Ready(()))
     }
 
@@ -384,7 +387,7 @@ impl Connection {
             self.output.shrink_to(self.output.len() * 2);
             self.written = 0;
         }
-        let left = self.output.len() - self.written;
+        let left = self.output.len() - self.written + self.mail.len();
         self.session.client.seen().output.store(left, Ordering::Relaxed);
     }
 
@@ -480,7 +483,8 @@ impl Connection {
             Waiting::Delayed { ticket, .. } => alarm = ticket.take_alarm().or(alarm),
             Waiting::Drip { then: flow, .. } => {
                 then = flow;
-                self.take_mail(scratch);
+                let mut mail = std::mem::take(&mut self.mail);
+                self.keep(&mut mail, &mut scratch.spare);
             }
             Waiting::Event(_) | Waiting::Underway(_) => {
                 self.is_informed = matches!(waiting, Waiting::Event(_));
@@ -568,17 +572,16 @@ impl Connection {
     fn take_signals(&mut self, scratch: &mut Scratch) {
         if self.session.client.has_signals() {
             self.session.client.attend();
-            // Nothing comes between the parts of one reply.
-            if !matches!(self.waiting, Some((Waiting::Drip { .. }, _))) {
-                self.take_mail(scratch);
+            if matches!(self.waiting, Some((Waiting::Drip { .. }, _))) {
+                // Nothing comes between the parts of one reply.
+                self.session.client.take_mail(&mut self.mail);
+                self.note_output();
+            } else {
+                self.session.client.take_mail(&mut scratch.output);
+                self.keep(&mut scratch.output, &mut scratch.spare);
             }
             self.answer_signals(scratch);
         }
-    }
-
-    fn take_mail(&mut self, scratch: &mut Scratch) {
-        self.session.client.take_mail(&mut scratch.output);
-        self.keep(&mut scratch.output, &mut scratch.spare);
     }
 
     fn answer_signals(&mut self, scratch: &mut Scratch) {
