@@ -199,7 +199,7 @@ impl Clock {
     fn go_on_from(&self, micros: i64, pace: Pace) {
         match pace {
             Pace::Standing => self.standing.store(micros, Ordering::Release),
-            Pace::Times(speed) if speed == 1.0 => {
+            Pace::Times(1.0) => {
                 self.offset.store(micros.saturating_sub(machine_micros()), Ordering::Release);
                 self.standing.store(RUNNING, Ordering::Release);
             }
