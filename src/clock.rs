@@ -406,7 +406,7 @@ impl AlarmState {
 }
 
 /// A deadline somebody waits for. Dropping it means: done with it.
-pub(crate) struct Alarm {
+pub struct Alarm {
     clock: Arc<Clock>,
     key: (Millis, u64),
     state: Arc<AlarmState>,

@@ -303,14 +303,14 @@ impl Instance {
     /// Arms a fault. The error says why not.
     pub fn add_fault(&self, fault: Fault) -> Result<Arc<Rule>, String> {
         let rule = self.control.faults.add(fault)?;
-        self.attention.raise(Matter::Fault);
+        self.heed_faults();
         Ok(rule)
     }
 
-    /// Disarms a fault, and lets go whoever hangs because of it.
+    /// Disarms a fault, and lets go whoever waits because of it.
     pub fn remove_fault(&self, name: &str) -> Option<Arc<Rule>> {
         let rule = self.control.faults.remove(name, &self.clock);
-        self.attention.set(Matter::Fault, !self.control.faults.is_empty());
+        self.heed_faults();
         rule.iter().for_each(|rule| self.control.note_fault(rule));
         rule
     }
@@ -318,16 +318,32 @@ impl Instance {
     /// As [`remove_fault`](Self::remove_fault), for one that may have been removed by now; whether it was there.
     pub fn remove_this_fault(&self, rule: &Arc<Rule>) -> bool {
         let was_there = self.control.faults.remove_this(rule, &self.clock);
-        self.attention.set(Matter::Fault, !self.control.faults.is_empty());
+        self.heed_faults();
         was_there
     }
 
-    /// Disarms every fault, and lets go whoever hangs.
+    /// Disarms every fault, and lets go whoever waits.
     pub fn clear_faults(&self) -> Vec<Arc<Rule>> {
-        self.attention.lower(Matter::Fault);
         let rules = self.control.faults.clear(&self.clock);
+        self.heed_faults();
         rules.iter().for_each(|rule| self.control.note_fault(rule));
         rules
+    }
+
+    /// Has commands look for faults as long as there are any.
+    fn heed_faults(&self) {
+        let faults = &self.control.faults;
+        let heed = |matter, is_needed: &dyn Fn() -> bool| {
+            if !is_needed() {
+                self.attention.lower(matter);
+            }
+            // Somebody may have armed one in between; and it is never down while there is one.
+            if is_needed() {
+                self.attention.raise(matter);
+            }
+        };
+        heed(Matter::Halt, &|| faults.pauses());
+        heed(Matter::Fault, &|| !faults.is_empty());
     }
 
     /// Puts up a gate, with a watchdog's time of its own if it is to have one. The error says why not.

@@ -456,6 +456,35 @@ fn sigterm_sigint_and_shutdown_end_it_with_status_0_and_leave_no_file() {
 }
 
 #[test]
+fn it_ends_at_once_with_clients_that_hang_and_tells_which_faults_have_never_fired() {
+    for how in ["SIGTERM", "SHUTDOWN"] {
+        let mut server = start(&["--port", "0"]);
+        let mut driver = server.connect();
+        for rule in ["stuck on SET hang", "slow on PING drip 1 every 1h", "unused on DEL hang", "typo key look:* hang"]
+        {
+            assert_eq!(driver.ask(&format!("REDOUBLE FAULT ADD {rule}")), "+OK");
+        }
+        assert_eq!(driver.ask("REDOUBLE FAULT REMOVE typo"), ":0");
+        let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
+        for (client, line) in clients.iter_mut().zip(["SET k v", "PING"].iter().cycle()) {
+            client.0.get_mut().write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        }
+        // They get there without anybody's help.
+        while driver.ask("INFO clients").lines().all(|line| line != "blocked_clients:4") {}
+        match how {
+            "SIGTERM" => server.signal(Signal::TERM),
+            _ => driver.0.get_mut().write_all(b"SHUTDOWN NOSAVE\r\n").unwrap(),
+        }
+        let said = server.all_lines();
+        assert_eq!(server.end().code(), Some(0), "{said}");
+        for name in ["unused", "typo"] {
+            assert!(said.contains(&format!("* The fault '{name}' has never fired.")), "{said}");
+        }
+        assert!(!said.contains("'stuck' has never fired") && !said.contains("'slow' has never fired"), "{said}");
+    }
+}
+
+#[test]
 fn commands_that_are_not_supported_are_listed_at_the_end() {
     let mut server = start(&["--port", "0"]);
     let mut talk = server.connect();

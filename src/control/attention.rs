@@ -20,6 +20,8 @@ pub enum Matter {
     Gate = 32,
     /// The journal is being written.
     Journal = 64,
+    /// A fault pauses the whole server.
+    Halt = 128,
 }
 
 /// The matters for which a command is accompanied on its way, from its arrival to its reply.

@@ -13,12 +13,10 @@ pub struct Passage {
     /// What it arrived at on the server's clock, and in real time, in microseconds since 1970.
     pub arrived: i64,
     pub arrived_really: i64,
-    /// Whether it is known yet what it meets in front of its run,
-    pub is_planned: bool,
-    /// and what from there on: that is only asked when it has passed the gates in front.
-    pub is_judged: bool,
     /// The gates in front of its run that it has not come to yet.
     pub before: VecDeque<Arc<Gate>>,
+    /// Whether it is known yet what it meets from there on: that is only asked when it has passed the gates in front.
+    pub is_judged: bool,
     /// The rule that it meets, if any,
     pub rule: Option<Arc<Rule>>,
     /// and whether that has held it as long as it was to.
@@ -29,4 +27,11 @@ pub struct Passage {
     pub guest: Option<Guest>,
     /// The gates that it came to, by name, in that order.
     pub gates: Vec<Box<str>>,
+}
+
+impl Passage {
+    /// Whether nothing is in the command's way.
+    pub fn is_free(&self) -> bool {
+        self.before.is_empty() && self.after.is_empty() && self.rule.is_none()
+    }
 }

@@ -16,6 +16,38 @@ pub struct Arrival<'a> {
     pub db: u32,
 }
 
+impl Arrival<'_> {
+    pub fn names(&self) -> Names {
+        Names::of(self.container.unwrap_or(self.name))
+    }
+}
+
+/// Names of commands, one bit each: two of these without a common bit have no name in common. A subcommand goes by its
+/// container's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Names(u64);
+
+impl Names {
+    pub const NONE: Self = Self(0);
+    pub const ALL: Self = Self(u64::MAX);
+
+    fn of(name: &str) -> Self {
+        let hash = name.bytes().fold(0u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)));
+        Self(1 << (hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58))
+    }
+
+    /// These and those.
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether there may be a name in common.
+    #[inline]
+    pub fn meet(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
 /// Whose commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
@@ -81,6 +113,19 @@ impl Pattern {
         self
     }
 
+    /// Whether every command is meant.
+    pub(crate) fn is_any(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The names that are meant, to tell quickly that a command cannot be.
+    pub(crate) fn names(&self) -> Names {
+        match self.commands.as_slice() {
+            [] => Names::ALL,
+            commands => commands.iter().map(|name| Names::of(first_of(name))).fold(Names::NONE, Names::and),
+        }
+    }
+
     /// The commands that are named, in capitals.
     pub(crate) fn commands(&self) -> &[String] {
         &self.commands
@@ -118,6 +163,11 @@ impl Pattern {
         }
         words
     }
+}
+
+/// A full name up to its bar, if it has one.
+fn first_of(name: &str) -> &str {
+    name.split('|').next().unwrap_or(name)
 }
 
 /// Whether a command goes by this name: its own, its container's, or both with a bar between.
@@ -162,6 +212,18 @@ mod tests {
         assert!(!pattern.matches(&Arrival { client_name: b"", ..set() }));
         assert!(!pattern.matches(&Arrival { db: 1, ..set() }));
         assert!(!Pattern::any().client(Who::Id(8)).matches(&set()));
+    }
+
+    #[test]
+    fn names_never_rule_out_what_matches() {
+        for name in ["SET", "CLIENT", "CLIENT|KILL", "client|kill"] {
+            let pattern = Pattern::any().command("GET").command(name);
+            for arrival in [set(), Arrival { container: Some("CLIENT"), name: "KILL", ..set() }] {
+                assert!(!pattern.matches(&arrival) || pattern.names().meet(arrival.names()), "{name}");
+            }
+        }
+        assert!(Pattern::any().names().meet(set().names()));
+        assert!(!Pattern::any().command("DEL").names().meet(set().names()));
     }
 
     #[test]

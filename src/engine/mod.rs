@@ -119,7 +119,8 @@ impl Engine {
         out: &mut Vec<u8>,
         fibers: &mut Fibers,
     ) -> Flow {
-        if self.instance.attention.accompanies() {
+        // What has begun its way ends it, although nothing may stand there any more.
+        if self.instance.attention.accompanies() || session.passage.is_some() {
             return self.accompany(session, resolved, words, out, fibers);
         }
         self.perform(session, resolved, words, out, fibers)

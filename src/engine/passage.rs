@@ -8,13 +8,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{Engine, Fibers, Resolved, is_exec, keys, transaction};
 use crate::clock::real_micros;
 use crate::control::{Arrival, Guest, Matter, Passage, Rule, Stop, Ticket, Verdict};
 use crate::error::CommandError;
-use crate::resp::{Reply, Words};
+use crate::resp::{Reply, Words, parse_integer};
 use crate::session::Session;
 use crate::spec::{CommandSpec, Flag, Flow, Group, Waiting};
 
@@ -33,13 +34,25 @@ impl Engine {
         if spec.is_some_and(|spec| spec.group == Group::Control) {
             return self.perform(session, resolved, words, out, fibers);
         }
-        let mut passage = session.passage.take().unwrap_or_else(|| Box::new(self.arrive()));
-        if !passage.is_planned {
-            passage.is_planned = true;
-            if let Some(spec) = spec.filter(|spec| self.meets_anything(session, spec)) {
-                self.plan(&mut passage, session, spec, words);
-            }
+        if let Some(ticket) = self.halt(session, words) {
+            return Flow::Wait(Box::new(Waiting::Held(ticket)));
         }
+        let mut passage = match session.passage.take() {
+            Some(passage) => passage,
+            None => {
+                let mut passage = Passage::default();
+                match spec.filter(|spec| self.meets_anything(session, spec)) {
+                    Some(spec) => self.plan(&mut passage, session, spec, words),
+                    None => passage.is_judged = true,
+                }
+                if passage.is_free() && !self.instance.attention.has(Matter::Journal) {
+                    return self.go_freely(session, resolved, words, out, fibers);
+                }
+                self.note_arrival(&mut passage);
+                Box::new(passage)
+            }
+        };
+        session.last_command = spec.or(session.last_command);
         if let Some(wait) = self.hold(&mut passage, session, spec, words) {
             session.passage = Some(passage);
             return Flow::Wait(Box::new(wait));
@@ -59,8 +72,39 @@ impl Engine {
         }
     }
 
-    fn arrive(&self) -> Passage {
-        Passage { arrived: self.instance.clock.micros(), arrived_really: real_micros(), ..Passage::default() }
+    /// Runs a request that nothing is in the way of.
+    fn go_freely(
+        self: &Arc<Self>,
+        session: &mut Box<Session>,
+        resolved: Result<Resolved, CommandError>,
+        words: Words<'_>,
+        out: &mut Vec<u8>,
+        fibers: &mut Fibers,
+    ) -> Flow {
+        let start = out.len();
+        match self.perform(session, resolved, words, out, fibers) {
+            Flow::Wait(wait) => {
+                if wait.is_before() {
+                    // It comes by again, and is not to be counted again.
+                    session.passage = Some(Box::new(Passage { is_judged: true, ..Passage::default() }));
+                }
+                Flow::Wait(wait)
+            }
+            flow => self.leave(session, start, out, flow),
+        }
+    }
+
+    fn note_arrival(&self, passage: &mut Passage) {
+        (passage.arrived, passage.arrived_really) = (self.instance.clock.micros(), real_micros());
+    }
+
+    /// Holds whoever comes while a fault pauses the server.
+    fn halt(&self, session: &Session, words: Words<'_>) -> Option<Ticket> {
+        if !self.instance.attention.has(Matter::Halt) {
+            return None;
+        }
+        let rule = self.instance.control.faults.pause()?;
+        hold_at(&rule.stop, session, guest(session, words))
     }
 
     /// Whether gates and rules are for a command. What is only queued runs with its transaction, and what will be refused
@@ -72,21 +116,28 @@ impl Engine {
             && !(session.transaction.is_some() && transaction::is_queued(spec))
     }
 
-    /// Finds out which gates are in front of a command.
+    /// Finds out what a command meets: the gates in front of it, and the rest at once if there are none.
     fn plan(&self, passage: &mut Passage, session: &Session, spec: &'static CommandSpec, words: Words<'_>) {
-        let name = session.client.labels().name.clone();
-        let (arrival, inside) = self.arrivals(session, &name, spec, words);
-        let gates = &self.instance.control.gates;
-        passage.before = gates.in_front(&arrival, &inside, || guest(session, words));
+        if self.instance.attention.has(Matter::Gate) {
+            let name = session.client.labels().name.clone();
+            let (arrival, inside) = self.arrivals(session, &name, spec, words);
+            passage.before = self.instance.control.gates.in_front(&arrival, &inside, || guest(session, words));
+        }
+        if passage.before.is_empty() {
+            self.judge(passage, session, spec, words);
+        }
     }
 
     /// Finds out what a command meets that has passed the gates in front of it: whoever holds it there may arrange that.
     fn judge(&self, passage: &mut Passage, session: &Session, spec: &'static CommandSpec, words: Words<'_>) {
-        let name = session.client.labels().name.clone();
-        let (arrival, inside) = self.arrivals(session, &name, spec, words);
+        passage.is_judged = true;
         let control = &self.instance.control;
+        let labels = session.client.labels();
+        let (arrival, inside) = self.arrivals(session, &labels.name, spec, words);
         passage.rule = control.faults.judge(&arrival, &inside);
         passage.after = control.gates.behind(&arrival, &inside);
+        drop((arrival, inside));
+        drop(labels);
         if !passage.after.is_empty() {
             passage.guest = Some(guest(session, words));
         }
@@ -100,9 +151,18 @@ impl Engine {
         spec: &'static CommandSpec,
         words: Words<'a>,
     ) -> (Arrival<'a>, Vec<Arrival<'a>>) {
-        let queued = is_exec(spec).then(|| transaction::queued(session)).into_iter().flatten();
-        let inside = queued.map(|queued| self.arrival(session, client_name, queued.spec, queued.words.as_words()));
-        (self.arrival(session, client_name, spec, words), inside.collect())
+        let mut inside: Vec<Arrival<'_>> = Vec::new();
+        if is_exec(spec) {
+            let mut db = session.db;
+            for queued in transaction::queued(session) {
+                let words = queued.words.as_words();
+                inside.push(Arrival { db, ..self.arrival(session, client_name, queued.spec, words) });
+                // What follows a SELECT runs there.
+                let chosen = words.get(1).and_then(parse_integer).and_then(|number| u32::try_from(number).ok());
+                db = chosen.filter(|_| queued.spec.name == "SELECT").unwrap_or(db);
+            }
+        }
+        (self.arrival(session, client_name, spec, words), inside)
     }
 
     /// A command as patterns see it.
@@ -138,19 +198,18 @@ impl Engine {
                 return Some(Waiting::Held(ticket));
             }
         }
-        if !passage.is_judged {
-            passage.is_judged = true;
-            if let Some(spec) = spec.filter(|spec| self.meets_anything(session, spec)) {
-                self.judge(passage, session, spec, words);
-            }
+        if let Some(spec) = spec.filter(|_| !passage.is_judged) {
+            self.judge(passage, session, spec, words);
         }
         let rule = passage.rule.as_ref().filter(|_| !passage.rule_is_over)?;
         passage.rule_is_over = true;
         match &rule.fault.verdict {
-            Verdict::Hang | Verdict::Pause => hold_at(&rule.stop, session, guest(session, words)).map(Waiting::Held),
-            Verdict::Delay(duration) => {
-                let millis = i64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
-                Some(Waiting::Delayed(self.instance.clock.millis().saturating_add(millis)))
+            Verdict::Hang => hold_at(&rule.stop, session, guest(session, words)).map(Waiting::Held),
+            Verdict::Delay(duration) if !duration.is_zero() => {
+                // Before anybody can see that it waits: whoever sees it may move the clock.
+                let alarm = Some(self.instance.clock.alarm_after(*duration));
+                let ticket = hold_at(&rule.stop, session, guest(session, words))?;
+                Some(Waiting::Delayed { alarm, ticket })
             }
             _ => None,
         }
@@ -182,6 +241,10 @@ impl Engine {
     /// The second half of a command's way, when it has run: `out` ends with its reply, which begins at `start`. Says how
     /// the connection goes on. To be called for every command that has its reply at last.
     pub fn leave(&self, session: &mut Session, start: usize, out: &mut Vec<u8>, flow: Flow) -> Flow {
+        // Whoever it is that has the reply now, be it one who waited before anything was armed: in a pause nobody gets it.
+        if let Some(ticket) = self.halt(session, Words::new(&[], &[])) {
+            return Flow::Wait(Box::new(Waiting::HeldReply { ticket, reply: out.split_off(start), then: flow }));
+        }
         let Some(mut passage) = session.passage.take() else { return flow };
         while let Some(gate) = passage.after.pop_front() {
             passage.gates.push(gate.name.as_str().into());
@@ -191,17 +254,21 @@ impl Engine {
                 return Flow::Wait(Box::new(Waiting::HeldReply { ticket, reply: out.split_off(start), then: flow }));
             }
         }
-        match passage.rule.as_ref().map(|rule| &rule.fault.verdict) {
-            Some(Verdict::CloseAfter) => {
+        let Some(rule) = passage.rule else { return flow };
+        match rule.fault.verdict {
+            Verdict::CloseAfter => {
                 out.truncate(start);
                 Flow::Close
             }
-            Some(Verdict::Truncate(bytes)) => {
-                out.truncate(start.saturating_add(*bytes));
+            Verdict::Truncate(bytes) => {
+                out.truncate(start.saturating_add(bytes));
                 Flow::Close
             }
-            Some(&Verdict::Drip { bytes, every }) if out.len() > start => {
-                Flow::Wait(Box::new(Waiting::Drip { reply: out.split_off(start), bytes, every, then: flow }))
+            Verdict::Drip { bytes, every } if out.len() - start > bytes => {
+                let alarm = Some(self.instance.clock.alarm_after(every));
+                let Some(ticket) = rule.stop.hold(guest(session, Words::new(&[], &[]))) else { return flow };
+                let reply = Bytes::from(out.split_off(start));
+                Flow::Wait(Box::new(Waiting::Drip { reply, bytes, every, alarm, ticket, then: flow }))
             }
             _ => flow,
         }
@@ -218,8 +285,9 @@ impl Engine {
         if !self.instance.attention.has(Matter::Fault) {
             return None;
         }
-        let name = session.client.labels().name.clone();
-        let rule = self.instance.control.faults.judge_inside(&self.arrival(session, &name, spec, words))?;
+        let labels = session.client.labels();
+        let arrival = self.arrival(session, &labels.name, spec, words);
+        let rule = self.instance.control.faults.judge_inside(&arrival)?;
         let Verdict::Error(line) = &rule.fault.verdict else { return None };
         let error = CommandError::new(line.clone());
         self.instance.stats.count_error(error.code());

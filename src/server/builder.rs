@@ -334,7 +334,12 @@ impl Running {
         });
         drop(others);
         let mut unsupported = Unsupported::default();
-        nodes.worlds().iter().for_each(|engine| unsupported.add(engine.instance.stats.unsupported()));
+        for engine in &nodes.worlds() {
+            unsupported.add(engine.instance.stats.unsupported());
+            for name in engine.instance.control.unfired() {
+                instance.log.notice(format!("The fault '{name}' has never fired."));
+            }
+        }
         if !unsupported.is_empty() {
             instance.log.notice(format!("Commands that were asked for and are not supported: {unsupported}"));
         }

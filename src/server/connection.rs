@@ -76,6 +76,8 @@ pub(super) struct Connection {
     /// Replies that are not written yet, and how much of the first of them is.
     output: Vec<u8>,
     written: usize,
+    /// Messages that came while a reply drips, to follow it.
+    mail: Vec<u8>,
     waiting: Option<(Waiting, Option<Alarm>)>,
     /// The alarms that ended a wait, held until their consequences are on their way to the client.
     settling: Vec<Alarm>,
@@ -121,6 +123,7 @@ impl Connection {
             input: BytesMut::new(),
             output: Vec::new(),
             written: 0,
+            mail: Vec::new(),
             waiting: None,
             settling: Vec::new(),
             has_read: false,
@@ -351,7 +354,7 @@ impl Connection {
     /// Lets the rest of the server see how much waits to be sent.
     fn note_output(&mut self) {
         let (client, instance) = (&self.session.client, &self.engine.instance);
-        let left = self.output.len() - self.written;
+        let left = self.output.len() - self.written + self.mail.len();
         client.seen().output.store(left, Ordering::Relaxed);
         if left > instance.config.live().output_limit(self.session.subscriber).notice() {
             instance.check_output(&[(Arc::clone(client), left)]);
@@ -378,7 +381,7 @@ impl Connection {
             output.clear();
             spare.push(output);
         }
-        self.session.client.seen().output.store(0, Ordering::Relaxed);
+        self.session.client.seen().output.store(self.mail.len(), Ordering::Relaxed);
         Ok(Poll::Ready(()))
     }
 
@@ -389,7 +392,7 @@ impl Connection {
             self.output.shrink_to(self.output.len() * 2);
             self.written = 0;
         }
-        let left = self.output.len() - self.written;
+        let left = self.output.len() - self.written + self.mail.len();
         self.session.client.seen().output.store(left, Ordering::Relaxed);
     }
 
@@ -425,17 +428,18 @@ impl Connection {
                     }
                     (is_free && self.state == State::Open).then_some(End::Time)
                 }
-                Waiting::Delayed(_) => rang.then_some(End::Time),
-                Waiting::Drip { reply, bytes, every, .. } => {
-                    if !rang {
+                Waiting::Delayed { ticket, .. } => (rang || ticket.is_free(cx.waker())).then_some(End::Time),
+                Waiting::Drip { reply, bytes, every, ticket, .. } => {
+                    let is_free = ticket.is_free(cx.waker());
+                    if !rang && !is_free {
                         return;
                     }
-                    let is_early = alarm.as_ref().is_some_and(Alarm::is_early);
-                    let next = if is_early { reply.len() } else { (*bytes).min(reply.len()) };
-                    let part = reply.drain(..next).collect::<Vec<_>>();
+                    let is_all = is_free || alarm.as_ref().is_some_and(Alarm::is_early);
+                    let part = reply.split_to(if is_all { reply.len() } else { (*bytes).min(reply.len()) });
                     let next = (!reply.is_empty()).then(|| self.engine.instance.clock.alarm_after(*every));
                     let over = next.is_none();
                     let due = std::mem::replace(alarm, next);
+                    let due = ticket.take_alarm().or(due);
                     scratch.output.extend_from_slice(&part);
                     self.keep(&mut scratch.output, &mut scratch.spare);
                     // Whoever moves the clock waits for each part.
@@ -490,17 +494,22 @@ impl Connection {
                 then = self.engine.leave(&mut self.session, 0, &mut out, flow);
             }
             Waiting::Held(ticket) => alarm = ticket.take_alarm(),
-            Waiting::Drip { then: flow, .. } => then = flow,
+            Waiting::Delayed { ticket, .. } => alarm = ticket.take_alarm().or(alarm),
+            Waiting::Drip { then: flow, .. } => {
+                then = flow;
+                let mut mail = std::mem::take(&mut self.mail);
+                self.keep(&mut mail, &mut scratch.spare);
+            }
             Waiting::Event(_) | Waiting::Underway(_) => {
                 self.is_informed = matches!(waiting, Waiting::Event(_));
                 if let End::Reply(reply) = end {
                     self.engine.answer(&mut self.session, &reply, &mut out);
                 }
             }
-            Waiting::Unpause | Waiting::Delayed(_) | Waiting::Script | Waiting::Errand(..) => {}
+            Waiting::Unpause | Waiting::Script | Waiting::Errand(..) => {}
         }
         // What it does now is a consequence of what has ended its wait, and of nothing else.
-        self.session.is_awaited = alarm.is_some() || self.session.client.is_expected();
+        self.session.is_awaited = alarm.is_some() || !self.settling.is_empty() || self.session.client.is_expected();
         self.go_on(then, &mut out, scratch);
         self.session.is_awaited = false;
         self.keep(&mut out, &mut scratch.spare);
@@ -580,8 +589,14 @@ impl Connection {
     fn take_signals(&mut self, scratch: &mut Scratch) {
         if self.session.client.has_signals() {
             self.session.client.attend();
-            self.session.client.take_mail(&mut scratch.output);
-            self.keep(&mut scratch.output, &mut scratch.spare);
+            if matches!(self.waiting, Some((Waiting::Drip { .. }, _))) {
+                // Nothing comes between the parts of one reply.
+                self.session.client.take_mail(&mut self.mail);
+                self.note_output();
+            } else {
+                self.session.client.take_mail(&mut scratch.output);
+                self.keep(&mut scratch.output, &mut scratch.spare);
+            }
             self.answer_signals(scratch);
         }
     }
@@ -676,10 +691,10 @@ fn begin_wait(
             seen.timed.store(deadline.is_some(), Ordering::Relaxed);
             (Waiting::Until { deadline, reply }, deadline.map(|deadline| clock.alarm(deadline)))
         }
-        Waiting::Delayed(deadline) => (Waiting::Delayed(deadline), Some(clock.alarm(deadline))),
-        Waiting::Drip { mut reply, bytes, every, then } => {
-            out.extend(reply.drain(..bytes.min(reply.len())));
-            (Waiting::Drip { reply, bytes, every, then }, Some(clock.alarm_after(every)))
+        Waiting::Delayed { alarm, ticket } => (Waiting::Delayed { alarm: None, ticket }, alarm),
+        Waiting::Drip { mut reply, bytes, every, alarm, ticket, then } => {
+            out.extend_from_slice(&reply.split_to(bytes.min(reply.len())));
+            (Waiting::Drip { reply, bytes, every, alarm: None, ticket, then }, alarm)
         }
         Waiting::Errand(errand, reply) => {
             // To the end, even if the client does not wait for that.

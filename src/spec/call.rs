@@ -6,8 +6,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::table::Table;
-use crate::clock::Millis;
+use crate::clock::{Alarm, Millis};
 use crate::control::Ticket;
 use crate::instance::Instance;
 use crate::resp::Reply;
@@ -64,16 +66,16 @@ pub enum Waiting {
     Unpause,
     /// To be let go on; then the same request is tried again.
     Held(Ticket),
-    /// For a deadline; then the same request is tried again.
-    Delayed(Millis),
+    /// For a deadline, or to be let go on; then the same request is tried again.
+    Delayed { alarm: Option<Alarm>, ticket: Ticket },
     /// For a script that takes long.
     Script,
     /// For a deadline (or for ever), or for CLIENT UNBLOCK; then this is the reply.
     Until { deadline: Option<Millis>, reply: Reply<'static> },
     /// To be let go on with the reply of a request that has run; then what follows it.
     HeldReply { ticket: Ticket, reply: Vec<u8>, then: Flow },
-    /// To have a reply sent bit by bit; then what follows it.
-    Drip { reply: Vec<u8>, bytes: usize, every: Duration, then: Flow },
+    /// To have a reply sent bit by bit, or to be let go on, which sends the rest; then what follows it.
+    Drip { reply: Bytes, bytes: usize, every: Duration, alarm: Option<Alarm>, ticket: Ticket, then: Flow },
     /// For what a command of the test powers has set going; then this is the reply.
     Errand(Errand, Reply<'static>),
     /// For that to have happened.
@@ -113,7 +115,7 @@ impl Errand {
 impl Waiting {
     /// Whether the same request is tried again after it.
     pub fn is_before(&self) -> bool {
-        matches!(self, Self::Unpause | Self::Held(_) | Self::Delayed(_))
+        matches!(self, Self::Unpause | Self::Held(_) | Self::Delayed { .. })
     }
 }
 
@@ -122,7 +124,7 @@ impl fmt::Debug for Waiting {
         f.write_str(match self {
             Self::Unpause => "Unpause",
             Self::Held(_) => "Held",
-            Self::Delayed(_) => "Delayed",
+            Self::Delayed { .. } => "Delayed",
             Self::Script => "Script",
             Self::Until { .. } => "Until",
             Self::HeldReply { .. } => "HeldReply",

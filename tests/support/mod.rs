@@ -6,6 +6,7 @@
 // Each suite is a program of its own and uses its own part of this.
 #![allow(dead_code)]
 
+pub mod driver;
 pub mod process;
 pub mod terminal;
 pub mod transcript;

@@ -11,7 +11,7 @@ pub(super) const FAULT: CommandSpec = power(
     "FAULT",
     "<ADD name [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [NTH nth] [TIMES times] \
      [PROBABILITY probability] [SEED seed] <ERROR text | DELAY duration | CLOSE-BEFORE | CLOSE-AFTER | TRUNCATE bytes | \
-     HANG | DRIP bytes EVERY duration | RESET | REFUSE | PAUSE> | LIST | REMOVE name | CLEAR>",
+     HANG | DRIP bytes EVERY duration | RESET | REFUSE | PAUSE> | LIST | UNFIRED | REMOVE name | CLEAR>",
     "Makes commands fail, hang, come late, or lose their replies.",
     |call, args| act(ACTIONS, call, args),
 );
@@ -30,10 +30,16 @@ pub(super) const ACTIONS: &[Action] = &[
     Action {
         name: "LIST",
         usage: "",
-        summary: "The rules, each with how many commands it was about, how many it hit, and how many hang.",
+        summary: "The rules, each with how many commands it was about, how many it hit, and how many wait for it.",
         run: list,
     },
-    Action { name: "REMOVE", usage: "<name>", summary: "Disarms a fault; whoever hangs goes on.", run: remove },
+    Action { name: "UNFIRED", usage: "", summary: "The names of the rules that have not fired so far.", run: unfired },
+    Action {
+        name: "REMOVE",
+        usage: "<name>",
+        summary: "Disarms a fault, and lets go whoever waits for it; how often it has fired.",
+        run: remove,
+    },
     Action {
         name: "CLEAR",
         usage: "",
@@ -146,13 +152,17 @@ fn describe(rule: &Rule) -> Reply<'static> {
     ])
 }
 
+fn unfired(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    Ok(Reply::Array(call.server.control.faults.unfired().into_iter().map(text).collect()))
+}
+
 fn remove(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = name(args)?;
     nothing_more(args)?;
-    if call.server.remove_fault(&name).is_none() {
-        return Err(CommandError::new(format!("ERR there is no fault '{name}'")));
-    }
-    settle(call, Reply::OK)
+    let rule = call.server.remove_fault(&name);
+    let rule = rule.ok_or_else(|| CommandError::new(format!("ERR there is no fault '{name}'")))?;
+    settle(call, count(rule.fired()))
 }
 
 fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
