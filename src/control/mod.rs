@@ -1,6 +1,7 @@
 //! The test powers. They see calls and replies, never the keyspace.
 
 mod attention;
+mod explore;
 mod fault;
 mod gate;
 mod passage;
@@ -8,6 +9,7 @@ mod pattern;
 mod stop;
 
 pub use attention::{Attention, Matter};
+pub use explore::{Entrant, Explorer, Findings, Footprint, Look, Order, Search, Standing};
 pub use fault::{Fault, Faults, Rule, Verdict, line_of};
 pub use gate::{Gate, Gates, Side};
 pub use passage::Passage;
@@ -19,4 +21,5 @@ pub use stop::{Guest, Ticket};
 pub struct Control {
     pub faults: Faults,
     pub gates: Gates,
+    pub explorer: Explorer,
 }

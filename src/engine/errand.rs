@@ -10,6 +10,9 @@ impl Engine {
     /// Does an errand, and returns once all consequences have happened: keys that are due are gone, whoever waited for a
     /// time that has come has its reply, and so has whoever was let go on.
     pub async fn run_errand(self: Arc<Self>, errand: Errand) {
+        if errand == Errand::BeginRun {
+            self.begin_run().await;
+        }
         if let Errand::MoveClock(to) = errand {
             while self.move_towards(to) {
                 self.instance.clock.settle().await;

@@ -1,6 +1,7 @@
 //! The life of one command, and transactions.
 
 mod errand;
+mod explore;
 mod fibers;
 mod monitor;
 mod passage;
@@ -677,6 +678,7 @@ impl Engine {
     /// Forgets a connection that has ended.
     pub fn disconnect(&self, session: &mut Session) {
         self.unwatch(session);
+        self.part(session);
         self.instance.claim_wait(&session.client);
         // It may have been served without having heard of it yet.
         session.client.take_served();

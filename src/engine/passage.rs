@@ -40,7 +40,8 @@ impl Engine {
                 self.plan(&mut passage, session, spec, words);
             }
         }
-        if let Some(wait) = self.hold(&mut passage, session, words) {
+        let wait = self.hold(&mut passage, session, words);
+        if let Some(wait) = wait.or_else(|| self.hold_for_turn(&mut passage, session, spec?, words)) {
             session.passage = Some(passage);
             return Flow::Wait(Box::new(wait));
         }
@@ -158,6 +159,9 @@ impl Engine {
     /// the connection goes on. To be called for every command that has its reply at last.
     pub fn leave(&self, session: &mut Session, start: usize, out: &mut Vec<u8>, flow: Flow) -> Flow {
         let Some(mut passage) = session.passage.take() else { return flow };
+        if std::mem::take(&mut passage.is_explored) {
+            self.instance.control.explorer.replied(session.client.id(), out.get(start..).unwrap_or_default());
+        }
         while let Some(gate) = passage.after.pop_front() {
             passage.gates.push(gate.name.as_str().into());
             let words = Words::new(&[], &[]);
@@ -207,7 +211,7 @@ const WORDS_SHOWN: usize = 16;
 const BYTES_SHOWN: usize = 128;
 
 /// A held command as others are told of it.
-fn guest(session: &Session, words: Words<'_>) -> Guest {
+pub(super) fn guest(session: &Session, words: Words<'_>) -> Guest {
     let shown: SmallVec<[&[u8]; 8]> = words.iter().take(WORDS_SHOWN).collect();
     Guest {
         client: session.client.id(),

@@ -81,6 +81,8 @@ pub enum Errand {
     Settle,
     /// The clock goes to this instant, in microseconds since 1970, past every deadline in between.
     MoveClock(i64),
+    /// The server is put back, and the next run of an exploration begins.
+    BeginRun,
 }
 
 impl Waiting {
