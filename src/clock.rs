@@ -9,7 +9,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// A point in time on a server's clock, in milliseconds since 1970: the unit of every deadline.
@@ -252,6 +252,26 @@ impl Clock {
     #[allow(clippy::disallowed_methods)]
     pub(crate) async fn pass(duration: Duration) {
         tokio::time::sleep(duration).await;
+    }
+
+    /// Blocks this thread until something has happened, for so long in real time at most.
+    #[allow(clippy::disallowed_methods)]
+    pub(crate) fn wait_here<T>(event: impl Future<Output = T>, longest: Duration) -> Option<T> {
+        struct Thread(std::thread::Thread);
+        impl std::task::Wake for Thread {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let mut event = pin!(event);
+        let waker = Waker::from(Arc::new(Thread(std::thread::current())));
+        let since = Instant::now();
+        loop {
+            if let Poll::Ready(outcome) = event.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return Some(outcome);
+            }
+            std::thread::park_timeout(longest.checked_sub(since.elapsed()).filter(|left| !left.is_zero())?);
+        }
     }
 
     /// How long, in real time, until the earliest alarm is due; `None` when time stands still or nobody waits.

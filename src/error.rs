@@ -110,6 +110,8 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// Something that was asked of a running server and cannot be done; the text says why.
+    Refused(String),
     /// Anything else the operating system refused.
     Io(std::io::Error),
 }
@@ -117,7 +119,7 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Config(text) => f.write_str(text),
+            Self::Config(text) | Self::Refused(text) => f.write_str(text),
             Self::Bind { address, source } => write!(f, "cannot listen on {address}: {source}"),
             Self::Socket { path, source } => write!(f, "cannot listen on {}: {source}", path.display()),
             Self::Io(source) => write!(f, "{source}"),
@@ -128,7 +130,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Config(_) => None,
+            Self::Config(_) | Self::Refused(_) => None,
             Self::Bind { source, .. } | Self::Socket { source, .. } | Self::Io(source) => Some(source),
         }
     }

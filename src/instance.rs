@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 
 use crate::acl::{Acl, Rules, User};
 use crate::clock::{Clock, Millis};
 use crate::config::{Config, OutputLimit};
 use crate::control::{Attention, Control, Fault, Gate, Matter, Pattern, Rule, Side};
+use crate::fleet::Fleet;
 use crate::identity::Identity;
 use crate::keyspace::{CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Tally, View};
 use crate::log::Log;
@@ -25,6 +26,10 @@ const USERS_IN_TWO_PLACES: &str = "Configuring Redis with users defined in redis
 
 /// One running server, without its sockets.
 pub struct Instance {
+    /// The name of the space that this is; empty for the world that clients find when they connect.
+    pub space: Box<[u8]>,
+    /// Those beside it, once they are there.
+    fleet: OnceLock<Weak<dyn Fleet>>,
     pub clock: Arc<Clock>,
     pub config: Config,
     pub profile: Profile,
@@ -50,7 +55,7 @@ pub struct Instance {
     pub active_expire: AtomicBool,
     monitors: Mutex<Vec<Arc<Client>>>,
     stall: Stall,
-    shutdown: Shutdown,
+    shutdown: Arc<Shutdown>,
 }
 
 /// DEBUG SLEEP: while somebody sleeps, nobody else runs.
@@ -76,10 +81,16 @@ impl Default for Instance {
 impl Instance {
     pub fn new(config: Config, profile: Profile, databases: u32) -> Self {
         let clock = Arc::new(Clock::new());
-        let identity = Identity::new(clock.millis());
         let keyspace = Keyspace::new(databases, &clock);
+        Self::with_keyspace(config, profile, clock, keyspace)
+    }
+
+    fn with_keyspace(config: Config, profile: Profile, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
+        let identity = Identity::new(clock.millis());
         let recently = AtomicI64::new(clock.millis());
         let instance = Self {
+            space: Box::default(),
+            fleet: OnceLock::new(),
             clock,
             config,
             profile,
@@ -100,10 +111,43 @@ impl Instance {
             active_expire: AtomicBool::new(true),
             monitors: Mutex::default(),
             stall: Stall::default(),
-            shutdown: Shutdown::default(),
+            shutdown: Arc::default(),
         };
         instance.apply_settings();
         instance
+    }
+
+    /// Another server of the same process, set up as this one is. They share nothing but the log and their end.
+    pub fn sibling(&self) -> Self {
+        let clock = Arc::new(Clock::new());
+        let keyspace = Keyspace::new(self.keyspace.databases(), &clock);
+        self.another(clock, keyspace)
+    }
+
+    /// A world of its own behind this server's port. The clients of all of them are counted together.
+    pub fn make_space(&self, name: &[u8]) -> Self {
+        let clock = Arc::new(Clock::new());
+        let keyspace = Keyspace::small(self.keyspace.databases(), &clock);
+        let space = self.another(clock, keyspace);
+        if let Some(port) = self.identity.port.get() {
+            let _ = space.identity.port.set(*port);
+        }
+        Self { space: name.into(), clients: Clients::beside(&self.clients), ..space }
+    }
+
+    fn another(&self, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
+        let another = Self::with_keyspace(self.config.copy(), self.profile, clock, keyspace);
+        Self { log: Arc::clone(&self.log), acl: self.acl.copy(), shutdown: Arc::clone(&self.shutdown), ..another }
+    }
+
+    /// Says who is beside this server; said once.
+    pub fn join(&self, fleet: Weak<dyn Fleet>) {
+        let _ = self.fleet.set(fleet);
+    }
+
+    /// Those beside this server, as long as it serves.
+    pub fn fleet(&self) -> Option<Arc<dyn Fleet>> {
+        self.fleet.get().and_then(Weak::upgrade)
     }
 
     // ---- settings
@@ -246,6 +290,13 @@ impl Instance {
         rule
     }
 
+    /// As [`remove_fault`](Self::remove_fault), for one that may have been removed by now; whether it was there.
+    pub fn remove_this_fault(&self, rule: &Arc<Rule>) -> bool {
+        let was_there = self.control.faults.remove_this(rule, &self.clock);
+        self.attention.set(Matter::Fault, !self.control.faults.is_empty());
+        was_there
+    }
+
     /// Disarms every fault, and lets go whoever hangs.
     pub fn clear_faults(&self) -> Vec<Arc<Rule>> {
         self.attention.lower(Matter::Fault);
@@ -264,6 +315,13 @@ impl Instance {
         let gate = self.control.gates.remove(name, &self.clock);
         self.attention.set(Matter::Gate, !self.control.gates.is_empty());
         gate
+    }
+
+    /// As [`remove_gate`](Self::remove_gate), for one that may have been removed by now; whether it was there.
+    pub fn remove_this_gate(&self, gate: &Arc<Gate>) -> bool {
+        let was_there = self.control.gates.remove_this(gate, &self.clock);
+        self.attention.set(Matter::Gate, !self.control.gates.is_empty());
+        was_there
     }
 
     /// Takes every gate away, and lets everybody go.
@@ -503,9 +561,14 @@ impl Instance {
     /// What is to be done now and then, and when the clock was moved, beside deleting what is due: closes connections that
     /// have been idle for too long.
     pub fn keep_house(&self) {
-        self.recently.store(self.clock.millis(), Ordering::Relaxed);
+        self.look_at_clock();
         self.close_idle();
         self.close_lagging();
+    }
+
+    /// Takes note of the time for [`recently`](Self::recently).
+    pub fn look_at_clock(&self) {
+        self.recently.store(self.clock.millis(), Ordering::Relaxed);
     }
 
     /// The server's time, up to a tenth of a second ago: for what is counted in seconds, and asked for all the time.
@@ -533,11 +596,14 @@ impl Instance {
 
     // ---- the end
 
-    /// Asks the server to end.
+    /// Asks the process to end, with all who are beside this server.
     pub fn shut_down(&self) {
         self.shutdown.asked.store(true, Ordering::Release);
-        // It may have the very thread that is to hear of this.
+        // One of them may have the very thread that is to hear of this.
         self.scripts.abandon();
+        if let Some(fleet) = self.fleet() {
+            fleet.abandon_scripts();
+        }
         if let Some(waker) = self.shutdown.waker.lock().unwrap_or_else(PoisonError::into_inner).take() {
             waker.wake();
         }

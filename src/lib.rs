@@ -18,6 +18,7 @@ mod duration;
 mod engine;
 mod error;
 mod files;
+mod fleet;
 mod geo;
 mod glob;
 mod hyperloglog;
@@ -51,9 +52,10 @@ pub mod internals {
     pub use crate::spec::{Table, markdown};
 }
 
+pub use control::{Fault, Pattern, Verdict, Who};
 pub use error::Error;
 pub use profile::Profile;
-pub use server::{Builder, Server};
+pub use server::{Builder, FaultGuard, GateGuard, Server, Servers, Space, World};
 
 /// What the program does; returns its exit status.
 #[doc(hidden)]

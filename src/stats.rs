@@ -62,6 +62,7 @@ pub struct Stats {
     errors: AtomicU64,
     /// How often each error code was answered.
     errors_by_code: Mutex<BTreeMap<Vec<u8>, u64>>,
+    /// By the number of the thread.
     threads: Mutex<Vec<Arc<Counters>>>,
     /// What was done by no connection: by the sweep, by the handle.
     elsewhere: Mutex<Tally>,
@@ -73,11 +74,13 @@ impl Stats {
     /// Most different error codes that are told apart; a client can make up as many as it likes.
     const MOST_CODES: usize = 128;
 
-    /// Counters for one more thread.
-    pub fn thread(&self) -> Arc<Counters> {
-        let counters = Arc::<Counters>::default();
-        lock(&self.threads).push(Arc::clone(&counters));
-        counters
+    /// The counters of a thread, made when it first serves here.
+    pub fn thread(&self, number: usize) -> Arc<Counters> {
+        let mut threads = lock(&self.threads);
+        if threads.len() <= number {
+            threads.resize_with(number + 1, Arc::default);
+        }
+        Arc::clone(&threads[number])
     }
 
     /// Counts what no connection did.

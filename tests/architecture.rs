@@ -28,6 +28,7 @@ const LAYERS: &[&str] = &[
     "pubsub",
     "tracking",
     "script",
+    "fleet",
     "instance",
     "spec",
     "commands",

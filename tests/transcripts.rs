@@ -134,6 +134,8 @@ alone! {
     redouble_fault
     redouble_gate
     redouble_help
+    redouble_instance
+    redouble_space
     sorted_sets_7_2
     valkey_8_locks
     valkey_connection

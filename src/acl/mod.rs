@@ -77,7 +77,7 @@ pub enum Refusal<'a> {
 
 /// The users of one server.
 pub struct Acl {
-    commands: Commands,
+    commands: Arc<Commands>,
     users: Mutex<BTreeMap<Vec<u8>, Arc<User>>>,
     default: Arc<User>,
     pub log: DenialLog,
@@ -117,12 +117,29 @@ impl Acl {
     fn with_commands(commands: Commands) -> Self {
         let default = Arc::new(User::new(DEFAULT_USER, Rules::of_default_user(&commands), &commands));
         Self {
-            commands,
+            commands: Arc::new(commands),
             users: Mutex::new(BTreeMap::from([(DEFAULT_USER.to_vec(), Arc::clone(&default))])),
             default,
             log: DenialLog::default(),
             all_channels: AtomicBool::new(false),
             required: Mutex::default(),
+        }
+    }
+
+    /// Users of their own with the same names and rules, for another server with these commands.
+    pub fn copy(&self) -> Self {
+        let commands = Arc::clone(&self.commands);
+        let copied = |user: &User| Arc::new(User::new(user.name(), Rules::clone(&user.rules()), &commands));
+        let mut users: BTreeMap<_, _> = self.users().iter().map(|(name, user)| (name.clone(), copied(user))).collect();
+        let default = copied(&self.default);
+        users.insert(DEFAULT_USER.to_vec(), Arc::clone(&default));
+        Self {
+            users: Mutex::new(users),
+            default,
+            log: DenialLog::default(),
+            all_channels: AtomicBool::new(self.all_channels()),
+            required: Mutex::new(self.required.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            commands,
         }
     }
 

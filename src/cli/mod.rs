@@ -218,7 +218,7 @@ fn serve(config: Config, profile: Profile, log: Log) -> ExitCode {
         log.warn(format!("exit-with-parent: {}", plain(&error)));
         return ExitCode::FAILURE;
     }
-    let pid_file = pid_file.and_then(|path| match Notice::put_up(path.clone(), std::process::id()) {
+    let pid_file = pid_file.and_then(|path| match Notice::put_up(path.clone(), [std::process::id()]) {
         Ok(file) => Some(file),
         // As in Redis, no reason not to serve: the usual place is closed to most users.
         Err(error) => {
@@ -227,8 +227,8 @@ fn serve(config: Config, profile: Profile, log: Log) -> ExitCode {
         }
     });
     tell_ready(&running, &profile, port == 0, &log);
-    let port = u32::from(first_port(&running));
-    let ended = match port_file.map(|path| Notice::put_up(path, port)).transpose() {
+    let ports = running.ports().into_iter().map(u32::from);
+    let ended = match port_file.map(|path| Notice::put_up(path, ports)).transpose() {
         Ok(port_file) => {
             let served = running.serve();
             if let Some(file) = port_file {
@@ -251,7 +251,7 @@ fn serve(config: Config, profile: Profile, log: Log) -> ExitCode {
 }
 
 fn first_port(running: &Running) -> u16 {
-    running.addresses().first().map_or(0, |address| address.port())
+    running.ports().first().copied().unwrap_or(0)
 }
 
 /// The lines that programs wait for. Which words they wait for differs with the version of Redis they know.
@@ -259,15 +259,16 @@ fn tell_ready(running: &Running, profile: &Profile, chosen: bool, log: &Log) {
     log.notice(format!("Running mode=standalone, port={}.", first_port(running)));
     log.write(usual_level(profile), "Server initialized");
     let newer = profile.since_redis(7, 2);
-    if let Some(address) = running.addresses().first() {
-        if chosen {
-            log.notice(format!("Listening on {address}"));
+    let addresses = running.addresses();
+    if !addresses.is_empty() {
+        if chosen || addresses.len() > 1 {
+            addresses.iter().for_each(|address| log.notice(format!("Listening on {address}")));
         }
         log.notice(if newer { "Ready to accept connections tcp" } else { "Ready to accept connections" });
     }
     if let Some(path) = running.instance().config.live().unix_socket() {
         log.notice(format!("The server is now ready to accept connections at {}", path.display()));
-        if newer || running.addresses().is_empty() {
+        if newer || addresses.is_empty() {
             log.notice("Ready to accept connections unix");
         }
     }

@@ -58,8 +58,10 @@ pub(super) struct Notice {
 }
 
 impl Notice {
-    pub(super) fn put_up(path: PathBuf, number: u32) -> io::Result<Self> {
-        crate::files::replace(&path, format!("{number}\n").as_bytes())?;
+    /// Writes numbers there, one in each line.
+    pub(super) fn put_up(path: PathBuf, numbers: impl IntoIterator<Item = u32>) -> io::Result<Self> {
+        let lines: String = numbers.into_iter().map(|number| format!("{number}\n")).collect();
+        crate::files::replace(&path, lines.as_bytes())?;
         Ok(Self { path })
     }
 

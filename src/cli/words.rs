@@ -20,6 +20,10 @@ Most used:
   --port N              TCP port, 6379 by default; 0 with --unixsocket: no TCP;
                         0 alone: a free port, named in the log
   --port-file PATH      writes the port there once it can be connected to
+  --instances N         so many servers, on ports in a row from --port on (0: free ones);
+                        the port file lists them, one per line
+  --spaces-by-database yes
+                        SELECT N goes to a private world of its own
   --bind ADDRESS ...    addresses to listen on; 127.0.0.1 and ::1 by default
   --unixsocket PATH     also listens on a unix socket
   --requirepass SECRET  clients must give this password
@@ -90,7 +94,9 @@ pub(super) fn profile_of_name(program: &Path) -> Profile {
 /// Why a server cannot start. That a TCP address is taken was told already; this line names the port once more.
 pub(super) fn cannot_listen(error: &Error, port: u16, profile: &Profile) -> String {
     match error {
-        Error::Bind { .. } => {
+        Error::Bind { address, .. } => {
+            // Of several instances, it need not be the first one's.
+            let port = address.rsplit(':').next().map_or_else(|| port.to_string(), str::to_owned);
             let kind = if profile.since_redis(7, 2) { "tcp" } else { "TCP" };
             format!("Failed listening on port {port} ({kind}), aborting.")
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::acl_log::record_stranger;
 use super::databases::index_among;
+use super::redouble::space::{by_user, go_to, powers};
 use crate::acl::DEFAULT_USER;
 use crate::control::Matter;
 use crate::error::CommandError;
@@ -43,6 +44,13 @@ fn auth(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 /// Makes the session this user, if the password is right. Otherwise it stays who it was, and the attempt goes on record.
 fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8], args: &Args<'_>) -> Result<(), CommandError> {
+    if let Some(space) = by_user(call, user, password) {
+        go_to(call, space, DEFAULT_USER)?;
+        // It goes there as the default user, whoever that is here.
+        let user = Arc::clone(call.server.acl.default_user());
+        call.session.become_user(&user, true);
+        return Ok(());
+    }
     let Some(user) = call.server.acl.authenticate(user, password) else {
         record_stranger(call, user, args.words());
         return Err(CommandError::WRONG_PASSWORD);
@@ -256,8 +264,24 @@ const SELECT: CommandSpec = CommandSpec {
 };
 
 fn select(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    call.session.db = index_among(call.server.keyspace.databases(), args.bytes()?)?;
+    let db = index_among(call.server.keyspace.databases(), args.bytes()?)?;
+    if call.server.config.live().spaces_by_database.load(Ordering::Relaxed) {
+        select_space(call, db)?;
+    }
+    call.session.db = db;
     Ok(Reply::OK)
+}
+
+/// Goes to the space that is called like a database; the first one is where clients come from. Who is in a space of
+/// another name stays there.
+#[cold]
+fn select_space(call: &mut Call<'_>, db: u32) -> Result<(), CommandError> {
+    if !powers(call) || !call.server.space.iter().all(u8::is_ascii_digit) {
+        return Ok(());
+    }
+    let name = if db == 0 { String::new() } else { db.to_string() };
+    let user = call.session.user.name().to_vec();
+    go_to(call, name.as_bytes(), &user)
 }
 
 const MONITOR: CommandSpec = CommandSpec {

@@ -48,6 +48,8 @@ pub struct Live {
     /// `tracking-table-max-keys`; 0 for no limit.
     pub max_tracked_keys: AtomicUsize,
     pub protected_mode: AtomicBool,
+    /// SELECT goes to the space that is called like the number.
+    pub spaces_by_database: AtomicBool,
     /// `enable-debug-command`: who may use DEBUG.
     pub debug_commands: AtomicU8,
     /// The least [`Level`] that is logged.
@@ -71,6 +73,7 @@ impl Default for Live {
             max_memory: AtomicUsize::new(0),
             max_tracked_keys: AtomicUsize::new(1_000_000),
             protected_mode: AtomicBool::new(true),
+            spaces_by_database: AtomicBool::new(false),
             debug_commands: AtomicU8::new(DEBUG_NO),
             log_level: AtomicU8::new(Level::Notice as u8),
             password: RwLock::new(None),
@@ -137,6 +140,22 @@ pub enum Refusal {
 impl Config {
     pub fn live(&self) -> &Live {
         &self.live
+    }
+
+    /// The same settings for another server, which changes its own only. None of them names a file that it would share.
+    pub fn copy(&self) -> Self {
+        let copy = Self::default();
+        let mut values = copy.values();
+        for (place, value) in &*self.values() {
+            store(&mut values, &copy.live, *place, value.clone());
+        }
+        for name in ["aclfile", "unixsocket"] {
+            if let Some(place) = find_row(name.as_bytes()) {
+                store(&mut values, &copy.live, place, Vec::new());
+            }
+        }
+        drop(values);
+        copy
     }
 
     /// The configuration file, if the server was given one.

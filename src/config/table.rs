@@ -275,6 +275,11 @@ pub(super) static TABLE: &[Directive] = &[
     // This server's own.
     custom("compat", "redis-7.2", special::profile).at_start().hidden(),
     text("port-file", "").at_start().hidden(),
+    integer("instances", "1", 1, 64).at_start().hidden(),
+    switch("spaces-by-database", "no")
+        .at_start()
+        .hidden()
+        .carried(|live, value| live.spaces_by_database.store(value == b"yes", Relaxed)),
     switch("exit-with-parent", "no").at_start().hidden(),
     switch("control", "yes").at_start().hidden(),
 ];

@@ -29,7 +29,12 @@ pub enum Verdict {
     /// It gets no reply and does not run, until the client gives up or the rule goes.
     Hang,
     /// It runs; the reply comes so many bytes at a time, by the server's clock.
-    Drip { bytes: usize, every: Duration },
+    Drip {
+        /// How many at a time.
+        bytes: usize,
+        /// How long it takes until the next.
+        every: Duration,
+    },
     /// It never runs: the connection is reset (TCP RST).
     Reset,
     /// No command: new connections are reset as soon as they are made.
@@ -40,7 +45,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// As it is written on the wire.
-    pub fn words(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn words(&self) -> Vec<Vec<u8>> {
         let word = |word: &str| word.as_bytes().to_vec();
         match self {
             Self::Error(line) => vec![word("error"), line.clone()],
@@ -67,7 +72,9 @@ impl Verdict {
 /// What is to go wrong, before it is armed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
+    /// What the rule is called; no two have the same name.
     pub name: String,
+    /// Which commands it is about.
     pub pattern: Pattern,
     /// The first match that it fires at: 1 is the very first.
     pub nth: u64,
@@ -77,6 +84,7 @@ pub struct Fault {
     pub probability: f64,
     /// Where its chances begin: the same seed, the same draws.
     pub seed: u64,
+    /// What goes wrong.
     pub verdict: Verdict,
 }
 
@@ -86,8 +94,33 @@ impl Fault {
         Self { name: name.into(), pattern: Pattern::any(), nth: 1, times: None, probability: 1.0, seed: 0, verdict }
     }
 
+    /// Only these commands.
+    pub fn of(mut self, pattern: Pattern) -> Self {
+        self.pattern = pattern;
+        self
+    }
+
+    /// Only this match, counted from 1, unless [`times`](Self::times) says that more follow.
+    pub fn nth(mut self, nth: u64) -> Self {
+        self.nth = nth;
+        self.times = self.times.or(Some(1));
+        self
+    }
+
+    /// So often at most.
+    pub fn times(mut self, times: u64) -> Self {
+        self.times = Some(times);
+        self
+    }
+
+    /// With so much of a chance each time, from 0 to 1. The same seed draws the same chances.
+    pub fn probability(mut self, probability: f64, seed: u64) -> Self {
+        (self.probability, self.seed) = (probability, seed);
+        self
+    }
+
     /// The rule as it is written on the wire, without its name.
-    pub fn words(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn words(&self) -> Vec<Vec<u8>> {
         let mut words = self.pattern.words();
         let mut option = |name: &str, value: String| words.extend([name.as_bytes().to_vec(), value.into_bytes()]);
         if self.nth != 1 {
@@ -183,6 +216,17 @@ impl Faults {
         drop(rules);
         rule.stop.open(clock);
         Some(rule)
+    }
+
+    /// As [`remove`](Self::remove), for one that may have been removed by now; whether it was there.
+    pub fn remove_this(&self, rule: &Arc<Rule>, clock: &Arc<Clock>) -> bool {
+        let mut rules = self.rules();
+        let before = rules.len();
+        rules.retain(|other| !Arc::ptr_eq(other, rule));
+        let is_gone = rules.len() < before;
+        drop(rules);
+        rule.stop.open(clock);
+        is_gone
     }
 
     /// Takes all rules away, and lets go whoever hangs.

@@ -35,6 +35,16 @@ pub struct Gate {
     pub stop: Arc<Stop>,
 }
 
+impl Gate {
+    /// What to say when too few have come in time.
+    pub fn too_few(&self, wanted: usize, timeout: &str) -> String {
+        let guests: Vec<String> = self.stop.guests().iter().map(ToString::to_string).collect();
+        let name = &self.name;
+        let who = if guests.is_empty() { String::new() } else { format!(": {}", guests.join(", ")) };
+        format!("gate '{name}' holds {} of {wanted} after {timeout}{who}", guests.len())
+    }
+}
+
 /// The gates of a server, in the order in which they were added.
 #[derive(Default)]
 pub struct Gates(Mutex<Vec<Arc<Gate>>>);
@@ -67,6 +77,17 @@ impl Gates {
         drop(gates);
         gate.stop.open(clock);
         Some(gate)
+    }
+
+    /// As [`remove`](Self::remove), for one that may have been removed by now; whether it was there.
+    pub fn remove_this(&self, gate: &Arc<Gate>, clock: &Arc<Clock>) -> bool {
+        let mut gates = self.gates();
+        let before = gates.len();
+        gates.retain(|other| !Arc::ptr_eq(other, gate));
+        let is_gone = gates.len() < before;
+        drop(gates);
+        gate.stop.open(clock);
+        is_gone
     }
 
     /// Takes all gates away, and lets everybody go.

@@ -25,6 +25,18 @@ pub enum Who {
     Name(Vec<u8>),
 }
 
+impl From<u64> for Who {
+    fn from(id: u64) -> Self {
+        Self::Id(id)
+    }
+}
+
+impl From<&str> for Who {
+    fn from(name: &str) -> Self {
+        Self::Name(name.as_bytes().to_vec())
+    }
+}
+
 /// Which commands are meant: those that fit everything that is said. The empty pattern means every command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pattern {
@@ -40,6 +52,11 @@ impl Pattern {
         Self::default()
     }
 
+    /// One command: `SET`, `CLIENT`, or `CLIENT|KILL`, in whatever case.
+    pub fn on(command: &str) -> Self {
+        Self::any().command(command)
+    }
+
     /// This command, too: `SET`, `CLIENT`, or `CLIENT|KILL`, in whatever case.
     pub fn command(mut self, name: &str) -> Self {
         self.commands.push(name.to_ascii_uppercase());
@@ -52,9 +69,9 @@ impl Pattern {
         self
     }
 
-    /// Only from this client, or these.
-    pub fn client(mut self, who: Who) -> Self {
-        self.client = Some(who);
+    /// Only from this client, by its number or by its name, or from those whose names match this glob.
+    pub fn client(mut self, who: impl Into<Who>) -> Self {
+        self.client = Some(who.into());
         self
     }
 
@@ -64,7 +81,12 @@ impl Pattern {
         self
     }
 
-    pub fn matches(&self, arrival: &Arrival<'_>) -> bool {
+    /// The commands that are named, in capitals.
+    pub(crate) fn commands(&self) -> &[String] {
+        &self.commands
+    }
+
+    pub(crate) fn matches(&self, arrival: &Arrival<'_>) -> bool {
         self.db.is_none_or(|db| db == arrival.db)
             && (self.commands.is_empty() || self.commands.iter().any(|name| is_called(arrival, name)))
             && self.client.as_ref().is_none_or(|who| match who {
@@ -75,7 +97,7 @@ impl Pattern {
     }
 
     /// The pattern as it is written on the wire; empty for every command.
-    pub fn words(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn words(&self) -> Vec<Vec<u8>> {
         let mut words = Vec::new();
         if !self.commands.is_empty() {
             words.push(b"on".to_vec());

@@ -1,9 +1,11 @@
 //! A place where commands are held until somebody lets them go on.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use super::fault::line_of;
 use crate::clock::{Alarm, Clock, Stopwatch};
 
 /// Who is held, as others are told.
@@ -12,6 +14,19 @@ pub struct Guest {
     pub client: u64,
     pub client_name: Vec<u8>,
     pub words: Vec<Vec<u8>>,
+}
+
+impl fmt::Display for Guest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client {}", self.client)?;
+        if !self.client_name.is_empty() {
+            write!(f, " ({})", self.client_name.escape_ascii())?;
+        }
+        if !self.words.is_empty() {
+            write!(f, " {}", line_of(&self.words))?;
+        }
+        Ok(())
+    }
 }
 
 /// A place where commands wait in the order in which they came. Shared by whoever holds them there and whoever waits.

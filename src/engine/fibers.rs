@@ -47,7 +47,7 @@ impl Engine {
         let spare = match fibers.spare.take() {
             Some(mut spare) => {
                 // Mostly it stood in for the same connection before.
-                if !Arc::ptr_eq(&spare.client, &session.client) {
+                if !Arc::ptr_eq(&spare.client, &session.client) || !Arc::ptr_eq(&spare.counters, &session.counters) {
                     spare.client = Arc::clone(&session.client);
                     spare.counters = Arc::clone(&session.counters);
                 }

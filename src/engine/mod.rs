@@ -28,6 +28,7 @@ use crate::session::{Replies, Session};
 use crate::spec::{
     Args, Call, CommandResult, CommandSpec, Flag, Flow, Group, Handler, Outcome, Table, Transaction, Waiting,
 };
+use crate::stats::Counters;
 
 pub use fibers::Fibers;
 
@@ -68,6 +69,11 @@ impl Engine {
         Self { instance, table, house: Mutex::default() }
     }
 
+    /// Whether keeping house would do anything that somebody could notice.
+    pub fn has_house_to_keep(&self) -> bool {
+        !self.instance.clients.is_empty() || self.instance.keyspace.has_deadlines()
+    }
+
     /// What is to be done now and then, and when the clock was moved: deletes keys whose time has passed, unless DEBUG
     /// SET-ACTIVE-EXPIRE has put an end to that, and closes connections that nobody uses.
     pub fn keep_house(&self) {
@@ -80,6 +86,22 @@ impl Engine {
             instance.stats.add(instance.settle(view, None));
         }
         instance.keep_house();
+    }
+
+    /// Forgets all data, scripts and functions, unless a script has them.
+    pub fn empty(&self) -> Result<(), Busy> {
+        let mut interpreters = self.interpreters()?;
+        let mut view = self.instance.keyspace.lock(Scope::Everything, 0, &self.instance.clock)?;
+        for db in view.held_databases() {
+            view.select(db);
+            view.flush();
+        }
+        view.notify_flushed();
+        self.instance.stats.add(self.instance.settle(view, None));
+        interpreters.flush();
+        interpreters.flush_libraries();
+        self.instance.scripts.note(&interpreters);
+        Ok(())
     }
 
     /// Runs one request: its reply is appended to `out`, and the answer says how the connection goes on.
@@ -677,6 +699,28 @@ fn is_exec(spec: &CommandSpec) -> bool {
 impl Engine {
     /// Forgets a connection that has ended.
     pub fn disconnect(&self, session: &mut Session) {
+        self.forget(session);
+        self.instance.clients.remove(session.client.id());
+    }
+
+    /// Takes in a connection that leaves another world behind the same port, with its user of the same name. It keeps
+    /// what RESET leaves alone, its name, protocol and database; what it knew there, it forgets. Whether there is such a
+    /// user.
+    pub fn take_over(&self, session: &mut Session, from: &Engine, counters: Arc<Counters>) -> bool {
+        let (here, there) = (&self.instance, &from.instance);
+        let Some(user) = here.acl.user(session.user.name()) else { return false };
+        session.count();
+        from.forget(session);
+        session.client.seen().monitor.store(false, Ordering::Relaxed);
+        session.client.change_clocks(there.clock.millis(), here.clock.millis());
+        session.counters = counters;
+        session.become_user(&user, session.authenticated);
+        here.look_at_clock();
+        there.clients.hand_over(session.client.id(), &here.clients);
+        true
+    }
+
+    fn forget(&self, session: &mut Session) {
         self.unwatch(session);
         self.part(session);
         self.instance.claim_wait(&session.client);
@@ -685,6 +729,5 @@ impl Engine {
         self.instance.remove_monitor(&session.client);
         self.instance.tracking.stop(session, self.instance.keyspace.settings());
         self.instance.pubsub.forget(&session.client);
-        self.instance.clients.remove(session.client.id());
     }
 }

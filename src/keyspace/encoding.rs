@@ -9,8 +9,11 @@ use crate::resp::parse_integer;
 const LONGEST_INTEGER: usize = 20;
 const LONGEST_EMBEDDED: usize = 44;
 
-/// Integers below this are the same objects in every key that holds them; they have this many digits at most.
-const SHARED_INTEGERS: usize = 10_000;
+/// The times of so many integers are kept, a power of two: there is one for each of the 10,000 shared ones.
+const TIMES: usize = 1 << 14;
+/// The same where little memory is to be taken. There every 256th integer has its time in common with this one.
+const FEW_TIMES: usize = 1 << 8;
+/// Integers of so many digits at most are the same objects in every key that holds them.
 const SHARED_DIGITS: usize = 4;
 
 /// What Redis answers for an object that everybody shares.
@@ -68,17 +71,18 @@ pub(super) struct SharedIntegers {
 }
 
 impl SharedIntegers {
-    pub(super) fn new(now: AccessTime) -> Self {
-        Self { made: now, used: (0..SHARED_INTEGERS).map(|_| AtomicU32::new(0)).collect() }
+    pub(super) fn new(now: AccessTime, few: bool) -> Self {
+        let times = if few { FEW_TIMES } else { TIMES };
+        Self { made: now, used: (0..times).map(|_| AtomicU32::new(0)).collect() }
     }
 
     #[inline]
     pub(super) fn touch(&self, value: usize, now: AccessTime) {
-        self.used[value].store(now, Ordering::Relaxed);
+        self.used[value & (self.used.len() - 1)].store(now, Ordering::Relaxed);
     }
 
     pub(super) fn accessed(&self, value: usize) -> AccessTime {
-        self.used[value].load(Ordering::Relaxed).max(self.made)
+        self.used[value & (self.used.len() - 1)].load(Ordering::Relaxed).max(self.made)
     }
 }
 

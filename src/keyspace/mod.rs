@@ -37,7 +37,7 @@ use crate::profile::{Family, Profile};
 use deadlines::Deadlines;
 use encoding::SharedIntegers;
 use entry::AccessTime;
-use store::{SHARDS, Store};
+use store::{FEW_SHARDS, MANY_SHARDS, Store};
 use waiters::Waiters;
 use watch::Watchers;
 
@@ -90,6 +90,8 @@ fn try_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
 /// All databases of one server.
 pub struct Keyspace {
     databases: Box<[OnceLock<Box<Database>>]>,
+    /// What leaves of a key's place the bits that tell the shards apart.
+    shift: u32,
     /// Held to make a database. A view of everything holds it for as long as it lives, so that none appears behind its
     /// back; nobody waits for it while holding a shard.
     creating: Mutex<()>,
@@ -234,6 +236,11 @@ impl Side {
         self.deadlines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether anything has a deadline; costs less than to look at the deadlines.
+    fn has_deadlines(&self) -> bool {
+        self.volatile.load(Ordering::Relaxed) != 0 || self.partly.load(Ordering::Relaxed) != 0
+    }
+
     /// Whoever holds the shard's lock is the only writer, so this need not be one atomic step.
     fn count_keys(&self, change: i64) {
         self.keys.store(self.keys.load(Ordering::Relaxed) + change, Ordering::Relaxed);
@@ -241,8 +248,8 @@ impl Side {
 }
 
 impl Database {
-    fn new() -> Self {
-        Self { store: Store::new(), sides: (0..SHARDS).map(|_| Side::default()).collect() }
+    fn new(shards: usize) -> Self {
+        Self { store: Store::new(shards), sides: (0..shards).map(|_| Side::default()).collect() }
     }
 }
 
@@ -253,14 +260,24 @@ fn access_time(now: Millis) -> AccessTime {
 
 impl Keyspace {
     pub fn new(databases: u32, clock: &Clock) -> Self {
+        Self::with_shards(databases, clock, MANY_SHARDS)
+    }
+
+    /// As [`new`](Self::new), but divided so that it takes little memory as long as it holds little.
+    pub fn small(databases: u32, clock: &Clock) -> Self {
+        Self::with_shards(databases, clock, FEW_SHARDS)
+    }
+
+    fn with_shards(databases: u32, clock: &Clock, bits: u32) -> Self {
         Self {
+            shift: u64::BITS - bits,
             databases: (0..databases).map(|_| OnceLock::new()).collect(),
             creating: Mutex::default(),
             several: Mutex::default(),
             busy: AtomicBool::new(false),
             watchers: Watchers::default(),
             waiters: Waiters::default(),
-            shared_integers: SharedIntegers::new(access_time(clock.millis())),
+            shared_integers: SharedIntegers::new(access_time(clock.millis()), bits == FEW_SHARDS),
             settings: Settings {
                 max_string: AtomicI64::new(512 << 20),
                 packing: Packing::default(),
@@ -268,6 +285,17 @@ impl Keyspace {
             },
             random: AtomicU64::new(0),
         }
+    }
+
+    /// The shard that a key with this hash lives in.
+    #[inline]
+    fn shard_of(&self, hash: u64) -> usize {
+        store::shard_of(hash, self.shift)
+    }
+
+    /// How many shards each database has.
+    fn shards(&self) -> usize {
+        1 << (u64::BITS - self.shift)
     }
 
     /// How many databases there are.
@@ -365,7 +393,7 @@ impl Keyspace {
     #[inline]
     pub fn fetch_ahead(&self, db: u32, hashes: &[u64]) {
         let Some(database) = self.databases.get(db as usize).and_then(OnceLock::get) else { return };
-        database.store.fetch_ahead(hashes);
+        database.store.fetch_ahead(hashes, self.shift);
     }
 
     /// Bytes of memory that all entries take.
@@ -396,13 +424,18 @@ impl Keyspace {
     /// there was anything to do.
     pub fn sweep(&self, clock: &Clock) -> Option<View<'_>> {
         let now = clock.millis();
-        let due = |side: &Side| side.deadlines().earliest().is_some_and(|earliest| earliest < now);
+        let due = |side: &Side| side.has_deadlines() && side.deadlines().earliest().is_some_and(|first| first < now);
         if !self.sides().any(due) {
             return None;
         }
         let mut view = self.lock(Scope::Everything, 0, clock).ok()?;
         view.sweep();
         Some(view)
+    }
+
+    /// Whether anything has a deadline.
+    pub fn has_deadlines(&self) -> bool {
+        self.sides().any(Side::has_deadlines)
     }
 
     fn sides(&self) -> impl Iterator<Item = &Side> {
@@ -429,7 +462,7 @@ impl Keyspace {
 
     #[cold]
     fn make_database(&self, db: u32, _creating: &MutexGuard<'_, ()>) -> &Database {
-        self.databases[db as usize].get_or_init(|| Box::new(Database::new()))
+        self.databases[db as usize].get_or_init(|| Box::new(Database::new(self.shards())))
     }
 
     fn creating(&self) -> Result<MutexGuard<'_, ()>, Busy> {

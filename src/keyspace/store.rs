@@ -11,9 +11,11 @@ use hashbrown::raw::RawTable;
 
 use super::entry::Entry;
 
-/// Fixed, so that nothing (the order of KEYS, a SCAN cursor, which keys share a lock) depends on the machine.
-pub const SHARDS: usize = 1024;
-const SHARD_BITS: u32 = SHARDS.trailing_zeros();
+/// Into how many shards a database is divided, as a power of two. Fixed, so that nothing (the order of KEYS, a SCAN
+/// cursor, which keys share a lock) depends on the machine.
+pub const MANY_SHARDS: u32 = 10;
+/// The same for one of many small keyspaces, where the shards themselves would take most of the memory.
+pub const FEW_SHARDS: u32 = 4;
 /// Arbitrary, and the same in every process: a test that failed once fails the same way again.
 const SEED: u64 = 0x7265_646f_7562_6c65;
 
@@ -41,10 +43,10 @@ pub fn hash_of(key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The shard that a key with this hash lives in.
+/// The shard that a key with this hash lives in; `shift` leaves as many bits as tell the shards apart.
 #[inline]
-pub fn shard_of(hash: u64) -> usize {
-    (scan_position(hash) >> (u64::BITS - SHARD_BITS)) as usize
+pub fn shard_of(hash: u64, shift: u32) -> usize {
+    (scan_position(hash) >> shift) as usize
 }
 
 /// Where SCAN meets a key: shard by shard, and by hash within a shard. The position never changes.
@@ -60,8 +62,8 @@ pub struct Store {
 }
 
 impl Store {
-    pub fn new() -> Self {
-        Self { map: DashMap::with_hasher_and_shard_amount(FixedState::with_seed(SEED), SHARDS) }
+    pub fn new(shards: usize) -> Self {
+        Self { map: DashMap::with_hasher_and_shard_amount(FixedState::with_seed(SEED), shards) }
     }
 
     /// A shard, unless somebody else has it.
@@ -77,16 +79,16 @@ const AHEAD: usize = 32;
 impl Store {
     /// Has the memory fetched that look-ups of these hashes will read: first where each begins, then, once that is there,
     /// the entry that it most likely compares with. A shard that somebody writes to just now is left out.
-    pub fn fetch_ahead(&self, hashes: &[u64]) {
+    pub fn fetch_ahead(&self, hashes: &[u64], shift: u32) {
         for hashes in hashes.chunks(AHEAD) {
             // The locks first: another thread may have had them last.
             for &hash in hashes {
-                fetch((&raw const self.map.shards()[shard_of(hash)]).cast());
+                fetch((&raw const self.map.shards()[shard_of(hash, shift)]).cast());
             }
             // Held only for reading and never waited for, so holding several at once blocks nobody for good.
             let mut tables: ArrayVec<_, AHEAD> = ArrayVec::new();
             for &hash in hashes {
-                if let Some(table) = self.map.shards()[shard_of(hash)].try_read() {
+                if let Some(table) = self.map.shards()[shard_of(hash, shift)].try_read() {
                     fetch_start(&table, hash);
                     tables.push((hash, table));
                 }

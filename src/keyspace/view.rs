@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::entry::{AccessTime, Due, Entry};
 use super::news::{CHANGES, EventClass, News};
-use super::store::{SHARDS, Shard, Slot, hash_of, shard_of};
+use super::store::{Shard, Slot, hash_of};
 use super::{Busy, Database, Keyspace, Scope, Settings, Side, access_time, try_lock};
 use crate::clock::{Clock, Millis};
 
@@ -94,7 +94,7 @@ impl<'k> View<'k> {
             Scope::Database => {
                 let database = keyspace.open_database(db)?;
                 let _several = keyspace.several()?;
-                for shard in 0..SHARDS {
+                for shard in 0..keyspace.shards() {
                     locked.push(Locked::of(keyspace, database, db, shard)?);
                 }
             }
@@ -121,7 +121,7 @@ impl<'k> View<'k> {
     /// The lock of a key with this hash.
     #[inline]
     pub(super) fn lock_shard(keyspace: &'k Keyspace, hash: u64, db: u32) -> Result<Locked<'k>, Busy> {
-        Locked::of(keyspace, keyspace.open_database(db)?, db, shard_of(hash))
+        Locked::of(keyspace, keyspace.open_database(db)?, db, keyspace.shard_of(hash))
     }
 
     /// A view of a key whose lock is held.
@@ -136,7 +136,7 @@ impl<'k> View<'k> {
         let several = keyspace.several()?;
         let mut locked = SmallVec::new();
         let database = keyspace.open_database(db)?;
-        for shard in shards_of(hashes) {
+        for shard in shards_of(keyspace, hashes) {
             locked.push(Locked::of(keyspace, database, db, shard)?);
         }
         let mut view = Self::new(keyspace, locked, None, (0, 0, 0), db, clock.micros());
@@ -151,12 +151,12 @@ impl<'k> View<'k> {
         }
         match scope {
             Scope::Hashes(_) => {}
-            Scope::Database => (0..SHARDS).for_each(|shard| self.grow(self.db, shard)),
+            Scope::Database => (0..self.keyspace.shards()).for_each(|shard| self.grow(self.db, shard)),
             Scope::Everything => {
                 let keyspace = self.keyspace;
                 let creating = keyspace.insist(|| try_lock(&keyspace.creating));
                 for (db, _) in (0..).zip(&keyspace.databases).filter(|(_, database)| database.get().is_some()) {
-                    (0..SHARDS).for_each(|shard| self.grow(db, shard));
+                    (0..keyspace.shards()).for_each(|shard| self.grow(db, shard));
                 }
                 self.everything = Some(creating);
             }
@@ -445,7 +445,7 @@ impl<'k> View<'k> {
             self.touch_watched(db);
         }
         let (one, other) = (one.min(other), one.max(other));
-        for index in 0..SHARDS {
+        for index in 0..self.keyspace.shards() {
             let (first, second) = (self.reach(one, index), self.reach(other, index));
             let (left, right) = self.locked.split_at_mut(second);
             left[first].shard.swap(&mut right[0].shard);
@@ -511,7 +511,7 @@ impl<'k> View<'k> {
     #[inline]
     pub(super) fn at(&mut self, key: &[u8]) -> Option<At> {
         let hash = self.hash(key);
-        let lock = self.reach(self.db, shard_of(hash));
+        let lock = self.reach(self.db, self.keyspace.shard_of(hash));
         let shard = &self.locked[lock].shard;
         let slot = shard.find(hash, key)?;
         let at = At { lock, slot, hash };
@@ -614,7 +614,7 @@ impl<'k> View<'k> {
             self.signal(entry.key());
         }
         let hash = hash_of(entry.key());
-        let lock = self.reach(self.db, shard_of(hash));
+        let lock = self.reach(self.db, self.keyspace.shard_of(hash));
         let index = self.locked[lock].index as usize;
         let side = &self.keyspace.database(self.db).sides[index];
         side.bytes.fetch_add(entry.size() as i64, Ordering::Relaxed);
@@ -646,7 +646,7 @@ impl<'k> View<'k> {
     /// An entry that is known to be live, because it was just found through the front door.
     pub(super) fn found(&self, key: &[u8]) -> Option<&Entry> {
         let hash = self.hash(key);
-        let shard = &self.locked[self.place(self.db, shard_of(hash)).ok()?].shard;
+        let shard = &self.locked[self.place(self.db, self.keyspace.shard_of(hash)).ok()?].shard;
         Some(shard.entry(shard.find(hash, key)?))
     }
 
@@ -671,7 +671,8 @@ impl<'k> View<'k> {
                 // made it, or hold a lock of it.
                 Some(creating) => {
                     let database = self.keyspace.make_database(db, creating);
-                    self.locked.insert_many(at, (0..SHARDS).filter_map(|shard| Locked::free(database, db, shard)));
+                    let shards = 0..self.keyspace.shards();
+                    self.locked.insert_many(at, shards.filter_map(|shard| Locked::free(database, db, shard)));
                     self.reach(db, index)
                 }
                 None if self.growing.is_some() => {
@@ -698,8 +699,8 @@ impl<'k> Locked<'k> {
 }
 
 /// The shards of these keys, ascending, without doubles: the order in which everybody locks them.
-fn shards_of(hashes: &[u64]) -> SmallVec<[usize; 8]> {
-    let mut shards: SmallVec<[usize; 8]> = hashes.iter().map(|&hash| shard_of(hash)).collect();
+fn shards_of(keyspace: &Keyspace, hashes: &[u64]) -> SmallVec<[usize; 8]> {
+    let mut shards: SmallVec<[usize; 8]> = hashes.iter().map(|&hash| keyspace.shard_of(hash)).collect();
     shards.sort_unstable();
     shards.dedup();
     shards
@@ -711,7 +712,7 @@ fn lock_shards<'k>(
     hashes: &[u64],
     locked: &mut SmallVec<[Locked<'k>; 1]>,
 ) -> Result<(), Busy> {
-    let shards = shards_of(hashes);
+    let shards = shards_of(keyspace, hashes);
     let database = keyspace.open_database(db)?;
     let _several = if shards.len() > 1 { Some(keyspace.several()?) } else { None };
     for shard in shards {
@@ -727,7 +728,7 @@ fn lock_everything<'k>(
     let creating = keyspace.creating()?;
     for (db, database) in (0..).zip(&keyspace.databases) {
         if let Some(database) = database.get() {
-            for shard in 0..SHARDS {
+            for shard in 0..keyspace.shards() {
                 locked.push(Locked::of(keyspace, database, db, shard)?);
             }
         }

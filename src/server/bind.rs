@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::error::{Error, plain};
 use crate::log::Log;
@@ -56,7 +56,7 @@ pub(super) fn bind_tcp<S: AsRef<str>>(
             Some(first) => first.local_addr()?.port(),
             None => port,
         };
-        match host.resolve().and_then(|ip| listen(SocketAddr::new(ip, port), backlog)) {
+        match host.resolve().and_then(|ip| listen_on(SocketAddr::new(ip, port), backlog)) {
             Ok(listener) => listeners.push(listener),
             Err(source) => {
                 // An optional address that is not there is what `-` is for; Redis warns even so, which only alarms.
@@ -79,7 +79,29 @@ pub(super) fn bind_tcp<S: AsRef<str>>(
     }
 }
 
-fn listen(address: SocketAddr, backlog: i32) -> io::Result<std::net::TcpListener> {
+pub(super) fn listen_on(address: SocketAddr, backlog: i32) -> io::Result<std::net::TcpListener> {
+    let mut socket = bound(address)?;
+    if address.port() == 0
+        && let Some(chosen) = socket.local_addr()?.as_socket()
+        && let Ok(named) = bound(chosen)
+    {
+        // A socket only keeps a port when it stops listening if it has asked for that one. Two may be bound to it as long
+        // as neither listens.
+        socket = named;
+    }
+    socket.listen(backlog)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Begins to listen again on a socket that has stopped to, and has kept its port.
+pub(super) fn listen_again(socket: &std::net::TcpListener, backlog: i32) -> io::Result<()> {
+    let socket = SockRef::from(socket);
+    socket.set_reuse_address(true)?;
+    socket.listen(backlog)
+}
+
+fn bound(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         // `::` leaves IPv4 to `*`, as everywhere in Redis.
@@ -87,9 +109,7 @@ fn listen(address: SocketAddr, backlog: i32) -> io::Result<std::net::TcpListener
     }
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
-    socket.listen(backlog)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 fn is_absent(error: &io::Error) -> bool {

@@ -8,14 +8,13 @@ use std::sync::{Arc, mpsc};
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
-use super::bind::{bind_tcp, bind_unix};
-use super::handle::Server;
-use super::listener::{Listener, accept};
+use super::bind::bind_tcp;
+use super::door::Door;
+use super::handle::{Server, Servers};
+use super::node::{Node, Nodes};
 use super::worker::{Workers, event_loop};
 use crate::acl::Acl;
 use crate::clock::Clock;
@@ -23,10 +22,10 @@ use crate::commands;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::fleet::MOST_INSTANCES;
 use crate::instance::Instance;
 use crate::log::{Level, Log};
 use crate::profile::Profile;
-use crate::session::Signal;
 use crate::spec::{Group, Table};
 
 /// What a server is to be like before it starts.
@@ -35,6 +34,7 @@ pub struct Builder {
     port: Option<u16>,
     databases: u32,
     threads: usize,
+    instances: usize,
     profile: Profile,
     config: Config,
     log: Arc<Log>,
@@ -47,6 +47,7 @@ impl Default for Builder {
             port: Some(0),
             databases: 16,
             threads: 1,
+            instances: 1,
             profile: Profile::default(),
             config: Config::default(),
             log: Arc::new(Log::silent()),
@@ -65,6 +66,7 @@ impl Builder {
             port: (!off).then_some(port),
             databases: config.number("databases"),
             threads: config.number("io-threads"),
+            instances: config.number("instances"),
             profile,
             config,
             log,
@@ -119,21 +121,54 @@ impl Builder {
         self
     }
 
+    /// Has SELECT lead to a [space](Server::space) that is called like the number of the database, so that a URL with a
+    /// database is enough to be by oneself. 0 leads back to where clients come from.
+    pub fn spaces_by_database(self) -> Self {
+        self.config.assign("spaces-by-database", "yes");
+        self
+    }
+
     /// A password that clients must give before anything else.
     pub fn password(self, password: impl Into<Vec<u8>>) -> Self {
         self.config.assign("requirepass", password);
         self
     }
 
+    /// How many instances there are, 1 to 64; one unless this says otherwise. They listen on ports in a row from
+    /// [`port`](Self::port) on, or each on a free one. See [`spawn_all`](Self::spawn_all).
+    pub fn instances(mut self, instances: usize) -> Self {
+        self.instances = instances;
+        self
+    }
+
     /// Starts the server on threads of its own and returns once it can be connected to.
     pub fn spawn(self) -> Result<Server, Error> {
+        if self.instances != 1 {
+            let instances = self.instances;
+            return Err(Error::Config(format!("spawn starts one instance, not {instances}; spawn_all starts several")));
+        }
+        let mut servers = self.spawn_all()?.into_iter();
+        servers.next().ok_or_else(|| Error::Config("there is no instance".into()))
+    }
+
+    /// Starts all [`instances`](Self::instances) in threads that they share, and returns once every one can be connected
+    /// to.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redouble::Error> {
+    /// let servers = redouble::Server::builder().instances(5).spawn_all()?;
+    /// println!("{}", servers.urls().join(" "));
+    /// servers[3].stop()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn spawn_all(self) -> Result<Servers, Error> {
         let (sender, receiver) = mpsc::channel();
         let thread = std::thread::Builder::new().name("redouble".into()).spawn(move || {
             let started = self.start();
             match started {
                 Ok(running) => {
-                    let handle = (Arc::clone(&running.engine), running.addresses.clone());
-                    if sender.send(Ok(handle)).is_ok() {
+                    if sender.send(Ok(Arc::clone(&running.nodes))).is_ok() {
                         return running.serve();
                     }
                 }
@@ -141,16 +176,19 @@ impl Builder {
             }
             Ok(())
         })?;
-        let (engine, addresses) = receiver
+        let nodes = receiver
             .recv()
             .unwrap_or_else(|_| Err(Error::Io(std::io::Error::other("the server's thread ended before it started"))))?;
-        Ok(Server::new(engine, addresses, thread))
+        Ok(Servers::new(nodes, thread))
     }
 
     /// Binds every address; nobody is served until [`Running::serve`].
     pub(crate) fn start(self) -> Result<Running, Error> {
+        self.check()?;
         let main = event_loop()?;
         let others: Vec<Runtime> = (1..self.threads).map(|_| event_loop()).collect::<Result<_, _>>()?;
+        let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone());
+        let workers = Arc::new(Workers::new(loops));
         let is_controlled = self.config.is_on("control");
         let rows = commands::all().filter(|row| is_controlled || row.group != Group::Control);
         let table = Table::new(rows, self.profile);
@@ -164,51 +202,83 @@ impl Builder {
         config.assign("bind", self.bind.join(" "));
         config.assign("databases", self.databases.to_string());
         config.assign("io-threads", self.threads.to_string());
-        let (backlog, mode) = (config.number("tcp-backlog"), u32::from_str_radix(&config.text("unixsocketperm"), 8));
-        let instance = Arc::new(instance);
-        let engine = Arc::new(Engine::new(instance, table));
-        let mut listeners = Vec::new();
-        let mut addresses = Vec::new();
-        let _entered = main.enter();
-        if let Some(port) = self.port {
-            for listener in bind_tcp(&self.bind, port, backlog, &engine.instance.log)? {
-                addresses.push(listener.local_addr()?);
-                listeners.push(Listener::Tcp(TcpListener::from_std(listener)?));
+        let backlog = config.number("tcp-backlog");
+        let siblings: Vec<Instance> = (1..self.instances).map(|_| instance.sibling()).collect();
+        let mut nodes = Vec::new();
+        for (instance, number) in std::iter::once(instance).chain(siblings).zip(1_u16..) {
+            let mut doors = Vec::new();
+            if let Some(first) = self.port {
+                let port = if first == 0 { 0 } else { first + (number - 1) };
+                for listener in bind_tcp(&self.bind, port, backlog, &instance.log)? {
+                    doors.push(Door::tcp(listener, backlog)?);
+                }
             }
+            let port = doors.iter().find_map(Door::address).map(|address| address.port());
+            instance.config.assign("port", port.unwrap_or(0).to_string());
+            if let Some(port) = port {
+                let _ = instance.identity.port.set(port);
+            }
+            if let Some(path) = instance.config.live().unix_socket() {
+                let mode = u32::from_str_radix(&instance.config.text("unixsocketperm"), 8);
+                doors.push(Door::unix(path, mode.unwrap_or(0))?);
+            }
+            if doors.is_empty() {
+                return Err(Error::Config("Configured to not listen anywhere".into()));
+            }
+            let engine = Engine::new(Arc::new(instance), table.clone());
+            nodes.push(Node::new(usize::from(number), engine, doors, &workers, main.handle()));
         }
-        let port = addresses.first().map_or(0, SocketAddr::port);
-        engine.instance.config.assign("port", port.to_string());
-        if let Some(address) = addresses.first() {
-            let _ = engine.instance.identity.port.set(address.port());
+        let nodes = Nodes::new(nodes);
+        nodes.all().iter().try_for_each(Node::open)?;
+        let first = nodes.first().map(|node| Arc::clone(node.instance()));
+        let instance = first.ok_or_else(|| Error::Config("there is no instance".into()))?;
+        Ok(Running { main, others, nodes, instance })
+    }
+
+    /// Whether this many instances can be had as asked for.
+    fn check(&self) -> Result<(), Error> {
+        let instances = self.instances;
+        if !(1..=MOST_INSTANCES).contains(&instances) {
+            return Err(Error::Config(format!("instances must be 1 to {MOST_INSTANCES}, not {instances}")));
         }
-        if let Some(path) = engine.instance.config.live().unix_socket() {
-            let listener = bind_unix(&path, mode.unwrap_or(0))?;
-            listeners.push(Listener::Unix(UnixListener::from_std(listener)?, path));
+        if instances > 1 && self.config.path("unixsocket").is_some() {
+            return Err(Error::Config(format!(
+                "{instances} instances cannot share a unix socket; each has a TCP port"
+            )));
         }
-        if listeners.is_empty() {
-            return Err(Error::Config("Configured to not listen anywhere".into()));
+        match self.port {
+            Some(port) if usize::from(port) + instances - 1 > usize::from(u16::MAX) => {
+                Err(Error::Config(format!("there are no {instances} ports in a row from {port} on")))
+            }
+            _ => Ok(()),
         }
-        drop(_entered);
-        Ok(Running { main, others, engine, listeners, addresses })
     }
 }
 
-/// A server that is bound and about to serve.
+/// Servers that are bound and about to serve.
 pub(crate) struct Running {
     main: Runtime,
     others: Vec<Runtime>,
-    engine: Arc<Engine>,
-    listeners: Vec<Listener>,
-    addresses: Vec<SocketAddr>,
+    nodes: Arc<Nodes>,
+    /// The first one's.
+    instance: Arc<Instance>,
 }
 
 impl Running {
-    pub(crate) fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+    /// The first TCP address of each instance that has any.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.nodes.all().iter().filter_map(|node| node.addresses().first().copied()).collect()
     }
 
+    /// The TCP port of each instance; 0 for one without.
+    pub(crate) fn ports(&self) -> Vec<u16> {
+        let port = |node: &Arc<Node>| node.addresses().first().map_or(0, SocketAddr::port);
+        self.nodes.all().iter().map(port).collect()
+    }
+
+    /// The first instance.
     pub(crate) fn instance(&self) -> &Arc<Instance> {
-        &self.engine.instance
+        &self.instance
     }
 
     /// The event loop that [`Running::serve`] runs, for what else is to run beside the server.
@@ -218,29 +288,21 @@ impl Running {
 
     /// Serves on this thread, and on one more for each further event loop, until the server is shut down.
     pub(crate) fn serve(self) -> Result<(), Error> {
-        let Self { main, others, engine, listeners, .. } = self;
-        let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone());
-        let workers = Arc::new(Workers::new(loops, &engine.instance.stats));
+        let Self { main, others, nodes, instance } = self;
         let others: Vec<WorkerThread> = others.into_iter().map(WorkerThread::start).collect::<Result<_, _>>()?;
-        let accepting: Vec<_> = listeners
-            .into_iter()
-            .map(|listener| main.spawn(accept(listener, Arc::clone(&engine), Arc::clone(&workers))))
-            .collect();
-        main.spawn(Arc::clone(&engine.instance.clock).drive());
-        main.spawn(housekeeping(Arc::clone(&engine)));
+        main.spawn(housekeeping(Arc::clone(&nodes)));
         main.block_on(async {
-            poll_fn(|cx| if engine.instance.is_shutting_down(cx.waker()) { Poll::Ready(()) } else { Poll::Pending })
-                .await;
+            poll_fn(|cx| if instance.is_shutting_down(cx.waker()) { Poll::Ready(()) } else { Poll::Pending }).await;
             // What Redis found worth a warning until 7.2 is only a notice since.
-            let level = if engine.instance.profile.since_redis(7, 2) { Level::Notice } else { Level::Warning };
-            engine.instance.log.write(level, "User requested shutdown...");
-            accepting.iter().for_each(JoinHandle::abort);
-            drain(&engine).await;
+            let level = if instance.profile.since_redis(7, 2) { Level::Notice } else { Level::Warning };
+            instance.log.write(level, "User requested shutdown...");
+            nodes.all().iter().for_each(|node| node.leave());
+            drain(&nodes).await;
         });
         drop(others);
         drop(main);
-        if let Some(path) = engine.instance.config.live().unix_socket() {
-            engine.instance.log.notice("Removing the unix socket file.");
+        if let Some(path) = instance.config.live().unix_socket() {
+            instance.log.notice("Removing the unix socket file.");
             // Somebody may have cleaned up already.
             let _ = std::fs::remove_file(path);
         }
@@ -249,29 +311,27 @@ impl Running {
 }
 
 /// Lets replies that are on their way arrive, for a while.
-async fn drain(engine: &Engine) {
+async fn drain(nodes: &Nodes) {
     const STEP: Duration = Duration::from_millis(1);
     const STEPS: usize = 500;
-    let clients = &engine.instance.clients;
-    clients.signal_all(Signal::Close);
     for _ in 0..STEPS {
-        // One may have begun since the server was asked to end.
-        engine.instance.scripts.abandon();
+        nodes.all().iter().for_each(|node| node.dismiss());
         // The connections of this thread get their turn before the first look, so most servers end at once.
         tokio::task::yield_now().await;
-        if clients.is_empty() {
+        if nodes.all().iter().all(|node| node.connected() == 0) {
             break;
         }
         Clock::pass(STEP).await;
     }
 }
 
-/// What a server does now and then: delete keys that nobody asks for, close connections that nobody uses.
-async fn housekeeping(engine: Arc<Engine>) {
+/// What a server does now and then: delete keys that nobody asks for, close connections that nobody uses. One task does
+/// it for all instances and spaces.
+async fn housekeeping(nodes: Arc<Nodes>) {
     const PERIOD: Duration = Duration::from_millis(100);
     loop {
         Clock::pass(PERIOD).await;
-        engine.keep_house();
+        nodes.all().iter().for_each(|node| node.keep_house());
     }
 }
 

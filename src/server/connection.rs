@@ -15,13 +15,14 @@ use arrayvec::ArrayVec;
 use bytes::{Buf, BytesMut};
 use tokio::io::ReadBuf;
 
+use super::node::Node;
 use super::stream::Stream;
 use crate::clock::Alarm;
 use crate::engine::{Engine, Fibers, Resolved};
 use crate::error::CommandError;
 use crate::resp::{Framed, Framer, Limits, ProtocolError, Reply};
 use crate::session::{Served, Session, Signal};
-use crate::spec::{Flow, Waiting};
+use crate::spec::{Destination, Flow, Waiting};
 use crate::stats::add;
 
 /// How much is read at once.
@@ -62,7 +63,11 @@ struct Request {
 }
 
 pub(super) struct Connection {
+    /// The instance that it is connected to, and the world in which it is there.
+    node: Arc<Node>,
     engine: Arc<Engine>,
+    /// The number of the thread that serves it.
+    thread: usize,
     session: Box<Session>,
     stream: Stream,
     framer: Framer,
@@ -100,9 +105,11 @@ enum End {
 }
 
 impl Connection {
-    pub(super) fn new(engine: Arc<Engine>, session: Box<Session>, stream: Stream) -> Self {
+    pub(super) fn new(node: Arc<Node>, thread: usize, session: Box<Session>, stream: Stream) -> Self {
         Self {
-            engine,
+            engine: Arc::clone(node.root()),
+            node,
+            thread,
             session,
             stream,
             framer: Framer::default(),
@@ -196,11 +203,39 @@ impl Connection {
 
     /// Runs every whole request in `data`, and returns how many bytes are done with.
     fn run(&mut self, data: &[u8], batch: &mut Vec<Request>, out: &mut Vec<u8>, fibers: &mut Fibers) -> usize {
+        let (mut used, mut destination) = self.run_here(data, batch, out, fibers);
+        while let Some(to) = destination {
+            self.move_to(&to);
+            let more;
+            (more, destination) = self.run_here(&data[used..], batch, out, fibers);
+            used += more;
+        }
+        self.note(data.len() - used);
+        used
+    }
+
+    /// Goes over to another world behind the same port. If that is gone meanwhile, so is what the connection was for.
+    #[cold]
+    fn move_to(&mut self, Destination(name): &Destination) {
+        match self.node.enter(name, &self.engine, &mut self.session, self.thread) {
+            Some(engine) => self.engine = engine,
+            None => self.state = State::Dropped,
+        }
+    }
+
+    /// As [`run`](Self::run), up to a request that takes the connection to another world.
+    fn run_here(
+        &mut self,
+        data: &[u8],
+        batch: &mut Vec<Request>,
+        out: &mut Vec<u8>,
+        fibers: &mut Fibers,
+    ) -> (usize, Option<Box<Destination>>) {
         let Self { engine, session, framer, output, written, waiting, state, .. } = self;
         let live = engine.instance.config.live();
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
         let output_limit = live.output_limit(session.subscriber);
-        let mut used = 0;
+        let (mut used, mut destination) = (0, None);
         while *state == State::Open && waiting.is_none() {
             if session.client.seen().closing.load(Ordering::Relaxed) {
                 // Killed by a command that ran on another thread.
@@ -221,6 +256,11 @@ impl Connection {
                             out.clear();
                             *state = State::Dropped;
                         }
+                        Flow::Move(to) => {
+                            destination = Some(to);
+                            used += request.framed.length();
+                            break;
+                        }
                         Flow::Wait(wait) => {
                             let is_before = wait.is_before();
                             *waiting = Some(begin_wait(engine, session, *wait, out));
@@ -238,7 +278,7 @@ impl Connection {
                     break;
                 }
             }
-            if *state != State::Open || waiting.is_some() {
+            if *state != State::Open || waiting.is_some() || destination.is_some() {
                 // What was framed behind the request that stops everything is framed again when its turn comes.
                 framer.reset();
                 break;
@@ -255,8 +295,7 @@ impl Connection {
                 break;
             }
         }
-        self.note(data.len() - used);
-        used
+        (used, destination)
     }
 
     /// Lets the rest of the server see what this connection has done.
@@ -436,6 +475,10 @@ impl Connection {
     fn go_on(&mut self, then: Flow, out: &mut Vec<u8>, scratch: &mut Scratch) {
         match then {
             Flow::Continue => self.run_input(&mut scratch.batch, out, &mut scratch.fibers),
+            Flow::Move(to) => {
+                self.move_to(&to);
+                self.run_input(&mut scratch.batch, out, &mut scratch.fibers);
+            }
             Flow::Close => self.state = State::Closing,
             Flow::Reset => self.state = State::Resetting,
             Flow::Drop => {

@@ -9,11 +9,10 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, UnixListener};
 
+use super::node::Node;
 use super::stream::Stream;
-use super::worker::Workers;
 use crate::clock::Clock;
 use crate::control::Matter;
-use crate::engine::Engine;
 use crate::error::CommandError;
 use crate::resp::{Protocol, Reply};
 use crate::session::Peer;
@@ -32,10 +31,10 @@ connect. Set a password with --requirepass, or allow everyone with --protected-m
 CONFIG SET protected-mode no.";
 
 /// Accepts for ever, and hands each connection to a worker.
-pub(super) async fn accept(listener: Listener, engine: Arc<Engine>, workers: Arc<Workers>) {
+pub(super) async fn accept(listener: Listener, node: Arc<Node>) {
     loop {
         match accept_one(&listener).await {
-            Ok((socket, peer)) => admit(socket, peer, &engine, &workers),
+            Ok((socket, peer)) => admit(socket, peer, &node),
             // The connection is gone again, or the process is out of file descriptors: neither ends the server, but
             // the latter does not pass at once.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
@@ -111,8 +110,8 @@ async fn accept_one(listener: &Listener) -> io::Result<(Socket, Peer)> {
     }
 }
 
-fn admit(socket: Socket, peer: Peer, engine: &Arc<Engine>, workers: &Workers) {
-    let instance = &engine.instance;
+fn admit(socket: Socket, peer: Peer, node: &Arc<Node>) {
+    let instance = node.instance();
     if instance.attention.has(Matter::Fault) && instance.control.faults.refuse() {
         instance.stats.rejected_connections.fetch_add(1, Ordering::Relaxed);
         return socket.reset();
@@ -130,7 +129,11 @@ fn admit(socket: Socket, peer: Peer, engine: &Arc<Engine>, workers: &Workers) {
         instance.stats.rejected_connections.fetch_add(1, Ordering::Relaxed);
         return socket.refuse(CommandError::MAX_CLIENTS);
     };
+    if !node.is_serving() {
+        // It came just before the door was shut.
+        return instance.clients.remove(client.id());
+    }
     socket.keep_alive(live.keepalive.load(Ordering::Relaxed));
     instance.stats.connections.fetch_add(1, Ordering::Relaxed);
-    workers.serve(socket, client, engine);
+    node.workers().serve(socket, client, node);
 }

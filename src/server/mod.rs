@@ -3,11 +3,16 @@
 mod bind;
 mod builder;
 mod connection;
+mod door;
 mod handle;
 mod listener;
+mod node;
+mod orders;
+mod powers;
 mod stream;
 mod worker;
 
 pub use builder::Builder;
 pub(crate) use builder::Running;
-pub use handle::Server;
+pub use handle::{Server, Servers, Space, World};
+pub use powers::{FaultGuard, GateGuard};

@@ -8,13 +8,12 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::connection::Connection;
 use super::listener::Socket;
-use crate::engine::Engine;
+use super::node::Node;
 use crate::session::{Client, Session};
-use crate::stats::{Counters, Stats};
 
-/// Where connections are served.
+/// Where connections are served, of all instances alike.
 pub(super) struct Workers {
-    loops: Vec<(Handle, Arc<Counters>)>,
+    loops: Vec<Handle>,
     next: AtomicUsize,
 }
 
@@ -25,20 +24,20 @@ pub(super) fn event_loop() -> std::io::Result<Runtime> {
 }
 
 impl Workers {
-    pub(super) fn new(loops: impl Iterator<Item = Handle>, stats: &Stats) -> Self {
-        Self { loops: loops.map(|handle| (handle, stats.thread())).collect(), next: AtomicUsize::new(0) }
+    pub(super) fn new(loops: impl Iterator<Item = Handle>) -> Self {
+        Self { loops: loops.collect(), next: AtomicUsize::new(0) }
     }
 
     /// Gives a connection to the next thread in turn.
-    pub(super) fn serve(&self, socket: Socket, client: Arc<Client>, engine: &Arc<Engine>) {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.loops.len();
-        let (handle, counters) = &self.loops[turn];
+    pub(super) fn serve(&self, socket: Socket, client: Arc<Client>, node: &Arc<Node>) {
+        let thread = self.next.fetch_add(1, Ordering::Relaxed) % self.loops.len();
+        let (handle, engine) = (&self.loops[thread], node.root());
         let user = engine.instance.acl.default_user();
-        let mut session = Box::new(Session::new(client, user, Arc::clone(counters)));
+        let mut session = Box::new(Session::new(client, user, engine.instance.stats.thread(thread)));
         let _entered = handle.enter();
         match socket.into_stream() {
             Ok(stream) => {
-                handle.spawn(Connection::new(Arc::clone(engine), session, stream));
+                handle.spawn(Connection::new(Arc::clone(node), thread, session, stream));
             }
             Err(_) => engine.disconnect(&mut session),
         }

@@ -126,7 +126,7 @@ pub struct Client {
     id: u64,
     peer: Peer,
     fd: i32,
-    created: Millis,
+    created: AtomicI64,
     signals: AtomicU32,
     waker: OnceLock<Waker>,
     outbox: Mutex<Vec<u8>>,
@@ -192,7 +192,7 @@ impl Client {
             id,
             peer,
             fd,
-            created,
+            created: AtomicI64::new(created),
             signals: AtomicU32::new(0),
             waker: OnceLock::new(),
             outbox: Mutex::default(),
@@ -217,7 +217,16 @@ impl Client {
 
     /// When the connection was accepted, on the server's clock.
     pub fn created(&self) -> Millis {
-        self.created
+        self.created.load(Ordering::Relaxed)
+    }
+
+    /// Goes over from a server whose clock shows one time to another's: it has been there, and idle, for as long as before.
+    pub fn change_clocks(&self, from: Millis, to: Millis) {
+        for time in [&self.created, &self.seen.last_used] {
+            let before = time.load(Ordering::Relaxed);
+            time.store(to.saturating_sub(from.saturating_sub(before)), Ordering::Relaxed);
+        }
+        self.lagging_since.store(NEVER, Ordering::Relaxed);
     }
 
     pub fn seen(&self) -> &Seen {

@@ -48,9 +48,15 @@ pub enum Flow {
     Reset,
     /// Close at once, whatever is still unwritten.
     Drop,
+    /// Go over to another space, and on with the next request there.
+    Move(Box<Destination>),
     /// The command has no answer yet. In a box, so that all other commands have little to hand on.
     Wait(Box<Waiting>),
 }
+
+/// The space that a connection goes to; without a name, it is where it was when it was opened.
+#[derive(Debug)]
+pub struct Destination(pub Vec<u8>);
 
 /// What a connection waits for before it goes on to its next request.
 pub enum Waiting {

@@ -13,7 +13,7 @@ mod usage;
 mod waiting;
 
 pub use args::Args;
-pub use call::{Call, Errand, Flow, Waiting};
+pub use call::{Call, Destination, Errand, Flow, Waiting};
 pub use docs::document;
 pub use info::describe;
 pub use keys::KeySpec;

@@ -1,5 +1,7 @@
 //! The table of commands that a server knows.
 
+use std::sync::Arc;
+
 use super::row::CommandSpec;
 use crate::error::CommandError;
 use crate::profile::Profile;
@@ -8,10 +10,11 @@ use crate::resp::Words;
 /// Four times the number of commands, so that probes stay short.
 const SLOTS: usize = 1024;
 
-/// The rows of one profile, found by name.
+/// The rows of one profile, found by name. Its clones share them, at no cost to a look-up.
+#[derive(Clone)]
 pub struct Table {
-    rows: Vec<&'static CommandSpec>,
-    slots: Box<[Option<&'static CommandSpec>; SLOTS]>,
+    rows: Arc<[&'static CommandSpec]>,
+    slots: Arc<[Option<&'static CommandSpec>; SLOTS]>,
     profile: Profile,
 }
 
@@ -19,7 +22,7 @@ impl Table {
     /// The rows that a profile has. A row later in the list replaces an earlier one of the same name.
     pub fn new(rows: impl IntoIterator<Item = &'static CommandSpec>, profile: Profile) -> Self {
         let rows: Vec<_> = rows.into_iter().filter(|row| profile.has(row.since)).collect();
-        let mut slots = Box::new([None; SLOTS]);
+        let mut slots = [None; SLOTS];
         for row in &rows {
             let mut slot = slot_of(row.name.as_bytes());
             while slots[slot].is_some() {
@@ -27,7 +30,7 @@ impl Table {
             }
             slots[slot] = Some(*row);
         }
-        Self { rows, slots, profile }
+        Self { rows: rows.into(), slots: Arc::new(slots), profile }
     }
 
     pub fn rows(&self) -> &[&'static CommandSpec] {

@@ -2,18 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use super::suites::{Edit, Requirements, Source, Suite};
-
-/// The end of a file in a folder that was completed; it holds what the folder was made from.
-const STAMP: &str = ".installed";
-
-/// Where everything goes: `target/locks`.
-pub fn folder() -> PathBuf {
-    let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    temporary.parent().expect("it is a folder of the build folder").join("locks")
-}
+use super::packages::{done, folder, node_modules, once, python, said, write};
+use super::suites::{Edit, Source, Suite};
 
 /// Where a suite is to be run, and with what.
 pub struct Installed {
@@ -37,19 +29,7 @@ pub fn install(suite: &Suite) -> Result<Installed, String> {
             })?;
             Ok(Installed { directory, program })
         }
-        Source::Node { .. } => {
-            let directory = folder().join("node");
-            let package = include_str!("node/package.json");
-            let lock = include_str!("node/package-lock.json");
-            once(&directory, &format!("{package}{lock}"), || {
-                write(&directory.join("package.json"), package)?;
-                write(&directory.join("package-lock.json"), lock)?;
-                let mut npm = Command::new("npm");
-                npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&directory);
-                done(npm)
-            })?;
-            Ok(Installed { directory: directory.join("node_modules"), program: "node".into() })
-        }
+        Source::Node { .. } => Ok(Installed { directory: node_modules()?, program: "node".into() }),
         Source::Rust { package, features, edits } => {
             let directory = folder().join("sources").join(suite.library);
             let made_from = format!("{package}={} {features:?} {edits:?}", suite.version);
@@ -75,39 +55,6 @@ pub fn cargo_test(directory: &Path, features: &[&str], more: &[&str]) -> Command
 
 fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
-}
-
-/// Makes a folder, unless it was made from the same before. One that was left half made is made again.
-fn once(directory: &Path, made_from: &str, make: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
-    let stamp = directory.join(STAMP);
-    if fs::read_to_string(&stamp).is_ok_and(|found| found == made_from) {
-        return Ok(());
-    }
-    println!("installing {}", directory.strip_prefix(folder()).unwrap_or(directory).display());
-    if directory.exists() {
-        fs::remove_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    }
-    fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    make()?;
-    write(&stamp, made_from)
-}
-
-/// The interpreter of an environment with these packages in it.
-fn python(requirements: Requirements) -> Result<PathBuf, String> {
-    let directory = folder().join("environments").join(requirements.name);
-    let interpreter = directory.join("bin").join("python");
-    let version = said(Command::new("python3").arg("--version"))?;
-    once(&directory, &format!("{version}{}", requirements.text), || {
-        let mut venv = Command::new("python3");
-        venv.args(["-m", "venv"]).arg(&directory);
-        done(venv)?;
-        let list = directory.join("requirements.txt");
-        write(&list, requirements.text)?;
-        let mut pip = Command::new(&interpreter);
-        pip.args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&list);
-        done(pip)
-    })?;
-    Ok(interpreter)
 }
 
 /// Unpacks the source package of a Python library: the one kind of package that brings its tests along.
@@ -189,24 +136,4 @@ fn only_entry(directory: &Path) -> Result<PathBuf, String> {
         [one] => Ok(one.clone()),
         several => Err(format!("{} files in {}", several.len(), directory.display())),
     }
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-fn done(mut command: Command) -> Result<(), String> {
-    said(&mut command).map(drop)
-}
-
-/// What a command that succeeds prints.
-fn said(command: &mut Command) -> Result<String, String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|error| {
-        format!("{} cannot be started ({error}): `make locks` installs it", command.get_program().display())
-    })?;
-    if !output.status.success() {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{command:?}: {}\n{errors}", output.status));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -14,6 +14,8 @@
 mod support;
 
 mod install;
+mod lost_replies;
+mod packages;
 mod run;
 mod suites;
 mod verdicts;
@@ -49,7 +51,11 @@ struct Comparison {
 
 fn main() -> ExitCode {
     check_readers();
-    match wanted(std::env::args().skip(1)).and_then(|(suites, server)| compare(&suites, server)) {
+    let all = std::env::args().any(|argument| argument == "--all")
+        && !std::env::args().any(|argument| argument == "--library");
+    let compared = wanted(std::env::args().skip(1)).and_then(|(suites, server)| compare(&suites, server));
+    let done = compared.and_then(|is_well| Ok(is_well & (!all || lost_replies::page_is_right()?)));
+    match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

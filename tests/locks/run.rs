@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::install::{Installed, cargo_test, folder};
+use super::install::{Installed, cargo_test};
+use super::packages::folder;
 use super::suites::{Servers, Source, Suite};
 use super::support::CHECKED_PROFILE;
 use super::support::process::ServerProcess;

@@ -1,5 +1,6 @@
 //! The suites, a row each: where it comes from, how it is made to run here, and what is known of it.
 
+use super::packages::{COMMON, Requirements};
 /// The tests of one library that takes locks in Redis.
 pub struct Suite {
     /// What people call it; what `LIBRARY=` takes.
@@ -57,13 +58,6 @@ pub enum Servers {
     Own,
 }
 
-/// A set of pinned Python packages; environments of the same name are shared.
-#[derive(Clone, Copy)]
-pub struct Requirements {
-    pub name: &'static str,
-    pub text: &'static str,
-}
-
 /// A change to an unpacked source: the text from `from` up to `until` becomes `with`. It must be there.
 #[derive(Debug)]
 pub struct Edit {
@@ -72,8 +66,6 @@ pub struct Edit {
     pub until: &'static str,
     pub with: &'static str,
 }
-
-const COMMON: Requirements = Requirements { name: "python", text: include_str!("python/requirements.txt") };
 
 const FOR_PYTHON_REDIS_LOCK: Requirements =
     Requirements { name: "python-redis-lock", text: include_str!("python/python-redis-lock.txt") };
@@ -175,8 +167,10 @@ pub const SUITES: &[Suite] = &[
         source: Source::Rust {
             package: "rslock",
             features: &["tokio-comp"],
-            // Its tests start three containers each. Here each has a database of its own on the three servers given.
             edits: &[
+                // For a program of ours beside its own.
+                Edit { file: "Cargo.toml", from: "autoexamples = false", until: "\n", with: "autoexamples = true" },
+                // Its tests start three containers each. Here each has a database of its own on the three servers given.
                 Edit {
                     file: "src/lock.rs",
                     from: "    use testcontainers::{",

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::pattern::{take_part, usage};
 use super::{Action, act, count, duration, name, nothing_more, number, power, settle, text};
 use crate::clock::Clock;
-use crate::control::{Gate, Guest, Pattern, Side, line_of};
+use crate::control::{Gate, Pattern, Side, line_of};
 use crate::duration::spell_duration;
 use crate::error::CommandError;
 use crate::resp::Reply;
@@ -86,29 +86,14 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         match held {
             Some(Some(held)) => count(held as u64),
             Some(None) => Reply::Error(CommandError::new(format!("ERR gate '{}' holds nobody any more", gate.name))),
-            None => Reply::Error(too_few(&gate, wanted, timeout)),
+            None => {
+                let reason = gate.too_few(wanted, &spell_duration(timeout));
+                Reply::Error(CommandError::new(format!("TIMEOUT {reason}")))
+            }
         }
     };
     call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
     Ok(Reply::Nothing)
-}
-
-fn too_few(gate: &Gate, wanted: usize, timeout: Duration) -> CommandError {
-    let guests = gate.stop.guests();
-    let who: Vec<String> = guests.iter().map(guest_line).collect();
-    CommandError::new(format!(
-        "TIMEOUT gate '{}' holds {} of {wanted} after {}{}",
-        gate.name,
-        guests.len(),
-        spell_duration(timeout),
-        if who.is_empty() { String::new() } else { format!(": {}", who.join(", ")) },
-    ))
-}
-
-fn guest_line(guest: &Guest) -> String {
-    let name =
-        if guest.client_name.is_empty() { String::new() } else { format!(" ({})", guest.client_name.escape_ascii()) };
-    format!("client {}{name} {}", guest.client, line_of(&guest.words)).trim_end().to_owned()
 }
 
 fn open(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -133,7 +118,7 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 fn describe(gate: &Gate) -> Reply<'static> {
-    let guests = gate.stop.guests().iter().map(|guest| text(guest_line(guest))).collect();
+    let guests = gate.stop.guests().iter().map(|guest| text(guest.to_string())).collect();
     let mut rule = gate.pattern.words();
     rule.push(gate.side.name().as_bytes().to_vec());
     Reply::Map(vec![

@@ -3,7 +3,9 @@
 mod clock;
 mod fault;
 mod gate;
+mod instance;
 mod pattern;
+pub(super) mod space;
 
 use crate::duration::parse_duration;
 use crate::error::CommandError;
@@ -20,7 +22,7 @@ const REDOUBLE: CommandSpec = CommandSpec {
     since: Since::redis(1, 0, 0),
     arity: Arity::AtLeast(2),
     flags: FLAGS,
-    subcommands: &[clock::CLOCK, fault::FAULT, gate::GATE, HELP],
+    subcommands: &[clock::CLOCK, fault::FAULT, gate::GATE, space::SPACE, space::SPACES, instance::INSTANCE, HELP],
     ..CommandSpec::new("REDOUBLE", Handler::Container)
 };
 
@@ -54,7 +56,14 @@ struct Action {
 }
 
 /// Every power with its actions, as HELP tells of them.
-const POWERS: &[(&str, &[Action])] = &[("CLOCK", clock::ACTIONS), ("FAULT", fault::ACTIONS), ("GATE", gate::ACTIONS)];
+const POWERS: &[(&str, &[Action])] = &[
+    ("CLOCK", clock::ACTIONS),
+    ("FAULT", fault::ACTIONS),
+    ("GATE", gate::ACTIONS),
+    ("SPACE", space::SPACE_HELP),
+    ("SPACES", space::SPACES_ACTIONS),
+    ("INSTANCE", instance::ACTIONS),
+];
 
 /// Runs the action that the next argument names.
 fn act(actions: &'static [Action], call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -158,7 +167,8 @@ mod tests {
         for (power, actions) in POWERS {
             let row = REDOUBLE.subcommands.iter().find(|row| row.name == *power).unwrap();
             for action in *actions {
-                assert!(row.usage.contains(action.name), "{power} {}", action.name);
+                let name = action.name.replace(['<', '>'], "");
+                assert!(row.usage.contains(&name), "{power} {name}");
             }
         }
     }

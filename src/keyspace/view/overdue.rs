@@ -7,7 +7,6 @@ use crate::clock::Millis;
 use crate::keyspace::entry::{Due, Entry};
 use crate::keyspace::hash::Hash;
 use crate::keyspace::news::EventClass;
-use crate::keyspace::store::shard_of;
 use crate::keyspace::value::Collection;
 
 impl View<'_> {
@@ -25,7 +24,7 @@ impl View<'_> {
         let selected = self.db;
         for (deadline, db, hash) in due {
             self.db = db;
-            let lock = self.reach(db, shard_of(hash));
+            let lock = self.reach(db, self.keyspace.shard_of(hash));
             let found = self.locked[lock].shard.find_by(hash, |entry| entry.due().first() == Some(deadline));
             if let Some(slot) = found {
                 self.run_out(At { lock, slot, hash });
@@ -36,7 +35,7 @@ impl View<'_> {
 
     /// Whether an entry under a key with this hash, whose shard is held, is due.
     pub fn holds_overdue(&self, hash: u64) -> bool {
-        let Ok(lock) = self.place(self.db, shard_of(hash)) else { return false };
+        let Ok(lock) = self.place(self.db, self.keyspace.shard_of(hash)) else { return false };
         let due = |entry: &Entry| entry.due().first().is_some_and(|due| self.now > due);
         self.locked[lock].shard.find_by(hash, due).is_some()
     }

@@ -3,7 +3,7 @@
 use super::View;
 use super::overdue::is_over;
 use crate::keyspace::entry::Entry;
-use crate::keyspace::store::{SHARDS, hash_of, scan_position};
+use crate::keyspace::store::{hash_of, scan_position};
 use crate::keyspace::value::Kind;
 
 /// In how many strides a big shard is walked at most, whatever the count.
@@ -64,7 +64,8 @@ impl<'k> View<'k> {
         let mut left = count.max(1);
         let mut next = 0;
         let (db, now) = (self.db, self.now);
-        let first = (cursor >> (u64::BITS - SHARDS.trailing_zeros())) as u32;
+        let shift = self.keyspace.shift;
+        let first = (cursor >> shift) as u32;
         for locked in self.locked.iter().filter(|locked| locked.db == db && locked.index >= first) {
             let mut rows: Vec<(u64, &Entry)> = locked
                 .shard
@@ -94,8 +95,8 @@ impl<'k> View<'k> {
                 break;
             }
             if left == 0 {
-                next = u64::from(locked.index + 1) << (u64::BITS - SHARDS.trailing_zeros());
-                if locked.index as usize + 1 == SHARDS {
+                next = u64::from(locked.index + 1) << shift;
+                if locked.index as usize + 1 == self.keyspace.shards() {
                     next = 0;
                 }
                 break;

@@ -1,0 +1,130 @@
+//! REDOUBLE INSTANCE: the servers of one process, each of which can stop, hang, or have another time.
+
+use super::{Action, act, count, duration, expected, nothing_more, number, power, text};
+use crate::error::CommandError;
+use crate::fleet::{CLOSED, InstanceFigures, Order};
+use crate::resp::Reply;
+use crate::spec::{Args, Call, CommandResult, CommandSpec, Flow, Waiting};
+
+pub(super) const INSTANCE: CommandSpec = power(
+    "INSTANCE",
+    "<LIST | STOP number | START number [EMPTY] | PAUSE number | RESUME number | SKEW number duration | \
+     CUT number client | HEAL number [client]>",
+    "Stops, starts, pauses and skews the instances of this process, or cuts clients off from them.",
+    |call, args| act(ACTIONS, call, args),
+);
+
+pub(super) const ACTIONS: &[Action] = &[
+    Action {
+        name: "LIST",
+        usage: "",
+        summary: "The instances, each with its port, its state, its clients, and how far its clock is ahead of the first's.",
+        run: list,
+    },
+    Action {
+        name: "STOP",
+        usage: "<number>",
+        summary: "Refuses connections and closes those there are. What it holds stays, and so does its port.",
+        run: |call, args| order(call, args, |_| Ok(Order::Stop)),
+    },
+    Action {
+        name: "START",
+        usage: "<number> [EMPTY]",
+        summary: "Serves again on the same port, with what it held, or empty.",
+        run: |call, args| order(call, args, |args| Ok(Order::Start { empty: args.take("EMPTY") })),
+    },
+    Action {
+        name: "PAUSE",
+        usage: "<number>",
+        summary: "Accepts connections, but answers nothing but REDOUBLE commands.",
+        run: |call, args| order(call, args, |_| Ok(Order::Pause)),
+    },
+    Action {
+        name: "RESUME",
+        usage: "<number>",
+        summary: "Goes on with whatever was asked during a pause.",
+        run: |call, args| order(call, args, |_| Ok(Order::Resume)),
+    },
+    Action {
+        name: "SKEW",
+        usage: "<number> <duration>",
+        summary: "Sets its clock ahead of the first one's, or behind it (-1.5s).",
+        run: |call, args| order(call, args, |args| Ok(Order::Skew(signed(args)?))),
+    },
+    Action {
+        name: "CUT",
+        usage: "<number> <client-name-glob>",
+        summary: "Leaves the commands of these clients unanswered there; they do not run.",
+        run: |call, args| order(call, args, |args| Ok(Order::Cut(client(args)?))),
+    },
+    Action {
+        name: "HEAL",
+        usage: "<number> [<client-name-glob>]",
+        summary: "Takes back a cut by the same name, or all; what hangs runs now.",
+        run: |call, args| order(call, args, heal),
+    },
+];
+
+fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    let instances = call.server.fleet().ok_or(CLOSED)?.instances();
+    Ok(Reply::Array(instances.iter().map(describe).collect()))
+}
+
+fn describe(instance: &InstanceFigures) -> Reply<'static> {
+    Reply::Map(vec![
+        (text("number"), count(instance.number as u64)),
+        (text("port"), count(instance.port.into())),
+        (text("state"), text(instance.state.name())),
+        (text("skew"), Reply::Integer(instance.skew)),
+        (text("clients"), count(instance.clients as u64)),
+    ])
+}
+
+/// Gives an order to the instance whose number comes first.
+fn order(
+    call: &mut Call<'_>,
+    args: &mut Args<'_>,
+    read: impl FnOnce(&mut Args<'_>) -> Result<Order, CommandError>,
+) -> CommandResult<'static> {
+    let number = usize::try_from(number(args, "the number of the instance", 1)?).unwrap_or(usize::MAX);
+    let order = read(args)?;
+    nothing_more(args)?;
+    let fleet = call.server.fleet().ok_or(CLOSED)?;
+    let own_end = matches!(order, Order::Stop) && number == fleet.number();
+    let consequences = fleet.order(number, order, call.session.client.id())?;
+    if own_end {
+        call.flow = Flow::Close;
+        return Ok(Reply::OK);
+    }
+    let event = async {
+        consequences.await;
+        Reply::OK
+    };
+    call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
+    Ok(Reply::Nothing)
+}
+
+fn heal(args: &mut Args<'_>) -> Result<Order, CommandError> {
+    Ok(Order::Heal(if args.is_empty() { None } else { Some(client(args)?) }))
+}
+
+fn client(args: &mut Args<'_>) -> Result<Vec<u8>, CommandError> {
+    const LONGEST: usize = 128;
+    let word = args.optional();
+    word.filter(|word| (1..=LONGEST).contains(&word.len()))
+        .map(<[u8]>::to_vec)
+        .ok_or_else(|| expected("the name of a client, or a glob, of 1 to 128 bytes was expected", word))
+}
+
+/// A stretch of time that may be negative, in microseconds.
+fn signed(args: &mut Args<'_>) -> Result<i64, CommandError> {
+    let word = args.peek();
+    let Some(size) = word.and_then(|word| word.strip_prefix(b"-")) else {
+        return Ok(i64::try_from(duration(args)?.as_micros()).unwrap_or(i64::MAX));
+    };
+    let size = crate::duration::parse_duration(size);
+    let size = size.ok_or_else(|| expected("a duration such as 250ms, 1.5s or -2m was expected", word))?;
+    args.optional();
+    Ok(i64::try_from(size.as_micros()).map_or(i64::MIN, |micros| -micros))
+}

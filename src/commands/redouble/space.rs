@@ -1,0 +1,117 @@
+//! REDOUBLE SPACE and SPACES: private worlds behind one port.
+
+use std::sync::Arc;
+
+use super::{Action, act, count, expected, nothing_more, power, text};
+use crate::error::CommandError;
+use crate::fleet::{CLOSED, Fleet, LONGEST_NAME};
+use crate::resp::Reply;
+use crate::spec::{Args, Call, CommandResult, CommandSpec, Destination, Flow};
+
+pub(super) const SPACE: CommandSpec = power(
+    "SPACE",
+    "[name]",
+    "Moves the connection into a world of its own keys, clock, faults and users; or says which one it is in.",
+    space,
+);
+
+/// What HELP says of it: it has no actions.
+pub(super) const SPACE_HELP: &[Action] = &[Action {
+    name: "[<name>]",
+    usage: "",
+    summary: "Moves this connection into that private world, made on first use; \"\" leads back. Without a name: which it is.",
+    run: space,
+}];
+
+pub(super) const SPACES: CommandSpec = power(
+    "SPACES",
+    "[<LIST | DROP name>]",
+    "Lists the spaces with their clients and keys, or drops one.",
+    |call, args| if args.is_empty() { list(call, args) } else { act(SPACES_ACTIONS, call, args) },
+);
+
+pub(super) const SPACES_ACTIONS: &[Action] = &[
+    Action { name: "LIST", usage: "", summary: "The spaces, each with how many clients and keys it has.", run: list },
+    Action {
+        name: "DROP",
+        usage: "<name>",
+        summary: "Forgets a space with all that is in it, and closes its connections.",
+        run: drop_space,
+    },
+];
+
+const IN_SCRIPT: CommandError = CommandError::fixed("ERR a transaction or a script cannot go to another space");
+const LISTENING: CommandError =
+    CommandError::fixed("ERR a client that is subscribed cannot go to another space; UNSUBSCRIBE or RESET comes first");
+const INSIDE: CommandError =
+    CommandError::fixed("ERR a space cannot be dropped from inside; REDOUBLE SPACE \"\" leads out of it");
+
+fn space(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let Some(name) = args.optional() else { return Ok(text(call.server.space.to_vec())) };
+    nothing_more(args)?;
+    let user = call.session.user.name().to_vec();
+    go_to(call, name, &user)?;
+    Ok(Reply::OK)
+}
+
+fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    let rows = fleet(call)?.spaces().into_iter().map(|space| {
+        Reply::Map(vec![
+            (text("name"), text(space.name)),
+            (text("clients"), count(space.clients as u64)),
+            (text("keys"), count(space.keys)),
+        ])
+    });
+    Ok(Reply::Array(rows.collect()))
+}
+
+fn drop_space(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let name = args.optional().ok_or_else(|| expected("the name of a space was expected", None))?;
+    nothing_more(args)?;
+    if !name.is_empty() && *name == *call.server.space {
+        return Err(INSIDE);
+    }
+    fleet(call)?.drop_space(name)?;
+    Ok(Reply::OK)
+}
+
+fn fleet(call: &Call<'_>) -> Result<Arc<dyn Fleet>, CommandError> {
+    call.server.fleet().ok_or(CLOSED)
+}
+
+/// Has the connection go to another space when the command is over, if a user of this name may. Without a name that is
+/// the world that clients find when they connect.
+pub(in crate::commands) fn go_to(call: &mut Call<'_>, name: &[u8], user: &[u8]) -> Result<(), CommandError> {
+    if *name == *call.server.space {
+        return Ok(());
+    }
+    if call.session.executing {
+        return Err(IN_SCRIPT);
+    }
+    if call.session.subscriber {
+        return Err(LISTENING);
+    }
+    if name.len() > LONGEST_NAME {
+        return Err(expected("the name of a space of at most 128 bytes was expected", Some(name)));
+    }
+    fleet(call)?.open_space(name, user)?;
+    call.flow = Flow::Move(Box::new(Destination(name.to_vec())));
+    Ok(())
+}
+
+/// The space that a user's name leads to, if this is one of those and the password is right: `space.NAME`, with the
+/// default user's password.
+pub(in crate::commands) fn by_user<'n>(call: &Call<'_>, user: &'n [u8], password: &[u8]) -> Option<&'n [u8]> {
+    let name = user.strip_prefix(b"space.").filter(|name| !name.is_empty() && powers(call))?;
+    // Users that were made under such a name are what they are.
+    if call.server.acl.user(user).is_some() {
+        return None;
+    }
+    fleet(call).ok().filter(|fleet| fleet.accepts(password)).map(|_| name)
+}
+
+/// Whether the test powers are there.
+pub(in crate::commands) fn powers(call: &Call<'_>) -> bool {
+    call.table.find(b"REDOUBLE").is_some()
+}

@@ -1,0 +1,245 @@
+//! What clients can see of the spaces and instances of a process, and have done with them.
+
+use std::sync::Arc;
+
+use super::node::{Node, Nodes};
+use crate::clock::Millis;
+use crate::control::{Fault, Matter, Pattern, Verdict, Who};
+use crate::engine::Engine;
+use crate::error::CommandError;
+use crate::fleet::{Consequences, Fleet, InstanceFigures, InstanceState, Order, SpaceFigures};
+use crate::instance::Instance;
+use crate::keyspace::Busy;
+use crate::spec::Errand;
+
+impl Fleet for Node {
+    fn spaces(&self) -> Vec<SpaceFigures> {
+        let figures = self.spaces().into_iter().map(|engine| {
+            let instance = &engine.instance;
+            let keys = instance.keyspace.sizes().iter().map(|(_, [keys, ..])| keys).sum();
+            SpaceFigures { name: instance.space.to_vec(), clients: instance.clients.len(), keys }
+        });
+        figures.collect()
+    }
+
+    fn open_space(&self, name: &[u8], user: &[u8]) -> Result<(), CommandError> {
+        if self.world(name)?.instance.acl.user(user).is_some() {
+            return Ok(());
+        }
+        let user = String::from_utf8_lossy(user);
+        Err(CommandError::new(format!(
+            "ERR there is no user '{user}' in that space: the users are those from when it was made"
+        )))
+    }
+
+    fn drop_space(&self, name: &[u8]) -> Result<(), CommandError> {
+        self.drop_world(name)
+    }
+
+    fn accepts(&self, password: &[u8]) -> bool {
+        self.instance().acl.default_user().rules().accept(password)
+    }
+
+    fn number(&self) -> usize {
+        self.number()
+    }
+
+    fn instances(&self) -> Vec<InstanceFigures> {
+        let Ok(nodes) = self.beside() else { return Vec::new() };
+        let figures = nodes.all().iter().map(|node| InstanceFigures {
+            number: node.number(),
+            port: node.addresses().first().map_or(0, |address| address.port()),
+            state: node.state(),
+            skew: nodes.skew_of(node),
+            clients: node.connected(),
+        });
+        figures.collect()
+    }
+
+    fn order(&self, number: usize, order: Order, by: u64) -> Result<Consequences, CommandError> {
+        let nodes = self.beside()?;
+        let node = nodes.get(number).ok_or_else(|| no_such_instance(number, nodes.all().len()))?;
+        match order {
+            Order::Stop => node.stop((number == self.number()).then_some(by))?,
+            Order::Start { empty } => node.start(empty)?,
+            Order::Pause => node.pause()?,
+            Order::Cut(client) => node.cut(&client)?,
+            Order::Resume => return Ok(settled(node.resume())),
+            Order::Heal(client) => return Ok(settled(node.heal(client.as_deref())?)),
+            Order::Skew(micros) => {
+                let errand = nodes.skew(micros);
+                return Ok(Box::pin(Arc::clone(node.root()).run_errand(errand)));
+            }
+        }
+        Ok(settled(Vec::new()))
+    }
+
+    fn abandon_scripts(&self) {
+        for engine in self.beside().iter().flat_map(|nodes| nodes.worlds()) {
+            engine.instance.scripts.abandon();
+        }
+    }
+}
+
+impl Nodes {
+    /// How far a clock is ahead of the first instance's.
+    fn skew_of(&self, node: &Node) -> Millis {
+        self.first().map_or(0, |first| {
+            let difference = node.instance().clock.micros() - first.instance().clock.micros();
+            // Two clocks that run alike are not looked at in the same microsecond.
+            difference.saturating_add(500).div_euclid(1000)
+        })
+    }
+
+    /// What sets a clock so many microseconds ahead of the first instance's.
+    pub(super) fn skew(&self, micros: i64) -> Errand {
+        let first = self.first().map_or(0, |first| first.instance().clock.micros());
+        Errand::MoveClock(first.saturating_add(micros))
+    }
+}
+
+impl Node {
+    pub(super) fn state(&self) -> InstanceState {
+        if !self.is_serving() {
+            InstanceState::Stopped
+        } else if self.is_paused() {
+            InstanceState::Paused
+        } else {
+            InstanceState::Running
+        }
+    }
+
+    /// Refuses connections and closes those there are, but for `except`, as if the process had ended.
+    pub(super) fn stop(&self, except: Option<u64>) -> Result<(), CommandError> {
+        if !self.is_serving() {
+            return Err(wrong_state(self.number(), "is stopped already"));
+        }
+        self.close(except);
+        // Who starts again is not paused any more. Nobody is left to go on.
+        self.resume();
+        Ok(())
+    }
+
+    /// Serves again on the same port, with what it held or without.
+    pub(super) fn start(self: &Arc<Self>, empty: bool) -> Result<(), CommandError> {
+        if self.is_serving() {
+            return Err(wrong_state(self.number(), "is running; REDOUBLE INSTANCE STOP comes first"));
+        }
+        if empty {
+            self.drop_worlds();
+            let running = |Busy| CommandError::new(format!("ERR instance {} still runs a script", self.number()));
+            self.root().empty().map_err(running)?;
+        }
+        self.reopen().map_err(|error| CommandError::new(format!("ERR {error}")))
+    }
+
+    fn is_paused(&self) -> bool {
+        self.instance().control.faults.all().iter().any(|rule| rule.fault.name == PAUSE)
+    }
+
+    /// Answers nothing from now on, in any space.
+    pub(super) fn pause(&self) -> Result<(), CommandError> {
+        match self.state() {
+            InstanceState::Stopped => Err(wrong_state(self.number(), "is stopped")),
+            InstanceState::Paused => Ok(()),
+            InstanceState::Running => self.arm(&Fault::new(PAUSE, Verdict::Pause)),
+        }
+    }
+
+    /// Goes on with whatever was asked meanwhile: the worlds in which that is yet to be waited for.
+    pub(super) fn resume(&self) -> Vec<Arc<Engine>> {
+        self.disarm(|name| name == PAUSE)
+    }
+
+    /// Leaves the commands of clients with a name like this unanswered, in any space.
+    pub(super) fn cut(&self, client: &[u8]) -> Result<(), CommandError> {
+        let rules = self.instance().control.faults.all();
+        if rules.iter().filter(|rule| rule.fault.name.starts_with(CUT)).count() >= MOST_CUTS {
+            return Err(CommandError::new(format!(
+                "ERR instance {} is cut off from {MOST_CUTS} already",
+                self.number()
+            )));
+        }
+        let mut fault = Fault::new(cut_of(client), Verdict::Hang);
+        fault.pattern = Pattern::any().client(Who::Name(client.to_vec()));
+        self.arm(&fault)
+    }
+
+    /// Goes on with the commands of clients that were cut off by this name, or with those of all: the worlds in which that
+    /// is yet to be waited for.
+    pub(super) fn heal(&self, client: Option<&[u8]>) -> Result<Vec<Arc<Engine>>, CommandError> {
+        let Some(client) = client else { return Ok(self.disarm(|name| name.starts_with(CUT))) };
+        let name = cut_of(client);
+        let worlds = self.disarm(|other| other == name);
+        if worlds.is_empty() {
+            let before = format!("ERR instance {} is not cut off from '", self.number());
+            return Err(CommandError::quoting(&before, client, "'"));
+        }
+        Ok(worlds)
+    }
+
+    /// Arms a fault in every world, or in none.
+    fn arm(&self, fault: &Fault) -> Result<(), CommandError> {
+        let worlds = self.worlds();
+        for (place, engine) in worlds.iter().enumerate() {
+            if let Err(reason) = engine.instance.add_fault(fault.clone()) {
+                for engine in &worlds[..place] {
+                    engine.instance.remove_fault(&fault.name);
+                }
+                return Err(CommandError::new(format!("ERR {reason}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes away the faults of some names in every world; the worlds that had any.
+    fn disarm(&self, which: impl Fn(&str) -> bool) -> Vec<Arc<Engine>> {
+        let mut worlds = self.worlds();
+        worlds.retain(|engine| {
+            let rules = engine.instance.control.faults.all();
+            let names = rules.iter().map(|rule| rule.fault.name.as_str()).filter(|name| which(name));
+            names.filter(|name| engine.instance.remove_fault(name).is_some()).count() > 0
+        });
+        worlds
+    }
+
+    /// Lets a new space share what holds for the whole instance.
+    pub(super) fn pass_on_orders(&self, space: &Instance) {
+        let attention = &self.instance().attention;
+        if attention.has(Matter::Fault) {
+            let rules = self.instance().control.faults.all();
+            for rule in rules.iter().filter(|rule| rule.fault.name == PAUSE || rule.fault.name.starts_with(CUT)) {
+                // In a space that has just been made there is none of this name, and room for it.
+                let _ = space.add_fault(rule.fault.clone());
+            }
+        }
+    }
+}
+
+/// The names of the faults that orders to instances come to.
+const PAUSE: &str = "instance-pause";
+const CUT: &str = "instance-cut:";
+
+/// By how many names clients can be cut off from one instance at the same time: each takes a rule in every space.
+const MOST_CUTS: usize = 64;
+
+fn cut_of(client: &[u8]) -> String {
+    format!("{CUT}{}", String::from_utf8_lossy(client))
+}
+
+/// Until whoever goes on in some worlds has gone as far as they can.
+fn settled(worlds: Vec<Arc<Engine>>) -> Consequences {
+    Box::pin(async move {
+        for engine in worlds {
+            engine.run_errand(Errand::Settle).await;
+        }
+    })
+}
+
+fn wrong_state(number: usize, state: &str) -> CommandError {
+    CommandError::new(format!("ERR instance {number} {state}"))
+}
+
+fn no_such_instance(number: usize, count: usize) -> CommandError {
+    CommandError::new(format!("ERR there is no instance {number}; they are numbered 1 to {count}"))
+}

@@ -1,0 +1,184 @@
+//! Faults and gates from Rust: what REDOUBLE FAULT and REDOUBLE GATE do on the wire, with guards that clean up.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::handle::World;
+use crate::clock::Clock;
+use crate::control::{Fault, Gate, Pattern, Rule, Side};
+use crate::duration::spell_duration;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::spec::{Errand, Group};
+
+/// How long a test waits, in real time, for somebody to come to a gate.
+const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl World {
+    /// Arms a fault. It is disarmed when the guard is dropped, and whoever hangs because of it goes on.
+    ///
+    /// An error if there is a fault of this name already, or if its pattern names a command that there is not: a rule with
+    /// a typing error would never fire, and the test would pass for the wrong reason.
+    ///
+    /// ```
+    /// use redouble::{Fault, Pattern, Verdict};
+    /// # fn main() -> Result<(), redouble::Error> {
+    /// let server = redouble::Server::builder().spawn()?;
+    /// let reply_lost = Fault::new("reply-lost", Verdict::CloseAfter).of(Pattern::on("SET").key("lock:*")).times(1);
+    /// let reply_lost = server.fault(reply_lost)?;
+    /// // ... your code takes a lock through server.url() ...
+    /// # assert_eq!(reply_lost.fired(), 0);
+    /// println!("{} of {} commands lost their reply", reply_lost.fired(), reply_lost.matched());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fault(&self, fault: Fault) -> Result<FaultGuard, Error> {
+        self.check_commands(&fault.pattern)?;
+        let rule = self.engine().instance.add_fault(fault).map_err(Error::Refused)?;
+        Ok(FaultGuard { engine: self.engine_shared(), rule })
+    }
+
+    /// Puts up a gate: commands that fit the pattern are held there before they run. It is taken away when the guard is
+    /// dropped, and whoever is held goes on. The errors are those of [`fault`](Self::fault).
+    ///
+    /// ```
+    /// use redouble::Pattern;
+    /// # fn main() -> Result<(), redouble::Error> {
+    /// let server = redouble::Server::builder().spawn()?;
+    /// let gate = server.gate("before-del", Pattern::on("DEL").client("C1"))?;
+    /// // ... C1 comes to its DEL; then gate.wait_for(1)? returns, and gate.step()? lets it through ...
+    /// let nobody = gate.wait_for_within(1, std::time::Duration::ZERO).unwrap_err();
+    /// assert_eq!(nobody.to_string(), "gate 'before-del' holds 0 of 1 after 0ms");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn gate(&self, name: &str, pattern: Pattern) -> Result<GateGuard, Error> {
+        self.put_up(name, pattern, Side::Before)
+    }
+
+    /// As [`gate`](Self::gate), but commands are held with their replies after they have run: what they did is seen by
+    /// everybody but their own client.
+    pub fn gate_after(&self, name: &str, pattern: Pattern) -> Result<GateGuard, Error> {
+        self.put_up(name, pattern, Side::After)
+    }
+
+    fn put_up(&self, name: &str, pattern: Pattern, side: Side) -> Result<GateGuard, Error> {
+        self.check_commands(&pattern)?;
+        let gate = self.engine().instance.add_gate(name, pattern, side).map_err(Error::Refused)?;
+        Ok(GateGuard { engine: self.engine_shared(), gate })
+    }
+
+    /// The names of the faults that have not fired so far.
+    pub fn unfired_faults(&self) -> Vec<String> {
+        self.engine().instance.control.faults.unfired()
+    }
+
+    /// The names of the gates that nobody has come to so far.
+    pub fn unreached_gates(&self) -> Vec<String> {
+        self.engine().instance.control.gates.unreached()
+    }
+
+    fn check_commands(&self, pattern: &Pattern) -> Result<(), Error> {
+        let table = &self.engine().table;
+        let is_known =
+            |name: &str| table.find_full(name.as_bytes()).is_some_and(|(_, row)| row.group != Group::Control);
+        match pattern.commands().iter().find(|name| !is_known(name)) {
+            None => Ok(()),
+            Some(name) => Err(Error::Refused(format!("there is no command '{name}' that a pattern can mean"))),
+        }
+    }
+}
+
+/// A fault that is armed, until this is dropped.
+#[must_use = "the fault is disarmed when this is dropped"]
+pub struct FaultGuard {
+    engine: Arc<Engine>,
+    rule: Arc<Rule>,
+}
+
+impl FaultGuard {
+    /// How many commands it was about so far.
+    pub fn matched(&self) -> u64 {
+        self.rule.matched()
+    }
+
+    /// How many of those it hit.
+    pub fn fired(&self) -> u64 {
+        self.rule.fired()
+    }
+
+    /// How many commands hang because of it now.
+    pub fn hanging(&self) -> usize {
+        self.rule.stop.held()
+    }
+}
+
+impl Drop for FaultGuard {
+    fn drop(&mut self) {
+        // Somebody may have removed it by command, and put another one of this name in its place.
+        if self.engine.instance.remove_this_fault(&self.rule) {
+            self.engine.run_errand_here(Errand::Settle);
+        }
+    }
+}
+
+/// A gate that is up, until this is dropped.
+#[must_use = "the gate is taken away when this is dropped"]
+pub struct GateGuard {
+    engine: Arc<Engine>,
+    gate: Arc<Gate>,
+}
+
+impl GateGuard {
+    /// Waits until at least so many commands are held here. An error after ten seconds of real time; it says who is.
+    pub fn wait_for(&self, count: usize) -> Result<(), Error> {
+        self.wait_for_within(count, USUAL_TIMEOUT)
+    }
+
+    /// As [`wait_for`](Self::wait_for), for so long in real time at most.
+    pub fn wait_for_within(&self, count: usize, timeout: Duration) -> Result<(), Error> {
+        let held = Clock::wait_here(poll_fn(|cx| self.gate.stop.poll_held(count, cx)), timeout);
+        match held {
+            Some(Some(_)) => Ok(()),
+            Some(None) => Err(Error::Refused(format!("gate '{}' holds nobody any more", self.gate.name))),
+            None => Err(Error::Refused(self.gate.too_few(count, &spell_duration(timeout)))),
+        }
+    }
+
+    /// Lets the one go on that came first. On return its command has taken effect and its reply was written, or it is held
+    /// or waits elsewhere. An error if nobody is held here.
+    pub fn step(&self) -> Result<(), Error> {
+        if self.gate.stop.step(&self.engine.instance.clock).is_none() {
+            return Err(Error::Refused(format!("nobody is held at gate '{}'", self.gate.name)));
+        }
+        self.engine.run_errand_here(Errand::Settle);
+        Ok(())
+    }
+
+    /// Lets everybody go on, and holds nobody from now on. Complete on return, as [`step`](Self::step) is; says how many
+    /// were held.
+    pub fn open(&self) -> usize {
+        let freed = self.gate.stop.open(&self.engine.instance.clock);
+        self.engine.run_errand_here(Errand::Settle);
+        freed
+    }
+
+    /// How many commands are held here now.
+    pub fn held(&self) -> usize {
+        self.gate.stop.held()
+    }
+
+    /// How many commands have come here so far.
+    pub fn arrived(&self) -> u64 {
+        self.gate.stop.arrived()
+    }
+}
+
+impl Drop for GateGuard {
+    fn drop(&mut self) {
+        if self.engine.instance.remove_this_gate(&self.gate) {
+            self.engine.run_errand_here(Errand::Settle);
+        }
+    }
+}

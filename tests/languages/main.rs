@@ -1,0 +1,74 @@
+//! The powers in other languages: each story is a program of its own that knows nothing but a client library and
+//! `REDIS_URL`.
+
+#[path = "../locks/packages.rs"]
+mod packages;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use packages::{COMMON, node_modules, python};
+use support::process::ServerProcess;
+
+/// The most lines that a story may take: it is to show how little there is to it.
+const LONGEST: usize = 40;
+
+static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+static NODE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+
+fn story(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/languages").join(name);
+    let lines = std::fs::read_to_string(&path).expect("the story").lines().count();
+    assert!(lines < LONGEST, "{name} takes {lines} lines");
+    path
+}
+
+fn tell(program: &mut Command, name: &str) {
+    let server = ServerProcess::redouble(&[]);
+    let output = program.arg(story(name)).env("REDIS_URL", server.url()).output().expect("an interpreter");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{name}: {}\n{}", output.status, String::from_utf8_lossy(&said));
+}
+
+fn tell_in_python(name: &str) {
+    let interpreter = PYTHON.get_or_init(|| python(COMMON)).as_ref().expect("redis-py");
+    tell(&mut Command::new(interpreter), &format!("python/{name}.py"));
+}
+
+fn tell_in_node(name: &str) {
+    let modules = NODE.get_or_init(node_modules).as_ref().expect("ioredis");
+    tell(Command::new("node").env("NODE_PATH", modules), &format!("node/{name}.js"));
+}
+
+#[test]
+fn redis_py_tells_a_lost_reply_from_a_command_that_never_ran() {
+    tell_in_python("lost_reply");
+}
+
+#[test]
+fn redis_py_holds_a_lock_for_its_last_millisecond() {
+    tell_in_python("expired_lease");
+}
+
+#[test]
+fn redis_py_plays_the_documented_race_always_the_same_way() {
+    tell_in_python("deadlock_race");
+}
+
+#[test]
+fn ioredis_tells_a_lost_reply_from_a_command_that_never_ran() {
+    tell_in_node("lost_reply");
+}
+
+#[test]
+fn ioredis_holds_a_lock_for_its_last_millisecond() {
+    tell_in_node("expired_lease");
+}
+
+#[test]
+fn ioredis_plays_the_documented_race_always_the_same_way() {
+    tell_in_node("deadlock_race");
+}

@@ -1,0 +1,24 @@
+// What node-redlock makes of a lock script whose reply is lost.
+const Redis = require('ioredis');
+const Redlock = require('redlock');
+
+const test = new Redis(process.env.REDIS_URL);
+const power = (words) => test.call('REDOUBLE', ...words.split(' '));
+
+async function trial(verdict) {
+  await test.flushall();
+  const redlock = new Redlock([new Redis(process.env.REDIS_URL)], { retryCount: 3, retryDelay: 1, retryJitter: 1 });
+  // So that the server knows the script, and the fault meets the lock.
+  await (await redlock.lock('other', 1000)).unlock();
+  await power(`FAULT ADD f on EVALSHA key lock times 1 ${verdict}`);
+  const said = await redlock.lock('lock', 30000).then(() => 'gives the lock', (error) => `throws ${error.name}`);
+  console.log(['node-redlock 4.2.0, ioredis', verdict, `\`lock\` ${said}`, (await test.exists('lock')) ? 'taken' : 'free'].join(' | '));
+  await power('FAULT CLEAR');
+}
+
+async function main() {
+  await trial('close-before');
+  await trial('close-after');
+}
+
+main().then(() => process.exit(0), (error) => { console.error(error); process.exit(1); });
