@@ -1,9 +1,9 @@
 //! The explorer's part in the life of a command: it waits for its turn. And who gives the turns.
 
 use std::future::{Future, poll_fn};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
+use std::sync::{Arc, Weak};
+use std::task::{Poll, Waker};
 
 use super::passage::guest;
 use super::{Engine, is_exec, keys, transaction};
@@ -40,7 +40,7 @@ impl Engine {
     /// What a command may read and write.
     fn footprint(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> Footprint {
         // Whoever hears of changes, hears of them in an order.
-        if self.instance.config.live().events.load(Ordering::Relaxed) != 0 || self.instance.tracking.is_used() {
+        if self.instance.keyspace.settings().are_news_wanted() {
             return Footprint::everything();
         }
         if !is_exec(spec) {
@@ -71,7 +71,7 @@ impl Engine {
         self.instance.attention.raise(Matter::Explore);
         self.instance.control.explorer.arm();
         if self.instance.control.explorer.needs_conductor() {
-            tokio::spawn(Arc::clone(self).conduct());
+            tokio::spawn(conduct(Arc::downgrade(self)));
         }
     }
 
@@ -94,38 +94,41 @@ impl Engine {
         }
     }
 
-    /// Gives turns for as long as there is an exploration.
-    async fn conduct(self: Arc<Self>) {
-        let Self { instance, .. } = &*self;
+    /// Gives the next turn, if it is time for that.
+    fn look(&self, waker: &Waker) -> Look {
+        let instance = &self.instance;
         let standing = |id: u64| match instance.clients.get(id) {
             None => Standing::Gone,
             Some(client) if client.seen().blocked.load(Ordering::Relaxed) => Standing::Waits,
             Some(_) => Standing::Idle,
         };
-        loop {
-            let mut time = None;
-            let goes_on = poll_fn(|cx| {
-                loop {
-                    match instance.control.explorer.look(cx.waker(), standing, &instance.clock) {
-                        Look::Went => return Poll::Ready(true),
-                        Look::Over => return Poll::Ready(false),
-                        Look::Wait(None) => return Poll::Pending,
-                        Look::Wait(Some(duration)) => {
-                            let time = time.insert(Box::pin(Clock::pass(duration)));
-                            if time.as_mut().poll(cx).is_pending() {
-                                return Poll::Pending;
-                            }
+        instance.control.explorer.look(waker, standing, &instance.clock)
+    }
+}
+
+/// Gives turns for as long as there is an exploration, and a server.
+async fn conduct(engine: Weak<Engine>) {
+    loop {
+        let mut time = None;
+        let went = poll_fn(|cx| {
+            loop {
+                let Some(engine) = engine.upgrade() else { return Poll::Ready(None) };
+                match engine.look(cx.waker()) {
+                    Look::Went => return Poll::Ready(Some(engine)),
+                    Look::Over => return Poll::Ready(None),
+                    Look::Wait(None) => return Poll::Pending,
+                    Look::Wait(Some(duration)) => {
+                        let time = time.insert(Box::pin(Clock::pass(duration)));
+                        if time.as_mut().poll(cx).is_pending() {
+                            return Poll::Pending;
                         }
                     }
                 }
-            })
-            .await;
-            if !goes_on {
-                return;
             }
-            instance.clock.settle().await;
-            instance.control.explorer.took_effect();
-        }
+        });
+        let Some(engine) = went.await else { return };
+        engine.instance.clock.settle().await;
+        engine.instance.control.explorer.took_effect();
     }
 }
 

@@ -1,6 +1,7 @@
 //! REDOUBLE: the test powers, for whoever holds a connection. No Redis has any of this.
 
 mod clock;
+mod explore;
 mod fault;
 mod gate;
 mod instance;
@@ -22,7 +23,7 @@ const REDOUBLE: CommandSpec = CommandSpec {
     since: Since::redis(1, 0, 0),
     arity: Arity::AtLeast(2),
     flags: FLAGS,
-    subcommands: &[clock::CLOCK, fault::FAULT, gate::GATE, space::SPACE, space::SPACES, instance::INSTANCE, HELP],
+    subcommands: &[clock::CLOCK, fault::FAULT, gate::GATE, space::SPACE, space::SPACES, instance::INSTANCE, explore::EXPLORE, HELP],
     ..CommandSpec::new("REDOUBLE", Handler::Container)
 };
 
@@ -63,6 +64,7 @@ const POWERS: &[(&str, &[Action])] = &[
     ("SPACE", space::SPACE_HELP),
     ("SPACES", space::SPACES_ACTIONS),
     ("INSTANCE", instance::ACTIONS),
+    ("EXPLORE", explore::ACTIONS),
 ];
 
 /// Runs the action that the next argument names.

@@ -283,6 +283,12 @@ impl Explorer {
     }
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.wake();
+    }
+}
+
 impl Inner {
     fn run(&mut self) -> Option<&mut Run> {
         self.exploration.as_mut()?.run.as_mut()
