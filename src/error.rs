@@ -110,6 +110,15 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A file with data to begin with that cannot be loaded.
+    Load {
+        /// Which file.
+        path: std::path::PathBuf,
+        /// On which line, if it is one with lines.
+        line: Option<u64>,
+        /// What is wrong there: what the server answered to the command, if it was one.
+        reason: String,
+    },
     /// Something that was asked of a running server and cannot be done; the text says why.
     Refused(String),
     /// Anything else the operating system refused.
@@ -122,6 +131,10 @@ impl fmt::Display for Error {
             Self::Config(text) | Self::Refused(text) => f.write_str(text),
             Self::Bind { address, source } => write!(f, "cannot listen on {address}: {source}"),
             Self::Socket { path, source } => write!(f, "cannot listen on {}: {source}", path.display()),
+            Self::Load { path, line: Some(line), reason } => {
+                write!(f, "cannot load {}, line {line}: {reason}", path.display())
+            }
+            Self::Load { path, line: None, reason } => write!(f, "cannot load {}: {reason}", path.display()),
             Self::Io(source) => write!(f, "{source}"),
         }
     }
@@ -130,7 +143,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Config(_) | Self::Refused(_) => None,
+            Self::Config(_) | Self::Refused(_) | Self::Load { .. } => None,
             Self::Bind { source, .. } | Self::Socket { source, .. } | Self::Io(source) => Some(source),
         }
     }

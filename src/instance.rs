@@ -287,6 +287,7 @@ impl Instance {
     pub fn remove_fault(&self, name: &str) -> Option<Arc<Rule>> {
         let rule = self.control.faults.remove(name, &self.clock);
         self.attention.set(Matter::Fault, !self.control.faults.is_empty());
+        rule.iter().for_each(|rule| self.control.note_fault(rule));
         rule
     }
 
@@ -300,7 +301,9 @@ impl Instance {
     /// Disarms every fault, and lets go whoever hangs.
     pub fn clear_faults(&self) -> Vec<Arc<Rule>> {
         self.attention.lower(Matter::Fault);
-        self.control.faults.clear(&self.clock)
+        let rules = self.control.faults.clear(&self.clock);
+        rules.iter().for_each(|rule| self.control.note_fault(rule));
+        rules
     }
 
     /// Puts up a gate. The error says why not.
@@ -314,6 +317,7 @@ impl Instance {
     pub fn remove_gate(&self, name: &str) -> Option<Arc<Gate>> {
         let gate = self.control.gates.remove(name, &self.clock);
         self.attention.set(Matter::Gate, !self.control.gates.is_empty());
+        gate.iter().for_each(|gate| self.control.note_gate(gate));
         gate
     }
 
@@ -327,7 +331,9 @@ impl Instance {
     /// Takes every gate away, and lets everybody go.
     pub fn clear_gates(&self) -> Vec<Arc<Gate>> {
         self.attention.lower(Matter::Gate);
-        self.control.gates.clear(&self.clock)
+        let gates = self.control.gates.clear(&self.clock);
+        gates.iter().for_each(|gate| self.control.note_gate(gate));
+        gates
     }
 
     // ---- MONITOR

@@ -32,6 +32,7 @@ mod pubsub;
 mod rdb;
 mod resp;
 mod script;
+mod seed;
 mod server;
 mod session;
 mod spec;

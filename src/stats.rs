@@ -25,6 +25,7 @@ pub struct Counters {
     misses: AtomicU64,
     expired: AtomicU64,
     changes: AtomicU64,
+    locks: AtomicU64,
 }
 
 impl Counters {
@@ -35,6 +36,7 @@ impl Counters {
         add(&self.misses, tally.misses);
         add(&self.expired, tally.expired);
         add(&self.changes, tally.changes);
+        add(&self.locks, tally.locks);
     }
 }
 
@@ -52,6 +54,43 @@ pub struct Totals {
     pub errors: u64,
     /// Never reset: there is no save that would.
     pub changes: u64,
+    /// Locks that were taken. Never reset either.
+    pub locks: u64,
+}
+
+/// Commands that were asked for and that the server does not have.
+#[derive(Clone, Default)]
+pub struct Unsupported {
+    /// How often each was asked for, in capitals.
+    pub by_name: BTreeMap<String, u64>,
+    /// How often any was asked for that came too late to be told apart.
+    pub others: u64,
+}
+
+impl Unsupported {
+    /// Most names that are told apart, and most bytes of each: clients make up as many as they like.
+    const MOST: usize = 128;
+    const LONGEST: usize = 64;
+
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// Adds what another server was asked for.
+    pub fn add(&mut self, other: Self) {
+        for (name, count) in other.by_name {
+            *self.by_name.entry(name).or_default() += count;
+        }
+        self.others += other.others;
+    }
+}
+
+impl std::fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = self.by_name.iter().map(|(name, count)| format!("{name} ({count})"));
+        let others = (self.others > 0).then(|| format!("others ({})", self.others));
+        f.write_str(&names.chain(others).collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// Every counter of one server.
@@ -62,6 +101,7 @@ pub struct Stats {
     errors: AtomicU64,
     /// How often each error code was answered.
     errors_by_code: Mutex<BTreeMap<Vec<u8>, u64>>,
+    unsupported: Mutex<Unsupported>,
     /// By the number of the thread.
     threads: Mutex<Vec<Arc<Counters>>>,
     /// What was done by no connection: by the sweep, by the handle.
@@ -98,6 +138,25 @@ impl Stats {
         }
     }
 
+    /// Counts a command that this server does not have.
+    pub fn count_unsupported(&self, name: &[u8]) {
+        let shown = name.iter().take(Unsupported::LONGEST).flat_map(|byte| byte.to_ascii_uppercase().escape_ascii());
+        let name: String = shown.map(char::from).collect();
+        let mut unsupported = lock(&self.unsupported);
+        if let Some(count) = unsupported.by_name.get_mut(&name) {
+            *count += 1;
+        } else if unsupported.by_name.len() < Unsupported::MOST {
+            unsupported.by_name.insert(name, 1);
+        } else {
+            unsupported.others += 1;
+        }
+    }
+
+    /// The commands that were asked for and that this server does not have, by name.
+    pub fn unsupported(&self) -> Unsupported {
+        lock(&self.unsupported).clone()
+    }
+
     pub fn errors_by_code(&self) -> Vec<(Vec<u8>, u64)> {
         lock(&self.errors_by_code).iter().map(|(code, count)| (code.clone(), *count)).collect()
     }
@@ -118,6 +177,7 @@ impl Stats {
             expired: all.expired - reset.expired,
             errors: all.errors - reset.errors,
             changes: all.changes,
+            locks: all.locks,
         }
     }
 
@@ -126,7 +186,8 @@ impl Stats {
         lock(&self.errors_by_code).clear();
     }
 
-    fn all(&self) -> Totals {
+    /// The sums since the server began, whatever CONFIG RESETSTAT has said.
+    pub fn all(&self) -> Totals {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let elsewhere = *lock(&self.elsewhere);
         let mut totals = Totals {
@@ -137,6 +198,7 @@ impl Stats {
             misses: elsewhere.misses,
             expired: elsewhere.expired,
             changes: elsewhere.changes,
+            locks: elsewhere.locks,
             ..Totals::default()
         };
         for thread in lock(&self.threads).iter() {
@@ -147,6 +209,7 @@ impl Stats {
             totals.misses += load(&thread.misses);
             totals.expired += load(&thread.expired);
             totals.changes += load(&thread.changes);
+            totals.locks += load(&thread.locks);
         }
         totals
     }

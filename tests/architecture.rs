@@ -19,6 +19,7 @@ const LAYERS: &[&str] = &[
     "listpack",
     "rdb",
     "keyspace",
+    "seed",
     "control",
     "config",
     "identity",

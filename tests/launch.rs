@@ -456,6 +456,18 @@ fn sigterm_sigint_and_shutdown_end_it_with_status_0_and_leave_no_file() {
 }
 
 #[test]
+fn commands_that_are_not_supported_are_listed_at_the_end() {
+    let mut server = start(&["--port", "0"]);
+    let mut talk = server.connect();
+    for line in ["NOSUCH a", "nosuch", "CLIENT NOSUCH", "GET a", "GET"] {
+        talk.ask(line);
+    }
+    server.signal(Signal::TERM);
+    let said = server.all_lines();
+    assert!(said.contains("Commands that were asked for and are not supported: CLIENT NOSUCH (1), NOSUCH (2)"), "{said}");
+}
+
+#[test]
 fn sighup_changes_nothing() {
     let mut server = start(&["--port", "0"]);
     let mut talk = server.connect();

@@ -18,6 +18,20 @@ pub(super) enum Request {
     /// Something of `redis-server` that this program does not do; the text says so.
     Refused(&'static str),
     Serve(Sources),
+    Run(Run),
+    RunHelp,
+    /// A `run` that nobody can make sense of; the text says why.
+    Misused(String),
+}
+
+/// `redouble run [flags] -- command [args...]`
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub sources: Sources,
+    pub report: bool,
+    pub strict: bool,
+    /// The command with its arguments; never empty.
+    pub command: Vec<OsString>,
 }
 
 /// Where the configuration comes from. Later ones override earlier ones: the file, standard input, the flags.
@@ -31,10 +45,62 @@ pub(super) struct Sources {
 
 const NO_MEMORY_TEST: &str = "redouble does not test memory; use redis-server --test-memory or memtest86.";
 const NO_SYSTEM_CHECK: &str = "redouble does not check the system; use redis-server --check-system.";
+const NO_COMMAND: &str = "no command; it stands behind --, as in: redouble run -- npm test";
+const NO_DASHES: &str = "-- is missing; flags for the server stand in front of it, the command behind it";
+const NO_INPUT: &str = "no configuration can be read from standard input, because that is the command's";
 const NO_SENTINEL: &str = "redouble has no sentinel mode.";
 
 /// Reads the arguments that follow the program's name.
 pub(super) fn parse(arguments: &[OsString]) -> Request {
+    match arguments {
+        // A file of this name can be had as `./run`.
+        [run, rest @ ..] if run == "run" => parse_run(rest),
+        _ => parse_server(arguments),
+    }
+}
+
+/// Takes the arguments behind `run` apart: what is for the server is in the server's own grammar.
+fn parse_run(arguments: &[OsString]) -> Request {
+    let (mut report, mut strict) = (false, false);
+    let mut flags = Vec::new();
+    let mut expects_value = false;
+    let mut rest = arguments;
+    loop {
+        let [argument, others @ ..] = rest else {
+            return Request::Misused(match flags.is_empty() {
+                true => NO_COMMAND.to_owned(),
+                false => format!("{NO_DASHES}, as in: redouble run --report -- npm test"),
+            });
+        };
+        rest = others;
+        let text = argument.as_bytes();
+        let is_flag = !expects_value && text.starts_with(b"--");
+        match text {
+            b"--" if is_flag => break,
+            b"--report" if is_flag => report = true,
+            b"--strict" if is_flag => strict = true,
+            b"-h" | b"--help" if !expects_value => return Request::RunHelp,
+            _ => {
+                let alone = is_flag
+                    && !text.eq_ignore_ascii_case(b"--no-control")
+                    && split_line(text).is_some_and(|words| words.len() == 1);
+                let before_flag = others.first().is_none_or(|next| next.as_bytes().starts_with(b"--"));
+                expects_value = alone && !(before_flag && text.eq_ignore_ascii_case(b"--save"));
+                flags.push(argument.clone());
+            }
+        }
+    }
+    if rest.is_empty() {
+        return Request::Misused(NO_COMMAND.to_owned());
+    }
+    match parse_server(&flags) {
+        Request::Serve(Sources { standard_input: true, .. }) => Request::Misused(NO_INPUT.to_owned()),
+        Request::Serve(sources) => Request::Run(Run { sources, report, strict, command: rest.to_vec() }),
+        other => other,
+    }
+}
+
+fn parse_server(arguments: &[OsString]) -> Request {
     let mut rest = arguments;
     // So that `--compat valkey-9.1 --version` answers for that profile.
     let first = match arguments {
@@ -137,6 +203,42 @@ mod tests {
         assert_eq!(parse(&["x.conf"]), Request::Serve(Sources { file: file.clone(), ..Sources::default() }));
         assert_eq!(parse(&["-"]), Request::Serve(Sources { standard_input, ..Sources::default() }));
         assert_eq!(parse(&["x.conf", "-"]), Request::Serve(Sources { file, standard_input, flags }));
+    }
+
+    fn run(arguments: &[&str]) -> Request {
+        let words = std::iter::once("run").chain(arguments.iter().copied());
+        parse(&words.map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn run_parts_its_flags_and_the_servers_from_the_command() {
+        let Request::Run(asked) = run(&["--port", "0", "--report", "--save", "--", "npm", "--", "--strict"]) else {
+            panic!("a run");
+        };
+        assert_eq!(asked.command, ["npm", "--", "--strict"]);
+        assert_eq!((asked.report, asked.strict), (true, false));
+        assert_eq!(asked.sources.flags, b"port \"0\" \nsave \"\"");
+        let Request::Run(asked) = run(&["x.conf", "--requirepass", "--strict", "--", "a"]) else { panic!("a run") };
+        assert_eq!((asked.strict, asked.sources.file), (false, Some(PathBuf::from("x.conf"))));
+        assert_eq!(asked.sources.flags, b"requirepass \"--strict\" ");
+        let Request::Run(asked) = run(&["--no-control", "--strict", "--", "a"]) else { panic!("a run") };
+        assert!(asked.strict);
+    }
+
+    #[test]
+    fn a_run_without_a_command_is_explained() {
+        assert_eq!(run(&[]), Request::Misused(NO_COMMAND.to_owned()));
+        assert_eq!(run(&["--report", "--"]), Request::Misused(NO_COMMAND.to_owned()));
+        assert_eq!(run(&["-", "--", "a"]), Request::Misused(NO_INPUT.to_owned()));
+        assert_eq!(run(&["--help"]), Request::RunHelp);
+        let Request::Misused(reason) = run(&["npm", "test"]) else { panic!("a refusal") };
+        assert!(reason.starts_with(NO_DASHES), "{reason}");
+    }
+
+    #[test]
+    fn a_file_called_run_is_no_subcommand() {
+        let Request::Serve(sources) = parse(&[OsString::from("./run")]) else { panic!("a server") };
+        assert_eq!(sources.file, Some(PathBuf::from("./run")));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 mod arguments;
 mod process;
+mod report;
+mod run;
 mod words;
 
 use std::ffi::OsString;
@@ -28,7 +30,16 @@ pub(crate) fn run() -> ExitCode {
     let program = arguments.next().unwrap_or_else(|| "redouble".into());
     let arguments: Vec<OsString> = arguments.collect();
     let profile = words::profile_of_name(Path::new(&program));
+    if let Some(parent) = process::followed() {
+        return run::become_command(&parent, &arguments);
+    }
     match arguments::parse(&arguments) {
+        Request::Run(run) => Start { program, arguments, profile }.run(run),
+        Request::RunHelp => say(words::RUN_HELP.trim_end()),
+        Request::Misused(reason) => {
+            let _ = complain(format!("redouble run: {reason}").as_bytes());
+            ExitCode::from(run::OWN_FAILURE)
+        }
         Request::Help => say(words::help().trim_end()),
         Request::Version => version(&arguments, profile),
         Request::Refused(reason) => complain(reason.as_bytes()),

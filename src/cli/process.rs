@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{PidfdFlags, getppid, pidfd_open, setsid};
+use rustix::process::{PidfdFlags, getppid, pidfd_open, set_parent_process_death_signal, setsid};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::instance::Instance;
@@ -46,6 +46,37 @@ pub(super) fn go_into_background(
     }
 }
 
+/// Tells a process that it is to become a command, and which process that command is to end with.
+const FOLLOWED: &str = "REDOUBLE_FOLLOWED";
+
+/// The process to end with, if this one was started to become a command.
+pub(super) fn followed() -> Option<String> {
+    std::env::var(FOLLOWED).ok()
+}
+
+/// A command that ends together with this process, however this process ends: killed without a chance to pass that on, too.
+///
+/// Only a process itself can ask the kernel for that, so this program is started once more, asks, and then becomes the
+/// command.
+pub(super) fn companion(command: &[OsString]) -> tokio::process::Command {
+    let mut child = tokio::process::Command::new("/proc/self/exe");
+    child.args(command).env(FOLLOWED, std::process::id().to_string());
+    child
+}
+
+/// Becomes the command that these words are. Only returns if that fails.
+pub(super) fn replace_itself(parent: &str, words: &[OsString]) -> io::Error {
+    let Some((program, arguments)) = words.split_first() else { return io::ErrorKind::InvalidInput.into() };
+    if let Err(error) = set_parent_process_death_signal(Some(rustix::process::Signal::TERM)) {
+        return error.into();
+    }
+    // It may have ended before anything was asked.
+    if getppid().is_none_or(|now| now.as_raw_nonzero().to_string() != parent) {
+        return io::ErrorKind::BrokenPipe.into();
+    }
+    Command::new(program).args(arguments).env_remove(FOLLOWED).exec()
+}
+
 /// Leaves the terminal and the process group that this process was started in.
 pub(super) fn detach() {
     // Only fails for the leader of a group, which has no need of it.
@@ -71,17 +102,24 @@ impl Notice {
     }
 }
 
-/// Ends the server when the process does that started this one. Watching takes a thread that does nothing else.
+/// Ends the server when the process does that started this one.
+pub(super) fn follow_parent(instance: Arc<Instance>) -> io::Result<()> {
+    watch_parent(move || {
+        instance.log.warn("The process that started this one has ended, shutting down...");
+        instance.shut_down();
+    })
+}
+
+/// Calls `on_end` when the process ends that started this one. Watching takes a thread that does nothing else.
 ///
 /// The kernel could send a signal instead, but does so already when the thread ends that started this process.
-pub(super) fn follow_parent(instance: Arc<Instance>) -> io::Result<()> {
+pub(super) fn watch_parent(on_end: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let parent = getppid().ok_or(io::ErrorKind::Unsupported)?;
     let handle = pidfd_open(parent, PidfdFlags::empty())?;
     let watch = move || {
         // Unless it ended before it could be watched, wait: a handle of a process can be read once the process is over.
         while getppid() == Some(parent) && poll(&mut [PollFd::new(&handle, PollFlags::IN)], None).is_err() {}
-        instance.log.warn("The process that started this one has ended, shutting down...");
-        instance.shut_down();
+        on_end();
     };
     std::thread::Builder::new().name("redouble-parent".into()).spawn(watch).map(drop)
 }

@@ -11,6 +11,8 @@ redouble: a Redis test double. Speaks the Redis protocol, keeps everything in me
 
 Usage:
   redouble [FILE | -] [--DIRECTIVE VALUE ...]
+  redouble run [FLAGS] -- COMMAND [ARGUMENTS]
+                        runs a command with a server of its own; see run --help
 
   FILE is a configuration file as redis-server reads it; - reads one from standard input.
   Every directive of redis-server is a flag. Those without a meaning here are accepted
@@ -33,6 +35,8 @@ Most used:
   --enable-debug-command yes
   --compat PROFILE      which server to behave as; redis-7.2 by default
   --threads N           threads that serve connections; 1 by default
+  --load PATH           data to begin with: a dump.rdb, an append-only file, or commands,
+                        one a line; can be said more than once
   --exit-with-parent yes
                         end when the process that started this one ends
   --no-control          without the test powers: no REDOUBLE commands
@@ -41,6 +45,35 @@ Most used:
 
 Profiles:
   ";
+
+pub(super) const RUN_HELP: &str = "\
+Runs a command with a Redis server of its own, which ends with the command.
+
+Usage:
+  redouble run [FLAGS] -- COMMAND [ARGUMENTS]
+
+The server listens on a free port of this machine, and the command finds it by its
+environment:
+  REDIS_URL             redis://127.0.0.1:PORT, with the password if there is one
+  REDIS_HOST, REDIS_PORT
+  REDIS_URLS            the URLs of all servers, with commas between
+
+The command has this program's input and output, and gets the signals that this program
+gets. The status is the command's: 128 and the number of the signal that has ended it; 127
+if there is no such command, 126 if it cannot be run; 125 if the server cannot.
+
+Flags:
+  --report              says on standard error what has happened: commands, connections,
+                        locks taken; commands that are not supported, faults that never
+                        fired, gates that were never reached
+  --strict              fails with status 1 if there are any of the last three
+  --load PATH           data to begin with; can be said more than once
+  --logfile PATH        the server's log, which is not kept otherwise
+  Every other flag is the server's: see redouble --help.
+
+Example:
+  redouble run --report --load tests/seed.txt -- npm test
+";
 
 /// The help text, with the profiles there are.
 pub(super) fn help() -> String {

@@ -115,11 +115,13 @@ fn set_with_options<'v>(
     {
         let written = view.insert_if_absent(key, value, Some(deadline));
         if written {
+            view.count_lock();
             tell_of_write(view, key, expiry);
         }
         return Ok(if written { Reply::OK } else { Reply::Null });
     }
     let old = if options.get { view.string(key)?.map(<[u8]>::to_vec) } else { None };
+    let is_lock = matches!(options.condition, Condition::Absent);
     let holds = match options.condition {
         Condition::None => true,
         Condition::Absent => view.aim(key).is_none(),
@@ -130,6 +132,9 @@ fn set_with_options<'v>(
         },
     };
     if holds {
+        if is_lock {
+            view.count_lock();
+        }
         write_string(view, args, key, value, expiry);
     }
     Ok(match old {
@@ -187,6 +192,7 @@ fn setnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, value) = (args.key()?, args.bytes()?);
     let written = view.insert_if_absent(key, value, None);
     if written {
+        view.count_lock();
         view.notify(EventClass::String, "set", key);
     }
     Ok(Reply::Integer(i64::from(written)))

@@ -37,10 +37,15 @@ struct Line {
 
 /// Reads configuration text. `file` is the one that CONFIG REWRITE will write to.
 pub fn load(text: &[u8], file: Option<PathBuf>, profile: Profile) -> Result<Loaded, LoadError> {
+    load_over(Config::default(), text, file, profile)
+}
+
+/// As [`load`], where what the text does not say is as it is in `config`.
+pub fn load_over(config: Config, text: &[u8], file: Option<PathBuf>, profile: Profile) -> Result<Loaded, LoadError> {
     let mut lines = Vec::new();
     collect(text, 0, &mut lines);
     // Which directives there are depends on the profile, so that comes first wherever it stands.
-    let mut loader = Loader { config: Config { file, ..Config::default() }, profile, save_seen: false };
+    let mut loader = Loader { config: Config { file, ..config }, profile, save_seen: false };
     loader.find_profile(&lines)?;
     let names = |line: &Line, name: &[u8]| {
         line.words.as_ref().is_ok_and(|words| words.first().is_some_and(|first| first.eq_ignore_ascii_case(name)))
@@ -169,6 +174,9 @@ impl Loader {
                 value = [before.as_slice(), &value].join(&b' ');
             }
             self.save_seen = true;
+        }
+        if row.name == "load" && !before.is_empty() {
+            value = [before.as_slice(), &value].join(&b' ');
         }
         store(&mut stored, &self.config.live, place, value);
         Ok(())

@@ -19,7 +19,7 @@ use crate::log::Level;
 use crate::profile::Profile;
 
 pub use directive::{Change, Directive, Reason};
-pub use file::{LoadError, Loaded, load};
+pub use file::{LoadError, Loaded, load, load_over};
 pub use output_limit::OutputLimit;
 use table::TABLE;
 
@@ -191,6 +191,12 @@ impl Config {
     /// A setting that is a path, if it is not empty.
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         Some(self.value(name)).filter(|value| !value.is_empty()).map(|value| table::path(&value))
+    }
+
+    /// A setting that is a list of paths, each quoted.
+    pub fn paths(&self, name: &str) -> Vec<PathBuf> {
+        let words = crate::resp::split_line(&self.value(name)).unwrap_or_default();
+        words.iter().map(|word| table::path(word)).collect()
     }
 
     /// Records a setting that the server's own code decided on.

@@ -78,6 +78,7 @@ fn lines_of(row: &Directive, value: &[u8]) -> Vec<Vec<u8>> {
     match (&row.kind, row.name) {
         (_, "save") if !words.is_empty() => words.chunks(2).map(|pair| line(&pair.join(&b' '))).collect(),
         (_, "client-output-buffer-limit") => words.chunks(4).map(|group| line(&buffer_limit(group))).collect(),
+        (_, "load") => split_line(value).unwrap_or_default().iter().map(|path| line(&quote(path))).collect(),
         (Kind::Memory { .. } | Kind::MemoryOrPercent, _) => vec![line(&memory(value))],
         (Kind::Text(_), _) | (Kind::Custom(_), "dir" | "notify-keyspace-events") => vec![line(&quote(value))],
         (Kind::Words(_), _) if words.is_empty() => vec![line(b"\"\"")],

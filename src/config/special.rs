@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::directive::{Reason, choose, parse_memory, within};
 use crate::keyspace::{EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL};
-use crate::resp::{parse_float, parse_integer};
+use crate::resp::{parse_float, parse_integer, quote};
 
 /// `CONFIG SET save ""` and `save ""` in a file mean nothing at all.
 fn without_empty<'a, 'w>(words: &'a [&'w [u8]]) -> &'a [&'w [u8]] {
@@ -13,6 +13,11 @@ fn without_empty<'a, 'w>(words: &'a [&'w [u8]]) -> &'a [&'w [u8]] {
 
 pub(super) fn any(_: &[u8]) -> Result<(), &'static str> {
     Ok(())
+}
+
+/// One word of a list that may hold blanks.
+pub(super) fn quoted(word: &[u8]) -> Result<Vec<u8>, Reason> {
+    if word.is_empty() { Err("a path is missing".into()) } else { Ok(quote(word)) }
 }
 
 fn joined(words: &[&[u8]]) -> Vec<u8> {

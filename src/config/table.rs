@@ -275,6 +275,7 @@ pub(super) static TABLE: &[Directive] = &[
     // This server's own.
     custom("compat", "redis-7.2", special::profile).at_start().hidden(),
     text("port-file", "").at_start().hidden(),
+    custom("load", "", special::quoted).at_start().hidden(),
     integer("instances", "1", 1, 64).at_start().hidden(),
     switch("spaces-by-database", "no")
         .at_start()

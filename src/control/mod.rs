@@ -8,6 +8,9 @@ mod passage;
 mod pattern;
 mod stop;
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use attention::{Attention, Matter};
 pub use explore::{Entrant, Explorer, Findings, Footprint, Look, Order, Search, Standing};
 pub use fault::{Fault, Faults, Rule, Verdict, line_of};
@@ -22,4 +25,47 @@ pub struct Control {
     pub faults: Faults,
     pub gates: Gates,
     pub explorer: Explorer,
+    /// Faults and gates that were taken away before anything had come to them.
+    unused: Mutex<[BTreeSet<String>; 2]>,
+}
+
+/// Most names that are remembered of what was never used.
+const MOST_UNUSED: usize = 1000;
+
+impl Control {
+    /// The names of the faults that never fired, also of those that are gone.
+    pub fn unfired(&self) -> Vec<String> {
+        let gone = self.unused()[0].clone();
+        gone.into_iter().chain(self.faults.unfired()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// The names of the gates that nobody has reached, also of those that are gone.
+    pub fn unreached(&self) -> Vec<String> {
+        let gone = self.unused()[1].clone();
+        gone.into_iter().chain(self.gates.unreached()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Remembers that a fault is gone, if it never fired.
+    pub fn note_fault(&self, rule: &Rule) {
+        if rule.fired() == 0 {
+            remember(&mut self.unused()[0], &rule.fault.name);
+        }
+    }
+
+    /// Remembers that a gate is gone, if nobody has reached it.
+    pub fn note_gate(&self, gate: &Gate) {
+        if gate.stop.arrived() == 0 {
+            remember(&mut self.unused()[1], &gate.name);
+        }
+    }
+
+    fn unused(&self) -> MutexGuard<'_, [BTreeSet<String>; 2]> {
+        self.unused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn remember(names: &mut BTreeSet<String>, name: &str) {
+    if names.len() < MOST_UNUSED {
+        names.insert(name.to_owned());
+    }
 }

@@ -595,12 +595,27 @@ impl Engine {
         session.last_command = self.table.find(name);
         let sub = session.last_command.and_then(|row| self.table.find_sub(row, words.get(1).unwrap_or_default()));
         self.end_exception(session, sub);
+        self.count_unsupported(words);
         let exec = session.last_command.is_some_and(is_exec);
         let open = session.last_command.is_some_and(|spec| spec.has_flag(Flag::NoAuth));
         if self.instance.profile.has(VALKEY_9) && !open && !self.is_authenticated(session) {
             return self.refuse(session, exec, CommandError::NO_AUTH, out);
         }
         self.refuse(session, exec, error, out)
+    }
+
+    /// Counts a request for a command that the table does not have.
+    #[cold]
+    fn count_unsupported(&self, words: Words<'_>) {
+        let stats = &self.instance.stats;
+        let name = words.get(0).unwrap_or_default();
+        match (self.table.find(name), words.get(1)) {
+            (None, _) => stats.count_unsupported(name),
+            (Some(row), Some(sub)) if !row.subcommands.is_empty() && self.table.find_sub(row, sub).is_none() => {
+                stats.count_unsupported(&[row.name.as_bytes(), sub].join(&b' '));
+            }
+            _ => {}
+        }
     }
 
     /// Answers with an error before anything ran. A transaction that is being queued is spoilt by it, and one that was

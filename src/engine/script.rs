@@ -358,7 +358,10 @@ impl Host for Caller<'_, '_, '_> {
         let mut inner = self.inner.borrow_mut();
         let Inner { session, view } = &mut *inner;
         let checked = match engine.table.row_of(words) {
-            None => Err(UNKNOWN),
+            None => {
+                engine.count_unsupported(words);
+                Err(UNKNOWN)
+            }
             Some((spec, at)) => self
                 .admit(session, spec, words)
                 .and_then(|()| asks_to_wait(words, &engine.instance.profile).map_or(Ok((spec, at)), Err)),

@@ -64,6 +64,8 @@ pub struct Tally {
     /// Changes, as INFO's `rdb_changes_since_last_save` counts them.
     pub changes: u64,
     pub expired: u64,
+    /// Keys that were written on the condition that they were not there, as locks are.
+    pub locks: u64,
 }
 
 /// Where a live key stands: which lock, which slot.
@@ -81,6 +83,7 @@ impl std::ops::AddAssign for Tally {
         self.misses += other.misses;
         self.changes += other.changes;
         self.expired += other.expired;
+        self.locks += other.locks;
     }
 }
 
@@ -222,6 +225,12 @@ impl<'k> View<'k> {
     #[inline]
     pub fn tally(&self) -> Tally {
         self.tally
+    }
+
+    /// Counts a lock that was taken.
+    #[inline]
+    pub fn count_lock(&mut self) {
+        self.tally.locks += 1;
     }
 
     /// The view's instant, in milliseconds.

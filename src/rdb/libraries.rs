@@ -5,7 +5,7 @@ use super::{Damage, FOOTER, check, sign, write_string};
 use crate::profile::Profile;
 
 /// What stands in front of a library of functions, and stood there before the first release that had them.
-const LIBRARY: u8 = 245;
+pub(super) const LIBRARY: u8 = 245;
 const EARLY_LIBRARY: u8 = 246;
 
 /// Libraries, given as their texts, with a footer.

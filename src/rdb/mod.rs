@@ -7,6 +7,7 @@ mod list;
 mod lzf;
 mod reader;
 mod set;
+mod snapshot;
 mod sorted_set;
 mod stream;
 #[cfg(test)]
@@ -20,12 +21,14 @@ use std::borrow::Cow;
 use crc::{CRC_64_REDIS, Crc};
 
 use crate::profile::{Family, Profile, Since, Version};
+use libraries::LIBRARY;
 use reader::Reader;
 use write::{write_length, write_string};
 
 pub use hash::Field;
 pub use libraries::{NoLibrary, dump_libraries, load_libraries};
 pub use list::Node;
+pub use snapshot::{Key, Piece, SnapshotReader, SnapshotWriter, Unreadable, is_snapshot, suits};
 pub use stream::{Consumer, Counters, Delivery, Group, Id, Stream};
 
 const CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
@@ -146,22 +149,27 @@ pub type Bytes<'a> = Cow<'a, [u8]>;
 /// A value with its type and its footer.
 pub fn dump(content: &Content<'_>, profile: &Profile) -> Vec<u8> {
     let mut out = Vec::new();
+    write_content(&mut out, content, profile);
+    sign(&mut out, profile);
+    out
+}
+
+/// A value with its type.
+fn write_content(out: &mut Vec<u8>, content: &Content<'_>, profile: &Profile) {
     match content {
         Content::String(value) => {
             out.reserve(value.len() + FOOTER + 10);
             out.push(STRING);
-            write_string(&mut out, value);
+            write_string(out, value);
         }
-        Content::Integers { width, values } => set::write_integers(&mut out, *width, values),
-        Content::Set { members, packed } => set::write(&mut out, members, *packed),
-        Content::List(nodes) => list::write(&mut out, nodes, profile),
-        Content::Elements(elements) => list::write_elements(&mut out, elements),
-        Content::Hash { fields, packed, timed } => hash::write(&mut out, fields, *packed, *timed, profile),
-        Content::SortedSet { rows, packed } => sorted_set::write(&mut out, rows, *packed, profile),
-        Content::Stream(stream) => stream::write(&mut out, stream, profile),
+        Content::Integers { width, values } => set::write_integers(out, *width, values),
+        Content::Set { members, packed } => set::write(out, members, *packed),
+        Content::List(nodes) => list::write(out, nodes, profile),
+        Content::Elements(elements) => list::write_elements(out, elements),
+        Content::Hash { fields, packed, timed } => hash::write(out, fields, *packed, *timed, profile),
+        Content::SortedSet { rows, packed } => sorted_set::write(out, rows, *packed, profile),
+        Content::Stream(stream) => stream::write(out, stream, profile),
     }
-    sign(&mut out, profile);
-    out
 }
 
 /// Appends the footer.
@@ -197,7 +205,13 @@ pub fn load(payload: &[u8], profile: &Profile) -> Result<Content<'static>, Damag
 }
 
 fn read_content(reader: &mut Reader<'_>, profile: &Profile) -> Option<Content<'static>> {
-    match reader.byte()? {
+    let kind = reader.byte()?;
+    read_value(kind, reader, profile)
+}
+
+/// A value whose type was read.
+fn read_value(kind: u8, reader: &mut Reader<'_>, profile: &Profile) -> Option<Content<'static>> {
+    match kind {
         STRING => reader.string().map(|value| Content::String(Cow::Owned(value))),
         LIST => list::read_elements(reader),
         LIST_ZIPLIST => list::read_ziplist(reader),

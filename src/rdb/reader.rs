@@ -71,6 +71,11 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_le_bytes)
     }
 
+    /// An integer of four bytes.
+    pub fn integer_32(&mut self) -> Option<i32> {
+        self.array().map(i32::from_le_bytes)
+    }
+
     /// The id of an entry of a stream.
     pub fn id(&mut self) -> Option<u128> {
         self.array().map(u128::from_be_bytes)

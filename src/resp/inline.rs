@@ -29,6 +29,21 @@ pub fn split_line(line: &[u8]) -> Option<Vec<Vec<u8>>> {
 
 /// A word in quotes, which [`split_line`] reads back as it was; MONITOR shows words so.
 pub fn quote(word: &[u8]) -> Vec<u8> {
+    quoted(word, false)
+}
+
+/// A word as a person would write it for [`split_line`]: in quotes only if it needs them, and what is text in whatever
+/// language stays readable.
+pub fn quote_readably(word: &[u8]) -> Vec<u8> {
+    let plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
+    if !word.is_empty() && word[0] != b'#' && word.iter().all(plain) {
+        return word.to_vec();
+    }
+    let is_text = |text: &str| text.chars().all(|c| c.is_ascii() || !c.is_control());
+    quoted(word, std::str::from_utf8(word).is_ok_and(is_text))
+}
+
+fn quoted(word: &[u8], keeps_text: bool) -> Vec<u8> {
     let mut quoted = vec![b'"'];
     for &byte in word {
         match byte {
@@ -39,6 +54,7 @@ pub fn quote(word: &[u8]) -> Vec<u8> {
             0x07 => quoted.extend(b"\\a"),
             0x08 => quoted.extend(b"\\b"),
             b' '..=b'~' => quoted.push(byte),
+            0x80.. if keeps_text => quoted.push(byte),
             _ => quoted.extend(format!("\\x{byte:02x}").bytes()),
         }
     }

@@ -249,3 +249,40 @@ fn map(out: &mut Vec<u8>, kind: u8, pairs: &[(Reply<'_>, Reply<'_>)], protocol: 
         value.write(protocol, out);
     }
 }
+
+/// The first error in replies that were written, however deep it stands in them.
+pub fn first_error(mut replies: &[u8]) -> Option<&[u8]> {
+    // Whatever contains others has them right behind its own line, so depth need not be known.
+    while let Some((&kind, rest)) = replies.split_first() {
+        let end = memchr::memchr(b'\r', rest)?;
+        let (line, behind) = rest.split_at(end);
+        replies = behind.get(2..)?;
+        match kind {
+            b'-' => return Some(line),
+            b'$' | b'=' | b'!' => {
+                let length = std::str::from_utf8(line).ok()?.parse::<i64>().ok()?;
+                let Ok(length) = usize::try_from(length) else { continue };
+                let (body, behind) = replies.split_at_checked(length)?;
+                if kind == b'!' {
+                    return Some(body);
+                }
+                replies = behind.get(2..)?;
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_found_wherever_it_stands_and_never_inside_a_text() {
+        assert_eq!(first_error(b"-ERR no\r\n"), Some(&b"ERR no"[..]));
+        assert_eq!(first_error(b"*3\r\n+OK\r\n$5\r\n-ER\r\n\r\n*1\r\n-WRONGTYPE x\r\n"), Some(&b"WRONGTYPE x"[..]));
+        assert_eq!(first_error(b"*2\r\n$-1\r\n:-1\r\n$0\r\n\r\n*0\r\n$6\r\n-ERR x\r\n"), None);
+        assert_eq!(first_error(b"!6\r\nERR no\r\n"), Some(&b"ERR no"[..]));
+    }
+}

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use super::bind::bind_tcp;
 use super::door::Door;
 use super::handle::{Server, Servers};
+use super::load::load;
 use super::node::{Node, Nodes};
 use super::worker::{Workers, event_loop};
 use crate::acl::Acl;
@@ -27,6 +28,7 @@ use crate::instance::Instance;
 use crate::log::{Level, Log};
 use crate::profile::Profile;
 use crate::spec::{Group, Table};
+use crate::stats::Unsupported;
 
 /// What a server is to be like before it starts.
 pub struct Builder {
@@ -37,6 +39,7 @@ pub struct Builder {
     instances: usize,
     profile: Profile,
     config: Config,
+    seeds: Vec<PathBuf>,
     log: Arc<Log>,
 }
 
@@ -50,6 +53,7 @@ impl Default for Builder {
             instances: 1,
             profile: Profile::default(),
             config: Config::default(),
+            seeds: Vec::new(),
             log: Arc::new(Log::silent()),
         }
     }
@@ -68,6 +72,7 @@ impl Builder {
             threads: config.number("io-threads"),
             instances: config.number("instances"),
             profile,
+            seeds: config.paths("load"),
             config,
             log,
         }
@@ -131,6 +136,24 @@ impl Builder {
     /// A password that clients must give before anything else.
     pub fn password(self, password: impl Into<Vec<u8>>) -> Self {
         self.config.assign("requirepass", password);
+        self
+    }
+
+    /// A file with data to begin with: a snapshot of Redis's (`dump.rdb`), an append-only file, or commands, one a line, as
+    /// `redis-cli` reads them and as `REDOUBLE SAVE` writes them. Can be said more than once; the files are loaded in this
+    /// order, before anybody is served. If one cannot be, the server does not start, and the error says where and why.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = std::env::temp_dir().join(format!("redouble-doc-{}.txt", std::process::id()));
+    /// std::fs::write(&path, "SET lock:reports worker-1\nHSET job:1 state done tries 3\n")?;
+    /// let server = redouble::Server::builder().load(&path).spawn()?;
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn load(mut self, path: impl Into<PathBuf>) -> Self {
+        self.seeds.push(path.into());
         self
     }
 
@@ -226,7 +249,9 @@ impl Builder {
                 return Err(Error::Config("Configured to not listen anywhere".into()));
             }
             let engine = Engine::new(Arc::new(instance), table.clone());
-            nodes.push(Node::new(usize::from(number), engine, doors, &workers, main.handle()));
+            let node = Node::new(usize::from(number), engine, doors, &workers, main.handle());
+            self.seeds.iter().try_for_each(|path| load(node.root(), path))?;
+            nodes.push(node);
         }
         let nodes = Nodes::new(nodes);
         nodes.all().iter().try_for_each(Node::open)?;
@@ -300,6 +325,11 @@ impl Running {
             drain(&nodes).await;
         });
         drop(others);
+        let mut unsupported = Unsupported::default();
+        nodes.worlds().iter().for_each(|engine| unsupported.add(engine.instance.stats.unsupported()));
+        if !unsupported.is_empty() {
+            instance.log.notice(format!("Commands that were asked for and are not supported: {unsupported}"));
+        }
         drop(main);
         if let Some(path) = instance.config.live().unix_socket() {
             instance.log.notice("Removing the unix socket file.");

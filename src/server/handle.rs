@@ -54,6 +54,11 @@ impl Server {
         Builder::default()
     }
 
+    /// What runs behind the address: the server itself, then its spaces.
+    pub(crate) fn instances(&self) -> Vec<Arc<Instance>> {
+        self.world.node.worlds().iter().map(|engine| Arc::clone(&engine.instance)).collect()
+    }
+
     /// The first TCP address; none if the server only listens on a unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         self.world.address()

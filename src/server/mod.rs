@@ -6,6 +6,7 @@ mod connection;
 mod door;
 mod handle;
 mod listener;
+mod load;
 mod node;
 mod orders;
 mod powers;

@@ -6,6 +6,7 @@ mod fault;
 mod gate;
 mod instance;
 mod pattern;
+mod save;
 pub(super) mod space;
 
 use crate::duration::parse_duration;
@@ -23,7 +24,17 @@ const REDOUBLE: CommandSpec = CommandSpec {
     since: Since::redis(1, 0, 0),
     arity: Arity::AtLeast(2),
     flags: FLAGS,
-    subcommands: &[clock::CLOCK, fault::FAULT, gate::GATE, space::SPACE, space::SPACES, instance::INSTANCE, explore::EXPLORE, HELP],
+    subcommands: &[
+        clock::CLOCK,
+        fault::FAULT,
+        gate::GATE,
+        space::SPACE,
+        space::SPACES,
+        instance::INSTANCE,
+        explore::EXPLORE,
+        save::SAVE,
+        HELP,
+    ],
     ..CommandSpec::new("REDOUBLE", Handler::Container)
 };
 
@@ -155,6 +166,8 @@ fn help(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             lines.push(Reply::StatusText(format!("    {}", action.summary)));
         }
     }
+    lines.push(Reply::Status("SAVE <path>"));
+    lines.push(Reply::StatusText(format!("    {}", save::SUMMARY)));
     lines.push(Reply::Status("HELP"));
     lines.push(Reply::Status("    Prints this help."));
     Ok(Reply::Array(lines))

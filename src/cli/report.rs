@@ -1,0 +1,87 @@
+//! What happened while a command ran: what a person wants to know, and what should not have been.
+
+use std::sync::Arc;
+
+use super::complain;
+use crate::instance::Instance;
+use crate::stats::Unsupported;
+
+pub(super) struct Report {
+    commands: u64,
+    connections: u64,
+    locks: u64,
+    unsupported: Unsupported,
+    /// Names of faults that never fired, and of gates that were never reached: a test that relies on them has tested
+    /// nothing.
+    unfired: Vec<String>,
+    unreached: Vec<String>,
+}
+
+impl Report {
+    /// What these servers have seen together.
+    pub(super) fn of(instances: &[Arc<Instance>]) -> Self {
+        let mut report = Self {
+            commands: 0,
+            connections: 0,
+            locks: 0,
+            unsupported: Unsupported::default(),
+            unfired: Vec::new(),
+            unreached: Vec::new(),
+        };
+        for instance in instances {
+            let totals = instance.stats.all();
+            report.commands += totals.commands;
+            report.connections += totals.connections;
+            report.locks += totals.locks;
+            report.unsupported.add(instance.stats.unsupported());
+            report.unfired.extend(instance.control.unfired());
+            report.unreached.extend(instance.control.unreached());
+        }
+        report
+    }
+
+    /// Whether nothing is in it that `--strict` fails for.
+    pub(super) fn is_clean(&self) -> bool {
+        self.unsupported.is_empty() && self.unfired.is_empty() && self.unreached.is_empty()
+    }
+
+    pub(super) fn print(&self) {
+        say(&format!(
+            "{}, {}, {}",
+            counted(self.commands, "command"),
+            counted(self.connections, "connection"),
+            counted(self.locks, "lock") + " taken"
+        ));
+        self.faults().for_each(|line| say(&line));
+    }
+
+    /// Says what `--strict` fails for; only that it does, if the rest was told already.
+    pub(super) fn print_faults(&self, is_told: bool) {
+        if !is_told {
+            self.faults().for_each(|line| say(&line));
+        }
+        let what = [
+            (!self.unsupported.is_empty(), "unsupported commands"),
+            (!self.unfired.is_empty(), "faults that never fired"),
+            (!self.unreached.is_empty(), "gates that were never reached"),
+        ];
+        let what: Vec<&str> = what.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
+        say(&format!("failed because of {} (--strict)", what.join(" and ")));
+    }
+
+    fn faults(&self) -> impl Iterator<Item = String> {
+        let unsupported = (!self.unsupported.is_empty()).then(|| format!("unsupported commands: {}", self.unsupported));
+        let named = |what: &str, names: &[String]| (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")));
+        let unfired = named("faults that never fired", &self.unfired);
+        let unreached = named("gates that were never reached", &self.unreached);
+        [unsupported, unfired, unreached].into_iter().flatten()
+    }
+}
+
+fn say(line: &str) {
+    let _ = complain(format!("redouble run: {line}").as_bytes());
+}
+
+fn counted(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}

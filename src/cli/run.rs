@@ -1,0 +1,221 @@
+//! `redouble run`: a server for as long as one command runs.
+//!
+//! The server is in this very process, so that it cannot outlive it. The command is this process's child, and ends with
+//! it, too, should it be killed.
+
+use std::ffi::OsString;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::pin::pin;
+use std::process::{ExitCode, ExitStatus};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rustix::process::{Pid, Signal, getpgrp, kill_process};
+use rustix::termios::tcgetpgrp;
+use tokio::signal::unix::{self, SignalKind, signal};
+
+use super::arguments::Run;
+use super::process::{self, Notice};
+use super::report::Report;
+use super::{Start, complain, enter_directory, make_room};
+use crate::config::{Config, LoadError, Loaded, load_over};
+use crate::error::plain;
+use crate::instance::Instance;
+use crate::log::Log;
+use crate::server::{Builder, Server};
+
+/// The status of `redouble run` itself when it fails, as opposed to the command: that of `timeout` and `docker run`.
+pub(super) const OWN_FAILURE: u8 = 125;
+
+/// What shells add to the number of the signal that has ended a command.
+const KILLED_BY: i32 = 128;
+
+impl Start {
+    /// Runs a server and a command; returns the command's status.
+    pub(super) fn run(self, run: Run) -> ExitCode {
+        match self.try_run(&run) {
+            Ok(status) => ExitCode::from(status),
+            Err(reason) => {
+                let _ = complain(format!("redouble run: {reason}").as_bytes());
+                ExitCode::from(OWN_FAILURE)
+            }
+        }
+    }
+
+    fn try_run(&self, run: &Run) -> Result<u8, String> {
+        // Where the command is to be, whatever `--dir` makes of the server's place.
+        let here = std::env::current_dir().map_err(|error| plain(&error))?;
+        let Loaded { config, profile } = self.configure(run)?;
+        enter_directory(&config)?;
+        let log = match config.path("logfile") {
+            Some(path) => Log::file(&path).map_err(|error| format!("can't open the log file: {}", plain(&error)))?,
+            None => Log::silent(),
+        };
+        self.greet(&log, &profile, true);
+        let log = Arc::new(log);
+        let (pid_file, port_file) = (config.path("pidfile"), config.path("port-file"));
+        let follows_parent = config.is_on("exit-with-parent");
+        let port = config.number("port");
+        let events = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        let events = events.map_err(|error| plain(&error))?;
+        let _inside = events.enter();
+        let mut signals = Signals::catch().map_err(|error| format!("signals cannot be caught: {}", plain(&error)))?;
+        // Port 0 is any free one, also beside a unix socket: a command finds its server by the port.
+        let builder = Builder::from_config(config, profile, Arc::clone(&log)).port(port);
+        let servers = builder.spawn_all().map_err(|error| error.to_string())?;
+        let port_of = |server: &Server| u32::from(server.address().map_or(0, |address| address.port()));
+        let notices = [
+            pid_file.map(|path| Notice::put_up(path, [std::process::id()])),
+            port_file.map(|path| Notice::put_up(path, servers.iter().map(port_of))),
+        ];
+        let mut put_up = Vec::new();
+        for notice in notices.into_iter().flatten() {
+            put_up.push(notice.map_err(|error| format!("a file cannot be written: {}", plain(&error)))?);
+        }
+        if follows_parent {
+            let itself = rustix::process::getpid();
+            let end = move || {
+                // A signal to oneself always arrives.
+                let _ = kill_process(itself, Signal::TERM);
+            };
+            process::watch_parent(end).map_err(|error| format!("exit-with-parent: {}", plain(&error)))?;
+        }
+        let child = process::companion(&run.command).current_dir(here).envs(environment(&servers)).spawn();
+        let child = child.map_err(|error| format!("the command cannot be started: {}", plain(&error)))?;
+        // Only now, because the command inherits the limit of open files.
+        all(&servers).iter().for_each(|instance| make_room(&instance.config, &log));
+        let status = events.block_on(wait(child, &mut signals)).map_err(|error| plain(&error))?;
+        let instances = all(&servers);
+        drop(servers);
+        put_up.into_iter().for_each(Notice::take_down);
+        let report = Report::of(&instances);
+        if run.report {
+            report.print();
+        }
+        let status = status_of(status);
+        if run.strict && !report.is_clean() {
+            report.print_faults(run.report);
+            return Ok(if status == 0 { 1 } else { status });
+        }
+        Ok(status)
+    }
+
+    /// The configuration that the flags and the file come to, for a server that listens on any free port unless they say
+    /// otherwise.
+    fn configure(&self, run: &Run) -> Result<Loaded, String> {
+        let path = |path: &Path| std::path::absolute(path).map_err(|error| plain(&error));
+        let file = run.sources.file.as_deref().map(path).transpose()?;
+        let mut text = Vec::new();
+        if let Some(file) = &file {
+            text = std::fs::read(file)
+                .map_err(|error| format!("can't open config file '{}': {}", file.display(), plain(&error)))?;
+        }
+        text.push(b'\n');
+        text.extend_from_slice(&run.sources.flags);
+        let config = Config::default();
+        config.assign("port", "0");
+        let loaded = load_over(config, &text, file, self.profile);
+        let loaded = loaded.map_err(|LoadError { line, reason, .. }| match line {
+            Some((_, line)) => format!("{reason}, in '{}'", String::from_utf8_lossy(&line)),
+            None => reason.into_owned(),
+        })?;
+        if loaded.config.is_on("daemonize") {
+            return Err("with --daemonize there would be nobody to wait for the command".to_owned());
+        }
+        Ok(loaded)
+    }
+}
+
+/// The servers with all their spaces.
+fn all(servers: &[Server]) -> Vec<Arc<Instance>> {
+    servers.iter().flat_map(Server::instances).collect()
+}
+
+/// What tells the command where the servers are.
+fn environment(servers: &[Server]) -> Vec<(&'static str, String)> {
+    // With no name in front of the password, redis-cli gives an empty one.
+    let urls: Vec<String> =
+        servers.iter().map(|server| server.url().replacen("redis://:", "redis://default:", 1)).collect();
+    let mut variables = vec![("REDIS_URLS", urls.join(","))];
+    variables.extend(urls.into_iter().next().map(|url| ("REDIS_URL", url)));
+    if let Some(address) = servers.first().and_then(Server::address) {
+        variables.push(("REDIS_HOST", host(address).to_string()));
+        variables.push(("REDIS_PORT", address.port().to_string()));
+    }
+    variables
+}
+
+/// Where a server can be reached that listens at an address.
+fn host(address: SocketAddr) -> IpAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    }
+}
+
+/// Waits for the command to end, and passes signals on to it.
+async fn wait(mut child: tokio::process::Child, signals: &mut Signals) -> io::Result<ExitStatus> {
+    let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    let mut ended = pin!(child.wait());
+    poll_fn(|cx| {
+        while let Poll::Ready(signal) = signals.poll(cx) {
+            // Until the wait is over, the number is the command's, even if it has ended.
+            if let Some(pid) = pid
+                && !has_it_already(signal)
+            {
+                let _ = kill_process(pid, signal);
+            }
+        }
+        ended.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// Whether a signal most likely came from the keyboard: then everybody in the foreground got it, the command included, and
+/// many a program takes the second one for impatience.
+fn has_it_already(signal: Signal) -> bool {
+    matches!(signal, Signal::INT | Signal::QUIT)
+        && std::fs::File::open("/dev/tty").is_ok_and(|tty| tcgetpgrp(tty).is_ok_and(|group| group == getpgrp()))
+}
+
+fn status_of(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| KILLED_BY + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(OWN_FAILURE)
+}
+
+/// The signals that are meant for the command.
+struct Signals(Vec<(Signal, unix::Signal)>);
+
+impl Signals {
+    fn catch() -> io::Result<Self> {
+        let kinds = [
+            (Signal::TERM, SignalKind::terminate()),
+            (Signal::INT, SignalKind::interrupt()),
+            (Signal::HUP, SignalKind::hangup()),
+            (Signal::QUIT, SignalKind::quit()),
+            (Signal::USR1, SignalKind::user_defined1()),
+            (Signal::USR2, SignalKind::user_defined2()),
+        ];
+        kinds.into_iter().map(|(name, kind)| Ok((name, signal(kind)?))).collect::<io::Result<_>>().map(Self)
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Signal> {
+        let come = self.0.iter_mut().find_map(|(name, signal)| signal.poll_recv(cx).is_ready().then_some(*name));
+        come.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+/// What this program does when it was started to become the command.
+pub(super) fn become_command(parent: &str, arguments: &[OsString]) -> ExitCode {
+    let Some((program, _)) = arguments.split_first() else { return ExitCode::from(OWN_FAILURE) };
+    let error = process::replace_itself(parent, arguments);
+    let name = Path::new(program).display();
+    let _ = complain(format!("redouble run: {name}: {}", plain(&error)).as_bytes());
+    // As shells have it: there is no such command, or it cannot be run.
+    ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+}

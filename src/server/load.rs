@@ -1,0 +1,197 @@
+//! The data that a server begins with, read before anybody is served.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::acl::Acl;
+use crate::engine::{Engine, Fibers};
+use crate::error::{Error, plain};
+use crate::keyspace::{Entry, hash_of};
+use crate::rdb::{Key, Piece, SnapshotReader, Unreadable, is_snapshot, suits};
+use crate::resp::{OwnedWords, first_error};
+use crate::seed::{Damage, Source};
+use crate::session::{Client, Peer, Session};
+use crate::spec::{Flow, Waiting};
+use crate::stats::Counters;
+
+/// As much of a file as tells what it is.
+const HEAD: u64 = 16;
+
+/// Loads a file: a snapshot of Redis's, or commands.
+pub(super) fn load(engine: &Arc<Engine>, path: &Path) -> Result<(), Error> {
+    Loading { engine, path }.load()
+}
+
+struct Loading<'l> {
+    engine: &'l Arc<Engine>,
+    path: &'l Path,
+}
+
+impl Loading<'_> {
+    fn load(&self) -> Result<(), Error> {
+        let unreadable = |error: std::io::Error| self.fault(None, plain(&error));
+        let mut file = File::open(self.path).map_err(unreadable)?;
+        let mut head = Vec::new();
+        file.by_ref().take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
+        if !is_snapshot(&head) {
+            return self.commands(Source::new(BufReader::new(head.chain(file)), 1));
+        }
+        // Once, in one piece: its values stand across any border.
+        file.read_to_end(&mut head).map_err(unreadable)?;
+        let rest = self.snapshot(&head)?;
+        self.commands(Source::new(rest, 1))
+    }
+
+    fn fault(&self, line: Option<u64>, reason: String) -> Error {
+        Error::Load { path: self.path.to_owned(), line, reason }
+    }
+
+    // ---- snapshots
+
+    /// Takes over what is in a snapshot. Hands back what follows it.
+    fn snapshot<'b>(&self, bytes: &'b [u8]) -> Result<&'b [u8], Error> {
+        let fault = |reason: String| self.fault(None, reason);
+        let Some(mut reader) = SnapshotReader::new(bytes) else { return Ok(bytes) };
+        let mut db = 0;
+        while let Some(piece) =
+            reader.next().map_err(|Unreadable { at, reason }| fault(format!("at byte {at}: {reason}")))?
+        {
+            match piece {
+                Piece::Library(source) => self.library(&source).map_err(fault)?,
+                Piece::Database(number) => db = self.database(number).map_err(fault)?,
+                Piece::Key(key) => {
+                    let name = key.name.escape_ascii().to_string();
+                    self.key(db, key).map_err(|reason| fault(format!("the value of '{name}' {reason}")))?;
+                }
+            }
+        }
+        Ok(reader.rest())
+    }
+
+    fn library(&self, source: &[u8]) -> Result<(), String> {
+        let instance = &self.engine.instance;
+        if !instance.profile.since_redis(7, 0) {
+            return Err(format!("it holds functions, which {} does not have", instance.profile));
+        }
+        let Some(mut interpreters) = instance.scripts.try_lock() else {
+            return Err("a script runs".to_owned());
+        };
+        let loaded = interpreters.functions(&instance.profile).load(source, true, &instance.log, &instance.profile);
+        instance.scripts.note(&interpreters);
+        loaded.map(drop).map_err(|error| error.to_string())
+    }
+
+    fn database(&self, number: usize) -> Result<u32, String> {
+        let databases = self.engine.instance.keyspace.databases();
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        if number >= databases {
+            return Err(format!("it holds data of database {number}, and there are {databases}, counted from 0"));
+        }
+        Ok(number)
+    }
+
+    fn key(&self, db: u32, key: Key) -> Result<(), String> {
+        let instance = &self.engine.instance;
+        let Key { name, content, deadline, idle } = key;
+        if !suits(&content, &instance.profile) {
+            return Err(format!("has fields with a time to live, which {} does not have", instance.profile));
+        }
+        let Ok(mut view) = instance.keyspace.lock_key(&name, hash_of(&name), db, &instance.clock) else {
+            return Err("is locked by a script".to_owned());
+        };
+        if deadline.is_none_or(|deadline| deadline >= view.now()) {
+            let accessed = view.access_time().saturating_sub(idle);
+            let entry = Entry::of_content(&name, content, view.settings(), &instance.profile, deadline, accessed);
+            view.replace(entry.ok_or("contradicts itself")?);
+        }
+        instance.settle(view, None);
+        Ok(())
+    }
+
+    // ---- commands
+
+    fn commands<R: BufRead>(&self, mut source: Source<R>) -> Result<(), Error> {
+        let mut player = Player::new(self.engine, self.path);
+        loop {
+            let played = match source.next() {
+                Ok(Some(words)) => player.play(words),
+                Ok(None) => break,
+                Err(damage) => Err(text_of(damage)),
+            };
+            played.map_err(|reason| self.fault(Some(source.line()), reason))?;
+        }
+        if player.session.transaction.is_some() {
+            return Err(self.fault(Some(source.line()), "the file ends after MULTI, without EXEC".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+fn text_of(damage: Damage) -> String {
+    match damage {
+        Damage::Quotes => "unbalanced quotes".to_owned(),
+        Damage::Cut => "the file ends in the middle of a command".to_owned(),
+        Damage::Protocol(error) => error.to_command_error().to_string(),
+        Damage::Io(error) => plain(&error),
+    }
+}
+
+/// Runs commands as a client would that may do everything, and that nobody sees or counts.
+struct Player<'p> {
+    engine: &'p Arc<Engine>,
+    session: Box<Session>,
+    fibers: Fibers,
+    reply: Vec<u8>,
+}
+
+impl<'p> Player<'p> {
+    fn new(engine: &'p Arc<Engine>, path: &Path) -> Self {
+        let now = engine.instance.clock.millis();
+        let client = Client::new(0, Peer::Unix { path: path.to_owned() }, -1, now);
+        let nobody = Acl::new(&engine.table);
+        let mut session = Session::new(Arc::new(client), nobody.default_user(), Arc::<Counters>::default());
+        session.authenticated = true;
+        Self { engine, session: Box::new(session), fibers: Fibers::default(), reply: Vec::new() }
+    }
+
+    /// Runs one command. The error says why it cannot be had.
+    fn play(&mut self, words: &OwnedWords) -> Result<(), String> {
+        self.reply.clear();
+        let words = words.as_words();
+        let resolved = self.engine.resolve(words);
+        let mut flow = self.engine.execute(&mut self.session, resolved, words, &mut self.reply, &mut self.fibers);
+        loop {
+            flow = match flow {
+                Flow::Continue => break,
+                Flow::Close | Flow::Reset | Flow::Drop => return Err("the command ends the connection".to_owned()),
+                Flow::Move(_) => return Err("what is loaded goes to the server itself, not into a space".to_owned()),
+                Flow::Wait(waiting) => match *waiting {
+                    // It takes long.
+                    Waiting::Script => loop {
+                        if let Some(flow) = self.fibers.resume(&mut self.session, &mut self.reply) {
+                            break flow;
+                        }
+                    },
+                    Waiting::Errand(errand, reply) => {
+                        self.engine.run_errand_here(errand);
+                        self.engine.answer(&mut self.session, &reply, &mut self.reply);
+                        Flow::Continue
+                    }
+                    _ => return Err("the command would wait, and nobody is there to end that".to_owned()),
+                },
+            };
+        }
+        match first_error(&self.reply) {
+            None => Ok(()),
+            Some(error) => Err(String::from_utf8_lossy(error).into_owned()),
+        }
+    }
+}
+
+impl Drop for Player<'_> {
+    fn drop(&mut self) {
+        self.engine.disconnect(&mut self.session);
+    }
+}

@@ -1,0 +1,354 @@
+//! `redouble run`: a test suite that is given a server, and must find it, must not lose its own signals, output and status
+//! to it, and must leave nothing behind.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_redouble");
+
+fn command(flags: &[&str], script: &str) -> Command {
+    let mut command = Command::new(BINARY);
+    command.arg("run").args(flags).args(["--", "sh", "-c", script]);
+    // A group of its own: what is typed where these tests run is not meant for it.
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(flags: &[&str], script: &str) -> Output {
+    command(flags, script).output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What a script says that ends well, and with nothing on standard error.
+#[track_caller]
+fn said(flags: &[&str], script: &str) -> String {
+    let output = run(flags, script);
+    assert_eq!((errors(&output).as_str(), output.status.code()), ("", Some(0)));
+    out(&output)
+}
+
+/// A directory of its own for one test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("redouble-run-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path.canonicalize().unwrap())
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A run whose command talks with the test.
+struct Running {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn say(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().unwrap();
+        writeln!(input, "{line}").unwrap();
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// What is said until everybody is gone who could say something.
+    fn rest(&mut self) -> String {
+        let mut rest = String::new();
+        self.lines.read_to_string(&mut rest).unwrap();
+        rest
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn is_served(port: &str) -> bool {
+    TcpStream::connect(("127.0.0.1", port.parse().unwrap())).is_ok()
+}
+
+// ---- what the command is given
+
+#[test]
+fn the_command_finds_its_server_by_the_environment() {
+    let script = r#"redis-cli -u "$REDIS_URL" SET a b; redis-cli -h "$REDIS_HOST" -p "$REDIS_PORT" GET a
+                    test "$REDIS_URL" = "redis://$REDIS_HOST:$REDIS_PORT" && test "$REDIS_URLS" = "$REDIS_URL" && echo same"#;
+    assert_eq!(said(&[], script), "OK\nb\nsame\n");
+}
+
+#[test]
+fn the_password_is_in_the_url() {
+    let flags = ["--requirepass", "a b/c@d"];
+    assert_eq!(said(&flags, r#"redis-cli --no-auth-warning -u "$REDIS_URL" PING"#), "PONG\n");
+    assert!(said(&flags, "echo $REDIS_URL").starts_with("redis://default:a%20b%2Fc%40d@127.0.0.1:"));
+}
+
+#[test]
+fn of_several_instances_the_command_is_told_all() {
+    let script = r#"echo "$REDIS_URLS" | tr , '\n' | while read url; do redis-cli -u "$url" SETNX a "$url"; done
+                    test "${REDIS_URLS%%,*}" = "$REDIS_URL" && redis-cli -u "$REDIS_URL" GET a | grep -c "$REDIS_PORT""#;
+    assert_eq!(said(&["--instances", "3"], script), "1\n1\n1\n1\n");
+    let output = run(&["--instances", "3", "--report"], &format!("{script}; redis-cli -u ${{REDIS_URLS##*,}} NOSUCH"));
+    let report = errors(&output);
+    let expected = "redouble run: 4 commands, 5 connections, 3 locks taken\nredouble run: unsupported commands: NOSUCH (1)\n";
+    assert_eq!(report, expected);
+}
+
+#[test]
+fn a_port_that_was_asked_for_is_the_one_and_a_taken_one_is_an_error() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = run(&["--port", &port, "--bind", "127.0.0.1"], "echo never");
+    assert_eq!((output.status.code(), out(&output).as_str()), (Some(125), ""));
+    let reason = format!("redouble run: cannot listen on 127.0.0.1:{port}: Address already in use");
+    assert!(errors(&output).starts_with(&reason), "{}", errors(&output));
+    drop(taken);
+    assert_eq!(said(&["--port", &port], "echo $REDIS_PORT"), format!("{port}\n"));
+}
+
+#[test]
+fn every_flag_of_the_server_and_a_configuration_file_can_be_given() {
+    let folder = Folder::new("flags");
+    fs::write(folder.text("a.conf"), "databases 3\ntimeout 7\n").unwrap();
+    let flags = [&folder.text("a.conf"), "--timeout", "8", "--compat", "redis-7.0"];
+    let script = "redis-cli -u $REDIS_URL CONFIG GET databases; redis-cli -u $REDIS_URL CONFIG GET timeout";
+    assert_eq!(said(&flags, script), "databases\n3\ntimeout\n8\n");
+}
+
+#[test]
+fn the_command_is_where_it_was_and_as_free_as_it_was() {
+    let folder = Folder::new("place");
+    let here = std::env::current_dir().unwrap();
+    let limit = Command::new("sh").args(["-c", "ulimit -n"]).output().unwrap();
+    let script = "pwd; ulimit -n; env | grep -c '^REDOUBLE'";
+    let expected = format!("{}\n{}0\n", here.display(), String::from_utf8_lossy(&limit.stdout));
+    assert_eq!(out(&run(&["--dir", &folder.text("")], script)), expected);
+}
+
+#[test]
+fn standard_input_is_the_commands() {
+    let mut running = Running::of(&mut command(&[], "cat"));
+    running.say("heard");
+    assert_eq!(running.line(), "heard");
+    drop(running.child.stdin.take());
+    assert_eq!(running.rest(), "");
+}
+
+#[test]
+fn standard_output_carries_only_what_the_command_says() {
+    let folder = Folder::new("log");
+    let log = folder.text("log");
+    let said = said(&["--logfile", &log], "redis-cli -u $REDIS_URL PING");
+    assert_eq!(said, "PONG\n");
+    assert!(fs::read_to_string(log).unwrap().contains("User requested shutdown"));
+}
+
+#[test]
+fn two_runs_at_the_same_time_do_not_meet() {
+    let script = r#"redis-cli -u "$REDIS_URL" SET who "$0$1" ; read go; redis-cli -u "$REDIS_URL" GET who"#;
+    let mut runs = ["one", "two"].map(|name| Running::of(command(&[], script).arg(name)));
+    runs.iter_mut().for_each(|run| assert_eq!(run.line(), "OK"));
+    runs.iter_mut().for_each(|run| run.say("go"));
+    assert_eq!(runs.each_mut().map(|run| run.line()), ["one", "two"]);
+}
+
+// ---- how it ends
+
+#[test]
+fn the_status_is_the_commands() {
+    for (script, status) in [("exit 0", 0), ("exit 1", 1), ("exit 77", 77), ("kill -9 $$", 137), ("kill -TERM $$", 143)]
+    {
+        let output = run(&[], script);
+        assert_eq!((output.status.code(), errors(&output).as_str()), (Some(status), ""), "{script}");
+    }
+}
+
+#[test]
+fn a_command_that_is_not_there_or_cannot_be_run_is_named() {
+    let folder = Folder::new("commands");
+    let plain = folder.text("plain");
+    fs::write(&plain, "no program").unwrap();
+    for (name, status, reason) in
+        [("redouble-no-such-command", 127, "No such file or directory"), (&plain, 126, "Permission denied")]
+    {
+        let output = Command::new(BINARY).args(["run", "--", name]).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{name}");
+        assert_eq!(errors(&output), format!("redouble run: {name}: {reason}\n"));
+    }
+}
+
+/// Says on which port its server is, waits for what cannot come, and says so when a signal does.
+const WAITS: &str = r#"trap 'echo "got it"; exit 9' TERM INT HUP QUIT USR1 USR2
+                       echo "$REDIS_PORT"
+                       redis-cli -u "$REDIS_URL" BLPOP nothing 0 >/dev/null 2>&1 & wait"#;
+
+#[test]
+fn signals_reach_the_command_which_decides_what_they_mean() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2] {
+        let mut running = Running::of(&mut command(&[], WAITS));
+        let port = running.line();
+        assert!(is_served(&port));
+        running.signal(signal);
+        assert_eq!(running.rest(), "got it\n", "{signal:?}");
+        assert_eq!(running.child.wait().unwrap().code(), Some(9), "{signal:?}");
+        assert!(!is_served(&port), "{signal:?}");
+    }
+}
+
+#[test]
+fn killed_it_takes_its_server_and_the_command_along() {
+    let mut running = Running::of(&mut command(&[], WAITS));
+    let port = running.line();
+    running.signal(Signal::KILL);
+    // This only ends when the last of them has ended. The kernel tells the command of the end of each thread that could have
+    // been its parent.
+    let rest = running.rest();
+    assert!(rest.starts_with("got it\n"), "{rest}");
+    assert_eq!(running.child.wait().unwrap().signal(), Some(9));
+    assert!(!is_served(&port));
+}
+
+#[test]
+fn it_ends_with_its_parent_if_that_is_asked_for() {
+    let script = r#""$0" run --exit-with-parent yes -- sh -c "$1" & wait"#;
+    let mut parent = Command::new("sh");
+    parent.args(["-c", script, BINARY, WAITS]).process_group(0).stdout(Stdio::piped());
+    let mut parent = Running::of(&mut parent);
+    let port = parent.line();
+    parent.signal(Signal::KILL);
+    assert_eq!(parent.rest(), "got it\n");
+    assert!(!is_served(&port));
+}
+
+#[test]
+fn the_server_is_gone_when_the_command_has_ended_and_not_before() {
+    let port = said(&[], "redis-cli -u $REDIS_URL PING >/dev/null; echo $REDIS_PORT");
+    assert!(!is_served(port.trim_end()));
+    // Whoever shuts the server down does not shut down the command.
+    let output = run(&[], "redis-cli -u $REDIS_URL SHUTDOWN NOSAVE; echo went on; exit 4");
+    assert_eq!((out(&output).as_str(), output.status.code()), ("went on\n", Some(4)));
+}
+
+#[test]
+fn files_that_tell_of_the_server_are_there_while_it_is() {
+    let folder = Folder::new("notices");
+    let (port, pid) = (folder.text("port"), folder.text("pid"));
+    let script = format!(r#"test "$(cat {port})" = "$REDIS_PORT" && test "$(cat {pid})" = "$PPID" && echo right"#);
+    assert_eq!(said(&["--port-file", &port, "--pidfile", &pid], &script), "right\n");
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
+}
+
+// ---- what it says about what happened
+
+#[test]
+fn the_report_tells_what_happened_and_standard_output_is_left_alone() {
+    let script = r#"cli() { redis-cli -u "$REDIS_URL" "$@" >/dev/null; }
+        cli SET lock a NX PX 9000; cli SET lock b NX PX 9000; cli SETNX lock c; cli SETNX other d; cli SET plain e
+        cli EVAL 'return redis.call("SET", KEYS[1], "f", "NX")' 1 scripted
+        printf 'MULTI\nSET queued g NX GET\nSETNX lock h\nEXEC\n' | cli"#;
+    let output = run(&["--report"], script);
+    assert_eq!((out(&output).as_str(), output.status.code()), ("", Some(0)));
+    let report = errors(&output);
+    let first = report.lines().next().unwrap();
+    assert!(first.starts_with("redouble run: ") && first.ends_with(" connections, 4 locks taken"), "{report}");
+    assert!(first.contains(" 7 connections"), "{report}");
+    assert_eq!(report.lines().count(), 1, "{report}");
+}
+
+/// Meets what is not supported, and arms what nothing comes to.
+const SLOPPY: &str = r#"cli() { redis-cli -u "$REDIS_URL" "$@" >/dev/null; }
+    cli NOSUCH a; cli nosuch b; cli CONFIG NOSUCH; cli EVAL 'return redis.pcall("nosuch3")' 0
+    cli REDOUBLE FAULT ADD lost on DEL close-after; cli REDOUBLE FAULT ADD met on GET error 'E x'
+    cli REDOUBLE FAULT ADD gone on DEL close-after; cli REDOUBLE FAULT REMOVE gone
+    cli REDOUBLE GATE ADD narrow on DEL
+    cli GET a"#;
+
+const FAULTS: [&str; 3] = [
+    "redouble run: unsupported commands: CONFIG NOSUCH (1), NOSUCH (2), NOSUCH3 (1)",
+    "redouble run: faults that never fired: gone, lost",
+    "redouble run: gates that were never reached: narrow",
+];
+
+#[test]
+fn the_report_names_what_should_not_have_been() {
+    let output = run(&["--report"], SLOPPY);
+    assert_eq!(output.status.code(), Some(0));
+    let report = errors(&output);
+    assert_eq!(report.lines().skip(1).collect::<Vec<_>>(), FAULTS, "{report}");
+}
+
+#[test]
+fn strict_fails_for_it_and_says_why() {
+    const WHY: &str = "redouble run: failed because of unsupported commands and faults that never fired and gates that \
+                       were never reached (--strict)";
+    let output = run(&["--strict"], SLOPPY);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(errors(&output).lines().collect::<Vec<_>>(), [FAULTS.as_slice(), &[WHY]].concat());
+    // What the command itself has to say about failing goes first.
+    assert_eq!(run(&["--strict"], &format!("{SLOPPY}; exit 6")).status.code(), Some(6));
+    assert_eq!(said(&["--strict"], "redis-cli -u $REDIS_URL GET a"), "\n");
+}
+
+#[test]
+fn it_explains_itself() {
+    let run = |arguments: &[&str]| Command::new(BINARY).arg("run").args(arguments).output().unwrap();
+    let help = run(&["--help"]);
+    assert!(out(&help).contains("redouble run [FLAGS] -- COMMAND") && help.status.success());
+    assert!(out(&help).lines().all(|line| line.len() <= 90));
+    for (arguments, reason) in [
+        (&[][..], "no command; it stands behind --"),
+        (&["--"], "no command; it stands behind --"),
+        (&["npm", "test"], "-- is missing"),
+        (&["-", "--", "true"], "no configuration can be read from standard input"),
+        (&["--daemonize", "yes", "--", "true"], "with --daemonize there would be nobody"),
+        (&["--bogus", "1", "--", "true"], "Bad directive or wrong number of arguments, in 'bogus \"1\"'"),
+        (&["/nowhere.conf", "--", "true"], "can't open config file '/nowhere.conf': No such file or directory"),
+        (&["--load", "/nowhere.txt", "--", "true"], "cannot load /nowhere.txt: No such file or directory"),
+    ] {
+        let output = run(arguments);
+        assert_eq!((output.status.code(), out(&output).as_str()), (Some(125), ""), "{arguments:?}");
+        assert!(errors(&output).starts_with(&format!("redouble run: {reason}")), "{}", errors(&output));
+    }
+}
