@@ -63,11 +63,21 @@ impl Engine {
 
     /// Puts the server back and lets the run begin that was chosen last.
     pub(super) async fn begin_run(self: &Arc<Self>) {
+        self.clear_for_run().await;
+        self.arm_run();
+    }
+
+    /// Puts the server back for the next run.
+    pub async fn clear_for_run(&self) {
         let clock = &self.instance.clock;
         // Those who were held in the run before go on first.
         clock.settle().await;
         self.put_back();
         clock.settle().await;
+    }
+
+    /// Lets the run begin that was chosen last. To be called on an event loop, where the turns are given from now on.
+    pub fn arm_run(self: &Arc<Self>) {
         self.instance.attention.raise(Matter::Explore);
         self.instance.control.explorer.arm();
         if self.instance.control.explorer.needs_conductor() {

@@ -27,20 +27,58 @@ use tree::Tree;
 /// Which orders are tried, and whose commands they are made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Search {
-    /// How many runs there are at most while orders are tried systematically.
-    pub runs: u64,
-    /// How many runs there are, in random orders, if that was not enough.
-    pub random: u64,
+    pub(crate) runs: u64,
+    pub(crate) random: u64,
+    pub(crate) seed: u64,
+    pub(crate) settle: Duration,
+    pub(crate) client: Option<Vec<u8>>,
+    pub(crate) clients: usize,
+    pub(crate) every_order: bool,
+}
+
+impl Search {
+    /// How many runs there are at most while orders are tried systematically; 1000 unless this says otherwise.
+    pub fn runs(mut self, runs: u64) -> Self {
+        self.runs = runs;
+        self
+    }
+
+    /// How many runs there are in random orders if that was not enough; 100 unless this says otherwise.
+    pub fn random(mut self, runs: u64) -> Self {
+        self.random = runs;
+        self
+    }
+
     /// Where chance begins: the same seed, the same orders.
-    pub seed: u64,
-    /// How long a client may be silent, in real time, before the others go on without it.
-    pub settle: Duration,
-    /// Which clients race: those whose names match this glob. `None`: all.
-    pub client: Option<Vec<u8>>,
-    /// How many clients are to have come before the first turn, if they come in time. 0 if that is not known.
-    pub clients: usize,
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// How long a client may be silent, in real time, before the others go on without it; 10 ms unless this says
+    /// otherwise.
+    pub fn settle(mut self, settle: Duration) -> Self {
+        self.settle = settle;
+        self
+    }
+
+    /// Only the clients race whose names, as CLIENT SETNAME gives them, match this glob.
+    pub fn client(mut self, glob: impl Into<Vec<u8>>) -> Self {
+        self.client = Some(glob.into());
+        self
+    }
+
+    /// How many clients are to have come before the first turn, if they come in time.
+    pub fn clients(mut self, clients: usize) -> Self {
+        self.clients = clients;
+        self
+    }
+
     /// Also tries orders that differ only in commands that commute.
-    pub every_order: bool,
+    pub fn every_order(mut self) -> Self {
+        self.every_order = true;
+        self
+    }
 }
 
 impl Default for Search {
