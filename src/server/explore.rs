@@ -124,6 +124,15 @@ impl Exploration {
         self.engine.instance.control.explorer.findings().map_err(refused)
     }
 
+    /// Ends it, and lets everybody go on; what has come of it, with the run that was on.
+    pub fn stop(self) -> Result<Findings, Error> {
+        let instance = &self.engine.instance;
+        let findings = instance.control.explorer.stop(&instance.clock).map_err(refused)?;
+        instance.attention.lower(Matter::Explore);
+        self.engine.run_errand_here(Errand::Settle);
+        Ok(findings)
+    }
+
     /// Does something on the server's event loop, and returns when it is done.
     fn wait_for(&self, work: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
         let (sender, receiver) = mpsc::channel();
