@@ -131,6 +131,7 @@ alone! {
     redis_8_numbers
     redis_field_times
     redouble_clock
+    redouble_explore
     redouble_fault
     redouble_gate
     redouble_help
