@@ -1,37 +1,69 @@
 //! The only source of time.
 //!
-//! A server's clock runs with the machine's, shifted by an offset, or stands still. Everything that has a deadline
-//! reads this clock; nothing else in the crate asks the machine for the time or waits for it (a lint keeps it so).
+//! A server's clock runs with the machine's, shifted by an offset, or faster, or slower, or stands still. Everything that
+//! has a deadline reads this clock; nothing else in the crate asks the machine for the time or waits for it (a lint keeps it so).
 //! Slow-log, uptime and log lines are about the machine and stay on real time.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 /// A point in time on a server's clock, in milliseconds since 1970: the unit of every deadline.
 pub type Millis = i64;
 
-/// Marks "not frozen" in [`Clock::frozen`].
+/// Marks "runs as fast as the machine's" in [`Clock::standing`],
 const RUNNING: i64 = i64::MIN;
+/// and "runs at another speed".
+const SCALED: i64 = i64::MIN + 1;
 
 /// The last instant a clock can be set to, in microseconds: far from the end of what can be counted, so that sums with it
 /// do not overflow. The first is 1970.
-const LATEST: i64 = i64::MAX / 4;
+pub(crate) const LATEST: i64 = i64::MAX / 4;
+
+/// How a clock goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// It stands.
+    Standing,
+    /// It runs so many times as fast as the machine's.
+    Times(f64),
+}
+
+/// A stretch at a speed of its own: where it began, on the machine's clock and on this one, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    from: i64,
+    to: i64,
+    speed: f64,
+}
+
+impl Stretch {
+    fn micros(self) -> i64 {
+        // Out of range comes out as the nearest there is.
+        let passed = (machine_micros().saturating_sub(self.from) as f64 * self.speed) as i64;
+        self.to.saturating_add(passed).min(LATEST)
+    }
+}
 
 /// A server's clock. Each server has its own.
 pub struct Clock {
     /// Microseconds added to the machine's time while the clock runs.
     offset: AtomicI64,
-    /// The instant at which the clock stands, in microseconds, or [`RUNNING`].
-    frozen: AtomicI64,
+    /// The instant at which the clock stands, in microseconds, or [`RUNNING`], or [`SCALED`].
+    standing: AtomicI64,
+    /// How it runs while it is [`SCALED`].
+    stretch: Mutex<Option<Stretch>>,
+    /// It stands, and is moved on by itself when everybody waits,
+    auto: AtomicBool,
+    /// where clients that have sent nothing for so long in real time count for nothing.
+    grace: Mutex<Option<Duration>>,
     started: Instant,
     alarms: Mutex<Alarms>,
-    /// Notified when the last alarm that rang has been dealt with.
-    settled: Condvar,
 }
 
 #[derive(Default)]
@@ -53,6 +85,8 @@ struct AlarmState {
 #[derive(Default)]
 struct AlarmInner {
     rang: bool,
+    /// It rang before its time, because nobody is to wait any longer.
+    early: bool,
     sleeper: Option<Waker>,
 }
 
@@ -82,19 +116,31 @@ impl Clock {
     pub fn new() -> Self {
         Self {
             offset: AtomicI64::new(0),
-            frozen: AtomicI64::new(RUNNING),
+            standing: AtomicI64::new(RUNNING),
+            stretch: Mutex::default(),
+            auto: AtomicBool::new(false),
+            grace: Mutex::default(),
             started: Instant::now(),
             alarms: Mutex::default(),
-            settled: Condvar::new(),
         }
     }
 
     /// Microseconds since 1970.
     #[inline]
     pub fn micros(&self) -> i64 {
-        match self.frozen.load(Ordering::Acquire) {
+        match self.standing.load(Ordering::Acquire) {
             RUNNING => machine_micros().saturating_add(self.offset.load(Ordering::Acquire)),
-            frozen => frozen,
+            SCALED => self.scaled_micros(),
+            standing => standing,
+        }
+    }
+
+    #[cold]
+    fn scaled_micros(&self) -> i64 {
+        match *self.stretch() {
+            Some(stretch) => stretch.micros(),
+            // It has become another pace in between.
+            None => self.micros(),
         }
     }
 
@@ -104,8 +150,17 @@ impl Clock {
         self.micros().div_euclid(1000)
     }
 
-    pub fn is_frozen(&self) -> bool {
-        self.frozen.load(Ordering::Acquire) != RUNNING
+    pub fn pace(&self) -> Pace {
+        match self.standing.load(Ordering::Acquire) {
+            RUNNING => Pace::Times(1.0),
+            SCALED => Pace::Times(self.stretch().map_or(1.0, |stretch| stretch.speed)),
+            _ => Pace::Standing,
+        }
+    }
+
+    /// How far ahead of the machine's clock it is, in microseconds.
+    pub fn offset(&self) -> i64 {
+        self.micros().saturating_sub(machine_micros())
     }
 
     /// Real time since the server was made.
@@ -113,36 +168,68 @@ impl Clock {
         self.started.elapsed()
     }
 
-    /// Stops the clock where it is.
-    pub(crate) fn freeze(&self) {
-        let _alarms = self.alarms();
-        if !self.is_frozen() {
-            self.frozen.store(self.micros(), Ordering::Release);
-        }
-    }
-
-    /// Lets the clock run on from where it is.
-    pub(crate) fn resume(&self) {
+    /// Lets the clock stand or run, on from where it is. What it did before.
+    pub(crate) fn set_pace(&self, pace: Pace) -> Pace {
         let mut alarms = self.alarms();
-        let frozen = self.frozen.load(Ordering::Acquire);
-        if frozen != RUNNING {
-            self.offset.store(frozen - machine_micros(), Ordering::Release);
-            self.frozen.store(RUNNING, Ordering::Release);
-        }
+        let before = self.pace();
+        self.go_on_from(self.micros(), pace);
         alarms.wake_driver();
+        before
     }
 
     /// Moves the clock to an instant, forwards or backwards, within what it can show; it goes on running or standing as
     /// before.
     pub(crate) fn set(&self, micros: i64) {
         let mut alarms = self.alarms();
-        let micros = micros.clamp(0, LATEST);
-        if self.is_frozen() {
-            self.frozen.store(micros, Ordering::Release);
-        } else {
-            self.offset.store(micros - machine_micros(), Ordering::Release);
-        }
+        self.go_on_from(micros.clamp(0, LATEST), self.pace());
         alarms.wake_driver();
+    }
+
+    /// Gives the clock back to the machine: it shows the same from now on.
+    pub(crate) fn reset(&self) {
+        let mut alarms = self.alarms();
+        self.set_auto(None);
+        self.offset.store(0, Ordering::Release);
+        self.standing.store(RUNNING, Ordering::Release);
+        *self.stretch() = None;
+        alarms.wake_driver();
+    }
+
+    /// Only called by who holds the alarms.
+    fn go_on_from(&self, micros: i64, pace: Pace) {
+        match pace {
+            Pace::Standing => self.standing.store(micros, Ordering::Release),
+            Pace::Times(speed) if speed == 1.0 => {
+                self.offset.store(micros.saturating_sub(machine_micros()), Ordering::Release);
+                self.standing.store(RUNNING, Ordering::Release);
+            }
+            Pace::Times(speed) => {
+                *self.stretch() = Some(Stretch { from: machine_micros(), to: micros, speed });
+                self.standing.store(SCALED, Ordering::Release);
+            }
+        }
+    }
+
+    fn stretch(&self) -> MutexGuard<'_, Option<Stretch>> {
+        self.stretch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the clock is to be moved on by itself when everybody waits.
+    #[inline]
+    pub fn is_auto(&self) -> bool {
+        self.auto.load(Ordering::Relaxed)
+    }
+
+    /// Who has sent nothing for so long in real time is not waited for.
+    pub fn grace(&self) -> Option<Duration> {
+        *self.grace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on the clock is moved on by itself, or not; `Some` says after which time without a word a client does
+    /// not count any more, if after any.
+    pub(crate) fn set_auto(&self, auto: Option<Option<Duration>>) {
+        *self.grace.lock().unwrap_or_else(PoisonError::into_inner) = auto.flatten();
+        self.auto.store(auto.is_some(), Ordering::SeqCst);
     }
 
     /// An alarm that rings once the clock has reached `deadline`.
@@ -192,19 +279,23 @@ impl Clock {
         }
     }
 
-    /// The earliest deadline that somebody waits for.
-    pub(crate) fn next_alarm(&self) -> Option<Millis> {
-        self.alarms().waiting.first_key_value().map(|((deadline, _), _)| *deadline)
+    /// Rings every alarm before its time; whether there was any.
+    pub(crate) fn ring_early(&self) -> bool {
+        let mut alarms = self.alarms();
+        let early = std::mem::take(&mut alarms.waiting);
+        alarms.ringing += early.len();
+        early.values().for_each(|alarm| alarm.inner().early = true);
+        early.values().for_each(|alarm| alarm.ring());
+        !early.is_empty()
     }
 
-    /// Blocks until whoever waited for an alarm that has rung has dealt with it.
-    pub(crate) fn settle_here(&self) {
-        let alarms = self.alarms();
-        drop(self.settled.wait_while(alarms, |alarms| alarms.ringing > 0));
+    /// The earliest deadline that somebody waits for, if the clock can get there.
+    pub(crate) fn next_alarm(&self) -> Option<Millis> {
+        let earliest = self.alarms().waiting.first_key_value().map(|((deadline, _), _)| *deadline);
+        earliest.filter(|&deadline| deadline <= LATEST / 1000)
     }
 
     /// Whether everything that has rung has been dealt with.
-    #[cfg(test)]
     pub(crate) fn is_settled(&self) -> bool {
         self.alarms().ringing == 0
     }
@@ -248,30 +339,18 @@ impl Clock {
         }
     }
 
+    /// So much of this clock's time in real time, as long as the clock is faster than the machine's.
+    pub(crate) fn shortened(&self, duration: Duration) -> Duration {
+        match self.pace() {
+            Pace::Times(speed) if speed > 1.0 => duration.div_f64(speed),
+            _ => duration,
+        }
+    }
+
     /// Lets real time pass.
     #[allow(clippy::disallowed_methods)]
     pub(crate) async fn pass(duration: Duration) {
         tokio::time::sleep(duration).await;
-    }
-
-    /// Blocks this thread until something has happened, for so long in real time at most.
-    #[allow(clippy::disallowed_methods)]
-    pub(crate) fn wait_here<T>(event: impl Future<Output = T>, longest: Duration) -> Option<T> {
-        struct Thread(std::thread::Thread);
-        impl std::task::Wake for Thread {
-            fn wake(self: Arc<Self>) {
-                self.0.unpark();
-            }
-        }
-        let mut event = pin!(event);
-        let waker = Waker::from(Arc::new(Thread(std::thread::current())));
-        let since = Instant::now();
-        loop {
-            if let Poll::Ready(outcome) = event.as_mut().poll(&mut Context::from_waker(&waker)) {
-                return Some(outcome);
-            }
-            std::thread::park_timeout(longest.checked_sub(since.elapsed()).filter(|left| !left.is_zero())?);
-        }
     }
 
     /// How long, in real time, until the earliest alarm is due; `None` when time stands still or nobody waits.
@@ -280,11 +359,15 @@ impl Clock {
         let mut alarms = self.alarms();
         alarms.driver = Some(waker.clone());
         let deadline = alarms.waiting.first_key_value()?.0.0;
-        if self.is_frozen() && deadline > self.millis() {
-            return None;
+        let micros = deadline.saturating_mul(1000).saturating_sub(self.micros());
+        if micros <= 0 {
+            return Some(Duration::ZERO);
         }
-        let micros = deadline.saturating_mul(1000).saturating_sub(self.micros()).max(0);
-        Some(Duration::from_micros(micros.unsigned_abs()))
+        match self.pace() {
+            Pace::Standing => None,
+            // Never nothing, so that who waits really does.
+            Pace::Times(speed) => Some(Duration::from_micros(((micros as f64 / speed).ceil() as u64).max(1))),
+        }
     }
 
     /// Blocks this thread in real time, as DEBUG SLEEP does.
@@ -336,6 +419,11 @@ impl Alarm {
         }
         inner.rang
     }
+
+    /// Whether it rang before its time, because nobody is to wait any longer.
+    pub(crate) fn is_early(&self) -> bool {
+        self.state.inner().early
+    }
 }
 
 impl Drop for Alarm {
@@ -344,10 +432,44 @@ impl Drop for Alarm {
         if alarms.waiting.remove(&self.key).is_none() {
             alarms.ringing -= 1;
             if alarms.ringing == 0 {
-                self.clock.settled.notify_all();
                 alarms.settlers.drain(..).for_each(Waker::wake);
             }
         }
+    }
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Blocks this thread, which serves nobody, until a future is there.
+pub(crate) fn wait_here<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        // Should the thread be woken for no reason, it looks again.
+        if let Some(there) = wait_here_for(future.as_mut(), Duration::MAX) {
+            return there;
+        }
+    }
+}
+
+/// As [`wait_here`], for so long in real time at most.
+#[allow(clippy::disallowed_methods)]
+pub(crate) fn wait_here_for<T>(future: impl Future<Output = T>, longest: Duration) -> Option<T> {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    let since = Instant::now();
+    loop {
+        if let Poll::Ready(there) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(there);
+        }
+        let left = longest.checked_sub(since.elapsed()).filter(|left| !left.is_zero())?;
+        std::thread::park_timeout(left);
     }
 }
 
@@ -370,7 +492,7 @@ mod tests {
     #[test]
     fn a_frozen_clock_stands_until_it_is_moved() {
         let clock = Clock::new();
-        clock.freeze();
+        clock.set_pace(Pace::Standing);
         let before = clock.micros();
         assert_eq!(clock.micros(), before);
         clock.set(before + 1_500);
@@ -382,9 +504,9 @@ mod tests {
     #[test]
     fn a_resumed_clock_goes_on_from_where_it_stood() {
         let clock = Clock::new();
-        clock.freeze();
+        clock.set_pace(Pace::Standing);
         clock.set(5_000_000_000_000_000);
-        clock.resume();
+        clock.set_pace(Pace::Times(1.0));
         let now = clock.micros();
         assert!((5_000_000_000_000_000..5_000_000_600_000_000).contains(&now), "{now}");
     }
@@ -392,7 +514,7 @@ mod tests {
     #[test]
     fn an_alarm_rings_when_time_reaches_it_and_not_before() {
         let clock = Arc::new(Clock::new());
-        clock.freeze();
+        clock.set_pace(Pace::Standing);
         clock.set(1_000_000);
         let alarm = clock.alarm(2_000);
         clock.set(1_999_999);
@@ -402,6 +524,70 @@ mod tests {
         clock.ring();
         assert!(alarm.has_rung(Waker::noop()));
         drop(alarm);
-        clock.settle_here();
+        assert!(clock.is_settled());
+    }
+
+    #[test]
+    fn a_clock_at_another_speed_goes_on_from_where_it_is_and_back_again() {
+        let clock = Clock::new();
+        clock.set(5_000_000_000_000_000);
+        clock.set_pace(Pace::Times(1_000_000.0));
+        let (first, second) = (clock.micros(), clock.micros());
+        assert!(5_000_000_000_000_000 <= first && first <= second, "{first} {second}");
+        assert_eq!(clock.set_pace(Pace::Times(1.0)), Pace::Times(1_000_000.0));
+        assert!(clock.micros() >= second);
+        clock.set_pace(Pace::Standing);
+        clock.set(7);
+        clock.set_pace(Pace::Times(0.001));
+        assert!((7..1_000_000).contains(&clock.micros()));
+    }
+
+    #[test]
+    fn waits_are_as_much_shorter_as_the_clock_is_faster() {
+        let clock = Arc::new(Clock::new());
+        let wait = |speed: f64, millis: i64| {
+            clock.set_pace(Pace::Standing);
+            clock.set(1_000_000);
+            let _alarm = clock.alarm(1_000 + millis);
+            clock.set_pace(Pace::Times(speed));
+            clock.until_next_alarm(Waker::noop()).unwrap()
+        };
+        let about = |wait: Duration, most: u64| {
+            let most = Duration::from_micros(most);
+            assert!(most / 2 < wait && wait <= most, "{wait:?} {most:?}");
+        };
+        about(wait(1.0, 60_000), 60_000_000);
+        about(wait(10.0, 600_000), 60_000_000);
+        about(wait(0.001, 60), 60_000_000);
+        assert!(wait(1_000_000.0, 1) <= Duration::from_micros(1));
+        let farthest = wait(0.001, i64::MAX - 1_000);
+        assert!(farthest > Duration::from_secs(1 << 40), "{farthest:?}");
+    }
+
+    #[test]
+    fn a_clock_stays_within_what_it_can_show() {
+        let clock = Clock::new();
+        clock.set_pace(Pace::Standing);
+        for (to, shown) in [(i64::MAX, LATEST), (i64::MIN, 0), (-1, 0), (0, 0)] {
+            clock.set(to);
+            assert_eq!(clock.micros(), shown, "{to}");
+        }
+        clock.set(i64::MAX);
+        clock.set_pace(Pace::Times(1_000_000.0));
+        assert!(clock.micros() <= LATEST);
+        clock.reset();
+        assert!(clock.offset().abs() < 1_000_000);
+        assert_eq!(clock.pace(), Pace::Times(1.0));
+    }
+
+    #[test]
+    fn what_rings_early_says_so() {
+        let clock = Arc::new(Clock::new());
+        let (near, far) = (clock.alarm(Millis::MAX - 1), clock.alarm(Millis::MAX));
+        assert_eq!(clock.next_alarm(), None, "no clock gets there");
+        assert!(clock.ring_early() && !clock.ring_early());
+        assert!(near.has_rung(Waker::noop()) && far.is_early());
+        drop((near, far));
+        assert!(clock.is_settled());
     }
 }

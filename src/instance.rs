@@ -1,21 +1,25 @@
 //! Everything that the connections of one server share. Two servers in one process have nothing in common.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 
-use crate::acl::{Acl, Rules, User};
+use crate::acl::{self, Acl, Rules, User};
 use crate::clock::{Clock, Millis};
-use crate::config::{Config, OutputLimit};
-use crate::control::{Attention, Control, Fault, Gate, Matter, Pattern, Rule, Side};
+use crate::config::{Config, OutputLimit, Settings};
+use crate::control::{Attention, Control, Fault, Findings, Gate, Matter, Pattern, Rule, Side};
+use crate::error::{CommandError, plain};
+use crate::files;
 use crate::fleet::Fleet;
 use crate::identity::Identity;
-use crate::keyspace::{CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Tally, View};
+use crate::keyspace::{Busy, CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Scope, Tally, View};
 use crate::log::Log;
 use crate::profile::Profile;
 use crate::pubsub::{PubSub, Publisher, Topic};
 use crate::script::Scripts;
+use crate::seed;
 use crate::session::{Blocked, Claim, Client, Clients, Session, Signal, Watching};
 use crate::stats::Stats;
 use crate::tracking::{Post, Tracking};
@@ -56,6 +60,8 @@ pub struct Instance {
     monitors: Mutex<Vec<Arc<Client>>>,
     stall: Stall,
     shutdown: Arc<Shutdown>,
+    /// What the server was started with.
+    start: OnceLock<(Settings, acl::Snapshot)>,
 }
 
 /// DEBUG SLEEP: while somebody sleeps, nobody else runs.
@@ -112,6 +118,7 @@ impl Instance {
             monitors: Mutex::default(),
             stall: Stall::default(),
             shutdown: Arc::default(),
+            start: OnceLock::new(),
         };
         instance.apply_settings();
         instance
@@ -165,6 +172,21 @@ impl Instance {
         self.log.set_least(live.log_level.load(Ordering::Relaxed));
         self.keyspace.settings().want_news(!CHANGES, live.events.load(Ordering::Relaxed));
         self.acl.configure(&self.config);
+    }
+
+    /// Remembers what the server is started with. To be called when it is about to serve.
+    pub fn remember_start(&self) {
+        self.start.get_or_init(|| (self.config.settings(), self.acl.snapshot()));
+    }
+
+    /// Puts settings and users back to what the server was started with. Who is a user that there was not is closed.
+    pub fn reset_settings(&self) {
+        let Some((settings, users)) = self.start.get() else { return };
+        self.config.restore(settings);
+        self.apply_settings();
+        self.acl.restore(users).iter().for_each(|user| self.kill_user(user));
+        self.acl.all().iter().for_each(|user| self.revoke_channels(user, &user.rules()));
+        self.acl.log.clear();
     }
 
     // ---- users
@@ -334,6 +356,33 @@ impl Instance {
         let gates = self.control.gates.clear(&self.clock);
         gates.iter().for_each(|gate| self.control.note_gate(gate));
         gates
+    }
+
+    /// Writes everything there is, at one instant, to a file that a server can begin with. A relative path begins at `dir`.
+    pub fn save(&self, path: &Path) -> Result<(), CommandError> {
+        let content = self.content(path).map_err(|Busy| self.scripts.busy_error())?;
+        let place = self.config.path("dir").map_or_else(|| path.to_owned(), |dir| dir.join(path));
+        files::replace(&place, &content).map_err(|error| {
+            let (place, reason) = (place.display(), plain(&error));
+            CommandError::new(format!("ERR the file '{place}' cannot be written: {reason}"))
+        })
+    }
+
+    fn content(&self, path: &Path) -> Result<Vec<u8>, Busy> {
+        let interpreters = self.keyspace.patiently(|| self.scripts.try_lock())?;
+        let mut view = self.keyspace.lock(Scope::Everything, 0, &self.clock)?;
+        let libraries = interpreters.libraries().into_iter().flat_map(|libraries| libraries.libraries());
+        let sources = libraries.map(|library| library.source.as_slice());
+        let content = seed::save(&mut view, sources, &self.profile, path);
+        // To look at a key whose time is up deletes it.
+        self.stats.add(self.settle(view, None));
+        Ok(content)
+    }
+
+    /// Ends the exploration of orders, if there is one; everybody goes on. The error says that there is none.
+    pub fn stop_exploring(&self) -> Result<Findings, &'static str> {
+        self.attention.lower(Matter::Explore);
+        self.control.explorer.stop(&self.clock)
     }
 
     // ---- MONITOR
@@ -589,12 +638,14 @@ impl Instance {
         if timeout == 0 {
             return;
         }
+        // Who is closed here is gone when whoever moved the clock goes on.
         let oldest = self.clock.millis().saturating_sub_unsigned(timeout.saturating_mul(1000));
         for client in self.clients.all() {
             let seen = client.seen();
             let exempt =
                 seen.blocked.load(Ordering::Relaxed) || seen.monitor.load(Ordering::Relaxed) || seen.is_subscriber();
             if !exempt && seen.last_used.load(Ordering::Relaxed) < oldest {
+                client.expect_end(self.clock.rung_alarm());
                 self.kill(&client);
             }
         }

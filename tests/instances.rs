@@ -199,6 +199,7 @@ fn a_client_that_is_cut_off_gets_no_answer_and_changes_nothing_until_that_is_hea
     );
     assert_eq!(bob.ask("GET k"), Frame::bulk("bob"));
     assert_eq!(driver.ask("REDOUBLE INSTANCE HEAL 2 alice-*"), ok());
+    assert!(alice.has_reply() && later.has_reply(), "the reply comes after all consequences");
     assert_eq!(alice.expect(), ok());
     assert_eq!(later.expect(), ok());
     assert_eq!(bob.ask("GET k"), Frame::bulk("alice"));

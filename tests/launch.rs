@@ -464,7 +464,10 @@ fn commands_that_are_not_supported_are_listed_at_the_end() {
     }
     server.signal(Signal::TERM);
     let said = server.all_lines();
-    assert!(said.contains("Commands that were asked for and are not supported: CLIENT NOSUCH (1), NOSUCH (2)"), "{said}");
+    assert!(
+        said.contains("Commands that were asked for and are not supported: CLIENT NOSUCH (1), NOSUCH (2)"),
+        "{said}"
+    );
 }
 
 #[test]

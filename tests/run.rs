@@ -132,7 +132,8 @@ fn of_several_instances_the_command_is_told_all() {
     assert_eq!(said(&["--instances", "3"], script), "1\n1\n1\n1\n");
     let output = run(&["--instances", "3", "--report"], &format!("{script}; redis-cli -u ${{REDIS_URLS##*,}} NOSUCH"));
     let report = errors(&output);
-    let expected = "redouble run: 4 commands, 5 connections, 3 locks taken\nredouble run: unsupported commands: NOSUCH (1)\n";
+    let expected =
+        "redouble run: 4 commands, 5 connections, 3 locks taken\nredouble run: unsupported commands: NOSUCH (1)\n";
     assert_eq!(report, expected);
 }
 

@@ -200,6 +200,19 @@ SET five 5
 }
 
 #[test]
+fn a_test_in_rust_saves_and_loads_without_a_connection() {
+    let folder = Folder::new("handle");
+    let server = spawn();
+    wire(&server).ask("SET a 1");
+    let path = folder.text("a.rdb");
+    server.save(&path).unwrap();
+    let other = start(Server::builder().load(&path));
+    assert_eq!(wire(&other).ask("GET a"), Frame::bulk("1"));
+    let refused = server.save("/nowhere/at/all.rdb").unwrap_err();
+    assert_eq!(refused.to_string(), "the file '/nowhere/at/all.rdb' cannot be written: No such file or directory");
+}
+
+#[test]
 fn a_relative_path_is_relative_to_where_the_server_is_and_no_other_file_stays_behind() {
     let folder = Folder::new("relative");
     let server = ServerProcess::redouble(&["--dir", &folder.text("")]);

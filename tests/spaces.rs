@@ -81,6 +81,20 @@ fn who_waits_in_a_space_is_woken_by_that_spaces_clock() {
 }
 
 #[test]
+fn a_clock_that_jumps_when_everybody_waits_does_not_wait_for_who_has_left_the_space() {
+    let server = spawn();
+    let (mut driver, mut waiting, mut idle) = (inside(&server, "one"), inside(&server, "one"), inside(&server, "one"));
+    assert_eq!(idle.ask("PING"), Frame::status("PONG"));
+    assert_eq!(driver.ask("REDOUBLE CLOCK AUTO"), ok());
+    waiting.send(b"BLPOP list 3600\r\n");
+    driver.ask_until("CLIENT LIST", |clients| clients.contains(" flags=b "));
+    assert_eq!(driver.ask("REDOUBLE CLOCK NOW"), driver.ask("REDOUBLE CLOCK NOW"), "one of them could still act");
+    assert!(!waiting.has_reply());
+    assert_eq!(idle.ask("REDOUBLE SPACE two"), ok());
+    assert_eq!(waiting.expect(), Frame::NullArray);
+}
+
+#[test]
 fn scripts_messages_and_faults_stay_where_they_are() {
     let server = spawn();
     let (mut one, mut other) = (inside(&server, "one"), inside(&server, "other"));

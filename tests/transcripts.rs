@@ -130,12 +130,14 @@ alone! {
     redis_8_locks
     redis_8_numbers
     redis_field_times
+    redouble_save
     redouble_clock
     redouble_explore
     redouble_fault
     redouble_gate
     redouble_help
     redouble_instance
+    redouble_reset
     redouble_space
     sorted_sets_7_2
     valkey_8_locks

@@ -108,6 +108,10 @@ impl Changed {
     }
 }
 
+/// What every user might do at some time.
+#[derive(Default)]
+pub struct Snapshot(BTreeMap<Vec<u8>, Arc<Rules>>);
+
 impl Acl {
     /// The users of a server with these commands: only the default user, who may do everything.
     pub fn new(table: &Table) -> Self {
@@ -285,6 +289,29 @@ impl Acl {
         }));
         gone.values().for_each(|user| self.disarm(user));
         Ok(gone.into_values().collect())
+    }
+
+    /// What every user may do now, by name.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.users().iter().map(|(name, user)| (name.clone(), user.rules())).collect())
+    }
+
+    /// Makes the users those that there were, with the rules of that time. Returns the users who are gone.
+    pub fn restore(&self, snapshot: &Snapshot) -> Vec<Arc<User>> {
+        let mut users = self.users();
+        let strangers: Vec<_> = users.keys().filter(|name| !snapshot.0.contains_key(*name)).cloned().collect();
+        let gone: Vec<Arc<User>> = strangers.iter().filter_map(|name| users.remove(name)).collect();
+        gone.iter().for_each(|user| self.disarm(user));
+        for (name, rules) in &snapshot.0 {
+            let rules = Rules::clone(rules);
+            match users.get(name) {
+                Some(user) => user.set(rules, &self.commands),
+                None => {
+                    users.insert(name.clone(), Arc::new(User::new(name, rules, &self.commands)));
+                }
+            }
+        }
+        gone
     }
 
     /// Writes all users to a file.

@@ -169,7 +169,9 @@ fn parse_explore(arguments: &[OsString]) -> Request {
     match parse_run(&others) {
         Request::Run(run) => Request::Explore(Box::new(Explore { run, ..explore })),
         Request::Misused(reason) if reason == NO_COMMAND => Request::ExploreMisused(NO_EXPLORED.to_owned()),
-        Request::Misused(reason) => Request::ExploreMisused(reason.replace("redouble run --report", "redouble explore")),
+        Request::Misused(reason) => {
+            Request::ExploreMisused(reason.replace("redouble run --report", "redouble explore"))
+        }
         other => other,
     }
 }
@@ -384,9 +386,7 @@ mod tests {
 
     #[test]
     fn explore_parts_its_flags_from_those_of_the_server_and_the_command() {
-        let explore = |arguments: &[&str]| {
-            parse_explore(&arguments.iter().map(OsString::from).collect::<Vec<_>>())
-        };
+        let explore = |arguments: &[&str]| parse_explore(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
         let flags = ["--runs", "5", "--databases", "4", "--settle", "20ms", "--keep-going", "--", "npm", "--runs", "7"];
         let Request::Explore(asked) = explore(&flags) else { panic!("an exploration") };
         assert_eq!(asked.run.command, ["npm", "--runs", "7"]);

@@ -80,7 +80,8 @@ impl Start {
         let mut status = 0;
         let mut has_ended_early = false;
         while let Some(number) = exploration.next().map_err(|error| error.to_string())? {
-            let output = Output::new(explore.verbose).map_err(|error| format!("no file for output: {}", plain(&error)))?;
+            let output =
+                Output::new(explore.verbose).map_err(|error| format!("no file for output: {}", plain(&error)))?;
             let run = Run { explore, variables: &variables, place: &place, output: &output };
             let end = events.block_on(run.run(&mut signals))?;
             exploration.wait_for_goodbyes().map_err(|error| error.to_string())?;
@@ -212,7 +213,9 @@ fn tell(text: &str) {
 
 fn show_order(exploration: &Exploration) {
     let lines = exploration.order().unwrap_or_default();
-    let _ = complain(if lines.is_empty() { b"  (no command has come)".to_vec() } else { lines.join("\n").into_bytes() }.as_slice());
+    let _ = complain(
+        if lines.is_empty() { b"  (no command has come)".to_vec() } else { lines.join("\n").into_bytes() }.as_slice(),
+    );
 }
 
 fn strayed(exploration: &Exploration) -> String {

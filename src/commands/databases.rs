@@ -40,13 +40,7 @@ const FLUSHALL: CommandSpec = CommandSpec {
 
 fn flushall<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     flush_mode(args)?;
-    let home = view.db();
-    for db in view.held_databases() {
-        view.select(db);
-        view.flush();
-    }
-    view.select(home);
-    view.notify_flushed();
+    view.flush_everything();
     Ok(Reply::OK)
 }
 

@@ -130,6 +130,10 @@ pub struct Config {
 
 type Values = BTreeMap<usize, Vec<u8>>;
 
+/// All settings as they were at some time.
+#[derive(Clone, Default)]
+pub struct Settings(Values);
+
 /// Why CONFIG SET changed nothing.
 #[derive(Debug)]
 pub enum Refusal {
@@ -203,6 +207,23 @@ impl Config {
     pub fn assign(&self, name: &str, value: impl Into<Vec<u8>>) {
         if let Some(place) = find_row(name.as_bytes()) {
             store(&mut self.values(), &self.live, place, value.into());
+        }
+    }
+
+    /// All settings as they are now.
+    pub fn settings(&self) -> Settings {
+        Settings(self.values().clone())
+    }
+
+    /// Sets everything to what it was.
+    pub fn restore(&self, settings: &Settings) {
+        let mut values = self.values();
+        let changed: Vec<usize> = values.keys().copied().collect();
+        for place in changed.into_iter().filter(|place| !settings.0.contains_key(place)) {
+            store(&mut values, &self.live, place, TABLE[place].default.as_bytes().to_vec());
+        }
+        for (place, value) in &settings.0 {
+            store(&mut values, &self.live, *place, value.clone());
         }
     }
 

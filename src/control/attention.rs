@@ -25,8 +25,7 @@ pub enum Matter {
 }
 
 /// The matters for which a command is accompanied on its way, from its arrival to its reply.
-const ACCOMPANY: u32 =
-    Matter::Fault as u32 | Matter::Gate as u32 | Matter::Journal as u32 | Matter::Explore as u32;
+const ACCOMPANY: u32 = Matter::Fault as u32 | Matter::Gate as u32 | Matter::Journal as u32 | Matter::Explore as u32;
 
 /// Which matters are up. While none is, a command only looks at this once or twice.
 #[derive(Default)]

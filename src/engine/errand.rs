@@ -3,70 +3,115 @@
 use std::sync::Arc;
 
 use super::Engine;
-use crate::clock::Millis;
+use crate::clock::{LATEST, Millis, Pace, wait_here};
 use crate::spec::Errand;
 
 impl Engine {
     /// Does an errand, and returns once all consequences have happened: keys that are due are gone, whoever waited for a
-    /// time that has come has its reply, and so has whoever was let go on.
+    /// time that has come has its reply, and so has whoever was let go on; what was published is on its way.
     pub async fn run_errand(self: Arc<Self>, errand: Errand) {
-        if errand == Errand::BeginRun {
-            self.begin_run().await;
+        if errand == Errand::Settle {
+            return self.come_to_rest().await;
         }
-        if let Errand::MoveClock(to) = errand {
-            while self.move_towards(to) {
-                self.instance.clock.settle().await;
+        // One by one: two that move the clock at once would each go past what the other has set off.
+        let _turn = self.turn.lock().await;
+        let clock = &self.instance.clock;
+        match errand {
+            Errand::Settle => {}
+            Errand::Advance(by) => {
+                let to = clock.micros().saturating_add(by.max(0));
+                self.move_clock(to).await;
             }
-        }
-        loop {
-            self.instance.clock.settle().await;
-            if !self.ring_due() {
-                return;
+            Errand::SetClock(to) => self.move_clock(to).await,
+            Errand::Freeze(at) => {
+                clock.set_auto(None);
+                clock.set_pace(Pace::Standing);
+                match at {
+                    Some(at) => self.move_clock(at).await,
+                    None => self.instance.keep_house(),
+                }
             }
+            Errand::Run(speed) => {
+                clock.set_auto(None);
+                clock.set_pace(Pace::Times(speed));
+            }
+            Errand::Auto(grace) => {
+                clock.set_pace(Pace::Standing);
+                self.instance.keep_house();
+                self.begin_auto(grace);
+            }
+            Errand::Reset => {
+                // There may be none.
+                let _ = self.instance.stop_exploring();
+                self.reset_everything().await;
+            }
+            Errand::PutBack => self.reset_everything().await,
+            Errand::BeginRun => self.begin_run().await,
         }
     }
 
     /// As [`run_errand`](Self::run_errand), for a thread that serves nobody.
-    pub fn run_errand_here(&self, errand: Errand) {
-        if let Errand::MoveClock(to) = errand {
-            while self.move_towards(to) {
-                self.instance.clock.settle_here();
+    pub fn run_errand_here(self: &Arc<Self>, errand: Errand) {
+        wait_here(Arc::clone(self).run_errand(errand));
+    }
+
+    /// Moves the clock, and stops at every deadline on the way until everything due there has happened. Meanwhile it
+    /// stands, so that it shows the deadline to whoever goes on there.
+    async fn move_clock(&self, to: i64) {
+        let clock = &self.instance.clock;
+        let to = to.clamp(0, LATEST);
+        let pace = clock.set_pace(Pace::Standing);
+        while let Some(stop) = self.next_stop().map(in_micros).filter(|&stop| stop < to) {
+            if stop > clock.micros() {
+                clock.set(stop);
             }
+            self.set_off_due();
+            self.come_to_rest().await;
         }
+        clock.set(to);
+        self.set_off_due();
+        self.come_to_rest().await;
+        clock.set_pace(pace);
+    }
+
+    /// The next instant at which something happens that somebody waits for.
+    pub(super) fn next_stop(&self) -> Option<Millis> {
+        let alarm = self.instance.clock.next_alarm();
+        let key = self.next_awaited_end();
+        alarm.into_iter().chain(key).min()
+    }
+
+    /// Deletes what is due, then rings whoever waits for a time that has come.
+    pub(super) fn set_off_due(&self) {
+        self.keep_house();
+        self.instance.clock.ring();
+    }
+
+    /// Waits until everything that was set off has happened.
+    pub(super) async fn come_to_rest(&self) {
+        /// Whoever goes on because of what was sent to it may send something to another, and so on; no further.
+        const ROUNDS: u32 = 4;
+        let clock = &self.instance.clock;
+        let mut rounds = 0;
         loop {
-            self.instance.clock.settle_here();
-            if !self.ring_due() {
-                return;
+            clock.settle().await;
+            if clock.next_alarm().is_some_and(|deadline| deadline <= clock.millis()) {
+                self.set_off_due();
+                rounds = 0;
+                continue;
+            }
+            // What was sent to clients beside their replies is to be written, too.
+            for client in self.instance.clients.all() {
+                client.expect(|| clock.rung_alarm());
+            }
+            rounds += 1;
+            if clock.is_settled() || rounds > ROUNDS {
+                return clock.settle().await;
             }
         }
-    }
-
-    /// Moves the clock to the next deadline on the way, or else to the instant itself, and sets off what is due then.
-    /// Whether the instant is not reached yet.
-    fn move_towards(&self, to: i64) -> bool {
-        let clock = &self.instance.clock;
-        let deadline = clock.next_alarm().map(in_micros).filter(|&deadline| deadline < to);
-        match deadline.filter(|&deadline| deadline > clock.micros()) {
-            Some(deadline) => clock.set(deadline),
-            None => clock.set(to),
-        }
-        self.keep_house();
-        clock.ring();
-        deadline.is_some()
-    }
-
-    /// Rings what has become due; whether anything has.
-    fn ring_due(&self) -> bool {
-        let clock = &self.instance.clock;
-        if clock.next_alarm().is_none_or(|deadline| deadline > clock.millis()) {
-            return false;
-        }
-        self.keep_house();
-        clock.ring();
-        true
     }
 }
 
-fn in_micros(millis: Millis) -> i64 {
+pub(super) fn in_micros(millis: Millis) -> i64 {
     millis.saturating_mul(1000)
 }

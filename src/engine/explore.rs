@@ -9,7 +9,6 @@ use super::passage::guest;
 use super::{Engine, is_exec, keys, transaction};
 use crate::clock::Clock;
 use crate::control::{Entrant, Footprint, Look, Matter, Passage, Standing};
-use crate::keyspace::Scope;
 use crate::resp::Words;
 use crate::session::Session;
 use crate::spec::{CommandSpec, Flag, Group, Handler, Transaction, Waiting};
@@ -63,17 +62,8 @@ impl Engine {
 
     /// Puts the server back and lets the run begin that was chosen last.
     pub(super) async fn begin_run(self: &Arc<Self>) {
-        self.clear_for_run().await;
+        self.reset_everything().await;
         self.arm_run();
-    }
-
-    /// Puts the server back for the next run.
-    pub async fn clear_for_run(&self) {
-        let clock = &self.instance.clock;
-        // Those who were held in the run before go on first.
-        clock.settle().await;
-        self.put_back();
-        clock.settle().await;
     }
 
     /// Lets the run begin that was chosen last. To be called on an event loop, where the turns are given from now on.
@@ -82,25 +72,6 @@ impl Engine {
         self.instance.control.explorer.arm();
         if self.instance.control.explorer.needs_conductor() {
             tokio::spawn(conduct(Arc::downgrade(self)));
-        }
-    }
-
-    fn put_back(&self) {
-        let instance = &self.instance;
-        instance.clear_faults();
-        instance.clear_gates();
-        instance.clock.resume();
-        if let Ok(mut scripts) = self.interpreters() {
-            scripts.flush();
-        }
-        if let Ok(mut view) = instance.keyspace.lock(Scope::Everything, 0, &instance.clock) {
-            for db in view.held_databases() {
-                view.select(db);
-                view.flush();
-            }
-            view.notify_flushed();
-            self.serve(&mut view, None);
-            instance.stats.add(instance.settle(view, None));
         }
     }
 

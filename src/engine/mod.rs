@@ -1,11 +1,13 @@
 //! The life of one command, and transactions.
 
+mod auto;
 mod errand;
 mod explore;
 mod fibers;
 mod monitor;
 mod passage;
 mod permissions;
+mod reset;
 mod script;
 mod tracking;
 mod transaction;
@@ -24,7 +26,7 @@ use crate::keyspace::{Busy, Locked, Scope, View, hash_of};
 use crate::profile::Since;
 use crate::resp::{Protocol, Reply, Words};
 use crate::script::{Interpreters, Pause};
-use crate::session::{Replies, Session};
+use crate::session::{Replies, Session, Stance};
 use crate::spec::{
     Args, Call, CommandResult, CommandSpec, Flag, Flow, Group, Handler, Outcome, Table, Transaction, Waiting,
 };
@@ -62,16 +64,20 @@ pub struct Engine {
     pub table: Table,
     /// Held while somebody keeps house, so that who moves the clock finds done what that set off.
     house: Mutex<()>,
+    /// Errands are done one by one.
+    turn: tokio::sync::Mutex<()>,
+    outlook: auto::Outlook,
 }
 
 impl Engine {
     pub fn new(instance: Arc<Instance>, table: Table) -> Self {
-        Self { instance, table, house: Mutex::default() }
-    }
-
-    /// Whether keeping house would do anything that somebody could notice.
-    pub fn has_house_to_keep(&self) -> bool {
-        !self.instance.clients.is_empty() || self.instance.keyspace.has_deadlines()
+        Self {
+            instance,
+            table,
+            house: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            outlook: auto::Outlook::default(),
+        }
     }
 
     /// What is to be done now and then, and when the clock was moved: deletes keys whose time has passed, unless DEBUG
@@ -92,11 +98,8 @@ impl Engine {
     pub fn empty(&self) -> Result<(), Busy> {
         let mut interpreters = self.interpreters()?;
         let mut view = self.instance.keyspace.lock(Scope::Everything, 0, &self.instance.clock)?;
-        for db in view.held_databases() {
-            view.select(db);
-            view.flush();
-        }
-        view.notify_flushed();
+        view.flush_everything();
+        self.serve(&mut view, None);
         self.instance.stats.add(self.instance.settle(view, None));
         interpreters.flush();
         interpreters.flush_libraries();
@@ -721,7 +724,7 @@ impl Engine {
     /// Takes in a connection that leaves another world behind the same port, with its user of the same name. It keeps
     /// what RESET leaves alone, its name, protocol and database; what it knew there, it forgets. Whether there is such a
     /// user.
-    pub fn take_over(&self, session: &mut Session, from: &Engine, counters: Arc<Counters>) -> bool {
+    pub fn take_over(&self, session: &mut Session, from: &Arc<Engine>, counters: Arc<Counters>) -> bool {
         let (here, there) = (&self.instance, &from.instance);
         let Some(user) = here.acl.user(session.user.name()) else { return false };
         session.count();
@@ -731,7 +734,11 @@ impl Engine {
         session.counters = counters;
         session.become_user(&user, session.authenticated);
         here.look_at_clock();
+        session.client.set_stance(Stance::Acting);
+        session.client.set_idle_since(here.clock.uptime());
         there.clients.hand_over(session.client.id(), &here.clients);
+        // There it may have been the last for whom time had to wait.
+        from.look_around();
         true
     }
 

@@ -438,6 +438,12 @@ impl Keyspace {
         Some(view)
     }
 
+    /// The earliest deadline of a stream that somebody waits for.
+    pub fn next_awaited_deadline(&self) -> Option<Millis> {
+        let deadline = |(db, hash): (u32, u64)| self.lock_shard(hash, db).ok()?.deadline(hash, Kind::Stream);
+        self.waiters.hashes().into_iter().filter_map(deadline).min()
+    }
+
     /// Whether anything has a deadline.
     pub fn has_deadlines(&self) -> bool {
         self.sides().any(Side::has_deadlines)

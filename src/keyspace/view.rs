@@ -437,6 +437,17 @@ impl<'k> View<'k> {
         removed
     }
 
+    /// Removes every key of all databases that the view holds.
+    pub fn flush_everything(&mut self) {
+        let home = self.db;
+        for db in self.held_databases() {
+            self.select(db);
+            self.flush();
+        }
+        self.select(home);
+        self.notify_flushed();
+    }
+
     /// Tells that everything was removed, or that this was asked for: once, however many databases that were.
     pub fn notify_flushed(&mut self) {
         if self.wants & CHANGES != 0 {

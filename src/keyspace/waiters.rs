@@ -93,6 +93,11 @@ impl Waiters {
         waiting.get(waiting.partition_point(|(turn, _)| *turn <= after)).copied()
     }
 
+    /// The hashes of all keys that somebody waits for, each with its database.
+    pub fn hashes(&self) -> Vec<(u32, u64)> {
+        self.queues().by_hash.keys().copied().collect()
+    }
+
     /// The keys of a database that somebody waits for; who has waited longest comes first.
     pub fn keys(&self, db: u32) -> Vec<Box<[u8]>> {
         let queues = self.queues();

@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn requests_are_read_as_a_server_reads_them_between_the_notes_of_an_append_only_file() {
         let text = "#TS:1\r\n*2\r\n$3\r\nGET\r\n$3\r\na\nb\r\n*0\r\n#TS:2\r\n*1\r\n$4\r\nPING\r\nECHO x\n";
-        assert_eq!(commands(text).unwrap(), [at(2, "GET|a\nb"), at(9, "PING"), at(12, "ECHO|x")]);
+        assert_eq!(commands(text).unwrap(), [at(2, "GET|a\nb"), at(10, "PING"), at(13, "ECHO|x")]);
     }
 
     #[test]

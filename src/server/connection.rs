@@ -21,8 +21,8 @@ use crate::clock::Alarm;
 use crate::engine::{Engine, Fibers, Resolved};
 use crate::error::CommandError;
 use crate::resp::{Framed, Framer, Limits, ProtocolError, Reply};
-use crate::session::{Served, Session, Signal};
-use crate::spec::{Destination, Flow, Waiting};
+use crate::session::{Served, Session, Signal, Stance};
+use crate::spec::{Destination, Flow, Group, Waiting};
 use crate::stats::add;
 
 /// How much is read at once.
@@ -79,6 +79,11 @@ pub(super) struct Connection {
     waiting: Option<(Waiting, Option<Alarm>)>,
     /// The alarm that ended a wait, held until its consequences are on their way to the client.
     settling: Option<Alarm>,
+    /// Something was read since the last look at what the client does.
+    has_read: bool,
+    /// The client was told of something that it waited for with a command of the test powers, and has not done
+    /// anything since.
+    is_informed: bool,
     state: State,
 }
 
@@ -118,6 +123,8 @@ impl Connection {
             written: 0,
             waiting: None,
             settling: None,
+            has_read: false,
+            is_informed: false,
             state: State::Open,
         }
     }
@@ -129,6 +136,7 @@ impl Connection {
         if self.is_running_script() && !self.resume_script(scratch) {
             // Nothing else happens to this connection before the script has ended, but others have their turn.
             let _ = self.poll_flush(cx, &mut scratch.spare)?;
+            self.session.client.rest();
             come_back_after_others(cx);
             return Poll::Pending;
         }
@@ -138,6 +146,9 @@ impl Connection {
             let flushed = self.poll_flush(cx, &mut scratch.spare)?.is_ready();
             // As far as a moved clock is concerned, a reply that the client does not read has been given.
             self.settling = None;
+            if self.session.client.has_signals() {
+                self.session.client.rest();
+            }
             match self.state {
                 State::Dropped => return Poll::Ready(Ok(())),
                 State::Closing if flushed => return Poll::Ready(Ok(())),
@@ -168,6 +179,8 @@ impl Connection {
             if read == 0 {
                 return Poll::Ready(Ok(()));
             }
+            self.has_read = true;
+            self.is_informed = false;
             add(&self.session.counters.input_bytes, read as u64);
             self.session.client.seen().last_used.store(self.engine.instance.recently(), Ordering::Relaxed);
             add(&self.session.client.seen().received, read as u64);
@@ -218,7 +231,12 @@ impl Connection {
     #[cold]
     fn move_to(&mut self, Destination(name): &Destination) {
         match self.node.enter(name, &self.engine, &mut self.session, self.thread) {
-            Some(engine) => self.engine = engine,
+            Some(engine) => {
+                let left = std::mem::replace(&mut self.engine, engine);
+                if left.instance.clock.is_auto() {
+                    left.look_around();
+                }
+            }
             None => self.state = State::Dropped,
         }
     }
@@ -400,7 +418,9 @@ impl Connection {
                     if !rang {
                         return;
                     }
-                    let part = reply.drain(..(*bytes).min(reply.len())).collect::<Vec<_>>();
+                    let is_early = alarm.as_ref().is_some_and(Alarm::is_early);
+                    let next = if is_early { reply.len() } else { (*bytes).min(reply.len()) };
+                    let part = reply.drain(..next).collect::<Vec<_>>();
                     let next = (!reply.is_empty()).then(|| self.engine.instance.clock.alarm_after(*every));
                     let over = next.is_none();
                     let due = std::mem::replace(alarm, next);
@@ -413,7 +433,7 @@ impl Connection {
                     }
                     Some(End::Time)
                 }
-                Waiting::Event(event) => match event.as_mut().poll(cx) {
+                Waiting::Event(event) | Waiting::Underway(event) => match event.as_mut().poll(cx) {
                     Poll::Ready(reply) => Some(End::Reply(reply)),
                     Poll::Pending => None,
                 },
@@ -433,6 +453,7 @@ impl Connection {
         let seen = self.session.client.seen();
         seen.blocked.store(false, Ordering::Relaxed);
         seen.timed.store(false, Ordering::Relaxed);
+        self.session.client.set_stance(Stance::Acting);
         // Whoever ended it may have done so before this connection knew that it waits.
         self.engine.instance.claim_wait(&self.session.client);
         let mut out = Vec::new();
@@ -456,7 +477,8 @@ impl Connection {
             }
             Waiting::Held(ticket) => alarm = ticket.take_alarm(),
             Waiting::Drip { then: flow, .. } => then = flow,
-            Waiting::Event(_) => {
+            Waiting::Event(_) | Waiting::Underway(_) => {
+                self.is_informed = matches!(waiting, Waiting::Event(_));
                 if let End::Reply(reply) = end {
                     self.engine.answer(&mut self.session, &reply, &mut out);
                 }
@@ -464,7 +486,7 @@ impl Connection {
             Waiting::Unpause | Waiting::Delayed(_) | Waiting::Script | Waiting::Errand(..) => {}
         }
         // What it does now is a consequence of what has ended its wait, and of nothing else.
-        self.session.is_awaited = alarm.is_some();
+        self.session.is_awaited = alarm.is_some() || self.session.client.is_expected();
         self.go_on(then, &mut out, scratch);
         self.session.is_awaited = false;
         self.keep(&mut out, &mut scratch.spare);
@@ -489,6 +511,34 @@ impl Connection {
         }
     }
 
+    /// Lets a clock that moves on when everybody waits see what this connection does.
+    #[cold]
+    fn show_stance(&mut self) {
+        let has_read = std::mem::take(&mut self.has_read);
+        let drives = self.session.last_command.is_some_and(|spec| spec.group == Group::Control);
+        let stance = match &self.waiting {
+            Some((Waiting::Script, _)) => Stance::Scripting,
+            _ if !self.output.is_empty() => Stance::Acting,
+            Some((Waiting::Event(_), _)) => Stance::Awaiting,
+            Some((Waiting::Underway(_), _)) => Stance::Driving,
+            Some(_) => Stance::Waiting,
+            None if drives && !self.is_informed => Stance::Driving,
+            None => Stance::Idle,
+        };
+        let (client, clock) = (&self.session.client, &self.engine.instance.clock);
+        // Whoever goes on from a wait acts until now.
+        if has_read || client.stance() == Stance::Acting {
+            self.engine.let_drivers_look();
+        }
+        let before = client.set_stance(stance);
+        if stance == Stance::Idle && (has_read || before != Stance::Idle) {
+            client.set_idle_since(clock.uptime());
+        }
+        if stance != Stance::Idle || client.seen().is_subscriber() || clock.grace().is_some() {
+            self.engine.look_around();
+        }
+    }
+
     /// Whether a script that takes long has this connection's session.
     fn is_running_script(&self) -> bool {
         matches!(self.waiting, Some((Waiting::Script, _)))
@@ -502,6 +552,7 @@ impl Connection {
         };
         self.waiting = None;
         self.session.client.seen().blocked.store(false, Ordering::Relaxed);
+        self.session.client.set_stance(Stance::Acting);
         let then = self.engine.leave(&mut self.session, 0, &mut out, flow);
         self.go_on(then, &mut out, scratch);
         self.keep(&mut out, &mut scratch.spare);
@@ -511,6 +562,7 @@ impl Connection {
     /// Does what others have asked of this connection, and sends what they have sent.
     fn take_signals(&mut self, scratch: &mut Scratch) {
         if self.session.client.has_signals() {
+            self.session.client.attend();
             self.session.client.take_mail(&mut scratch.output);
             self.keep(&mut scratch.output, &mut scratch.spare);
             self.answer_signals(scratch);
@@ -528,6 +580,7 @@ impl Connection {
         }
         // Only looked at because it woke this connection up.
         client.take_signal(Signal::Unpause);
+        client.take_signal(Signal::Look);
         let unblocked = client.take_signal(Signal::UnblockTimeout);
         let refused = client.take_signal(Signal::UnblockError);
         if unblocked || refused {
@@ -612,12 +665,18 @@ fn begin_wait(
             (Waiting::Drip { reply, bytes, every, then }, Some(clock.alarm_after(every)))
         }
         Waiting::Errand(errand, reply) => {
-            let engine = Arc::clone(engine);
+            // To the end, even if the client does not wait for that.
+            let errand = tokio::spawn(Arc::clone(engine).run_errand(errand));
             let event = async move {
-                engine.run_errand(errand).await;
+                // It only fails to end when the server does.
+                let _ = errand.await;
                 reply
             };
-            (Waiting::Event(Box::pin(event)), None)
+            (Waiting::Underway(Box::pin(event)), None)
+        }
+        Waiting::Script => {
+            session.client.set_stance(Stance::Scripting);
+            (Waiting::Script, None)
         }
         other => (other, None),
     };
@@ -631,7 +690,11 @@ impl Future for Connection {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         this.session.client.register(cx.waker());
-        SCRATCH.with_borrow_mut(|scratch| this.poll_serve(cx, scratch)).map(|_ended_either_way| ())
+        let polled = SCRATCH.with_borrow_mut(|scratch| this.poll_serve(cx, scratch)).map(|_ended_either_way| ());
+        if this.engine.instance.clock.is_auto() && polled.is_pending() {
+            this.show_stance();
+        }
+        polled
     }
 }
 
@@ -647,6 +710,11 @@ impl Drop for Connection {
                 }
             });
         }
+        // It goes when the socket is closed, and all that was asked of this connection with it.
+        self.settling = self.session.client.take_expected();
         self.engine.disconnect(&mut self.session);
+        if self.engine.instance.clock.is_auto() {
+            self.engine.look_around();
+        }
     }
 }

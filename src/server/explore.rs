@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use super::handle::World;
 use super::load::load;
 use crate::clock::Clock;
-use crate::control::{Findings, Matter, Order, Search};
+use crate::control::{Findings, Order, Search};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::spec::Errand;
@@ -45,13 +45,14 @@ impl World {
     /// says about clients counts. An error if this is no token, or if an exploration is under way already.
     pub fn replay(&self, token: &str, search: Search) -> Result<Exploration, Error> {
         let order = Order::parse(token.as_bytes());
-        let order = order.map_err(|reason| Error::Refused(format!("'{token}' is not the token of an order: {reason}")))?;
+        let order =
+            order.map_err(|reason| Error::Refused(format!("'{token}' is not the token of an order: {reason}")))?;
         self.engine().instance.control.explorer.replay(search, order).map_err(refused)?;
         Ok(self.exploration())
     }
 
     fn exploration(&self) -> Exploration {
-        Exploration { engine: self.engine_shared(), events: self.events().clone(), seeds: Vec::new() }
+        Exploration { engine: Arc::clone(self.engine()), events: self.events().clone(), seeds: Vec::new() }
     }
 }
 
@@ -80,8 +81,7 @@ impl Exploration {
             self.engine.run_errand_here(Errand::Settle);
             return Ok(None);
         }
-        let engine = Arc::clone(&self.engine);
-        self.wait_for(async move { engine.clear_for_run().await })?;
+        self.wait_for(Arc::clone(&self.engine).run_errand(Errand::PutBack))?;
         self.seeds.iter().try_for_each(|path| load(&self.engine, path))?;
         let engine = Arc::clone(&self.engine);
         self.wait_for(async move { engine.arm_run() })?;
@@ -126,9 +126,7 @@ impl Exploration {
 
     /// Ends it, and lets everybody go on; what has come of it, with the run that was on.
     pub fn stop(self) -> Result<Findings, Error> {
-        let instance = &self.engine.instance;
-        let findings = instance.control.explorer.stop(&instance.clock).map_err(refused)?;
-        instance.attention.lower(Matter::Explore);
+        let findings = self.engine.instance.stop_exploring().map_err(refused)?;
         self.engine.run_errand_here(Errand::Settle);
         Ok(findings)
     }
@@ -146,10 +144,8 @@ impl Exploration {
 
 impl Drop for Exploration {
     fn drop(&mut self) {
-        let instance = &self.engine.instance;
         // Somebody may have stopped it by command.
-        if instance.control.explorer.stop(&instance.clock).is_ok() {
-            instance.attention.lower(Matter::Explore);
+        if self.engine.instance.stop_exploring().is_ok() {
             self.engine.run_errand_here(Errand::Settle);
         }
     }

@@ -239,7 +239,7 @@ pub struct World {
 
 impl World {
     /// What runs this world's commands.
-    pub(super) fn engine(&self) -> &Engine {
+    pub(super) fn engine(&self) -> &Arc<Engine> {
         let name = || String::from_utf8_lossy(&self.engine.instance.space);
         let is_space = !self.engine.instance.space.is_empty();
         assert!(!is_space || self.node.beside().is_ok(), "the server of the space '{}' has ended", name());
@@ -250,11 +250,6 @@ impl World {
     /// The event loop that this world's port belongs to.
     pub(super) fn events(&self) -> &Handle {
         self.node.events()
-    }
-
-    /// The same, for whoever outlives the handle.
-    pub(super) fn engine_shared(&self) -> Arc<Engine> {
-        Arc::clone(&self.engine)
     }
 
     fn address(&self) -> Option<SocketAddr> {
@@ -295,38 +290,53 @@ impl World {
 
     /// Stops its clock where it is.
     pub fn freeze(&self) {
-        self.engine().instance.clock.freeze();
+        self.run(Errand::Freeze(None));
     }
 
-    /// Lets a frozen clock run on, from where it is.
+    /// Lets the clock run as fast as the machine's, on from where it is.
     pub fn resume(&self) {
-        self.engine().instance.clock.resume();
+        self.run(Errand::Run(1.0));
+    }
+
+    /// Lets the clock run so many times as fast as the machine's, on from where it is; from 0.001 to 1,000,000, and what
+    /// lies outside counts as the nearest of these.
+    pub fn speed(&self, factor: f64) {
+        let factor = if factor.is_nan() { 1.0 } else { factor };
+        self.run(Errand::Run(factor.clamp(Errand::SLOWEST, Errand::FASTEST)));
+    }
+
+    /// Stops the clock, and lets it jump to the next deadline whenever every client waits. A client that has sent nothing
+    /// for `idle` in real time is not waited for; with `None`, everybody who could send something is.
+    pub fn auto_advance(&self, idle: Option<Duration>) {
+        self.run(Errand::Auto(idle));
     }
 
     /// Moves the clock forward, by whole microseconds. On return everything that this sets off has happened: keys
     /// that are due are gone, whoever waited for a time that has come has the reply, and connections that are idle for
-    /// too long count no longer.
+    /// too long are closed.
     pub fn advance(&self, duration: Duration) {
-        let duration = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
-        self.move_clock(self.engine().instance.clock.micros().saturating_add(duration));
+        self.run(Errand::Advance(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)));
     }
 
     /// Sets the clock, forwards or backwards; it goes on running or standing as before. What lies before 1970 counts as
     /// 1970. Complete on return, as [`advance`](Self::advance) is.
     pub fn set_time(&self, time: SystemTime) {
-        let micros = match time.duration_since(UNIX_EPOCH) {
-            Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
-            Err(before) => i64::try_from(before.duration().as_micros()).map_or(i64::MIN + 1, |micros| -micros),
-        };
-        self.move_clock(micros);
+        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.run(Errand::SetClock(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)));
     }
 
-    fn move_clock(&self, to: i64) {
-        self.engine().run_errand_here(Errand::MoveClock(to));
+    /// Puts everything back to what it was when the server started: data, scripts, users, settings, counters, faults,
+    /// gates, the clock. Whoever waits is answered as if the time were up, and clients stay connected. Complete on return.
+    pub fn reset(&self) {
+        self.run(Errand::Reset);
+    }
+
+    fn run(&self, errand: Errand) {
+        self.engine().run_errand_here(errand);
     }
 }
 
-fn refused(error: CommandError) -> Error {
+pub(super) fn refused(error: CommandError) -> Error {
     let line = error.line();
     Error::Refused(String::from_utf8_lossy(line.strip_prefix(b"ERR ").unwrap_or(line)).into_owned())
 }

@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use super::door::Door;
 use super::listener::accept;
@@ -17,6 +18,7 @@ use crate::error::{CommandError, Error};
 use crate::fleet::{CLOSED, Fleet, MOST_SPACES, NO_SUCH_SPACE, TOO_MANY_SPACES};
 use crate::instance::Instance;
 use crate::session::{Session, Signal};
+use crate::spec::Errand;
 
 /// All instances of a process.
 pub(super) struct Nodes {
@@ -81,6 +83,9 @@ impl Drop for Space {
 }
 
 impl Node {
+    /// How often there is to be looked for what is due.
+    pub(super) const PERIOD: Duration = Duration::from_millis(100);
+
     /// An instance that is bound, and takes nobody in before [`open`](Self::open).
     pub(super) fn new(
         number: usize,
@@ -103,6 +108,7 @@ impl Node {
         });
         let fleet: Weak<dyn Fleet> = Arc::<Self>::downgrade(&node);
         node.root.instance.join(fleet);
+        node.root.instance.remember_start();
         main.spawn(Arc::clone(&node.root.instance.clock).drive());
         node
     }
@@ -193,6 +199,11 @@ impl Node {
         lock(&self.doors).clear();
     }
 
+    /// Does an errand to the end, even if nobody waits for that.
+    pub(super) fn begin(&self, engine: &Arc<Engine>, errand: Errand) -> JoinHandle<()> {
+        self.main.spawn(Arc::clone(engine).run_errand(errand))
+    }
+
     // ---- the worlds
 
     /// The world that clients find, and all spaces.
@@ -201,25 +212,34 @@ impl Node {
         std::iter::once(&self.root).chain(spaces.values().map(|space| &space.engine)).map(Arc::clone).collect()
     }
 
-    /// Does what is to be done now and then in every world that has any of it.
-    pub(super) fn keep_house(&self) {
-        self.root.keep_house();
+    /// Does what is to be done now and then in every world that has any of it; where there are no clients, only if
+    /// `empty_too`. Says when to do so again: where time runs faster, what is due is due sooner.
+    pub(super) fn keep_house(&self, empty_too: bool) -> Duration {
+        let period = |engine: &Engine| {
+            engine.keep_house();
+            engine.instance.clock.shortened(Self::PERIOD)
+        };
+        let mut shortest = period(&self.root);
         let mut after = Vec::new();
         // Some at a time: who asks for a space meanwhile does not wait for long.
-        while let Some(some) = self.some_spaces(&mut after) {
-            some.iter().for_each(|engine| engine.keep_house());
+        while let Some(some) = self.some_spaces(&mut after, empty_too) {
+            shortest = some.iter().map(|engine| period(engine)).min().unwrap_or(shortest).min(shortest);
         }
+        shortest
     }
 
     /// The next spaces with something to do behind one of this name, which moves on.
-    fn some_spaces(&self, after: &mut Vec<u8>) -> Option<Vec<Arc<Engine>>> {
+    fn some_spaces(&self, after: &mut Vec<u8>, empty_too: bool) -> Option<Vec<Arc<Engine>>> {
         const AT_ONCE: usize = 256;
         let spaces = lock(&self.spaces);
         let from: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Excluded(after), Bound::Unbounded);
         let some: Vec<_> = spaces.range::<[u8], _>(from).take(AT_ONCE).collect();
         let last = some.last()?.0.to_vec();
-        let busy = some.iter().filter(|(_, space)| space.engine.has_house_to_keep());
-        let busy = busy.map(|(_, space)| Arc::clone(&space.engine)).collect();
+        let is_busy = |engine: &Engine| {
+            !engine.instance.clients.is_empty() || (empty_too && engine.instance.keyspace.has_deadlines())
+        };
+        let busy = some.iter().map(|(_, space)| &space.engine).filter(|engine| is_busy(engine));
+        let busy = busy.map(Arc::clone).collect();
         *after = last;
         Some(busy)
     }
@@ -243,6 +263,7 @@ impl Node {
         instance.join(self.as_fleet()?);
         let clock = self.main.spawn(Arc::clone(&instance.clock).drive()).abort_handle();
         self.pass_on_orders(&instance);
+        instance.remember_start();
         let engine = Arc::new(Engine::new(instance, self.root.table.clone()));
         spaces.insert(name.into(), Space { engine: Arc::clone(&engine), clock });
         Ok(engine)
@@ -259,7 +280,7 @@ impl Node {
     pub(super) fn enter(
         &self,
         name: &[u8],
-        from: &Engine,
+        from: &Arc<Engine>,
         session: &mut Session,
         thread: usize,
     ) -> Option<Arc<Engine>> {

@@ -67,8 +67,11 @@ impl Fleet for Node {
             Order::Resume => return Ok(settled(node.resume())),
             Order::Heal(client) => return Ok(settled(node.heal(client.as_deref())?)),
             Order::Skew(micros) => {
-                let errand = nodes.skew(micros);
-                return Ok(Box::pin(Arc::clone(node.root()).run_errand(errand)));
+                let errand = node.begin(node.root(), nodes.skew(micros));
+                return Ok(Box::pin(async {
+                    // It only fails to end when the server does.
+                    let _ = errand.await;
+                }));
             }
         }
         Ok(settled(Vec::new()))
@@ -94,7 +97,7 @@ impl Nodes {
     /// What sets a clock so many microseconds ahead of the first instance's.
     pub(super) fn skew(&self, micros: i64) -> Errand {
         let first = self.first().map_or(0, |first| first.instance().clock.micros());
-        Errand::MoveClock(first.saturating_add(micros))
+        Errand::SetClock(first.saturating_add(micros))
     }
 }
 

@@ -4,8 +4,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::handle::World;
-use crate::clock::Clock;
+use super::handle::{World, refused};
+use crate::clock::wait_here_for;
 use crate::control::{Fault, Gate, Pattern, Rule, Side};
 use crate::duration::spell_duration;
 use crate::engine::Engine;
@@ -36,7 +36,7 @@ impl World {
     pub fn fault(&self, fault: Fault) -> Result<FaultGuard, Error> {
         self.check_commands(&fault.pattern)?;
         let rule = self.engine().instance.add_fault(fault).map_err(Error::Refused)?;
-        Ok(FaultGuard { engine: self.engine_shared(), rule })
+        Ok(FaultGuard { engine: Arc::clone(self.engine()), rule })
     }
 
     /// Puts up a gate: commands that fit the pattern are held there before they run. It is taken away when the guard is
@@ -66,7 +66,7 @@ impl World {
     fn put_up(&self, name: &str, pattern: Pattern, side: Side) -> Result<GateGuard, Error> {
         self.check_commands(&pattern)?;
         let gate = self.engine().instance.add_gate(name, pattern, side).map_err(Error::Refused)?;
-        Ok(GateGuard { engine: self.engine_shared(), gate })
+        Ok(GateGuard { engine: Arc::clone(self.engine()), gate })
     }
 
     /// The names of the faults that have not fired so far.
@@ -77,6 +77,14 @@ impl World {
     /// The names of the gates that nobody has come to so far.
     pub fn unreached_gates(&self) -> Vec<String> {
         self.engine().instance.control.gates.unreached()
+    }
+
+    /// Writes all data and functions, at one instant, to a file that a server can begin with: a snapshot as Redis's own if
+    /// the name ends in `.rdb`, else commands that a person can read. See [`Builder::load`](crate::Builder::load).
+    ///
+    /// An error if the file cannot be written.
+    pub fn save(&self, path: impl AsRef<std::path::Path>) -> Result<(), Error> {
+        self.engine().instance.save(path.as_ref()).map_err(refused)
     }
 
     fn check_commands(&self, pattern: &Pattern) -> Result<(), Error> {
@@ -138,7 +146,7 @@ impl GateGuard {
 
     /// As [`wait_for`](Self::wait_for), for so long in real time at most.
     pub fn wait_for_within(&self, count: usize, timeout: Duration) -> Result<(), Error> {
-        let held = Clock::wait_here(poll_fn(|cx| self.gate.stop.poll_held(count, cx)), timeout);
+        let held = wait_here_for(poll_fn(|cx| self.gate.stop.poll_held(count, cx)), timeout);
         match held {
             Some(Some(_)) => Ok(()),
             Some(None) => Err(Error::Refused(format!("gate '{}' holds nobody any more", self.gate.name))),

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
+use std::time::Duration;
 
 use crate::acl::User;
 use crate::clock::{Alarm, Millis};
@@ -78,6 +79,39 @@ pub enum Signal {
     Close = 32,
     /// What it waited for is there.
     Served = 64,
+    /// Its connection does what it was asked, and has not written yet what comes of it.
+    Attended = 128,
+    /// What it waits for may be there.
+    Look = 256,
+}
+
+/// What a connection does, as far as a clock is concerned that moves on when everybody waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stance {
+    /// It has something to do, or its client has something to read.
+    Acting,
+    /// Its client may send something at any time.
+    Idle,
+    /// Its client can do nothing until something happens.
+    Waiting,
+    /// Its client drives a test,
+    Driving,
+    /// or waits for what others do, to drive a test.
+    Awaiting,
+    /// It runs a script that takes long.
+    Scripting,
+}
+
+impl Stance {
+    const ALL: [Self; 6] = [Self::Acting, Self::Idle, Self::Waiting, Self::Driving, Self::Awaiting, Self::Scripting];
+}
+
+/// An alarm that somebody waits for until the connection has done what it was asked.
+struct Expected {
+    alarm: Alarm,
+    /// It was asked for more in between, which may be all there is left to do.
+    again: bool,
 }
 
 /// What a client waits for that others may end.
@@ -133,6 +167,10 @@ pub struct Client {
     /// Since when more waits to be sent than should for long, or [`NEVER`].
     lagging_since: AtomicI64,
     wait: Mutex<Wait>,
+    expected: Mutex<Option<Expected>>,
+    stance: AtomicU8,
+    /// Since when it is idle, in real time since the server began.
+    idle_since: AtomicU64,
     seen: Seen,
     labels: Mutex<Labels>,
 }
@@ -198,6 +236,9 @@ impl Client {
             outbox: Mutex::default(),
             lagging_since: AtomicI64::new(NEVER),
             wait: Mutex::default(),
+            expected: Mutex::default(),
+            stance: AtomicU8::new(Stance::Acting as u8),
+            idle_since: AtomicU64::new(0),
             seen,
             labels: Mutex::default(),
         }
@@ -249,7 +290,7 @@ impl Client {
         self.wake();
     }
 
-    fn wake(&self) {
+    pub(crate) fn wake(&self) {
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }
@@ -263,6 +304,73 @@ impl Client {
     /// Takes a signal down; whether it was up.
     pub(crate) fn take_signal(&self, signal: Signal) -> bool {
         self.signals.fetch_and(!(signal as u32), Ordering::AcqRel) & signal as u32 != 0
+    }
+
+    /// Its connection begins to do what it was asked. To be followed by [`rest`](Self::rest).
+    pub(crate) fn attend(&self) {
+        self.signals.fetch_or(Signal::Attended as u32, Ordering::AcqRel);
+    }
+
+    /// Its connection has done what it was asked, and written what came of it.
+    pub(crate) fn rest(&self) {
+        let mut expected = self.expected();
+        let before = self.signals.fetch_and(!(Signal::Attended as u32), Ordering::AcqRel);
+        let more = before & !(Signal::Attended as u32) != 0;
+        if let Some(expected) = expected.as_mut().filter(|expected| more && !expected.again) {
+            expected.again = true;
+            return;
+        }
+        let done = expected.take();
+        drop(expected);
+        drop(done);
+    }
+
+    /// If it was asked for anything that is not done yet, holds an alarm until it is.
+    pub(crate) fn expect(&self, alarm: impl FnOnce() -> Alarm) {
+        let mut expected = self.expected();
+        if self.has_signals() && expected.is_none() && self.stance() != Stance::Scripting {
+            *expected = Some(Expected { alarm: alarm(), again: false });
+        }
+    }
+
+    /// Holds an alarm until the connection has ended.
+    pub(crate) fn expect_end(&self, alarm: Alarm) {
+        *self.expected() = Some(Expected { alarm, again: false });
+    }
+
+    /// Hands over the alarm that is held until the connection has done what it was asked.
+    pub(crate) fn take_expected(&self) -> Option<Alarm> {
+        self.expected().take().map(|expected| expected.alarm)
+    }
+
+    /// Whether somebody waits for what the connection does now.
+    pub(crate) fn is_expected(&self) -> bool {
+        self.expected().is_some()
+    }
+
+    fn expected(&self) -> MutexGuard<'_, Option<Expected>> {
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn stance(&self) -> Stance {
+        let stance = self.stance.load(Ordering::SeqCst);
+        Stance::ALL.into_iter().find(|other| *other as u8 == stance).unwrap_or(Stance::Acting)
+    }
+
+    /// Sets the stance; what it was before.
+    pub(crate) fn set_stance(&self, stance: Stance) -> Stance {
+        let before = self.stance();
+        self.stance.store(stance as u8, Ordering::SeqCst);
+        before
+    }
+
+    pub(crate) fn set_idle_since(&self, uptime: Duration) {
+        self.idle_since.store(u64::try_from(uptime.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Since when it is idle, in real time since the server began.
+    pub(crate) fn idle_since(&self) -> Duration {
+        Duration::from_micros(self.idle_since.load(Ordering::Relaxed))
     }
 
     /// From now on it waits for its time to pass.

@@ -14,7 +14,7 @@ use crate::resp::{OwnedWords, Protocol};
 use crate::spec::CommandSpec;
 use crate::stats::{Counters, add};
 
-pub use client::{Blocked, Claim, Client, Peer, Served, Signal};
+pub use client::{Blocked, Claim, Client, Peer, Served, Signal, Stance};
 pub use clients::Clients;
 pub use tracking::{Choice, SessionTracking, TrackingMode};
 

@@ -76,19 +76,40 @@ pub enum Waiting {
     Drip { reply: Vec<u8>, bytes: usize, every: Duration, then: Flow },
     /// For what a command of the test powers has set going; then this is the reply.
     Errand(Errand, Reply<'static>),
-    /// For the reply itself.
+    /// For that to have happened.
+    Underway(Pin<Box<dyn Future<Output = Reply<'static>> + Send>>),
+    /// For the reply itself, which depends on what others do.
     Event(Pin<Box<dyn Future<Output = Reply<'static>> + Send>>),
 }
 
 /// What a command of the test powers sets going. It has its reply when all consequences have happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Errand {
     /// Whoever goes on because of the command gets as far as it can.
     Settle,
+    /// The clock goes forward by so many microseconds, past every deadline in between.
+    Advance(i64),
     /// The clock goes to this instant, in microseconds since 1970, past every deadline in between.
-    MoveClock(i64),
-    /// The server is put back, and the next run of an exploration begins.
+    SetClock(i64),
+    /// The clock stops, where it is or at this instant in microseconds since 1970.
+    Freeze(Option<i64>),
+    /// The clock runs so many times as fast as the machine's.
+    Run(f64),
+    /// The clock stands, and goes to the next deadline whenever everybody waits. A client that has sent nothing for so
+    /// long in real time is not waited for.
+    Auto(Option<Duration>),
+    /// Everything becomes as it was when the server started.
+    Reset,
+    /// The same, but what explores the orders of a test goes on.
+    PutBack,
+    /// The same, and then its next run begins.
     BeginRun,
+}
+
+impl Errand {
+    /// How fast and how slow a clock can run, compared with the machine's.
+    pub const FASTEST: f64 = 1_000_000.0;
+    pub const SLOWEST: f64 = 0.001;
 }
 
 impl Waiting {
@@ -109,6 +130,7 @@ impl fmt::Debug for Waiting {
             Self::HeldReply { .. } => "HeldReply",
             Self::Drip { .. } => "Drip",
             Self::Errand(..) => "Errand",
+            Self::Underway(_) => "Underway",
             Self::Event(_) => "Event",
         })
     }

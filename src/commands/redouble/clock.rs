@@ -1,19 +1,28 @@
 //! REDOUBLE CLOCK: what time it is for the server, and everything that has a time there.
 
-use super::{Action, act, duration, expected, nothing_more, power};
+use super::{Action, act, begin, duration, expected, nothing_more, power, text};
+use crate::clock::{LATEST, Pace};
+use crate::duration::spell_duration;
 use crate::error::CommandError;
 use crate::resp::{Reply, parse_integer};
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Errand, Flow, Waiting};
+use crate::spec::{Args, Call, CommandResult, CommandSpec, Errand};
 
 pub(super) const CLOCK: CommandSpec = power(
     "CLOCK",
-    "<NOW | FREEZE [unix-time-milliseconds] | ADVANCE duration | SET unix-time-milliseconds | RESUME>",
+    "<NOW | INFO | FREEZE [unix-time-milliseconds] | ADVANCE duration | SET unix-time-milliseconds | SPEED factor | \
+     AUTO [IDLE duration] | RESUME>",
     "Reads, stops and moves the server's clock.",
     |call, args| act(ACTIONS, call, args),
 );
 
 pub(super) const ACTIONS: &[Action] = &[
     Action { name: "NOW", usage: "", summary: "The server's time, in milliseconds since 1970.", run: now },
+    Action {
+        name: "INFO",
+        usage: "",
+        summary: "How the clock goes, how far it is ahead of the machine's, and the next deadline somebody waits for.",
+        run: info,
+    },
     Action {
         name: "FREEZE",
         usage: "[<unix-time-milliseconds>]",
@@ -32,7 +41,25 @@ pub(super) const ACTIONS: &[Action] = &[
         summary: "Moves the clock to an instant, forwards or backwards. Answers once everything due has happened.",
         run: set,
     },
-    Action { name: "RESUME", usage: "", summary: "Lets the clock run on from where it is.", run: resume },
+    Action {
+        name: "SPEED",
+        usage: "<factor>",
+        summary: "Lets the clock run so many times as fast as real time, on from where it is.",
+        run: speed,
+    },
+    Action {
+        name: "AUTO",
+        usage: "[idle <duration>]",
+        summary: "Stops the clock, and moves it to the next deadline whenever every client waits. Clients that have sent \
+                  nothing for so long in real time are not waited for.",
+        run: auto,
+    },
+    Action {
+        name: "RESUME",
+        usage: "",
+        summary: "Lets the clock run as fast as real time, on from where it is.",
+        run: resume,
+    },
 ];
 
 fn now(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -40,46 +67,70 @@ fn now(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::Integer(call.now()))
 }
 
-fn freeze(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    if args.is_empty() {
-        call.server.clock.freeze();
-        return Ok(Reply::OK);
-    }
-    let at = instant(args)?;
+fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    call.server.clock.freeze();
-    move_clock(call, at)
+    let clock = &call.server.clock;
+    let (mode, speed) = match clock.pace() {
+        _ if clock.is_auto() => ("auto", 0.0),
+        Pace::Standing => ("frozen", 0.0),
+        Pace::Times(speed) => ("running", speed),
+    };
+    let grace = clock.grace().map_or(Reply::Null, |grace| text(spell_duration(grace)));
+    Ok(Reply::Map(vec![
+        (text("mode"), text(mode)),
+        (text("speed"), text(speed.to_string())),
+        (text("now"), Reply::Integer(clock.millis())),
+        (text("offset"), Reply::Integer(clock.offset() / 1000)),
+        (text("next-deadline"), clock.next_alarm().map_or(Reply::Null, Reply::Integer)),
+        (text("idle"), grace),
+    ]))
+}
+
+fn freeze(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let at = if args.is_empty() { None } else { Some(instant(args)?) };
+    nothing_more(args)?;
+    begin(call, Errand::Freeze(at), Reply::OK)
 }
 
 fn advance(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let by = i64::try_from(duration(args)?.as_micros()).unwrap_or(i64::MAX);
     nothing_more(args)?;
-    let to = call.micros().saturating_add(by);
-    move_clock(call, to)
+    begin(call, Errand::Advance(by), Reply::OK)
 }
 
 fn set(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let to = instant(args)?;
     nothing_more(args)?;
-    move_clock(call, to)
+    begin(call, Errand::SetClock(to), Reply::OK)
+}
+
+fn speed(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let word = args.optional();
+    let factor = word
+        .and_then(|word| std::str::from_utf8(word).ok()?.parse::<f64>().ok())
+        .filter(|factor| (Errand::SLOWEST..=Errand::FASTEST).contains(factor))
+        .ok_or_else(|| expected("a factor from 0.001 to 1000000 was expected", word))?;
+    nothing_more(args)?;
+    begin(call, Errand::Run(factor), Reply::OK)
+}
+
+fn auto(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let grace = if args.take("idle") { Some(duration(args)?) } else { None };
+    nothing_more(args)?;
+    begin(call, Errand::Auto(grace), Reply::OK)
 }
 
 fn resume(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    call.server.clock.resume();
-    Ok(Reply::OK)
+    begin(call, Errand::Run(1.0), Reply::OK)
 }
 
 /// An instant in milliseconds since 1970, in microseconds.
 fn instant(args: &mut Args<'_>) -> Result<i64, CommandError> {
+    const LAST: i64 = LATEST / 1000;
     let word = args.optional();
     word.and_then(parse_integer)
-        .filter(|millis| *millis >= 0)
-        .map(|millis| millis.saturating_mul(1000))
-        .ok_or_else(|| expected("a time in milliseconds since 1970 was expected", word))
-}
-
-fn move_clock(call: &mut Call<'_>, to: i64) -> CommandResult<'static> {
-    call.flow = Flow::Wait(Box::new(Waiting::Errand(Errand::MoveClock(to), Reply::OK)));
-    Ok(Reply::Nothing)
+        .filter(|millis| (0..=LAST).contains(millis))
+        .map(|millis| millis * 1000)
+        .ok_or_else(|| expected(&format!("a time in milliseconds since 1970, up to {LAST}, was expected"), word))
 }

@@ -1,10 +1,10 @@
 //! REDOUBLE EXPLORE: the same test again and again, each time with the commands of its clients in another order.
 
-use super::{Action, act, count, duration, expected, nothing_more, number, power, settle, text};
-use crate::control::{Findings, Matter, Order, Search};
+use super::{Action, act, begin, count, duration, expected, nothing_more, number, power, settle, text};
+use crate::control::{Findings, Order, Search};
 use crate::error::CommandError;
 use crate::resp::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Errand, Flow, Waiting};
+use crate::spec::{Args, Call, CommandResult, CommandSpec, Errand};
 
 pub(super) const EXPLORE: CommandSpec = power(
     "EXPLORE",
@@ -118,10 +118,7 @@ fn next(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let driver = call.session.client.id();
     let number = call.server.control.explorer.next(driver, &call.server.clock).map_err(refused)?;
     match number {
-        Some(number) => {
-            call.flow = Flow::Wait(Box::new(Waiting::Errand(Errand::BeginRun, count(number))));
-            Ok(Reply::Nothing)
-        }
+        Some(number) => begin(call, Errand::BeginRun, count(number)),
         None => settle(call, Reply::Null),
     }
 }
@@ -144,8 +141,7 @@ fn findings(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> 
 
 fn stop(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    let findings = call.server.control.explorer.stop(&call.server.clock).map_err(refused)?;
-    call.server.attention.lower(Matter::Explore);
+    let findings = call.server.stop_exploring().map_err(refused)?;
     settle(call, describe(&findings))
 }
 

@@ -101,7 +101,7 @@ fn order(
         consequences.await;
         Reply::OK
     };
-    call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
+    call.flow = Flow::Wait(Box::new(Waiting::Underway(Box::pin(event))));
     Ok(Reply::Nothing)
 }
 

@@ -6,6 +6,7 @@ mod fault;
 mod gate;
 mod instance;
 mod pattern;
+mod reset;
 mod save;
 pub(super) mod space;
 
@@ -32,6 +33,7 @@ const REDOUBLE: CommandSpec = CommandSpec {
         space::SPACES,
         instance::INSTANCE,
         explore::EXPLORE,
+        reset::RESET,
         save::SAVE,
         HELP,
     ],
@@ -76,6 +78,7 @@ const POWERS: &[(&str, &[Action])] = &[
     ("SPACES", space::SPACES_ACTIONS),
     ("INSTANCE", instance::ACTIONS),
     ("EXPLORE", explore::ACTIONS),
+    ("RESET", reset::ACTIONS),
 ];
 
 /// Runs the action that the next argument names.
@@ -148,7 +151,12 @@ fn count(number: u64) -> Reply<'static> {
 
 /// Answers once everybody whom the command has let go on has gone as far as they can.
 fn settle(call: &mut Call<'_>, reply: Reply<'static>) -> CommandResult<'static> {
-    call.flow = Flow::Wait(Box::new(Waiting::Errand(Errand::Settle, reply)));
+    begin(call, Errand::Settle, reply)
+}
+
+/// Sets something going; answers once all of it has happened.
+fn begin(call: &mut Call<'_>, errand: Errand, reply: Reply<'static>) -> CommandResult<'static> {
+    call.flow = Flow::Wait(Box::new(Waiting::Errand(errand, reply)));
     Ok(Reply::Nothing)
 }
 

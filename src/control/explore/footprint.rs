@@ -60,8 +60,7 @@ impl Footprint {
 
     /// Whether it may write what the other one reads or writes.
     fn disturbs(&self, other: &Self) -> bool {
-        let touches_any =
-            other.reads_all || other.writes_all || !other.reads.is_empty() || !other.writes.is_empty();
+        let touches_any = other.reads_all || other.writes_all || !other.reads.is_empty() || !other.writes.is_empty();
         let writes_any = self.writes_all || !self.writes.is_empty();
         let touches = |key: &u64| other.reads.contains(key) || other.writes.contains(key);
         self.writes_all && touches_any
@@ -95,7 +94,10 @@ mod tests {
         let (get, set) = (touching(&["a"], &[]), touching(&[], &["a"]));
         assert!(Footprint::everything().commutes_with(&Footprint::default()));
         assert!(!Footprint::everything().commutes_with(&get));
-        assert!(Footprint::whole_view().commutes_with(&get) && Footprint::whole_view().commutes_with(&Footprint::whole_view()));
+        assert!(
+            Footprint::whole_view().commutes_with(&get)
+                && Footprint::whole_view().commutes_with(&Footprint::whole_view())
+        );
         assert!(!Footprint::whole_view().commutes_with(&set));
         assert!(!Footprint::whole_view().commutes_with(&Footprint::everything()));
     }

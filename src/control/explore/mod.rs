@@ -387,7 +387,8 @@ impl Exploration {
             Stage::Replay(order) => (order.clone(), Rest::Same),
             Stage::Over => return None,
         };
-        Some(Run::new(plan, rest, settle, clients.max(self.findings.clients)))
+        let joining: usize = plan.0.iter().map(|turn| usize::from(turn.joining)).sum();
+        Some(Run::new(plan, rest, settle, clients.max(self.findings.clients).max(joining)))
     }
 
     fn findings(&self) -> Findings {

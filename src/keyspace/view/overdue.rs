@@ -7,7 +7,7 @@ use crate::clock::Millis;
 use crate::keyspace::entry::{Due, Entry};
 use crate::keyspace::hash::Hash;
 use crate::keyspace::news::EventClass;
-use crate::keyspace::value::Collection;
+use crate::keyspace::value::{Collection, Kind};
 
 impl View<'_> {
     /// Deletes what is due in every database, in the order of the deadlines.
@@ -86,6 +86,14 @@ impl View<'_> {
             let lives = |deadline, entry: &Entry| entry.due().first() == Some(deadline);
             deadlines.prune(|deadline, hash| shard.find_by(hash, |entry| lives(deadline, entry)).is_some());
         }
+    }
+}
+
+impl Locked<'_> {
+    /// The deadline of a key with this hash, if there is one of this type that has one.
+    pub(in crate::keyspace) fn deadline(&self, hash: u64, kind: Kind) -> Option<Millis> {
+        let slot = self.shard.find_by(hash, |entry| entry.kind() == kind && entry.due().whole.is_some())?;
+        self.shard.entry(slot).due().whole
     }
 }
 

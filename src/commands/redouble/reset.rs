@@ -1,0 +1,24 @@
+//! REDOUBLE RESET: the server as it was when it started, for the next test.
+
+use super::{Action, begin, nothing_more, power};
+use crate::control::Matter;
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Errand};
+
+pub(super) const RESET: CommandSpec = CommandSpec {
+    arity: Arity::Exactly(2),
+    complexity: "O(N) where N is the number of keys, clients, rules and gates.",
+    ..power("RESET", "", SUMMARY, reset)
+};
+
+pub(super) const ACTIONS: &[Action] = &[Action { name: "", usage: "", summary: SUMMARY, run: reset }];
+
+const SUMMARY: &str = "Puts everything back to what it was when the server started; clients stay connected.";
+
+fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    if call.server.attention.has(Matter::Script) {
+        return Err(call.server.scripts.busy_error());
+    }
+    begin(call, Errand::Reset, Reply::OK)
+}
