@@ -270,6 +270,11 @@ impl Explorer {
         ticket
     }
 
+    /// Whether somebody is held.
+    pub fn holds_anybody(&self) -> bool {
+        self.inner().run().is_some_and(|run| run.holds_anybody())
+    }
+
     /// Notes what a client got for its last command.
     pub fn replied(&self, client: u64, reply: &[u8]) {
         if let Some(run) = self.inner().run() {

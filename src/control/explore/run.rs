@@ -193,6 +193,11 @@ impl Run {
         ticket
     }
 
+    /// Whether somebody is held.
+    pub fn holds_anybody(&self) -> bool {
+        self.members.iter().any(|member| member.held.is_some())
+    }
+
     /// Notes what a client got for its last command.
     pub fn replied(&mut self, client: u64, reply: &[u8]) {
         let member = self.members.iter().find(|member| member.client == client);
@@ -232,10 +237,10 @@ impl Run {
         let standing = |member: &Member| if member.is_gone { Standing::Gone } else { standing(member.client) };
         let turn = self.record.len();
         if let Some(planned) = self.plan.get(turn).copied() {
-            match self.find_planned(planned, tree.planned(turn), &standing) {
+            match self.find_planned(planned, tree.planned(turn), standing) {
                 Ok(place) => {
                     if matches!(self.rest, Rest::Tree) {
-                        tree.widen(turn, self.candidates(&standing));
+                        tree.widen(turn, self.candidates(standing));
                     }
                     return self.let_through(place, planned.client, clock);
                 }
@@ -246,7 +251,7 @@ impl Run {
                 }
             }
         }
-        if self.members.iter().all(|member| member.held.is_none()) {
+        if !self.holds_anybody() {
             return Look::Wait(None);
         }
         let is_accounted = |member: &Member| member.held.is_some() || standing(member) != Standing::Idle;
@@ -258,7 +263,7 @@ impl Run {
             }
         }
         self.label(usize::MAX);
-        let candidates = self.candidates(&standing);
+        let candidates = self.candidates(standing);
         let last = self.record.last().map(|record| record.turn.client);
         let same = last.filter(|last| candidates.iter().any(|candidate| candidate.client == *last));
         let usual = same.or_else(|| candidates.first().map(|candidate| candidate.client)).unwrap_or_default();
