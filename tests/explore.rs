@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use redouble::{Search, Server};
 use support::wire::{Frame, Wire};
-use support::{address, spawn};
+use support::{address, spawn, start};
 
 /// A search in which only what clients do decides.
 const TWO_CLIENTS: &str = "REDOUBLE EXPLORE START clients 2 settle 10s";
@@ -343,6 +343,29 @@ fn stop_lets_everybody_go_on() {
     assert_eq!(number(&driver.ask("REDOUBLE EXPLORE STOP"), "runs"), 1);
     assert_eq!(held.expect(), Frame::Integer(1));
     assert_eq!(held.ask("INCR a"), Frame::Integer(2));
+}
+
+#[test]
+fn reset_ends_an_exploration() {
+    let server = spawn();
+    let mut driver = Wire::connect(address(&server));
+    driver.ask("REDOUBLE EXPLORE START clients 3 settle 1h");
+    assert!(next(&mut driver));
+    let mut held = Wire::connect(address(&server));
+    held.send(b"PING\r\nINCR a\r\n");
+    assert_eq!(held.expect(), Frame::status("PONG"));
+    assert_eq!(driver.ask("REDOUBLE RESET"), Frame::status("OK"));
+    assert_eq!(held.expect(), Frame::Integer(1));
+    assert_eq!(driver.ask("EXISTS a"), Frame::Integer(0));
+    assert!(driver.ask("REDOUBLE EXPLORE FINDINGS").is_error());
+}
+
+#[test]
+fn it_makes_no_difference_how_many_threads_serve() {
+    let server = start(Server::builder().threads(3));
+    let (outcomes, findings) = explore(&server, TWO_CLIENTS, 2, expired_lock, take_over_with_getset);
+    assert_eq!((outcomes.len(), number(&findings, "strayed")), (16, 0));
+    assert_eq!(finding(&findings, "complete"), Frame::bulk("yes"));
 }
 
 #[test]
