@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::acl::{self, Acl, Rules, User};
 use crate::clock::{Clock, Millis};
 use crate::config::{Config, OutputLimit, Settings};
-use crate::control::{Attention, Control, Fault, Gate, Matter, Pattern, Rule, Side};
+use crate::control::{Attention, Control, Fault, Findings, Gate, Matter, Pattern, Rule, Side};
 use crate::duration::spell_duration;
 use crate::error::{CommandError, plain};
 use crate::files;
@@ -424,6 +424,12 @@ impl Instance {
         // To look at a key whose time is up deletes it.
         self.stats.add(self.settle(view, None));
         Ok(content)
+    }
+
+    /// Ends the exploration of orders, if there is one; everybody goes on. The error says that there is none.
+    pub fn stop_exploring(&self) -> Result<Findings, &'static str> {
+        self.attention.lower(Matter::Explore);
+        self.control.explorer.stop(&self.clock)
     }
 
     // ---- MONITOR

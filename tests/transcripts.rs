@@ -132,6 +132,7 @@ alone! {
     redis_field_times
     redouble_save
     redouble_clock
+    redouble_explore
     redouble_fault
     redouble_gate
     redouble_help

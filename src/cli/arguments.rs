@@ -7,7 +7,10 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use crate::control::Search;
+use crate::duration::parse_duration;
 use crate::resp::{quote, split_line};
 
 /// What a command line asks for.
@@ -22,6 +25,10 @@ pub(super) enum Request {
     RunHelp,
     /// A `run` that nobody can make sense of; the text says why.
     Misused(String),
+    Explore(Box<Explore>),
+    ExploreHelp,
+    /// The same for `explore`.
+    ExploreMisused(String),
 }
 
 /// `redouble run [flags] -- command [args...]`
@@ -32,6 +39,24 @@ pub(super) struct Run {
     pub strict: bool,
     /// The command with its arguments; never empty.
     pub command: Vec<OsString>,
+}
+
+/// `redouble explore [flags] -- command [args...]`
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Explore {
+    /// The server and the command.
+    pub run: Run,
+    pub search: Search,
+    /// The token of the only order to go through.
+    pub replay: Option<String>,
+    /// Goes on after an order that fails.
+    pub keeps_going: bool,
+    /// Shows what the command prints also when it succeeds.
+    pub verbose: bool,
+    /// How long one run may take, in real time.
+    pub limit: Duration,
+    /// The arguments that a replay needs, too: all but those that say which orders are tried.
+    pub kept: Vec<OsString>,
 }
 
 /// Where the configuration comes from. Later ones override earlier ones: the file, standard input, the flags.
@@ -47,6 +72,7 @@ const NO_MEMORY_TEST: &str = "redouble does not test memory; use redis-server --
 const NO_SYSTEM_CHECK: &str = "redouble does not check the system; use redis-server --check-system.";
 const NO_COMMAND: &str = "no command; it stands behind --, as in: redouble run -- npm test";
 const NO_DASHES: &str = "-- is missing; flags for the server stand in front of it, the command behind it";
+const NO_EXPLORED: &str = "no command; it stands behind --, as in: redouble explore -- npm test";
 const NO_INPUT: &str = "no configuration can be read from standard input, because that is the command's";
 const NO_SENTINEL: &str = "redouble has no sentinel mode.";
 
@@ -55,6 +81,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Request {
     match arguments {
         // A file of this name can be had as `./run`.
         [run, rest @ ..] if run == "run" => parse_run(rest),
+        [explore, rest @ ..] if explore == "explore" => parse_explore(rest),
         _ => parse_server(arguments),
     }
 }
@@ -97,6 +124,128 @@ fn parse_run(arguments: &[OsString]) -> Request {
         Request::Serve(Sources { standard_input: true, .. }) => Request::Misused(NO_INPUT.to_owned()),
         Request::Serve(sources) => Request::Run(Run { sources, report, strict, command: rest.to_vec() }),
         other => other,
+    }
+}
+
+/// Takes the arguments behind `explore` apart, as those behind `run`.
+fn parse_explore(arguments: &[OsString]) -> Request {
+    let mut explore = Explore {
+        run: Run { sources: Sources::default(), report: false, strict: false, command: Vec::new() },
+        search: Search::default(),
+        replay: None,
+        keeps_going: false,
+        verbose: false,
+        limit: Duration::from_secs(60),
+        kept: Vec::new(),
+    };
+    // The server's flags, as a run would have them, with the command behind.
+    let mut others = Vec::new();
+    let mut rest = arguments;
+    while let [argument, behind @ ..] = rest {
+        let text = argument.as_bytes();
+        match text {
+            b"--" => break,
+            b"-h" | b"--help" => return Request::ExploreHelp,
+            _ => {}
+        }
+        match explore.take(text, behind.first()) {
+            Ok(Taken { arguments: 0, .. }) => {
+                // Whatever belongs to a flag of the server's does not begin with two dashes.
+                others.push(argument.clone());
+                explore.kept.push(argument.clone());
+                rest = behind;
+            }
+            Ok(Taken { arguments, is_kept }) => {
+                let (taken, behind) = rest.split_at(arguments.min(rest.len()));
+                if is_kept {
+                    explore.kept.extend_from_slice(taken);
+                }
+                rest = behind;
+            }
+            Err(reason) => return Request::ExploreMisused(reason),
+        }
+    }
+    others.extend_from_slice(rest);
+    match parse_run(&others) {
+        Request::Run(run) => Request::Explore(Box::new(Explore { run, ..explore })),
+        Request::Misused(reason) if reason == NO_COMMAND => Request::ExploreMisused(NO_EXPLORED.to_owned()),
+        Request::Misused(reason) => {
+            Request::ExploreMisused(reason.replace("redouble run --report", "redouble explore"))
+        }
+        other => other,
+    }
+}
+
+/// How many arguments a flag of `explore` has taken, with itself; and whether a replay needs them, too.
+struct Taken {
+    arguments: usize,
+    is_kept: bool,
+}
+
+impl Explore {
+    /// Takes in a flag, if it is one of `explore`'s own.
+    fn take(&mut self, flag: &[u8], value: Option<&OsString>) -> Result<Taken, String> {
+        let flag = String::from_utf8_lossy(flag);
+        let given = || value.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default();
+        let number = || {
+            let given = given();
+            given.parse::<u64>().map_err(|_| format!("{flag} takes a number, not '{given}'"))
+        };
+        let duration = || {
+            let given = given();
+            let duration = parse_duration(given.as_bytes());
+            duration.ok_or_else(|| format!("{flag} takes a duration such as 20ms or 1.5s, not '{given}'"))
+        };
+        let search = self.search.clone();
+        let (arguments, is_kept) = match &*flag {
+            "--keep-going" => {
+                self.keeps_going = true;
+                (1, false)
+            }
+            "--verbose" => {
+                self.verbose = true;
+                (1, false)
+            }
+            "--every-order" => {
+                self.search = search.every_order();
+                (1, false)
+            }
+            "--runs" => {
+                self.search = search.runs(number()?);
+                (2, false)
+            }
+            "--random" => {
+                self.search = search.random(number()?);
+                (2, false)
+            }
+            "--seed" => {
+                self.search = search.seed(number()?);
+                (2, false)
+            }
+            "--clients" => {
+                self.search = search.clients(usize::try_from(number()?).unwrap_or(usize::MAX));
+                (2, false)
+            }
+            "--settle" => {
+                self.search = search.settle(duration()?);
+                (2, true)
+            }
+            "--client" if value.is_some() => {
+                self.search = search.client(given());
+                (2, true)
+            }
+            "--limit" => {
+                self.limit = duration()?;
+                (2, true)
+            }
+            "--replay" if value.is_some() => {
+                self.replay = Some(given());
+                (2, false)
+            }
+            "--client" | "--replay" => return Err(format!("{flag} takes a value")),
+            _ => (0, true),
+        };
+        Ok(Taken { arguments, is_kept })
     }
 }
 
@@ -233,6 +382,26 @@ mod tests {
         assert_eq!(run(&["--help"]), Request::RunHelp);
         let Request::Misused(reason) = run(&["npm", "test"]) else { panic!("a refusal") };
         assert!(reason.starts_with(NO_DASHES), "{reason}");
+    }
+
+    #[test]
+    fn explore_parts_its_flags_from_those_of_the_server_and_the_command() {
+        let explore = |arguments: &[&str]| parse_explore(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
+        let flags = ["--runs", "5", "--databases", "4", "--settle", "20ms", "--keep-going", "--", "npm", "--runs", "7"];
+        let Request::Explore(asked) = explore(&flags) else { panic!("an exploration") };
+        assert_eq!(asked.run.command, ["npm", "--runs", "7"]);
+        assert_eq!(asked.run.sources.flags, b"databases \"4\" ");
+        assert_eq!(asked.search, Search::default().runs(5).settle(Duration::from_millis(20)));
+        assert_eq!(asked.kept, ["--databases", "4", "--settle", "20ms"]);
+        assert!(asked.keeps_going && !asked.verbose);
+        let misused = |flags: &[&str], reason: &str| {
+            assert_eq!(explore(flags), Request::ExploreMisused(reason.to_owned()));
+        };
+        misused(&["--runs", "many", "--", "a"], "--runs takes a number, not 'many'");
+        misused(&["--settle", "--", "a"], "--settle takes a duration such as 20ms or 1.5s, not '--'");
+        misused(&[], NO_EXPLORED);
+        misused(&["--runs", "5", "--"], NO_EXPLORED);
+        assert_eq!(explore(&["--help"]), Request::ExploreHelp);
     }
 
     #[test]

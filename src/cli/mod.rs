@@ -1,6 +1,7 @@
 //! The program: a drop-in `redis-server`.
 
 mod arguments;
+mod explore;
 mod process;
 mod report;
 mod run;
@@ -38,6 +39,12 @@ pub(crate) fn run() -> ExitCode {
         Request::RunHelp => say(words::RUN_HELP.trim_end()),
         Request::Misused(reason) => {
             let _ = complain(format!("redouble run: {reason}").as_bytes());
+            ExitCode::from(run::OWN_FAILURE)
+        }
+        Request::Explore(explore) => Start { program, arguments, profile }.explore(&explore),
+        Request::ExploreHelp => say(words::EXPLORE_HELP.trim_end()),
+        Request::ExploreMisused(reason) => {
+            let _ = complain(format!("redouble explore: {reason}").as_bytes());
             ExitCode::from(run::OWN_FAILURE)
         }
         Request::Help => say(words::help().trim_end()),

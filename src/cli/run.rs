@@ -106,7 +106,7 @@ impl Start {
 
     /// The configuration that the flags and the file come to, for a server that listens on any free port unless they say
     /// otherwise.
-    fn configure(&self, run: &Run) -> Result<Loaded, String> {
+    pub(super) fn configure(&self, run: &Run) -> Result<Loaded, String> {
         let path = |path: &Path| std::path::absolute(path).map_err(|error| plain(&error));
         let file = run.sources.file.as_deref().map(path).transpose()?;
         let mut text = Vec::new();
@@ -136,7 +136,7 @@ fn all(servers: &[Server]) -> Vec<Arc<Instance>> {
 }
 
 /// What tells the command where the servers are.
-fn environment(servers: &[Server]) -> Vec<(&'static str, String)> {
+pub(super) fn environment(servers: &[Server]) -> Vec<(&'static str, String)> {
     // With no name in front of the password, redis-cli gives an empty one.
     let urls: Vec<String> =
         servers.iter().map(|server| server.url().replacen("redis://:", "redis://default:", 1)).collect();
@@ -183,16 +183,16 @@ fn has_it_already(signal: Signal) -> bool {
         && std::fs::File::open("/dev/tty").is_ok_and(|tty| tcgetpgrp(tty).is_ok_and(|group| group == getpgrp()))
 }
 
-fn status_of(status: ExitStatus) -> u8 {
+pub(super) fn status_of(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| KILLED_BY + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(OWN_FAILURE)
 }
 
 /// The signals that are meant for the command.
-struct Signals(Vec<(Signal, unix::Signal)>);
+pub(super) struct Signals(Vec<(Signal, unix::Signal)>);
 
 impl Signals {
-    fn catch() -> io::Result<Self> {
+    pub(super) fn catch() -> io::Result<Self> {
         let kinds = [
             (Signal::TERM, SignalKind::terminate()),
             (Signal::INT, SignalKind::interrupt()),
@@ -204,7 +204,7 @@ impl Signals {
         kinds.into_iter().map(|(name, kind)| Ok((name, signal(kind)?))).collect::<io::Result<_>>().map(Self)
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Signal> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Signal> {
         let come = self.0.iter_mut().find_map(|(name, signal)| signal.poll_recv(cx).is_ready().then_some(*name));
         come.map_or(Poll::Pending, Poll::Ready)
     }

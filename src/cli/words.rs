@@ -76,6 +76,38 @@ Example:
   redouble run --report --load tests/seed.txt -- npm test
 ";
 
+pub(super) const EXPLORE_HELP: &str = "\
+Runs a test again and again, each time with the commands of its clients in another order.
+
+Usage:
+  redouble explore [FLAGS] -- COMMAND [ARGUMENTS]
+
+The command finds its server as with redouble run: REDIS_URL, REDIS_HOST, REDIS_PORT. The
+server is empty again in front of every run. While clients of the test are connected at the
+same time, only one command runs at a time; which client is next is what differs from run to
+run. A status other than 0 is a failure, and so is a run that takes too long.
+
+The status is that of the first run that fails, 0 if none does, 125 if the server cannot be
+started.
+
+Flags:
+  --runs N              tries at most N orders, one after the other (1000)
+  --random N            if there are more, tries N random ones, too (100)
+  --seed N              where chance begins (0)
+  --settle DURATION     how long a client may be silent before the others go on (10ms)
+  --client GLOB         only clients with such names race; the others are never held
+  --clients N           so many clients are to have come before the first turn
+  --every-order         also tries orders that differ only in commands that commute
+  --replay TOKEN        goes through this order only
+  --limit DURATION      how long one run may take (60s)
+  --keep-going          goes on after an order that fails
+  --verbose             shows the output of every run, not only of those that fail
+  Every other flag is the server's: see redouble --help.
+
+Example:
+  redouble explore --clients 2 -- python3 tests/lock_race.py
+";
+
 /// The help text, with the profiles there are.
 pub(super) fn help() -> String {
     let names: Vec<_> = PROFILES.iter().map(Profile::name).collect();

@@ -22,10 +22,15 @@ pub enum Matter {
     Journal = 64,
     /// A fault pauses the whole server.
     Halt = 128,
+    /// The orders of a test are being explored.
+    Explore = 256,
 }
 
 /// The matters for which a command is accompanied on its way, from its arrival to its reply.
-const ACCOMPANY: u32 = Matter::Fault as u32 | Matter::Gate as u32 | Matter::Journal as u32;
+const ACCOMPANY: u32 = Matter::Fault as u32 | Matter::Gate as u32 | Matter::Journal as u32 | Matter::Explore as u32;
+
+/// Those for which every command is, whether or not anything stands in its way.
+const WANT_ALL: u32 = Matter::Journal as u32 | Matter::Explore as u32;
 
 /// Which matters are up. While none is, a command only looks at this once or twice.
 #[derive(Default)]
@@ -41,6 +46,11 @@ impl Attention {
     #[inline]
     pub fn accompanies(&self) -> bool {
         self.0.load(Ordering::Relaxed) & ACCOMPANY != 0
+    }
+
+    /// Whether somebody wants to know also of those commands that no rule and no gate is about.
+    pub fn wants_all(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & WANT_ALL != 0
     }
 
     pub fn has(&self, matter: Matter) -> bool {

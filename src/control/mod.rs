@@ -1,6 +1,7 @@
 //! The test powers. They see calls and replies, never the keyspace.
 
 mod attention;
+mod explore;
 mod fault;
 mod gate;
 mod passage;
@@ -11,6 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use attention::{Attention, Matter};
+pub use explore::{Entrant, Explorer, Findings, Footprint, Look, Order, Search, Standing};
 pub use fault::{Fault, Faults, Rule, Verdict, line_of};
 pub use gate::{Gate, Gates, Side};
 pub use passage::Passage;
@@ -22,6 +24,7 @@ pub use stop::{Guest, Stop, Ticket};
 pub struct Control {
     pub faults: Faults,
     pub gates: Gates,
+    pub explorer: Explorer,
     /// Faults and gates that were taken away before anything had come to them.
     unused: Mutex<[BTreeSet<String>; 2]>,
 }

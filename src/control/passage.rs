@@ -21,6 +21,8 @@ pub struct Passage {
     pub rule: Option<Arc<Rule>>,
     /// and whether that has held it as long as it was to.
     pub rule_is_over: bool,
+    /// Whether the explorer has seen it.
+    pub is_explored: bool,
     /// The gates behind its run that it has not come to yet.
     pub after: VecDeque<Arc<Gate>>,
     /// The command as others are told of it there.

@@ -13,6 +13,8 @@ use tokio::runtime::Handle;
 use super::Engine;
 use super::errand::in_micros;
 use crate::clock::{Clock, LATEST, Millis};
+use crate::control::Matter;
+use crate::instance::Instance;
 use crate::session::{Client, Signal, Stance};
 
 /// What was set going because somebody has looked around.
@@ -103,7 +105,11 @@ impl Engine {
     }
 
     fn others(&self) -> Others {
-        let clock = &self.instance.clock;
+        let Instance { clock, attention, control, .. } = &*self.instance;
+        // Who is held for the sake of an order goes on without any time passing.
+        if attention.has(Matter::Explore) && control.explorer.holds_anybody() {
+            return Others::Act;
+        }
         let (grace, now) = (clock.grace(), clock.uptime());
         let mut longest = Duration::ZERO;
         for client in self.instance.clients.all() {

@@ -42,7 +42,13 @@ impl Engine {
                 self.instance.keep_house();
                 self.begin_auto(grace);
             }
-            Errand::Reset => self.reset_everything().await,
+            Errand::Reset => {
+                // There may be none.
+                let _ = self.instance.stop_exploring();
+                self.reset_everything().await;
+            }
+            Errand::PutBack => self.reset_everything().await,
+            Errand::BeginRun => self.begin_run().await,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod auto;
 mod errand;
+mod explore;
 mod fibers;
 mod monitor;
 mod passage;
@@ -744,6 +745,7 @@ impl Engine {
 
     fn forget(&self, session: &mut Session) {
         self.unwatch(session);
+        self.part(session);
         self.instance.claim_wait(&session.client);
         // It may have been served without having heard of it yet.
         session.client.take_served();

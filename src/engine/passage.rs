@@ -45,7 +45,7 @@ impl Engine {
                     Some(spec) => self.plan(&mut passage, session, spec, words),
                     None => passage.is_judged = true,
                 }
-                if passage.is_free() && !self.instance.attention.has(Matter::Journal) {
+                if passage.is_free() && !self.instance.attention.wants_all() {
                     return self.go_freely(session, resolved, words, out, fibers);
                 }
                 self.note_arrival(&mut passage);
@@ -53,7 +53,8 @@ impl Engine {
             }
         };
         session.last_command = spec.or(session.last_command);
-        if let Some(wait) = self.hold(&mut passage, session, spec, words) {
+        let wait = self.hold(&mut passage, session, spec, words);
+        if let Some(wait) = wait.or_else(|| self.hold_for_turn(&mut passage, session, spec?, words)) {
             session.passage = Some(passage);
             return Flow::Wait(Box::new(wait));
         }
@@ -246,6 +247,9 @@ impl Engine {
             return Flow::Wait(Box::new(Waiting::HeldReply { ticket, reply: out.split_off(start), then: flow }));
         }
         let Some(mut passage) = session.passage.take() else { return flow };
+        if std::mem::take(&mut passage.is_explored) {
+            self.instance.control.explorer.replied(session.client.id(), out.get(start..).unwrap_or_default());
+        }
         while let Some(gate) = passage.after.pop_front() {
             passage.gates.push(gate.name.as_str().into());
             let Some(guest) = passage.guest.clone() else { continue };
@@ -309,7 +313,7 @@ const WORDS_SHOWN: usize = 16;
 const BYTES_SHOWN: usize = 128;
 
 /// A held command as others are told of it.
-fn guest(session: &Session, words: Words<'_>) -> Guest {
+pub(super) fn guest(session: &Session, words: Words<'_>) -> Guest {
     let shown: SmallVec<[&[u8]; 8]> = words.iter().take(WORDS_SHOWN).collect();
     Guest {
         client: session.client.id(),

@@ -163,6 +163,11 @@ impl Settings {
         let _ = self.news.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(old & !mask | bits & mask));
     }
 
+    /// Whether anybody is told what happens to keys.
+    pub fn are_news_wanted(&self) -> bool {
+        self.news.load(Ordering::Acquire) != 0
+    }
+
     /// When sets change how they are kept, on a server of this profile.
     pub fn set_limits(&self, profile: &Profile) -> SetLimits {
         let packing = &self.packing;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::runtime::Handle;
+
 use super::builder::Builder;
 use super::node::{Node, Nodes};
 use crate::engine::Engine;
@@ -243,6 +245,11 @@ impl World {
         assert!(!is_space || self.node.beside().is_ok(), "the server of the space '{}' has ended", name());
         assert!(!is_space || self.node.has(&self.engine), "the space '{}' was dropped", name());
         &self.engine
+    }
+
+    /// The event loop that this world's port belongs to.
+    pub(super) fn events(&self) -> &Handle {
+        self.node.events()
     }
 
     fn address(&self) -> Option<SocketAddr> {

@@ -4,6 +4,7 @@ mod bind;
 mod builder;
 mod connection;
 mod door;
+mod explore;
 mod handle;
 mod listener;
 mod load;
@@ -15,5 +16,6 @@ mod worker;
 
 pub use builder::Builder;
 pub(crate) use builder::Running;
+pub use explore::Exploration;
 pub use handle::{Server, Servers, Space, World};
 pub use powers::{FaultGuard, GateGuard};

@@ -129,6 +129,10 @@ impl Node {
         &self.addresses
     }
 
+    pub(super) fn events(&self) -> &Handle {
+        &self.main
+    }
+
     pub(super) fn workers(&self) -> &Workers {
         &self.workers
     }

@@ -104,6 +104,10 @@ pub enum Errand {
     Auto(Option<Duration>),
     /// Everything becomes as it was when the server started.
     Reset,
+    /// The same, but what explores the orders of a test goes on.
+    PutBack,
+    /// The same, and then its next run begins.
+    BeginRun,
 }
 
 impl Errand {

@@ -1,6 +1,7 @@
 //! REDOUBLE: the test powers, for whoever holds a connection. No Redis has any of this.
 
 mod clock;
+mod explore;
 mod fault;
 mod gate;
 mod instance;
@@ -31,6 +32,7 @@ const REDOUBLE: CommandSpec = CommandSpec {
         space::SPACE,
         space::SPACES,
         instance::INSTANCE,
+        explore::EXPLORE,
         reset::RESET,
         save::SAVE,
         HELP,
@@ -75,6 +77,7 @@ const POWERS: &[(&str, &[Action])] = &[
     ("SPACE", space::SPACE_HELP),
     ("SPACES", space::SPACES_ACTIONS),
     ("INSTANCE", instance::ACTIONS),
+    ("EXPLORE", explore::ACTIONS),
     ("RESET", reset::ACTIONS),
 ];
 

@@ -1,0 +1,166 @@
+//! REDOUBLE EXPLORE: the same test again and again, each time with the commands of its clients in another order.
+
+use super::{Action, act, begin, count, duration, expected, nothing_more, number, power, settle, text};
+use crate::control::{Findings, Order, Search};
+use crate::error::CommandError;
+use crate::resp::Reply;
+use crate::spec::{Args, Call, CommandResult, CommandSpec, Errand};
+
+pub(super) const EXPLORE: CommandSpec = power(
+    "EXPLORE",
+    "<START [RUNS runs] [RANDOM runs] [SEED seed] [SETTLE duration] [CLIENT name-pattern] [CLIENTS clients] [EVERY-ORDER] | \
+     NEXT | FAILED | ORDER | FINDINGS | REPLAY token [SETTLE duration] [CLIENT name-pattern] | STOP>",
+    "Lets the commands of racing clients through one by one, in another order each time.",
+    |call, args| act(ACTIONS, call, args),
+);
+
+pub(super) const ACTIONS: &[Action] = &[
+    Action {
+        name: "START",
+        usage: "[runs <number>] [random <number>] [seed <number>] [settle <duration>] [client <name-glob>] \
+                [clients <number>] [every-order]",
+        summary: "Begins to explore. Nothing is held before the first NEXT.",
+        run: start,
+    },
+    Action {
+        name: "NEXT",
+        usage: "",
+        summary: "Ends the run that is on, puts the server back, and begins the next one; its number, or nil when all \
+                  was tried.",
+        run: next,
+    },
+    Action {
+        name: "FAILED",
+        usage: "",
+        summary: "Notes that the test has failed in this run; the token of its order.",
+        run: failed,
+    },
+    Action {
+        name: "ORDER",
+        usage: "",
+        summary: "The commands of this run in their order, each with its client and what it got.",
+        run: order,
+    },
+    Action {
+        name: "FINDINGS",
+        usage: "",
+        summary: "What has come of it so far: runs, failures, what was left out, whether that is all.",
+        run: findings,
+    },
+    Action {
+        name: "REPLAY",
+        usage: "<token> [settle <duration>] [client <name-glob>]",
+        summary: "Goes through one order: every NEXT begins it again.",
+        run: replay,
+    },
+    Action { name: "STOP", usage: "", summary: "Ends it, and lets everybody go on; what has come of it.", run: stop },
+];
+
+const OPTIONS: &str = "runs <number>, random <number>, seed <number>, settle <duration>, client <name-glob>, \
+    clients <number> or every-order was expected";
+const REPLAY_OPTIONS: &str = "settle <duration> or client <name-glob> was expected";
+
+fn start(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let mut search = Search::default();
+    while !args.is_empty() {
+        if args.take("runs") {
+            search.runs = number(args, "runs", 0)?;
+        } else if args.take("random") {
+            search.random = number(args, "random", 0)?;
+        } else if args.take("seed") {
+            search.seed = number(args, "seed", 0)?;
+        } else if args.take("clients") {
+            search.clients = usize::try_from(number(args, "clients", 0)?).unwrap_or(usize::MAX);
+        } else if args.take("every-order") {
+            search.every_order = true;
+        } else if !take_either(&mut search, args)? {
+            return Err(expected(OPTIONS, args.peek()));
+        }
+    }
+    call.server.control.explorer.start(search).map_err(refused)?;
+    Ok(Reply::OK)
+}
+
+fn replay(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let token = args.optional();
+    let order = match token.map(Order::parse) {
+        Some(Ok(order)) => order,
+        Some(Err(reason)) => {
+            return Err(expected(&format!("the token of an order was expected, and {reason}"), token));
+        }
+        None => return Err(expected("the token of an order was expected", None)),
+    };
+    let mut search = Search::default();
+    while !args.is_empty() {
+        if !take_either(&mut search, args)? {
+            return Err(expected(REPLAY_OPTIONS, args.peek()));
+        }
+    }
+    call.server.control.explorer.replay(search, order).map_err(refused)?;
+    Ok(Reply::OK)
+}
+
+/// Takes an option that a search and a replay have in common.
+fn take_either(search: &mut Search, args: &mut Args<'_>) -> Result<bool, CommandError> {
+    if args.take("settle") {
+        search.settle = duration(args)?;
+    } else if args.take("client") {
+        let glob = args.optional().ok_or_else(|| expected("a glob for the names of clients was expected", None))?;
+        search.client = Some(glob.to_vec());
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+fn next(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    let driver = call.session.client.id();
+    let number = call.server.control.explorer.next(driver, &call.server.clock).map_err(refused)?;
+    match number {
+        Some(number) => begin(call, Errand::BeginRun, count(number)),
+        None => settle(call, Reply::Null),
+    }
+}
+
+fn failed(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    call.server.control.explorer.fail().map(text).map_err(refused)
+}
+
+fn order(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    let lines = call.server.control.explorer.order().map_err(refused)?;
+    Ok(Reply::Array(lines.into_iter().map(text).collect()))
+}
+
+fn findings(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    Ok(describe(&call.server.control.explorer.findings().map_err(refused)?))
+}
+
+fn stop(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    let findings = call.server.stop_exploring().map_err(refused)?;
+    settle(call, describe(&findings))
+}
+
+fn describe(findings: &Findings) -> Reply<'static> {
+    Reply::Map(vec![
+        (text("runs"), count(findings.runs)),
+        (text("random"), count(findings.random)),
+        (text("repeated"), count(findings.repeated)),
+        (text("failed"), count(findings.failed)),
+        (text("skipped"), count(findings.skipped)),
+        (text("turns"), count(findings.turns as u64)),
+        (text("clients"), count(findings.clients as u64)),
+        (text("strayed"), count(findings.strayed)),
+        (text("too-long"), count(findings.too_long)),
+        (text("complete"), text(if findings.is_complete { "yes" } else { "no" })),
+        (text("how"), findings.how.clone().map_or(Reply::Null, text)),
+    ])
+}
+
+fn refused(reason: &'static str) -> CommandError {
+    CommandError::new(format!("ERR {reason}"))
+}

@@ -1,0 +1,214 @@
+//! An order of commands as a short text that can be kept, sent and replayed.
+//!
+//! `1-B1.3.2-7k` is version 1, the order, and a checksum. In the order a digit is a client whose turn it is (base 36, from
+//! 1; `_` and two digits from 36 on), `.3.` behind it says that it has three turns in a row, and a capital that so many
+//! clients come in before the next turn: A is one, Z is 26.
+
+use std::fmt;
+
+/// The first part of every token.
+const VERSION: &str = "1";
+/// Runs of turns that are at least this long are written as a number.
+const SHORTEST_RUN: usize = 4;
+/// How many turns an order can have.
+pub const MOST_TURNS: usize = 10_000;
+/// How many clients can race: as many as have a number in a token.
+pub const MOST_CLIENTS: usize = 36 * 36 - 1;
+const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+
+/// The number of a client in one order, from 1.
+pub type Label = u16;
+
+/// One turn: which client's command is let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// So many clients are given the next numbers first.
+    pub joining: u16,
+    pub client: Label,
+}
+
+/// The turns of one run, from the first on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Order(pub Vec<Turn>);
+
+impl Order {
+    fn body(&self) -> String {
+        let mut text = String::new();
+        let mut turns = self.0.as_slice();
+        while let Some((first, rest)) = turns.split_first() {
+            let mut joining = first.joining;
+            while joining > 0 {
+                let now = joining.min(26);
+                text.push(char::from(b'A' + (now - 1) as u8));
+                joining -= now;
+            }
+            push_label(&mut text, first.client);
+            let again = rest.iter().take_while(|turn| turn.joining == 0 && turn.client == first.client).count();
+            turns = rest;
+            if again + 1 >= SHORTEST_RUN {
+                text.push_str(&format!(".{}.", again + 1));
+                turns = &rest[again..];
+            }
+        }
+        text
+    }
+
+    /// Reads a token. The error says what is wrong with it.
+    pub fn parse(token: &[u8]) -> Result<Self, &'static str> {
+        let text = std::str::from_utf8(token).map_err(|_| MALFORMED)?;
+        let [version, body, checksum] = text.split('-').collect::<Vec<_>>()[..] else { return Err(MALFORMED) };
+        if version != VERSION {
+            return Err("it is of another version");
+        }
+        if checksum != checksum_of(body) {
+            return Err("its checksum is wrong, so it is not complete or was changed");
+        }
+        let mut bytes = body.bytes().peekable();
+        let mut turns = Vec::new();
+        let (mut joining, mut joined) = (0u16, 0u16);
+        while let Some(byte) = bytes.next() {
+            let client = match byte {
+                b'A'..=b'Z' => {
+                    joining += u16::from(byte - b'A' + 1);
+                    if usize::from(joined + joining) > MOST_CLIENTS {
+                        return Err("it has too many clients");
+                    }
+                    continue;
+                }
+                b'_' => {
+                    let digits = [bytes.next(), bytes.next()].map(|digit| digit.and_then(digit_of));
+                    let [Some(high), Some(low)] = digits else { return Err(MALFORMED) };
+                    high * 36 + low
+                }
+                byte => digit_of(byte).ok_or(MALFORMED)?,
+            };
+            joined += joining;
+            if client == 0 || client > joined {
+                return Err("it gives a turn to a client that has not come in");
+            }
+            turns.push(Turn { joining: std::mem::take(&mut joining), client });
+            if bytes.next_if_eq(&b'.').is_some() {
+                let mut count = 0usize;
+                while let Some(digit) = bytes.next_if(u8::is_ascii_digit) {
+                    count = (count * 10 + usize::from(digit - b'0')).min(MOST_TURNS + 1);
+                }
+                if bytes.next() != Some(b'.') || count == 0 {
+                    return Err(MALFORMED);
+                }
+                turns.extend(std::iter::repeat_n(Turn { joining: 0, client }, count - 1));
+            }
+            if turns.len() > MOST_TURNS {
+                return Err("it has too many turns");
+            }
+        }
+        if joining > 0 { Err(MALFORMED) } else { Ok(Self(turns)) }
+    }
+}
+
+const MALFORMED: &str = "it is not of the form 1-B1212-xy";
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let body = self.body();
+        write!(f, "{VERSION}-{body}-{}", checksum_of(&body))
+    }
+}
+
+fn push_label(text: &mut String, label: Label) {
+    let digit = |value: u16| char::from(DIGITS[usize::from(value % 36)]);
+    if label < 36 {
+        text.push(digit(label));
+    } else {
+        text.push('_');
+        text.push(digit(label / 36));
+        text.push(digit(label));
+    }
+}
+
+fn digit_of(byte: u8) -> Option<u16> {
+    DIGITS.iter().position(|digit| *digit == byte).map(|value| value as u16)
+}
+
+/// Two digits (Fletcher's sum), which tell single wrong characters and exchanged ones.
+fn checksum_of(body: &str) -> String {
+    // 36 * 36 has small factors; with these primes a change of one character or an exchange of two always shows.
+    let (mut sum, mut sums) = (1u32, 0u32);
+    for byte in body.bytes() {
+        sum = (sum + u32::from(byte)) % 1291;
+        sums = (sums + sum) % 1291;
+    }
+    let mut text = String::new();
+    for value in [(sum * 31 + sums * 7 + body.len() as u32) % 1296, (sums * 17 + sum) % 1296] {
+        text.push(char::from(DIGITS[(value / 36) as usize]));
+        text.push(char::from(DIGITS[(value % 36) as usize]));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn order(turns: &[(u16, Label)]) -> Order {
+        Order(turns.iter().map(|&(joining, client)| Turn { joining, client }).collect())
+    }
+
+    #[test]
+    fn an_order_reads_like_its_turns() {
+        let token = order(&[(2, 1), (0, 1), (0, 2), (1, 3), (0, 2), (0, 2), (0, 2), (0, 2)]).to_string();
+        assert!(token.starts_with("1-B112A32.4.-"), "{token}");
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused_with_a_reason() {
+        let token = order(&[(2, 1), (0, 2), (0, 1)]).to_string();
+        assert!(Order::parse(token.as_bytes()).is_ok());
+        let reason = |token: &str| Order::parse(token.as_bytes()).unwrap_err();
+        assert_eq!(reason(&token.replacen('2', "1", 1)), "its checksum is wrong, so it is not complete or was changed");
+        assert_eq!(reason(&token.replacen('1', "2", 1)), "it is of another version");
+        assert_eq!(reason(""), MALFORMED);
+        assert_eq!(reason("1-B12"), MALFORMED);
+        let signed = |body: &str| format!("1-{body}-{}", checksum_of(body));
+        assert_eq!(reason(&signed("A2")), "it gives a turn to a client that has not come in");
+        assert_eq!(reason(&signed("A0")), "it gives a turn to a client that has not come in");
+        assert_eq!(reason(&signed("A1B")), MALFORMED);
+        assert_eq!(reason(&signed("A1.")), MALFORMED);
+        assert_eq!(reason(&signed("A1.0.")), MALFORMED);
+        assert_eq!(reason(&signed("A_1")), MALFORMED);
+        assert_eq!(reason(&signed("A1.99999999999999999999999.")), "it has too many turns");
+        assert_eq!(reason(&signed(&"Z".repeat(60))), "it has too many clients");
+    }
+
+    #[test]
+    fn a_changed_character_shows() {
+        let token = order(&[(3, 1), (0, 2), (0, 3), (0, 1), (0, 1), (0, 2)]).to_string();
+        for at in 2..token.len() {
+            for other in b"123ABC.-" {
+                let mut changed = token.clone().into_bytes();
+                changed[at] = *other;
+                assert!(changed == token.as_bytes() || Order::parse(&changed).is_err(), "{token}: {at}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_token_says_everything(turns in prop::collection::vec((0u16..40, 0u16..1000), 0..60)) {
+            let mut joined = 0;
+            let mut order = Order::default();
+            for (joining, client) in turns {
+                let joining = if joined == 0 { joining.max(1) } else { joining / 20 };
+                joined += joining;
+                order.0.push(Turn { joining, client: client % joined + 1 });
+            }
+            prop_assert_eq!(Order::parse(order.to_string().as_bytes()), Ok(order));
+        }
+
+        #[test]
+        fn anything_else_is_refused_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let _ = Order::parse(&bytes);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The explorer's part in the life of a command: it waits for its turn. And who gives the turns.
+
+use std::future::{Future, poll_fn};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::task::{Poll, Waker};
+
+use super::passage::guest;
+use super::{Engine, is_exec, keys, transaction};
+use crate::clock::Clock;
+use crate::control::{Entrant, Footprint, Look, Matter, Passage, Standing};
+use crate::resp::Words;
+use crate::session::Session;
+use crate::spec::{CommandSpec, Flag, Group, Handler, Transaction, Waiting};
+
+impl Engine {
+    /// Holds a command until it has its turn, if orders are being explored.
+    pub(super) fn hold_for_turn(
+        &self,
+        passage: &mut Passage,
+        session: &Session,
+        spec: &'static CommandSpec,
+        words: Words<'_>,
+    ) -> Option<Waiting> {
+        if passage.is_explored
+            || !self.instance.attention.has(Matter::Explore)
+            || !self.is_authenticated(session)
+            || !matters(session, spec)
+        {
+            return None;
+        }
+        let footprint = self.footprint(session, spec, words);
+        let entrant = Entrant { guest: guest(session, words), command: spec.name, footprint };
+        let ticket = self.instance.control.explorer.hold(entrant)?;
+        passage.is_explored = true;
+        Some(Waiting::Held(ticket))
+    }
+
+    /// What a command may read and write.
+    fn footprint(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> Footprint {
+        // Whoever hears of changes, hears of them in an order.
+        if self.instance.keyspace.settings().are_news_wanted() {
+            return Footprint::everything();
+        }
+        if !is_exec(spec) {
+            return own_footprint(spec, words);
+        }
+        let mut footprint = Footprint::default();
+        session.watching.keys.iter().for_each(|(_, key)| footprint.add_key(key, false));
+        for queued in transaction::queued(session) {
+            footprint.join(&own_footprint(queued.spec, queued.words.as_words()));
+        }
+        footprint
+    }
+
+    /// A client is gone: it has no turn any more.
+    pub(super) fn part(&self, session: &Session) {
+        if self.instance.attention.has(Matter::Explore) {
+            self.instance.control.explorer.left(session.client.id());
+        }
+    }
+
+    /// Puts the server back and lets the run begin that was chosen last.
+    pub(super) async fn begin_run(self: &Arc<Self>) {
+        self.reset_everything().await;
+        self.arm_run();
+    }
+
+    /// Lets the run begin that was chosen last. To be called on an event loop, where the turns are given from now on.
+    pub fn arm_run(self: &Arc<Self>) {
+        self.instance.attention.raise(Matter::Explore);
+        self.instance.control.explorer.arm();
+        if self.instance.control.explorer.needs_conductor() {
+            tokio::spawn(conduct(Arc::downgrade(self)));
+        }
+    }
+
+    /// Gives the next turn, if it is time for that.
+    fn look(&self, waker: &Waker) -> Look {
+        let instance = &self.instance;
+        let standing = |id: u64| match instance.clients.get(id) {
+            None => Standing::Gone,
+            Some(client) if client.seen().blocked.load(Ordering::Relaxed) => Standing::Waits,
+            Some(_) => Standing::Idle,
+        };
+        instance.control.explorer.look(waker, standing, &instance.clock)
+    }
+}
+
+/// Gives turns for as long as there is an exploration, and a server.
+async fn conduct(engine: Weak<Engine>) {
+    loop {
+        let mut time = None;
+        let went = poll_fn(|cx| {
+            loop {
+                let Some(engine) = engine.upgrade() else { return Poll::Ready(None) };
+                match engine.look(cx.waker()) {
+                    Look::Went => return Poll::Ready(Some(engine)),
+                    Look::Over => return Poll::Ready(None),
+                    Look::Wait(None) => return Poll::Pending,
+                    Look::Wait(Some(duration)) => {
+                        let time = time.insert(Box::pin(Clock::pass(duration)));
+                        if time.as_mut().poll(cx).is_pending() {
+                            return Poll::Pending;
+                        }
+                    }
+                }
+            }
+        });
+        let Some(engine) = went.await else { return };
+        engine.instance.clock.settle().await;
+        engine.instance.control.explorer.took_effect();
+    }
+}
+
+/// Whether it can make a difference when a command runs. What only concerns its own connection, or is only queued, does
+/// not; and what tells of the server changes nothing.
+fn matters(session: &Session, spec: &CommandSpec) -> bool {
+    if session.transaction.is_some() && transaction::is_queued(spec) {
+        return false;
+    }
+    match spec.group {
+        Group::Connection | Group::Control => false,
+        Group::Server => spec.has_flag(Flag::Write),
+        Group::Transactions => is_exec(spec) || matches!(spec.run, Handler::Transaction(Transaction::Watch)),
+        _ => true,
+    }
+}
+
+fn own_footprint(spec: &CommandSpec, words: Words<'_>) -> Footprint {
+    let reads_only = spec.has_flag(Flag::ReadOnly);
+    let names_its_keys = match spec.run {
+        Handler::Keys(_) | Handler::Waiting(_) | Handler::Database(_) | Handler::Everything(_) => {
+            !spec.makes_keys(words)
+        }
+        Handler::Transaction(Transaction::Watch) => true,
+        // A script may reach for more than it says.
+        _ => false,
+    };
+    if !names_its_keys {
+        return Footprint::everything();
+    }
+    let is_written = !reads_only && !matches!(spec.run, Handler::Transaction(_));
+    let mut footprint = Footprint::default();
+    keys(spec, words).for_each(|key| footprint.add_key(key, is_written));
+    if footprint != Footprint::default() {
+        footprint
+    } else if reads_only {
+        Footprint::whole_view()
+    } else {
+        Footprint::everything()
+    }
+}

@@ -1,0 +1,156 @@
+//! The explorer from Rust: what REDOUBLE EXPLORE does on the wire.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::handle::World;
+use super::load::load;
+use crate::clock::Clock;
+use crate::control::{Findings, Order, Search};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::spec::Errand;
+
+impl World {
+    /// Begins to run a test in every order of the commands that its clients send at the same time. Whoever is connected
+    /// when [`next`](Exploration::next) has returned races. An error if an exploration is under way already.
+    ///
+    /// ```
+    /// # fn race(url: String) -> bool { true }
+    /// # fn main() -> Result<(), redouble::Error> {
+    /// let server = redouble::Server::builder().spawn()?;
+    /// let mut exploration = server.explore(redouble::Search::default().clients(2))?;
+    /// while exploration.next()?.is_some() {
+    ///     // A test with clients on threads of their own.
+    ///     if !race(server.url()) {
+    ///         let token = exploration.fail()?;
+    ///         panic!("{}\nREDOUBLE EXPLORE REPLAY {token}", exploration.order()?.join("\n"));
+    ///     }
+    /// }
+    /// assert!(exploration.findings()?.is_complete);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn explore(&self, search: Search) -> Result<Exploration, Error> {
+        let explorer = &self.engine().instance.control.explorer;
+        explorer.start(search).map_err(refused)?;
+        Ok(self.exploration())
+    }
+
+    /// Begins to go through one order, which every [`next`](Exploration::next) begins again. Of the search, only what it
+    /// says about clients counts. An error if this is no token, or if an exploration is under way already.
+    pub fn replay(&self, token: &str, search: Search) -> Result<Exploration, Error> {
+        let order = Order::parse(token.as_bytes());
+        let order =
+            order.map_err(|reason| Error::Refused(format!("'{token}' is not the token of an order: {reason}")))?;
+        self.engine().instance.control.explorer.replay(search, order).map_err(refused)?;
+        Ok(self.exploration())
+    }
+
+    fn exploration(&self) -> Exploration {
+        Exploration { engine: Arc::clone(self.engine()), events: self.events().clone(), seeds: Vec::new() }
+    }
+}
+
+/// Runs of one test, each in another order. Ends, and lets everybody go on, when this is dropped.
+#[must_use = "the exploration ends when this is dropped"]
+pub struct Exploration {
+    engine: Arc<Engine>,
+    events: Handle,
+    seeds: Vec<PathBuf>,
+}
+
+impl Exploration {
+    /// Has files loaded in front of every run.
+    pub(crate) fn load(mut self, seeds: Vec<PathBuf>) -> Self {
+        self.seeds = seeds;
+        self
+    }
+
+    /// Ends the run that is on, puts the server back, and begins the next one. Says its number, or `None` when everything
+    /// was tried.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<u64>, Error> {
+        let instance = &self.engine.instance;
+        let number = instance.control.explorer.next(0, &instance.clock).map_err(refused)?;
+        if number.is_none() {
+            self.engine.run_errand_here(Errand::Settle);
+            return Ok(None);
+        }
+        self.wait_for(Arc::clone(&self.engine).run_errand(Errand::PutBack))?;
+        self.seeds.iter().try_for_each(|path| load(&self.engine, path))?;
+        let engine = Arc::clone(&self.engine);
+        self.wait_for(async move { engine.arm_run() })?;
+        Ok(number)
+    }
+
+    /// Waits until no client is connected any more; not for ever.
+    pub(crate) fn wait_for_goodbyes(&self) -> Result<(), Error> {
+        const STEP: Duration = Duration::from_millis(1);
+        const STEPS: usize = 500;
+        let engine = Arc::clone(&self.engine);
+        self.wait_for(async move {
+            for _ in 0..STEPS {
+                if engine.instance.clients.is_empty() {
+                    break;
+                }
+                Clock::pass(STEP).await;
+            }
+        })
+    }
+
+    /// Notes that the test has failed in this run; the token of its order. An error if no run is on.
+    pub fn fail(&self) -> Result<String, Error> {
+        self.engine.instance.control.explorer.fail().map_err(refused)
+    }
+
+    /// The commands of this run in their order, a line for each, with its client and what it got. An error if no run is
+    /// on.
+    pub fn order(&self) -> Result<Vec<String>, Error> {
+        self.engine.instance.control.explorer.order().map_err(refused)
+    }
+
+    /// Where this run went another way than the order that it was to follow, if it did.
+    pub fn strayed(&self) -> Option<String> {
+        self.engine.instance.control.explorer.strayed()
+    }
+
+    /// What has come of it so far; the run that is on does not count.
+    pub fn findings(&self) -> Result<Findings, Error> {
+        self.engine.instance.control.explorer.findings().map_err(refused)
+    }
+
+    /// Ends it, and lets everybody go on; what has come of it, with the run that was on.
+    pub fn stop(self) -> Result<Findings, Error> {
+        let findings = self.engine.instance.stop_exploring().map_err(refused)?;
+        self.engine.run_errand_here(Errand::Settle);
+        Ok(findings)
+    }
+
+    /// Does something on the server's event loop, and returns when it is done.
+    fn wait_for(&self, work: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
+        let (sender, receiver) = mpsc::channel();
+        self.events.spawn(async move {
+            work.await;
+            let _ = sender.send(());
+        });
+        receiver.recv().map_err(|_| Error::Refused("the server has ended".to_owned()))
+    }
+}
+
+impl Drop for Exploration {
+    fn drop(&mut self) {
+        // Somebody may have stopped it by command.
+        if self.engine.instance.stop_exploring().is_ok() {
+            self.engine.run_errand_here(Errand::Settle);
+        }
+    }
+}
+
+fn refused(reason: &'static str) -> Error {
+    Error::Refused(reason.to_owned())
+}
