@@ -307,7 +307,9 @@ impl Clock {
             if alarms.ringing == 0 {
                 return Poll::Ready(());
             }
-            alarms.settlers.push(cx.waker().clone());
+            if !alarms.settlers.iter().any(|settler| settler.will_wake(cx.waker())) {
+                alarms.settlers.push(cx.waker().clone());
+            }
             Poll::Pending
         })
         .await;

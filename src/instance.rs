@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
+use std::time::Duration;
 
 use crate::acl::{self, Acl, Rules, User};
 use crate::clock::{Clock, Millis};
 use crate::config::{Config, OutputLimit, Settings};
 use crate::control::{Attention, Control, Fault, Gate, Matter, Pattern, Rule, Side};
+use crate::duration::spell_duration;
 use crate::error::{CommandError, plain};
 use crate::files;
 use crate::fleet::Fleet;
@@ -44,7 +46,7 @@ pub struct Instance {
     /// More than should waits for some client, so that housekeeping looks for how long.
     lagging: AtomicBool,
     pub attention: Attention,
-    pub control: Control,
+    pub control: Arc<Control>,
     pub tracking: Tracking,
     pub stats: Stats,
     pub log: Arc<Log>,
@@ -106,7 +108,7 @@ impl Instance {
             pubsub: PubSub::default(),
             lagging: AtomicBool::new(false),
             attention: Attention::default(),
-            control: Control::default(),
+            control: Arc::default(),
             tracking: Tracking::default(),
             stats: Stats::default(),
             log: Arc::new(Log::silent()),
@@ -278,7 +280,7 @@ impl Instance {
     // ---- DEBUG SLEEP
 
     /// Blocks this thread, and every other command of this server, for a stretch of real time.
-    pub fn stall(&self, duration: std::time::Duration) {
+    pub fn stall(&self, duration: Duration) {
         *self.stall.sleepers.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.attention.raise(Matter::Stall);
         self.clock.block(duration);
@@ -344,34 +346,63 @@ impl Instance {
         heed(Matter::Fault, &|| !faults.is_empty());
     }
 
-    /// Puts up a gate. The error says why not.
-    pub fn add_gate(&self, name: &str, pattern: Pattern, side: Side) -> Result<Arc<Gate>, String> {
-        let gate = self.control.gates.add(name, pattern, side)?;
-        self.attention.raise(Matter::Gate);
-        Ok(gate)
+    /// Puts up a gate, with a watchdog's time of its own if it is to have one. The error says why not.
+    pub fn add_gate(
+        &self,
+        name: &str,
+        pattern: Pattern,
+        side: Side,
+        timeout: Option<Duration>,
+    ) -> Result<Arc<Gate>, String> {
+        self.control.gates.add(name, pattern, side, timeout, &self.attention)
     }
 
-    /// Takes a gate away, and lets go whoever is held there.
+    /// Takes a gate away. Whoever is held there goes on with the errand `LetGo`.
     pub fn remove_gate(&self, name: &str) -> Option<Arc<Gate>> {
-        let gate = self.control.gates.remove(name, &self.clock);
-        self.attention.set(Matter::Gate, !self.control.gates.is_empty());
-        gate.iter().for_each(|gate| self.control.note_gate(gate));
-        gate
+        let gate = self.control.gates.take(name, &self.attention)?;
+        self.open_removed(&gate);
+        Some(gate)
     }
 
     /// As [`remove_gate`](Self::remove_gate), for one that may have been removed by now; whether it was there.
     pub fn remove_this_gate(&self, gate: &Arc<Gate>) -> bool {
-        let was_there = self.control.gates.remove_this(gate, &self.clock);
-        self.attention.set(Matter::Gate, !self.control.gates.is_empty());
+        let was_there = self.control.gates.take_this(gate, &self.attention);
+        if was_there {
+            self.open_removed(gate);
+        }
         was_there
     }
 
-    /// Takes every gate away, and lets everybody go.
-    pub fn clear_gates(&self) -> Vec<Arc<Gate>> {
-        self.attention.lower(Matter::Gate);
-        let gates = self.control.gates.clear(&self.clock);
-        gates.iter().for_each(|gate| self.control.note_gate(gate));
+    /// Takes every gate away. Whoever is held there goes on with the errand `LetGo`.
+    pub fn remove_gates(&self) -> Vec<Arc<Gate>> {
+        let gates = self.control.gates.take_all(&self.attention);
+        gates.iter().for_each(|gate| self.open_removed(gate));
         gates
+    }
+
+    fn open_removed(&self, gate: &Arc<Gate>) {
+        self.control.note_gate(gate);
+        self.control.gates.open_soon(gate);
+    }
+
+    /// Takes every gate away, and lets everybody go at once.
+    pub fn clear_gates(&self) {
+        for gate in self.control.gates.take_all(&self.attention) {
+            self.control.note_gate(&gate);
+            gate.stop.open(&self.clock);
+        }
+    }
+
+    /// The watchdog: lets go whoever is held at a gate for longer than a test can have meant.
+    fn free_forgotten(&self) {
+        if !self.attention.has(Matter::Gate) {
+            return;
+        }
+        let usual = Duration::from_micros(self.config.live().gate_timeout.load(Ordering::Relaxed));
+        for (gate, longest, guest) in self.control.gates.free_overdue(&self.clock, usual) {
+            let (name, longest) = (&gate.name, spell_duration(longest));
+            self.log.warn(format!("Gate '{name}' has held {guest} for longer than {longest}: it goes on by itself."));
+        }
     }
 
     /// Writes everything there is, at one instant, to a file that a server can begin with. A relative path begins at `dir`.
@@ -629,6 +660,7 @@ impl Instance {
         self.look_at_clock();
         self.close_idle();
         self.close_lagging();
+        self.free_forgotten();
     }
 
     /// Takes note of the time for [`recently`](Self::recently).

@@ -146,7 +146,17 @@ fn a_port_that_was_asked_for_is_the_one_and_a_taken_one_is_an_error() {
     let reason = format!("redouble run: cannot listen on 127.0.0.1:{port}: Address already in use");
     assert!(errors(&output).starts_with(&reason), "{}", errors(&output));
     drop(taken);
-    assert_eq!(said(&["--port", &port], "echo $REDIS_PORT"), format!("{port}\n"));
+    // Somebody else may take a port between our letting go of it and the server's taking it.
+    let is_right = |_| {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+        let output = run(&["--port", &port], "echo $REDIS_PORT");
+        assert!(
+            out(&output) == format!("{port}\n") || errors(&output).contains("Address already in use"),
+            "{output:?}"
+        );
+        output.status.success()
+    };
+    assert!((0..5).any(is_right));
 }
 
 #[test]

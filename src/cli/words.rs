@@ -40,6 +40,7 @@ Most used:
   --exit-with-parent yes
                         end when the process that started this one ends
   --no-control          without the test powers: no REDOUBLE commands
+  --gate-timeout TIME   how long a gate holds a command at most: 1m by default; 0: for ever
   -v, --version         the version, as redis-server words it
   -h, --help            this text
 

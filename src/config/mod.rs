@@ -47,6 +47,8 @@ pub struct Live {
     pub busy_threshold: AtomicU64,
     /// `tracking-table-max-keys`; 0 for no limit.
     pub max_tracked_keys: AtomicUsize,
+    /// `gate-timeout`, in microseconds of real time: how long a gate holds anybody at most; 0 for no limit.
+    pub gate_timeout: AtomicU64,
     pub protected_mode: AtomicBool,
     /// SELECT goes to the space that is called like the number.
     pub spaces_by_database: AtomicBool,
@@ -72,6 +74,7 @@ impl Default for Live {
             events: AtomicU32::new(0),
             max_memory: AtomicUsize::new(0),
             max_tracked_keys: AtomicUsize::new(1_000_000),
+            gate_timeout: AtomicU64::new(60_000_000),
             protected_mode: AtomicBool::new(true),
             spaces_by_database: AtomicBool::new(false),
             debug_commands: AtomicU8::new(DEBUG_NO),

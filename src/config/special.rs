@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::directive::{Reason, choose, parse_memory, within};
+use crate::duration::{parse_duration, spell_duration};
 use crate::keyspace::{EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL};
 use crate::resp::{parse_float, parse_integer, quote};
 
@@ -288,6 +289,17 @@ pub(super) fn profile(word: &[u8]) -> Result<Vec<u8>, Reason> {
     let name = String::from_utf8_lossy(word);
     let profile: crate::profile::Profile = name.parse().map_err(Reason::Owned)?;
     Ok(profile.name().as_bytes().to_vec())
+}
+
+/// A stretch of time: `1500` (milliseconds), `1.5s`, `2m`.
+pub(super) fn duration(word: &[u8]) -> Result<Vec<u8>, Reason> {
+    let duration = parse_duration(word).ok_or("argument must be a duration such as 1500 (milliseconds), 1.5s or 2m")?;
+    Ok(spell_duration(duration).into_bytes())
+}
+
+/// A stretch of time that was checked when it was set, in microseconds.
+pub(super) fn micros(value: &[u8]) -> u64 {
+    parse_duration(value).map_or(0, |duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

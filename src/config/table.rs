@@ -283,6 +283,9 @@ pub(super) static TABLE: &[Directive] = &[
         .carried(|live, value| live.spaces_by_database.store(value == b"yes", Relaxed)),
     switch("exit-with-parent", "no").at_start().hidden(),
     switch("control", "yes").at_start().hidden(),
+    custom("gate-timeout", "1m", special::duration)
+        .carried(|live, value| live.gate_timeout.store(special::micros(value), Relaxed))
+        .hidden(),
 ];
 
 const BOTH_8: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));

@@ -15,7 +15,7 @@ pub use fault::{Fault, Faults, Rule, Verdict, line_of};
 pub use gate::{Gate, Gates, Side};
 pub use passage::Passage;
 pub use pattern::{Arrival, Pattern, Who};
-pub use stop::{Guest, Ticket};
+pub use stop::{Guest, Stop, Ticket};
 
 /// The test powers of one server.
 #[derive(Default)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::fault::Rule;
 use super::gate::Gate;
+use super::stop::Guest;
 
 /// A command's way from its arrival to its reply. It survives in the session while the command is held.
 #[derive(Default)]
@@ -12,8 +13,10 @@ pub struct Passage {
     /// What it arrived at on the server's clock, and in real time, in microseconds since 1970.
     pub arrived: i64,
     pub arrived_really: i64,
-    /// Whether it is known yet what it meets.
+    /// Whether it is known yet what it meets in front of its run,
     pub is_planned: bool,
+    /// and what from there on: that is only asked when it has passed the gates in front.
+    pub is_judged: bool,
     /// The gates in front of its run that it has not come to yet.
     pub before: VecDeque<Arc<Gate>>,
     /// The rule that it meets, if any,
@@ -22,6 +25,8 @@ pub struct Passage {
     pub rule_is_over: bool,
     /// The gates behind its run that it has not come to yet.
     pub after: VecDeque<Arc<Gate>>,
+    /// The command as others are told of it there.
+    pub guest: Option<Guest>,
     /// The gates that it came to, by name, in that order.
     pub gates: Vec<Box<str>>,
 }

@@ -1,9 +1,12 @@
 //! A place where commands are held until somebody lets them go on.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use super::fault::line_of;
 use crate::clock::{Alarm, Clock, Stopwatch};
@@ -35,28 +38,38 @@ pub struct Stop(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
+    /// What the next one gets who comes or watches.
     next: u64,
-    held: VecDeque<Held>,
+    /// Who is held, by turn.
+    held: BTreeMap<u64, Held>,
     /// How many have come here, and how many of those were let go.
     arrived: u64,
     passed: u64,
     /// From now on nobody is held.
     open: bool,
-    /// Those who want to know when somebody comes, goes, or the stop ends.
-    watchers: Vec<Waker>,
+    /// Those who want to know when so many are held, or the stop ends.
+    watchers: BTreeMap<u64, Watcher>,
 }
 
 struct Held {
-    id: u64,
     guest: Guest,
     since: Stopwatch,
     spot: Arc<Mutex<Spot>>,
+}
+
+struct Watcher {
+    count: usize,
+    waker: Waker,
 }
 
 /// What a ticket and its stop share.
 #[derive(Default)]
 struct Spot {
     free: bool,
+    /// It was let go alone: if it is gone by then, the next one has its turn.
+    alone: bool,
+    /// It has gone on.
+    has_left: bool,
     /// Whoever has let it go waits until this is dropped.
     alarm: Option<Alarm>,
     waker: Option<Waker>,
@@ -65,7 +78,7 @@ struct Spot {
 /// The right to go on, some day. Dropping it leaves the stop.
 pub struct Ticket {
     stop: Arc<Stop>,
-    id: u64,
+    turn: u64,
     spot: Arc<Mutex<Spot>>,
 }
 
@@ -78,17 +91,21 @@ impl Stop {
             inner.passed += 1;
             return None;
         }
-        inner.next += 1;
-        let id = inner.next;
+        let turn = inner.take_turn();
         let spot = Arc::default();
-        inner.held.push_back(Held { id, guest, since: Stopwatch::start(), spot: Arc::clone(&spot) });
+        inner.held.insert(turn, Held { guest, since: Stopwatch::start(), spot: Arc::clone(&spot) });
         inner.tell();
-        Some(Ticket { stop: Arc::clone(self), id, spot })
+        Some(Ticket { stop: Arc::clone(self), turn, spot })
     }
 
-    /// Lets the one go on who has waited longest; who it was.
+    /// Lets the one go on who has waited longest; who it was. If its client turns out to be gone, the next one goes in
+    /// its place.
     pub fn step(&self, clock: &Arc<Clock>) -> Option<Guest> {
-        self.inner().free_first(clock)
+        let mut inner = self.inner();
+        if inner.held.is_empty() {
+            return None;
+        }
+        inner.free_first(clock.rung_alarm(), true)
     }
 
     /// Lets everybody go on, and holds nobody from now on; how many were held.
@@ -96,7 +113,8 @@ impl Stop {
         let mut inner = self.inner();
         inner.open = true;
         let mut freed = 0;
-        while inner.free_first(clock).is_some() {
+        while !inner.held.is_empty() {
+            inner.free_first(clock.rung_alarm(), false);
             freed += 1;
         }
         inner.tell();
@@ -104,11 +122,11 @@ impl Stop {
     }
 
     /// Lets those go on who have been held for longer than this in real time; who they were.
-    pub fn free_overdue(&self, clock: &Arc<Clock>, longest: std::time::Duration) -> Vec<Guest> {
+    pub fn free_overdue(&self, clock: &Arc<Clock>, longest: Duration) -> Vec<Guest> {
         let mut inner = self.inner();
         let mut freed = Vec::new();
-        while inner.held.front().is_some_and(|held| held.since.elapsed() > longest) {
-            freed.extend(inner.free_first(clock));
+        while inner.held.first_key_value().is_some_and(|(_, held)| held.since.elapsed() > longest) {
+            freed.extend(inner.free_first(clock.rung_alarm(), false));
         }
         freed
     }
@@ -119,7 +137,7 @@ impl Stop {
 
     /// Who is held now, in order.
     pub fn guests(&self) -> Vec<Guest> {
-        self.inner().held.iter().map(|held| held.guest.clone()).collect()
+        self.inner().held.values().map(|held| held.guest.clone()).collect()
     }
 
     pub fn held(&self) -> usize {
@@ -136,19 +154,10 @@ impl Stop {
         self.inner().passed
     }
 
-    /// Ready once at least so many are held, with how many; or once nobody is held any more, with `None`.
-    pub fn poll_held(&self, count: usize, cx: &mut Context<'_>) -> Poll<Option<usize>> {
-        let mut inner = self.inner();
-        if inner.held.len() >= count {
-            return Poll::Ready(Some(inner.held.len()));
-        }
-        if inner.open {
-            return Poll::Ready(None);
-        }
-        if !inner.watchers.iter().any(|watcher| watcher.will_wake(cx.waker())) {
-            inner.watchers.push(cx.waker().clone());
-        }
-        Poll::Pending
+    /// Waits until at least so many are held at the same time.
+    pub fn watch(self: &Arc<Self>, count: usize) -> Watch {
+        let place = self.inner().take_turn();
+        Watch { stop: Arc::clone(self), place, count }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -157,12 +166,18 @@ impl Stop {
 }
 
 impl Inner {
-    fn free_first(&mut self, clock: &Arc<Clock>) -> Option<Guest> {
-        let held = self.held.pop_front()?;
+    fn take_turn(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn free_first(&mut self, alarm: Alarm, alone: bool) -> Option<Guest> {
+        let (_, held) = self.held.pop_first()?;
         self.passed += 1;
         let mut spot = held.spot.lock().unwrap_or_else(PoisonError::into_inner);
         spot.free = true;
-        spot.alarm = Some(clock.rung_alarm());
+        spot.alone = alone;
+        spot.alarm = Some(alarm);
         let waker = spot.waker.take();
         drop(spot);
         if let Some(waker) = waker {
@@ -171,8 +186,41 @@ impl Inner {
         Some(held.guest)
     }
 
+    /// Wakes those who wait for what has come about.
     fn tell(&mut self) {
-        self.watchers.drain(..).for_each(Waker::wake);
+        let (held, open) = (self.held.len(), self.open);
+        for watcher in self.watchers.values().filter(|watcher| open || held >= watcher.count) {
+            watcher.waker.wake_by_ref();
+        }
+    }
+}
+
+/// A wait until so many are held at a stop: then how many are, or `None` once nobody is held there any more.
+pub struct Watch {
+    stop: Arc<Stop>,
+    place: u64,
+    count: usize,
+}
+
+impl Future for Watch {
+    type Output = Option<usize>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<usize>> {
+        let mut inner = self.stop.inner();
+        if inner.open {
+            return Poll::Ready(None);
+        }
+        if inner.held.len() >= self.count {
+            return Poll::Ready(Some(inner.held.len()));
+        }
+        inner.watchers.insert(self.place, Watcher { count: self.count, waker: cx.waker().clone() });
+        Poll::Pending
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop.inner().watchers.remove(&self.place);
     }
 }
 
@@ -186,9 +234,11 @@ impl Ticket {
         spot.free
     }
 
-    /// What is to be kept until whatever the holder goes on to do has happened.
+    /// Its holder goes on. What is to be kept until whatever it goes on to do has happened.
     pub(crate) fn take_alarm(&self) -> Option<Alarm> {
-        self.spot().alarm.take()
+        let mut spot = self.spot();
+        spot.has_left = true;
+        spot.alarm.take()
     }
 
     fn spot(&self) -> MutexGuard<'_, Spot> {
@@ -198,15 +248,20 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        // Outside the locks: an alarm that is dropped takes the clock's.
-        let alarm = self.take_alarm();
         let mut inner = self.stop.inner();
-        if let Some(place) = inner.held.iter().position(|held| held.id == self.id) {
-            inner.held.remove(place);
-            inner.tell();
+        if inner.held.remove(&self.turn).is_some() {
+            return;
         }
-        drop(inner);
-        drop(alarm);
+        let mut spot = self.spot();
+        let unused = spot.alarm.take().filter(|_| !spot.has_left);
+        let alone = spot.alone;
+        drop(spot);
+        if let Some(alarm) = unused {
+            inner.passed -= 1;
+            if alone {
+                inner.free_first(alarm, true);
+            }
+        }
     }
 }
 
@@ -218,9 +273,17 @@ mod tests {
         Guest { client, client_name: Vec::new(), words: vec![b"PING".to_vec()] }
     }
 
+    fn stop() -> (Arc<Stop>, Arc<Clock>) {
+        (Arc::default(), Arc::new(Clock::new()))
+    }
+
+    fn poll(watch: &mut Watch) -> Poll<Option<usize>> {
+        Pin::new(watch).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
     #[test]
     fn they_go_on_in_the_order_in_which_they_came() {
-        let (stop, clock) = (Arc::new(Stop::default()), Arc::new(Clock::new()));
+        let (stop, clock) = stop();
         let (first, second) = (stop.hold(guest(1)).unwrap(), stop.hold(guest(2)).unwrap());
         assert!(!first.is_free(Waker::noop()));
         assert_eq!(stop.step(&clock).unwrap().client, 1);
@@ -228,23 +291,84 @@ mod tests {
         assert_eq!(stop.open(&clock), 1);
         assert!(second.is_free(Waker::noop()));
         assert!(stop.hold(guest(3)).is_none());
+        assert_eq!(stop.open(&clock), 0);
     }
 
     #[test]
     fn who_leaves_is_forgotten() {
-        let (stop, clock) = (Arc::new(Stop::default()), Arc::new(Clock::new()));
+        let (stop, clock) = stop();
         drop(stop.hold(guest(1)));
-        assert_eq!((stop.held(), stop.arrived()), (0, 1));
+        assert_eq!((stop.held(), stop.arrived(), stop.passed()), (0, 1, 0));
         assert!(stop.step(&clock).is_none());
+        assert!(clock.is_settled());
     }
 
     #[test]
     fn whoever_opens_a_stop_waits_for_those_it_lets_go() {
-        let (stop, clock) = (Arc::new(Stop::default()), Arc::new(Clock::new()));
+        let (stop, clock) = stop();
         let ticket = stop.hold(guest(1)).unwrap();
         stop.open(&clock);
         assert!(!clock.is_settled());
         drop(ticket);
         assert!(clock.is_settled());
+    }
+
+    #[test]
+    fn the_turn_of_one_who_is_gone_is_the_next_ones() {
+        let (stop, clock) = stop();
+        let (first, second) = (stop.hold(guest(1)).unwrap(), stop.hold(guest(2)).unwrap());
+        let third = stop.hold(guest(3)).unwrap();
+        stop.step(&clock);
+        drop(first);
+        assert!(second.is_free(Waker::noop()) && !third.is_free(Waker::noop()));
+        // Whoever stepped waits for this one now.
+        assert!(!clock.is_settled());
+        drop(second.take_alarm());
+        drop(second);
+        assert!(clock.is_settled() && !third.is_free(Waker::noop()));
+        assert_eq!(stop.passed(), 1);
+    }
+
+    #[test]
+    fn who_watches_hears_of_enough_and_of_the_end() {
+        let (stop, clock) = stop();
+        let (mut one, mut two) = (stop.watch(1), stop.watch(2));
+        assert!(poll(&mut one).is_pending() && poll(&mut two).is_pending());
+        let _ticket = stop.hold(guest(1));
+        assert_eq!(poll(&mut one), Poll::Ready(Some(1)));
+        assert!(poll(&mut two).is_pending());
+        stop.open(&clock);
+        assert_eq!(poll(&mut two), Poll::Ready(None));
+    }
+
+    #[test]
+    fn who_stops_watching_leaves_nothing_behind() {
+        let (stop, _clock) = stop();
+        for _ in 0..10 {
+            let mut watch = stop.watch(1);
+            assert!(poll(&mut watch).is_pending() && poll(&mut watch).is_pending());
+        }
+        assert!(stop.inner().watchers.is_empty());
+    }
+
+    #[test]
+    fn whoever_is_held_too_long_goes_on() {
+        let (stop, clock) = stop();
+        let ticket = stop.hold(guest(1)).unwrap();
+        assert!(stop.free_overdue(&clock, Duration::from_secs(3600)).is_empty());
+        while stop.free_overdue(&clock, Duration::ZERO).is_empty() {}
+        assert!(ticket.is_free(Waker::noop()));
+    }
+
+    #[test]
+    fn thousands_can_leave_in_any_order() {
+        let (stop, clock) = stop();
+        let mut tickets: Vec<_> = (0..20_000).map(|client| stop.hold(guest(client)).unwrap()).collect();
+        // From the end, and from the middle.
+        tickets.truncate(15_000);
+        tickets.drain(5_000..10_000).for_each(drop);
+        assert_eq!(stop.held(), 10_000);
+        assert_eq!(stop.step(&clock).unwrap().client, 0);
+        assert_eq!(stop.guests()[4_999].client, 10_000);
     }
 }

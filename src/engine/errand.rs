@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Engine;
 use crate::clock::{LATEST, Millis, Pace, wait_here};
+use crate::instance::Instance;
 use crate::spec::Errand;
 
 impl Engine {
@@ -18,6 +19,7 @@ impl Engine {
         let clock = &self.instance.clock;
         match errand {
             Errand::Settle => {}
+            Errand::LetGo => self.let_go().await,
             Errand::Advance(by) => {
                 let to = clock.micros().saturating_add(by.max(0));
                 self.move_clock(to).await;
@@ -66,6 +68,20 @@ impl Engine {
         self.set_off_due();
         self.come_to_rest().await;
         clock.set_pace(pace);
+    }
+
+    /// Opens the gates that are to be opened.
+    async fn let_go(&self) {
+        let Instance { control, clock, .. } = &*self.instance;
+        for gate in control.gates.take_opening() {
+            // Not those who come meanwhile, which may be without end.
+            for _ in 0..gate.stop.held() {
+                gate.stop.step(clock);
+                clock.settle().await;
+            }
+            gate.stop.open(clock);
+        }
+        self.come_to_rest().await;
     }
 
     /// The next instant at which something happens that somebody waits for.

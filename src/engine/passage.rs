@@ -5,15 +5,15 @@
 //! when it may go on; what it has met so far stays in the session. No command of the test powers comes this way, so that
 //! a test cannot lock itself out.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{Engine, Fibers, Resolved, is_exec, keys, transaction};
 use crate::clock::real_micros;
-use crate::control::{Arrival, Gate, Guest, Matter, Passage, Rule, Side, Ticket, Verdict};
+use crate::control::{Arrival, Guest, Matter, Passage, Rule, Stop, Ticket, Verdict};
 use crate::error::CommandError;
 use crate::resp::{Reply, Words, parse_integer};
 use crate::session::Session;
@@ -43,6 +43,10 @@ impl Engine {
                 let mut passage = Passage { is_planned: true, ..Passage::default() };
                 if let Some(spec) = spec.filter(|spec| self.meets_anything(session, spec)) {
                     self.plan(&mut passage, session, spec, words);
+                    if passage.before.is_empty() {
+                        passage.is_judged = true;
+                        self.judge(&mut passage, session, spec, words);
+                    }
                 }
                 if passage.is_free() && !self.instance.attention.has(Matter::Journal) {
                     return self.go_freely(session, resolved, words, out, fibers);
@@ -52,7 +56,7 @@ impl Engine {
             }
         };
         session.last_command = spec.or(session.last_command);
-        if let Some(wait) = self.hold(&mut passage, session, words) {
+        if let Some(wait) = self.hold(&mut passage, session, spec, words) {
             session.passage = Some(passage);
             return Flow::Wait(Box::new(wait));
         }
@@ -85,7 +89,8 @@ impl Engine {
             Flow::Wait(wait) => {
                 if wait.is_before() {
                     // It comes by again, and is not to be counted again.
-                    session.passage = Some(Box::new(Passage { is_planned: true, ..Passage::default() }));
+                    session.passage =
+                        Some(Box::new(Passage { is_planned: true, is_judged: true, ..Passage::default() }));
                 }
                 Flow::Wait(wait)
             }
@@ -115,26 +120,51 @@ impl Engine {
             && !(session.transaction.is_some() && transaction::is_queued(spec))
     }
 
-    /// Finds out what a command will meet.
+    /// Finds out which gates are in front of a command.
     fn plan(&self, passage: &mut Passage, session: &Session, spec: &'static CommandSpec, words: Words<'_>) {
+        if !self.instance.attention.has(Matter::Gate) {
+            return;
+        }
+        let name = session.client.labels().name.clone();
+        let (arrival, inside) = self.arrivals(session, &name, spec, words);
+        let gates = &self.instance.control.gates;
+        passage.before = gates.in_front(&arrival, &inside, || guest(session, words));
+    }
+
+    /// Finds out what a command meets that has passed the gates in front of it: whoever holds it there may arrange that.
+    fn judge(&self, passage: &mut Passage, session: &Session, spec: &'static CommandSpec, words: Words<'_>) {
         let labels = session.client.labels();
-        let arrival = self.arrival(session, &labels.name, spec, words);
-        let mut inside: Vec<Arrival<'_>> = Vec::new();
+        let (arrival, inside) = self.arrivals(session, &labels.name, spec, words);
+        let control = &self.instance.control;
+        passage.rule = control.faults.judge(&arrival, &inside);
+        passage.after = control.gates.behind(&arrival, &inside);
+        drop((arrival, inside));
+        drop(labels);
+        if !passage.after.is_empty() {
+            passage.guest = Some(guest(session, words));
+        }
+    }
+
+    /// A command as patterns see it, with those that it runs if it is an EXEC.
+    fn arrivals<'a>(
+        &self,
+        session: &'a Session,
+        client_name: &'a [u8],
+        spec: &'static CommandSpec,
+        words: Words<'a>,
+    ) -> (Arrival<'a>, Vec<Arrival<'a>>) {
+        let mut inside = Vec::new();
         if is_exec(spec) {
             let mut db = session.db;
             for queued in transaction::queued(session) {
                 let words = queued.words.as_words();
-                inside.push(Arrival { db, ..self.arrival(session, &labels.name, queued.spec, words) });
+                inside.push(Arrival { db, ..self.arrival(session, client_name, queued.spec, words) });
                 // What follows a SELECT runs there.
                 let chosen = words.get(1).and_then(parse_integer).and_then(|number| u32::try_from(number).ok());
                 db = chosen.filter(|_| queued.spec.name == "SELECT").unwrap_or(db);
             }
         }
-        let control = &self.instance.control;
-        let (before, after): (VecDeque<Arc<Gate>>, VecDeque<Arc<Gate>>) =
-            control.gates.on_the_way(&arrival, &inside).into_iter().partition(|gate| gate.side == Side::Before);
-        (passage.before, passage.after) = (before, after);
-        passage.rule = control.faults.judge(&arrival, &inside);
+        (self.arrival(session, client_name, spec, words), inside)
     }
 
     /// A command as patterns see it.
@@ -157,21 +187,33 @@ impl Engine {
     }
 
     /// What holds a command in front of its run, if anything does.
-    fn hold(&self, passage: &mut Passage, session: &Session, words: Words<'_>) -> Option<Waiting> {
+    fn hold(
+        &self,
+        passage: &mut Passage,
+        session: &Session,
+        spec: Option<&'static CommandSpec>,
+        words: Words<'_>,
+    ) -> Option<Waiting> {
         while let Some(gate) = passage.before.pop_front() {
             passage.gates.push(gate.name.as_str().into());
-            if let Some(ticket) = gate.stop.hold(guest(session, words)) {
+            if let Some(ticket) = hold_at(&gate.stop, session, guest(session, words)) {
                 return Some(Waiting::Held(ticket));
+            }
+        }
+        if !passage.is_judged {
+            passage.is_judged = true;
+            if let Some(spec) = spec.filter(|spec| self.meets_anything(session, spec)) {
+                self.judge(passage, session, spec, words);
             }
         }
         let rule = passage.rule.as_ref().filter(|_| !passage.rule_is_over)?;
         passage.rule_is_over = true;
         match &rule.fault.verdict {
-            Verdict::Hang => rule.stop.hold(guest(session, words)).map(Waiting::Held),
+            Verdict::Hang => hold_at(&rule.stop, session, guest(session, words)).map(Waiting::Held),
             Verdict::Delay(duration) if !duration.is_zero() => {
                 // Before anybody can see that it waits: whoever sees it may move the clock.
                 let alarm = Some(self.instance.clock.alarm_after(*duration));
-                rule.stop.hold(guest(session, words)).map(|ticket| Waiting::Delayed { alarm, ticket })
+                hold_at(&rule.stop, session, guest(session, words)).map(|ticket| Waiting::Delayed { alarm, ticket })
             }
             _ => None,
         }
@@ -210,8 +252,8 @@ impl Engine {
         let Some(mut passage) = session.passage.take() else { return flow };
         while let Some(gate) = passage.after.pop_front() {
             passage.gates.push(gate.name.as_str().into());
-            let words = Words::new(&[], &[]);
-            if let Some(ticket) = gate.stop.hold(guest(session, words)) {
+            let Some(guest) = passage.guest.clone() else { continue };
+            if let Some(ticket) = hold_at(&gate.stop, session, guest) {
                 session.passage = Some(passage);
                 return Flow::Wait(Box::new(Waiting::HeldReply { ticket, reply: out.split_off(start), then: flow }));
             }
@@ -255,6 +297,15 @@ impl Engine {
         self.instance.stats.count_error(error.code());
         Some(error)
     }
+}
+
+/// Holds a command at a stop. Whoever finds it there finds its client blocked.
+fn hold_at(stop: &Arc<Stop>, session: &Session, guest: Guest) -> Option<Ticket> {
+    let blocked = &session.client.seen().blocked;
+    blocked.store(true, Ordering::Relaxed);
+    let ticket = stop.hold(guest);
+    blocked.store(ticket.is_some(), Ordering::Relaxed);
+    ticket
 }
 
 /// How much of a held command others are shown.

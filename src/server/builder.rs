@@ -21,6 +21,7 @@ use crate::acl::Acl;
 use crate::clock::Clock;
 use crate::commands;
 use crate::config::Config;
+use crate::duration::spell_duration;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::fleet::MOST_INSTANCES;
@@ -123,6 +124,13 @@ impl Builder {
     /// Whether clients have the REDOUBLE commands; they do unless this says otherwise. The handle has its powers either way.
     pub fn control(self, control: bool) -> Self {
         self.config.assign("control", if control { "yes" } else { "no" });
+        self
+    }
+
+    /// How long, in real time, a gate holds a command at most before it lets it go by itself: a minute unless this says
+    /// otherwise, and for ever if it is zero.
+    pub fn gate_timeout(self, timeout: Duration) -> Self {
+        self.config.assign("gate-timeout", spell_duration(timeout));
         self
     }
 

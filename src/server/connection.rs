@@ -79,8 +79,8 @@ pub(super) struct Connection {
     /// Messages that came while a reply drips, to follow it.
     mail: Vec<u8>,
     waiting: Option<(Waiting, Option<Alarm>)>,
-    /// The alarm that ended a wait, held until its consequences are on their way to the client.
-    settling: Option<Alarm>,
+    /// The alarms that ended a wait, held until their consequences are on their way to the client.
+    settling: Vec<Alarm>,
     /// Something was read since the last look at what the client does.
     has_read: bool,
     /// The client was told of something that it waited for with a command of the test powers, and has not done
@@ -125,7 +125,7 @@ impl Connection {
             written: 0,
             mail: Vec::new(),
             waiting: None,
-            settling: None,
+            settling: Vec::new(),
             has_read: false,
             is_informed: false,
             state: State::Open,
@@ -147,8 +147,13 @@ impl Connection {
         self.poll_waiting(cx, scratch);
         loop {
             let flushed = self.poll_flush(cx, &mut scratch.spare)?.is_ready();
+            if self.is_running_script() {
+                // It has begun when a wait ended.
+                come_back_after_others(cx);
+                return Poll::Pending;
+            }
             // As far as a moved clock is concerned, a reply that the client does not read has been given.
-            self.settling = None;
+            self.settling.clear();
             if self.session.client.has_signals() {
                 self.session.client.rest();
             }
@@ -414,7 +419,14 @@ impl Connection {
                     (rang && self.engine.instance.claim_wait(&self.session.client)).then_some(End::Time)
                 }
                 Waiting::Held(ticket) | Waiting::HeldReply { ticket, .. } => {
-                    ticket.is_free(cx.waker()).then_some(End::Time)
+                    let is_free = ticket.is_free(cx.waker());
+                    let closing = &self.session.client.seen().closing;
+                    // What it has been signalled since its signals were taken is not known here yet.
+                    if is_free && (closing.load(Ordering::Relaxed) || self.stream.has_ended()) {
+                        // It is the turn of the next one.
+                        self.state = State::Dropped;
+                    }
+                    (is_free && self.state == State::Open).then_some(End::Time)
                 }
                 Waiting::Delayed { ticket, .. } => (rang || ticket.is_free(cx.waker())).then_some(End::Time),
                 Waiting::Drip { reply, bytes, every, ticket, .. } => {
@@ -431,7 +443,7 @@ impl Connection {
                     scratch.output.extend_from_slice(&part);
                     self.keep(&mut scratch.output, &mut scratch.spare);
                     // Whoever moves the clock waits for each part.
-                    self.settling = due;
+                    self.settling.extend(due);
                     if !over {
                         continue;
                     }
@@ -457,6 +469,8 @@ impl Connection {
         let seen = self.session.client.seen();
         seen.blocked.store(false, Ordering::Relaxed);
         seen.timed.store(false, Ordering::Relaxed);
+        // It was not idle while it waited.
+        seen.last_used.store(self.engine.instance.recently(), Ordering::Relaxed);
         self.session.client.set_stance(Stance::Acting);
         // Whoever ended it may have done so before this connection knew that it waits.
         self.engine.instance.claim_wait(&self.session.client);
@@ -495,11 +509,11 @@ impl Connection {
             Waiting::Unpause | Waiting::Script | Waiting::Errand(..) => {}
         }
         // What it does now is a consequence of what has ended its wait, and of nothing else.
-        self.session.is_awaited = alarm.is_some() || self.settling.is_some() || self.session.client.is_expected();
+        self.session.is_awaited = alarm.is_some() || !self.settling.is_empty() || self.session.client.is_expected();
         self.go_on(then, &mut out, scratch);
         self.session.is_awaited = false;
         self.keep(&mut out, &mut scratch.spare);
-        self.settling = alarm.or(self.settling.take());
+        self.settling.extend(alarm);
     }
 
     /// Goes on as a command has said that has its reply at last.
@@ -564,6 +578,9 @@ impl Connection {
         self.session.client.set_stance(Stance::Acting);
         let then = self.engine.leave(&mut self.session, 0, &mut out, flow);
         self.go_on(then, &mut out, scratch);
+        if !self.is_running_script() {
+            self.session.is_awaited = false;
+        }
         self.keep(&mut out, &mut scratch.spare);
         !self.is_running_script()
     }
@@ -726,7 +743,7 @@ impl Drop for Connection {
             });
         }
         // It goes when the socket is closed, and all that was asked of this connection with it.
-        self.settling = self.session.client.take_expected();
+        self.settling.extend(self.session.client.take_expected());
         self.engine.disconnect(&mut self.session);
         if self.engine.instance.clock.is_auto() {
             self.engine.look_around();

@@ -1,13 +1,11 @@
 //! Faults and gates from Rust: what REDOUBLE FAULT and REDOUBLE GATE do on the wire, with guards that clean up.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::handle::{World, refused};
 use crate::clock::wait_here_for;
 use crate::control::{Fault, Gate, Pattern, Rule, Side};
-use crate::duration::spell_duration;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::spec::{Errand, Group};
@@ -49,7 +47,7 @@ impl World {
     /// let gate = server.gate("before-del", Pattern::on("DEL").client("C1"))?;
     /// // ... C1 comes to its DEL; then gate.wait_for(1)? returns, and gate.step()? lets it through ...
     /// let nobody = gate.wait_for_within(1, std::time::Duration::ZERO).unwrap_err();
-    /// assert_eq!(nobody.to_string(), "gate 'before-del' holds 0 of 1 after 0ms");
+    /// assert_eq!(nobody.to_string(), "gate 'before-del' holds 0 of 1 after 0ms: no command has come since it was put up");
     /// # Ok(())
     /// # }
     /// ```
@@ -65,7 +63,7 @@ impl World {
 
     fn put_up(&self, name: &str, pattern: Pattern, side: Side) -> Result<GateGuard, Error> {
         self.check_commands(&pattern)?;
-        let gate = self.engine().instance.add_gate(name, pattern, side).map_err(Error::Refused)?;
+        let gate = self.engine().instance.add_gate(name, pattern, side, None).map_err(Error::Refused)?;
         Ok(GateGuard { engine: Arc::clone(self.engine()), gate })
     }
 
@@ -146,11 +144,14 @@ impl GateGuard {
 
     /// As [`wait_for`](Self::wait_for), for so long in real time at most.
     pub fn wait_for_within(&self, count: usize, timeout: Duration) -> Result<(), Error> {
-        let held = wait_here_for(poll_fn(|cx| self.gate.stop.poll_held(count, cx)), timeout);
+        let held = wait_here_for(self.gate.stop.watch(count), timeout);
         match held {
             Some(Some(_)) => Ok(()),
-            Some(None) => Err(Error::Refused(format!("gate '{}' holds nobody any more", self.gate.name))),
-            None => Err(Error::Refused(self.gate.too_few(count, &spell_duration(timeout)))),
+            Some(None) => Err(Error::Refused(format!("gate '{}' is open: it holds nobody", self.gate.name))),
+            None => {
+                let gates = &self.engine.instance.control.gates;
+                Err(Error::Refused(gates.too_few(&self.gate, count, timeout)))
+            }
         }
     }
 
@@ -164,12 +165,13 @@ impl GateGuard {
         Ok(())
     }
 
-    /// Lets everybody go on, and holds nobody from now on. Complete on return, as [`step`](Self::step) is; says how many
+    /// Lets everybody go on, one after another, and holds nobody from then on. Complete on return, as [`step`](Self::step) is; says how many
     /// were held.
     pub fn open(&self) -> usize {
-        let freed = self.gate.stop.open(&self.engine.instance.clock);
-        self.engine.run_errand_here(Errand::Settle);
-        freed
+        let held = self.gate.stop.held();
+        self.engine.instance.control.gates.open_soon(&self.gate);
+        self.engine.run_errand_here(Errand::LetGo);
+        held
     }
 
     /// How many commands are held here now.
@@ -186,7 +188,7 @@ impl GateGuard {
 impl Drop for GateGuard {
     fn drop(&mut self) {
         if self.engine.instance.remove_this_gate(&self.gate) {
-            self.engine.run_errand_here(Errand::Settle);
+            self.engine.run_errand_here(Errand::LetGo);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A connected socket, TCP or unix.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -20,6 +21,19 @@ impl Stream {
         if let Self::Tcp(stream) = self {
             // If that cannot be, it ends in the usual way.
             let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+        }
+    }
+
+    /// Whether the other side is known to have ended the connection, with nothing left to read. Asks the kernel, which may
+    /// know more than the event loop.
+    pub(super) fn has_ended(&self) -> bool {
+        let socket = match self {
+            Self::Tcp(stream) => SockRef::from(stream),
+            Self::Unix(stream) => SockRef::from(stream),
+        };
+        match socket.peek(&mut [MaybeUninit::uninit()]) {
+            Ok(count) => count == 0,
+            Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
         }
     }
 

@@ -89,6 +89,8 @@ pub enum Waiting {
 pub enum Errand {
     /// Whoever goes on because of the command gets as far as it can.
     Settle,
+    /// The gates that are to be opened let everybody go, each only when the one before has gone as far as it can.
+    LetGo,
     /// The clock goes forward by so many microseconds, past every deadline in between.
     Advance(i64),
     /// The clock goes to this instant, in microseconds since 1970, past every deadline in between.

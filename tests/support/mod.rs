@@ -8,6 +8,7 @@
 
 pub mod driver;
 pub mod process;
+pub mod terminal;
 pub mod transcript;
 pub mod wire;
 

@@ -1,23 +1,23 @@
 //! REDOUBLE GATE: holds commands, and lets them go on in the order that a test wants.
 
 use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use super::pattern::{take_part, usage};
-use super::{Action, act, count, duration, name, nothing_more, number, power, settle, text};
+use super::{Action, act, begin, count, duration, name, nothing_more, number, power, settle, text};
 use crate::clock::Clock;
 use crate::control::{Gate, Pattern, Side, line_of};
-use crate::duration::spell_duration;
 use crate::error::CommandError;
 use crate::resp::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Flow, Waiting};
+use crate::spec::{Args, Call, CommandResult, CommandSpec, Errand, Flow, Waiting};
 
 pub(super) const GATE: CommandSpec = power(
     "GATE",
-    "<ADD name [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [<BEFORE | AFTER>] | \
-     WAIT name [count [timeout]] | OPEN name | STEP name | LIST | REMOVE name>",
+    "<ADD name [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [<BEFORE | AFTER>] \
+     [TIMEOUT duration] | WAIT name [count [timeout]] | OPEN name | STEP name | LIST | REMOVE name | CLEAR>",
     "Holds commands and lets them go on one by one.",
     |call, args| act(ACTIONS, call, args),
 );
@@ -25,8 +25,9 @@ pub(super) const GATE: CommandSpec = power(
 pub(super) const ACTIONS: &[Action] = &[
     Action {
         name: "ADD",
-        usage: usage!("<name>", " [before|after]"),
-        summary: "Holds commands before they run (the default), or with their replies after they ran.",
+        usage: usage!("<name>", " [before|after] [timeout <duration>]"),
+        summary: "Holds commands before they run (the default), or with their replies after they ran; for as long as \
+                  gate-timeout says, unless this does (0: for ever).",
         run: add,
     },
     Action {
@@ -38,7 +39,7 @@ pub(super) const ACTIONS: &[Action] = &[
     Action {
         name: "OPEN",
         usage: "<name>",
-        summary: "Lets everybody go on, and holds nobody from now on; how many were held.",
+        summary: "Lets everybody go on, one after another, and holds nobody from then on; how many went.",
         run: open,
     },
     Action {
@@ -49,6 +50,12 @@ pub(super) const ACTIONS: &[Action] = &[
     },
     Action { name: "LIST", usage: "", summary: "The gates, each with who is held there.", run: list },
     Action { name: "REMOVE", usage: "<name>", summary: "Takes a gate away; whoever is held goes on.", run: remove },
+    Action {
+        name: "CLEAR",
+        usage: "",
+        summary: "Takes all gates away; the names of those that nobody came to.",
+        run: clear,
+    },
 ];
 
 const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -56,15 +63,21 @@ const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
 fn add(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = name(args)?;
     let mut pattern = Pattern::any();
-    while take_part(&mut pattern, call, args, &["before", "after"])? {}
-    let side = if args.take("after") {
-        Side::After
-    } else {
-        args.take("before");
-        Side::Before
-    };
+    let mut side = Side::Before;
+    let mut timeout = None;
+    loop {
+        if args.take("before") {
+            side = Side::Before;
+        } else if args.take("after") {
+            side = Side::After;
+        } else if args.take("timeout") {
+            timeout = Some(duration(args)?);
+        } else if !take_part(&mut pattern, call, args, &["before", "after", "timeout"])? {
+            break;
+        }
+    }
     nothing_more(args)?;
-    call.server.add_gate(&name, pattern, side).map_err(|reason| CommandError::new(format!("ERR {reason}")))?;
+    call.server.add_gate(&name, pattern, side, timeout).map_err(|reason| CommandError::new(format!("ERR {reason}")))?;
     Ok(Reply::OK)
 }
 
@@ -74,20 +87,20 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let timeout = if args.is_empty() { USUAL_TIMEOUT } else { duration(args)? };
     nothing_more(args)?;
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+    let control = Arc::clone(&call.server.control);
     let event = async move {
-        let mut time = Box::pin(Clock::pass(timeout));
-        let held = poll_fn(|cx| {
-            if let Poll::Ready(held) = gate.stop.poll_held(wanted, cx) {
-                return Poll::Ready(Some(held));
-            }
-            time.as_mut().poll(cx).map(|()| None)
+        let mut time = pin!(Clock::pass(timeout));
+        let mut watch = pin!(gate.stop.watch(wanted));
+        let held = poll_fn(|cx| match watch.as_mut().poll(cx) {
+            Poll::Ready(held) => Poll::Ready(Some(held)),
+            Poll::Pending => time.as_mut().poll(cx).map(|()| None),
         })
         .await;
         match held {
             Some(Some(held)) => count(held as u64),
-            Some(None) => Reply::Error(CommandError::new(format!("ERR gate '{}' holds nobody any more", gate.name))),
+            Some(None) => Reply::Error(CommandError::new(format!("ERR gate '{}' is open: it holds nobody", gate.name))),
             None => {
-                let reason = gate.too_few(wanted, &spell_duration(timeout));
+                let reason = control.gates.too_few(&gate, wanted, timeout);
                 Reply::Error(CommandError::new(format!("TIMEOUT {reason}")))
             }
         }
@@ -99,8 +112,9 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn open(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let gate = find(call, args)?;
     nothing_more(args)?;
-    let freed = gate.stop.open(&call.server.clock);
-    settle(call, count(freed as u64))
+    let held = gate.stop.held();
+    call.server.control.gates.open_soon(&gate);
+    begin(call, Errand::LetGo, count(held as u64))
 }
 
 fn step(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -119,11 +133,9 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn describe(gate: &Gate) -> Reply<'static> {
     let guests = gate.stop.guests().iter().map(|guest| text(guest.to_string())).collect();
-    let mut rule = gate.pattern.words();
-    rule.push(gate.side.name().as_bytes().to_vec());
     Reply::Map(vec![
         (text("name"), text(gate.name.clone())),
-        (text("rule"), text(line_of(&rule))),
+        (text("rule"), text(line_of(&gate.words()))),
         (text("state"), text(if gate.stop.is_open() { "open" } else { "closed" })),
         (text("arrived"), count(gate.stop.arrived())),
         (text("passed"), count(gate.stop.passed())),
@@ -134,10 +146,16 @@ fn describe(gate: &Gate) -> Reply<'static> {
 fn remove(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = name(args)?;
     nothing_more(args)?;
-    if call.server.remove_gate(&name).is_none() {
-        return Err(no_gate(&name));
-    }
-    settle(call, Reply::OK)
+    call.server.remove_gate(&name).ok_or_else(|| no_gate(&name))?;
+    begin(call, Errand::LetGo, Reply::OK)
+}
+
+fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    let gates = call.server.remove_gates();
+    let unreached = gates.iter().filter(|gate| gate.stop.arrived() == 0).map(|gate| text(gate.name.clone()));
+    let reply = Reply::Array(unreached.collect());
+    begin(call, Errand::LetGo, reply)
 }
 
 fn find(call: &Call<'_>, args: &mut Args<'_>) -> Result<Arc<Gate>, CommandError> {
