@@ -97,10 +97,12 @@ impl Verdict {
 
 /// What is to go wrong, before it is armed.
 ///
-/// ```ignore
+/// ```
+/// use redouble::{Fault, Pattern, Verdict};
+///
 /// // The reply to the second SET of a lock is lost.
-/// let pattern = Pattern::any().command("SET").key("lock:*");
-/// let fault = Fault { pattern, nth: 2, times: Some(1), ..Fault::new("lost", Verdict::CloseAfter) };
+/// let fault = Fault::new("lost", Verdict::CloseAfter).of(Pattern::any().command("SET").key("lock:*")).nth(2);
+/// assert_eq!((fault.nth, fault.times), (2, Some(1)));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
