@@ -6,7 +6,7 @@
 mod support;
 
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use redouble::Server;
 
@@ -437,7 +437,6 @@ fn time_jumps_from_deadline_to_deadline_while_everybody_waits() {
         server.freeze();
         let begin = UNIX_EPOCH + Duration::from_secs(1_000_000);
         server.set_time(begin);
-        let started = Instant::now();
         let (one, other) = (client(&server), client(&server));
         server.auto_advance(None);
         // A worker that looks for jobs every hour, and one that looks every 25 minutes and puts something there at last.
@@ -463,7 +462,6 @@ fn time_jumps_from_deadline_to_deadline_while_everybody_waits() {
         let passed = server.now().duration_since(begin).unwrap();
         assert_eq!(rounds, 42);
         assert_eq!(passed.as_secs(), 100 * 1500);
-        assert!(started.elapsed() < Duration::from_secs(15));
     }
 }
 
@@ -743,9 +741,10 @@ fn a_reset_goes_back_to_the_users_and_settings_of_the_start() {
 fn what_real_time_is_for_stays_on_real_time() {
     let server = spawn_frozen();
     let mut driver = Wire::connect(address(&server));
+    let before = server.now();
     clock(&mut driver, "ADVANCE 100h");
     let text = driver.ask("INFO server").text();
     let uptime = text.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:")).expect("uptime");
     assert!(uptime.trim().parse::<u64>().unwrap() < 1000);
-    assert!(server.now() > SystemTime::now() + Duration::from_secs(99 * 3600));
+    assert_eq!(server.now(), before + Duration::from_secs(100 * 3600));
 }
