@@ -743,7 +743,7 @@ impl Drop for Connection {
             });
         }
         // It goes when the socket is closed, and all that was asked of this connection with it.
-        self.settling.extend(self.session.client.take_expected());
+        self.settling.extend(self.session.client.end_expectation());
         self.engine.disconnect(&mut self.session);
         if self.engine.instance.clock.is_auto() {
             self.engine.look_around();
