@@ -10,9 +10,6 @@ use super::stop::Guest;
 /// A command's way from its arrival to its reply. It survives in the session while the command is held.
 #[derive(Default)]
 pub struct Passage {
-    /// What it arrived at on the server's clock, and in real time, in microseconds since 1970.
-    pub arrived: i64,
-    pub arrived_really: i64,
     /// The gates in front of its run that it has not come to yet.
     pub before: VecDeque<Arc<Gate>>,
     /// Whether it is known yet what it meets from there on: that is only asked when it has passed the gates in front.
