@@ -79,9 +79,4 @@ impl Attention {
     pub fn lower(&self, matter: Matter) {
         self.0.fetch_and(!(matter as u32), Ordering::AcqRel);
     }
-
-    /// Raises or lowers.
-    pub fn set(&self, matter: Matter, up: bool) {
-        if up { self.raise(matter) } else { self.lower(matter) }
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::fault::Rule;
 use super::gate::Gate;
-use super::stop::Guest;
+use super::stop::{Guest, Ticket};
 
 /// A command's way from its arrival to its reply. It survives in the session while the command is held.
 #[derive(Default)]
@@ -29,6 +29,13 @@ pub struct Passage {
 }
 
 impl Passage {
+    /// Has it stand in the journal that the last gate let it go because it had been forgotten there.
+    pub fn note(&mut self, ticket: &Ticket) {
+        if let Some(gate) = self.gates.last_mut().filter(|_| ticket.is_overdue()) {
+            *gate = format!("{gate} (freed by the watchdog)").into();
+        }
+    }
+
     /// Whether nothing is in the command's way.
     pub fn is_free(&self) -> bool {
         self.before.is_empty() && self.after.is_empty() && self.rule.is_none()

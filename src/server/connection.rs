@@ -499,11 +499,15 @@ impl Connection {
                 then = self.engine.leave(&mut self.session, 0, &mut out, Flow::Continue);
             }
             Waiting::HeldReply { ticket, reply, then: flow } => {
+                self.session.passage.iter_mut().for_each(|passage| passage.note(&ticket));
                 alarm = ticket.take_alarm();
                 out = reply;
                 then = self.engine.leave(&mut self.session, 0, &mut out, flow);
             }
-            Waiting::Held(ticket) => alarm = ticket.take_alarm(),
+            Waiting::Held(ticket) => {
+                self.session.passage.iter_mut().for_each(|passage| passage.note(&ticket));
+                alarm = ticket.take_alarm();
+            }
             Waiting::Delayed { ticket, .. } => alarm = ticket.take_alarm().or(alarm),
             Waiting::Drip { then: flow, .. } => {
                 then = flow;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use super::{Action, act, count, duration, expected, name, nothing_more, number, 
 use crate::clock::Clock;
 use crate::config::parse_memory;
 use crate::control::{
-    Child, Entry, Journal, LEAST_SIZE, MOST_SIZE, Outcome, Query, USUAL_SIZE, distance, rendered, short_line,
+    Child, Entry, Follower, Journal, LEAST_SIZE, MOST_SIZE, Outcome, Query, USUAL_SIZE, distance, rendered, short_line,
 };
 use crate::duration::spell_duration;
 use crate::error::CommandError;
@@ -199,31 +200,41 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let wanted = number(args, "the count", 1)?;
     let timeout = if args.is_empty() { USUAL_TIMEOUT } else { duration(args)? };
     nothing_more(args)?;
-    let mut follower = opened(call)?.follower();
-    let table = call.table.clone();
-    let event = async move {
-        let mut found = 0;
-        let mut time = Box::pin(Clock::pass(timeout));
-        let is_reached = poll_fn(|cx| {
-            let (new, is_anew) =
-                follower.look(cx, |new| new.map(|seen| query.count(&seen, &|words| table.name(words))).sum::<u64>());
-            found = if is_anew { new } else { found + new };
-            if found >= wanted {
-                return Poll::Ready(true);
-            }
-            if !follower.journal().is_on() {
-                return Poll::Ready(false);
-            }
-            time.as_mut().poll(cx).map(|()| false)
-        })
-        .await;
-        if is_reached {
-            return count(found);
-        }
-        Reply::Error(too_few(follower.journal(), &query, &table, (found, wanted, follower.missed), timeout))
-    };
+    let follower = opened(call)?.follower();
+    let event = reached(follower, query, (wanted, timeout), Clock::pass(timeout), call.table.clone());
+    let event = async move { event.await.map_or_else(Reply::Error, count) };
     call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
     Ok(Reply::Nothing)
+}
+
+/// Waits until there are so many commands like this; how many there are then. When `time` is up, which is after
+/// `timeout`, an error says what there is instead.
+pub async fn reached(
+    mut follower: Follower,
+    query: Query,
+    (wanted, timeout): (u64, Duration),
+    time: impl Future<Output = ()>,
+    table: Table,
+) -> Result<u64, CommandError> {
+    let mut found = 0;
+    let mut time = pin!(time);
+    let is_reached = poll_fn(|cx| {
+        let (new, is_anew) =
+            follower.look(cx, |new| new.map(|seen| query.count(&seen, &|words| table.name(words))).sum::<u64>());
+        found = if is_anew { new } else { found + new };
+        if found >= wanted {
+            return Poll::Ready(true);
+        }
+        if !follower.journal().is_on() {
+            return Poll::Ready(false);
+        }
+        time.as_mut().poll(cx).map(|()| false)
+    })
+    .await;
+    if is_reached {
+        return Ok(found);
+    }
+    Err(too_few(follower.journal(), &query, &table, (found, wanted, follower.missed), timeout))
 }
 
 fn too_few(
@@ -324,7 +335,7 @@ fn export(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
     let path = PathBuf::from(std::ffi::OsStr::from_bytes(word));
     let entries = opened(call)?.entries(&Query::default(), usize::MAX, &|words| call.table.name(words));
-    files::replace(&path, &exported(&entries)).map_err(|error| {
+    write_journal(&path, &entries).map_err(|error| {
         CommandError::quoting("ERR the journal cannot be written to '", word, &format!("': {error}"))
     })?;
     Ok(count(entries.len() as u64))
@@ -376,4 +387,9 @@ fn described_child(child: Child) -> Reply<'static> {
         (text("fault"), child.fault.map_or(Reply::Null, text)),
         (text("children"), children(child.children)),
     ])
+}
+
+/// Writes entries to a file, one JSON object a line; it is there whole or not at all.
+pub fn write_journal(path: &Path, entries: &[Entry]) -> std::io::Result<()> {
+    files::replace(path, &exported(entries))
 }

@@ -12,6 +12,8 @@ mod reset;
 mod save;
 pub(super) mod space;
 
+pub use journal::{reached, write_journal};
+
 use crate::duration::parse_duration;
 use crate::error::CommandError;
 use crate::profile::Since;

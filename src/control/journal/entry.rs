@@ -17,6 +17,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// All of them.
     pub const ALL: [Self; 5] = [Self::Answered, Self::Lost, Self::NeverRan, Self::Silent, Self::Queued];
 
     /// As it is written on the wire.
@@ -50,8 +51,11 @@ pub struct Entry {
     pub client: u64,
     /// As CLIENT SETNAME has given it; empty without.
     pub name: Vec<u8>,
+    /// Where the client is connected from.
     pub address: String,
+    /// The database that was selected.
     pub db: u32,
+    /// The command as it came; cut off if it is long.
     pub words: Vec<Vec<u8>>,
     /// How many bytes of its words are not kept.
     pub words_missing: u64,
@@ -59,6 +63,7 @@ pub struct Entry {
     pub reply: Vec<u8>,
     /// How long the reply was.
     pub reply_length: u64,
+    /// What has become of it.
     pub outcome: Outcome,
     /// The rule that it met, by name.
     pub fault: Option<String>,
@@ -73,12 +78,19 @@ pub struct Entry {
 /// A command that ran inside EXEC or a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Child {
+    /// The database that was selected.
     pub db: u32,
+    /// The command; cut off if it is long.
     pub words: Vec<Vec<u8>>,
+    /// How many bytes of its words are not kept.
     pub words_missing: u64,
+    /// What it answered, in the protocol of the request that it ran in; cut off if it is long.
     pub reply: Vec<u8>,
+    /// How long the reply was.
     pub reply_length: u64,
+    /// The rule that it met, by name.
     pub fault: Option<String>,
+    /// What it has run itself: a script inside EXEC.
     pub children: Vec<Child>,
 }
 

@@ -24,19 +24,55 @@ pub type Naming<'f> = dyn for<'w> Fn(Words<'w>) -> Named<'w> + 'f;
 /// A question to the journal. The empty one is about every command that was sent.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    pub pattern: Pattern,
+    pub(crate) pattern: Pattern,
     /// Only what took effect after this place in the order.
-    pub since: Option<u64>,
+    pub(crate) since: Option<u64>,
     /// Only what was answered like this: a glob for the reply as it is shown.
-    pub reply: Option<Vec<u8>>,
-    pub outcome: Option<Outcome>,
+    pub(crate) reply: Option<Vec<u8>>,
+    pub(crate) outcome: Option<Outcome>,
     /// Only what met this rule.
-    pub fault: Option<String>,
+    pub(crate) fault: Option<String>,
     /// The question is about commands as they ran, inside EXEC and scripts, too, and not about what was only queued.
-    pub children: bool,
+    pub(crate) children: bool,
+}
+
+impl From<Pattern> for Query {
+    fn from(pattern: Pattern) -> Self {
+        Self { pattern, ..Self::default() }
+    }
 }
 
 impl Query {
+    /// Only what took effect after this place in the order.
+    pub fn since(mut self, seq: u64) -> Self {
+        self.since = Some(seq);
+        self
+    }
+
+    /// Only what was answered like this: a glob for the reply as redis-cli would show it.
+    pub fn reply(mut self, glob: impl Into<Vec<u8>>) -> Self {
+        self.reply = Some(glob.into());
+        self
+    }
+
+    /// Only what has had this outcome.
+    pub fn outcome(mut self, outcome: Outcome) -> Self {
+        self.outcome = Some(outcome);
+        self
+    }
+
+    /// Only what met this fault, by name.
+    pub fn fault(mut self, name: impl Into<String>) -> Self {
+        self.fault = Some(name.into());
+        self
+    }
+
+    /// About commands as they ran, inside EXEC and scripts, too, and not about what was only queued.
+    pub fn children(mut self) -> Self {
+        self.children = true;
+        self
+    }
+
     /// How many commands of an entry it is about: none or one, or more if it looks inside.
     pub fn count(&self, seen: &Seen<'_>, naming: &Naming<'_>) -> u64 {
         if self.since.is_some_and(|since| seen.record.seq <= since) {
