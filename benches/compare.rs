@@ -144,7 +144,7 @@ struct Peer {
 
 fn main() -> Outcome<()> {
     let peers = peers()?;
-    if peers.len() == 1 {
+    if peers.len() == 2 {
         println!("No redis-server or valkey-server on the PATH: redouble is measured alone.");
     }
     compare_loads(&peers)?;
@@ -174,8 +174,10 @@ fn peers() -> Outcome<Vec<Peer>> {
             peers.push(Peer { name: name.to_owned(), command: command.map(str::to_owned).to_vec() });
         }
     }
-    let command = [env!("CARGO_BIN_EXE_redouble"), "--port", "{port}"].map(str::to_owned).to_vec();
-    peers.push(Peer { name: "redouble".to_owned(), command });
+    let own = [env!("CARGO_BIN_EXE_redouble"), "--port", "{port}"].map(str::to_owned);
+    peers.push(Peer { name: "redouble".to_owned(), command: own.to_vec() });
+    let journal = ["--journal", "yes"].map(str::to_owned);
+    peers.push(Peer { name: "redouble --journal yes".to_owned(), command: [&own[..], &journal[..]].concat() });
     Ok(peers)
 }
 

@@ -144,6 +144,23 @@ impl Clock {
         }
     }
 
+    /// What the machine's clock showed when this one showed that, in microseconds, if it runs as fast.
+    #[inline]
+    pub(crate) fn real_at(&self, micros: i64) -> Option<i64> {
+        let is_running = self.standing.load(Ordering::Acquire) == RUNNING;
+        is_running.then(|| micros.saturating_sub(self.offset.load(Ordering::Acquire)))
+    }
+
+    /// What the clock shows when the machine's shows this, which it does now, in microseconds.
+    #[inline]
+    pub(crate) fn at_real(&self, micros: i64) -> i64 {
+        match self.standing.load(Ordering::Acquire) {
+            RUNNING => micros.saturating_add(self.offset.load(Ordering::Acquire)),
+            SCALED => self.scaled_micros(),
+            standing => standing,
+        }
+    }
+
     /// Milliseconds since 1970.
     #[inline]
     pub fn millis(&self) -> Millis {
@@ -482,7 +499,8 @@ fn machine_micros() -> i64 {
     now.tv_sec * 1_000_000 + now.tv_nsec / 1000
 }
 
-/// The machine's time in microseconds since 1970, for log lines and start-up stamps.
+/// The machine's time in microseconds since 1970, for log lines, start-up stamps and the journal.
+#[inline]
 pub(crate) fn real_micros() -> i64 {
     machine_micros()
 }

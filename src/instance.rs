@@ -141,7 +141,9 @@ impl Instance {
         if let Some(port) = self.identity.port.get() {
             let _ = space.identity.port.set(*port);
         }
-        Self { space: name.into(), clients: Clients::beside(&self.clients), ..space }
+        let space = Self { space: name.into(), clients: Clients::beside(&self.clients), ..space };
+        space.reset_journal();
+        space
     }
 
     fn another(&self, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
@@ -424,6 +426,27 @@ impl Instance {
         // To look at a key whose time is up deletes it.
         self.stats.add(self.settle(view, None));
         Ok(content)
+    }
+
+    /// Begins to keep a journal of every command, in so many bytes, or goes on with it.
+    pub fn start_journal(&self, bytes: usize) {
+        self.control.journal.start(bytes);
+        self.attention.raise(Matter::Journal);
+    }
+
+    /// The journal as it is when the server starts: empty, and on if the configuration says so.
+    pub fn reset_journal(&self) {
+        self.attention.lower(Matter::Journal);
+        self.control.journal.reset();
+        if self.config.is_on("journal") {
+            self.start_journal(self.config.number("journal-size"));
+        }
+    }
+
+    /// Keeps nothing more in the journal; what is there stays.
+    pub fn stop_journal(&self) {
+        self.attention.lower(Matter::Journal);
+        self.control.journal.stop();
     }
 
     /// Ends the exploration of orders, if there is one; everybody goes on. The error says that there is none.

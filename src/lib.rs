@@ -53,10 +53,10 @@ pub mod internals {
     pub use crate::spec::{Table, markdown};
 }
 
-pub use control::{Fault, Findings, Pattern, Search, Verdict, Who};
+pub use control::{Child, Entry, Fault, Findings, Outcome, Pattern, Query, Search, Verdict, Who};
 pub use error::Error;
 pub use profile::Profile;
-pub use server::{Builder, Exploration, FaultGuard, GateGuard, Server, Servers, Space, World};
+pub use server::{Builder, Exploration, FaultGuard, GateGuard, JournalGuard, Server, Servers, Space, World};
 
 /// What the program does; returns its exit status.
 #[doc(hidden)]

@@ -76,6 +76,12 @@ impl Unsupported {
         self.by_name.is_empty()
     }
 
+    /// Whether something was asked for that a test may have needed. Client libraries ask when they connect which
+    /// subcommands of CLIENT there are, and live with the answer of a server that is older than they are.
+    pub fn matters(&self) -> bool {
+        self.others > 0 || self.by_name.keys().any(|name| !name.starts_with("CLIENT "))
+    }
+
     /// Adds what another server was asked for.
     pub fn add(&mut self, other: Self) {
         for (name, count) in other.by_name {

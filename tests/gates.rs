@@ -605,6 +605,18 @@ fn the_watchdogs_time_can_be_set_for_the_server_and_for_a_gate() {
 }
 
 #[test]
+fn the_journal_warns_of_a_forgotten_gate() {
+    let server = start(Server::builder().gate_timeout(Duration::from_millis(1)));
+    let journal = server.journal();
+    let mut client = Wire::connect(address(&server));
+    assert_eq!(client.ask("REDOUBLE GATE ADD before on SET"), ok());
+    assert_eq!(client.ask("REDOUBLE GATE ADD after on SET after"), ok());
+    assert_eq!(client.ask("SET k v"), ok());
+    let entries = journal.entries(redouble::Pattern::on("SET"));
+    assert_eq!(entries[0].gates, ["before (freed by the watchdog)", "after (freed by the watchdog)"]);
+}
+
+#[test]
 fn the_log_warns_of_a_forgotten_gate() {
     let socket = std::env::temp_dir().join(format!("redouble-gates-{}.sock", std::process::id()));
     let path = socket.display().to_string();

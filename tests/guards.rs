@@ -2,7 +2,7 @@
 
 mod support;
 
-use redouble::{Error, Fault, Pattern, Verdict};
+use redouble::{Error, Fault, Outcome, Pattern, Query, Verdict};
 use support::wire::{Frame, Wire};
 use support::{address, spawn};
 
@@ -106,4 +106,50 @@ fn a_fault_of_one_space_is_none_of_the_others() {
     assert_eq!(client.ask("GET k"), Frame::NullBulk);
     client.ask("REDOUBLE SPACE worker-1");
     assert_eq!(client.ask("GET k"), Frame::error("ERR here"));
+}
+
+#[test]
+fn the_journal_says_in_which_order_two_clients_took_effect() {
+    let server = spawn();
+    let (mut one, mut other) = (Wire::connect(address(&server)), Wire::connect(address(&server)));
+    let journal = server.journal();
+    assert_eq!(one.ask("SETNX lock 1").integer() + other.ask("SETNX lock 2").integer(), 1);
+    assert_eq!(journal.wait_for(Pattern::on("SETNX").key("lock"), 2).unwrap(), 2);
+    let entries = journal.entries(Query::from(Pattern::on("SETNX")));
+    let shown: Vec<_> = entries.iter().map(|entry| (entry.seq, entry.words[2].clone(), entry.reply.clone())).collect();
+    assert_eq!(shown, [(1, b"1".to_vec(), b":1\r\n".to_vec()), (2, b"2".to_vec(), b":0\r\n".to_vec())]);
+}
+
+#[test]
+fn the_journal_tells_a_lost_reply_from_a_command_that_never_ran() {
+    let server = spawn();
+    let journal = server.journal();
+    for (verdict, outcome) in [(Verdict::CloseBefore, Outcome::NeverRan), (Verdict::CloseAfter, Outcome::Lost)] {
+        let _fault = server.fault(Fault::new("f", verdict).of(Pattern::on("SET"))).unwrap();
+        Wire::connect(address(&server)).send(b"SET lock token\r\n");
+        journal.wait_for(Query::from(Pattern::on("SET")).outcome(outcome).fault("f"), 1).unwrap();
+    }
+    assert_eq!(journal.count(Pattern::on("SET")), 2);
+}
+
+#[test]
+fn a_command_that_does_not_come_is_told_with_what_came_instead() {
+    let server = spawn();
+    let journal = server.journal();
+    Wire::connect(address(&server)).ask("SET lok:a 1");
+    let wanted = Pattern::on("SET").key("lock:*");
+    let error = journal.wait_for_within(wanted, 1, std::time::Duration::ZERO).err().map(text).unwrap();
+    assert_eq!(error, "TIMEOUT 0 of 1 commands after 0ms; nearest: SET lok:a 1");
+}
+
+#[test]
+fn a_journal_that_was_begun_for_a_test_ends_with_it() {
+    let server = spawn();
+    let mut client = Wire::connect(address(&server));
+    drop(server.journal());
+    client.ask("SET k v");
+    let journal = server.journal();
+    assert_eq!(journal.count(Pattern::any()), 0);
+    client.ask("GET k");
+    assert_eq!(journal.count(Pattern::any()), 1);
 }

@@ -137,6 +137,7 @@ alone! {
     redouble_gate
     redouble_help
     redouble_instance
+    redouble_journal
     redouble_reset
     redouble_space
     sorted_sets_7_2

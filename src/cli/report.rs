@@ -42,7 +42,7 @@ impl Report {
 
     /// Whether nothing is in it that `--strict` fails for.
     pub(super) fn is_clean(&self) -> bool {
-        self.unsupported.is_empty() && self.unfired.is_empty() && self.unreached.is_empty()
+        !self.unsupported.matters() && self.unfired.is_empty() && self.unreached.is_empty()
     }
 
     pub(super) fn print(&self) {
@@ -61,7 +61,7 @@ impl Report {
             self.faults().for_each(|line| say(&line));
         }
         let what = [
-            (!self.unsupported.is_empty(), "unsupported commands"),
+            (self.unsupported.matters(), "unsupported commands"),
             (!self.unfired.is_empty(), "faults that never fired"),
             (!self.unreached.is_empty(), "gates that were never reached"),
         ];

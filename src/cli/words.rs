@@ -39,6 +39,8 @@ Most used:
                         one a line; can be said more than once
   --exit-with-parent yes
                         end when the process that started this one ends
+  --journal yes         keeps a journal of every command (REDOUBLE JOURNAL)
+  --journal-size BYTES  what it may take; 64mb by default
   --no-control          without the test powers: no REDOUBLE commands
   --gate-timeout TIME   how long a gate holds a command at most: 1m by default; 0: for ever
   -v, --version         the version, as redis-server words it

@@ -197,7 +197,7 @@ pub(super) fn choose(names: &[&'static str], word: &[u8]) -> Result<&'static str
 
 /// Reads an amount of memory: digits and perhaps a unit, decimal (`k`, `m`, `g`) or binary (`kb`, `mb`, `gb`). As in
 /// Redis no digits at all are 0, and what does not fit is the largest number.
-pub(super) fn parse_memory(word: &[u8]) -> Option<u64> {
+pub fn parse_memory(word: &[u8]) -> Option<u64> {
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, unit) = word.split_at(digits);
     let unit: u64 = match unit.to_ascii_lowercase().as_slice() {

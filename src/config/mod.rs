@@ -18,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use crate::log::Level;
 use crate::profile::Profile;
 
-pub use directive::{Change, Directive, Reason};
+pub use directive::{Change, Directive, Reason, parse_memory};
 pub use file::{LoadError, Loaded, load, load_over};
 pub use output_limit::OutputLimit;
 use table::TABLE;

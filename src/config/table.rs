@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::directive::{Directive, Kind, ReadWords, Reason};
 use super::special;
 use super::{DEBUG_LOCAL, DEBUG_NO, DEBUG_YES, OutputLimit};
+use crate::control::{LEAST_SIZE, MOST_SIZE};
 use crate::log::Level;
 use crate::profile::{Since, Version};
 
@@ -283,6 +284,8 @@ pub(super) static TABLE: &[Directive] = &[
         .carried(|live, value| live.spaces_by_database.store(value == b"yes", Relaxed)),
     switch("exit-with-parent", "no").at_start().hidden(),
     switch("control", "yes").at_start().hidden(),
+    switch("journal", "no").at_start().hidden(),
+    memory("journal-size", "67108864", LEAST_SIZE as u64, MOST_SIZE as u64).at_start().hidden(),
     custom("gate-timeout", "1m", special::duration)
         .carried(|live, value| live.gate_timeout.store(special::micros(value), Relaxed))
         .hidden(),

@@ -32,20 +32,35 @@ const ACCOMPANY: u32 = Matter::Fault as u32 | Matter::Gate as u32 | Matter::Jour
 /// Those for which every command is, whether or not anything stands in its way.
 const WANT_ALL: u32 = Matter::Journal as u32 | Matter::Explore as u32;
 
+/// Who is with a command on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Company {
+    Nobody,
+    /// Only the journal, which holds nobody.
+    Journal,
+    /// Rules or gates, and perhaps the journal.
+    Everybody,
+}
+
 /// Which matters are up. While none is, a command only looks at this once or twice.
 #[derive(Default)]
 pub struct Attention(AtomicU32);
 
 impl Attention {
+    /// Whether there is anything beside what accompanies commands.
     #[inline]
     pub fn is_needed(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
+        self.0.load(Ordering::Relaxed) & !ACCOMPANY != 0
     }
 
-    /// Whether rules, gates or the journal want to know of every command.
+    /// Who wants to know of every command.
     #[inline]
-    pub fn accompanies(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & ACCOMPANY != 0
+    pub fn company(&self) -> Company {
+        match self.0.load(Ordering::Relaxed) & ACCOMPANY {
+            0 => Company::Nobody,
+            journal if journal == Matter::Journal as u32 => Company::Journal,
+            _ => Company::Everybody,
+        }
     }
 
     /// Whether somebody wants to know also of those commands that no rule and no gate is about.
@@ -63,10 +78,5 @@ impl Attention {
 
     pub fn lower(&self, matter: Matter) {
         self.0.fetch_and(!(matter as u32), Ordering::AcqRel);
-    }
-
-    /// Raises or lowers.
-    pub fn set(&self, matter: Matter, up: bool) {
-        if up { self.raise(matter) } else { self.lower(matter) }
     }
 }

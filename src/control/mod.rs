@@ -4,17 +4,22 @@ mod attention;
 mod explore;
 mod fault;
 mod gate;
+mod journal;
 mod passage;
 mod pattern;
 mod stop;
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use attention::{Attention, Matter};
+pub use attention::{Attention, Company, Matter};
 pub use explore::{Entrant, Explorer, Findings, Footprint, Look, Order, Search, Standing};
 pub use fault::{Fault, Faults, Rule, Verdict, line_of};
 pub use gate::{Gate, Gates, Side};
+pub use journal::{
+    Child, Entry, Follower, Introduction, Journal, LEAST_SIZE, Line, MOST_SIZE, Named, Note, Outcome, Query, Staging,
+    Stamp, USUAL_SIZE, distance, rendered, short_line,
+};
 pub use passage::Passage;
 pub use pattern::{Arrival, Pattern, Who};
 pub use stop::{Guest, Stop, Ticket};
@@ -24,6 +29,7 @@ pub use stop::{Guest, Stop, Ticket};
 pub struct Control {
     pub faults: Faults,
     pub gates: Gates,
+    pub journal: Arc<Journal>,
     pub explorer: Explorer,
     /// Faults and gates that were taken away before anything had come to them.
     unused: Mutex<[BTreeSet<String>; 2]>,

@@ -5,14 +5,11 @@ use std::sync::Arc;
 
 use super::fault::Rule;
 use super::gate::Gate;
-use super::stop::Guest;
+use super::stop::{Guest, Ticket};
 
 /// A command's way from its arrival to its reply. It survives in the session while the command is held.
 #[derive(Default)]
 pub struct Passage {
-    /// What it arrived at on the server's clock, and in real time, in microseconds since 1970.
-    pub arrived: i64,
-    pub arrived_really: i64,
     /// The gates in front of its run that it has not come to yet.
     pub before: VecDeque<Arc<Gate>>,
     /// Whether it is known yet what it meets from there on: that is only asked when it has passed the gates in front.
@@ -32,6 +29,13 @@ pub struct Passage {
 }
 
 impl Passage {
+    /// Has it stand in the journal that the last gate let it go because it had been forgotten there.
+    pub fn note(&mut self, ticket: &Ticket) {
+        if let Some(gate) = self.gates.last_mut().filter(|_| ticket.is_overdue()) {
+            *gate = format!("{gate} (freed by the watchdog)").into();
+        }
+    }
+
     /// Whether nothing is in the command's way.
     pub fn is_free(&self) -> bool {
         self.before.is_empty() && self.after.is_empty() && self.rule.is_none()

@@ -113,6 +113,11 @@ impl Pattern {
         self
     }
 
+    /// The glob that a key must match.
+    pub(crate) fn key_glob(&self) -> Option<&[u8]> {
+        self.key.as_deref()
+    }
+
     /// Whether every command is meant.
     pub(crate) fn is_any(&self) -> bool {
         *self == Self::default()

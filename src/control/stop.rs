@@ -62,12 +62,22 @@ struct Watcher {
     waker: Waker,
 }
 
+/// How somebody is let go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Release {
+    /// Alone: if it is gone by then, the next one has its turn.
+    Alone,
+    /// With everybody else.
+    Together,
+    /// By nobody: it was held for too long.
+    Overdue,
+}
+
 /// What a ticket and its stop share.
 #[derive(Default)]
 struct Spot {
-    free: bool,
-    /// It was let go alone: if it is gone by then, the next one has its turn.
-    alone: bool,
+    /// How it was let go, if it was.
+    release: Option<Release>,
     /// It has gone on.
     has_left: bool,
     /// Whoever has let it go waits until this is dropped.
@@ -105,7 +115,7 @@ impl Stop {
         if inner.held.is_empty() {
             return None;
         }
-        inner.free_first(clock.rung_alarm(), true)
+        inner.free_first(clock.rung_alarm(), Release::Alone)
     }
 
     /// Lets everybody go on, and holds nobody from now on; how many were held.
@@ -114,7 +124,7 @@ impl Stop {
         inner.open = true;
         let mut freed = 0;
         while !inner.held.is_empty() {
-            inner.free_first(clock.rung_alarm(), false);
+            inner.free_first(clock.rung_alarm(), Release::Together);
             freed += 1;
         }
         inner.tell();
@@ -126,7 +136,7 @@ impl Stop {
         let mut inner = self.inner();
         let mut freed = Vec::new();
         while inner.held.first_key_value().is_some_and(|(_, held)| held.since.elapsed() > longest) {
-            freed.extend(inner.free_first(clock.rung_alarm(), false));
+            freed.extend(inner.free_first(clock.rung_alarm(), Release::Overdue));
         }
         freed
     }
@@ -171,12 +181,11 @@ impl Inner {
         self.next
     }
 
-    fn free_first(&mut self, alarm: Alarm, alone: bool) -> Option<Guest> {
+    fn free_first(&mut self, alarm: Alarm, release: Release) -> Option<Guest> {
         let (_, held) = self.held.pop_first()?;
         self.passed += 1;
         let mut spot = held.spot.lock().unwrap_or_else(PoisonError::into_inner);
-        spot.free = true;
-        spot.alone = alone;
+        spot.release = Some(release);
         spot.alarm = Some(alarm);
         let waker = spot.waker.take();
         drop(spot);
@@ -228,10 +237,15 @@ impl Ticket {
     /// Whether its holder may go on; if not, `waker` is called when it may.
     pub fn is_free(&self, waker: &Waker) -> bool {
         let mut spot = self.spot();
-        if !spot.free {
+        if spot.release.is_none() {
             spot.waker = Some(waker.clone());
         }
-        spot.free
+        spot.release.is_some()
+    }
+
+    /// Whether it was let go because it was held for too long.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.spot().release == Some(Release::Overdue)
     }
 
     /// Its holder goes on. What is to be kept until whatever it goes on to do has happened.
@@ -254,12 +268,12 @@ impl Drop for Ticket {
         }
         let mut spot = self.spot();
         let unused = spot.alarm.take().filter(|_| !spot.has_left);
-        let alone = spot.alone;
+        let alone = spot.release == Some(Release::Alone);
         drop(spot);
         if let Some(alarm) = unused {
             inner.passed -= 1;
             if alone {
-                inner.free_first(alarm, true);
+                inner.free_first(alarm, Release::Alone);
             }
         }
     }

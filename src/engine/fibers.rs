@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Engine, Resolved};
+use crate::control::Staging;
 use crate::error::CommandError;
 use crate::resp::{OwnedWords, Words};
 use crate::script::{Fiber, Progress, Stack};
@@ -19,6 +20,8 @@ pub struct Fibers {
     words: OwnedWords,
     replies: Vec<u8>,
     paused: Vec<(Arc<Client>, Fiber<Finished>)>,
+    /// Where commands are gathered that go into the journal.
+    pub(super) staging: Staging,
 }
 
 /// What a request leaves behind.

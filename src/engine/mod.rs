@@ -4,6 +4,7 @@ mod auto;
 mod errand;
 mod explore;
 mod fibers;
+mod journal;
 mod monitor;
 mod passage;
 mod permissions;
@@ -19,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
-use crate::control::Matter;
+use crate::control::{Company, Matter};
 use crate::error::CommandError;
 use crate::instance::Instance;
 use crate::keyspace::{Busy, Locked, Scope, View, hash_of};
@@ -121,10 +122,11 @@ impl Engine {
         fibers: &mut Fibers,
     ) -> Flow {
         // What has begun its way ends it, although nothing may stand there any more.
-        if self.instance.attention.accompanies() || session.passage.is_some() {
-            return self.accompany(session, resolved, words, out, fibers);
+        match self.instance.attention.company() {
+            Company::Nobody if !session.is_under_way() => self.perform(session, resolved, words, out, fibers),
+            Company::Journal if session.passage.is_none() => self.journalled(session, resolved, words, out, fibers),
+            _ => self.accompany(session, resolved, words, out, fibers),
         }
-        self.perform(session, resolved, words, out, fibers)
     }
 
     /// Runs one request that nothing stands in the way of.
@@ -265,6 +267,9 @@ impl Engine {
                 };
                 // As long as the view lives, nobody can put anything under the keys.
                 let wait = wish.map(|wish| self.begin_wait(session, spec, at, words, wish));
+                if wait.is_some() {
+                    session.note.block();
+                }
                 self.conclude(&mut view, session);
                 if let Some(wait) = wait {
                     return Ok(Flow::Wait(Box::new(wait)));
@@ -716,9 +721,9 @@ fn is_exec(spec: &CommandSpec) -> bool {
 }
 
 impl Engine {
-    /// Forgets a connection that has ended.
-    pub fn disconnect(&self, session: &mut Session) {
-        self.forget(session);
+    /// Forgets a connection that has ended, with a reply that was held back, if there is one.
+    pub fn disconnect(&self, session: &mut Session, held_back: &[u8]) {
+        self.forget(session, held_back);
         self.instance.clients.remove(session.client.id());
     }
 
@@ -729,7 +734,8 @@ impl Engine {
         let (here, there) = (&self.instance, &from.instance);
         let Some(user) = here.acl.user(session.user.name()) else { return false };
         session.count();
-        from.forget(session);
+        from.forget(session, &[]);
+        session.note.change_journals();
         session.client.seen().monitor.store(false, Ordering::Relaxed);
         session.client.change_clocks(there.clock.millis(), here.clock.millis());
         session.counters = counters;
@@ -743,12 +749,18 @@ impl Engine {
         true
     }
 
-    fn forget(&self, session: &mut Session) {
+    fn forget(&self, session: &mut Session, held_back: &[u8]) {
         self.unwatch(session);
         self.part(session);
         self.instance.claim_wait(&session.client);
         // It may have been served without having heard of it yet.
-        session.client.take_served();
+        match session.client.take_served() {
+            Some(served) => {
+                session.note.set_stamp(served.stamp);
+                self.give_up(session, &served.reply);
+            }
+            None => self.give_up(session, held_back),
+        }
         self.instance.remove_monitor(&session.client);
         self.instance.tracking.stop(session, self.instance.keyspace.settings());
         self.instance.pubsub.forget(&session.client);

@@ -44,7 +44,7 @@ pub(super) fn feed_as(
 }
 
 /// The positions of names and passwords that nobody else may read.
-fn secrets(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
+pub(super) fn secrets(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
     match spec.name {
         "AUTH" if words.len() <= 3 => (1..words.len()).collect(),
         "HELLO" if words.get(1).and_then(parse_integer).is_some_and(|version| matches!(version, 2 | 3)) => {

@@ -12,7 +12,6 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{Engine, Fibers, Resolved, is_exec, keys, transaction};
-use crate::clock::real_micros;
 use crate::control::{Arrival, Guest, Matter, Passage, Rule, Stop, Ticket, Verdict};
 use crate::error::CommandError;
 use crate::resp::{Reply, Words, parse_integer};
@@ -32,8 +31,10 @@ impl Engine {
     ) -> Flow {
         let spec = resolved.as_ref().ok().map(|resolved| resolved.spec);
         if spec.is_some_and(|spec| spec.group == Group::Control) {
+            self.keep_staged(session);
             return self.perform(session, resolved, words, out, fibers);
         }
+        self.begin_note(session, words);
         if let Some(ticket) = self.halt(session, words) {
             return Flow::Wait(Box::new(Waiting::Held(ticket)));
         }
@@ -48,7 +49,6 @@ impl Engine {
                 if passage.is_free() && !self.instance.attention.wants_all() {
                     return self.go_freely(session, resolved, words, out, fibers);
                 }
-                self.note_arrival(&mut passage);
                 Box::new(passage)
             }
         };
@@ -93,10 +93,6 @@ impl Engine {
             }
             flow => self.leave(session, start, out, flow),
         }
-    }
-
-    fn note_arrival(&self, passage: &mut Passage) {
-        (passage.arrived, passage.arrived_really) = (self.instance.clock.micros(), real_micros());
     }
 
     /// Holds whoever comes while a fault pauses the server.
@@ -246,7 +242,10 @@ impl Engine {
         if let Some(ticket) = self.halt(session, Words::new(&[], &[])) {
             return Flow::Wait(Box::new(Waiting::HeldReply { ticket, reply: out.split_off(start), then: flow }));
         }
-        let Some(mut passage) = session.passage.take() else { return flow };
+        let Some(mut passage) = session.passage.take() else {
+            self.tell_kept(session, None, out.get(start..).unwrap_or_default(), &flow);
+            return flow;
+        };
         if std::mem::take(&mut passage.is_explored) {
             self.instance.control.explorer.replied(session.client.id(), out.get(start..).unwrap_or_default());
         }
@@ -258,6 +257,7 @@ impl Engine {
                 return Flow::Wait(Box::new(Waiting::HeldReply { ticket, reply: out.split_off(start), then: flow }));
             }
         }
+        self.tell_kept(session, Some(&passage), out.get(start..).unwrap_or_default(), &flow);
         let Some(rule) = passage.rule else { return flow };
         match rule.fault.verdict {
             Verdict::CloseAfter => {
@@ -278,14 +278,14 @@ impl Engine {
         }
     }
 
-    /// The error that a rule has for a command inside a transaction or script.
+    /// The error that a rule has for a command inside a transaction or script, with the rule.
     #[cold]
     pub(super) fn fault_inside(
         &self,
         session: &Session,
         spec: &'static CommandSpec,
         words: Words<'_>,
-    ) -> Option<CommandError> {
+    ) -> Option<(CommandError, Arc<Rule>)> {
         if !self.instance.attention.has(Matter::Fault) {
             return None;
         }
@@ -295,7 +295,7 @@ impl Engine {
         let Verdict::Error(line) = &rule.fault.verdict else { return None };
         let error = CommandError::new(line.clone());
         self.instance.stats.count_error(error.code());
-        Some(error)
+        Some((error, rule))
     }
 }
 

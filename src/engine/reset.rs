@@ -23,6 +23,7 @@ impl Engine {
         instance.keep_house();
         self.come_to_rest().await;
         instance.stats.reset();
+        instance.reset_journal();
     }
 
     /// Answers whoever waits as if the time were up, and lets those go on at once who were delayed.

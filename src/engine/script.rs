@@ -1,6 +1,7 @@
 //! EVAL, FCALL and their kin: runs scripts, and runs the commands that they call.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
@@ -9,13 +10,13 @@ use super::transaction::{may_write, queued};
 use super::{Engine, is_exec, key_hashes, write};
 use crate::clock::Stopwatch;
 use crate::commands::asks_to_wait;
-use crate::control::Matter;
+use crate::control::{Company, Matter, Rule};
 use crate::error::CommandError;
 use crate::instance::Instance;
 use crate::keyspace::{Busy, View};
 use crate::log::Level;
 use crate::profile::Profile;
-use crate::resp::{Protocol, Words, parse_integer};
+use crate::resp::{Protocol, Reply, Words, parse_integer};
 use crate::script::{Flags, Host, Interpreters, Kill, Kind, Pause, Random, Request, Scratch, Script, Slow};
 use crate::session::Session;
 use crate::spec::{Args, Arity, CommandSpec, Flag, Flow, Handler, Script as Which};
@@ -77,7 +78,15 @@ impl Engine {
         if self.instance.attention.has(Matter::Monitor) {
             self.show_caller(session, args.spec(), args.words());
         }
-        match self.try_script(session, scene, which, args, out) {
+        let is_told = session.note.is_open();
+        if is_told {
+            session.note.children().depth += 1;
+        }
+        let result = self.try_script(session, scene, which, args, out);
+        if is_told {
+            session.note.children().depth -= 1;
+        }
+        match result {
             Ok(()) => None,
             Err(error) => write(Err(error), session, out),
         }
@@ -326,6 +335,51 @@ impl Caller<'_, '_, '_> {
         }
         Ok(())
     }
+
+    /// Runs a command that the script calls; hands back its row. An error may come from a rule.
+    fn run_call(
+        &self,
+        inner: &mut Inner<'_, '_, '_>,
+        words: Words<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Result<&'static CommandSpec, (CommandError, Option<Arc<Rule>>)> {
+        let engine = self.engine;
+        let Inner { session, view } = inner;
+        let checked = match engine.table.row_of(words) {
+            None => {
+                engine.count_unsupported(words);
+                Err(UNKNOWN)
+            }
+            Some((spec, at)) => self
+                .admit(session, spec, words)
+                .and_then(|()| asks_to_wait(words, &engine.instance.profile).map_or(Ok((spec, at)), Err)),
+        };
+        let (spec, at) = checked
+            .inspect_err(|error| engine.instance.stats.count_error(error.code()))
+            .map_err(|error| (error, None))?;
+        if engine.instance.attention.company() == Company::Everybody
+            && let Some((error, rule)) = engine.fault_inside(session, spec, words)
+        {
+            return Err((error, Some(rule)));
+        }
+        session.protocol = self.protocol.get();
+        // Nothing that scripts may call closes the connection.
+        view.set_repeatable(true);
+        let _: Flow = engine.run_within(session, view, (spec, at), words, reply);
+        view.set_repeatable(false);
+        if session.tracking.remembers {
+            // Up to 7.0 the keys that the script was given stand for whatever it reads.
+            if engine.instance.profile.since_redis(7, 2) {
+                engine.remember(view, session, spec, words);
+            } else if spec.has_flag(Flag::ReadOnly) {
+                engine.remember_keys(view, session, self.spec, self.words);
+            }
+        }
+        if engine.instance.attention.is_needed() {
+            engine.show_script(session, spec, words);
+        }
+        Ok(spec)
+    }
 }
 
 impl Host for Caller<'_, '_, '_> {
@@ -354,41 +408,22 @@ impl Host for Caller<'_, '_, '_> {
     }
 
     fn call(&self, words: Words<'_>, reply: &mut Vec<u8>) -> Result<(), CommandError> {
-        let engine = self.engine;
+        let start = reply.len();
         let mut inner = self.inner.borrow_mut();
-        let Inner { session, view } = &mut *inner;
-        let checked = match engine.table.row_of(words) {
-            None => {
-                engine.count_unsupported(words);
-                Err(UNKNOWN)
-            }
-            Some((spec, at)) => self
-                .admit(session, spec, words)
-                .and_then(|()| asks_to_wait(words, &engine.instance.profile).map_or(Ok((spec, at)), Err)),
-        };
-        let (spec, at) = checked.inspect_err(|error| engine.instance.stats.count_error(error.code()))?;
-        if engine.instance.attention.accompanies()
-            && let Some(error) = engine.fault_inside(session, spec, words)
-        {
-            return Err(error);
-        }
-        session.protocol = self.protocol.get();
-        // Nothing that scripts may call closes the connection.
-        view.set_repeatable(true);
-        let _: Flow = engine.run_within(session, view, (spec, at), words, reply);
-        view.set_repeatable(false);
-        if session.tracking.remembers {
-            // Up to 7.0 the keys that the script was given stand for whatever it reads.
-            if engine.instance.profile.since_redis(7, 2) {
-                engine.remember(view, session, spec, words);
-            } else if spec.has_flag(Flag::ReadOnly) {
-                engine.remember_keys(view, session, self.spec, self.words);
+        let result = self.run_call(&mut inner, words, reply);
+        let session = &mut inner.session;
+        if session.note.is_open() {
+            match &result {
+                Ok(spec) => self.engine.note_child(session, Some(spec), words, &reply[start..], None),
+                Err((error, rule)) => {
+                    let mut line = Vec::new();
+                    Reply::Error(error.clone()).write(session.protocol, &mut line);
+                    let fault = rule.as_ref().map(|rule| rule.fault.name.as_str());
+                    self.engine.note_child(session, None, words, &line, fault);
+                }
             }
         }
-        if engine.instance.attention.is_needed() {
-            engine.show_script(session, spec, words);
-        }
-        Ok(())
+        result.map(|_| ()).map_err(|(error, _)| error)
     }
 
     fn protocol(&self) -> Protocol {

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::script::Scene;
 use super::{Engine, is_exec, key_hashes, write};
+use crate::control::Company;
 use crate::error::CommandError;
 use crate::keyspace::{Busy, Scope, View, hash_of};
 use crate::resp::{Reply, Words};
@@ -215,20 +216,23 @@ impl Engine {
         let limit = self.instance.config.live().output_limit(session.subscriber);
         view.set_touch(!session.no_touch);
         session.executing = true;
+        if session.note.is_open() {
+            session.note.children().depth = 1;
+        }
         let mut seen = Vec::new();
         let mut flow = Flow::Continue;
         for queued in queue {
             let start = out.len();
             // What the user may do can have changed since.
             let denied = self.permit(session, queued.spec, queued.words.as_words()).err();
-            let fault = if self.instance.attention.accompanies() && denied.is_none() {
+            let fault = if self.instance.attention.company() == Company::Everybody && denied.is_none() {
                 self.fault_inside(session, queued.spec, queued.words.as_words())
             } else {
                 None
             };
             let asked = match denied {
                 None if fault.is_some() => {
-                    fault.into_iter().for_each(|error| Reply::Error(error).write(session.protocol, out));
+                    fault.iter().for_each(|(error, _)| Reply::Error(error.clone()).write(session.protocol, out));
                     Flow::Continue
                 }
                 None => self.run_queued(session, view, scripts.as_deref_mut(), queued, out, pause),
@@ -239,6 +243,8 @@ impl Engine {
                     Flow::Continue
                 }
             };
+            let rule = fault.as_ref().map(|(_, rule)| rule.fault.name.as_str());
+            self.note_child(session, Some(queued.spec), queued.words.as_words(), &out[start..], rule);
             self.remember(view, session, queued.spec, queued.words.as_words());
             // Whoever asked to be closed hears no more, but what was queued still runs.
             if session.replies.are_withheld() || !matches!(flow, Flow::Continue) {

@@ -15,6 +15,9 @@ impl Engine {
     /// under keys get it, whoever asked for it hears what has happened, and it goes into the statistics.
     #[inline]
     pub(super) fn conclude(&self, view: &mut View<'_>, session: &mut Session) {
+        if session.note.takes_effect() {
+            self.stamp(view, session);
+        }
         if view.has_something_aside() {
             self.pass_on(view, session);
         }
@@ -100,9 +103,10 @@ impl Engine {
             let Some(client) = self.instance.clients.get(id) else { continue };
             let serve = |blocked: &Blocked| {
                 let reply = self.attempt(view, blocked, key)?;
+                let stamp = self.stamp_served(view);
                 let is_awaited = by.as_deref().is_none_or(|session| session.is_awaited);
                 let alarm = is_awaited.then(|| self.instance.clock.rung_alarm());
-                Some(Served { reply, alarm })
+                Some(Served { reply, alarm, stamp })
             };
             if let Some(blocked) = client.serve(serve) {
                 self.instance.stop_waiting(&client, &blocked);

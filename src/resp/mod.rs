@@ -14,4 +14,4 @@ pub use number::{
     write_shortest,
 };
 pub use reply::{Bulks, Protocol, Reply, first_error};
-pub use words::{OwnedWords, Words, until_nul};
+pub use words::{OwnedWords, Span, Words, until_nul};

@@ -45,6 +45,18 @@ impl<'a> Words<'a> {
     pub fn into_owned(self) -> OwnedWords {
         self.iter().collect()
     }
+
+    /// The bytes from the first word's beginning to the last one's end, with what is between the words, and where in them
+    /// each word stands: words lie one behind the other.
+    #[inline]
+    pub fn stretch(&self) -> (&'a [u8], impl ExactSizeIterator<Item = Span> + use<'a>) {
+        let (start, end) = match (self.spans.first(), self.spans.last()) {
+            (Some(first), Some(last)) => (first.start, last.end),
+            _ => (0, 0),
+        };
+        let spans = self.spans.iter().map(move |span| Span { start: span.start - start, end: span.end - start });
+        (&self.bytes[start..end], spans)
+    }
 }
 
 /// What C sees of a word: what stands before its first NUL.

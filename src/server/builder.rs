@@ -127,6 +127,13 @@ impl Builder {
         self
     }
 
+    /// Keeps a journal of every command from the start, in so many bytes; without one unless this says otherwise.
+    pub fn journal(self, bytes: usize) -> Self {
+        self.config.assign("journal", "yes");
+        self.config.assign("journal-size", bytes.to_string());
+        self
+    }
+
     /// How long, in real time, a gate holds a command at most before it lets it go by itself: a minute unless this says
     /// otherwise, and for ever if it is zero.
     pub fn gate_timeout(self, timeout: Duration) -> Self {
@@ -259,6 +266,8 @@ impl Builder {
             let engine = Engine::new(Arc::new(instance), table.clone());
             let node = Node::new(usize::from(number), engine, doors, &workers, main.handle());
             self.seeds.iter().try_for_each(|path| load(node.root(), path))?;
+            // Of what no client has sent it says nothing.
+            node.root().instance.reset_journal();
             nodes.push(node);
         }
         let nodes = Nodes::new(nodes);

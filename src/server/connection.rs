@@ -76,6 +76,8 @@ pub(super) struct Connection {
     /// Replies that are not written yet, and how much of the first of them is.
     output: Vec<u8>,
     written: usize,
+    /// How many bytes of replies were thrown away.
+    dropped: usize,
     /// Messages that came while a reply drips, to follow it.
     mail: Vec<u8>,
     waiting: Option<(Waiting, Option<Alarm>)>,
@@ -123,6 +125,7 @@ impl Connection {
             input: BytesMut::new(),
             output: Vec::new(),
             written: 0,
+            dropped: 0,
             mail: Vec::new(),
             waiting: None,
             settling: Vec::new(),
@@ -257,11 +260,12 @@ impl Connection {
         out: &mut Vec<u8>,
         fibers: &mut Fibers,
     ) -> (usize, Option<Box<Destination>>) {
-        let Self { engine, session, framer, output, written, waiting, state, .. } = self;
+        let Self { engine, session, framer, output, written, dropped, waiting, state, .. } = self;
         let live = engine.instance.config.live();
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
         let output_limit = live.output_limit(session.subscriber);
         let (mut used, mut destination) = (0, None);
+        session.note.begin_batch();
         while *state == State::Open && waiting.is_none() {
             if session.client.seen().closing.load(Ordering::Relaxed) {
                 // Killed by a command that ran on another thread.
@@ -279,6 +283,7 @@ impl Connection {
                         Flow::Close => *state = State::Closing,
                         Flow::Reset => *state = State::Resetting,
                         Flow::Drop => {
+                            *dropped += out.len();
                             out.clear();
                             *state = State::Dropped;
                         }
@@ -320,6 +325,9 @@ impl Connection {
             if framed == 0 || used == data.len() {
                 break;
             }
+        }
+        if self.session.note.staging.has_memory() {
+            self.engine.end_batch(&mut self.session, fibers);
         }
         (used, destination)
     }
@@ -376,6 +384,7 @@ impl Connection {
             }
         }
         self.written = 0;
+        self.session.note.written();
         let mut output = std::mem::take(&mut self.output);
         if output.capacity() <= REPLIES_KEPT && spare.len() < SPARE {
             output.clear();
@@ -484,16 +493,21 @@ impl Connection {
                     End::Served(served) => {
                         self.engine.hand_on(&mut self.session, &served.reply, &mut out);
                         alarm = served.alarm.or(alarm);
+                        self.session.note.set_stamp(served.stamp);
                     }
                 }
                 then = self.engine.leave(&mut self.session, 0, &mut out, Flow::Continue);
             }
             Waiting::HeldReply { ticket, reply, then: flow } => {
+                self.session.passage.iter_mut().for_each(|passage| passage.note(&ticket));
                 alarm = ticket.take_alarm();
                 out = reply;
                 then = self.engine.leave(&mut self.session, 0, &mut out, flow);
             }
-            Waiting::Held(ticket) => alarm = ticket.take_alarm(),
+            Waiting::Held(ticket) => {
+                self.session.passage.iter_mut().for_each(|passage| passage.note(&ticket));
+                alarm = ticket.take_alarm();
+            }
             Waiting::Delayed { ticket, .. } => alarm = ticket.take_alarm().or(alarm),
             Waiting::Drip { then: flow, .. } => {
                 then = flow;
@@ -527,6 +541,7 @@ impl Connection {
             Flow::Close => self.state = State::Closing,
             Flow::Reset => self.state = State::Resetting,
             Flow::Drop => {
+                self.dropped += out.len();
                 out.clear();
                 self.state = State::Dropped;
             }
@@ -744,7 +759,14 @@ impl Drop for Connection {
         }
         // It goes when the socket is closed, and all that was asked of this connection with it.
         self.settling.extend(self.session.client.end_expectation());
-        self.engine.disconnect(&mut self.session);
+        let (held_back, dripping) = match &self.waiting {
+            Some((Waiting::HeldReply { reply, .. }, _)) => (reply.as_slice(), 0),
+            Some((Waiting::Drip { reply, .. }, _)) => (&[][..], reply.len()),
+            _ => (&[][..], 0),
+        };
+        let unwritten = self.output.len() - self.written + self.dropped + dripping;
+        self.engine.lose(&self.session, unwritten);
+        self.engine.disconnect(&mut self.session, held_back);
         if self.engine.instance.clock.is_auto() {
             self.engine.look_around();
         }

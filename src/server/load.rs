@@ -192,6 +192,6 @@ impl<'p> Player<'p> {
 
 impl Drop for Player<'_> {
     fn drop(&mut self) {
-        self.engine.disconnect(&mut self.session);
+        self.engine.disconnect(&mut self.session, &[]);
     }
 }

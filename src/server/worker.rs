@@ -39,7 +39,7 @@ impl Workers {
             Ok(stream) => {
                 handle.spawn(Connection::new(Arc::clone(node), thread, session, stream));
             }
-            Err(_) => engine.disconnect(&mut session),
+            Err(_) => engine.disconnect(&mut session, &[]),
         }
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::acl::User;
 use crate::clock::{Alarm, Millis};
 use crate::config::OutputLimit;
+use crate::control::Stamp;
 use crate::keyspace::Kind;
 use crate::resp::{OwnedWords, Protocol};
 use crate::spec::CommandSpec;
@@ -151,6 +152,8 @@ pub struct Served {
     pub reply: Vec<u8>,
     /// If time has brought it: whoever moves the clock waits until this is dropped.
     pub(crate) alarm: Option<Alarm>,
+    /// Its place in the order of the journal, if that is on.
+    pub stamp: Option<Stamp>,
 }
 
 /// What somebody has taken the right to end.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::acl::User;
-use crate::control::Passage;
+use crate::control::{Note, Passage};
 use crate::keyspace::{Tally, Watch};
 use crate::resp::{OwnedWords, Protocol};
 use crate::spec::CommandSpec;
@@ -51,6 +51,8 @@ pub struct Session {
     pub tally: Tally,
     /// Where the command is on its way past gates and faults, while it is under way.
     pub passage: Option<Box<Passage>>,
+    /// What the journal is going to be told of the command.
+    pub note: Note,
     /// Somebody waits until the consequences of what it does have happened.
     pub is_awaited: bool,
     /// The counters of the thread that runs its commands.
@@ -133,9 +135,16 @@ impl Session {
             executed: 0,
             tally: Tally::default(),
             passage: None,
+            note: Note::default(),
             is_awaited: false,
             counters,
         }
+    }
+
+    /// Whether a command has begun that something held up: it is to be accompanied to its end.
+    #[inline]
+    pub fn is_under_way(&self) -> bool {
+        self.passage.is_some() || self.note.is_open()
     }
 
     /// Changes the protocol. Whoever sends the connection messages must know before the next one.

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::row::CommandSpec;
+use crate::control::Named;
 use crate::error::CommandError;
 use crate::profile::Profile;
 use crate::resp::Words;
@@ -109,6 +112,17 @@ impl Table {
             Some(name) if !row.subcommands.is_empty() => Some((self.find_sub(row, name)?, 2)),
             _ => Some((row, 1)),
         }
+    }
+
+    /// What a command is called, and which keys it names, by its words alone.
+    pub fn name<'w>(&self, words: Words<'w>) -> Named<'w> {
+        let container = words.get(0).and_then(|name| self.find(name));
+        let Some((row, _)) = self.row_of(words) else {
+            return Named { container: None, name: "", keys: SmallVec::new() };
+        };
+        let container = container.filter(|container| !std::ptr::eq(*container, row)).map(|container| container.name);
+        let positions = row.keys.iter().filter_map(|keys| keys.lockable(words)).flatten();
+        Named { container, name: row.name, keys: positions.filter_map(|at| words.get(at)).collect() }
     }
 
     fn resolve_sub(

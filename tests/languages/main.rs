@@ -3,15 +3,12 @@
 
 #[path = "../locks/packages.rs"]
 mod packages;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
 use packages::{COMMON, node_modules, python};
-use support::process::ServerProcess;
 
 /// The most lines that a story may take: it is to show how little there is to it.
 const LONGEST: usize = 40;
@@ -26,21 +23,23 @@ fn story(name: &str) -> PathBuf {
     path
 }
 
-fn tell(program: &mut Command, name: &str) {
-    let server = ServerProcess::redouble(&[]);
-    let output = program.arg(story(name)).env("REDIS_URL", server.url()).output().expect("an interpreter");
+/// Has the program run with a server of its own, and fail as well if a fault never fired or nobody came to a gate.
+fn tell(interpreter: &Path, name: &str, modules: &Path) {
+    let mut run = Command::new(env!("CARGO_BIN_EXE_redouble"));
+    run.args(["run", "--strict", "--"]).arg(interpreter).arg(story(name)).env("NODE_PATH", modules);
+    let output = run.output().expect("redouble run");
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{name}: {}\n{}", output.status, String::from_utf8_lossy(&said));
 }
 
 fn tell_in_python(name: &str) {
     let interpreter = PYTHON.get_or_init(|| python(COMMON)).as_ref().expect("redis-py");
-    tell(&mut Command::new(interpreter), &format!("python/{name}.py"));
+    tell(interpreter, &format!("python/{name}.py"), Path::new(""));
 }
 
 fn tell_in_node(name: &str) {
     let modules = NODE.get_or_init(node_modules).as_ref().expect("ioredis");
-    tell(Command::new("node").env("NODE_PATH", modules), &format!("node/{name}.js"));
+    tell(Path::new("node"), &format!("node/{name}.js"), modules);
 }
 
 #[test]

@@ -5,10 +5,14 @@ mod explore;
 mod fault;
 mod gate;
 mod instance;
+mod journal;
+mod journal_export;
 mod pattern;
 mod reset;
 mod save;
 pub(super) mod space;
+
+pub use journal::{reached, write_journal};
 
 use crate::duration::parse_duration;
 use crate::error::CommandError;
@@ -19,7 +23,7 @@ use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Errand, Flag, F
 pub(super) const ROWS: &[CommandSpec] = &[REDOUBLE];
 
 const REDOUBLE: CommandSpec = CommandSpec {
-    summary: "The powers that a test has over this server: time, faults, gates.",
+    summary: "The powers that a test has over this server: time, faults, gates, a journal.",
     complexity: "Depends on the subcommand",
     group: Group::Control,
     since: Since::redis(1, 0, 0),
@@ -29,6 +33,7 @@ const REDOUBLE: CommandSpec = CommandSpec {
         clock::CLOCK,
         fault::FAULT,
         gate::GATE,
+        journal::JOURNAL,
         space::SPACE,
         space::SPACES,
         instance::INSTANCE,
@@ -74,6 +79,7 @@ const POWERS: &[(&str, &[Action])] = &[
     ("CLOCK", clock::ACTIONS),
     ("FAULT", fault::ACTIONS),
     ("GATE", gate::ACTIONS),
+    ("JOURNAL", journal::ACTIONS),
     ("SPACE", space::SPACE_HELP),
     ("SPACES", space::SPACES_ACTIONS),
     ("INSTANCE", instance::ACTIONS),
@@ -169,7 +175,7 @@ fn help(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         vec![Reply::Status("REDOUBLE <power> [<action> [<arg> [value] [opt] ...]]. Powers and their actions are:")];
     for (power, actions) in POWERS {
         for action in *actions {
-            let line = [*power, action.name, action.usage].join(" ");
+            let line = [*power, action.name, action.usage.trim_start()].join(" ");
             lines.push(Reply::StatusText(line.trim_end().to_owned()));
             lines.push(Reply::StatusText(format!("    {}", action.summary)));
         }

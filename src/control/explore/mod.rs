@@ -188,10 +188,6 @@ impl Explorer {
         Ok(())
     }
 
-    pub fn is_on(&self) -> bool {
-        self.inner().exploration.is_some()
-    }
-
     /// Ends the run that is on, and chooses the next order, which begins with [`arm`](Self::arm). Says its number, or
     /// `None` if everything was tried. `driver` is the client that asks for it, if it is one.
     pub fn next(&self, driver: u64, clock: &Arc<Clock>) -> Result<Option<u64>, &'static str> {

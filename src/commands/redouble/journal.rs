@@ -1,0 +1,395 @@
+//! REDOUBLE JOURNAL: what clients have sent, in the order in which it took effect, and what they got for it.
+
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::journal_export::exported;
+use super::pattern::{take_part, usage};
+use super::{Action, act, count, duration, expected, name, nothing_more, number, power, text};
+use crate::clock::Clock;
+use crate::config::parse_memory;
+use crate::control::{
+    Child, Entry, Follower, Journal, LEAST_SIZE, MOST_SIZE, Outcome, Query, USUAL_SIZE, distance, rendered, short_line,
+};
+use crate::duration::spell_duration;
+use crate::error::CommandError;
+use crate::files;
+use crate::resp::{OwnedWords, Reply};
+use crate::spec::{Args, Call, CommandResult, CommandSpec, Flow, Table, Waiting};
+
+pub(super) const JOURNAL: CommandSpec = power(
+    "JOURNAL",
+    "<ON [bytes] | OFF | INFO | LIST [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] \
+     [REPLY pattern] [OUTCOME outcome] [FAULT name] [CHILDREN] [SINCE seq] [LIMIT limit] | COUNT [ON command [command \
+     ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [REPLY pattern] [OUTCOME outcome] [FAULT name] [CHILDREN] \
+     [SINCE seq] | AWAIT [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [REPLY pattern] \
+     [OUTCOME outcome] [FAULT name] [CHILDREN] [SINCE seq] count [timeout] | NEAR command [arg [arg ...]] | CLEAR | \
+     EXPORT path>",
+    "Remembers every command that clients have sent, and tells of them.",
+    |call, args| act(ACTIONS, call, args),
+);
+
+/// What a question may say, for HELP.
+macro_rules! question {
+    ($after:literal) => {
+        concat!(
+            usage!(
+                "",
+                " [reply <glob>] [outcome <answered|lost|never-ran|silent|queued>] [fault <name>] [children] [since <seq>]"
+            ),
+            $after
+        )
+    };
+}
+
+pub(super) const ACTIONS: &[Action] = &[
+    Action {
+        name: "ON",
+        usage: "[<bytes>]",
+        summary: "Remembers every command from now on, in so much memory (64mb); the oldest go first.",
+        run: on,
+    },
+    Action { name: "OFF", usage: "", summary: "Remembers nothing more; what is there stays.", run: off },
+    Action {
+        name: "INFO",
+        usage: "",
+        summary: "Whether it is on, how many entries there are, and how many have fallen out.",
+        run: info,
+    },
+    Action {
+        name: "LIST",
+        usage: question!(" [limit <number>]"),
+        summary: "The last entries (100), or the first ones after a place in the order.",
+        run: list,
+    },
+    Action { name: "COUNT", usage: question!(""), summary: "How many commands there are like this.", run: tally },
+    Action {
+        name: "AWAIT",
+        usage: question!(" <count> [<timeout>]"),
+        summary: "Answers once there are so many; an error with the nearest ones after the timeout (10s of real time).",
+        run: wait,
+    },
+    Action {
+        name: "NEAR",
+        usage: "<command> [<arg> ...]",
+        summary: "The entries that come closest to a command, the nearest first.",
+        run: near,
+    },
+    Action { name: "CLEAR", usage: "", summary: "Forgets all entries; the order goes on.", run: clear },
+    Action {
+        name: "EXPORT",
+        usage: "<path>",
+        summary: "Writes all entries to a file, one JSON object a line; how many there were.",
+        run: export,
+    },
+];
+
+const USUAL_LIMIT: u64 = 100;
+const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many of the nearest commands are shown, by NEAR and in an error.
+const NEAREST: usize = 10;
+const NEAREST_IN_ERROR: usize = 5;
+/// Among how many of the last entries the nearest are looked for.
+const SEARCHED: u64 = 2000;
+
+/// Words of a question that may follow a list of commands.
+const ENDS: &[&str] = &["reply", "outcome", "fault", "children", "since", "limit"];
+
+fn on(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let bytes = match args.optional() {
+        None => USUAL_SIZE,
+        Some(word) => parse_memory(word)
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .filter(|bytes| (LEAST_SIZE..=MOST_SIZE).contains(bytes))
+            .ok_or_else(|| expected("a size from 256kb to 64gb was expected", Some(word)))?,
+    };
+    nothing_more(args)?;
+    call.server.start_journal(bytes);
+    Ok(Reply::OK)
+}
+
+fn off(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    call.server.stop_journal();
+    Ok(Reply::OK)
+}
+
+fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    let extent = call.server.control.journal.extent();
+    Ok(Reply::Map(vec![
+        (text("state"), text(if extent.is_on { "on" } else { "off" })),
+        (text("entries"), count(extent.entries)),
+        (text("forgotten"), count(extent.forgotten)),
+        (text("last-seq"), count(extent.last)),
+        (text("bytes"), count(extent.used as u64)),
+        (text("most-bytes"), count(extent.most as u64)),
+    ]))
+}
+
+/// Takes the next part of a question, if that is what comes next.
+fn take_question(query: &mut Query, call: &Call<'_>, args: &mut Args<'_>) -> Result<bool, CommandError> {
+    if take_part(&mut query.pattern, call, args, ENDS)? {
+        return Ok(true);
+    }
+    if args.take("reply") {
+        let glob = args.optional().ok_or_else(|| expected("a glob for replies was expected", None))?;
+        query.reply = Some(glob.to_vec());
+    } else if args.take("outcome") {
+        query.outcome = Some(outcome(args)?);
+    } else if args.take("fault") {
+        query.fault = Some(name(args)?);
+    } else if args.take("children") {
+        query.children = true;
+    } else if args.take("since") {
+        query.since = Some(number(args, "a place in the order", 0)?);
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+fn outcome(args: &mut Args<'_>) -> Result<Outcome, CommandError> {
+    let word = args.optional();
+    Outcome::ALL
+        .into_iter()
+        .find(|outcome| word.is_some_and(|word| word.eq_ignore_ascii_case(outcome.name().as_bytes())))
+        .ok_or_else(|| expected("answered, lost, never-ran, silent or queued was expected", word))
+}
+
+/// The journal, if there can be anything in it: that a test finds nothing must not come from its never having been on.
+fn opened<'c>(call: &'c Call<'_>) -> Result<&'c Arc<Journal>, CommandError> {
+    const NEVER_ON: CommandError = CommandError::fixed("ERR the journal was never on; REDOUBLE JOURNAL ON begins it");
+    let journal = &call.server.control.journal;
+    if journal.was_on() { Ok(journal) } else { Err(NEVER_ON) }
+}
+
+fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let mut query = Query::default();
+    let mut limit = USUAL_LIMIT;
+    loop {
+        if args.take("limit") {
+            limit = number(args, "the limit", 1)?;
+        } else if !take_question(&mut query, call, args)? {
+            break;
+        }
+    }
+    nothing_more(args)?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let entries = opened(call)?.entries(&query, limit, &|words| call.table.name(words));
+    Ok(Reply::Array(entries.into_iter().map(|entry| described(entry, Vec::new())).collect()))
+}
+
+fn tally(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let mut query = Query::default();
+    while take_question(&mut query, call, args)? {}
+    nothing_more(args)?;
+    let found =
+        opened(call)?.look(0, |all| all.map(|seen| query.count(&seen, &|words| call.table.name(words))).sum::<u64>());
+    Ok(count(found))
+}
+
+fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let mut query = Query::default();
+    while take_question(&mut query, call, args)? {}
+    let wanted = number(args, "the count", 1)?;
+    let timeout = if args.is_empty() { USUAL_TIMEOUT } else { duration(args)? };
+    nothing_more(args)?;
+    let follower = opened(call)?.follower();
+    let event = reached(follower, query, (wanted, timeout), Clock::pass(timeout), call.table.clone());
+    let event = async move { event.await.map_or_else(Reply::Error, count) };
+    call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
+    Ok(Reply::Nothing)
+}
+
+/// Waits until there are so many commands like this; how many there are then. When `time` is up, which is after
+/// `timeout`, an error says what there is instead.
+pub async fn reached(
+    mut follower: Follower,
+    query: Query,
+    (wanted, timeout): (u64, Duration),
+    time: impl Future<Output = ()>,
+    table: Table,
+) -> Result<u64, CommandError> {
+    let mut found = 0;
+    let mut time = pin!(time);
+    let is_reached = poll_fn(|cx| {
+        let (new, is_anew) =
+            follower.look(cx, |new| new.map(|seen| query.count(&seen, &|words| table.name(words))).sum::<u64>());
+        found = if is_anew { new } else { found + new };
+        if found >= wanted {
+            return Poll::Ready(true);
+        }
+        if !follower.journal().is_on() {
+            return Poll::Ready(false);
+        }
+        time.as_mut().poll(cx).map(|()| false)
+    })
+    .await;
+    if is_reached {
+        return Ok(found);
+    }
+    Err(too_few(follower.journal(), &query, &table, (found, wanted, follower.missed), timeout))
+}
+
+fn too_few(
+    journal: &Journal,
+    query: &Query,
+    table: &Table,
+    (found, wanted, missed): (u64, u64, u64),
+    timeout: Duration,
+) -> CommandError {
+    let mut line = match journal.is_on() {
+        true => format!("TIMEOUT {found} of {wanted} commands after {}", spell_duration(timeout)),
+        false => format!("ERR {found} of {wanted} commands, and the journal is off"),
+    };
+    if missed > 0 {
+        line.push_str(&format!(" ({missed} fell out before they were looked at)"));
+    }
+    let name = query.pattern.commands().first().map_or(&[][..], |name| name.as_bytes());
+    let key: Vec<u8> =
+        query.pattern.key_glob().unwrap_or_default().iter().copied().filter(|byte| !b"*?[]\\".contains(byte)).collect();
+    let nearest = nearest(journal, NEAREST_IN_ERROR, |words| {
+        let keys = table.name(words.as_words()).keys;
+        let named = words.as_words().get(0).unwrap_or_default();
+        let first = if name.is_empty() {
+            0
+        } else {
+            distance(&[name.split(|byte| *byte == b'|').next().unwrap_or_default()], &[named])
+        };
+        // Only what comes behind the name is about keys.
+        let second = keys.iter().map(|given| distance(&[b"", &key], &[b"", given])).min();
+        first + if key.is_empty() { 0 } else { second.unwrap_or(key.len()) }
+    });
+    let shown: Vec<String> = nearest.iter().map(nearest_line).collect();
+    line.push_str(if shown.is_empty() { "; the journal is empty" } else { "; nearest: " });
+    line.push_str(&shown.join(", "));
+    CommandError::new(line)
+}
+
+/// A command that comes close, with how often it was sent.
+struct Near {
+    distance: usize,
+    times: u64,
+    last: u64,
+    words: OwnedWords,
+}
+
+fn nearest_line(near: &Near) -> String {
+    let words: Vec<&[u8]> = near.words.as_words().iter().collect();
+    let times = if near.times > 1 { format!(" ({} times)", near.times) } else { String::new() };
+    short_line(&words) + &times
+}
+
+/// The commands among the last ones that are least far away, the nearest first. Of the same, only one.
+fn nearest(journal: &Journal, most: usize, far: impl Fn(&OwnedWords) -> usize) -> Vec<Near> {
+    let first = journal.extent().written.saturating_sub(SEARCHED);
+    let mut known: BTreeMap<Vec<Vec<u8>>, Near> = BTreeMap::new();
+    journal.look(first, |last| {
+        for seen in last {
+            let words: Vec<Vec<u8>> = seen.record.words().iter().map(<[u8]>::to_vec).collect();
+            let near = known.entry(words).or_insert_with_key(|words| {
+                let words: OwnedWords = words.iter().collect();
+                Near { distance: far(&words), times: 0, last: 0, words }
+            });
+            near.times += 1;
+            near.last = seen.index;
+        }
+    });
+    let mut nearest: Vec<Near> = known.into_values().collect();
+    nearest.sort_by_key(|near| (near.distance, std::cmp::Reverse(near.last)));
+    nearest.truncate(most);
+    nearest
+}
+
+fn near(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    if args.is_empty() {
+        return Err(expected("a command was expected", None));
+    }
+    let wanted: Vec<&[u8]> = args.rest().iter().collect();
+    let journal = opened(call)?;
+    let nearest = nearest(journal, NEAREST, |words| distance(&wanted, &words.as_words().iter().collect::<Vec<_>>()));
+    let entries = nearest.into_iter().filter_map(|near| {
+        let entry = journal.look(near.last, |from| from.next().map(|seen| seen.entry()))?;
+        let further = vec![(text("distance"), count(near.distance as u64)), (text("times"), count(near.times))];
+        Some(described(entry, further))
+    });
+    Ok(Reply::Array(entries.collect()))
+}
+
+fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    call.server.control.journal.clear();
+    Ok(Reply::OK)
+}
+
+fn export(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    use std::os::unix::ffi::OsStrExt;
+    let word = args.optional().filter(|path| !path.is_empty() && !path.contains(&0));
+    let word = word.ok_or_else(|| expected("the path of a file was expected", None))?;
+    nothing_more(args)?;
+    let path = PathBuf::from(std::ffi::OsStr::from_bytes(word));
+    let entries = opened(call)?.entries(&Query::default(), usize::MAX, &|words| call.table.name(words));
+    write_journal(&path, &entries).map_err(|error| {
+        CommandError::quoting("ERR the journal cannot be written to '", word, &format!("': {error}"))
+    })?;
+    Ok(count(entries.len() as u64))
+}
+
+/// An entry as LIST gives it.
+fn described(entry: Entry, further: Vec<(Reply<'static>, Reply<'static>)>) -> Reply<'static> {
+    let strings = |strings: Vec<String>| Reply::Array(strings.into_iter().map(text).collect());
+    let mut fields = vec![
+        (text("seq"), count(entry.seq)),
+        (text("time-us"), Reply::Integer(entry.at)),
+        (text("real-time-us"), Reply::Integer(entry.real)),
+        (text("duration-us"), count(entry.duration)),
+        (text("client"), count(entry.client)),
+        (text("name"), text(entry.name)),
+        (text("address"), text(entry.address)),
+        (text("db"), count(entry.db.into())),
+        (text("command"), words(entry.words)),
+        (text("command-missing"), count(entry.words_missing)),
+        (text("outcome"), text(entry.outcome.name())),
+        (text("reply"), text(rendered(&entry.reply))),
+        (text("raw"), text(entry.reply)),
+        (text("reply-length"), count(entry.reply_length)),
+        (text("fault"), entry.fault.map_or(Reply::Null, text)),
+        (text("gates"), strings(entry.gates)),
+        (text("children"), children(entry.children)),
+        (text("children-missing"), count(entry.children_missing)),
+    ];
+    fields.extend(further);
+    Reply::Map(fields)
+}
+
+fn words(words: Vec<Vec<u8>>) -> Reply<'static> {
+    Reply::Array(words.into_iter().map(text).collect())
+}
+
+fn children(inside: Vec<Child>) -> Reply<'static> {
+    Reply::Array(inside.into_iter().map(described_child).collect())
+}
+
+fn described_child(child: Child) -> Reply<'static> {
+    Reply::Map(vec![
+        (text("db"), count(child.db.into())),
+        (text("command"), words(child.words)),
+        (text("command-missing"), count(child.words_missing)),
+        (text("reply"), text(rendered(&child.reply))),
+        (text("raw"), text(child.reply)),
+        (text("reply-length"), count(child.reply_length)),
+        (text("fault"), child.fault.map_or(Reply::Null, text)),
+        (text("children"), children(child.children)),
+    ])
+}
+
+/// Writes entries to a file, one JSON object a line; it is there whole or not at all.
+pub fn write_journal(path: &Path, entries: &[Entry]) -> std::io::Result<()> {
+    files::replace(path, &exported(entries))
+}

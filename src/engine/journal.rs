@@ -1,0 +1,301 @@
+//! What the journal is told of a command: by its session when it has its reply, or is given up.
+//!
+//! Its place in the order is taken while what it has locked is still locked, so that the order is the one in which
+//! commands took effect. A command that waits for another client takes its place when that client lets it have what it
+//! waits for.
+
+use std::sync::Arc;
+
+use super::monitor::secrets;
+use super::{Engine, Fibers, Resolved, transaction};
+use crate::clock::real_micros;
+use crate::control::{Introduction, Line, Matter, Outcome, Passage, Stamp, Verdict};
+use crate::error::CommandError;
+use crate::keyspace::View;
+use crate::resp::{OwnedWords, Words};
+use crate::session::Session;
+use crate::spec::{CommandSpec, Flow, Group, Handler};
+
+const REDACTED: &[u8] = b"(redacted)";
+const REDACTED_REPLY: &[u8] = b"+(redacted)\r\n";
+
+/// Settings that are secret, as CONFIG names them.
+const SECRET_SETTINGS: &[&str] = &["requirepass", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass"];
+
+impl Engine {
+    /// Runs a request that only the journal wants to know of.
+    #[inline(never)]
+    pub(super) fn journalled(
+        self: &Arc<Self>,
+        session: &mut Box<Session>,
+        resolved: Result<Resolved, CommandError>,
+        words: Words<'_>,
+        out: &mut Vec<u8>,
+        fibers: &mut Fibers,
+    ) -> Flow {
+        let spec = resolved.as_ref().ok().map(|resolved| resolved.spec);
+        if spec.is_some_and(|spec| spec.group == Group::Control) {
+            self.keep_staged(session);
+            return self.perform(session, resolved, words, out, fibers);
+        }
+        session.note.open(session.db);
+        if spec.is_some_and(|spec| transaction::may_run_scripts(session, spec)) {
+            // The session may be elsewhere when the script ends.
+            session.note.keep(words);
+            self.keep_staged(session);
+        }
+        let start = out.len();
+        match self.perform(session, resolved, words, out, fibers) {
+            Flow::Wait(wait) => {
+                session.note.keep(words);
+                Flow::Wait(wait)
+            }
+            flow => {
+                if !session.note.staging.has_memory() {
+                    session.note.staging = std::mem::take(&mut fibers.staging);
+                }
+                let reply = &out[start..];
+                let outcome = outcome(session, reply, &flow);
+                self.tell(session, spec, words, reply, outcome, None);
+                session.note.tidy(None);
+                flow
+            }
+        }
+    }
+
+    /// Puts what is staged into the journal: before anybody hears of it.
+    pub(super) fn keep_staged(&self, session: &mut Session) {
+        let note = &mut session.note;
+        if !note.staging.is_empty() {
+            let index = self.instance.control.journal.keep(&mut note.staging);
+            note.unwritten = note.unwritten.or(index);
+        }
+    }
+
+    /// As `keep_staged`, when the session's requests have run as far as they can.
+    #[inline(never)]
+    pub fn end_batch(&self, session: &mut Session, fibers: &mut Fibers) {
+        self.keep_staged(session);
+        fibers.staging = std::mem::take(&mut session.note.staging);
+    }
+
+    /// Begins to remember a request that gates and rules want to know of, too.
+    pub(super) fn begin_note(&self, session: &mut Session, words: Words<'_>) {
+        if self.instance.attention.has(Matter::Journal) {
+            session.note.open(session.db);
+            session.note.keep(words);
+        }
+    }
+
+    /// Takes the place in the order of the command whose view ends.
+    #[cold]
+    pub(super) fn stamp(&self, view: &View<'_>, session: &mut Session) {
+        let at = view.micros();
+        session.note.stamp(self.instance.control.journal.next(), at, self.instance.clock.real_at(at));
+    }
+
+    /// The place in the order of a command that is let have what it has waited for.
+    pub(super) fn stamp_served(&self, view: &View<'_>) -> Option<Stamp> {
+        if !self.instance.attention.has(Matter::Journal) {
+            return None;
+        }
+        Some(Stamp { seq: self.instance.control.journal.next(), at: view.micros(), real: real_micros() })
+    }
+
+    /// Tells of the command that the session has remembered, now that it has its reply.
+    pub(super) fn tell_kept(&self, session: &mut Session, passage: Option<&Passage>, reply: &[u8], flow: &Flow) {
+        if !session.note.is_open() {
+            return;
+        }
+        let outcome = match passage.and_then(|passage| passage.rule.as_ref()).map(|rule| &rule.fault.verdict) {
+            Some(Verdict::CloseBefore | Verdict::Reset) => Outcome::NeverRan,
+            Some(Verdict::CloseAfter) => Outcome::Lost,
+            Some(&Verdict::Truncate(bytes)) if bytes < reply.len() => Outcome::Lost,
+            _ => outcome(session, reply, flow),
+        };
+        self.tell_as(session, passage, reply, outcome);
+    }
+
+    fn tell_as(&self, session: &mut Session, passage: Option<&Passage>, reply: &[u8], outcome: Outcome) {
+        let kept = session.note.take_kept();
+        let words = kept.as_ref().map_or(Words::new(&[], &[]), |kept| kept.as_words());
+        self.tell(session, None, words, reply, outcome, passage);
+        self.keep_staged(session);
+        session.note.tidy(kept);
+    }
+
+    /// Tells of a command whose connection is gone: what it has waited for will not be told to anybody. `reply` is what
+    /// it would have been.
+    pub(super) fn give_up(&self, session: &mut Session, reply: &[u8]) {
+        if !session.note.is_open() {
+            return;
+        }
+        let passage = session.passage.take();
+        let outcome = if session.note.is_stamped() { Outcome::Lost } else { Outcome::NeverRan };
+        self.tell_as(session, passage.as_deref(), reply, outcome);
+    }
+
+    /// Tells that the last so many bytes of a session's replies will never be read by anybody.
+    pub fn lose(&self, session: &Session, unwritten: usize) {
+        if let Some(from) = session.note.unwritten.filter(|_| unwritten > 0) {
+            self.instance.control.journal.lose(session.client.id(), from, unwritten);
+        }
+    }
+
+    #[inline]
+    fn tell(
+        &self,
+        session: &mut Session,
+        spec: Option<&'static CommandSpec>,
+        words: Words<'_>,
+        reply: &[u8],
+        outcome: Outcome,
+        passage: Option<&Passage>,
+    ) {
+        let journal = &self.instance.control.journal;
+        let end = real_micros();
+        let ending = session.note.close(end);
+        let Stamp { seq, at, real } = ending.stamp.unwrap_or_else(|| Stamp {
+            seq: journal.next(),
+            at: self.instance.clock.at_real(end),
+            real: ending.real,
+        });
+        let mut redacted = OwnedWords::default();
+        let (words, reply) = match spec.map(|spec| spec.run) {
+            Some(Handler::Connection(_)) | None => self.without_secrets(session, spec, words, reply, &mut redacted),
+            _ => (words, reply),
+        };
+        if session.note.introduced != journal.life() {
+            self.introduce(session);
+        }
+        let mut staging = std::mem::take(&mut session.note.staging);
+        let line = Line {
+            seq,
+            at,
+            real,
+            client: session.client.id(),
+            db: session.note.db,
+            duration: ending.duration,
+            outcome,
+            words,
+            reply,
+            fault: passage.and_then(|passage| passage.rule.as_ref()).map(|rule| rule.fault.name.as_str()),
+            gates: passage.map(|passage| passage.gates.as_slice()).unwrap_or_default(),
+            children: session.note.ran_inside(),
+        };
+        staging.push(&line);
+        let is_full = staging.is_full();
+        session.note.staging = staging;
+        if is_full {
+            self.keep_staged(session);
+        }
+    }
+
+    /// Tells the journal what the client of the session is called, from the next command on.
+    #[cold]
+    fn introduce(&self, session: &mut Session) {
+        self.keep_staged(session);
+        let journal = &self.instance.control.journal;
+        session.note.introduced = journal.life();
+        let client = &session.client;
+        let introduction = Introduction { address: client.peer().address(), name: client.labels().name.clone() };
+        journal.introduce(client.id(), introduction);
+    }
+
+    /// Takes out of a command what nobody else may read. If it has given the client another name, that is to be told.
+    #[cold]
+    fn without_secrets<'w>(
+        &self,
+        session: &mut Session,
+        spec: Option<&'static CommandSpec>,
+        words: Words<'w>,
+        reply: &'w [u8],
+        redacted: &'w mut OwnedWords,
+    ) -> (Words<'w>, &'w [u8]) {
+        let Some(spec) = spec.or_else(|| Some(self.table.row_of(words)?.0)) else { return (words, reply) };
+        if matches!(spec.name, "SETNAME" | "HELLO" | "RESET") {
+            // No life has this number.
+            session.note.introduced = 0;
+        }
+        let hidden = hidden(spec, words);
+        let words = if hidden.is_empty() {
+            words
+        } else {
+            for (at, word) in words.iter().enumerate() {
+                redacted.push(if hidden.contains(&at) { REDACTED } else { word });
+            }
+            redacted.as_words()
+        };
+        let is_told = spec.name == "GET"
+            && is_in(words, "CONFIG")
+            && SECRET_SETTINGS.iter().any(|name| memchr::memmem::find(reply, name.as_bytes()).is_some());
+        (words, if is_told { REDACTED_REPLY } else { reply })
+    }
+
+    /// Keeps a command that EXEC or a script has run, if the journal wants to know.
+    #[inline]
+    pub(super) fn note_child(
+        &self,
+        session: &mut Session,
+        spec: Option<&'static CommandSpec>,
+        words: Words<'_>,
+        reply: &[u8],
+        fault: Option<&str>,
+    ) {
+        if session.note.is_open() {
+            self.note_one_inside(session, spec, words, reply, fault);
+        }
+    }
+
+    #[cold]
+    fn note_one_inside(
+        &self,
+        session: &mut Session,
+        spec: Option<&'static CommandSpec>,
+        words: Words<'_>,
+        reply: &[u8],
+        fault: Option<&str>,
+    ) {
+        let mut redacted = OwnedWords::default();
+        let (words, reply) = match spec.map(|spec| spec.run) {
+            Some(Handler::Connection(_)) | None => self.without_secrets(session, spec, words, reply, &mut redacted),
+            _ => (words, reply),
+        };
+        let db = session.db;
+        session.note.children().push(db, words, reply, fault);
+    }
+}
+
+/// What has become of a command that has this reply.
+#[inline]
+fn outcome(session: &Session, reply: &[u8], flow: &Flow) -> Outcome {
+    match flow {
+        Flow::Drop if session.note.is_stamped() => Outcome::Lost,
+        Flow::Drop => Outcome::NeverRan,
+        _ if reply.is_empty() => Outcome::Silent,
+        _ if session.transaction.is_some() && reply == b"+QUEUED\r\n" => Outcome::Queued,
+        _ => Outcome::Answered,
+    }
+}
+
+/// The positions of names and passwords that nobody else may read.
+fn hidden(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
+    match spec.name {
+        // Whatever is wrong with it.
+        "AUTH" => (1..words.len()).collect(),
+        "SETUSER" => (2..words.len()).collect(),
+        "SET" if is_in(words, "CONFIG") => {
+            let is_secret = |at: &usize| {
+                words.get(at - 1).is_some_and(|name| {
+                    SECRET_SETTINGS.iter().any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
+                })
+            };
+            (3..words.len()).step_by(2).filter(is_secret).collect()
+        }
+        _ => secrets(spec, words),
+    }
+}
+
+fn is_in(words: Words<'_>, container: &str) -> bool {
+    words.get(0).is_some_and(|word| word.eq_ignore_ascii_case(container.as_bytes()))
+}
