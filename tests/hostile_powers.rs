@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Once, mpsc};
 use std::thread;
 
-use redouble::{Server, Servers};
+use redouble::{Fault, Pattern, Server, Servers, Verdict};
 use support::wire::{Frame, PATIENCE, Silence, Wire, request};
-use support::{Dice, address};
+use support::{Dice, address, spawn};
 
 /// How many panics there have been in the server's own code.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
@@ -353,6 +353,110 @@ fn and_so_it_does_with_several_threads() {
     for seed in 5..=8 {
         rage(seed, 4, 1500);
     }
+}
+
+#[test]
+fn ten_thousand_rules_and_gates_are_the_most_and_go_away_at_once() {
+    let server = spawn();
+    let mut wire = Wire::connect(address(&server));
+    for power in ["GATE", "FAULT"] {
+        let verdict = if power == "FAULT" { "hang" } else { "after" };
+        let add = |n: usize| request(&["REDOUBLE", power, "ADD", &format!("n{n}"), "on", "GETDEL", verdict]);
+        for hundred in 0..100 {
+            let requests: Vec<u8> = (0..100).flat_map(|n| add(hundred * 100 + n)).collect();
+            wire.send(&requests);
+            assert!((0..100).all(|_| wire.expect() == Frame::status("OK")));
+        }
+        wire.send(&add(10_000));
+        let kind = power.to_lowercase();
+        assert_eq!(
+            wire.expect(),
+            Frame::error(&format!("ERR there are 10000 {kind}s already, which is the most there can be"))
+        );
+        assert_eq!(wire.ask(&format!("REDOUBLE {power} LIST")).items().len(), 10_000);
+    }
+    // None of them is about this.
+    assert_eq!(wire.ask("SET lock token"), Frame::status("OK"));
+    let mut held = Wire::connect(address(&server));
+    held.send(b"GETDEL lock\r\n");
+    wire.ask_until("INFO clients", |info| info.contains("blocked_clients:1\r\n"));
+    assert_eq!(wire.ask("REDOUBLE RESET"), Frame::status("OK"));
+    // It runs before the data go.
+    assert_eq!(held.expect(), Frame::bulk("token"));
+    assert_eq!(wire.ask("REDOUBLE GATE LIST"), Frame::Array(vec![]));
+    assert_eq!(wire.ask("REDOUBLE FAULT LIST"), Frame::Array(vec![]));
+}
+
+/// A server on which clients are held in every way there is, and those who drive wait, too.
+fn crowded() -> (Server, Vec<Wire>) {
+    let server = spawn();
+    let mut driver = Wire::connect(address(&server));
+    for arm in [
+        "GATE ADD before on SET",
+        "GATE ADD after on INCR after",
+        "FAULT ADD hang on GET hang",
+        "FAULT ADD delay on DEL delay 1h",
+        "FAULT ADD drip on PING drip 1 every 1h",
+    ] {
+        assert_eq!(driver.ask(&format!("REDOUBLE {arm}")), Frame::status("OK"), "{arm}");
+    }
+    let mut wires = Vec::new();
+    for line in ["SET k v", "INCR n", "GET k", "DEL k", "PING", "BLPOP q 0", "BLPOP q 1000", "XREAD BLOCK 0 STREAMS s $"] {
+        for _ in 0..10 {
+            let mut wire = Wire::connect(address(&server));
+            wire.send(format!("{line}\r\n{line}\r\n").as_bytes());
+            wires.push(wire);
+        }
+    }
+    for line in ["REDOUBLE GATE WAIT before 99 1h", "REDOUBLE JOURNAL AWAIT 99 1h", "SUBSCRIBE c"] {
+        let mut wire = Wire::connect(address(&server));
+        wire.send(format!("{line}\r\n").as_bytes());
+        wires.push(wire);
+    }
+    driver.ask_until("INFO clients", |info| info.contains("blocked_clients:81\r\n"));
+    wires.push(driver);
+    (server, wires)
+}
+
+#[test]
+fn a_server_ends_with_clients_held_in_every_way() {
+    let (server, mut wires) = crowded();
+    in_time("the end", move || drop(server));
+    assert!(wires.iter_mut().all(Wire::is_closed));
+}
+
+#[test]
+fn a_reset_frees_clients_held_in_every_way() {
+    let (server, mut wires) = crowded();
+    let mut driver = wires.pop().expect("the driver");
+    assert_eq!(driver.ask("REDOUBLE RESET"), Frame::status("OK"));
+    let info = driver.ask("INFO clients").text();
+    assert!(info.contains("blocked_clients:0\r\n"), "{info}");
+    // Everyone but the last three, who are drivers and listeners, has both replies.
+    for wire in &mut wires[..80] {
+        wire.expect();
+        wire.expect();
+    }
+    drop(server);
+}
+
+#[test]
+fn guards_that_outlive_their_server_end_all_the_same() {
+    let server = spawn();
+    let fault = server.fault(Fault::new("hang", Verdict::Hang).of(Pattern::on("GET"))).expect("a fault");
+    let gate = server.gate("gate", Pattern::on("SET")).expect("a gate");
+    let mut wires: Vec<Wire> = (0..2).map(|_| Wire::connect(address(&server))).collect();
+    wires[0].send(b"SET k v\r\n");
+    gate.wait_for(1).expect("it came");
+    wires[1].send(b"GET k\r\n");
+    in_time("the end", move || drop(server));
+    assert!(wires.iter_mut().all(Wire::is_closed));
+    in_time("a gate's guard", move || {
+        assert!(gate.step().is_err());
+        gate.open();
+        drop(gate);
+    });
+    in_time("a fault's guard", move || drop(fault));
 }
 
 /// Run by hand: `SEEDS=1000..2000 cargo test --test hostile_powers -- --ignored`.
