@@ -47,19 +47,64 @@ const CHOICES: &[(&str, &[&str])] = &[
     (
         "COMMAND",
         &[
-            "SET", "GET", "BLPOP", "LPUSH", "EXEC", "MULTI", "EVAL", "HELLO", "CLIENT", "CLIENT|SETINFO", "PING", "SUBSCRIBE",
-            "AUTH", "XREAD", "SELECT", "RESET", "QUIT", "WATCH", "MONITOR", "FLUSHALL",
+            "SET",
+            "GET",
+            "BLPOP",
+            "LPUSH",
+            "EXEC",
+            "MULTI",
+            "EVAL",
+            "HELLO",
+            "CLIENT",
+            "CLIENT|SETINFO",
+            "PING",
+            "SUBSCRIBE",
+            "AUTH",
+            "XREAD",
+            "SELECT",
+            "RESET",
+            "QUIT",
+            "WATCH",
+            "MONITOR",
+            "FLUSHALL",
         ],
     ),
     ("BADCOMMAND", &["REDOUBLE", "NOSUCH", "", "CLIENT|NOSUCH", "GATE", "key", "on"]),
     (
         "TIME",
-        &["0", "1", "5", "50ms", "0.0001s", "1.5s", "2m", "1h", "100h", "9000000h", "18446744073709551615", "9e99", "-1", "", "x"],
+        &[
+            "0",
+            "1",
+            "5",
+            "50ms",
+            "0.0001s",
+            "1.5s",
+            "2m",
+            "1h",
+            "100h",
+            "9000000h",
+            "18446744073709551615",
+            "9e99",
+            "-1",
+            "",
+            "x",
+        ],
     ),
     ("SHORT", &["0", "1", "2ms", "0.003s"]),
     (
         "INSTANT",
-        &["0", "1", "1000", "1700000000000", "4102444800000", "2305843009213693", "2305843009213694", "9223372036854775807", "-1", "x"],
+        &[
+            "0",
+            "1",
+            "1000",
+            "1700000000000",
+            "4102444800000",
+            "2305843009213693",
+            "2305843009213694",
+            "9223372036854775807",
+            "-1",
+            "x",
+        ],
     ),
     ("COUNT", &["0", "1", "2", "3", "1000", "-1", "18446744073709551615", "18446744073709551616", "x"]),
     ("SECONDS", &["0", "0.001", "0.01", "1", "1000", "1e9"]),
@@ -401,7 +446,9 @@ fn crowded() -> (Server, Vec<Wire>) {
         assert_eq!(driver.ask(&format!("REDOUBLE {arm}")), Frame::status("OK"), "{arm}");
     }
     let mut wires = Vec::new();
-    for line in ["SET k v", "INCR n", "GET k", "DEL k", "PING", "BLPOP q 0", "BLPOP q 1000", "XREAD BLOCK 0 STREAMS s $"] {
+    for line in
+        ["SET k v", "INCR n", "GET k", "DEL k", "PING", "BLPOP q 0", "BLPOP q 1000", "XREAD BLOCK 0 STREAMS s $"]
+    {
         for _ in 0..10 {
             let mut wire = Wire::connect(address(&server));
             wire.send(format!("{line}\r\n{line}\r\n").as_bytes());
