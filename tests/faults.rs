@@ -8,24 +8,9 @@ use std::io::{ErrorKind, Read};
 
 use redouble::Server;
 
-use support::driver::Driver;
+use support::driver::{Driver, begin, ok, send};
 use support::wire::{Frame, Wire, request};
-use support::{address, spawn_frozen, start};
-
-fn begin() -> (Server, Driver, Wire) {
-    let server = spawn_frozen();
-    let (driver, client) = (Driver::connect(address(&server)), Wire::connect(address(&server)));
-    (server, driver, client)
-}
-
-fn send(client: &mut Wire, line: &str) {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    assert!(client.send(&request(&words)));
-}
-
-fn ok() -> Frame {
-    Frame::status("OK")
-}
+use support::{address, start};
 
 /// How a connection has ended that nothing more comes from: whether it was reset, and not closed.
 #[track_caller]

@@ -15,13 +15,11 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::arguments::Explore;
 use super::run::{OWN_FAILURE, Signals, environment, status_of};
-use super::{Start, complain, enter_directory, make_room, process};
+use super::{Start, complain, make_room, process};
 use crate::clock::Clock;
-use crate::config::Loaded;
 use crate::control::Findings;
 use crate::duration::spell_duration;
 use crate::error::plain;
-use crate::log::Log;
 use crate::server::{Builder, Exploration};
 
 /// The status for a run that has taken too long: that of `timeout`.
@@ -53,14 +51,7 @@ impl Start {
 
     fn try_explore(&self, explore: &Explore) -> Result<u8, String> {
         let place = std::env::current_dir().map_err(|error| plain(&error))?;
-        let Loaded { config, profile } = self.configure(&explore.run)?;
-        enter_directory(&config)?;
-        let log = match config.path("logfile") {
-            Some(path) => Log::file(&path).map_err(|error| format!("can't open the log file: {}", plain(&error)))?,
-            None => Log::silent(),
-        };
-        self.greet(&log, &profile, true);
-        let log = Arc::new(log);
+        let (config, profile, log) = self.prepare(&explore.run)?;
         let seeds = config.paths("load");
         let port = config.number("port");
         let events = tokio::runtime::Builder::new_current_thread().enable_all().build();

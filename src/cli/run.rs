@@ -26,6 +26,7 @@ use crate::config::{Config, LoadError, Loaded, load_over};
 use crate::error::plain;
 use crate::instance::Instance;
 use crate::log::Log;
+use crate::profile::Profile;
 use crate::server::{Builder, Server};
 
 /// The status of `redouble run` itself when it fails, as opposed to the command: that of `timeout` and `docker run`.
@@ -46,9 +47,8 @@ impl Start {
         }
     }
 
-    fn try_run(&self, run: &Run) -> Result<u8, String> {
-        // Where the command is to be, whatever `--dir` makes of the server's place.
-        let here = std::env::current_dir().map_err(|error| plain(&error))?;
+    /// What the server is to be like, from its own directory; it is silent unless it is to log into a file.
+    pub(super) fn prepare(&self, run: &Run) -> Result<(Config, Profile, Arc<Log>), String> {
         let Loaded { config, profile } = self.configure(run)?;
         enter_directory(&config)?;
         let log = match config.path("logfile") {
@@ -56,7 +56,13 @@ impl Start {
             None => Log::silent(),
         };
         self.greet(&log, &profile, true);
-        let log = Arc::new(log);
+        Ok((config, profile, Arc::new(log)))
+    }
+
+    fn try_run(&self, run: &Run) -> Result<u8, String> {
+        // Where the command is to be, whatever `--dir` makes of the server's place.
+        let here = std::env::current_dir().map_err(|error| plain(&error))?;
+        let (config, profile, log) = self.prepare(run)?;
         let (pid_file, port_file) = (config.path("pidfile"), config.path("port-file"));
         let follows_parent = config.is_on("exit-with-parent");
         let port = config.number("port");

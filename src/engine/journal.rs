@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::monitor::secrets;
 use super::{Engine, Fibers, Resolved, transaction};
 use crate::clock::real_micros;
-use crate::control::{Introduction, Line, Matter, Outcome, Passage, Stamp, Verdict};
+use crate::control::{Ending, Introduction, Line, Matter, Outcome, Passage, Stamp, Verdict};
 use crate::error::CommandError;
 use crate::keyspace::View;
 use crate::resp::{OwnedWords, Words};
@@ -67,6 +67,7 @@ impl Engine {
     pub(super) fn keep_staged(&self, session: &mut Session) {
         let note = &mut session.note;
         if !note.staging.is_empty() {
+            note.end_last();
             let index = self.instance.control.journal.keep(&mut note.staging);
             note.unwritten = note.unwritten.or(index);
         }
@@ -153,13 +154,13 @@ impl Engine {
         passage: Option<&Passage>,
     ) {
         let journal = &self.instance.control.journal;
-        let end = real_micros();
-        let ending = session.note.close(end);
-        let Stamp { seq, at, real } = ending.stamp.unwrap_or_else(|| Stamp {
-            seq: journal.next(),
-            at: self.instance.clock.at_real(end),
-            real: ending.real,
-        });
+        let (stamp, duration) = match session.note.close() {
+            Ending::Stamped(stamp) => (stamp, None),
+            Ending::Now { end, real, duration } => {
+                (Stamp { seq: journal.next(), at: self.instance.clock.at_real(end), real }, Some(duration))
+            }
+        };
+        let Stamp { seq, at, real } = stamp;
         let mut redacted = OwnedWords::default();
         let (words, reply) = match spec.map(|spec| spec.run) {
             Some(Handler::Connection(_)) | None => self.without_secrets(session, spec, words, reply, &mut redacted),
@@ -168,25 +169,24 @@ impl Engine {
         if session.note.introduced != journal.life() {
             self.introduce(session);
         }
-        let mut staging = std::mem::take(&mut session.note.staging);
+        let children = session.note.take_inside();
         let line = Line {
             seq,
             at,
             real,
             client: session.client.id(),
             db: session.note.db,
-            duration: ending.duration,
+            duration: duration.unwrap_or_default(),
             outcome,
             words,
             reply,
             fault: passage.and_then(|passage| passage.rule.as_ref()).map(|rule| rule.fault.name.as_str()),
             gates: passage.map(|passage| passage.gates.as_slice()).unwrap_or_default(),
-            children: session.note.ran_inside(),
+            children: children.as_deref(),
         };
-        staging.push(&line);
-        let is_full = staging.is_full();
-        session.note.staging = staging;
-        if is_full {
+        session.note.put(&line, duration.is_some());
+        session.note.give_back(children);
+        if session.note.staging.is_full() {
             self.keep_staged(session);
         }
     }

@@ -2,7 +2,10 @@
 
 use std::net::SocketAddr;
 
-use super::wire::{Frame, Wire};
+use redouble::Server;
+
+use super::wire::{Frame, Wire, request};
+use super::{address, spawn_frozen};
 
 /// A connection for the test's own use, which no fault touches.
 pub struct Driver(Wire);
@@ -72,4 +75,22 @@ impl Driver {
     pub fn advance(&mut self, by: &str) {
         assert_eq!(self.ask(&format!("REDOUBLE CLOCK ADVANCE {by}")), Frame::status("OK"));
     }
+}
+
+/// A server whose clock stands, whoever drives the test, and a client.
+pub fn begin() -> (Server, Driver, Wire) {
+    let server = spawn_frozen();
+    let (driver, client) = (Driver::connect(address(&server)), Wire::connect(address(&server)));
+    (server, driver, client)
+}
+
+/// Sends a request whose reply may not come.
+#[track_caller]
+pub fn send(client: &mut Wire, line: &str) {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert!(client.send(&request(&words)));
+}
+
+pub fn ok() -> Frame {
+    Frame::status("OK")
 }

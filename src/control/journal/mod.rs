@@ -18,7 +18,7 @@ use ring::{Ring, Seen};
 
 pub use entry::{Child, Entry, Outcome};
 pub use near::{distance, short_line};
-pub use note::{Note, Staging, Stamp};
+pub use note::{Ending, Note, Staging, Stamp};
 use query::Naming;
 pub use query::{Named, Query};
 pub use record::Line;

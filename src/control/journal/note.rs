@@ -23,10 +23,13 @@ pub struct Note {
     pub introduced: u32,
     pub db: u32,
     stamp: Option<Stamp>,
-    /// When it arrived, in real time.
+    /// When it arrived, in real time, or [`UNKNOWN`] so far.
     began: i64,
     /// When the command before it ended, if that was a moment ago.
     before: Option<i64>,
+    /// The command before it, of which it is not known yet when it ended: when the next one takes effect, or the batch
+    /// is over. So that the machine is asked for the time once a command, and not twice.
+    unended: Option<Unended>,
     /// Where in the journal the first command stands whose reply is not written yet.
     pub unwritten: Option<u64>,
     /// What is about to go into the journal. To write there for each command would take longer than to run it: memory
@@ -36,6 +39,15 @@ pub struct Note {
     kept: Option<Box<OwnedWords>>,
     children: Option<Box<Children>>,
 }
+
+/// Where a command stands in the staging, and when it arrived.
+struct Unended {
+    place: usize,
+    began: i64,
+}
+
+/// Stands for the end of the command before, which is not known yet.
+const UNKNOWN: i64 = i64::MIN;
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
@@ -63,7 +75,30 @@ impl Note {
         self.state = State::Open;
         self.waited = false;
         self.db = db;
-        self.began = self.before.unwrap_or_else(real_micros);
+        self.began = match self.before {
+            _ if self.unended.is_some() => UNKNOWN,
+            Some(before) => before,
+            None => real_micros(),
+        };
+    }
+
+    /// This is when the command before it ended, if that is not known yet.
+    #[inline]
+    fn end_before(&mut self, now: i64) {
+        if let Some(Unended { place, began }) = self.unended.take() {
+            self.staging.set_duration(place, duration(began, now));
+        }
+        if self.began == UNKNOWN {
+            self.began = now;
+        }
+    }
+
+    /// No command follows at once: the last one has ended.
+    #[inline]
+    pub fn end_last(&mut self) {
+        if self.unended.is_some() {
+            self.end_before(real_micros());
+        }
     }
 
     /// Whether the command that runs is one to be told of.
@@ -89,7 +124,9 @@ impl Note {
     /// It has taken effect; in real time, if it is known when that was.
     #[inline]
     pub fn stamp(&mut self, seq: u64, at: i64, real: Option<i64>) {
-        let real = real.unwrap_or_else(|| if self.waited { real_micros() } else { self.began });
+        let is_known = !self.waited && self.began != UNKNOWN;
+        let real = real.unwrap_or_else(|| if is_known { self.began } else { real_micros() });
+        self.end_before(real);
         self.stamp = Some(Stamp { seq, at, real });
     }
 
@@ -119,23 +156,41 @@ impl Note {
         self.children.get_or_insert_default()
     }
 
-    /// What it has run inside itself.
+    /// What it has run inside itself, to be given back.
     #[inline]
-    pub fn ran_inside(&self) -> Option<&Children> {
-        self.children.as_deref()
+    pub fn take_inside(&mut self) -> Option<Box<Children>> {
+        self.children.take()
     }
 
-    /// It has ended, at this time in real time. Its stamp, if it has one, and how long it took.
     #[inline]
-    pub fn close(&mut self, end: i64) -> Ending {
-        let ending = Ending {
-            stamp: self.stamp.take(),
-            real: if self.waited { end } else { self.began },
-            duration: end.saturating_sub(self.began).max(0).unsigned_abs(),
-        };
+    pub fn give_back(&mut self, children: Option<Box<Children>>) {
+        self.children = children;
+    }
+
+    /// It has ended. When it took effect, if that is known, or else when it has ended.
+    #[inline]
+    pub fn close(&mut self) -> Ending {
         self.state = State::Idle;
-        self.before = Some(end);
-        ending
+        self.before = None;
+        match self.stamp.take() {
+            Some(stamp) => Ending::Stamped(stamp),
+            None => {
+                let end = real_micros();
+                self.end_before(end);
+                let real = if self.waited { end } else { self.began };
+                self.before = Some(end);
+                Ending::Now { end, real, duration: duration(self.began, end) }
+            }
+        }
+    }
+
+    /// Puts the command that has ended behind those that are about to go into the journal.
+    #[inline]
+    pub fn put(&mut self, line: &Line<'_>, is_ended: bool) {
+        if !is_ended {
+            self.unended = Some(Unended { place: self.staging.bytes.len(), began: self.began });
+        }
+        self.staging.push(line);
     }
 
     /// What it leaves behind goes.
@@ -201,6 +256,12 @@ impl Staging {
         self.count += 1;
     }
 
+    /// How long the command took that stands there.
+    #[inline]
+    fn set_duration(&mut self, place: usize, duration: u64) {
+        Record::set_duration(&mut self.bytes[place..], duration);
+    }
+
     pub(super) fn empty(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(STAGED * 2);
@@ -209,9 +270,15 @@ impl Staging {
 }
 
 /// How a command ended.
-pub struct Ending {
-    pub stamp: Option<Stamp>,
-    /// When it took effect in real time, if nobody has said.
-    pub real: i64,
-    pub duration: u64,
+pub enum Ending {
+    /// It had taken effect before; how long it took is known when the next one takes effect.
+    Stamped(Stamp),
+    /// It ended and took effect just now; `real` is when it is said to have.
+    Now { end: i64, real: i64, duration: u64 },
+}
+
+/// From one instant to another, in microseconds.
+#[inline]
+fn duration(began: i64, end: i64) -> u64 {
+    end.saturating_sub(began).max(0).unsigned_abs()
 }

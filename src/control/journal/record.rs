@@ -19,6 +19,8 @@ const MOST_BYTES_INSIDE: usize = 1024;
 const MOST_INSIDE: usize = 64 * 1024;
 
 const HEAD: usize = 72;
+/// Where in the head the duration stands.
+const DURATION: usize = 40;
 const HEAD_INSIDE: usize = 32;
 
 /// What is to be kept of a command.
@@ -160,7 +162,7 @@ impl<'a> Record<'a> {
         put(16, &line.at.to_le_bytes());
         put(24, &line.real.to_le_bytes());
         put(32, &line.client.to_le_bytes());
-        put(40, &line.duration.to_le_bytes());
+        put(DURATION, &line.duration.to_le_bytes());
         put(48, &line.db.to_le_bytes());
         put(52, &number(spans.len()).to_le_bytes());
         put(56, &number(stretch.len()).to_le_bytes());
@@ -199,6 +201,14 @@ impl<'a> Record<'a> {
         let lengths = [rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?];
         let kept = Kept::read(&mut rest, lengths)?;
         Some((Self { seq, at, real, client, db, duration, outcome, kept, rest: rest.0 }, size))
+    }
+
+    /// How long the first of some records took, which was not known when it was written.
+    #[inline]
+    pub fn set_duration(bytes: &mut [u8], duration: u64) {
+        if let Some(place) = bytes.get_mut(DURATION..DURATION + 8) {
+            place.copy_from_slice(&duration.to_le_bytes());
+        }
     }
 
     /// Says of the first of some records that its reply was lost; which client it was for, and how long the reply was.
