@@ -13,6 +13,8 @@ Usage:
   redouble [FILE | -] [--DIRECTIVE VALUE ...]
   redouble run [FLAGS] -- COMMAND [ARGUMENTS]
                         runs a command with a server of its own; see run --help
+  redouble explore [FLAGS] -- COMMAND [ARGUMENTS]
+                        runs it again and again, its clients' commands in every order
 
   FILE is a configuration file as redis-server reads it; - reads one from standard input.
   Every directive of redis-server is a flag. Those without a meaning here are accepted
@@ -22,8 +24,8 @@ Most used:
   --port N              TCP port, 6379 by default; 0 with --unixsocket: no TCP;
                         0 alone: a free port, named in the log
   --port-file PATH      writes the port there once it can be connected to
-  --instances N         so many servers, on ports in a row from --port on (0: free ones);
-                        the port file lists them, one per line
+  --instances N         so many servers, on ports in a row from --port on, or
+                        free ones; the port file lists them, one per line
   --spaces-by-database yes
                         SELECT N goes to a private world of its own
   --bind ADDRESS ...    addresses to listen on; 127.0.0.1 and ::1 by default
