@@ -451,8 +451,10 @@ impl Instance {
 
     /// Ends the exploration of orders, if there is one; everybody goes on. The error says that there is none.
     pub fn stop_exploring(&self) -> Result<Findings, &'static str> {
+        let findings = self.control.explorer.stop(&self.clock);
+        // Whoever is about to begin a run finds that out after having raised this.
         self.attention.lower(Matter::Explore);
-        self.control.explorer.stop(&self.clock)
+        findings
     }
 
     // ---- MONITOR

@@ -14,6 +14,8 @@ use crate::duration::spell_duration;
 
 /// How many gates there can be.
 const MOST_GATES: usize = 10_000;
+/// How many bytes the pattern of one can have.
+const MOST_BYTES: usize = 64 * 1024;
 /// How many of the last commands are remembered, to be shown to who waits at a gate in vain.
 const REMEMBERED: usize = 8;
 /// How many of those who are held are named when there are too few of them.
@@ -99,6 +101,10 @@ impl Gates {
         timeout: Option<Duration>,
         attention: &Attention,
     ) -> Result<Arc<Gate>, String> {
+        let bytes: usize = pattern.words().iter().map(Vec::len).sum();
+        if bytes > MOST_BYTES {
+            return Err(format!("the words of a gate have at most {MOST_BYTES} bytes; received {bytes}"));
+        }
         let mut inner = self.inner();
         if inner.numbers.contains_key(name) {
             return Err(format!("there is a gate '{name}' already"));
@@ -289,6 +295,7 @@ mod tests {
         add(&gates, &attention, "b", "SET");
         assert_eq!(come(&gates, "SET"), ["a", "b"]);
         assert!(gates.add("a", Pattern::any(), Side::After, None, &attention).is_err());
+        assert!(gates.add("long", Pattern::any().key("k".repeat(70_000)), Side::After, None, &attention).is_err());
     }
 
     #[test]

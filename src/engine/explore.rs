@@ -69,7 +69,10 @@ impl Engine {
     /// Lets the run begin that was chosen last. To be called on an event loop, where the turns are given from now on.
     pub fn arm_run(self: &Arc<Self>) {
         self.instance.attention.raise(Matter::Explore);
-        self.instance.control.explorer.arm();
+        if !self.instance.control.explorer.arm() {
+            // It was stopped while the server was put back.
+            self.instance.attention.lower(Matter::Explore);
+        }
         if self.instance.control.explorer.needs_conductor() {
             tokio::spawn(conduct(Arc::downgrade(self)));
         }

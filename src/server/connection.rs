@@ -758,7 +758,7 @@ impl Drop for Connection {
             });
         }
         // It goes when the socket is closed, and all that was asked of this connection with it.
-        self.settling.extend(self.session.client.take_expected());
+        self.settling.extend(self.session.client.end_expectation());
         let (held_back, dripping) = match &self.waiting {
             Some((Waiting::HeldReply { reply, .. }, _)) => (reply.as_slice(), 0),
             Some((Waiting::Drip { reply, .. }, _)) => (&[][..], reply.len()),

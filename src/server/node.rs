@@ -65,6 +65,8 @@ pub(super) struct Node {
     doors: Mutex<Vec<Door>>,
     accepting: Mutex<Vec<AbortHandle>>,
     serving: AtomicBool,
+    /// Held while it is stopped or started: two who start it at once would accept twice.
+    turning: Mutex<()>,
     spaces: Mutex<BTreeMap<Box<[u8]>, Space>>,
     beside: OnceLock<Weak<Nodes>>,
 }
@@ -103,6 +105,7 @@ impl Node {
             doors: Mutex::new(doors),
             accepting: Mutex::default(),
             serving: AtomicBool::new(false),
+            turning: Mutex::default(),
             spaces: Mutex::default(),
             beside: OnceLock::new(),
         });
@@ -146,6 +149,11 @@ impl Node {
     /// Whether connections are taken in.
     pub(super) fn is_serving(&self) -> bool {
         self.serving.load(Ordering::SeqCst)
+    }
+
+    /// Keeps others from stopping or starting it. Held before all other locks of a node, and across them.
+    pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
+        lock(&self.turning)
     }
 
     /// Begins to accept, on doors that listen.

@@ -114,6 +114,7 @@ impl Node {
 
     /// Refuses connections and closes those there are, but for `except`, as if the process had ended.
     pub(super) fn stop(&self, except: Option<u64>) -> Result<(), CommandError> {
+        let _turn = self.turn();
         if !self.is_serving() {
             return Err(wrong_state(self.number(), "is stopped already"));
         }
@@ -125,6 +126,7 @@ impl Node {
 
     /// Serves again on the same port, with what it held or without.
     pub(super) fn start(self: &Arc<Self>, empty: bool) -> Result<(), CommandError> {
+        let _turn = self.turn();
         if self.is_serving() {
             return Err(wrong_state(self.number(), "is running; REDOUBLE INSTANCE STOP comes first"));
         }

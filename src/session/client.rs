@@ -115,6 +115,15 @@ struct Expected {
     again: bool,
 }
 
+/// What others wait for a connection to do.
+#[derive(Default)]
+struct Expectation {
+    alarm: Option<Expected>,
+    /// The connection is gone, and nobody is to wait for it any more: whoever still knows of its client may keep that for
+    /// long.
+    is_over: bool,
+}
+
 /// What a client waits for that others may end.
 #[derive(Default)]
 enum Wait {
@@ -170,7 +179,7 @@ pub struct Client {
     /// Since when more waits to be sent than should for long, or [`NEVER`].
     lagging_since: AtomicI64,
     wait: Mutex<Wait>,
-    expected: Mutex<Option<Expected>>,
+    expected: Mutex<Expectation>,
     stance: AtomicU8,
     /// Since when it is idle, in real time since the server began.
     idle_since: AtomicU64,
@@ -319,11 +328,11 @@ impl Client {
         let mut expected = self.expected();
         let before = self.signals.fetch_and(!(Signal::Attended as u32), Ordering::AcqRel);
         let more = before & !(Signal::Attended as u32) != 0;
-        if let Some(expected) = expected.as_mut().filter(|expected| more && !expected.again) {
+        if let Some(expected) = expected.alarm.as_mut().filter(|expected| more && !expected.again) {
             expected.again = true;
             return;
         }
-        let done = expected.take();
+        let done = expected.alarm.take();
         drop(expected);
         drop(done);
     }
@@ -331,27 +340,34 @@ impl Client {
     /// If it was asked for anything that is not done yet, holds an alarm until it is.
     pub(crate) fn expect(&self, alarm: impl FnOnce() -> Alarm) {
         let mut expected = self.expected();
-        if self.has_signals() && expected.is_none() && self.stance() != Stance::Scripting {
-            *expected = Some(Expected { alarm: alarm(), again: false });
+        let is_free = expected.alarm.is_none() && !expected.is_over;
+        if is_free && self.has_signals() && self.stance() != Stance::Scripting {
+            expected.alarm = Some(Expected { alarm: alarm(), again: false });
         }
     }
 
     /// Holds an alarm until the connection has ended.
     pub(crate) fn expect_end(&self, alarm: Alarm) {
-        *self.expected() = Some(Expected { alarm, again: false });
+        let mut expected = self.expected();
+        if !expected.is_over {
+            expected.alarm = Some(Expected { alarm, again: false });
+        }
     }
 
-    /// Hands over the alarm that is held until the connection has done what it was asked.
-    pub(crate) fn take_expected(&self) -> Option<Alarm> {
-        self.expected().take().map(|expected| expected.alarm)
+    /// The connection ends: hands over the alarm that is held until it has done what it was asked. Nobody waits for it from
+    /// now on.
+    pub(crate) fn end_expectation(&self) -> Option<Alarm> {
+        let mut expected = self.expected();
+        expected.is_over = true;
+        expected.alarm.take().map(|expected| expected.alarm)
     }
 
     /// Whether somebody waits for what the connection does now.
     pub(crate) fn is_expected(&self) -> bool {
-        self.expected().is_some()
+        self.expected().alarm.is_some()
     }
 
-    fn expected(&self) -> MutexGuard<'_, Option<Expected>> {
+    fn expected(&self) -> MutexGuard<'_, Expectation> {
         self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -482,5 +498,24 @@ impl Client {
 
     fn outbox(&self) -> MutexGuard<'_, Vec<u8>> {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+
+    #[test]
+    fn nobody_waits_for_a_connection_that_is_gone_even_if_its_client_is_still_known() {
+        let clock = Arc::new(Clock::new());
+        let client = Client::new(1, Peer::Unix { path: PathBuf::new() }, 0, 0);
+        client.signal(Signal::Kill);
+        client.expect(|| clock.rung_alarm());
+        assert!(client.is_expected() && !clock.is_settled());
+        drop(client.end_expectation());
+        client.expect(|| clock.rung_alarm());
+        client.expect_end(clock.rung_alarm());
+        assert!(!client.is_expected() && clock.is_settled());
     }
 }

@@ -105,8 +105,11 @@ fn take_either(search: &mut Search, args: &mut Args<'_>) -> Result<bool, Command
     if args.take("settle") {
         search.settle = duration(args)?;
     } else if args.take("client") {
-        let glob = args.optional().ok_or_else(|| expected("a glob for the names of clients was expected", None))?;
-        search.client = Some(glob.to_vec());
+        const LONGEST: usize = 64 * 1024;
+        let word = args.optional();
+        let glob = word.filter(|word| word.len() <= LONGEST);
+        let wrong = || expected("a glob for the names of clients of at most 65536 bytes was expected", word);
+        search.client = Some(glob.ok_or_else(wrong)?.to_vec());
     } else {
         return Ok(false);
     }

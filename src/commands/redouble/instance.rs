@@ -110,11 +110,17 @@ fn heal(args: &mut Args<'_>) -> Result<Order, CommandError> {
 }
 
 fn client(args: &mut Args<'_>) -> Result<Vec<u8>, CommandError> {
-    const LONGEST: usize = 128;
+    // No client can have another name; and it is part of the name of a fault.
+    const LONGEST: usize = 115;
     let word = args.optional();
-    word.filter(|word| (1..=LONGEST).contains(&word.len()))
+    word.filter(|word| (1..=LONGEST).contains(&word.len()) && word.iter().all(u8::is_ascii_graphic))
         .map(<[u8]>::to_vec)
-        .ok_or_else(|| expected("the name of a client, or a glob, of 1 to 128 bytes was expected", word))
+        .ok_or_else(|| {
+            expected(
+                "the name of a client, or a glob, of 1 to 115 printable characters without spaces was expected",
+                word,
+            )
+        })
 }
 
 /// A stretch of time that may be negative, in microseconds.

@@ -200,11 +200,12 @@ impl Explorer {
         Ok(exploration.run.as_ref().map(|_| exploration.findings.runs + 1))
     }
 
-    /// From now on commands are held.
-    pub fn arm(&self) {
-        if let Some(exploration) = &mut self.inner().exploration {
-            exploration.is_armed = exploration.run.is_some();
-        }
+    /// From now on commands are held; whether there is an exploration.
+    pub fn arm(&self) -> bool {
+        let mut inner = self.inner();
+        let Some(exploration) = &mut inner.exploration else { return false };
+        exploration.is_armed = exploration.run.is_some();
+        true
     }
 
     /// Notes that the test has failed in this run; its token.
