@@ -38,13 +38,13 @@ Most used:
   --compat PROFILE      which server to behave as; redis-7.2 by default
   --threads N           threads that serve connections; 1 by default
   --load PATH           data to begin with: a dump.rdb, an append-only file, or commands,
-                        one a line; can be said more than once
+                        one a line; may be given more than once
   --exit-with-parent yes
                         end when the process that started this one ends
   --journal yes         keeps a journal of every command (REDOUBLE JOURNAL)
   --journal-size BYTES  what it may take; 64mb by default
   --no-control          without the test powers: no REDOUBLE commands
-  --gate-timeout TIME   how long a gate holds a command at most: 1m by default; 0: for ever
+  --gate-timeout TIME   the longest a gate holds a command; 1m by default, 0: for ever
   -v, --version         the version, as redis-server words it
   -h, --help            this text
 
