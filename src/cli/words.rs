@@ -13,6 +13,8 @@ Usage:
   redouble [FILE | -] [--DIRECTIVE VALUE ...]
   redouble run [FLAGS] -- COMMAND [ARGUMENTS]
                         runs a command with a server of its own; see run --help
+  redouble explore [FLAGS] -- COMMAND [ARGUMENTS]
+                        runs it again and again, its clients' commands in every order
 
   FILE is a configuration file as redis-server reads it; - reads one from standard input.
   Every directive of redis-server is a flag. Those without a meaning here are accepted
@@ -22,8 +24,8 @@ Most used:
   --port N              TCP port, 6379 by default; 0 with --unixsocket: no TCP;
                         0 alone: a free port, named in the log
   --port-file PATH      writes the port there once it can be connected to
-  --instances N         so many servers, on ports in a row from --port on (0: free ones);
-                        the port file lists them, one per line
+  --instances N         so many servers, on ports in a row from --port on, or
+                        free ones; the port file lists them, one per line
   --spaces-by-database yes
                         SELECT N goes to a private world of its own
   --bind ADDRESS ...    addresses to listen on; 127.0.0.1 and ::1 by default
@@ -36,13 +38,13 @@ Most used:
   --compat PROFILE      which server to behave as; redis-7.2 by default
   --threads N           threads that serve connections; 1 by default
   --load PATH           data to begin with: a dump.rdb, an append-only file, or commands,
-                        one a line; can be said more than once
+                        one a line; may be given more than once
   --exit-with-parent yes
                         end when the process that started this one ends
   --journal yes         keeps a journal of every command (REDOUBLE JOURNAL)
   --journal-size BYTES  what it may take; 64mb by default
   --no-control          without the test powers: no REDOUBLE commands
-  --gate-timeout TIME   how long a gate holds a command at most: 1m by default; 0: for ever
+  --gate-timeout TIME   the longest a gate holds a command; 1m by default, 0: for ever
   -v, --version         the version, as redis-server words it
   -h, --help            this text
 
