@@ -361,6 +361,22 @@ fn reset_ends_an_exploration() {
 }
 
 #[test]
+fn a_test_that_begins_with_reset_is_explored_all_the_same() {
+    let server = spawn();
+    let search = Search::default().clients(2).settle(Duration::from_secs(10)).client("worker-*");
+    let mut exploration = server.explore(search).unwrap();
+    let mut driver = Wire::connect(address(&server));
+    while exploration.next().unwrap().is_some() {
+        assert_eq!(driver.ask("REDOUBLE RESET"), Frame::status("OK"));
+        expired_lock(&mut driver);
+        race(address(&server), 2, take_over_with_getset);
+    }
+    let findings = exploration.stop().unwrap();
+    assert!(findings.is_complete, "{findings:?}");
+    assert_eq!(findings.runs, 16);
+}
+
+#[test]
 fn it_makes_no_difference_how_many_threads_serve() {
     let server = start(Server::builder().threads(3));
     let (outcomes, findings) = explore(&server, TWO_CLIENTS, 2, expired_lock, take_over_with_getset);

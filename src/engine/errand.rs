@@ -43,8 +43,10 @@ impl Engine {
                 self.begin_auto(grace);
             }
             Errand::Reset => {
-                // There may be none.
-                let _ = self.instance.stop_exploring();
+                if !self.instance.control.explorer.outlasts_reset() {
+                    // There may be none.
+                    let _ = self.instance.stop_exploring();
+                }
                 self.reset_everything().await;
             }
             Errand::PutBack => self.reset_everything().await,

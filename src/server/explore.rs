@@ -52,6 +52,7 @@ impl World {
     }
 
     fn exploration(&self) -> Exploration {
+        self.engine().instance.control.explorer.outlast_reset();
         Exploration { engine: Arc::clone(self.engine()), events: self.events().clone(), seeds: Vec::new() }
     }
 }

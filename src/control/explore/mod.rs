@@ -154,6 +154,8 @@ struct Inner {
     /// Somebody gives the turns.
     is_conducted: bool,
     conductor: Option<Waker>,
+    /// Whoever began it ends it, and nobody's RESET does.
+    outlasts_reset: bool,
 }
 
 const NONE: &str = "no exploration is under way; REDOUBLE EXPLORE START begins one";
@@ -242,12 +244,22 @@ impl Explorer {
     pub fn stop(&self, clock: &Arc<Clock>) -> Result<Findings, &'static str> {
         let mut inner = self.inner();
         let mut exploration = inner.exploration.take().ok_or(NONE)?;
+        inner.outlasts_reset = false;
         if let Some(conductor) = inner.conductor.take() {
             conductor.wake();
         }
         drop(inner);
         exploration.finish(clock);
         Ok(exploration.findings())
+    }
+
+    /// From now on a RESET does not end the exploration: a test that is run again and again may begin with one.
+    pub fn outlast_reset(&self) {
+        self.inner().outlasts_reset = true;
+    }
+
+    pub fn outlasts_reset(&self) -> bool {
+        self.inner().outlasts_reset
     }
 
     // ---- what commands and clients do
