@@ -496,6 +496,14 @@ fn a_test_that_hangs_is_ended() {
 }
 
 #[test]
+fn a_command_that_cannot_be_run_is_no_failing_order() {
+    let program = env!("CARGO_BIN_EXE_redouble");
+    let output = Command::new(program).args(["explore", "--", "/no/such/test"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(127));
+    assert_eq!(errors(&output), "redouble: /no/such/test: No such file or directory\n");
+}
+
+#[test]
 fn a_bad_token_and_bad_flags_are_explained() {
     let refused = |flags: &[&str]| {
         let output = explore_racers(flags, "getset");

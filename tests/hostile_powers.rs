@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::ops::Range;
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Once, mpsc};
@@ -386,18 +387,21 @@ fn put_back(what: &str, servers: Servers) -> Servers {
     })
 }
 
+/// The seeds of a run; other ones, or more, by hand: `SEEDS=1000..2000 cargo test --features internals --test hostile_powers`.
+fn seeds(usual: Range<u64>) -> Range<u64> {
+    let Ok(asked) = std::env::var("SEEDS") else { return usual };
+    let (from, to) = asked.split_once("..").expect("SEEDS=from..to");
+    from.parse().expect("a number")..to.parse().expect("a number")
+}
+
 #[test]
 fn whatever_is_asked_of_the_powers_one_reset_puts_it_back() {
-    for seed in 1..=4 {
-        rage(seed, 1, 1500);
-    }
+    seeds(1..5).for_each(|seed| rage(seed, 1, 1500));
 }
 
 #[test]
 fn and_so_it_does_with_several_threads() {
-    for seed in 5..=8 {
-        rage(seed, 4, 1500);
-    }
+    seeds(5..9).for_each(|seed| rage(seed, 4, 1500));
 }
 
 #[test]
@@ -504,15 +508,4 @@ fn guards_that_outlive_their_server_end_all_the_same() {
         drop(gate);
     });
     in_time("a fault's guard", move || drop(fault));
-}
-
-/// Run by hand: `SEEDS=1000..2000 cargo test --test hostile_powers -- --ignored`.
-#[test]
-#[ignore = "takes as long as it is told to"]
-fn whatever_is_asked_for_long() {
-    let seeds = std::env::var("SEEDS").unwrap_or_else(|_| "100..200".to_owned());
-    let (from, to) = seeds.split_once("..").expect("SEEDS=from..to");
-    for seed in from.parse().expect("a number")..to.parse().expect("a number") {
-        rage(seed, if seed % 2 == 0 { 1 } else { 4 }, 1500);
-    }
 }

@@ -226,7 +226,7 @@ fn a_command_that_is_not_there_or_cannot_be_run_is_named() {
     {
         let output = Command::new(BINARY).args(["run", "--", name]).output().unwrap();
         assert_eq!(output.status.code(), Some(status), "{name}");
-        assert_eq!(errors(&output), format!("redouble run: {name}: {reason}\n"));
+        assert_eq!(errors(&output), format!("redouble: {name}: {reason}\n"));
     }
 }
 

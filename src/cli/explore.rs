@@ -89,6 +89,12 @@ impl Start {
                     }
                     continue;
                 }
+                End::Status(status)
+                    if is_no_command(status) && exploration.order().is_ok_and(|order| order.is_empty()) =>
+                {
+                    output.show();
+                    return Ok(status_of(status));
+                }
                 End::Status(status) => (status.to_string(), status_of(status)),
                 End::TooLong => (format!("not done after {}", spell_duration(explore.limit)), TOO_LONG),
             };
@@ -117,6 +123,11 @@ impl Start {
         let words: Vec<String> = words.chain(explore.run.command.iter().cloned()).map(|word| quoted(&word)).collect();
         words.join(" ")
     }
+}
+
+/// Whether this is how a program ends that was not found, or cannot be run; nothing has raced then.
+fn is_no_command(status: ExitStatus) -> bool {
+    matches!(status.code(), Some(126 | 127))
 }
 
 /// One run of the command.

@@ -221,7 +221,7 @@ pub(super) fn become_command(parent: &str, arguments: &[OsString]) -> ExitCode {
     let Some((program, _)) = arguments.split_first() else { return ExitCode::from(OWN_FAILURE) };
     let error = process::replace_itself(parent, arguments);
     let name = Path::new(program).display();
-    let _ = complain(format!("redouble run: {name}: {}", plain(&error)).as_bytes());
+    let _ = complain(format!("redouble: {name}: {}", plain(&error)).as_bytes());
     // As shells have it: there is no such command, or it cannot be run.
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
