@@ -496,6 +496,14 @@ fn a_test_that_hangs_is_ended() {
 }
 
 #[test]
+fn a_test_that_never_reached_the_server_was_not_explored() {
+    let program = env!("CARGO_BIN_EXE_redouble");
+    let output = Command::new(program).args(["explore", "--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(errors(&output).contains("no command was held in any run"), "{}", errors(&output));
+}
+
+#[test]
 fn a_command_that_cannot_be_run_is_no_failing_order() {
     let program = env!("CARGO_BIN_EXE_redouble");
     let output = Command::new(program).args(["explore", "--", "/no/such/test"]).output().unwrap();

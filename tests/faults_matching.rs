@@ -279,7 +279,10 @@ fn nonsense_is_refused_with_what_was_received_and_what_was_expected() {
         ("f drip 1 each 1s", "drip <bytes> every <duration> was expected; received 'each'"),
         ("f drip 1 every 0", "drip waits between its parts; received 0ms"),
         ("f truncate some", "how many bytes is a whole number of at least 0; received 'some'"),
-        ("f hang on SET", "nothing more was expected; received 'on'"),
+        (
+            "f hang on SET",
+            "conditions stand in front of what goes wrong, and a text is one word in quotes; received 'on'",
+        ),
         ("f error", "the text of the error was expected; received nothing"),
         ("f on SET pause", "pause is about everybody, at once, and takes no conditions; hang is for single commands"),
         (

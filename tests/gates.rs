@@ -685,7 +685,10 @@ fn many_wait_at_once_and_each_hears_of_its_count_or_of_the_end() {
         stage.gate("ADD door on SET");
         let mut waiting: Vec<Wire> = (0..12).map(|number| stage.client(&format!("w{number}"))).collect();
         for (number, wire) in waiting.iter_mut().enumerate() {
-            wire.send(&words(&format!("REDOUBLE GATE WAIT door {} 1h", number / 4 + 1)));
+            let wait = words(&format!("REDOUBLE GATE WAIT door {} 1h", number / 4 + 1));
+            // Who has the answer to what it sent in one go with that waits.
+            wire.send(&[words("PING"), wait].concat());
+            assert_eq!(wire.expect(), Frame::status("PONG"));
         }
         let (mut one, mut two) = (stage.client("one"), stage.client("two"));
         stage.park(&mut one, "SET a 1", "door", 1);

@@ -331,6 +331,25 @@ fn the_report_names_what_should_not_have_been() {
 }
 
 #[test]
+fn strict_fails_if_the_tests_never_reached_the_server() {
+    let output = run(&["--strict"], "true");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(errors(&output), "redouble run: failed because of nobody having connected (--strict)\n");
+}
+
+#[test]
+fn strict_fails_if_nobody_opened_a_gate() {
+    let script = "redis-cli -u $REDIS_URL REDOUBLE GATE ADD door on SET; redis-cli -u $REDIS_URL SET k v";
+    let output = run(&["--strict", "--gate-timeout", "1ms"], script);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        errors(&output).starts_with("redouble run: gates that nobody opened in time: door\n"),
+        "{}",
+        errors(&output)
+    );
+}
+
+#[test]
 fn strict_fails_for_it_and_says_why() {
     const WHY: &str = "redouble run: failed because of unsupported commands and faults that never fired and gates that \
                        were never reached (--strict)";

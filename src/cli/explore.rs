@@ -53,6 +53,9 @@ impl Start {
         let place = std::env::current_dir().map_err(|error| plain(&error))?;
         let (config, profile, log) = self.prepare(&explore.run)?;
         let seeds = config.paths("load");
+        if config.number::<usize>("instances") > 1 {
+            return Err("--instances does not go with it: the clients of one server are let through in turn".into());
+        }
         let port = config.number("port");
         let events = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let events = events.map_err(|error| plain(&error))?;
@@ -110,6 +113,13 @@ impl Start {
             }
         }
         let findings = exploration.stop().map_err(|error| error.to_string())?;
+        if findings.turns == 0 && !has_ended_early {
+            return Err(
+                "no command was held in any run, so nothing was explored: the test is to connect to REDIS_URL, \
+                        and its clients are to fit --client"
+                    .into(),
+            );
+        }
         if explore.replay.is_none() {
             tell(&summary(&findings, has_ended_early));
         }
@@ -228,7 +238,8 @@ fn strayed(exploration: &Exploration) -> String {
 fn summary(findings: &Findings, has_ended_early: bool) -> String {
     let Findings { runs, random, repeated, failed, skipped, turns, clients, strayed, too_long, .. } = findings;
     let mut text = format!(
-        "{runs} runs, {failed} failed; up to {clients} clients and {turns} commands; {}",
+        "{}, {failed} failed; up to {clients} clients and {turns} commands; {}",
+        if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") },
         match (findings.is_complete, has_ended_early) {
             (true, _) => "these are all orders",
             (false, true) => "ended at the first failure",

@@ -15,6 +15,8 @@ pub(super) struct Report {
     /// nothing.
     unfired: Vec<String>,
     unreached: Vec<String>,
+    /// Names of gates that the watchdog had to open.
+    forgotten: Vec<String>,
 }
 
 impl Report {
@@ -27,6 +29,7 @@ impl Report {
             unsupported: Unsupported::default(),
             unfired: Vec::new(),
             unreached: Vec::new(),
+            forgotten: Vec::new(),
         };
         for instance in instances {
             let totals = instance.stats.all();
@@ -36,13 +39,26 @@ impl Report {
             report.unsupported.add(instance.stats.unsupported());
             report.unfired.extend(instance.control.unfired());
             report.unreached.extend(instance.control.unreached());
+            report.forgotten.extend(instance.control.forgotten());
         }
         report
     }
 
     /// Whether nothing is in it that `--strict` fails for.
     pub(super) fn is_clean(&self) -> bool {
-        !self.unsupported.matters() && self.unfired.is_empty() && self.unreached.is_empty()
+        self.weighty().is_empty()
+    }
+
+    /// What `--strict` fails for.
+    fn weighty(&self) -> Vec<&'static str> {
+        let what = [
+            (self.connections == 0, "nobody having connected"),
+            (self.unsupported.matters(), "unsupported commands"),
+            (!self.unfired.is_empty(), "faults that never fired"),
+            (!self.unreached.is_empty(), "gates that were never reached"),
+            (!self.forgotten.is_empty(), "gates that nobody opened in time"),
+        ];
+        what.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect()
     }
 
     pub(super) fn print(&self) {
@@ -60,13 +76,7 @@ impl Report {
         if !is_told {
             self.faults().for_each(|line| say(&line));
         }
-        let what = [
-            (self.unsupported.matters(), "unsupported commands"),
-            (!self.unfired.is_empty(), "faults that never fired"),
-            (!self.unreached.is_empty(), "gates that were never reached"),
-        ];
-        let what: Vec<&str> = what.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
-        say(&format!("failed because of {} (--strict)", what.join(" and ")));
+        say(&format!("failed because of {} (--strict)", self.weighty().join(" and ")));
     }
 
     fn faults(&self) -> impl Iterator<Item = String> {
@@ -74,7 +84,8 @@ impl Report {
         let named = |what: &str, names: &[String]| (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")));
         let unfired = named("faults that never fired", &self.unfired);
         let unreached = named("gates that were never reached", &self.unreached);
-        [unsupported, unfired, unreached].into_iter().flatten()
+        let forgotten = named("gates that nobody opened in time", &self.forgotten);
+        [unsupported, unfired, unreached, forgotten].into_iter().flatten()
     }
 }
 

@@ -31,8 +31,8 @@ pub struct Control {
     pub gates: Gates,
     pub journal: Arc<Journal>,
     pub explorer: Explorer,
-    /// Faults and gates that were taken away before anything had come to them.
-    unused: Mutex<[BTreeSet<String>; 2]>,
+    /// Faults and gates that were taken away before anything had come to them; gates that nobody opened in time.
+    unused: Mutex<[BTreeSet<String>; 3]>,
 }
 
 /// Most names that are remembered of what was never used.
@@ -65,7 +65,17 @@ impl Control {
         }
     }
 
-    fn unused(&self) -> MutexGuard<'_, [BTreeSet<String>; 2]> {
+    /// The names of the gates that the watchdog had to open for somebody.
+    pub fn forgotten(&self) -> Vec<String> {
+        self.unused()[2].iter().cloned().collect()
+    }
+
+    /// Remembers that the watchdog had to open a gate for somebody.
+    pub fn note_forgotten(&self, gate: &Gate) {
+        remember(&mut self.unused()[2], &gate.name);
+    }
+
+    fn unused(&self) -> MutexGuard<'_, [BTreeSet<String>; 3]> {
         self.unused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -131,6 +131,22 @@ impl Pattern {
         }
     }
 
+    pub(crate) fn names_commands(&self) -> bool {
+        !self.commands.is_empty()
+    }
+
+    pub(crate) fn names_key(&self) -> bool {
+        self.key.is_some()
+    }
+
+    pub(crate) fn names_client(&self) -> bool {
+        self.client.is_some()
+    }
+
+    pub(crate) fn names_db(&self) -> bool {
+        self.db.is_some()
+    }
+
     /// The commands that are named, in capitals.
     pub(crate) fn commands(&self) -> &[String] {
         &self.commands

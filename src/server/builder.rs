@@ -348,6 +348,9 @@ impl Running {
             for name in engine.instance.control.unfired() {
                 instance.log.notice(format!("The fault '{name}' has never fired."));
             }
+            for name in engine.instance.control.unreached() {
+                instance.log.notice(format!("The gate '{name}' was never reached."));
+            }
         }
         if !unsupported.is_empty() {
             instance.log.notice(format!("Commands that were asked for and are not supported: {unsupported}"));

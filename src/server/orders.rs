@@ -12,6 +12,9 @@ use crate::instance::Instance;
 use crate::keyspace::Busy;
 use crate::spec::Errand;
 
+const FIRST_IS_THE_MEASURE: CommandError =
+    CommandError::fixed("ERR the clocks of the others are compared with that of instance 1; skew another one");
+
 impl Fleet for Node {
     fn spaces(&self) -> Vec<SpaceFigures> {
         let figures = self.spaces().into_iter().map(|engine| {
@@ -60,6 +63,12 @@ impl Fleet for Node {
         let nodes = self.beside()?;
         let node = nodes.get(number).ok_or_else(|| no_such_instance(number, nodes.all().len()))?;
         match order {
+            Order::Stop if nodes.all().iter().all(|other| other.is_serving() == Arc::ptr_eq(other, node)) => {
+                return Err(CommandError::new(format!(
+                    "ERR instance {number} is the last one that runs: nobody could start it again"
+                )));
+            }
+            Order::Skew(_) if number == 1 => return Err(FIRST_IS_THE_MEASURE),
             Order::Stop => node.stop((number == self.number()).then_some(by))?,
             Order::Start { empty } => node.start(empty)?,
             Order::Pause => node.pause()?,

@@ -80,7 +80,7 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         (text("mode"), text(mode)),
         (text("speed"), text(speed.to_string())),
         (text("now"), Reply::Integer(clock.millis())),
-        (text("offset"), Reply::Integer(clock.offset() / 1000)),
+        (text("offset"), Reply::Integer(clock.offset().saturating_add(500).div_euclid(1000))),
         (text("next-deadline"), clock.next_alarm().map_or(Reply::Null, Reply::Integer)),
         (text("idle"), grace),
     ]))

@@ -66,8 +66,9 @@ const ENDS: &[&str] = &[
     "pause",
 ];
 
-const VERDICTS: &str = "error <text>, delay <duration>, close-before, close-after, truncate <bytes>, hang, \
-    drip <bytes> every <duration>, reset, refuse or pause was expected";
+const VERDICTS: &str = "a condition (on, key, client, db, nth, times, probability, seed) or what goes wrong (error <text>, \
+    delay <duration>, close-before, close-after, truncate <bytes>, hang, drip <bytes> every <duration>, reset, refuse, \
+    pause) was expected";
 
 fn add(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     // Until it is known what goes wrong.
@@ -91,7 +92,12 @@ fn add(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         }
     }
     fault.verdict = verdict(args)?;
-    nothing_more(args)?;
+    if !args.is_empty() {
+        return Err(expected(
+            "conditions stand in front of what goes wrong, and a text is one word in quotes",
+            args.peek(),
+        ));
+    }
     // The third is one of them, not all from then on.
     if has_nth && fault.times.is_none() {
         fault.times = Some(1);

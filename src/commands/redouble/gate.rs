@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::pattern::{take_part, usage};
-use super::{Action, act, begin, count, duration, name, nothing_more, number, power, settle, text};
+use super::{Action, act, begin, count, duration, expected, name, nothing_more, number, power, settle, text};
 use crate::clock::Clock;
 use crate::control::{Gate, Pattern, Side, line_of};
 use crate::error::CommandError;
@@ -33,7 +33,7 @@ pub(super) const ACTIONS: &[Action] = &[
     Action {
         name: "WAIT",
         usage: "<name> [<count> [<timeout>]]",
-        summary: "Answers once so many (1) are held there; an error after the timeout (10s of real time).",
+        summary: "Answers once so many (1) are held there; an error after the timeout (4s of real time).",
         run: wait,
     },
     Action {
@@ -58,7 +58,8 @@ pub(super) const ACTIONS: &[Action] = &[
     },
 ];
 
-const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Shorter than the time after which client libraries give up a reply by themselves, so that the test sees why.
+const USUAL_TIMEOUT: Duration = Duration::from_secs(4);
 
 fn add(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = name(args)?;
@@ -76,7 +77,9 @@ fn add(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             break;
         }
     }
-    nothing_more(args)?;
+    if !args.is_empty() {
+        return Err(expected("on, key, client, db, before, after or timeout was expected", args.peek()));
+    }
     call.server.add_gate(&name, pattern, side, timeout).map_err(|reason| CommandError::new(format!("ERR {reason}")))?;
     Ok(Reply::OK)
 }

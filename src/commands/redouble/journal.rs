@@ -71,7 +71,7 @@ pub(super) const ACTIONS: &[Action] = &[
     Action {
         name: "AWAIT",
         usage: question!(" <count> [<timeout>]"),
-        summary: "Answers once there are so many; an error with the nearest ones after the timeout (10s of real time).",
+        summary: "Answers once there are so many; an error with the nearest ones after the timeout (4s of real time).",
         run: wait,
     },
     Action {
@@ -90,7 +90,8 @@ pub(super) const ACTIONS: &[Action] = &[
 ];
 
 const USUAL_LIMIT: u64 = 100;
-const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Shorter than the time after which client libraries give up a reply by themselves, so that the test sees why.
+const USUAL_TIMEOUT: Duration = Duration::from_secs(4);
 /// How many of the nearest commands are shown, by NEAR and in an error.
 const NEAREST: usize = 10;
 const NEAREST_IN_ERROR: usize = 5;
@@ -179,16 +180,22 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             break;
         }
     }
-    nothing_more(args)?;
+    end_of_question(args)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let entries = opened(call)?.entries(&query, limit, &|words| call.table.name(words));
     Ok(Reply::Array(entries.into_iter().map(|entry| described(entry, Vec::new())).collect()))
 }
 
+/// Nothing may follow a question.
+fn end_of_question(args: &Args<'_>) -> Result<(), CommandError> {
+    const PARTS: &str = "on, key, client, db, reply, outcome, fault, children or since was expected";
+    if args.is_empty() { Ok(()) } else { Err(expected(PARTS, args.peek())) }
+}
+
 fn tally(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let mut query = Query::default();
     while take_question(&mut query, call, args)? {}
-    nothing_more(args)?;
+    end_of_question(args)?;
     let found =
         opened(call)?.look(0, |all| all.map(|seen| query.count(&seen, &|words| call.table.name(words))).sum::<u64>());
     Ok(count(found))
@@ -248,6 +255,10 @@ fn too_few(
         true => format!("TIMEOUT {found} of {wanted} commands after {}", spell_duration(timeout)),
         false => format!("ERR {found} of {wanted} commands, and the journal is off"),
     };
+    let forgotten = journal.extent().forgotten;
+    if forgotten > 0 {
+        line.push_str(&format!(" ({forgotten} older entries have fallen out)"));
+    }
     if missed > 0 {
         line.push_str(&format!(" ({missed} fell out before they were looked at)"));
     }

@@ -21,6 +21,12 @@ pub(super) fn take_part(
     args: &mut Args<'_>,
     ends: &[&str],
 ) -> Result<bool, CommandError> {
+    let said = [(pattern.names_commands(), "on"), (pattern.names_key(), "key")];
+    let said = said.into_iter().chain([(pattern.names_client(), "client"), (pattern.names_db(), "db")]);
+    let next = args.peek().unwrap_or_default();
+    if let Some((_, word)) = said.into_iter().find(|(is, word)| *is && next.eq_ignore_ascii_case(word.as_bytes())) {
+        return Err(CommandError::new(format!("ERR '{word}' was said already")));
+    }
     if args.take("on") {
         let mut is_first = true;
         while is_first || args.peek().is_some_and(|word| is_command(call, word, ends)) {
