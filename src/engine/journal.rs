@@ -162,10 +162,7 @@ impl Engine {
         };
         let Stamp { seq, at, real } = stamp;
         let mut redacted = OwnedWords::default();
-        let (words, reply) = match spec.map(|spec| spec.run) {
-            Some(Handler::Connection(_)) | None => self.without_secrets(session, spec, words, reply, &mut redacted),
-            _ => (words, reply),
-        };
+        let (words, reply) = self.readable(session, spec, words, reply, &mut redacted);
         if session.note.introduced != journal.life() {
             self.introduce(session);
         }
@@ -200,6 +197,22 @@ impl Engine {
         let client = &session.client;
         let introduction = Introduction { address: client.peer().address(), name: client.labels().name.clone() };
         journal.introduce(client.id(), introduction);
+    }
+
+    /// A command as others may read it. Only those for the connection, and what is no command, can have secrets.
+    #[inline]
+    fn readable<'w>(
+        &self,
+        session: &mut Session,
+        spec: Option<&'static CommandSpec>,
+        words: Words<'w>,
+        reply: &'w [u8],
+        redacted: &'w mut OwnedWords,
+    ) -> (Words<'w>, &'w [u8]) {
+        match spec.map(|spec| spec.run) {
+            Some(Handler::Connection(_)) | None => self.without_secrets(session, spec, words, reply, redacted),
+            _ => (words, reply),
+        }
     }
 
     /// Takes out of a command what nobody else may read. If it has given the client another name, that is to be told.
@@ -257,10 +270,7 @@ impl Engine {
         fault: Option<&str>,
     ) {
         let mut redacted = OwnedWords::default();
-        let (words, reply) = match spec.map(|spec| spec.run) {
-            Some(Handler::Connection(_)) | None => self.without_secrets(session, spec, words, reply, &mut redacted),
-            _ => (words, reply),
-        };
+        let (words, reply) = self.readable(session, spec, words, reply, &mut redacted);
         let db = session.db;
         session.note.children().push(db, words, reply, fault);
     }

@@ -58,6 +58,23 @@ pub(super) fn exported(entries: &[Entry]) -> Vec<u8> {
     lines
 }
 
+impl Ran {
+    /// What is kept of a command, whole.
+    fn of(words: &[Vec<u8>], reply: &[u8], children: &[Child]) -> Self {
+        Self {
+            command: words.iter().map(|word| readable(word)).collect(),
+            command_hex: hex_of_all(words),
+            command_missing: 0,
+            reply: rendered(reply),
+            raw: readable(reply),
+            raw_hex: hex_if_needed(reply),
+            reply_length: reply.len() as u64,
+            fault: None,
+            children: children.iter().map(line_inside).collect(),
+        }
+    }
+}
+
 fn line(entry: &Entry) -> Line {
     Line {
         seq: entry.seq,
@@ -69,15 +86,10 @@ fn line(entry: &Entry) -> Line {
         address: entry.address.clone(),
         db: entry.db,
         ran: Ran {
-            command: entry.words.iter().map(|word| readable(word)).collect(),
-            command_hex: hex_of_all(&entry.words),
             command_missing: entry.words_missing,
-            reply: rendered(&entry.reply),
-            raw: readable(&entry.reply),
-            raw_hex: hex_if_needed(&entry.reply),
             reply_length: entry.reply_length,
             fault: entry.fault.clone(),
-            children: entry.children.iter().map(line_inside).collect(),
+            ..Ran::of(&entry.words, &entry.reply, &entry.children)
         },
         outcome: entry.outcome.name(),
         gates: entry.gates.clone(),
@@ -89,15 +101,10 @@ fn line_inside(child: &Child) -> LineInside {
     LineInside {
         db: child.db,
         ran: Ran {
-            command: child.words.iter().map(|word| readable(word)).collect(),
-            command_hex: hex_of_all(&child.words),
             command_missing: child.words_missing,
-            reply: rendered(&child.reply),
-            raw: readable(&child.reply),
-            raw_hex: hex_if_needed(&child.reply),
             reply_length: child.reply_length,
             fault: child.fault.clone(),
-            children: child.children.iter().map(line_inside).collect(),
+            ..Ran::of(&child.words, &child.reply, &child.children)
         },
     }
 }
