@@ -9,6 +9,7 @@
 #![cfg_attr(not(feature = "internals"), warn(missing_docs))]
 
 mod acl;
+mod audit;
 mod cli;
 mod clock;
 mod commands;
@@ -43,20 +44,26 @@ mod tracking;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
+    pub use crate::audit::{Auditor, Scope, Told, audit, auditor};
     pub use crate::clock::Clock;
     pub use crate::commands::all as all_commands;
+    pub use crate::control::{Event, EventKind, Item, read_journal};
     pub use crate::engine::{Engine, Fibers};
     pub use crate::instance::Instance;
     pub use crate::keyspace::{Expiry, Keyspace, hash_of};
     pub use crate::resp::{Framed, Framer, Limits, ProtocolError};
+    pub use crate::server::{journal_of, naming, now_of};
     pub use crate::session::{Client, Peer, Session};
     pub use crate::spec::{Table, markdown};
 }
 
+pub use audit::{Code, Evidence, Finding, Mark, Severity};
 pub use control::{Child, Entry, Fault, Findings, Outcome, Pattern, Query, Search, Verdict, Who};
 pub use error::Error;
 pub use profile::Profile;
-pub use server::{Builder, Exploration, FaultGuard, GateGuard, JournalGuard, Server, Servers, Space, World};
+pub use server::{
+    AuditGuard, Builder, Exploration, FaultGuard, GateGuard, JournalGuard, Server, Servers, Space, World,
+};
 
 /// What the program does; returns its exit status.
 #[doc(hidden)]

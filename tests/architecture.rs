@@ -21,6 +21,7 @@ const LAYERS: &[&str] = &[
     "keyspace",
     "seed",
     "control",
+    "audit",
     "config",
     "identity",
     "stats",

@@ -64,6 +64,7 @@ impl Engine {
     async fn move_clock(&self, to: i64) {
         let clock = &self.instance.clock;
         let to = to.clamp(0, LATEST);
+        self.tell_move(to);
         let pace = clock.set_pace(Pace::Standing);
         while let Some(stop) = self.next_stop().map(in_micros).filter(|&stop| stop < to) {
             if stop > clock.micros() {

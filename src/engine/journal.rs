@@ -5,12 +5,15 @@
 //! waits for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::monitor::secrets;
 use super::{Engine, Fibers, Resolved, transaction};
 use crate::clock::real_micros;
-use crate::control::{Ending, Introduction, Line, Matter, Outcome, Passage, Stamp, Verdict};
+use crate::control::{Ending, EventKind, Introduction, Line, Matter, Outcome, Passage, Stamp, Verdict};
+use crate::duration::spell_duration;
 use crate::error::CommandError;
+use crate::instance::Instance;
 use crate::keyspace::View;
 use crate::resp::{OwnedWords, Words};
 use crate::session::Session;
@@ -169,6 +172,7 @@ impl Engine {
         let children = session.note.take_inside();
         let line = Line {
             seq,
+            event: None,
             at,
             real,
             client: session.client.id(),
@@ -186,6 +190,26 @@ impl Engine {
         if session.note.staging.is_full() {
             self.keep_staged(session);
         }
+    }
+
+    /// Tells that the connection of a session has ended, if anything is told of it.
+    pub(super) fn tell_end(&self, session: &mut Session) {
+        let journal = &self.instance.control.journal;
+        if session.note.introduced == journal.life() {
+            self.keep_staged(session);
+            let at = (self.instance.clock.micros(), real_micros());
+            journal.note_event(EventKind::Closed, session.client.id(), at, &OwnedWords::default());
+        }
+    }
+
+    /// Tells that the clock is moved, before that has consequences.
+    pub(super) fn tell_move(&self, to: i64) {
+        let Instance { control, clock, .. } = &*self.instance;
+        let now = clock.micros();
+        let by = Duration::from_micros(to.abs_diff(now));
+        let sign = if to < now { '-' } else { '+' };
+        let detail = format!("{sign}{}", spell_duration(by));
+        control.journal.note_event(EventKind::Clock, 0, (now, real_micros()), &[detail].into_iter().collect());
     }
 
     /// Tells the journal what the client of the session is called, from the next command on.

@@ -761,6 +761,7 @@ impl Engine {
             }
             None => self.give_up(session, held_back),
         }
+        self.tell_end(session);
         self.instance.remove_monitor(&session.client);
         self.instance.tracking.stop(session, self.instance.keyspace.settings());
         self.instance.pubsub.forget(&session.client);

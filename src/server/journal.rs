@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::handle::{World, refused};
 use crate::clock::{Stopwatch, wait_here_for};
-use crate::commands::{reached, write_journal};
-use crate::control::{Entry, Pattern, Query, USUAL_SIZE};
+use crate::commands::reached;
+use crate::control::{Entry, Query, USUAL_SIZE, write_journal};
 use crate::engine::Engine;
 use crate::error::Error;
 
@@ -55,6 +55,10 @@ pub struct JournalGuard {
 }
 
 impl JournalGuard {
+    pub(super) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
     /// The entries that a question is about, the oldest first.
     pub fn entries(&self, query: impl Into<Query>) -> Vec<Entry> {
         let table = &self.engine.table;
@@ -100,9 +104,8 @@ impl JournalGuard {
 
     /// Writes all entries to a file, one JSON object a line; it is there whole or not at all. Says how many there were.
     pub fn export(&self, path: impl AsRef<Path>) -> Result<usize, Error> {
-        let entries = self.entries(Pattern::any());
-        write_journal(path.as_ref(), &entries)?;
-        Ok(entries.len())
+        let written = write_journal(path.as_ref(), &self.engine.instance.control.journal.items())?;
+        Ok(usize::try_from(written).unwrap_or(usize::MAX))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Sockets and threads around the engine.
 
+mod audit;
 mod bind;
 mod builder;
 mod connection;
@@ -15,6 +16,9 @@ mod powers;
 mod stream;
 mod worker;
 
+pub use audit::AuditGuard;
+#[cfg(feature = "internals")]
+pub use audit::{journal_of, naming, now_of};
 pub use builder::Builder;
 pub(crate) use builder::Running;
 pub use explore::Exploration;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::row::CommandSpec;
+use super::row::{CommandSpec, Flag};
+use crate::audit::Keys;
 use crate::control::Named;
 use crate::error::CommandError;
 use crate::profile::Profile;
@@ -123,6 +124,13 @@ impl Table {
         let container = container.filter(|container| !std::ptr::eq(*container, row)).map(|container| container.name);
         let positions = row.keys.iter().filter_map(|keys| keys.lockable(words)).flatten();
         Named { container, name: row.name, keys: positions.filter_map(|at| words.get(at)).collect() }
+    }
+
+    /// Which keys a command names, and whether it writes, by its words alone.
+    pub fn keys<'w>(&self, words: Words<'w>) -> Keys<'w> {
+        let Some((row, _)) = self.row_of(words) else { return Keys::default() };
+        let positions = row.keys.iter().filter_map(|keys| keys.lockable(words)).flatten();
+        Keys { keys: positions.filter_map(|at| words.get(at)).collect(), writes: row.has_flag(Flag::Write) }
     }
 
     fn resolve_sub(

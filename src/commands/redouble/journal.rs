@@ -2,23 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::journal_export::exported;
 use super::pattern::{take_part, usage};
 use super::{Action, act, count, duration, expected, name, nothing_more, number, power, text};
 use crate::clock::Clock;
 use crate::config::parse_memory;
 use crate::control::{
     Child, Entry, Follower, Journal, LEAST_SIZE, MOST_SIZE, Outcome, Query, USUAL_SIZE, distance, rendered, short_line,
+    write_journal,
 };
 use crate::duration::spell_duration;
 use crate::error::CommandError;
-use crate::files;
 use crate::resp::{OwnedWords, Reply};
 use crate::spec::{Args, Call, CommandResult, CommandSpec, Flow, Table, Waiting};
 
@@ -302,7 +301,7 @@ fn nearest(journal: &Journal, most: usize, far: impl Fn(&OwnedWords) -> usize) -
     let first = journal.extent().written.saturating_sub(SEARCHED);
     let mut known: BTreeMap<Vec<Vec<u8>>, Near> = BTreeMap::new();
     journal.look(first, |last| {
-        for seen in last {
+        for seen in last.filter(|seen| seen.record.event.is_none()) {
             let words: Vec<Vec<u8>> = seen.record.words().iter().map(<[u8]>::to_vec).collect();
             let near = known.entry(words).or_insert_with_key(|words| {
                 let words: OwnedWords = words.iter().collect();
@@ -345,11 +344,11 @@ fn export(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let word = word.ok_or_else(|| expected("the path of a file was expected", None))?;
     nothing_more(args)?;
     let path = PathBuf::from(std::ffi::OsStr::from_bytes(word));
-    let entries = opened(call)?.entries(&Query::default(), usize::MAX, &|words| call.table.name(words));
-    write_journal(&path, &entries).map_err(|error| {
+    let items = opened(call)?.items();
+    let written = write_journal(&path, &items).map_err(|error| {
         CommandError::quoting("ERR the journal cannot be written to '", word, &format!("': {error}"))
     })?;
-    Ok(count(entries.len() as u64))
+    Ok(count(written))
 }
 
 /// An entry as LIST gives it.
@@ -398,9 +397,4 @@ fn described_child(child: Child) -> Reply<'static> {
         (text("fault"), child.fault.map_or(Reply::Null, text)),
         (text("children"), children(child.children)),
     ])
-}
-
-/// Writes entries to a file, one JSON object a line; it is there whole or not at all.
-pub fn write_journal(path: &Path, entries: &[Entry]) -> std::io::Result<()> {
-    files::replace(path, &exported(entries))
 }

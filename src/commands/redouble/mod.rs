@@ -6,13 +6,12 @@ mod fault;
 mod gate;
 mod instance;
 mod journal;
-mod journal_export;
 mod pattern;
 mod reset;
 mod save;
 pub(super) mod space;
 
-pub use journal::{reached, write_journal};
+pub use journal::reached;
 
 use crate::duration::parse_duration;
 use crate::error::CommandError;

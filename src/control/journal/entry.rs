@@ -75,6 +75,62 @@ pub struct Entry {
     pub children_missing: u64,
 }
 
+/// Something that happened to the server or to a connection, and was no command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum EventKind {
+    /// A connection ended.
+    Closed = 1,
+    /// The server serves again after it was stopped; the detail says whether it is empty.
+    Started = 2,
+    /// The clock was moved; the detail says how.
+    Clock = 3,
+}
+
+impl EventKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Closed, Self::Started, Self::Clock];
+
+    /// As an exported journal has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Started => "started",
+            Self::Clock => "clock",
+        }
+    }
+
+    pub(super) fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+}
+
+/// What the journal keeps beside commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Its place in the order, among the commands.
+    pub seq: u64,
+    /// When it happened on the server's clock, in microseconds since 1970,
+    pub at: i64,
+    /// and in real time.
+    pub real: i64,
+    pub kind: EventKind,
+    /// The client that it is about, or 0.
+    pub client: u64,
+    pub name: Vec<u8>,
+    pub address: String,
+    /// More about it, for people.
+    pub detail: String,
+}
+
+/// A line of an exported journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// Boxed: it is much larger than an event.
+    Command(Box<Entry>),
+    Event(Event),
+}
+
 /// A command that ran inside EXEC or a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Child {

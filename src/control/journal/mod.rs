@@ -1,6 +1,7 @@
 //! The journal: every command that clients have sent, in the order in which they took effect.
 
 mod entry;
+mod file;
 mod near;
 mod note;
 mod query;
@@ -14,16 +15,20 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Context;
 
-use ring::{Ring, Seen};
+use ring::Ring;
 
-pub use entry::{Child, Entry, Outcome};
+use crate::resp::OwnedWords;
+
+pub use entry::{Child, Entry, Event, EventKind, Item, Outcome};
+pub use file::{read_journal, write_journal};
 pub use near::{distance, short_line};
 pub use note::{Ending, Note, Staging, Stamp};
 use query::Naming;
 pub use query::{Named, Query};
 pub use record::Line;
+use record::Record;
 pub use render::rendered;
-pub use ring::Introduction;
+pub use ring::{Introduction, Seen};
 
 /// How many bytes there is room for unless something else is asked for, and how many at least.
 pub const USUAL_SIZE: usize = 64 << 20;
@@ -130,6 +135,44 @@ impl Journal {
         index
     }
 
+    /// Keeps that something has happened that is no command, unless the journal is off. `client` is 0 if it is about none.
+    pub fn note_event(&self, kind: EventKind, client: u64, (at, real): (i64, i64), detail: &OwnedWords) {
+        let mut ring = self.ring();
+        if !self.is_on() {
+            return;
+        }
+        let line = Line {
+            seq: self.next(),
+            event: Some(kind),
+            at,
+            real,
+            client,
+            db: 0,
+            duration: 0,
+            outcome: Outcome::Silent,
+            words: detail.as_words(),
+            reply: &[],
+            fault: None,
+            gates: &[],
+            children: None,
+        };
+        let mut record = Vec::new();
+        Record::write(&line, &mut record);
+        ring.append_event(&record);
+        if !ring.watchers.is_empty() {
+            wake(ring);
+        }
+    }
+
+    /// Everything that there is, in order.
+    pub fn items(&self) -> Vec<Item> {
+        let ring = self.ring();
+        let mut items: Vec<(u64, Item)> = ring.from(0).map(|seen| (seen.record.seq, seen.item())).collect();
+        drop(ring);
+        items.sort_by_key(|(seq, _)| *seq);
+        items.into_iter().map(|(_, item)| item).collect()
+    }
+
     /// From the next record on a client goes by this name.
     pub fn introduce(&self, client: u64, introduction: Introduction) {
         self.ring().introduce(client, introduction);
@@ -162,7 +205,7 @@ impl Journal {
             is_on: self.is_on(),
             most: ring.most(),
             used: ring.used(),
-            entries: ring.written - ring.oldest(),
+            entries: ring.written - ring.oldest() - ring.events,
             forgotten: ring.forgotten,
             last: self.last(),
             written: ring.written,

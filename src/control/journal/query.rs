@@ -75,7 +75,7 @@ impl Query {
 
     /// How many commands of an entry it is about: none or one, or more if it looks inside.
     pub fn count(&self, seen: &Seen<'_>, naming: &Naming<'_>) -> u64 {
-        if self.since.is_some_and(|since| seen.record.seq <= since) {
+        if seen.record.event.is_some() || self.since.is_some_and(|since| seen.record.seq <= since) {
             return 0;
         }
         if self.outcome.is_some_and(|outcome| outcome != seen.record.outcome) {

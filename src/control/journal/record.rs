@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::entry::Outcome;
+use super::entry::{EventKind, Outcome};
 use crate::resp::{OwnedWords, Span, Words};
 
 /// How much is kept of a command: so many words, bytes of words, bytes of the reply.
@@ -26,6 +26,8 @@ const HEAD_INSIDE: usize = 32;
 /// What is to be kept of a command.
 pub struct Line<'a> {
     pub seq: u64,
+    /// What it is if it is no command; its words are the detail then.
+    pub event: Option<EventKind>,
     /// When it took effect: on the server's clock and in real time, in microseconds since 1970.
     pub at: i64,
     pub real: i64,
@@ -44,6 +46,8 @@ pub struct Line<'a> {
 /// A kept command, where it stands.
 pub struct Record<'a> {
     pub seq: u64,
+    /// What it is if it is no command.
+    pub event: Option<EventKind>,
     pub at: i64,
     pub real: i64,
     pub client: u64,
@@ -157,7 +161,7 @@ impl<'a> Record<'a> {
         let mut put = |at: usize, bytes: &[u8]| head[at..at + bytes.len()].copy_from_slice(bytes);
         let size = HEAD + spans.len() * 8 + stretch.len() + reply.len();
         put(0, &number(size).to_le_bytes());
-        put(4, &[line.outcome as u8]);
+        put(4, &[line.outcome as u8, line.event.map_or(0, |kind| kind as u8)]);
         put(8, &line.seq.to_le_bytes());
         put(16, &line.at.to_le_bytes());
         put(24, &line.real.to_le_bytes());
@@ -195,12 +199,13 @@ impl<'a> Record<'a> {
         let mut head = Bytes(bytes);
         let size = head.u32()? as usize;
         let mut rest = Bytes(bytes.get(4..size)?);
-        let outcome = Outcome::from_number(*rest.take(4)?.first()?);
+        let &[outcome, event, ..] = rest.take(4)? else { return None };
+        let (outcome, event) = (Outcome::from_number(outcome), EventKind::from_number(event));
         let (seq, at, real) = (rest.u64()?, rest.u64()?.cast_signed(), rest.u64()?.cast_signed());
         let (client, duration, db) = (rest.u64()?, rest.u64()?, rest.u32()?);
         let lengths = [rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?];
         let kept = Kept::read(&mut rest, lengths)?;
-        Some((Self { seq, at, real, client, db, duration, outcome, kept, rest: rest.0 }, size))
+        Some((Self { seq, event, at, real, client, db, duration, outcome, kept, rest: rest.0 }, size))
     }
 
     /// How long the first of some records took, which was not known when it was written.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Waker;
 
-use super::entry::{Child, Entry};
+use super::entry::{Child, Entry, Event, EventKind, Item};
 use super::record::{Inside, Kept, Record};
 use crate::resp::Words;
 
@@ -27,7 +27,10 @@ pub(super) struct Ring {
     held: usize,
     /// How many records were written in all, and how many of those have fallen out.
     pub written: u64,
+    /// How many commands have fallen out.
     pub forgotten: u64,
+    /// How many of the records that are there are no commands.
+    pub events: u64,
     /// How often something that was kept has turned out otherwise.
     pub revised: u64,
     clients: BTreeMap<u64, Known>,
@@ -44,6 +47,8 @@ struct Chunk {
     /// Which record the first one is, counted from 0.
     first: u64,
     count: u64,
+    /// How many of those are no commands.
+    events: u64,
 }
 
 /// What is known of a client.
@@ -88,7 +93,7 @@ impl Ring {
         self.held = 0;
         self.current = Chunk { first: self.written, ..Chunk::default() };
         self.clients.clear();
-        self.forgotten = 0;
+        (self.forgotten, self.events) = (0, 0);
     }
 
     /// Which record is the oldest that is there.
@@ -108,6 +113,13 @@ impl Ring {
         index
     }
 
+    /// Takes in a record that is no command.
+    pub fn append_event(&mut self, record: &[u8]) {
+        self.append(record, 1);
+        self.events += 1;
+        self.current.events += 1;
+    }
+
     /// Begins a chunk that has room for so many bytes.
     #[cold]
     fn turn(&mut self, room: usize) {
@@ -120,7 +132,7 @@ impl Ring {
         let mut bytes = self.make_room(size).filter(|bytes| bytes.capacity() >= size).unwrap_or_default();
         bytes.clear();
         bytes.reserve_exact(size);
-        self.current = Chunk { bytes, first: self.written, count: 0 };
+        self.current = Chunk { bytes, first: self.written, count: 0, events: 0 };
     }
 
     /// Lets the oldest chunks fall out until there is room for so many bytes. Hands back the memory of the last.
@@ -129,7 +141,8 @@ impl Ring {
         while self.held + size > self.most {
             let Some(oldest) = self.older.pop_front() else { break };
             self.held -= oldest.bytes.capacity();
-            self.forgotten += oldest.count;
+            self.forgotten += oldest.count - oldest.events;
+            self.events -= oldest.events;
             freed = Some(oldest.bytes);
         }
         freed
@@ -229,7 +242,22 @@ impl Seen<'_> {
         self.ring.clients.get(&self.record.client).map(|known| known.address.as_str()).unwrap_or_default()
     }
 
-    /// All that there is about it.
+    /// All that there is about it, whatever it is.
+    pub fn item(&self) -> Item {
+        match self.record.event {
+            Some(kind) => Item::Event(self.event(kind)),
+            None => Item::Command(Box::new(self.entry())),
+        }
+    }
+
+    fn event(&self, kind: EventKind) -> Event {
+        let Record { seq, at, real, client, .. } = self.record;
+        let words: Vec<String> = self.record.words().iter().map(text).collect();
+        let (name, address) = (self.client_name().to_vec(), self.address().to_owned());
+        Event { seq, at, real, kind, client, name, address, detail: words.join(" ") }
+    }
+
+    /// All that there is about a command.
     pub fn entry(&self) -> Entry {
         let Record { seq, at, real, client, db, duration, outcome, .. } = self.record;
         let kept = self.record.kept();

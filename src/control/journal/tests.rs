@@ -31,6 +31,7 @@ fn keep(journal: &Journal, sent: &[Sent]) {
         let seq = journal.next();
         staging.push(&Line {
             seq,
+            event: None,
             at: seq as i64 * 10,
             real: seq as i64 * 20,
             client: sent.client,

@@ -1,0 +1,264 @@
+//! What is known of one lock: who believes to hold it, who held it, who waits.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::finding::{Finding, Mark};
+use super::rules::Memory;
+use super::stamp::Instant;
+use super::step::Shape;
+
+/// Who a client is.
+#[derive(Clone, Debug)]
+pub struct Who {
+    pub server: u16,
+    pub client: u64,
+    /// As CLIENT SETNAME has given it; empty without.
+    pub name: Arc<str>,
+    pub address: Arc<str>,
+}
+
+/// Whether two connections belong to one program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Same {
+    Yes,
+    No,
+    /// Connections without names may belong together or not.
+    Unknown,
+}
+
+impl Who {
+    pub fn same(&self, other: &Self) -> Same {
+        if self.server == other.server && self.client == other.client {
+            return Same::Yes;
+        }
+        match (self.name.is_empty(), other.name.is_empty()) {
+            (false, false) if self.name == other.name => Same::Yes,
+            (false, false) => Same::No,
+            _ => Same::Unknown,
+        }
+    }
+
+    pub fn is(&self, other: &Self) -> bool {
+        self.server == other.server && self.client == other.client
+    }
+}
+
+/// Where a lock is.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub server: u16,
+    pub db: u32,
+    pub key: Arc<[u8]>,
+}
+
+/// Why a key is taken for a lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reasons(u8);
+
+/// One reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Reason {
+    /// Another client was refused while somebody had it.
+    Contended = 1,
+    /// It was released or extended by somebody who compared its value in the same step.
+    Compared = 2,
+    /// Its value is the time at which it ends.
+    Instant = 4,
+    /// It was taken first and got its expiry then.
+    ExpiryBehind = 8,
+    /// Its shape is that of a lock: a hash that counts, a set that lets several in.
+    Shape = 16,
+    /// The same value was taken on several servers.
+    Several = 32,
+    /// Whoever runs the audit says so.
+    Said = 64,
+}
+
+impl Reasons {
+    pub fn add(&mut self, reason: Reason) {
+        self.0 |= reason as u8;
+    }
+
+    pub fn has(self, reason: Reason) -> bool {
+        self.0 & reason as u8 != 0
+    }
+
+    pub fn are_enough(self) -> bool {
+        self.0 != 0
+    }
+}
+
+/// A key that may be a lock.
+#[derive(Clone)]
+pub struct Lock {
+    pub place: Arc<Place>,
+    pub reasons: Reasons,
+    pub shape: Shape,
+    /// What the server has there, as far as that is known; none if the key is free.
+    pub value: Option<Box<[u8]>>,
+    /// When the server deletes it, in milliseconds on its clock.
+    pub deadline: Option<i64>,
+    /// Those who believe that they hold it.
+    pub holds: Vec<Hold>,
+    /// Those who did, the last ones, the latest at the end.
+    pub past: VecDeque<Past>,
+    /// Those who try to get it.
+    pub waiters: Vec<Waiter>,
+    /// What was found while it was not clear whether it is a lock.
+    pub pending: Vec<Finding>,
+    /// What the rules remember of it.
+    pub memory: Memory,
+}
+
+/// How somebody came to a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// The key was free.
+    Free,
+    /// The time in its value was over, and GETSET put another there.
+    TakenOver,
+    /// The member of a hash or a set.
+    Member,
+}
+
+/// What has become of a lock that somebody believes to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The server has it.
+    Held,
+    /// Somebody else has deleted it,
+    Deleted(Mark),
+    /// overwritten it,
+    Overwritten(Mark),
+    /// or deleted all keys, or the server began anew.
+    Flushed(Mark),
+    /// The server has another value there, or none; it is not known since when.
+    Vanished,
+}
+
+/// Somebody's belief to hold a lock: from the reply that gave it until it is released, its time is over, or a reply said
+/// that it is lost.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    pub who: Who,
+    /// The value that it has put there, or the member.
+    pub token: Box<[u8]>,
+    pub how: How,
+    /// The command that took it,
+    pub acquired: Mark,
+    /// and the last one that extended it.
+    pub extended: Option<Mark>,
+    pub extensions: u32,
+    /// When the server ends it, in milliseconds on its clock.
+    pub deadline: Option<i64>,
+    /// When its holder says that it ends.
+    pub instant: Option<Instant>,
+    /// Whether its holder has been told that it has it: if the reply was lost, it may hold it.
+    pub is_certain: bool,
+    pub standing: Standing,
+}
+
+/// How a hold ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Its holder has released it.
+    Released,
+    /// Its time was over.
+    Expired,
+    /// Its holder's connection has ended.
+    Closed,
+    /// A reply has said that it is lost: its holder knows.
+    Told,
+}
+
+/// A hold that is over.
+#[derive(Clone, Debug)]
+pub struct Past {
+    pub hold: Hold,
+    pub end: End,
+    /// When it ended; for a hold that expired, the moment at which it did.
+    pub at: i64,
+    pub real: i64,
+    /// The command that ended it, if one did.
+    pub by: Option<Mark>,
+}
+
+/// Somebody who was refused and has not got it since.
+#[derive(Clone, Debug)]
+pub struct Waiter {
+    pub who: Who,
+    /// The first and the last attempt.
+    pub first: Mark,
+    pub last: Mark,
+    pub attempts: u64,
+}
+
+/// How many holds that are over are remembered of each lock, and how many waiters.
+pub const MOST_PAST: usize = 8;
+pub const MOST_WAITERS: usize = 256;
+
+impl Lock {
+    pub fn new(place: Arc<Place>, shape: Shape) -> Self {
+        Self {
+            place,
+            reasons: Reasons::default(),
+            shape,
+            value: None,
+            deadline: None,
+            holds: Vec::new(),
+            past: VecDeque::new(),
+            waiters: Vec::new(),
+            pending: Vec::new(),
+            memory: Memory::default(),
+        }
+    }
+
+    /// Whether there is reason enough to take the key for a lock.
+    pub fn is_known(&self) -> bool {
+        self.reasons.are_enough()
+    }
+
+    /// The hold that the server stands by.
+    pub fn holder(&self) -> Option<&Hold> {
+        self.holds.iter().find(|hold| hold.standing == Standing::Held)
+    }
+
+    /// The hold of this client, the one that the server stands by first.
+    pub fn hold_of(&self, who: &Who) -> Option<&Hold> {
+        self.holds.iter().filter(|hold| hold.who.is(who)).max_by_key(|hold| hold.standing == Standing::Held)
+    }
+
+    /// The hold with this token.
+    pub fn hold_with(&self, token: &[u8]) -> Option<&Hold> {
+        self.holds.iter().find(|hold| *hold.token == *token)
+    }
+
+    /// The last hold that is over, of this client.
+    pub fn past_of(&self, who: &Who) -> Option<&Past> {
+        self.past.iter().rev().find(|past| past.hold.who.is(who))
+    }
+
+    /// The last hold that is over, with this token.
+    pub fn past_with(&self, token: &[u8]) -> Option<&Past> {
+        self.past.iter().rev().find(|past| *past.hold.token == *token)
+    }
+}
+
+impl Hold {
+    /// When it is over for its holder, in microseconds on the server's clock; none if never. An instant for another clock
+    /// is judged by [`is_over`](Self::is_over) alone.
+    pub fn end(&self) -> Option<i64> {
+        let own = self.instant.filter(|instant| !instant.by_real_time).map(|instant| instant.micros);
+        // A key can still be read in the millisecond of its deadline.
+        let server = self.deadline.map(|deadline| deadline.saturating_add(1).saturating_mul(1000));
+        own.into_iter().chain(server).min()
+    }
+
+    /// Whether its time is over.
+    pub fn is_over(&self, at: i64, real: i64) -> bool {
+        self.deadline.is_some_and(|deadline| at.div_euclid(1000) > deadline)
+            || self.instant.is_some_and(|instant| instant.is_past(at, real))
+    }
+}

@@ -1,0 +1,122 @@
+//! What is remembered of clients that have to do with locks.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+
+use super::finding::Mark;
+use super::lock::{Place, Who};
+
+/// Those that have to do with locks, by server and client.
+pub type Parties = HashMap<(u16, u64), Party, FixedState>;
+
+/// How many locks are remembered that a client has read, or holds, or has lost, and how many keys that it has touched.
+const MOST_READS: usize = 16;
+pub const MOST_PLACES: usize = 64;
+const MOST_TOUCHED: usize = 64;
+
+/// A key that a client watches, and what it has read there since.
+pub type Watched = (u32, Box<[u8]>, Option<Box<[u8]>>);
+
+/// What is remembered of one client.
+#[derive(Clone)]
+pub struct Party {
+    pub who: Who,
+    /// What it has read of locks, the latest at the end.
+    pub reads: VecDeque<Read>,
+    /// The keys that it watches, and what it has read there since.
+    pub watched: Vec<Watched>,
+    /// The locks that it believes to hold.
+    pub holds: Vec<Arc<Place>>,
+    /// The locks that it has lost without having released them, or having been told.
+    pub lost: Vec<Arc<Place>>,
+    /// The keys that it has touched while it held any lock.
+    pub touched: VecDeque<(u32, Box<[u8]>)>,
+}
+
+/// What a client has read of a lock.
+#[derive(Clone, Debug)]
+pub struct Read {
+    pub place: Arc<Place>,
+    pub value: Option<Box<[u8]>>,
+    pub mark: Mark,
+    /// How often the lock was taken before: if it was taken since, it is another holder's.
+    pub taken: u64,
+}
+
+impl Party {
+    pub fn new(who: Who) -> Self {
+        Self {
+            who,
+            reads: VecDeque::new(),
+            watched: Vec::new(),
+            holds: Vec::new(),
+            lost: Vec::new(),
+            touched: VecDeque::new(),
+        }
+    }
+
+    pub fn note_read(&mut self, read: Read) {
+        self.reads.retain(|earlier| earlier.place != read.place);
+        if self.reads.len() >= MOST_READS {
+            self.reads.pop_front();
+        }
+        self.reads.push_back(read);
+    }
+
+    /// What it has read of a lock last.
+    pub fn read_of(&self, place: &Place) -> Option<&Read> {
+        self.reads.iter().rev().find(|read| *read.place == *place)
+    }
+
+    pub fn note_hold(&mut self, place: &Arc<Place>) {
+        self.lost.retain(|lost| lost != place);
+        note(&mut self.holds, place);
+    }
+
+    /// It knows that it does not have the lock any more.
+    pub fn give_back(&mut self, place: &Place) {
+        self.holds.retain(|held| **held != *place);
+        self.lost.retain(|lost| **lost != *place);
+        self.end_work();
+    }
+
+    /// It has lost a lock and may not know.
+    pub fn lose(&mut self, place: &Arc<Place>) {
+        if self.holds.contains(place) {
+            self.holds.retain(|held| held != place);
+            note(&mut self.lost, place);
+        }
+    }
+
+    fn end_work(&mut self) {
+        if self.holds.is_empty() && self.lost.is_empty() {
+            self.touched.clear();
+        }
+    }
+
+    /// It has to do with a lock now: what it does is work under it, or after it.
+    pub fn is_at_work(&self) -> bool {
+        !self.holds.is_empty() || !self.lost.is_empty()
+    }
+
+    pub fn touch(&mut self, db: u32, key: &[u8]) {
+        if !self.has_touched(db, key) {
+            if self.touched.len() >= MOST_TOUCHED {
+                self.touched.pop_front();
+            }
+            self.touched.push_back((db, key.into()));
+        }
+    }
+
+    pub fn has_touched(&self, db: u32, key: &[u8]) -> bool {
+        self.touched.iter().any(|(where_, touched)| *where_ == db && **touched == *key)
+    }
+}
+
+fn note(places: &mut Vec<Arc<Place>>, place: &Arc<Place>) {
+    if !places.contains(place) && places.len() < MOST_PLACES {
+        places.push(Arc::clone(place));
+    }
+}

@@ -1,0 +1,109 @@
+//! Expiry times that clients keep as the values of locks.
+
+const DAY: i64 = 86_400_000_000;
+/// How far from now an instant is taken for one: locks are not held for longer, and clocks do not disagree by more.
+const FURTHEST: i64 = 2 * DAY;
+
+/// How a time is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unit {
+    Seconds,
+    /// With digits behind a point.
+    Fractions,
+    Millis,
+    Micros,
+    Nanos,
+}
+
+impl Unit {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Seconds => "seconds",
+            Self::Fractions => "seconds with a fraction",
+            Self::Millis => "milliseconds",
+            Self::Micros => "microseconds",
+            Self::Nanos => "nanoseconds",
+        }
+    }
+
+    /// How long the last digit stands for, in microseconds.
+    pub fn grain(self) -> i64 {
+        match self {
+            Self::Seconds => 1_000_000,
+            Self::Millis => 1000,
+            Self::Fractions | Self::Micros | Self::Nanos => 1,
+        }
+    }
+}
+
+/// An instant in a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instant {
+    pub unit: Unit,
+    /// In microseconds since 1970.
+    pub micros: i64,
+    /// It is meant for a clock that shows real time, while the server's shows another.
+    pub by_real_time: bool,
+}
+
+impl Instant {
+    /// The instant that a value is, or ends with behind a colon, if it is one near now: `at` on the server's clock, or
+    /// `real` in real time, both in microseconds.
+    pub fn in_value(value: &[u8], at: i64, real: i64) -> Option<Self> {
+        let last = value.rsplit(|byte| *byte == b':').next().unwrap_or_default();
+        let text = std::str::from_utf8(last).ok()?.trim();
+        if text.len() < 9 || text.len() > 24 || !text.starts_with(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
+        let near = |unit: Unit, micros: i64| {
+            let is_near = |now: i64| (micros.saturating_sub(now)).abs() <= FURTHEST;
+            if is_near(at) {
+                return Some(Self { unit, micros, by_real_time: false });
+            }
+            is_near(real).then_some(Self { unit, micros, by_real_time: true })
+        };
+        if text.contains('.') {
+            let seconds: f64 = text.parse().ok()?;
+            #[expect(clippy::cast_possible_truncation, reason = "what is too large is not near now")]
+            let micros = (seconds * 1e6) as i64;
+            return near(Unit::Fractions, micros);
+        }
+        let number: i64 = text.parse().ok()?;
+        near(Unit::Seconds, number.saturating_mul(1_000_000))
+            .or_else(|| near(Unit::Millis, number.saturating_mul(1000)))
+            .or_else(|| near(Unit::Micros, number))
+            .or_else(|| near(Unit::Nanos, number / 1000))
+    }
+
+    /// Whether it is over.
+    pub fn is_past(self, at: i64, real: i64) -> bool {
+        self.micros < if self.by_real_time { real } else { at }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_700_000_000_000_000;
+
+    #[test]
+    fn instants_are_found_in_all_units() {
+        for (value, unit, micros) in [
+            ("1700000010", Unit::Seconds, NOW + 10_000_000),
+            ("1700000010.25", Unit::Fractions, NOW + 10_250_000),
+            ("1700000010000", Unit::Millis, NOW + 10_000_000),
+            ("1700000010000000", Unit::Micros, NOW + 10_000_000),
+            ("1700000010000000000", Unit::Nanos, NOW + 10_000_000),
+            ("f3c5:1700000010000", Unit::Millis, NOW + 10_000_000),
+        ] {
+            let found = Instant::in_value(value.as_bytes(), NOW, NOW);
+            assert_eq!(found, Some(Instant { unit, micros, by_real_time: false }), "{value}");
+        }
+        for value in ["", "1", "token", "17000000100", "f3c51700000010", "99999999999999999999999"] {
+            assert_eq!(Instant::in_value(value.as_bytes(), NOW, NOW), None, "{value}");
+        }
+        let moved = Instant::in_value(b"1700000010", NOW + 9 * DAY, NOW).unwrap();
+        assert!(moved.by_real_time && !moved.is_past(NOW + 9 * DAY, NOW));
+    }
+}

@@ -1,0 +1,301 @@
+//! Short stories about locks, played by real clients on servers whose clocks stand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use redouble::internals::{Item, Scope, audit, auditor, journal_of, naming, now_of};
+use redouble::{Code, Finding, Server};
+
+use super::support::wire::{Frame, Wire, request};
+use super::support::{address, spawn_frozen};
+
+/// What was played, and what the journals say of it.
+pub struct Played {
+    journals: Vec<(u16, Vec<Item>)>,
+    /// The lines of the story as they were sent, with the place in the order that each has.
+    sent: Vec<(String, u16, u64)>,
+}
+
+/// Plays a story, line by line:
+///
+/// ```text
+/// A: SET lock {a} NX PX 1000    the client named A sends this and waits for the reply
+/// b: DEL lock                   clients in small letters have no name
+/// A@2: SET lock a NX            the same on the second server
+/// +2s                           the clocks of all servers move on; `-2s` moves them back
+/// lost A: SET lock a NX         the reply is lost, and A's connection with it; it has another one for its next line
+/// close A                       A closes its connections
+/// restart                       the first server starts anew, empty
+/// 30 times +100ms A: SET ...    again and again, with a step of the clock in front of each
+/// ```
+///
+/// `{s+10}`, `{ms+10}`, `{f+10}` stand for the time on the server's clock that many seconds later, in seconds,
+/// milliseconds, and seconds with a fraction; `{a}` and other small letters for 32 random-looking hexadecimal digits,
+/// which are the same each time.
+pub fn play(story: &str) -> Played {
+    let mut stage = Stage { servers: vec![spawn_frozen()], clients: BTreeMap::new(), sent: Vec::new() };
+    stage.servers[0].journal_on();
+    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        stage.line(line);
+    }
+    let journals = (1..).zip(stage.servers.iter().map(|server| journal_of(server))).collect();
+    Played { journals, sent: stage.sent }
+}
+
+struct Stage {
+    servers: Vec<Server>,
+    clients: BTreeMap<(String, usize), Wire>,
+    sent: Vec<(String, u16, u64)>,
+}
+
+trait JournalOn {
+    fn journal_on(&self);
+}
+
+impl JournalOn for Server {
+    fn journal_on(&self) {
+        let mut driver = Wire::connect(address(self));
+        assert_eq!(driver.ask("REDOUBLE JOURNAL ON"), Frame::status("OK"));
+    }
+}
+
+impl Stage {
+    fn line(&mut self, line: &str) {
+        if let Some((count, rest)) = line.split_once(" times ") {
+            let count: usize = count.parse().expect("a number of times");
+            let (step, rest) = rest.split_once(' ').expect("a step and a line");
+            for _ in 0..count {
+                self.line(step);
+                self.line(rest);
+            }
+        } else if let Some(by) = line.strip_prefix(['+', '-']).filter(|_| !line.contains(':')) {
+            self.move_clocks(by, line.starts_with('-'));
+        } else if let Some(client) = line.strip_prefix("close ") {
+            self.close(client);
+        } else if line == "restart" {
+            self.servers[0].stop().expect("it runs");
+            self.clients.retain(|(_, server), _| *server != 1);
+            self.servers[0].start_empty().expect("it is stopped");
+        } else if let Some(rest) = line.strip_prefix("lost ") {
+            let (client, command) = rest.split_once(": ").expect("a client and a command");
+            self.lose(client, command);
+        } else {
+            let (client, command) = line.split_once(": ").unwrap_or_else(|| panic!("no line of a story: {line}"));
+            let words = self.words(client, command);
+            let wire = self.wire(client);
+            wire.call(&words);
+            self.note(line, client);
+        }
+    }
+
+    fn move_clocks(&mut self, by: &str, is_back: bool) {
+        for server in &self.servers {
+            let mut driver = Wire::connect(address(server));
+            let moved = match is_back {
+                false => driver.ask(&format!("REDOUBLE CLOCK ADVANCE {by}")),
+                true => {
+                    let back: i64 = by.trim_end_matches("ms").parse().expect("back in milliseconds");
+                    let to = now_of(server) / 1000 - back;
+                    driver.ask(&format!("REDOUBLE CLOCK SET {to}"))
+                }
+            };
+            assert_eq!(moved, Frame::status("OK"), "{by}");
+        }
+    }
+
+    fn name(client: &str) -> (String, usize) {
+        match client.split_once('@') {
+            Some((name, server)) => (name.to_owned(), server.parse().expect("the number of a server")),
+            None => (client.to_owned(), 1),
+        }
+    }
+
+    fn wire(&mut self, client: &str) -> &mut Wire {
+        let (name, number) = Self::name(client);
+        while self.servers.len() < number {
+            let server = spawn_frozen();
+            server.journal_on();
+            self.servers.push(server);
+        }
+        let server = &self.servers[number - 1];
+        self.clients.entry((name.clone(), number)).or_insert_with(|| {
+            let mut wire = Wire::connect(address(server));
+            if name.starts_with(|first: char| first.is_ascii_uppercase()) {
+                assert_eq!(wire.ask(&format!("CLIENT SETNAME {name}")), Frame::status("OK"));
+            }
+            wire
+        })
+    }
+
+    fn lose(&mut self, client: &str, command: &str) {
+        let words = self.words(client, command);
+        let (name, number) = Self::name(client);
+        let mut wire = {
+            self.wire(client);
+            self.clients.remove(&(name, number)).expect("it was just there")
+        };
+        let id = wire.ask("CLIENT ID").integer();
+        let mut driver = Wire::connect(address(&self.servers[number - 1]));
+        let armed = driver.ask(&format!("REDOUBLE FAULT ADD lost client {id} close-after"));
+        assert_eq!(armed, Frame::status("OK"));
+        wire.send(&request(&words));
+        wire.read_to_end();
+        driver.ask("REDOUBLE FAULT CLEAR");
+        self.note(&format!("lost {client}: {command}"), client);
+        self.until_closed(number, id);
+    }
+
+    fn close(&mut self, client: &str) {
+        let wires: Vec<_> = self.clients.keys().filter(|(name, _)| name == client).cloned().collect();
+        assert!(!wires.is_empty(), "{client} has no connection");
+        for (name, number) in wires {
+            let mut wire = self.clients.remove(&(name, number)).expect("it was just there");
+            let id = wire.ask("CLIENT ID").integer();
+            drop(wire);
+            self.until_closed(number, id);
+        }
+    }
+
+    /// Waits until a server has noticed that a connection is gone.
+    fn until_closed(&self, number: usize, id: i64) {
+        let is_end = |item: &Item| matches!(item, Item::Event(event) if i64::try_from(event.client) == Ok(id));
+        while !journal_of(&self.servers[number - 1]).iter().any(is_end) {
+            std::thread::yield_now();
+        }
+    }
+
+    fn note(&mut self, line: &str, client: &str) {
+        let number = Self::name(client).1;
+        let items = journal_of(&self.servers[number - 1]);
+        let last = items.iter().rev().find_map(|item| match item {
+            Item::Command(entry) => Some(entry.seq),
+            Item::Event(_) => None,
+        });
+        self.sent.push((line.to_owned(), u16::try_from(number).expect("few servers"), last.unwrap_or(0)));
+    }
+
+    /// The words of a command: quotes hold words together, and times and tokens are put in.
+    fn words(&mut self, client: &str, command: &str) -> Vec<Vec<u8>> {
+        self.wire(client);
+        let now = now_of(&self.servers[Self::name(client).1 - 1]);
+        let mut words = Vec::new();
+        let mut rest = command.trim();
+        while !rest.is_empty() {
+            let (word, behind) = match rest.strip_prefix('"') {
+                Some(quoted) => quoted.split_once('"').expect("a closing quote"),
+                None => rest.split_once(' ').unwrap_or((rest, "")),
+            };
+            words.push(filled(word, now).into_bytes());
+            rest = behind.trim_start();
+        }
+        words
+    }
+}
+
+/// A word with times and tokens put in.
+fn filled(word: &str, now: i64) -> String {
+    let Some((before, rest)) = word.split_once('{') else { return word.to_owned() };
+    let Some((inner, behind)) = rest.split_once('}') else { return word.to_owned() };
+    let split = inner.find(['+', '-']).unwrap_or(inner.len());
+    let (unit, offset) = inner.split_at(split);
+    let offset: f64 = if offset.is_empty() { 0.0 } else { offset.parse().expect("seconds") };
+    let at = now as f64 / 1e6 + offset;
+    let value = match unit {
+        "s" => format!("{}", at as i64),
+        "ms" => format!("{}", (at * 1e3) as i64),
+        "f" => format!("{at:.6}"),
+        letters if letters.chars().all(|c| c.is_ascii_lowercase()) => token(letters),
+        _ => return word.to_owned(),
+    };
+    format!("{before}{value}{}", filled(behind, now))
+}
+
+/// 32 hexadecimal digits that nobody could guess, if they were not made of a seed.
+fn token(seed: &str) -> String {
+    let mut state = seed.bytes().fold(0x9e37_79b9_7f4a_7c15_u64, |state, byte| {
+        (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(29)
+    });
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    format!("{:016x}{:016x}", next(), next())
+}
+
+impl Played {
+    /// What the auditor finds.
+    pub fn findings(&self) -> Vec<Arc<Finding>> {
+        self.findings_in(Scope::default())
+    }
+
+    /// What it finds without a rule.
+    pub fn findings_without(&self, code: Code) -> Vec<Arc<Finding>> {
+        self.findings_in(Scope { off: vec![code], ..Scope::default() })
+    }
+
+    pub fn findings_in(&self, scope: Scope) -> Vec<Arc<Finding>> {
+        audit(self.journals.clone(), auditor(scope, naming())).findings().to_vec()
+    }
+
+    pub fn journals(&self) -> &[(u16, Vec<Item>)] {
+        &self.journals
+    }
+
+    /// The line of the story that a mark of a finding is about; its command, if it is none of the story's.
+    pub fn line_of(&self, server: u16, seq: u64) -> Option<&str> {
+        let line = self.sent.iter().find(|(_, number, place)| (*number, *place) == (server, seq));
+        line.map(|(line, ..)| line.as_str())
+    }
+}
+
+/// A mistake, and the same done right.
+pub struct Pair {
+    pub code: Code,
+    /// What happens, as [`play`] has it. Lines that begin with `!` are the evidence: all of them and no others.
+    pub wrong: &'static str,
+    pub right: &'static str,
+}
+
+/// Plays both: the mistake is found with the right evidence, and not without its rule; of the other nothing is said.
+#[track_caller]
+pub fn judge(pair: &Pair) {
+    let code = pair.code;
+    let proving: Vec<&str> =
+        pair.wrong.lines().map(str::trim).filter_map(|line| line.strip_prefix('!')).map(str::trim).collect();
+    let story: String = pair.wrong.lines().map(|line| line.trim().trim_start_matches('!').to_owned() + "\n").collect();
+    let played = play(&story);
+    let findings = played.findings();
+    let told = || findings.iter().map(|finding| shown(&played, finding)).collect::<String>();
+    let found = findings.iter().find(|finding| finding.code == code);
+    let found = found.unwrap_or_else(|| panic!("no {} in\n{story}\nbut\n{}", code.name(), told()));
+    if !proving.is_empty() {
+        let evidence: Vec<&str> =
+            found.evidence.iter().filter_map(|shown| played.line_of(shown.mark.server, shown.mark.seq)).collect();
+        assert_eq!(evidence, proving, "the evidence of\n{}", shown(&played, found));
+    }
+    let without = played.findings_without(code);
+    assert!(without.iter().all(|finding| finding.code != code), "{} although it is off", code.name());
+    let right = play(pair.right);
+    let blamed = right.findings();
+    let told = blamed.iter().map(|finding| shown(&right, finding)).collect::<String>();
+    assert!(blamed.is_empty(), "{}: found in what is right:\n{}\n{told}", code.name(), pair.right);
+}
+
+/// A finding as a failing test shows it.
+pub fn shown(played: &Played, finding: &Finding) -> String {
+    let mut text = format!(
+        "{} {} ({} times): {}\n",
+        finding.severity.name(),
+        finding.code.name(),
+        finding.times,
+        finding.sentence
+    );
+    for evidence in &finding.evidence {
+        let mark = &evidence.mark;
+        let line = played.line_of(mark.server, mark.seq).unwrap_or(&mark.line);
+        text.push_str(&format!("    {}.{} {line}: {}\n", mark.server, mark.seq, evidence.what));
+    }
+    text
+}
