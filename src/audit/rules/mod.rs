@@ -1,6 +1,13 @@
 //! The rules: each looks at what happens to locks, and tells what is wrong.
 
+mod clocks;
+mod ending;
+mod expiry;
+mod lateness;
 mod ownership;
+mod redlock;
+mod tokens;
+mod waiting;
 
 use super::happening::{Happening, Scene};
 
@@ -9,13 +16,31 @@ use super::happening::{Happening, Scene};
 pub struct Memory {
     /// How often it was taken.
     pub taken: u64,
+    pub lateness: lateness::Memory,
+    pub expiry: expiry::Memory,
+    pub clocks: clocks::Memory,
+    pub tokens: tokens::Memory,
+    pub ending: ending::Memory,
+    pub waiting: waiting::Memory,
+    pub redlock: redlock::Memory,
 }
 
 /// What the rules remember beyond one lock.
 #[derive(Clone, Default)]
-pub struct Wide {}
+pub struct Wide {
+    pub redlock: redlock::Wide,
+    pub tokens: tokens::Wide,
+    pub waiting: waiting::Wide,
+}
 
 /// Lets all rules see what happens.
 pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
     ownership::see(scene, happening);
+    lateness::see(scene, happening);
+    expiry::see(scene, happening);
+    clocks::see(scene, happening);
+    tokens::see(scene, happening);
+    ending::see(scene, happening);
+    waiting::see(scene, happening);
+    redlock::see(scene, happening);
 }

@@ -1,0 +1,9 @@
+//! How locks are let go, or are not.
+
+use crate::audit::happening::{Happening, Scene};
+
+/// What is remembered of one lock.
+#[derive(Clone, Default)]
+pub struct Memory {}
+
+pub(super) fn see(_scene: &mut Scene<'_>, _happening: &Happening<'_>) {}

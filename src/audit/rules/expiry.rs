@@ -1,0 +1,9 @@
+//! How long locks live.
+
+use crate::audit::happening::{Happening, Scene};
+
+/// What is remembered of one lock.
+#[derive(Clone, Default)]
+pub struct Memory {}
+
+pub(super) fn see(_scene: &mut Scene<'_>, _happening: &Happening<'_>) {}

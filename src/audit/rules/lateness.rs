@@ -1,0 +1,9 @@
+//! What is done with a lock whose time is over.
+
+use crate::audit::happening::{Happening, Scene};
+
+/// What is remembered of one lock.
+#[derive(Clone, Default)]
+pub struct Memory {}
+
+pub(super) fn see(_scene: &mut Scene<'_>, _happening: &Happening<'_>) {}

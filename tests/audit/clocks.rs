@@ -1,0 +1,1 @@
+//! Locks whose value is the time at which they end.

@@ -1,0 +1,1 @@
+//! How locks are let go, or are not.

@@ -1,0 +1,1 @@
+//! How long locks live.

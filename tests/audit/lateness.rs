@@ -1,0 +1,1 @@
+//! What is done with a lock whose time is over.

@@ -1,0 +1,1 @@
+//! Which keys are taken for locks, and which are not.

@@ -1,0 +1,1 @@
+//! Locks over several servers.

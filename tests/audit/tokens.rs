@@ -1,0 +1,1 @@
+//! What makes one holder of a lock differ from another.

@@ -1,0 +1,1 @@
+//! How clients wait for locks.
