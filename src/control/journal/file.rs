@@ -18,6 +18,8 @@ struct Line {
     real_time_us: Option<i64>,
     #[serde(default)]
     duration_us: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    held_after_us: Option<u64>,
     client: u64,
     #[serde(default)]
     name: String,
@@ -126,6 +128,7 @@ impl Line {
             at: self.time_us,
             real: self.real_time_us.unwrap_or(self.time_us),
             duration: self.duration_us,
+            held_after: self.held_after_us,
             client: self.client,
             name: self.name.into_bytes(),
             address: self.address,
@@ -230,6 +233,7 @@ fn line(entry: &Entry) -> Line {
         time_us: entry.at,
         real_time_us: Some(entry.real),
         duration_us: entry.duration,
+        held_after_us: entry.held_after,
         client: entry.client,
         name: readable(&entry.name),
         address: entry.address.clone(),
@@ -307,6 +311,7 @@ mod tests {
             at: 1,
             real: 2,
             duration: 3,
+            held_after: None,
             client: 4,
             name: b"worker".to_vec(),
             address: "127.0.0.1:5".into(),
