@@ -31,7 +31,6 @@ pub struct Played {
 /// close A                       A closes its connections
 /// restart                       the first server starts anew, empty
 /// 30 times +100ms A: SET ...    again and again, with a step of the clock in front of each
-/// unheard A: SET lock a NX      the reply is lost, and A does not notice
 /// silent A: SET lock a NX       A waits for no reply, because it has turned them off
 /// A: RELEASE lock {a}           the script that compares the token and deletes the key then; EXTEND lock {a} 1000 is
 ///                               the one that gives it so many milliseconds more
@@ -105,14 +104,6 @@ impl Stage {
         } else if let Some(rest) = line.strip_prefix("silent ") {
             let (client, command) = rest.split_once(": ").expect("a client and a command");
             self.send(client, command);
-            self.note(line, client);
-        } else if let Some(rest) = line.strip_prefix("unheard ") {
-            let (client, command) = rest.split_once(": ").expect("a client and a command");
-            let id = self.wire(client).ask("CLIENT ID").integer();
-            let mut driver = Wire::connect(address(&self.servers[Self::name(client).1 - 1]));
-            assert_eq!(driver.ask(&format!("REDOUBLE FAULT ADD lost client {id} times 1")), Frame::status("OK"));
-            self.send(client, command);
-            driver.ask("REDOUBLE FAULT CLEAR");
             self.note(line, client);
         } else {
             let (client, command) = line.split_once(": ").unwrap_or_else(|| panic!("no line of a story: {line}"));
