@@ -17,8 +17,9 @@ use super::picture::Picture;
 use super::read::{Ran, Verb, read};
 use super::report::Report;
 use super::rules::Wide;
-use super::script::{Scripts, read_script};
-use super::step::{Act, Guard, Shape, Step};
+use super::script::{Scripts, joined, read_script};
+use super::stamp::Instant;
+use super::step::{Act, Guard, Shape, Step, Steps};
 use super::told::{Inside, Told};
 use crate::control::{EventKind, Outcome, short_line};
 use crate::glob;
@@ -365,14 +366,9 @@ impl Auditor {
     fn begins(&self, told: &Told<'_>, step: &Step<'_>) -> bool {
         let begins = match step.act {
             Act::Take { .. } | Act::Enter { .. } => true,
-            Act::Put { value, old: Some(_), .. } => {
-                super::stamp::Instant::in_value(value, told.at, told.real).is_some()
-            }
-            Act::Remove { removed: Some(true) } | Act::Expire { done: true, .. } | Act::Put { .. }
-                if step.guard != Guard::Blind =>
-            {
-                true
-            }
+            Act::Put { value, old: Some(_), .. } if Instant::to_come(value, told.at, told.real).is_some() => true,
+            Act::Remove { removed: Some(true) } | Act::Expire { done: true, .. } if step.guard != Guard::Blind => true,
+            Act::Put { value, .. } if step.guard == Guard::Compared(Some(value)) => true,
             Act::Put { .. } => self.scope.locks.iter().any(|glob| glob::matches(glob, step.key, false)),
             _ => false,
         };
@@ -395,18 +391,23 @@ impl Auditor {
         }
         told.inside(|inside| {
             let mut first = 0;
+            let mut steps = Steps::new();
             for (at, ran) in inside.iter().enumerate().filter(|(_, inside)| inside.depth == 1) {
                 let deeper: &[Inside<'_>] = &inside[first..at];
                 first = at + 1;
                 let Some(name) = ran.words.first() else { continue };
                 let verb = Verb::of(name);
-                let steps = match verb {
+                steps.extend(match verb {
                     Verb::Eval | Verb::EvalSha => read_script(&ran.words, deeper, 2, &mut self.scripts),
                     _ => read(verb, Ran { db: ran.db, words: &ran.words, reply: ran.reply }),
-                };
-                for step in steps {
-                    let step = Step { joint: true, ..step };
-                    self.apply(told, &guarded(step, watched));
+                });
+            }
+            for step in joined(steps) {
+                let step = Step { joint: true, ..step };
+                let watched = guarded(step.clone(), watched);
+                // To watch a key is no sign of a lock; what was taken before may be one.
+                if watched == step || self.locks.get_mut(told.server, step.db, step.key).is_some() {
+                    self.apply(told, &watched);
                 }
             }
         });

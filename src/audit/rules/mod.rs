@@ -11,6 +11,7 @@ mod tokens;
 mod waiting;
 
 use super::happening::{Happening, Scene};
+use super::lock::Lock;
 
 /// What the rules remember of one lock.
 #[derive(Clone, Default)]
@@ -45,4 +46,9 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
     ending::see(scene, happening);
     waiting::see(scene, happening);
     redlock::see(scene, happening);
+}
+
+/// The name of a lock, as a sentence has it.
+fn quoted(lock: &Lock) -> String {
+    format!("`{}`", String::from_utf8_lossy(&lock.place.key))
 }
