@@ -44,7 +44,7 @@ mod tracking;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::audit::{Auditor, Scope, Told, audit, auditor};
+    pub use crate::audit::{Allowance, Auditor, Scope, Told, audit, auditor, tell};
     pub use crate::clock::Clock;
     pub use crate::commands::all as all_commands;
     pub use crate::control::{Event, EventKind, Item, read_journal};
@@ -57,7 +57,7 @@ pub mod internals {
     pub use crate::spec::{Table, markdown};
 }
 
-pub use audit::{Code, Evidence, Finding, Mark, Severity};
+pub use audit::{Code, Evidence, Finding, Mark, Severity, story_of};
 pub use control::{Child, Entry, Fault, Findings, Outcome, Pattern, Query, Search, Verdict, Who};
 pub use error::Error;
 pub use profile::Profile;
