@@ -50,6 +50,7 @@ impl Course<'_> {
         let is_new = !lock.is_known();
         lock.reasons.add(reason);
         if is_new {
+            self.scene.report.locks += 1;
             lock.pending.drain(..).for_each(|finding| self.scene.report.add(finding));
         }
     }
