@@ -65,6 +65,8 @@ pub struct Auditor {
     picture: Option<Picture>,
     /// The last line of each server.
     last: Vec<Mark>,
+    /// When the line before the last was told, in real time.
+    since: i64,
     /// How many lines it has gone through.
     pub lines: u64,
 }
@@ -144,6 +146,7 @@ impl Auditor {
             report,
             picture: None,
             last: Vec::new(),
+            since: 0,
             lines: 0,
         }
     }
@@ -243,7 +246,10 @@ impl Auditor {
     /// Ends the locks whose time is over when a line is told.
     fn pass(&mut self, told: &Told<'_>) {
         match self.last.iter_mut().find(|mark| mark.server == told.server) {
-            Some(last) => (last.seq, last.at, last.real) = (told.seq, told.at, told.real),
+            Some(last) => {
+                self.since = last.real;
+                (last.seq, last.at, last.real) = (told.seq, told.at, told.real);
+            }
             None => {
                 let line = Arc::from("(the end)");
                 let Told { server, seq, at, real, .. } = *told;
@@ -273,11 +279,12 @@ impl Auditor {
             by,
             mark,
             is_lost: false,
+            told: None,
             parties: &mut self.parties,
             wide: &mut self.wide,
             report: &mut self.report,
         };
-        let mut course = Course { scene, deadlines, picture: self.picture.as_mut() };
+        let mut course = Course { scene, deadlines, picture: self.picture.as_mut(), since: self.since };
         happen(&mut course);
         self.forget_if_nothing(place);
     }
@@ -340,11 +347,12 @@ impl Auditor {
             by: Some(&who),
             mark,
             is_lost: told.outcome != Outcome::Answered,
+            told: told.told,
             parties: &mut self.parties,
             wide: &mut self.wide,
             report: &mut self.report,
         };
-        let mut course = Course { scene, deadlines, picture: self.picture.as_mut() };
+        let mut course = Course { scene, deadlines, picture: self.picture.as_mut(), since: self.since };
         if !self.scope.locks.is_empty() && self.scope.locks.iter().any(|glob| glob::matches(glob, step.key, false)) {
             course.note_reason(Reason::Said);
         }

@@ -23,6 +23,8 @@ pub struct Course<'s> {
     pub scene: Scene<'s>,
     pub deadlines: &'s mut Deadlines,
     pub picture: Option<&'s mut Picture>,
+    /// When the line before was told, in real time: what happens by itself does so after that.
+    pub since: i64,
 }
 
 impl Course<'_> {
@@ -70,7 +72,8 @@ impl Course<'_> {
         let hold = &self.scene.lock.holds[over];
         let (at, real) = (hold.end().unwrap_or(self.scene.mark.at), self.scene.mark.real);
         let now = self.scene.mark.clone();
-        let real = if at <= now.at { real - (now.at - at).min(real) } else { real };
+        // When the clock is moved, what is passed over happens at once.
+        let real = real.saturating_sub(now.at.saturating_sub(at).max(0)).clamp(self.since.min(real), real);
         let who = hold.who.clone();
         self.scene.mark = Mark {
             server: who.server,
@@ -206,7 +209,7 @@ impl Course<'_> {
         self.stop_waiting(&who);
         self.set_deadline(deadline);
         let acquired = self.scene.mark.clone();
-        let is_certain = !self.scene.is_lost;
+        let (is_certain, told) = (!self.scene.is_lost, self.scene.told);
         let lock = self.lock();
         lock.memory.taken += 1;
         lock.value = Some(token.into());
@@ -223,6 +226,7 @@ impl Course<'_> {
             deadline,
             instant,
             is_certain,
+            told,
             standing: Standing::Held,
         });
         let place = Arc::clone(&lock.place);

@@ -91,6 +91,8 @@ pub struct Scene<'s> {
     pub mark: Mark,
     /// Its reply has not reached the client.
     pub is_lost: bool,
+    /// When its client gets the reply, in real time in microseconds, if that is later than at once.
+    pub told: Option<i64>,
     pub parties: &'s mut Parties,
     pub wide: &'s mut Wide,
     pub report: &'s mut Report,

@@ -157,6 +157,8 @@ pub struct Hold {
     pub instant: Option<Instant>,
     /// Whether its holder has been told that it has it: if the reply was lost, it may hold it.
     pub is_certain: bool,
+    /// When it was told, in real time in microseconds, if that was later than at once.
+    pub told: Option<i64>,
     pub standing: Standing,
 }
 

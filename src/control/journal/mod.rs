@@ -152,6 +152,7 @@ impl Journal {
             outcome: Outcome::Silent,
             words: detail.as_words(),
             reply: &[],
+            held_after: None,
             fault: None,
             gates: &[],
             children: None,
