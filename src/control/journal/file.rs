@@ -1,6 +1,6 @@
 //! The journal as a file: lines of JSON.
 
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -157,7 +157,7 @@ impl<R: BufRead> RecordedLines<R> {
     fn read(&mut self) -> io::Result<Option<(u64, Item)>> {
         loop {
             self.line.clear();
-            let room = (&mut self.input).take(LONGEST_LINE).read_until(b'\n', &mut self.line)?;
+            let room = io::Read::take(&mut self.input, LONGEST_LINE).read_until(b'\n', &mut self.line)?;
             if room == 0 {
                 return Ok(None);
             }
