@@ -46,6 +46,7 @@ mod tracking;
 pub mod internals {
     pub use crate::audit::{
         Allowance, Auditor, End, Hold, Lock, Past, Place, Reason, Scope, Standing, Told, Waiter, Who, audit, auditor,
+        tell,
     };
     pub use crate::clock::Clock;
     pub use crate::commands::all as all_commands;
@@ -59,7 +60,7 @@ pub mod internals {
     pub use crate::spec::{Table, markdown};
 }
 
-pub use audit::{Code, Evidence, Finding, Mark, Severity};
+pub use audit::{Code, Evidence, Finding, Mark, Severity, story_of};
 pub use control::{Child, Entry, Fault, Findings, Outcome, Pattern, Query, Search, Verdict, Who};
 pub use error::Error;
 pub use profile::Profile;

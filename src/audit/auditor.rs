@@ -173,6 +173,11 @@ impl Auditor {
         self.report.unlisted
     }
 
+    /// How many keys it has taken for locks.
+    pub fn watched(&self) -> u64 {
+        self.report.locks
+    }
+
     /// Who held which lock when, if that is kept.
     pub fn picture(&self) -> Option<&Picture> {
         self.picture.as_ref()

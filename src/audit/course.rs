@@ -52,6 +52,7 @@ impl Course<'_> {
         let was_known = lock.is_known();
         lock.reasons.add(reason);
         if !was_known && lock.is_known() {
+            self.scene.report.locks += 1;
             lock.pending.drain(..).for_each(|finding| self.scene.report.add(finding));
         }
     }

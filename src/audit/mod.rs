@@ -20,6 +20,7 @@ mod rules;
 mod script;
 mod stamp;
 mod step;
+pub mod tell;
 mod told;
 
 pub use allowance::Allowance;
@@ -28,6 +29,7 @@ pub use code::{Code, Severity};
 pub use finding::{Evidence, Finding, Mark};
 pub use lock::{End, Hold, Lock, Past, Place, Reason, Standing, Waiter, Who};
 pub use picture::{Picture, Span, SpanKind};
+pub use tell::story_of;
 pub use told::Told;
 
 use std::collections::VecDeque;

@@ -25,6 +25,8 @@ pub struct Report {
     pub unlisted: u64,
     /// How often anything was found.
     pub told: u64,
+    /// How many keys were taken for locks.
+    pub locks: u64,
     scope: Arc<Scope>,
 }
 

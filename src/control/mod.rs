@@ -18,8 +18,8 @@ pub use fault::{Fault, Faults, Rule, Verdict, line_of};
 pub use gate::{Gate, Gates, Side};
 pub use journal::{
     Child, Ending, Entry, Event, EventKind, Follower, Introduction, Item, Journal, LEAST_SIZE, Line, MOST_SIZE, Named,
-    Note, Outcome, Query, Seen, Staging, Stamp, USUAL_SIZE, distance, read_journal, rendered, short_line,
-    write_journal,
+    Note, Outcome, Query, RecordedLines, Seen, Staging, Stamp, USUAL_SIZE, distance, read_journal, rendered,
+    short_line, write_journal,
 };
 pub use passage::Passage;
 pub use pattern::{Arrival, Pattern, Who};

@@ -9,6 +9,9 @@ use super::entry::{Child, Entry, Event, EventKind, Item, Outcome};
 use super::render::rendered;
 use crate::files;
 
+/// How long a line may be: whatever a journal keeps of a command is shorter, also in digits.
+const LONGEST_LINE: u64 = 64 << 20;
+
 /// One command. Bytes that are no UTF-8 are shown escaped, and stand in a field of their own in hexadecimal digits.
 #[derive(Serialize)]
 struct Line {
@@ -131,18 +134,60 @@ pub fn write_journal(path: &Path, items: &[Item]) -> io::Result<u64> {
 /// Reads a journal, line by line; each is handed on as it comes. Empty lines are passed over. The error says which line
 /// is none, and why; what came before it was handed on.
 pub fn read_journal(lines: impl BufRead, mut take: impl FnMut(Item)) -> io::Result<()> {
-    for (number, line) in lines.split(b'\n').enumerate() {
-        let line = line?;
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        let item = read_line(&line).map_err(|error| {
-            let text = format!("line {}: {error}", number + 1);
-            io::Error::new(io::ErrorKind::InvalidData, text)
-        })?;
-        take(item);
+    for item in RecordedLines::of(lines) {
+        take(item?.1);
     }
     Ok(())
+}
+
+/// The lines of a journal with their numbers in the file, from 1. Empty lines are passed over; nothing comes after an error,
+/// which says which line is none, and why.
+pub struct RecordedLines<R> {
+    input: R,
+    line: Vec<u8>,
+    number: u64,
+    is_over: bool,
+}
+
+impl<R: BufRead> RecordedLines<R> {
+    pub fn of(input: R) -> Self {
+        Self { input, line: Vec::new(), number: 0, is_over: false }
+    }
+
+    fn read(&mut self) -> io::Result<Option<(u64, Item)>> {
+        loop {
+            self.line.clear();
+            let room = io::Read::take(&mut self.input, LONGEST_LINE).read_until(b'\n', &mut self.line)?;
+            if room == 0 {
+                return Ok(None);
+            }
+            self.number += 1;
+            if self.line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let item = match self.line.len() as u64 == LONGEST_LINE {
+                true => Err(format!("it is longer than {} MB", LONGEST_LINE >> 20)),
+                false => read_line(&self.line),
+            };
+            return item.map(|item| Some((self.number, item))).map_err(|error| {
+                let text = format!("line {}: {error}", self.number);
+                io::Error::new(io::ErrorKind::InvalidData, text)
+            });
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for RecordedLines<R> {
+    type Item = io::Result<(u64, Item)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let next = self.read().transpose();
+        self.is_over = !matches!(next, Some(Ok(_)));
+        next
+    }
 }
 
 fn read_line(line: &[u8]) -> Result<Item, String> {
