@@ -99,7 +99,7 @@ impl JournalGuard {
 
     /// Forgets all entries; the order goes on.
     pub fn clear(&self) {
-        self.engine.instance.control.journal.clear();
+        self.engine.instance.clear_journal();
     }
 
     /// Writes all entries to a file, one JSON object a line; it is there whole or not at all. Says how many there were.
