@@ -57,7 +57,9 @@ pub mod internals {
     pub use crate::spec::{Table, markdown};
 }
 
-pub use audit::{Code, Evidence, Finding, Mark, Severity};
+pub use audit::{
+    Code, EndedHold, Evidence, Finding, KnownLock, LockHolder, LockWaiter, Mark, Mistakes, Severity,
+};
 pub use control::{Child, Entry, Fault, Findings, Outcome, Pattern, Query, Search, Verdict, Who};
 pub use error::Error;
 pub use profile::Profile;

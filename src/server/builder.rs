@@ -288,7 +288,7 @@ impl Builder {
         config.assign("databases", self.databases.to_string());
         config.assign("io-threads", self.threads.to_string());
         let backlog = config.number("tcp-backlog");
-        let siblings: Vec<Instance> = (2..=self.instances).zip(2..).map(|(_, number)| instance.sibling(number)).collect();
+        let siblings: Vec<Instance> = (2..).take(self.instances - 1).map(|number| instance.sibling(number)).collect();
         let mut nodes = Vec::new();
         for (instance, number) in std::iter::once(instance).chain(siblings).zip(1_u16..) {
             let mut doors = Vec::new();
@@ -336,6 +336,11 @@ impl Builder {
             return Err(Error::Config(format!(
                 "{instances} instances cannot share a unix socket; each has a TCP port"
             )));
+        }
+        if let Some(allowance) = self.scope.allowed.iter().find(|allowance| allowance.reason.trim().is_empty()) {
+            let keys = String::from_utf8_lossy(&allowance.keys);
+            let code = allowance.code.map_or("*", Code::name);
+            return Err(Error::Config(format!("to allow '{code}' for '{keys}' takes a reason")));
         }
         match self.port {
             Some(port) if usize::from(port) + instances - 1 > usize::from(u16::MAX) => {
