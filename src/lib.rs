@@ -60,7 +60,9 @@ pub mod internals {
     pub use crate::spec::{Table, markdown};
 }
 
-pub use audit::{Code, Evidence, Finding, Mark, Severity, story_of};
+pub use audit::{
+    Code, EndedHold, Evidence, Finding, KnownLock, LockHolder, LockWaiter, Mark, Mistakes, Severity, story_of,
+};
 pub use control::{Child, Entry, Fault, Findings, Outcome, Pattern, Query, Search, Verdict, Who};
 pub use error::Error;
 pub use profile::Profile;

@@ -129,6 +129,12 @@ impl Locks {
         self.most = self.count * 2;
     }
 
+    /// Forgets those of a server.
+    fn forget(&mut self, server: u16) {
+        self.databases.retain(|((number, _), _)| *number != server);
+        self.count = self.databases.iter().map(|(_, locks)| locks.len()).sum();
+    }
+
     /// All of them, in the order of their places.
     fn places(&self, is_meant: impl Fn(&Lock) -> bool) -> Vec<Arc<Place>> {
         let all = self.databases.iter().flat_map(|(_, locks)| locks.values());
@@ -241,6 +247,34 @@ impl Auditor {
             let mark = self.end_of(place.server);
             self.on(&place, None, mark, |course| course.finish());
         }
+    }
+
+    /// Looks for something else from now on; what was found before is allowed by the new scope or not.
+    pub fn set_scope(&mut self, scope: Arc<Scope>) {
+        self.report.set_scope(Arc::clone(&scope));
+        self.scope = scope;
+    }
+
+    /// Something was not seen of what clients did on a server: who holds what there is not known any more. What was found
+    /// stays.
+    pub fn miss(&mut self, server: u16) {
+        self.locks.forget(server);
+        self.deadlines.iter_mut().filter(|(number, _)| *number == server).for_each(|(_, ends)| ends.clear());
+        self.parties.retain(|(number, _), _| *number != server);
+        self.wide = Wide::default();
+    }
+
+    /// A server begins anew: nothing of it is known, nor what was found there.
+    pub fn forget(&mut self, server: u16) {
+        self.miss(server);
+        self.deadlines.retain(|(number, _)| *number != server);
+        self.last.retain(|mark| mark.server != server);
+        self.report.forget(Some(server));
+    }
+
+    /// Forgets what was found. Who holds what stays known.
+    pub fn forget_findings(&mut self) {
+        self.report.forget(None);
     }
 
     fn end_of(&self, server: u16) -> Mark {

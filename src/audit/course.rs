@@ -420,7 +420,9 @@ impl Course<'_> {
 
     /// Whoever has lost the lock and reads it knows then.
     fn learn(&mut self, value: Option<&[u8]>) {
-        let Some(who) = self.who().filter(|_| self.scene.lock.shape == Shape::Value && !self.scene.is_lost) else { return };
+        let Some(who) = self.who().filter(|_| self.scene.lock.shape == Shape::Value && !self.scene.is_lost) else {
+            return;
+        };
         let is_lost = |hold: &Hold| hold.who.is(&who) && hold.standing != Standing::Held && value != Some(&*hold.token);
         let Some(lost) = self.scene.lock.holds.iter().position(is_lost) else { return };
         self.end(lost, End::Told, true);

@@ -49,7 +49,11 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
 /// How long something comes after the end of a hold.
 fn after(scene: &Scene<'_>, past: &Past) -> String {
     let micros = scene.mark.at.saturating_sub(past.at).max(0);
-    if micros < 1000 { "just after it had expired".to_owned() } else { format!("{} ms after it had expired", micros / 1000) }
+    if micros < 1000 {
+        "just after it had expired".to_owned()
+    } else {
+        format!("{} ms after it had expired", micros / 1000)
+    }
 }
 
 /// A hold is released in time: perhaps just.

@@ -193,8 +193,7 @@ fn unchecked(scene: &mut Scene<'_>, hold: &Hold, read: Option<&Read>) {
         Some(_) => (Severity::Warning, "which by then could have expired and been somebody else's"),
         None => (Severity::Note, "which is only right as long as nobody else ever deletes it"),
     };
-    let sentence =
-        format!("{} deleted {} without a look at whose it was, {why}", hold.who.actor(), shown(scene.lock));
+    let sentence = format!("{} deleted {} without a look at whose it was, {why}", hold.who.actor(), shown(scene.lock));
     let evidence = vec![taking(hold), scene.now("deleted it, whatever its token was")];
     let (code, severity) = (Code::UncheckedRelease, Some(severity));
     scene.tell(Draft { code, severity, sentence, evidence, culprit: 0 });
@@ -297,13 +296,8 @@ fn deleted_by_other(scene: &mut Scene<'_>, hold: &Hold, read: Option<&Read>) {
         Kin::Stranger(proof) => {
             scene.lock.memory.ownership.strange = Some(scene.mark.seq);
             let severity = if hold.is_certain { Severity::Error } else { Severity::Warning };
-            let sentence = format!(
-                "{} deleted {} while {} {} it",
-                by.actor(),
-                shown(scene.lock),
-                hold.who.actor(),
-                held(hold)
-            );
+            let sentence =
+                format!("{} deleted {} while {} {} it", by.actor(), shown(scene.lock), hold.who.actor(), held(hold));
             let mut evidence = vec![taking(hold), scene.now("deleted it")];
             evidence.extend(proof);
             blind_delete(scene, severity, sentence, evidence, by.client);
