@@ -27,7 +27,7 @@ pub use auditor::{Auditor, Keys, Naming, Scope};
 pub use code::{Code, Severity};
 pub use finding::{Evidence, Finding, Mark};
 pub use lock::{End, Hold, Lock, Past, Place, Reason, Standing, Waiter, Who};
-pub use picture::{Picture, Span, SpanKind};
+pub use picture::{Deed, DeedKind, Picture, Span, SpanKind};
 pub use told::Told;
 
 use std::collections::VecDeque;
