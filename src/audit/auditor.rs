@@ -13,7 +13,7 @@ use super::finding::{Finding, Mark};
 use super::happening::Scene;
 use super::lock::{Lock, Place, Reason, Standing, Who};
 use super::party::{Parties, Party, Touch, Watched};
-use super::picture::Picture;
+use super::picture::{DeedKind, Picture};
 use super::read::{Ran, Verb, read};
 use super::report::Report;
 use super::rules::Wide;
@@ -163,7 +163,7 @@ impl Auditor {
         }
     }
 
-    /// Also keeps who held a lock when, which takes memory for each time that a lock is taken.
+    /// Also keeps who held a lock when, and what was done to it, which takes memory for each command that is about a lock.
     pub fn draw(mut self) -> Self {
         self.picture = Some(Picture::default());
         self
@@ -187,6 +187,11 @@ impl Auditor {
     /// Who held which lock when, if that is kept.
     pub fn picture(&self) -> Option<&Picture> {
         self.picture.as_ref()
+    }
+
+    /// All keys that are taken for locks, in the order of servers, databases and keys.
+    pub fn known(&self) -> Vec<Arc<Place>> {
+        self.locks.places(Lock::is_known)
     }
 
     /// All keys that are taken for locks and that somebody holds or waits for, in the order of servers, databases and keys.
@@ -397,6 +402,9 @@ impl Auditor {
             course.note_reason(Reason::Said);
         }
         course.apply(step);
+        if let (Some(picture), Some(lock)) = (&mut self.picture, self.locks.at(&place)) {
+            picture.note_act(lock, told.seq, &step.act);
+        }
         self.forget_if_nothing(&place);
     }
 
@@ -490,6 +498,9 @@ impl Auditor {
         for place in self.locks.places(is_meant) {
             let by = (!is_restart).then_some(&who);
             self.on(&place, by, mark.clone(), |course| course.flush(is_restart));
+            if let (Some(picture), Some(lock)) = (&mut self.picture, self.locks.at(&place)) {
+                picture.note_deed(lock, told.seq, DeedKind::Flushed);
+            }
         }
     }
 
