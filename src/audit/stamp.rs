@@ -91,6 +91,13 @@ impl Instant {
     }
 }
 
+impl Instant {
+    /// Whether it is over for somebody who goes by real time, if it can have been meant so: it is near that.
+    pub fn is_past_in_real_time(self, real: i64) -> bool {
+        self.micros < real && real.saturating_sub(self.micros) <= FURTHEST
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
