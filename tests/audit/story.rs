@@ -9,6 +9,10 @@ use redouble::{Code, Finding, Profile, Server};
 use super::support::wire::{Frame, Wire, request};
 use super::support::{address, profile as profile_of, spawn, start};
 
+const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+const EXTEND: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0";
+
 /// What was played, and what the journals say of it.
 pub struct Played {
     journals: Vec<(u16, Vec<Item>)>,
@@ -27,7 +31,10 @@ pub struct Played {
 /// close A                       A closes its connections
 /// restart                       the first server starts anew, empty
 /// 30 times +100ms A: SET ...    again and again, with a step of the clock in front of each
+/// unheard A: SET lock a NX      the reply is lost, and A does not notice
 /// silent A: SET lock a NX       A waits for no reply, because it has turned them off
+/// A: RELEASE lock {a}           the script that compares the token and deletes the key then; EXTEND lock {a} 1000 is
+///                               the one that gives it so many milliseconds more
 /// profile valkey-9.1            on the first line: which servers these are
 /// ```
 ///
@@ -97,12 +104,15 @@ impl Stage {
             self.lose(client, command);
         } else if let Some(rest) = line.strip_prefix("silent ") {
             let (client, command) = rest.split_once(": ").expect("a client and a command");
-            let words = self.words(client, command);
-            let before = self.commands_of(client);
-            self.wire(client).send(&request(&words));
-            while self.commands_of(client) == before {
-                std::thread::yield_now();
-            }
+            self.send(client, command);
+            self.note(line, client);
+        } else if let Some(rest) = line.strip_prefix("unheard ") {
+            let (client, command) = rest.split_once(": ").expect("a client and a command");
+            let id = self.wire(client).ask("CLIENT ID").integer();
+            let mut driver = Wire::connect(address(&self.servers[Self::name(client).1 - 1]));
+            assert_eq!(driver.ask(&format!("REDOUBLE FAULT ADD lost client {id} times 1")), Frame::status("OK"));
+            self.send(client, command);
+            driver.ask("REDOUBLE FAULT CLEAR");
             self.note(line, client);
         } else {
             let (client, command) = line.split_once(": ").unwrap_or_else(|| panic!("no line of a story: {line}"));
@@ -187,6 +197,16 @@ impl Stage {
         }
     }
 
+    /// Sends a command that is not replied to, and waits until it was taken in.
+    fn send(&mut self, client: &str, command: &str) {
+        let words = self.words(client, command);
+        let before = self.commands_of(client);
+        self.wire(client).send(&request(&words));
+        while self.commands_of(client) == before {
+            std::thread::yield_now();
+        }
+    }
+
     /// How many commands the server of a client has taken in.
     fn commands_of(&self, client: &str) -> usize {
         let items = journal_of(&self.servers[Self::name(client).1 - 1]);
@@ -217,6 +237,13 @@ impl Stage {
             words.push(filled(word, now).into_bytes());
             rest = behind.trim_start();
         }
+        let script = match words[0].as_slice() {
+            b"RELEASE" => RELEASE,
+            b"EXTEND" => EXTEND,
+            _ => return words,
+        };
+        let eval = ["EVAL", script, "1"].map(|word| word.as_bytes().to_vec());
+        words.splice(..1, eval);
         words
     }
 }
@@ -310,6 +337,19 @@ pub fn judge(pair: &Pair) {
     let blamed = right.findings();
     let told = blamed.iter().map(|finding| shown(&right, finding)).collect::<String>();
     assert!(blamed.is_empty(), "{}: found in what is right:\n{}\n{told}", code.name(), pair.right);
+}
+
+/// What is found of a kind in a story.
+pub fn found(code: Code, story: &str) -> Option<Arc<Finding>> {
+    play(story).findings().iter().find(|finding| finding.code == code).cloned()
+}
+
+/// Plays what is right, or of which nobody can know that it is wrong.
+#[track_caller]
+pub fn nothing_is_found(story: &str) {
+    let played = play(story);
+    let told = played.findings().iter().map(|finding| shown(&played, finding)).collect::<String>();
+    assert!(told.is_empty(), "found in\n{story}\n{told}");
 }
 
 /// A finding as a failing test shows it.
