@@ -51,7 +51,8 @@ impl Course<'_> {
         let lock = &mut *self.scene.lock;
         let was_known = lock.is_known();
         lock.reasons.add(reason);
-        if !was_known && lock.is_known() {
+        let is_new = !was_known && lock.is_known();
+        if is_new {
             lock.pending.drain(..).for_each(|finding| self.scene.report.add(finding));
         }
     }
@@ -503,7 +504,7 @@ impl Course<'_> {
             None => self.held(),
         };
         let is_own = hold.is_some_and(|hold| self.is_own_hold(hold, step.guard));
-        if let Some(hold) = hold.filter(|_| is_own && !step.joint && step.guard == Guard::Blind)
+        if let Some(hold) = hold.filter(|_| is_own && step.guard == Guard::Blind)
             && deadline.is_some()
             && self.scene.lock.deadline.is_none()
             && self.scene.lock.holds[hold].extensions == 0
