@@ -44,7 +44,9 @@ mod tracking;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::audit::{Auditor, End, Hold, Lock, Past, Place, Reason, Scope, Standing, Told, Waiter, Who, audit, auditor};
+    pub use crate::audit::{
+        Auditor, End, Hold, Lock, Past, Place, Reason, Scope, Standing, Told, Waiter, Who, audit, auditor,
+    };
     pub use crate::clock::Clock;
     pub use crate::commands::all as all_commands;
     pub use crate::control::{Event, EventKind, Item, read_journal};

@@ -148,7 +148,8 @@ impl Course<'_> {
         self.pass(at, real);
         if let Guard::Compared(token) = step.guard {
             let is_evidence = match &step.act {
-                Act::Remove { .. } | Act::Expire { .. } => true,
+                Act::Remove { .. } => true,
+                Act::Expire { .. } => self.scene.lock.shape != Shape::Semaphore,
                 Act::Miss { intent } => matches!(intent, Intent::Release | Intent::Extend),
                 // To put another value there is what counters do, too.
                 Act::Put { value, .. } => token.is_none_or(|token| token == *value),
@@ -268,7 +269,12 @@ impl Course<'_> {
         };
         if is_contended {
             let is_alike = self.scene.lock.value.as_deref() == Some(value);
-            self.note_reason(if is_alike { Reason::Alike } else { Reason::Contended });
+            match self.scene.lock.shape {
+                // What limits a rate refuses, too.
+                Shape::Semaphore => {}
+                _ if is_alike => self.note_reason(Reason::Alike),
+                _ => self.note_reason(Reason::Contended),
+            }
         }
         let lock = self.lock();
         let attempts = match lock.waiters.iter_mut().find(|waiter| waiter.who.is(&who)) {
@@ -398,7 +404,11 @@ impl Course<'_> {
     fn is_own_hold(&self, held: usize, guard: Guard<'_>) -> bool {
         let hold = &self.scene.lock.holds[held];
         match guard {
-            Guard::Compared(Some(token)) => *hold.token == *token || self.scene.lock.value.as_deref() == Some(token),
+            Guard::Compared(Some(token)) => {
+                // Of some values only the beginning is the token.
+                let is_beginning = token.len() >= 8 && hold.token.starts_with(token);
+                *hold.token == *token || is_beginning || self.scene.lock.value.as_deref() == Some(token)
+            }
             Guard::Compared(None) => true,
             Guard::Blind => self.is_own(&hold.who),
         }

@@ -273,15 +273,15 @@ fn is_named_lock(key: &[u8]) -> bool {
     let is_letter = |at: usize| key.get(at).is_some_and(u8::is_ascii_alphabetic);
     let begins = |at: usize| {
         let before = at.checked_sub(1);
-        before.is_none_or(|before| !is_letter(before) || (key[before].is_ascii_lowercase() && key[at].is_ascii_uppercase()))
-    };
-    let ends = |end: usize| {
-        !is_letter(end) || (key[end].is_ascii_uppercase() && key[end - 1].is_ascii_lowercase())
-    };
-    let is_there = |word: &[u8]| {
-        key.windows(word.len()).enumerate().any(|(at, found)| {
-            found.eq_ignore_ascii_case(word) && begins(at) && ends(at + word.len())
+        before.is_none_or(|before| {
+            !is_letter(before) || (key[before].is_ascii_lowercase() && key[at].is_ascii_uppercase())
         })
+    };
+    let ends = |end: usize| !is_letter(end) || (key[end].is_ascii_uppercase() && key[end - 1].is_ascii_lowercase());
+    let is_there = |word: &[u8]| {
+        key.windows(word.len())
+            .enumerate()
+            .any(|(at, found)| found.eq_ignore_ascii_case(word) && begins(at) && ends(at + word.len()))
     };
     WORDS.iter().any(|word| is_there(word))
 }

@@ -116,8 +116,8 @@ impl Verb {
             b"PUBLISH" | b"SPUBLISH" => Self::Publish,
             b"SUBSCRIBE" | b"SSUBSCRIBE" => Self::Subscribe,
             b"INCR" | b"DECR" | b"INCRBY" | b"DECRBY" | b"INCRBYFLOAT" | b"APPEND" | b"SETRANGE" | b"SETBIT"
-            | b"HSETNX" | b"HMSET" | b"SADD" | b"SREM" | b"SPOP" | b"LREM" | b"LSET" | b"XADD"
-            | b"ZINCRBY" | b"PFADD" | b"HINCRBYFLOAT" | b"INCREX" => Self::Change,
+            | b"HSETNX" | b"HMSET" | b"SADD" | b"SREM" | b"SPOP" | b"LREM" | b"LSET" | b"XADD" | b"ZINCRBY"
+            | b"PFADD" | b"HINCRBYFLOAT" | b"INCREX" => Self::Change,
             b"CLIENT" => Self::SetName,
             _ => Self::Nothing,
         }

@@ -82,8 +82,7 @@ fn extended(scene: &mut Scene<'_>, at: usize, (guard, is_own, deadline): (Guard<
     let in_one_step = hold.acquired.seq == scene.mark.seq;
     let is_endless = scene.lock.memory.expiry.endless.contains(&hold.acquired.seq);
     let is_holder = scene.by.is_some_and(|by| by.same(&hold.who) == Same::Yes);
-    let is_second_step =
-        is_endless && is_holder && guard == Guard::Blind && hold.extensions == 0 && !in_one_step;
+    let is_second_step = is_endless && is_holder && guard == Guard::Blind && hold.extensions == 0 && !in_one_step;
     if left > 0 {
         if is_second_step {
             in_second_step(scene, &hold);
@@ -133,7 +132,8 @@ fn endless(scene: &mut Scene<'_>, at: usize, is_closed: bool) {
     let (actor, key) = (hold.who.actor(), quoted(scene.lock));
     let mut evidence = vec![hold.acquired.shows("took the lock without an expiry")];
     if !is_closed {
-        let sentence = format!("{actor} took {key} without an expiry: had it died, the lock would have stayed for ever");
+        let sentence =
+            format!("{actor} took {key} without an expiry: had it died, the lock would have stayed for ever");
         let code = Code::NoExpiry;
         return scene.tell(Draft { code, severity: None, sentence, evidence, culprit: 0 });
     }
