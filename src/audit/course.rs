@@ -51,8 +51,8 @@ impl Course<'_> {
         let lock = &mut *self.scene.lock;
         let was_known = lock.is_known();
         lock.reasons.add(reason);
-        let is_new = !was_known && lock.is_known();
-        if is_new {
+        if !was_known && lock.is_known() {
+            self.scene.report.locks += 1;
             lock.pending.drain(..).for_each(|finding| self.scene.report.add(finding));
         }
     }
@@ -425,6 +425,20 @@ impl Course<'_> {
             self.scene.parties.entry((who.server, who.client)).or_insert_with(|| Party::new(who)).note_read(read);
         }
         self.emit(&Happening::Seen { value });
+        self.learn(value);
+    }
+
+    /// Whoever has lost the lock and reads it knows then.
+    fn learn(&mut self, value: Option<&[u8]>) {
+        let Some(who) = self.who().filter(|_| self.scene.lock.shape == Shape::Value && !self.scene.is_lost) else {
+            return;
+        };
+        let is_lost = |hold: &Hold| hold.who.is(&who) && hold.standing != Standing::Held && value != Some(&*hold.token);
+        let Some(lost) = self.scene.lock.holds.iter().position(is_lost) else { return };
+        self.end(lost, End::Told, true);
+        if let Some(party) = self.scene.parties.get_mut(&(who.server, who.client)) {
+            party.give_back(&self.scene.lock.place);
+        }
     }
 
     /// Somebody deletes it.

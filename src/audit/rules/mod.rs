@@ -3,6 +3,7 @@
 mod clocks;
 mod ending;
 mod expiry;
+mod kin;
 mod lateness;
 mod ownership;
 mod redlock;
@@ -17,6 +18,7 @@ use super::lock::Lock;
 pub struct Memory {
     /// How often it was taken.
     pub taken: u64,
+    pub ownership: ownership::Memory,
     pub lateness: lateness::Memory,
     pub expiry: expiry::Memory,
     pub clocks: clocks::Memory,
