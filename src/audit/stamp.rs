@@ -82,7 +82,9 @@ impl Instant {
         if !found.is_past(at, real) && found.micros != at {
             return Some(found);
         }
-        (found.micros > real && !found.by_real_time).then_some(Self { by_real_time: true, ..found })
+        // What is now by the server's clock says when something was.
+        let is_now = (0..=1_000_000).contains(&(at - found.micros));
+        (found.micros > real && !found.by_real_time && !is_now).then_some(Self { by_real_time: true, ..found })
     }
 
     /// Whether it is over.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use redouble::internals::{Item, Scope, audit, auditor, journal_of, naming, now_of};
+use redouble::internals::{Item, Lock, Scope, audit, auditor, journal_of, naming, now_of};
 use redouble::{Code, Finding, Profile, Server};
 
 use super::support::wire::{Frame, Wire, request};
@@ -40,7 +40,7 @@ pub struct Played {
 ///
 /// `{s+10}`, `{ms+10}`, `{f+10}` stand for the time on the server's clock that many seconds later, in seconds,
 /// milliseconds, and seconds with a fraction; `{a}` and other small letters for 32 random-looking hexadecimal digits,
-/// which are the same each time.
+/// which are the same each time; `\n` for a line's end.
 pub fn play(story: &str) -> Played {
     let mut lines = story.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
     let profile = lines.next_if(|line| line.starts_with("profile "));
@@ -234,7 +234,7 @@ impl Stage {
                 Some(quoted) => quoted.split_once('"').expect("a closing quote"),
                 None => rest.split_once(' ').unwrap_or((rest, "")),
             };
-            words.push(filled(word, now).into_bytes());
+            words.push(filled(word, now).replace("\\n", "\n").into_bytes());
             rest = behind.trim_start();
         }
         let script = match words[0].as_slice() {
@@ -267,7 +267,7 @@ fn filled(word: &str, now: i64) -> String {
 }
 
 /// 32 hexadecimal digits that nobody could guess, if they were not made of a seed.
-fn token(seed: &str) -> String {
+pub fn token(seed: &str) -> String {
     let mut state = seed.bytes().fold(0x9e37_79b9_7f4a_7c15_u64, |state, byte| {
         (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(29)
     });
@@ -293,6 +293,19 @@ impl Played {
 
     pub fn findings_in(&self, scope: Scope) -> Vec<Arc<Finding>> {
         audit(self.journals.clone(), auditor(scope, naming())).findings().to_vec()
+    }
+
+    /// The locks that somebody holds or waits for at the end.
+    pub fn locks_in(&self, scope: Scope) -> Vec<Lock> {
+        let mut auditor = audit(self.journals.clone(), auditor(scope, naming()));
+        let end = |server: u16| {
+            let (_, items) = self.journals.iter().find(|(number, _)| *number == server).expect("a server of the story");
+            items.last().map_or((0, 0), |item| match item {
+                Item::Command(entry) => (entry.at, entry.real),
+                Item::Event(event) => (event.at, event.real),
+            })
+        };
+        auditor.locks(end)
     }
 
     pub fn journals(&self) -> &[(u16, Vec<Item>)] {
