@@ -33,6 +33,10 @@ pub struct Party {
     pub lost: Vec<Arc<Place>>,
     /// The keys that it has touched while it held any lock.
     pub touched: VecDeque<(u32, Box<[u8]>)>,
+    /// How many keys that are no locks it has named since it has to do with locks, and when it last did on the server's
+    /// clock, in microseconds.
+    pub work: u64,
+    pub worked_at: i64,
 }
 
 /// What a client has read of a lock.
@@ -54,6 +58,8 @@ impl Party {
             holds: Vec::new(),
             lost: Vec::new(),
             touched: VecDeque::new(),
+            work: 0,
+            worked_at: 0,
         }
     }
 
