@@ -244,6 +244,7 @@ impl Auditor {
                 let Told { server, seq, at, real, .. } = *told;
                 self.last.push(Mark { server, seq, at, real, client: 0, name: Arc::from(""), line });
                 self.deadlines.push((server, Deadlines::new()));
+                self.wide.redlock.note_clock(server, at - real);
             }
         }
         let now = told.at.div_euclid(1000);

@@ -217,7 +217,7 @@ fn a_flush_of_unknown_origin_is_told_of_only_if_the_holder_still_counted_on_its_
             a: SET lock {a} NX PX 10000
             c: SET lock {c} NX PX 10000
             b: FLUSHDB
-            a: PING
+            close a
             A: SET lock {b} NX PX 10000
             C: SET lock {c} NX PX 10000
             A: FLUSHALL

@@ -82,9 +82,10 @@ fn taking_the_lock_took_as_long_as_it_lives() {
     judge(&Pair {
         code: Code::ValidityUsedUp,
         wrong: "
+            A@3: PING
             ! A@1: SET lock {a} NX PX 1000
             ! A@2: SET lock {a} NX PX 1000
-            +990ms
+            +1100ms
             ! A@3: SET lock {a} NX PX 1000
             +600ms
             A@3: SET data 1
@@ -93,9 +94,10 @@ fn taking_the_lock_took_as_long_as_it_lives() {
             A@1: release lock {a}
         ",
         right: "
+            A@3: PING
             A@1: SET lock {a} NX PX 1000
             A@2: SET lock {a} NX PX 1000
-            +990ms
+            +500ms
             A@3: SET lock {a} NX PX 1000
             A@1: release lock {a}
             A@2: release lock {a}

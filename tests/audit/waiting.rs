@@ -90,10 +90,11 @@ fn clients_that_try_at_equal_distances_come_in_step() {
             C: PING
             pace 50ms
             ! B: SET lock {b} NX PX 60000
+            6 times C: SET lock {c} NX PX 60000 | B: SET lock {b} NX PX 60000
             C: SET lock {c} NX PX 60000
-            7 times B: SET lock {b} NX PX 60000 | C: SET lock {c} NX PX 60000
             B: SET lock {b} NX PX 60000
             ! C: SET lock {c} NX PX 60000
+            ! B: SET lock {b} NX PX 60000
             A: release lock {a}
         ",
         right: "

@@ -114,9 +114,11 @@ fn note_loose(scene: &mut Scene<'_>, loose: Loose) {
     }
 }
 
-/// Whether a token can be taken for its owner's alone: at least 64 bits, as far as one can see.
+/// Whether a token can be taken for its owner's alone: at least 64 bits, as far as one can see, and no text.
 pub(super) fn is_telling(token: &[u8]) -> bool {
-    let first = token.first();
+    const MOST: usize = 128;
+    let is_of_tokens = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_:.+/=@".contains(byte);
+    let digits = token.iter().filter(|byte| byte.is_ascii_digit()).count();
     // Digits bear the least, and a time among them is nobody's.
     let bits = if token.iter().all(u8::is_ascii_digit) {
         3
@@ -125,7 +127,9 @@ pub(super) fn is_telling(token: &[u8]) -> bool {
     } else {
         5
     };
-    token.len() * bits >= 64 && token.iter().any(|byte| Some(byte) != first)
+    let is_mixed = token.iter().any(u8::is_ascii_uppercase) && token.iter().any(u8::is_ascii_lowercase);
+    let is_random = digits >= 3 || (is_mixed && digits >= 1);
+    token.len() * bits >= 64 && token.len() <= MOST && is_random && token.iter().all(is_of_tokens)
 }
 
 fn refused(scene: &mut Scene<'_>, value: &[u8]) {
@@ -249,7 +253,7 @@ fn refused_by_itself(scene: &Scene<'_>, loose: &Loose, refused: &Refused, until:
          nobody released it {until}",
         refused.first.actor()
     );
-    let mut evidence = proof(loose, "took the lock, and has not got the reply");
+    let mut evidence = vec![loose.hold.acquired.shows("took the lock, and has not got the reply")];
     evidence.push(refused.first.shows("was refused by it"));
     let severity = refused.is_doubtful.then_some(Severity::Warning);
     Draft { code: Code::RefusedByItself, severity, sentence, evidence, culprit: who.client }

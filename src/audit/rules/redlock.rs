@@ -44,6 +44,9 @@ const MOST_PARTS: usize = 32;
 /// For how long after one connection took a lock another is refused that belongs to the same attempt, in microseconds.
 const AT_ONCE: i64 = 200_000;
 
+/// How far apart the first and the last server are asked at most, in microseconds.
+const LONGEST: i64 = 60_000_000;
+
 #[derive(Clone)]
 struct Attempt {
     /// Which one it is, in the order in which they began.
@@ -130,6 +133,10 @@ impl Part {
 }
 
 impl Attempt {
+    fn new(number: u64) -> Self {
+        Self { number, parts: Vec::new(), used: None, is_told: false }
+    }
+
     /// How many servers were asked, and how many of them gave the lock.
     fn answers(&self) -> (usize, usize) {
         let servers = |gave: bool| {
@@ -164,17 +171,13 @@ fn asked(scene: &mut Scene<'_>, token: &[u8], gave: Option<Option<i64>>) {
     let (server, db, key) = (scene.lock.place.server, scene.lock.place.db, scene.lock.place.key.clone());
     let (mark, work) = (scene.mark.clone(), scene.work_of(by));
     let wide = &mut scene.wide.redlock;
-    if !wide.clocks.iter().any(|(known, _)| *known == server) {
-        wide.clocks.push((server, mark.at - mark.real));
-    }
     wide.make_room();
     wide.begun += 1;
-    let attempt = wide.attempts.entry(name(&key, token)).or_insert_with(|| Attempt {
-        number: wide.begun,
-        parts: Vec::new(),
-        used: None,
-        is_told: false,
-    });
+    let attempt = wide.attempts.entry(name(&key, token)).or_insert_with(|| Attempt::new(wide.begun));
+    // What is the same much later is a value that is always the same, and no attempt that goes on.
+    if attempt.parts.iter().all(|part| mark.real - part.asked.real > LONGEST) {
+        *attempt = Attempt::new(wide.begun);
+    }
     let beside = attempt.parts.iter().find(|part| part.who.server == server && part.db != db && part.gave);
     let beside = beside.filter(|part| gave.is_some() && part.released.is_none()).map(|part| part.asked.clone());
     let part = Part {
@@ -217,6 +220,11 @@ fn asked(scene: &mut Scene<'_>, token: &[u8], gave: Option<Option<i64>>) {
 }
 
 impl Wide {
+    /// How far a server's clock is from real time when the first line of its journal is told, in microseconds.
+    pub fn note_clock(&mut self, server: u16, ahead: i64) {
+        self.clocks.push((server, ahead));
+    }
+
     /// Forgets the older half of all attempts if there are too many.
     fn make_room(&mut self) {
         if self.attempts.len() >= MOST_ATTEMPTS {
@@ -377,5 +385,6 @@ fn one_server(scene: &mut Scene<'_>, first: &Mark, how: &str) {
     let key = name_of(scene);
     let sentence = format!("{} took `{key}` with one token {how}, which is worth no more than once", first.actor());
     let evidence = vec![first.shows("took the lock"), scene.now("asked for it with the same token")];
+    scene.note_reason(Reason::Several);
     scene.tell(Draft { code: Code::OneServer, severity: None, sentence, evidence, culprit: 0 });
 }
