@@ -155,9 +155,9 @@ fn refused(scene: &mut Scene<'_>, value: &[u8]) {
 /// Whoever has not got the reply has looked, and knows now.
 fn known_by_its_holder(scene: &mut Scene<'_>, value: &[u8]) {
     let Some(by) = scene.by.cloned() else { return };
-    memory(scene).loose.retain(|loose| {
-        loose.hold.is_certain || *loose.hold.token != *value || by.same(&loose.hold.who) == Same::No
-    });
+    memory(scene)
+        .loose
+        .retain(|loose| loose.hold.is_certain || *loose.hold.token != *value || by.same(&loose.hold.who) == Same::No);
 }
 
 fn removed(scene: &mut Scene<'_>, hold: Option<usize>, guard: Guard<'_>) {
@@ -204,7 +204,9 @@ fn neglect(scene: &Scene<'_>, loose: &Loose, until: &str) -> (String, String) {
     let key = name_of(scene);
     let is_endless = loose.hold.end().is_none() && loose.hold.instant.is_none();
     let mut rest = match is_endless {
-        true => "nobody released it; it has no expiry, so that nobody can take it before somebody deletes it".to_owned(),
+        true => {
+            "nobody released it; it has no expiry, so that nobody can take it before somebody deletes it".to_owned()
+        }
         false => format!("nobody released it {until}"),
     };
     if let Some(waited) = &loose.waited {

@@ -147,9 +147,8 @@ fn stopped(scene: &mut Scene<'_>, hold: &Hold, beat: &Beat, still: &str) {
 /// Whether somebody renews a lock although its work seems to be done.
 pub(super) fn is_endless(scene: &Scene<'_>, hold: &Hold) -> bool {
     let beat = scene.lock.memory.renewal.beat.as_deref().filter(|beat| beat.token == hold.token);
-    let is_idle = |beat: &Beat| {
-        beat.is_own && beat.has_worked && beat.idle >= MANY && scene.work_of(&hold.who) == beat.work
-    };
+    let is_idle =
+        |beat: &Beat| beat.is_own && beat.has_worked && beat.idle >= MANY && scene.work_of(&hold.who) == beat.work;
     hold.is_certain && hold.standing == Standing::Held && beat.is_some_and(is_idle)
 }
 
