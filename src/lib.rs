@@ -44,7 +44,10 @@ mod tracking;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::audit::{Allowance, Auditor, Scope, Told, audit, auditor, tell};
+    pub use crate::audit::{
+        Allowance, Auditor, End, Hold, Lock, Past, Place, Reason, Scope, Standing, Told, Waiter, Who, audit, auditor,
+        tell,
+    };
     pub use crate::clock::Clock;
     pub use crate::commands::all as all_commands;
     pub use crate::control::{Event, EventKind, Item, read_journal};

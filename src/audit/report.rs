@@ -55,6 +55,7 @@ impl Report {
         }
         let allowance = self.scope.allowed.iter().find(|allowance| allowance.covers(&finding));
         finding.allowed = allowance.map(|allowance| allowance.reason.clone());
+        finding.times = finding.times.max(1);
         self.known.insert(same, self.findings.len());
         self.findings.push(Arc::new(finding));
     }
@@ -64,7 +65,7 @@ impl Report {
         let known = pending.iter().position(|known| known.code == finding.code && known.culprit == finding.culprit);
         match known {
             Some(known) => merge(&mut pending[known], finding),
-            None if pending.len() < MOST_PENDING => pending.push(finding),
+            None if pending.len() < MOST_PENDING => pending.push(Finding { times: finding.times.max(1), ..finding }),
             None => {}
         }
     }
