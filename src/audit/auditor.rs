@@ -13,7 +13,7 @@ use super::finding::{Finding, Mark};
 use super::happening::Scene;
 use super::lock::{Lock, Place, Reason, Standing, Who};
 use super::party::{Parties, Party, Touch, Watched};
-use super::picture::Picture;
+use super::picture::{DeedKind, Picture};
 use super::read::{Ran, Verb, read};
 use super::report::Report;
 use super::rules::Wide;
@@ -129,6 +129,12 @@ impl Locks {
         self.most = self.count * 2;
     }
 
+    /// Forgets those of a server.
+    fn forget(&mut self, server: u16) {
+        self.databases.retain(|((number, _), _)| *number != server);
+        self.count = self.databases.iter().map(|(_, locks)| locks.len()).sum();
+    }
+
     /// All of them, in the order of their places.
     fn places(&self, is_meant: impl Fn(&Lock) -> bool) -> Vec<Arc<Place>> {
         let all = self.databases.iter().flat_map(|(_, locks)| locks.values());
@@ -157,7 +163,7 @@ impl Auditor {
         }
     }
 
-    /// Also keeps who held a lock when, which takes memory for each time that a lock is taken.
+    /// Also keeps who held a lock when, and what was done to it, which takes memory for each command that is about a lock.
     pub fn draw(mut self) -> Self {
         self.picture = Some(Picture::default());
         self
@@ -181,6 +187,11 @@ impl Auditor {
     /// Who held which lock when, if that is kept.
     pub fn picture(&self) -> Option<&Picture> {
         self.picture.as_ref()
+    }
+
+    /// All keys that are taken for locks, in the order of servers, databases and keys.
+    pub fn known(&self) -> Vec<Arc<Place>> {
+        self.locks.places(Lock::is_known)
     }
 
     /// All keys that are taken for locks and that somebody holds or waits for, in the order of servers, databases and keys.
@@ -241,6 +252,34 @@ impl Auditor {
             let mark = self.end_of(place.server);
             self.on(&place, None, mark, |course| course.finish());
         }
+    }
+
+    /// Looks for something else from now on; what was found before is allowed by the new scope or not.
+    pub fn set_scope(&mut self, scope: Arc<Scope>) {
+        self.report.set_scope(Arc::clone(&scope));
+        self.scope = scope;
+    }
+
+    /// Something was not seen of what clients did on a server: who holds what there is not known any more. What was found
+    /// stays.
+    pub fn miss(&mut self, server: u16) {
+        self.locks.forget(server);
+        self.deadlines.iter_mut().filter(|(number, _)| *number == server).for_each(|(_, ends)| ends.clear());
+        self.parties.retain(|(number, _), _| *number != server);
+        self.wide = Wide::default();
+    }
+
+    /// A server begins anew: nothing of it is known, nor what was found there.
+    pub fn forget(&mut self, server: u16) {
+        self.miss(server);
+        self.deadlines.retain(|(number, _)| *number != server);
+        self.last.retain(|mark| mark.server != server);
+        self.report.forget(Some(server));
+    }
+
+    /// Forgets what was found. Who holds what stays known.
+    pub fn forget_findings(&mut self) {
+        self.report.forget(None);
     }
 
     fn end_of(&self, server: u16) -> Mark {
@@ -363,6 +402,9 @@ impl Auditor {
             course.note_reason(Reason::Said);
         }
         course.apply(step);
+        if let (Some(picture), Some(lock)) = (&mut self.picture, self.locks.at(&place)) {
+            picture.note_act(lock, told.seq, &step.act);
+        }
         self.forget_if_nothing(&place);
     }
 
@@ -456,6 +498,9 @@ impl Auditor {
         for place in self.locks.places(is_meant) {
             let by = (!is_restart).then_some(&who);
             self.on(&place, by, mark.clone(), |course| course.flush(is_restart));
+            if let (Some(picture), Some(lock)) = (&mut self.picture, self.locks.at(&place)) {
+                picture.note_deed(lock, told.seq, DeedKind::Flushed);
+            }
         }
     }
 

@@ -71,8 +71,11 @@ impl Engine {
         let note = &mut session.note;
         if !note.staging.is_empty() {
             note.end_last();
-            let index = self.instance.control.journal.keep(&mut note.staging);
-            note.unwritten = note.unwritten.or(index);
+            let kept = self.instance.control.journal.keep(&mut note.staging);
+            note.unwritten = note.unwritten.or(kept.map(|(index, _)| index));
+            if self.instance.audit.is_on() {
+                self.instance.attend_audit(kept.is_some_and(|(_, is_pressing)| is_pressing));
+            }
         }
     }
 
@@ -200,6 +203,9 @@ impl Engine {
             self.keep_staged(session);
             let at = (self.instance.clock.micros(), real_micros());
             journal.note_event(EventKind::Closed, session.client.id(), at, &OwnedWords::default());
+            if self.instance.audit.is_on() {
+                self.instance.attend_audit(false);
+            }
         }
     }
 
