@@ -96,9 +96,9 @@ Tells which locks were misused, by whom, and by which commands that is proved.
 Usage:
   redouble audit [FLAGS] FILE ...
 
-  FILE is a journal: lines of JSON, as redouble run --journal-out and REDOUBLE JOURNAL EXPORT
-  write them; - is standard input. Several files are the journals of several servers that
-  ran at the same time.
+  FILE is a journal: lines of JSON, as redouble run --journal-out and REDOUBLE JOURNAL
+  EXPORT write them; - is standard input. Several files are the journals of several
+  servers that ran at the same time.
 
 The status is 0 if nothing was found that is bad enough, 3 if something was, 2 if a file
 cannot be read or flags are not understood.
