@@ -29,6 +29,8 @@ pub(super) enum Request {
     ExploreHelp,
     /// The same for `explore`.
     ExploreMisused(String),
+    /// A `report`, with the arguments behind the word.
+    Report(Vec<OsString>),
 }
 
 /// `redouble run [flags] -- command [args...]`
@@ -82,6 +84,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Request {
         // A file of this name can be had as `./run`.
         [run, rest @ ..] if run == "run" => parse_run(rest),
         [explore, rest @ ..] if explore == "explore" => parse_explore(rest),
+        [report, rest @ ..] if report == "report" => Request::Report(rest.to_vec()),
         _ => parse_server(arguments),
     }
 }

@@ -4,6 +4,7 @@ mod arguments;
 mod explore;
 mod process;
 mod report;
+mod report_page;
 mod run;
 mod words;
 
@@ -47,6 +48,7 @@ pub(crate) fn run() -> ExitCode {
             let _ = complain(format!("redouble explore: {reason}").as_bytes());
             ExitCode::from(run::OWN_FAILURE)
         }
+        Request::Report(arguments) => report_page::report(&arguments, profile),
         Request::Help => say(words::help().trim_end()),
         Request::Version => version(&arguments, profile),
         Request::Refused(reason) => complain(reason.as_bytes()),
