@@ -344,7 +344,7 @@ impl World {
             Phase::Bare => {
                 let ttl = self.clients[who].program.ttl;
                 let until = self.now + ttl;
-                self.call(who, &format!("PEXPIRE {LOCK} {ttl}"));
+                let done = self.call(who, &format!("PEXPIRE {LOCK} {ttl}")) == Frame::Integer(1);
                 self.truth.insert(Code::ExpiryInSecondStep);
                 if self.owner() != Some(who) {
                     // It went away before it had an expiry.
@@ -352,6 +352,11 @@ impl World {
                 }
                 if let Some(there) = &mut self.there {
                     there.deadline = Some(until);
+                }
+                if !done {
+                    self.end_belief(who);
+                    self.clients[who].phase = Phase::Idle;
+                    return;
                 }
                 let client = &mut self.clients[who];
                 client.belief = client.belief.map(|_| Belief { until: Some(until) });
@@ -490,7 +495,7 @@ impl World {
             return;
         }
         if self.clients[who].program.extend != Extend::Never && self.dice.below(3) == 0 {
-            return self.extend(who);
+            return self.extend_lock(who);
         }
         let is_lost = self.is_over(who) || self.owner() != Some(who);
         if is_lost && self.clients[who].has_worked {
@@ -502,7 +507,7 @@ impl World {
         client.phase = Phase::Holding { left: left - 1 };
     }
 
-    fn extend(&mut self, who: usize) {
+    fn extend_lock(&mut self, who: usize) {
         let Program { extend, ttl, .. } = self.clients[who].program;
         let token = self.clients[who].token.clone();
         let done = match extend {
