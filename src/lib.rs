@@ -31,6 +31,7 @@ mod log;
 mod profile;
 mod pubsub;
 mod rdb;
+mod report;
 mod resp;
 mod script;
 mod seed;
@@ -44,20 +45,26 @@ mod tracking;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::audit::{Auditor, Scope, Told, audit, auditor};
+    pub use crate::audit::{
+        Allowance, Auditor, End, Hold, Lock, Past, Place, Reason, Scope, Standing, Told, Waiter, Who, audit, auditor,
+        tell,
+    };
     pub use crate::clock::Clock;
     pub use crate::commands::all as all_commands;
     pub use crate::control::{Event, EventKind, Item, read_journal};
     pub use crate::engine::{Engine, Fibers};
     pub use crate::instance::Instance;
     pub use crate::keyspace::{Expiry, Keyspace, hash_of};
+    pub use crate::report::{html as report_html, text as report_text};
     pub use crate::resp::{Framed, Framer, Limits, ProtocolError};
     pub use crate::server::{journal_of, naming, now_of};
     pub use crate::session::{Client, Peer, Session};
     pub use crate::spec::{Table, markdown};
 }
 
-pub use audit::{Code, Evidence, Finding, Mark, Severity};
+pub use audit::{
+    Code, EndedHold, Evidence, Finding, KnownLock, LockHolder, LockWaiter, Mark, Mistakes, Severity, story_of,
+};
 pub use control::{Child, Entry, Fault, Findings, Outcome, Pattern, Query, Search, Verdict, Who};
 pub use error::Error;
 pub use profile::Profile;

@@ -13,12 +13,13 @@ use super::finding::{Finding, Mark};
 use super::happening::Scene;
 use super::lock::{Lock, Place, Reason, Standing, Who};
 use super::party::{Parties, Party, Touch, Watched};
-use super::picture::Picture;
+use super::picture::{DeedKind, Picture};
 use super::read::{Ran, Verb, read};
 use super::report::Report;
 use super::rules::Wide;
-use super::script::{Scripts, read_script};
-use super::step::{Act, Guard, Shape, Step};
+use super::script::{Scripts, joined, read_script};
+use super::stamp::Instant;
+use super::step::{Act, Guard, Shape, Step, Steps};
 use super::told::{Inside, Told};
 use crate::control::{EventKind, Outcome, short_line};
 use crate::glob;
@@ -128,6 +129,12 @@ impl Locks {
         self.most = self.count * 2;
     }
 
+    /// Forgets those of a server.
+    fn forget(&mut self, server: u16) {
+        self.databases.retain(|((number, _), _)| *number != server);
+        self.count = self.databases.iter().map(|(_, locks)| locks.len()).sum();
+    }
+
     /// All of them, in the order of their places.
     fn places(&self, is_meant: impl Fn(&Lock) -> bool) -> Vec<Arc<Place>> {
         let all = self.databases.iter().flat_map(|(_, locks)| locks.values());
@@ -156,7 +163,7 @@ impl Auditor {
         }
     }
 
-    /// Also keeps who held a lock when, which takes memory for each time that a lock is taken.
+    /// Also keeps who held a lock when, and what was done to it, which takes memory for each command that is about a lock.
     pub fn draw(mut self) -> Self {
         self.picture = Some(Picture::default());
         self
@@ -172,9 +179,19 @@ impl Auditor {
         self.report.unlisted
     }
 
+    /// How many keys it has taken for locks.
+    pub fn watched(&self) -> u64 {
+        self.report.locks
+    }
+
     /// Who held which lock when, if that is kept.
     pub fn picture(&self) -> Option<&Picture> {
         self.picture.as_ref()
+    }
+
+    /// All keys that are taken for locks, in the order of servers, databases and keys.
+    pub fn known(&self) -> Vec<Arc<Place>> {
+        self.locks.places(Lock::is_known)
     }
 
     /// All keys that are taken for locks and that somebody holds or waits for, in the order of servers, databases and keys.
@@ -231,10 +248,40 @@ impl Auditor {
 
     /// There is nothing more to come.
     pub fn finish(&mut self) {
-        for place in self.locks.places(|lock| !lock.holds.is_empty() || !lock.waiters.is_empty()) {
+        for place in
+            self.locks.places(|lock| !(lock.holds.is_empty() && lock.waiters.is_empty() && lock.value.is_none()))
+        {
             let mark = self.end_of(place.server);
             self.on(&place, None, mark, |course| course.finish());
         }
+    }
+
+    /// Looks for something else from now on; what was found before is allowed by the new scope or not.
+    pub fn set_scope(&mut self, scope: Arc<Scope>) {
+        self.report.set_scope(Arc::clone(&scope));
+        self.scope = scope;
+    }
+
+    /// Something was not seen of what clients did on a server: who holds what there is not known any more. What was found
+    /// stays.
+    pub fn miss(&mut self, server: u16) {
+        self.locks.forget(server);
+        self.deadlines.iter_mut().filter(|(number, _)| *number == server).for_each(|(_, ends)| ends.clear());
+        self.parties.retain(|(number, _), _| *number != server);
+        self.wide = Wide::default();
+    }
+
+    /// A server begins anew: nothing of it is known, nor what was found there.
+    pub fn forget(&mut self, server: u16) {
+        self.miss(server);
+        self.deadlines.retain(|(number, _)| *number != server);
+        self.last.retain(|mark| mark.server != server);
+        self.report.forget(Some(server));
+    }
+
+    /// Forgets what was found. Who holds what stays known.
+    pub fn forget_findings(&mut self) {
+        self.report.forget(None);
     }
 
     fn end_of(&self, server: u16) -> Mark {
@@ -255,6 +302,7 @@ impl Auditor {
                 let Told { server, seq, at, real, .. } = *told;
                 self.last.push(Mark { server, seq, at, real, client: 0, name: Arc::from(""), line });
                 self.deadlines.push((server, Deadlines::new()));
+                self.wide.redlock.note_clock(server, at - real);
             }
         }
         let now = told.at.div_euclid(1000);
@@ -357,6 +405,9 @@ impl Auditor {
             course.note_reason(Reason::Said);
         }
         course.apply(step);
+        if let (Some(picture), Some(lock)) = (&mut self.picture, self.locks.at(&place)) {
+            picture.note_act(lock, told.seq, &step.act);
+        }
         self.forget_if_nothing(&place);
     }
 
@@ -365,14 +416,9 @@ impl Auditor {
     fn begins(&self, told: &Told<'_>, step: &Step<'_>) -> bool {
         let begins = match step.act {
             Act::Take { .. } | Act::Enter { .. } => true,
-            Act::Put { value, old: Some(_), .. } => {
-                super::stamp::Instant::in_value(value, told.at, told.real).is_some()
-            }
-            Act::Remove { removed: Some(true) } | Act::Expire { done: true, .. } | Act::Put { .. }
-                if step.guard != Guard::Blind =>
-            {
-                true
-            }
+            Act::Put { value, old: Some(_), .. } if Instant::to_come(value, told.at, told.real).is_some() => true,
+            Act::Remove { removed: Some(true) } | Act::Expire { done: true, .. } if step.guard != Guard::Blind => true,
+            Act::Put { value, .. } if step.guard == Guard::Compared(Some(value)) => true,
             Act::Put { .. } => self.scope.locks.iter().any(|glob| glob::matches(glob, step.key, false)),
             _ => false,
         };
@@ -395,18 +441,23 @@ impl Auditor {
         }
         told.inside(|inside| {
             let mut first = 0;
+            let mut steps = Steps::new();
             for (at, ran) in inside.iter().enumerate().filter(|(_, inside)| inside.depth == 1) {
                 let deeper: &[Inside<'_>] = &inside[first..at];
                 first = at + 1;
                 let Some(name) = ran.words.first() else { continue };
                 let verb = Verb::of(name);
-                let steps = match verb {
+                steps.extend(match verb {
                     Verb::Eval | Verb::EvalSha => read_script(&ran.words, deeper, 2, &mut self.scripts),
                     _ => read(verb, Ran { db: ran.db, words: &ran.words, reply: ran.reply }),
-                };
-                for step in steps {
-                    let step = Step { joint: true, ..step };
-                    self.apply(told, &guarded(step, watched));
+                });
+            }
+            for step in joined(steps) {
+                let step = Step { joint: true, ..step };
+                let watched = guarded(step.clone(), watched);
+                // To watch a key is no sign of a lock; what was taken before may be one.
+                if watched == step || self.locks.get_mut(told.server, step.db, step.key).is_some() {
+                    self.apply(told, &watched);
                 }
             }
         });
@@ -450,20 +501,24 @@ impl Auditor {
         for place in self.locks.places(is_meant) {
             let by = (!is_restart).then_some(&who);
             self.on(&place, by, mark.clone(), |course| course.flush(is_restart));
+            if let (Some(picture), Some(lock)) = (&mut self.picture, self.locks.at(&place)) {
+                picture.note_deed(lock, told.seq, DeedKind::Flushed);
+            }
         }
     }
 
     /// The connection of a client has ended.
     fn close(&mut self, told: &Told<'_>) {
-        let Some(party) = self.parties.remove(&(told.server, told.client)) else { return };
-        let mark = Self::mark(told, &party.who);
+        let client = (told.server, told.client);
+        let Some(who) = self.parties.get(&client).map(|party| party.who.clone()) else { return };
+        let mark = Self::mark(told, &who);
         let is_its = |lock: &Lock| {
-            lock.holds.iter().any(|hold| hold.who.is(&party.who))
-                || lock.waiters.iter().any(|waiter| waiter.who.is(&party.who))
+            lock.holds.iter().any(|hold| hold.who.is(&who)) || lock.waiters.iter().any(|waiter| waiter.who.is(&who))
         };
         for place in self.locks.places(is_its) {
-            self.on(&place, Some(&party.who), mark.clone(), |course| course.close(&party.who));
+            self.on(&place, Some(&who), mark.clone(), |course| course.close(&who));
         }
+        self.parties.remove(&client);
     }
 
     /// Looks at what somebody does who holds a lock, or has lost one.
@@ -494,6 +549,7 @@ impl Auditor {
                     continue;
                 }
                 let Some(party) = self.parties.get_mut(&(told.server, told.client)) else { return };
+                (party.work, party.worked_at) = (party.work + 1, told.at);
                 if let Some(touch) = party.touch_of(*db, key).filter(|_| writes).cloned() {
                     let places: Vec<Arc<Place>> = party.lost.iter().chain(&party.holds).cloned().collect();
                     let (at, real) = (told.at, told.real);

@@ -88,16 +88,16 @@ fn the_famous_race_with_times_that_have_a_fraction() {
             C1: GET lock.foo
             C2: GET lock.foo
             C1: DEL lock.foo
-            ! C1: SETNX lock.foo {f+10}
+            ! C1: SETNX lock.foo {f+0.5}
             ! C2: DEL lock.foo
-            ! C2: SETNX lock.foo {f+10}
+            ! C2: SETNX lock.foo {f+0.5}
         ",
         right: "
             C3: SETNX lock.foo {f+0.5}
             +501ms
-            C1: SETNX lock.foo {f+10}
+            C1: SETNX lock.foo {f+0.5}
             C1: GET lock.foo
-            C1: GETSET lock.foo {f+10}
+            C1: GETSET lock.foo {f+0.5}
             C1: DEL lock.foo
         ",
     });

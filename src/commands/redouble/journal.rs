@@ -334,7 +334,7 @@ fn near(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    call.server.control.journal.clear();
+    call.server.clear_journal();
     Ok(Reply::OK)
 }
 
