@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::finding::Mark;
-use super::happening::{Happening, Scene};
+use super::happening::{Gone, Happening, Scene};
 use super::lock::{End, Hold, How, Lock, MOST_PAST, MOST_WAITERS, Past, Place, Reason, Same, Standing, Waiter, Who};
 use super::party::{Party, Read};
 use super::picture::{Picture, Span, SpanKind};
@@ -48,13 +48,7 @@ impl Course<'_> {
 
     /// There is a reason to take the key for a lock. What was found so far counts, if it is the first.
     pub fn note_reason(&mut self, reason: Reason) {
-        let lock = &mut *self.scene.lock;
-        let was_known = lock.is_known();
-        lock.reasons.add(reason);
-        if !was_known && lock.is_known() {
-            self.scene.report.locks += 1;
-            lock.pending.drain(..).for_each(|finding| self.scene.report.add(finding));
-        }
+        self.scene.note_reason(reason);
     }
 
     /// Ends what is over by now.
@@ -62,8 +56,9 @@ impl Course<'_> {
         while let Some(over) = self.scene.lock.holds.iter().position(|hold| hold.is_over(at, real)) {
             self.end_of_time(over);
         }
-        let lock = &mut *self.scene.lock;
-        if lock.deadline.is_some_and(|deadline| at.div_euclid(1000) > deadline) {
+        if self.scene.lock.deadline.is_some_and(|deadline| at.div_euclid(1000) > deadline) {
+            self.emit(&Happening::Gone { how: Gone::Expired });
+            let lock = &mut *self.scene.lock;
             (lock.value, lock.deadline) = (None, None);
         }
     }
@@ -585,14 +580,16 @@ impl Course<'_> {
         if count > 0 {
             return self.emit(&Happening::Counted { member, count });
         }
-        let Some(hold) = self.scene.lock.holds.iter().position(|hold| *hold.token == *member) else { return };
-        if self.is_own(&self.scene.lock.holds[hold].who) {
+        let hold = self.scene.lock.holds.iter().position(|hold| *hold.token == *member);
+        if hold.is_some_and(|hold| self.is_own(&self.scene.lock.holds[hold].who)) {
             self.note_reason(Reason::Shape);
         }
-        let guard = Guard::Compared(None);
+        let guard = Guard::Compared(Some(member));
         let joint = step.joint;
-        self.emit(&Happening::Removed { hold: Some(hold), guard, joint, is_release: true, read: None });
-        self.let_go(hold, true);
+        self.emit(&Happening::Removed { hold, guard, joint, is_release: true, read: None });
+        if let Some(hold) = hold {
+            self.let_go(hold, true);
+        }
         if self.scene.lock.shape == Shape::Hash {
             self.lock().value = None;
         }
@@ -603,6 +600,7 @@ impl Course<'_> {
         if let Some(hold) = self.held() {
             self.emit(&Happening::Flushed { hold, is_restart });
         }
+        self.emit(&Happening::Gone { how: Gone::Flushed });
         let mark = self.scene.mark.clone();
         for hold in &mut self.lock().holds {
             if hold.standing == Standing::Held {
@@ -630,6 +628,7 @@ impl Course<'_> {
                 picture.note_hold(&self.scene.lock.place, &self.scene.lock.holds[hold], None);
             }
         }
+        self.emit(&Happening::Over);
         for waiter in &self.scene.lock.waiters {
             if let Some(picture) = &mut self.picture {
                 picture.note_wait(&self.scene.lock.place, waiter, None);
