@@ -583,10 +583,16 @@ impl Auditor {
     /// Whether somebody has touched a key while it had this lock, which it has lost.
     fn has_touched_under(&self, place: &Place, who: &Who, touch: &Touch) -> bool {
         let Some(lock) = self.locks.get(place) else { return false };
-        match lock.hold_of(who) {
-            Some(hold) => touch.is_within(hold.acquired.seq, i64::MAX),
-            None => lock.past_of(who).is_some_and(|past| touch.is_within(past.hold.acquired.seq, past.at)),
-        }
+        let (hold, until) = match (lock.hold_of(who), lock.past_of(who)) {
+            (Some(hold), _) => (hold, i64::MAX),
+            (None, Some(past)) => (&past.hold, past.at),
+            (None, None) => return false,
+        };
+        let to = match &hold.standing {
+            Standing::Deleted(mark) | Standing::Overwritten(mark) | Standing::Flushed(mark) => mark.seq,
+            Standing::Held | Standing::Vanished => u64::MAX,
+        };
+        touch.is_within(hold.acquired.seq, to, until)
     }
 }
 

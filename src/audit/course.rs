@@ -143,7 +143,8 @@ impl Course<'_> {
         self.pass(at, real);
         if let Guard::Compared(token) = step.guard {
             let is_evidence = match &step.act {
-                Act::Remove { .. } | Act::Expire { .. } => true,
+                Act::Remove { .. } => true,
+                Act::Expire { .. } => self.scene.lock.shape != Shape::Semaphore,
                 Act::Miss { intent } => matches!(intent, Intent::Release | Intent::Extend),
                 // To put another value there is what counters do, too.
                 Act::Put { value, .. } => token.is_none_or(|token| token == *value),
@@ -263,7 +264,12 @@ impl Course<'_> {
         };
         if is_contended {
             let is_alike = self.scene.lock.value.as_deref() == Some(value);
-            self.note_reason(if is_alike { Reason::Alike } else { Reason::Contended });
+            match self.scene.lock.shape {
+                // What limits a rate refuses, too.
+                Shape::Semaphore => {}
+                _ if is_alike => self.note_reason(Reason::Alike),
+                _ => self.note_reason(Reason::Contended),
+            }
         }
         let lock = self.lock();
         let attempts = match lock.waiters.iter_mut().find(|waiter| waiter.who.is(&who)) {
@@ -311,7 +317,7 @@ impl Course<'_> {
         let deadline = expiry.deadline(at, self.scene.lock.deadline);
         let is_free = match stale {
             // Programs go on using real time when a test has moved the server's clock.
-            Some(stale) => stale.is_past(at, real) || stale.is_past(real, real),
+            Some(stale) => stale.left(at, real) < 0,
             None => self.held().is_none(),
         };
         if instant.is_some() && is_free {
@@ -393,7 +399,11 @@ impl Course<'_> {
     fn is_own_hold(&self, held: usize, guard: Guard<'_>) -> bool {
         let hold = &self.scene.lock.holds[held];
         match guard {
-            Guard::Compared(Some(token)) => *hold.token == *token || self.scene.lock.value.as_deref() == Some(token),
+            Guard::Compared(Some(token)) => {
+                // Of some values only the beginning is the token.
+                let is_beginning = token.len() >= 8 && hold.token.starts_with(token);
+                *hold.token == *token || is_beginning || self.scene.lock.value.as_deref() == Some(token)
+            }
             Guard::Compared(None) => true,
             Guard::Blind => self.is_own(&hold.who),
         }
@@ -513,7 +523,7 @@ impl Course<'_> {
             None => self.held(),
         };
         let is_own = hold.is_some_and(|hold| self.is_own_hold(hold, step.guard));
-        if let Some(hold) = hold.filter(|_| is_own && !step.joint && step.guard == Guard::Blind)
+        if let Some(hold) = hold.filter(|_| is_own && step.guard == Guard::Blind)
             && deadline.is_some()
             && self.scene.lock.deadline.is_none()
             && self.scene.lock.holds[hold].extensions == 0

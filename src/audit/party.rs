@@ -53,9 +53,9 @@ impl Touch {
         self.db == db && *self.key == *key
     }
 
-    /// Whether that was behind this place, and not after this time.
-    pub fn is_within(&self, from: u64, until: i64) -> bool {
-        self.times.iter().any(|(seq, at)| *seq > from && *at <= until)
+    /// Whether that was between these places, and not after this time.
+    pub fn is_within(&self, from: u64, to: u64, until: i64) -> bool {
+        self.times.iter().any(|(seq, at)| *seq > from && *seq < to && *at <= until)
     }
 }
 

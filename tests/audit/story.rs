@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use redouble::internals::{Item, Scope, audit, auditor, journal_of, naming, now_of};
+use redouble::internals::{Item, Lock, Scope, audit, auditor, journal_of, naming, now_of};
 use redouble::{Code, Finding, Profile, Server};
 
 use super::support::wire::{Frame, Wire, request};
 use super::support::{address, profile as profile_of, spawn, start};
+
+const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+const EXTEND: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0";
 
 /// What was played, and what the journals say of it.
 pub struct Played {
@@ -27,10 +31,13 @@ pub struct Played {
 /// close A                       A closes its connections
 /// restart                       the first server starts anew, empty
 /// 30 times +100ms A: SET ...    again and again, with a step of the clock in front of each
+/// unheard A: SET lock a NX      the reply is lost, and A does not notice
 /// 9 times A: PING | B: PING     again and again, one after the other
 /// A: release lock {a}           the script that compares and deletes; `extend lock {a} 1000` compares and extends
 /// pace 1ms                      from here on lines are so far apart in real time
 /// silent A: SET lock a NX       A waits for no reply, because it has turned them off
+/// A: RELEASE lock {a}           the script that compares the token and deletes the key then; EXTEND lock {a} 1000 is
+///                               the one that gives it so many milliseconds more
 /// profile valkey-9.1            on the first line: which servers these are
 /// ```
 ///
@@ -39,7 +46,7 @@ pub struct Played {
 ///
 /// `{s+10}`, `{ms+10}`, `{f+10}` stand for the time on the server's clock that many seconds later, in seconds,
 /// milliseconds, and seconds with a fraction; `{a}` and other small letters for 32 random-looking hexadecimal digits,
-/// which are the same each time.
+/// which are the same each time; `\n` for a line's end.
 pub fn play(story: &str) -> Played {
     let mut lines = story.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
     let profile = lines.next_if(|line| line.starts_with("profile "));
@@ -144,12 +151,15 @@ impl Stage {
             self.lose(client, command);
         } else if let Some(rest) = line.strip_prefix("silent ") {
             let (client, command) = rest.split_once(": ").expect("a client and a command");
-            let words = self.words(client, command);
-            let before = self.commands_of(client);
-            self.wire(client).send(&request(&words));
-            while self.commands_of(client) == before {
-                std::thread::yield_now();
-            }
+            self.send(client, command);
+            self.note(line, client);
+        } else if let Some(rest) = line.strip_prefix("unheard ") {
+            let (client, command) = rest.split_once(": ").expect("a client and a command");
+            let id = self.wire(client).ask("CLIENT ID").integer();
+            let mut driver = Wire::connect(address(&self.servers[Self::name(client).1 - 1]));
+            assert_eq!(driver.ask(&format!("REDOUBLE FAULT ADD lost client {id} times 1")), Frame::status("OK"));
+            self.send(client, command);
+            driver.ask("REDOUBLE FAULT CLEAR");
             self.note(line, client);
         } else {
             let (client, command) = line.split_once(": ").unwrap_or_else(|| panic!("no line of a story: {line}"));
@@ -234,6 +244,16 @@ impl Stage {
         }
     }
 
+    /// Sends a command that is not replied to, and waits until it was taken in.
+    fn send(&mut self, client: &str, command: &str) {
+        let words = self.words(client, command);
+        let before = self.commands_of(client);
+        self.wire(client).send(&request(&words));
+        while self.commands_of(client) == before {
+            std::thread::yield_now();
+        }
+    }
+
     /// How many commands the server of a client has taken in.
     fn commands_of(&self, client: &str) -> usize {
         let items = journal_of(&self.servers[Self::name(client).1 - 1]);
@@ -262,9 +282,16 @@ impl Stage {
                 Some(quoted) => quoted.split_once('"').expect("a closing quote"),
                 None => rest.split_once(' ').unwrap_or((rest, "")),
             };
-            words.push(filled(word, now).into_bytes());
+            words.push(filled(word, now).replace("\\n", "\n").into_bytes());
             rest = behind.trim_start();
         }
+        let script = match words[0].as_slice() {
+            b"RELEASE" => RELEASE,
+            b"EXTEND" => EXTEND,
+            _ => return words,
+        };
+        let eval = ["EVAL", script, "1"].map(|word| word.as_bytes().to_vec());
+        words.splice(..1, eval);
         words
     }
 }
@@ -305,7 +332,7 @@ fn filled(word: &str, now: i64) -> String {
 }
 
 /// 32 hexadecimal digits that nobody could guess, if they were not made of a seed.
-fn token(seed: &str) -> String {
+pub fn token(seed: &str) -> String {
     let mut state = seed.bytes().fold(0x9e37_79b9_7f4a_7c15_u64, |state, byte| {
         (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(29)
     });
@@ -331,6 +358,19 @@ impl Played {
 
     pub fn findings_in(&self, scope: Scope) -> Vec<Arc<Finding>> {
         audit(self.journals.clone(), auditor(scope, naming())).findings().to_vec()
+    }
+
+    /// The locks that somebody holds or waits for at the end.
+    pub fn locks_in(&self, scope: Scope) -> Vec<Lock> {
+        let mut auditor = audit(self.journals.clone(), auditor(scope, naming()));
+        let end = |server: u16| {
+            let (_, items) = self.journals.iter().find(|(number, _)| *number == server).expect("a server of the story");
+            items.last().map_or((0, 0), |item| match item {
+                Item::Command(entry) => (entry.at, entry.real),
+                Item::Event(event) => (event.at, event.real),
+            })
+        };
+        auditor.locks(end)
     }
 
     pub fn journals(&self) -> &[(u16, Vec<Item>)] {
@@ -375,6 +415,19 @@ pub fn judge(pair: &Pair) {
     let blamed = right.findings();
     let told = blamed.iter().map(|finding| shown(&right, finding)).collect::<String>();
     assert!(blamed.is_empty(), "{}: found in what is right:\n{}\n{told}", code.name(), pair.right);
+}
+
+/// What is found of a kind in a story.
+pub fn found(code: Code, story: &str) -> Option<Arc<Finding>> {
+    play(story).findings().iter().find(|finding| finding.code == code).cloned()
+}
+
+/// Plays what is right, or of which nobody can know that it is wrong.
+#[track_caller]
+pub fn nothing_is_found(story: &str) {
+    let played = play(story);
+    let told = played.findings().iter().map(|finding| shown(&played, finding)).collect::<String>();
+    assert!(told.is_empty(), "found in\n{story}\n{told}");
 }
 
 /// A finding as a failing test shows it.
