@@ -63,14 +63,13 @@ pub fn play(story: &str) -> Played {
 /// Journals whose lines are as far apart in real time as a story says, in the order in which they were written. From the
 /// real time that is given with each pace it counts.
 fn paced(journals: Vec<(u16, Vec<Item>)>, paces: &[(i64, i64)]) -> Vec<(u16, Vec<Item>)> {
-    const BEGIN: i64 = 1_700_000_000_000_000;
     let real = |item: &Item| match item {
         Item::Command(entry) => entry.real,
         Item::Event(event) => event.real,
     };
     let mut told: Vec<(u16, Vec<Item>)> = journals.iter().map(|(server, _)| (*server, Vec::new())).collect();
     let mut rest: Vec<_> = journals.into_iter().map(|(_, items)| items.into_iter().peekable()).collect();
-    let mut now = BEGIN;
+    let mut now = rest.iter_mut().filter_map(|items| items.peek().map(real)).min().unwrap_or(0);
     while let Some((next, was)) = rest
         .iter_mut()
         .enumerate()
