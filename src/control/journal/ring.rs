@@ -81,6 +81,14 @@ impl Ring {
     pub fn resize(&mut self, most: usize) {
         self.most = most;
         self.make_room(0);
+        // With a chunk that is too large for this, all that is in it would fall out together.
+        if most > 0 && self.current.bytes.capacity() > self.chunk_size() {
+            self.turn(0);
+        }
+    }
+
+    fn chunk_size(&self) -> usize {
+        (self.most / CHUNKS).min(LARGEST_CHUNK)
     }
 
     pub fn most(&self) -> usize {
@@ -139,7 +147,7 @@ impl Ring {
     /// Begins a chunk that has room for so many bytes.
     #[cold]
     fn turn(&mut self, room: usize) {
-        let size = room.max((self.most / CHUNKS).min(LARGEST_CHUNK));
+        let size = room.max(self.chunk_size());
         if self.current.count > 0 {
             let full = std::mem::take(&mut self.current);
             self.held += full.bytes.capacity();
