@@ -7,8 +7,8 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::process::Command;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -129,9 +129,16 @@ fn a_question_before_the_audit_was_ever_on_is_answered_with_an_error() {
     let server = spawn();
     let mut driver = Wire::connect(address(&server));
     let never = Frame::error("ERR the audit was never on; REDOUBLE AUDIT ON begins it");
-    for line in
-        ["AUDIT", "AUDIT LIST", "AUDIT COUNT", "AUDIT COUNT final", "AUDIT AWAIT 1", "AUDIT CLEAR", "LOCKS", "LOCKS key a"]
-    {
+    for line in [
+        "AUDIT",
+        "AUDIT LIST",
+        "AUDIT COUNT",
+        "AUDIT COUNT final",
+        "AUDIT AWAIT 1",
+        "AUDIT CLEAR",
+        "LOCKS",
+        "LOCKS key a",
+    ] {
         assert_eq!(driver.ask(&format!("REDOUBLE {line}")), never, "{line}");
     }
     assert_eq!(info(&mut driver)["state"].text(), "off");
@@ -573,8 +580,21 @@ fn wrong_flags_are_refused_and_right_ones_begin_the_audit() {
         assert!(output.contains(error), "{flags:?}: {output}");
     }
     let flags = [
-        "--audit", "yes", "--locks", "a:*", "--locks", "b c", "--not-locks", "x", "--audit-allow", "no-expiry leader:* it's one",
-        "--audit-allow", "*", "test:*", "on", "purpose",
+        "--audit",
+        "yes",
+        "--locks",
+        "a:*",
+        "--locks",
+        "b c",
+        "--not-locks",
+        "x",
+        "--audit-allow",
+        "no-expiry leader:* it's one",
+        "--audit-allow",
+        "*",
+        "test:*",
+        "on",
+        "purpose",
     ];
     let server = ServerProcess::redouble(&flags);
     let mut driver = Wire::connect(server.address());

@@ -91,6 +91,8 @@ pub struct Scene<'s> {
     pub mark: Mark,
     /// Its reply has not reached the client.
     pub is_lost: bool,
+    /// When its client gets the reply, in real time in microseconds, if that is later than at once.
+    pub told: Option<i64>,
     pub parties: &'s mut Parties,
     pub wide: &'s mut Wide,
     pub report: &'s mut Report,
@@ -110,6 +112,15 @@ pub struct Draft {
 impl Scene<'_> {
     /// Tells what a rule has found about this lock; at once if it is known to be one, or else as soon as it is.
     pub fn tell(&mut self, draft: Draft) {
+        self.add(draft, 1);
+    }
+
+    /// Tells more about what was told before of the same culprit, now that more is known: it does not count again.
+    pub fn tell_more(&mut self, draft: Draft) {
+        self.add(draft, 0);
+    }
+
+    fn add(&mut self, draft: Draft, times: u64) {
         let Draft { code, severity, sentence, mut evidence, culprit } = draft;
         evidence.sort_by_key(|evidence| (evidence.mark.real, evidence.mark.seq));
         evidence.dedup_by(|later, earlier| {
@@ -124,7 +135,7 @@ impl Scene<'_> {
             key: place.key.clone(),
             sentence,
             evidence,
-            times: 1,
+            times,
             seq: self.mark.seq,
             last_seq: self.mark.seq,
             at: self.mark.at,

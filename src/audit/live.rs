@@ -293,7 +293,8 @@ impl LiveAudit {
         let (mut auditor, now): (Auditor, Vec<_>) = {
             let mut state = self.state();
             let auditor = state.all_the_way(self.is_on()).clone();
-            let now = state.servers().into_iter().map(|(at, server)| (state.sources[at].server, server.now())).collect();
+            let now =
+                state.servers().into_iter().map(|(at, server)| (state.sources[at].server, server.now())).collect();
             (auditor, now)
         };
         let now = |server| now.iter().find(|(number, _)| *number == server).map_or((0, 0), |(_, now)| *now);

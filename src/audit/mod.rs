@@ -25,6 +25,7 @@ mod rules;
 mod script;
 mod stamp;
 mod step;
+pub mod tell;
 mod told;
 
 pub use allowance::Allowance;
@@ -37,6 +38,7 @@ pub use lock::{End, Hold, Lock, Past, Place, Reason, Standing, Waiter, Who};
 pub use mistakes::Mistakes;
 pub use picture::{Picture, Span, SpanKind};
 pub use query::FindingQuery;
+pub use tell::story_of;
 pub use told::Told;
 
 use std::collections::VecDeque;

@@ -25,6 +25,8 @@ pub struct Report {
     pub unlisted: u64,
     /// How often anything was found.
     pub told: u64,
+    /// How many keys were taken for locks.
+    pub locks: u64,
     scope: Arc<Scope>,
 }
 
@@ -72,6 +74,7 @@ impl Report {
             return;
         }
         finding.allowed = reason(&self.scope, &finding);
+        finding.times = finding.times.max(1);
         self.known.insert(same, self.findings.len());
         self.findings.push(Arc::new(finding));
     }
@@ -81,7 +84,7 @@ impl Report {
         let known = pending.iter().position(|known| known.code == finding.code && known.culprit == finding.culprit);
         match known {
             Some(known) => merge(&mut pending[known], finding),
-            None if pending.len() < MOST_PENDING => pending.push(finding),
+            None if pending.len() < MOST_PENDING => pending.push(Finding { times: finding.times.max(1), ..finding }),
             None => {}
         }
     }

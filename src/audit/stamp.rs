@@ -75,6 +75,16 @@ impl Instant {
             .or_else(|| near(Unit::Nanos, number / 1000))
     }
 
+    /// The instant that a value is which is being written, if it is still to come: by the server's clock, or by real time,
+    /// which programs go on using when a test has moved the server's clock.
+    pub fn to_come(value: &[u8], at: i64, real: i64) -> Option<Self> {
+        let found = Self::in_value(value, at, real)?;
+        if !found.is_past(at, real) && found.micros != at {
+            return Some(found);
+        }
+        (found.micros > real && !found.by_real_time).then_some(Self { by_real_time: true, ..found })
+    }
+
     /// Whether it is over.
     pub fn is_past(self, at: i64, real: i64) -> bool {
         self.micros < if self.by_real_time { real } else { at }
@@ -103,6 +113,9 @@ mod tests {
         for value in ["", "1", "token", "17000000100", "f3c51700000010", "99999999999999999999999"] {
             assert_eq!(Instant::in_value(value.as_bytes(), NOW, NOW), None, "{value}");
         }
+        assert_eq!(Instant::to_come(b"1700000000", NOW, NOW), None);
+        let unmoved = Instant::to_come(b"1700000010", NOW + 60_000_000, NOW).unwrap();
+        assert!(unmoved.by_real_time && !unmoved.is_past(NOW + 60_000_000, NOW));
         let moved = Instant::in_value(b"1700000010", NOW + 9 * DAY, NOW).unwrap();
         assert!(moved.by_real_time && !moved.is_past(NOW + 9 * DAY, NOW));
     }

@@ -184,6 +184,7 @@ impl Engine {
             outcome,
             words,
             reply,
+            held_after: passage.map(|_| real_micros().saturating_sub(real).max(0).unsigned_abs()),
             fault: passage.and_then(|passage| passage.rule.as_ref()).map(|rule| rule.fault.name.as_str()),
             gates: passage.map(|passage| passage.gates.as_slice()).unwrap_or_default(),
             children: children.as_deref(),

@@ -168,12 +168,7 @@ impl Builder {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn allow(
-        mut self,
-        code: impl Into<Option<Code>>,
-        keys: impl Into<Vec<u8>>,
-        reason: impl Into<String>,
-    ) -> Self {
+    pub fn allow(mut self, code: impl Into<Option<Code>>, keys: impl Into<Vec<u8>>, reason: impl Into<String>) -> Self {
         self.scope.allowed.push(Allowance { code: code.into(), keys: keys.into(), reason: reason.into() });
         self
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use redouble::internals::{Item, Scope, audit, auditor, journal_of, naming, now_of};
-use redouble::{Code, Finding, Server};
+use redouble::{Code, Finding, Profile, Server};
 
 use super::support::wire::{Frame, Wire, request};
-use super::support::{address, spawn_frozen};
+use super::support::{address, profile as profile_of, spawn, start};
 
 /// What was played, and what the journals say of it.
 pub struct Played {
@@ -27,15 +27,20 @@ pub struct Played {
 /// close A                       A closes its connections
 /// restart                       the first server starts anew, empty
 /// 30 times +100ms A: SET ...    again and again, with a step of the clock in front of each
+/// silent A: SET lock a NX       A waits for no reply, because it has turned them off
+/// profile valkey-9.1            on the first line: which servers these are
 /// ```
 ///
 /// `{s+10}`, `{ms+10}`, `{f+10}` stand for the time on the server's clock that many seconds later, in seconds,
 /// milliseconds, and seconds with a fraction; `{a}` and other small letters for 32 random-looking hexadecimal digits,
 /// which are the same each time.
 pub fn play(story: &str) -> Played {
-    let mut stage = Stage { servers: vec![spawn_frozen()], clients: BTreeMap::new(), sent: Vec::new() };
-    stage.servers[0].journal_on();
-    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    let mut lines = story.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
+    let profile = lines.next_if(|line| line.starts_with("profile "));
+    let profile = profile.map(|line| profile_of(line.trim_start_matches("profile ")));
+    let mut stage = Stage { profile, servers: Vec::new(), clients: BTreeMap::new(), sent: Vec::new() };
+    stage.add_server();
+    for line in lines {
         stage.line(line);
     }
     let journals = (1..).zip(stage.servers.iter().map(|server| journal_of(server))).collect();
@@ -43,6 +48,7 @@ pub fn play(story: &str) -> Played {
 }
 
 struct Stage {
+    profile: Option<Profile>,
     servers: Vec<Server>,
     clients: BTreeMap<(String, usize), Wire>,
     sent: Vec<(String, u16, u64)>,
@@ -60,6 +66,16 @@ impl JournalOn for Server {
 }
 
 impl Stage {
+    fn add_server(&mut self) {
+        let server = match self.profile {
+            Some(profile) => start(Server::builder().compat(profile)),
+            None => spawn(),
+        };
+        server.freeze();
+        server.journal_on();
+        self.servers.push(server);
+    }
+
     fn line(&mut self, line: &str) {
         if let Some((count, rest)) = line.split_once(" times ") {
             let count: usize = count.parse().expect("a number of times");
@@ -79,6 +95,15 @@ impl Stage {
         } else if let Some(rest) = line.strip_prefix("lost ") {
             let (client, command) = rest.split_once(": ").expect("a client and a command");
             self.lose(client, command);
+        } else if let Some(rest) = line.strip_prefix("silent ") {
+            let (client, command) = rest.split_once(": ").expect("a client and a command");
+            let words = self.words(client, command);
+            let before = self.commands_of(client);
+            self.wire(client).send(&request(&words));
+            while self.commands_of(client) == before {
+                std::thread::yield_now();
+            }
+            self.note(line, client);
         } else {
             let (client, command) = line.split_once(": ").unwrap_or_else(|| panic!("no line of a story: {line}"));
             let words = self.words(client, command);
@@ -113,9 +138,7 @@ impl Stage {
     fn wire(&mut self, client: &str) -> &mut Wire {
         let (name, number) = Self::name(client);
         while self.servers.len() < number {
-            let server = spawn_frozen();
-            server.journal_on();
-            self.servers.push(server);
+            self.add_server();
         }
         let server = &self.servers[number - 1];
         self.clients.entry((name.clone(), number)).or_insert_with(|| {
@@ -162,6 +185,12 @@ impl Stage {
         while !journal_of(&self.servers[number - 1]).iter().any(is_end) {
             std::thread::yield_now();
         }
+    }
+
+    /// How many commands the server of a client has taken in.
+    fn commands_of(&self, client: &str) -> usize {
+        let items = journal_of(&self.servers[Self::name(client).1 - 1]);
+        items.iter().filter(|item| matches!(item, Item::Command(_))).count()
     }
 
     fn note(&mut self, line: &str, client: &str) {

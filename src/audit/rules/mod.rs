@@ -3,6 +3,7 @@
 mod clocks;
 mod ending;
 mod expiry;
+mod kin;
 mod lateness;
 mod ownership;
 mod redlock;
@@ -10,12 +11,14 @@ mod tokens;
 mod waiting;
 
 use super::happening::{Happening, Scene};
+use super::lock::Lock;
 
 /// What the rules remember of one lock.
 #[derive(Clone, Default)]
 pub struct Memory {
     /// How often it was taken.
     pub taken: u64,
+    pub ownership: ownership::Memory,
     pub lateness: lateness::Memory,
     pub expiry: expiry::Memory,
     pub clocks: clocks::Memory,
@@ -43,4 +46,9 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
     ending::see(scene, happening);
     waiting::see(scene, happening);
     redlock::see(scene, happening);
+}
+
+/// The name of a lock, as a sentence has it.
+fn quoted(lock: &Lock) -> String {
+    format!("`{}`", String::from_utf8_lossy(&lock.place.key))
 }

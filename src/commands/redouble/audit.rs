@@ -71,12 +71,7 @@ pub(super) const ACTIONS: &[Action] = &[
         summary: "Takes findings of this kind about these keys as known, and says why.",
         run: allow,
     },
-    Action {
-        name: "CLEAR",
-        usage: "",
-        summary: "Forgets what was found; who holds what stays known.",
-        run: clear,
-    },
+    Action { name: "CLEAR", usage: "", summary: "Forgets what was found; who holds what stays known.", run: clear },
 ];
 
 const USUAL_LIMIT: u64 = 100;
@@ -162,8 +157,7 @@ fn take_question(query: &mut FindingQuery, args: &mut Args<'_>) -> Result<bool, 
 
 fn code(args: &mut Args<'_>) -> Result<Code, CommandError> {
     let word = args.optional();
-    word.and_then(Code::by_name)
-        .ok_or_else(|| expected("the code of a finding such as two-holders was expected", word))
+    word.and_then(Code::by_name).ok_or_else(|| expected("the code of a finding such as two-holders was expected", word))
 }
 
 /// Nothing may follow a question.

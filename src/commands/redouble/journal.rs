@@ -359,6 +359,7 @@ fn described(entry: Entry, further: Vec<(Reply<'static>, Reply<'static>)>) -> Re
         (text("time-us"), Reply::Integer(entry.at)),
         (text("real-time-us"), Reply::Integer(entry.real)),
         (text("duration-us"), count(entry.duration)),
+        (text("held-after-us"), entry.held_after.map_or(Reply::Null, count)),
         (text("client"), count(entry.client)),
         (text("name"), text(entry.name)),
         (text("address"), text(entry.address)),

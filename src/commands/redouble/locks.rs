@@ -16,7 +16,8 @@ pub(super) const LOCKS: CommandSpec = CommandSpec {
 /// What HELP says of it: it has no actions.
 pub(super) const ACTIONS: &[Action] = &[Action { name: "", usage: "[key <glob>]", summary: SUMMARY, run: locks }];
 
-const SUMMARY: &str = "Says of each lock who holds it, who waits for it, since when and until when, as the audit knows.";
+const SUMMARY: &str =
+    "Says of each lock who holds it, who waits for it, since when and until when, as the audit knows.";
 
 fn locks(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let mut glob = None;

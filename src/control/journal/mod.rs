@@ -20,7 +20,7 @@ use ring::Ring;
 use crate::resp::OwnedWords;
 
 pub use entry::{Child, Entry, Event, EventKind, Item, Outcome};
-pub use file::{read_journal, write_journal};
+pub use file::{RecordedLines, read_journal, write_journal};
 pub use near::{distance, short_line};
 pub use note::{Ending, Note, Staging, Stamp};
 use query::Naming;
@@ -154,6 +154,7 @@ impl Journal {
             outcome: Outcome::Silent,
             words: detail.as_words(),
             reply: &[],
+            held_after: None,
             fault: None,
             gates: &[],
             children: None,

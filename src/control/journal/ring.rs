@@ -291,6 +291,7 @@ impl Seen<'_> {
             at,
             real,
             duration,
+            held_after: self.record.held_after(),
             client,
             name: self.client_name().to_vec(),
             address: self.address().to_owned(),
