@@ -224,6 +224,10 @@ impl LiveAudit {
     /// As when the server started, as far as this one is concerned: nothing was found there.
     pub fn reset(&self, server: u16) {
         let mut state = self.state();
+        if self.is_on() {
+            // What was found on the others is to stay.
+            state.settle(true);
+        }
         let State { sources, settled, published, .. } = &mut *state;
         if sources.len() <= 1 {
             *settled = Auditor::new(Arc::clone(&self.start.scope), Arc::clone(&self.naming));

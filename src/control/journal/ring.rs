@@ -153,7 +153,9 @@ impl Ring {
             self.held += full.bytes.capacity();
             self.older.push_back(full);
         }
-        let mut bytes = self.make_room(size).filter(|bytes| bytes.capacity() >= size).unwrap_or_default();
+        // A chunk that is much too large stays as long as one that is not, and takes the room of several.
+        let fits = |bytes: &Vec<u8>| (size..=size.saturating_mul(2)).contains(&bytes.capacity());
+        let mut bytes = self.make_room(size).filter(fits).unwrap_or_default();
         bytes.clear();
         bytes.reserve_exact(size);
         self.current = Chunk { bytes, first: self.written, count: 0, events: 0 };
