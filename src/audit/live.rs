@@ -23,6 +23,9 @@ use crate::control::{Follower, Held, Journal, Seen};
 
 /// How many records of a server are left for later, because others can come late that belong in front of them.
 const LEFT: u64 = 4096;
+/// How many records are looked at at once, and how many of those are kept back while there are more.
+const PORTION: usize = 4 * MARGIN;
+const MARGIN: usize = 4096;
 /// How many records must have come before all that are left for later are gone through once more, unless somebody asks.
 const PATIENCE: u64 = 256;
 /// How many allowances there may be.
@@ -383,28 +386,42 @@ impl State {
             self.ahead = None;
         }
         self.look_for_gaps(&held);
-        let mut records = Merged::new(&held, |at, held| self.sources[at].left(held));
-        let most = |held: &Held<'_>| if all { 0 } else { LEFT.min(held.in_an_eighth()) };
-        let most: Vec<u64> = held.iter().map(|(_, held)| most(held)).collect();
-        let before: Vec<u64> = held.iter().map(|(at, _)| self.sources[*at].place).collect();
-        while records.lists.iter().zip(most.iter().zip(&before)).any(|((_, list), (most, before))| {
-            let is_late = list.as_slice().first().is_some_and(|seen| seen.record.seq <= *before);
-            is_late || list.len() as u64 > *most
-        }) {
-            let Some((at, seen)) = records.next() else { break };
+        let most = |held: &Held<'_>| if all { 0 } else { usize::try_from(LEFT.min(held.in_an_eighth())).unwrap_or(0) };
+        let most: Vec<usize> = held.iter().map(|(_, held)| most(held)).collect();
+        let left = loop {
+            let mut records = Merged::new(&held, |at, held| self.sources[at].left(held, PORTION));
+            self.feed_settled(&mut records, &most);
+            let mut is_over = true;
+            for ((at, held), list) in held.iter().zip(&records.lists) {
+                let source = &mut self.sources[*at];
+                source.seen = if list.is_cut { list.end } else { held.written() };
+                source.next = list.first_left().unwrap_or(source.seen);
+                is_over &= !list.is_cut;
+            }
+            if is_over {
+                break records.lists.iter().map(|list| list.records.len() as u64).collect::<Vec<_>>();
+            }
+        };
+        held.iter_mut().zip(left).for_each(|((_, held), left)| held.leave(left));
+    }
+
+    /// Goes through some records, until so many are left of each server, or until what was cut off is needed.
+    fn feed_settled(&mut self, records: &mut Merged<'_>, most: &[usize]) {
+        let before: Vec<u64> = records.lists.iter().map(|list| self.sources[list.at].place).collect();
+        loop {
+            let lists = || records.lists.iter().zip(most.iter().zip(&before));
+            let is_wanting = lists().any(|(list, _)| list.is_cut && list.records.len() <= MARGIN);
+            let is_due = lists().any(|(list, (most, before))| {
+                list.is_cut || list.records.len() > *most || list.next_place().is_some_and(|place| place <= *before)
+            });
+            if is_wanting || !is_due {
+                return;
+            }
+            let Some((at, seen)) = records.next() else { return };
             let source = &mut self.sources[at];
             source.place = source.place.max(seen.record.seq);
             self.settled.feed(&Told::seen(source.server, &seen));
         }
-        let mut left = Vec::new();
-        for ((at, held), (_, list)) in held.iter().zip(&records.lists) {
-            let source = &mut self.sources[*at];
-            source.seen = held.written();
-            source.next = list.as_slice().iter().map(|seen| seen.index).min().unwrap_or(source.seen);
-            left.push(list.len() as u64);
-        }
-        drop(records);
-        held.iter_mut().zip(left).for_each(|((_, held), left)| held.leave(left));
     }
 
     /// What fell out, and what was not kept, takes away what is known of who holds what.
@@ -433,6 +450,8 @@ impl State {
         if !is_on {
             return &self.settled;
         }
+        // So that no more is left than can be gone through again and again.
+        self.settle(false);
         self.is_asked = true;
         let servers = self.servers();
         let held = hold(&servers);
@@ -443,8 +462,8 @@ impl State {
             None => Ahead { auditor: self.settled.clone(), marks: Vec::new(), real: i64::MIN },
         };
         let mut records = match follows {
-            true => Merged::new(&held, |at, held| in_order(held.from(ahead.marks[at].written).collect())),
-            false => Merged::new(&held, |at, held| self.sources[at].left(held)),
+            true => Merged::new(&held, |at, held| held.from(ahead.marks[at].written).collect()),
+            false => Merged::new(&held, |at, held| self.sources[at].left(held, usize::MAX)),
         };
         ahead.marks.resize(self.sources.len(), Seam { written: 0, revised: 0, place: 0 });
         if !follows {
@@ -477,10 +496,10 @@ impl State {
 }
 
 impl Source {
-    /// The records that are left, in order.
-    fn left<'h>(&self, held: &'h Held<'_>) -> Vec<Seen<'h>> {
+    /// The records that are left, at most so many.
+    fn left<'h>(&self, held: &'h Held<'_>, most: usize) -> Vec<Seen<'h>> {
         let is_settled = |seen: &Seen<'_>| seen.index < self.seen && seen.record.seq <= self.place;
-        in_order(held.from(self.next).filter(|seen| !is_settled(seen)).collect())
+        held.from(self.next).filter(|seen| !is_settled(seen)).take(most).collect()
     }
 
     /// What was written before this record is none of the audit's.
@@ -505,28 +524,56 @@ impl Ahead {
 
 /// The records of several journals, those of one in the order of their places, and all in that of real time.
 struct Merged<'h> {
-    lists: Vec<(usize, std::vec::IntoIter<Seen<'h>>)>,
+    lists: Vec<List<'h>>,
+}
+
+/// Records of one of them.
+struct List<'h> {
+    /// The place of the server among the sources.
+    at: usize,
+    records: std::vec::IntoIter<Seen<'h>>,
+    /// Behind the last of them, and whether there are more.
+    end: u64,
+    is_cut: bool,
 }
 
 impl<'h> Merged<'h> {
     fn new(held: &'h [(usize, Held<'_>)], records: impl Fn(usize, &'h Held<'_>) -> Vec<Seen<'h>>) -> Self {
-        Self { lists: held.iter().map(|(at, held)| (*at, records(*at, held).into_iter())).collect() }
+        let list = |(at, held): &'h (usize, Held<'_>)| {
+            let mut records = records(*at, held);
+            let end = records.last().map_or(held.written(), |seen| seen.index + 1);
+            records.sort_by_key(|seen| seen.record.seq);
+            List {
+                at: *at,
+                is_cut: end < held.written() && records.len() >= PORTION,
+                end,
+                records: records.into_iter(),
+            }
+        };
+        Self { lists: held.iter().map(list).collect() }
     }
 
     fn next(&mut self) -> Option<(usize, Seen<'h>)> {
-        let waiting = self.lists.iter_mut().filter(|(_, list)| list.len() > 0);
-        let (at, list) = waiting.min_by_key(|(_, list)| list.as_slice().first().map(|seen| seen.record.real))?;
-        Some((*at, list.next()?))
+        let waiting = self.lists.iter_mut().filter(|list| list.records.len() > 0);
+        let list = waiting.min_by_key(|list| list.records.as_slice().first().map(|seen| seen.record.real))?;
+        Some((list.at, list.records.next()?))
+    }
+}
+
+impl List<'_> {
+    /// The place in the order of the next one.
+    fn next_place(&self) -> Option<u64> {
+        self.records.as_slice().first().map(|seen| seen.record.seq)
+    }
+
+    /// The first one in the journal that is left.
+    fn first_left(&self) -> Option<u64> {
+        self.records.as_slice().iter().map(|seen| seen.index).min()
     }
 }
 
 fn hold(servers: &[(usize, Arc<dyn Audited>)]) -> Vec<(usize, Held<'_>)> {
     servers.iter().map(|(at, server)| (*at, server.journal().hold())).collect()
-}
-
-fn in_order(mut records: Vec<Seen<'_>>) -> Vec<Seen<'_>> {
-    records.sort_by_key(|seen| seen.record.seq);
-    records
 }
 
 /// Stands for a server; there are at most 64.

@@ -105,7 +105,7 @@ impl Ring {
         self.held = 0;
         self.current = Chunk { first: self.written, ..Chunk::default() };
         self.clients.clear();
-        (self.forgotten, self.events) = (0, 0);
+        (self.forgotten, self.events, self.unseen) = (0, 0, (0, 0));
     }
 
     /// Which record is the oldest that is there.
