@@ -22,10 +22,11 @@ use super::told::Told;
 use crate::control::{Follower, Held, Journal, Seen};
 
 /// How many records of a server are left for later, because others can come late that belong in front of them.
-const LEFT: u64 = 4096;
-/// How many records are looked at at once, and how many of those are kept back while there are more.
-const PORTION: usize = 4 * MARGIN;
-const MARGIN: usize = 4096;
+const LEFT: usize = 4096;
+/// How many at most, while one is missing: its thread may have been stopped on the way.
+const HELD_BACK: usize = 8 * LEFT;
+/// How many records are looked at at once.
+const PORTION: usize = HELD_BACK + 2 * LEFT;
 /// How many records must have come before all that are left for later are gone through once more, unless somebody asks.
 const PATIENCE: u64 = 256;
 /// How many allowances there may be.
@@ -83,10 +84,19 @@ struct Source {
     seen: u64,
     /// those whose place in the order is not behind this one.
     place: u64,
+    /// The next place is that behind it, as nothing is missing in between.
+    is_followed: bool,
     /// Nothing of it was gone through so far.
     is_new: bool,
     /// The records from now on do not follow upon those that were gone through.
     is_torn: bool,
+}
+
+/// How many records of a server may be left.
+struct Limits {
+    usual: usize,
+    /// While one is missing.
+    most: usize,
 }
 
 /// An auditor that has gone through everything.
@@ -155,7 +165,8 @@ impl LiveAudit {
 
     /// Goes through the journal of this server, too. Servers are told apart by number, from 1.
     pub fn join(&self, server: u16, audited: Weak<dyn Audited>) {
-        let source = Source { server, audited, next: 0, seen: 0, place: 0, is_new: true, is_torn: false };
+        let (next, seen, place, is_followed, is_new, is_torn) = (0, 0, 0, false, true, false);
+        let source = Source { server, audited, next, seen, place, is_followed, is_new, is_torn };
         self.state().sources.push(source);
     }
 
@@ -386,11 +397,14 @@ impl State {
             self.ahead = None;
         }
         self.look_for_gaps(&held);
-        let most = |held: &Held<'_>| if all { 0 } else { usize::try_from(LEFT.min(held.in_an_eighth())).unwrap_or(0) };
-        let most: Vec<usize> = held.iter().map(|(_, held)| most(held)).collect();
+        let limits = |held: &Held<'_>| {
+            let room = if all { 0 } else { usize::try_from(held.in_an_eighth()).unwrap_or(usize::MAX) };
+            Limits { usual: LEFT.min(room), most: HELD_BACK.min(room) }
+        };
+        let limits: Vec<Limits> = held.iter().map(|(_, held)| limits(held)).collect();
         let left = loop {
             let mut records = Merged::new(&held, |at, held| self.sources[at].left(held, PORTION));
-            self.feed_settled(&mut records, &most);
+            self.feed_settled(&mut records, &limits);
             let mut is_over = true;
             for ((at, held), list) in held.iter().zip(&records.lists) {
                 let source = &mut self.sources[*at];
@@ -405,21 +419,25 @@ impl State {
         held.iter_mut().zip(left).for_each(|((_, held), left)| held.leave(left));
     }
 
-    /// Goes through some records, until so many are left of each server, or until what was cut off is needed.
-    fn feed_settled(&mut self, records: &mut Merged<'_>, most: &[usize]) {
+    /// Goes through some records, until so many are left of each server, or until what was cut off is needed. Where one
+    /// is missing it waits for it, for some time.
+    fn feed_settled(&mut self, records: &mut Merged<'_>, limits: &[Limits]) {
         let before: Vec<u64> = records.lists.iter().map(|list| self.sources[list.at].place).collect();
         loop {
-            let lists = || records.lists.iter().zip(most.iter().zip(&before));
-            let is_wanting = lists().any(|(list, _)| list.is_cut && list.records.len() <= MARGIN);
-            let is_due = lists().any(|(list, (most, before))| {
-                list.is_cut || list.records.len() > *most || list.next_place().is_some_and(|place| place <= *before)
-            });
-            if is_wanting || !is_due {
+            let lists = || records.lists.iter().zip(limits.iter().zip(&before));
+            // What was to come in front of others that are settled.
+            let is_late = lists().any(|(list, (_, before))| list.next_place().is_some_and(|place| place <= *before));
+            let is_full = lists().any(|(list, (limits, _))| list.is_cut || list.records.len() > limits.most);
+            let is_due = lists().any(|(list, (limits, _))| list.records.len() > limits.usual);
+            let is_wanting = lists().any(|(list, _)| list.is_cut && list.records.len() <= LEFT);
+            let Some(next) = records.peek() else { return };
+            let is_missing = self.sources[next.at].misses(next);
+            if !is_late && (is_wanting || !is_full && (is_missing || !is_due)) {
                 return;
             }
             let Some((at, seen)) = records.next() else { return };
             let source = &mut self.sources[at];
-            source.place = source.place.max(seen.record.seq);
+            (source.place, source.is_followed) = (source.place.max(seen.record.seq), true);
             self.settled.feed(&Told::seen(source.server, &seen));
         }
     }
@@ -434,7 +452,7 @@ impl State {
                     self.missed += oldest - source.next.max(source.seen.min(oldest));
                     source.is_torn = true;
                 }
-                source.next = oldest;
+                (source.next, source.is_followed) = (oldest, false);
             }
             source.is_new = false;
             if source.is_torn && held.written() > source.seen {
@@ -502,9 +520,14 @@ impl Source {
         held.from(self.next).filter(|seen| !is_settled(seen)).take(most).collect()
     }
 
+    /// Whether something is missing in front of the next record.
+    fn misses(&self, list: &List<'_>) -> bool {
+        self.is_followed && list.next_place().is_some_and(|place| place > self.place + 1)
+    }
+
     /// What was written before this record is none of the audit's.
     fn skip_to(&mut self, written: u64) {
-        (self.next, self.seen, self.is_torn) = (written, written, true);
+        (self.next, self.seen, self.is_followed, self.is_torn) = (written, written, false, true);
     }
 }
 
@@ -553,14 +576,23 @@ impl<'h> Merged<'h> {
         Self { lists: held.iter().map(list).collect() }
     }
 
+    /// The list whose turn it is.
+    fn peek(&self) -> Option<&List<'h>> {
+        self.lists.iter().filter(|list| list.records.len() > 0).min_by_key(|list| list.real())
+    }
+
     fn next(&mut self) -> Option<(usize, Seen<'h>)> {
-        let waiting = self.lists.iter_mut().filter(|list| list.records.len() > 0);
-        let list = waiting.min_by_key(|list| list.records.as_slice().first().map(|seen| seen.record.real))?;
+        let list = self.lists.iter_mut().filter(|list| list.records.len() > 0).min_by_key(|list| list.real())?;
         Some((list.at, list.records.next()?))
     }
 }
 
 impl List<'_> {
+    /// When the next one took effect.
+    fn real(&self) -> Option<i64> {
+        self.records.as_slice().first().map(|seen| seen.record.real)
+    }
+
     /// The place in the order of the next one.
     fn next_place(&self) -> Option<u64> {
         self.records.as_slice().first().map(|seen| seen.record.seq)

@@ -132,9 +132,10 @@ impl Ring {
         self.unseen.0 > MOST_UNSEEN || self.unseen.1 > self.most / 4
     }
 
-    /// All but so many records were looked at. How long those are is of no account: they are few.
+    /// All but so many records were looked at. How long those are is of no account: they are few. If they are not, they
+    /// were left on purpose.
     pub fn leave(&mut self, records: u64) {
-        self.unseen = (records, 0);
+        self.unseen = (records.min(MOST_UNSEEN / 2), 0);
     }
 
     /// Takes in a record that is no command.
