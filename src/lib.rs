@@ -31,6 +31,7 @@ mod log;
 mod profile;
 mod pubsub;
 mod rdb;
+mod report;
 mod resp;
 mod script;
 mod seed;
@@ -54,6 +55,7 @@ pub mod internals {
     pub use crate::engine::{Engine, Fibers};
     pub use crate::instance::Instance;
     pub use crate::keyspace::{Expiry, Keyspace, hash_of};
+    pub use crate::report::{html as report_html, text as report_text};
     pub use crate::resp::{Framed, Framer, Limits, ProtocolError};
     pub use crate::server::{journal_of, naming, now_of};
     pub use crate::session::{Client, Peer, Session};

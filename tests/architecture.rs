@@ -22,6 +22,7 @@ const LAYERS: &[&str] = &[
     "seed",
     "control",
     "audit",
+    "report",
     "config",
     "identity",
     "stats",

@@ -45,7 +45,7 @@ impl Who {
 }
 
 /// Where a lock is.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     pub server: u16,
     pub db: u32,

@@ -82,7 +82,19 @@ impl Instant {
         if !found.is_past(at, real) && found.micros != at {
             return Some(found);
         }
-        (found.micros > real && !found.by_real_time).then_some(Self { by_real_time: true, ..found })
+        // What is now by the server's clock says when something was.
+        let is_now = (0..=1_000_000).contains(&(at - found.micros));
+        (found.micros > real && !found.by_real_time && !is_now).then_some(Self { by_real_time: true, ..found })
+    }
+
+    /// How much time is left, in microseconds; by the clock by which it is less, if it may be meant for either.
+    pub fn left(self, at: i64, real: i64) -> i64 {
+        let (by_server, by_real) = (self.micros - at, self.micros - real);
+        match self.by_real_time {
+            true => by_real,
+            false if by_real.abs() <= FURTHEST => by_server.min(by_real),
+            false => by_server,
+        }
     }
 
     /// Whether it is over.

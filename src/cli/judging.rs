@@ -67,7 +67,7 @@ impl Judging {
         Ok(taken)
     }
 
-    /// What the auditor is to look for. The error names the file and the line that cannot be made sense of.
+    /// What the auditor is to look for; reads the files with what is allowed. The error names the file and the line that cannot be made sense of.
     pub fn scope(&self) -> Result<(Scope, Vec<Allowed>), String> {
         let mut allowed = Vec::new();
         for path in &self.allow {
@@ -82,12 +82,9 @@ impl Judging {
         Ok((scope, allowed))
     }
 
-    /// Makes all paths independent of where this program goes. The error says of a file why it cannot be written: better
+    /// Makes the paths of what is to be written independent of where this program goes. The error says of a file why it cannot be written: better
     /// before the tests than after them.
     pub fn settle(&mut self) -> Result<(), String> {
-        for path in &mut self.allow {
-            *path = std::path::absolute(&*path).map_err(|error| cannot("read", path, &plain(&error)))?;
-        }
         for path in [&mut self.junit, &mut self.sarif].into_iter().flatten() {
             settle_output(path)?;
         }
