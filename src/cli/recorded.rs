@@ -11,7 +11,7 @@ use super::audit::place_of;
 use super::complain;
 use super::judging::{Judging, cannot, level_of, parted};
 use super::verdict::{Lines, Recorded, Verdict, print};
-use crate::audit::tell::{Judged, json_line};
+use crate::audit::tell::Judged;
 use crate::audit::{Told, auditor};
 use crate::commands::all;
 use crate::control::{Item, RecordedLines};
@@ -123,9 +123,9 @@ impl Recordings {
         verdict.write()?;
         let lines = verdict.lines();
         let findings = verdict.worlds.iter().flat_map(|world| &world.findings);
-        let text: String = match json {
-            true => findings.map(|finding| json_line("", finding)).collect(),
-            false => lines.iter().map(|line| format!("{line}\n")).collect(),
+        let text: Vec<u8> = match json {
+            true => findings.flat_map(|finding| [finding.json(), b"\n".to_vec()].concat()).collect(),
+            false => lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect(),
         };
         // Whoever does not read on knows enough.
         let _ = print(&text);

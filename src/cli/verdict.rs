@@ -146,9 +146,9 @@ fn counted(number: u64, what: &str) -> String {
 }
 
 /// Standard output, whole lines at a time.
-pub(super) fn print(text: &str) -> io::Result<()> {
+pub(super) fn print(text: &[u8]) -> io::Result<()> {
     let mut output = io::stdout().lock();
-    output.write_all(text.as_bytes())?;
+    output.write_all(text)?;
     output.flush()
 }
 

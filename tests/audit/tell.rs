@@ -290,16 +290,3 @@ fn a_sarif_log_says_what_the_audit_has_not_seen() {
     assert!(notices[0]["message"]["text"].as_str().is_some_and(|text| text.starts_with("7 entries")));
     assert!(notices[1]["message"]["text"].as_str().is_some_and(|text| text.contains("9 more findings")));
 }
-
-// ---- lines of JSON
-
-#[test]
-fn a_finding_is_a_line_of_json_with_fields_named_as_in_a_journal() {
-    let line = tell::json_line("w1", &finding(Code::TwoHolders, NASTY));
-    assert_eq!(line.matches('\n').count(), 1);
-    let told: Value = serde_json::from_str(&line).expect("it is JSON");
-    assert_eq!((&told["code"], &told["key"], &told["space"]), (&"two-holders".into(), &NASTY.into(), &"w1".into()));
-    assert_eq!(told["evidence"][1]["seq"], 12);
-    assert_eq!(told["evidence"][1]["time_us"], NOON + 3_000_000);
-    assert_eq!(told["allowed"], Value::Null);
-}
