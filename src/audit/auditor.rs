@@ -248,7 +248,9 @@ impl Auditor {
 
     /// There is nothing more to come.
     pub fn finish(&mut self) {
-        for place in self.locks.places(|lock| !lock.holds.is_empty() || !lock.waiters.is_empty()) {
+        for place in
+            self.locks.places(|lock| !(lock.holds.is_empty() && lock.waiters.is_empty() && lock.value.is_none()))
+        {
             let mark = self.end_of(place.server);
             self.on(&place, None, mark, |course| course.finish());
         }
@@ -300,6 +302,7 @@ impl Auditor {
                 let Told { server, seq, at, real, .. } = *told;
                 self.last.push(Mark { server, seq, at, real, client: 0, name: Arc::from(""), line });
                 self.deadlines.push((server, Deadlines::new()));
+                self.wide.redlock.note_clock(server, at - real);
             }
         }
         let now = told.at.div_euclid(1000);
@@ -506,15 +509,16 @@ impl Auditor {
 
     /// The connection of a client has ended.
     fn close(&mut self, told: &Told<'_>) {
-        let Some(party) = self.parties.remove(&(told.server, told.client)) else { return };
-        let mark = Self::mark(told, &party.who);
+        let client = (told.server, told.client);
+        let Some(who) = self.parties.get(&client).map(|party| party.who.clone()) else { return };
+        let mark = Self::mark(told, &who);
         let is_its = |lock: &Lock| {
-            lock.holds.iter().any(|hold| hold.who.is(&party.who))
-                || lock.waiters.iter().any(|waiter| waiter.who.is(&party.who))
+            lock.holds.iter().any(|hold| hold.who.is(&who)) || lock.waiters.iter().any(|waiter| waiter.who.is(&who))
         };
         for place in self.locks.places(is_its) {
-            self.on(&place, Some(&party.who), mark.clone(), |course| course.close(&party.who));
+            self.on(&place, Some(&who), mark.clone(), |course| course.close(&who));
         }
+        self.parties.remove(&client);
     }
 
     /// Looks at what somebody does who holds a lock, or has lost one.
@@ -545,6 +549,7 @@ impl Auditor {
                     continue;
                 }
                 let Some(party) = self.parties.get_mut(&(told.server, told.client)) else { return };
+                (party.work, party.worked_at) = (party.work + 1, told.at);
                 if let Some(touch) = party.touch_of(*db, key).filter(|_| writes).cloned() {
                     let places: Vec<Arc<Place>> = party.lost.iter().chain(&party.holds).cloned().collect();
                     let (at, real) = (told.at, told.real);
@@ -578,10 +583,16 @@ impl Auditor {
     /// Whether somebody has touched a key while it had this lock, which it has lost.
     fn has_touched_under(&self, place: &Place, who: &Who, touch: &Touch) -> bool {
         let Some(lock) = self.locks.get(place) else { return false };
-        match lock.hold_of(who) {
-            Some(hold) => touch.is_within(hold.acquired.seq, i64::MAX),
-            None => lock.past_of(who).is_some_and(|past| touch.is_within(past.hold.acquired.seq, past.at)),
-        }
+        let (hold, until) = match (lock.hold_of(who), lock.past_of(who)) {
+            (Some(hold), _) => (hold, i64::MAX),
+            (None, Some(past)) => (&past.hold, past.at),
+            (None, None) => return false,
+        };
+        let to = match &hold.standing {
+            Standing::Deleted(mark) | Standing::Overwritten(mark) | Standing::Flushed(mark) => mark.seq,
+            Standing::Held | Standing::Vanished => u64::MAX,
+        };
+        touch.is_within(hold.acquired.seq, to, until)
     }
 }
 

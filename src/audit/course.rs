@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::finding::Mark;
-use super::happening::{Happening, Scene};
+use super::happening::{Gone, Happening, Scene};
 use super::lock::{End, Hold, How, Lock, MOST_PAST, MOST_WAITERS, Past, Place, Reason, Same, Standing, Waiter, Who};
 use super::party::{Party, Read};
 use super::picture::{Picture, Span, SpanKind};
@@ -48,13 +48,7 @@ impl Course<'_> {
 
     /// There is a reason to take the key for a lock. What was found so far counts, if it is the first.
     pub fn note_reason(&mut self, reason: Reason) {
-        let lock = &mut *self.scene.lock;
-        let was_known = lock.is_known();
-        lock.reasons.add(reason);
-        if !was_known && lock.is_known() {
-            self.scene.report.locks += 1;
-            lock.pending.drain(..).for_each(|finding| self.scene.report.add(finding));
-        }
+        self.scene.note_reason(reason);
     }
 
     /// Ends what is over by now.
@@ -62,8 +56,9 @@ impl Course<'_> {
         while let Some(over) = self.scene.lock.holds.iter().position(|hold| hold.is_over(at, real)) {
             self.end_of_time(over);
         }
-        let lock = &mut *self.scene.lock;
-        if lock.deadline.is_some_and(|deadline| at.div_euclid(1000) > deadline) {
+        if self.scene.lock.deadline.is_some_and(|deadline| at.div_euclid(1000) > deadline) {
+            self.emit(&Happening::Gone { how: Gone::Expired });
+            let lock = &mut *self.scene.lock;
             (lock.value, lock.deadline) = (None, None);
         }
     }
@@ -148,7 +143,8 @@ impl Course<'_> {
         self.pass(at, real);
         if let Guard::Compared(token) = step.guard {
             let is_evidence = match &step.act {
-                Act::Remove { .. } | Act::Expire { .. } => true,
+                Act::Remove { .. } => true,
+                Act::Expire { .. } => self.scene.lock.shape != Shape::Semaphore,
                 Act::Miss { intent } => matches!(intent, Intent::Release | Intent::Extend),
                 // To put another value there is what counters do, too.
                 Act::Put { value, .. } => token.is_none_or(|token| token == *value),
@@ -268,7 +264,12 @@ impl Course<'_> {
         };
         if is_contended {
             let is_alike = self.scene.lock.value.as_deref() == Some(value);
-            self.note_reason(if is_alike { Reason::Alike } else { Reason::Contended });
+            match self.scene.lock.shape {
+                // What limits a rate refuses, too.
+                Shape::Semaphore => {}
+                _ if is_alike => self.note_reason(Reason::Alike),
+                _ => self.note_reason(Reason::Contended),
+            }
         }
         let lock = self.lock();
         let attempts = match lock.waiters.iter_mut().find(|waiter| waiter.who.is(&who)) {
@@ -316,7 +317,7 @@ impl Course<'_> {
         let deadline = expiry.deadline(at, self.scene.lock.deadline);
         let is_free = match stale {
             // Programs go on using real time when a test has moved the server's clock.
-            Some(stale) => stale.is_past(at, real) || stale.is_past(real, real),
+            Some(stale) => stale.is_past(at, real) || stale.is_past_in_real_time(real),
             None => self.held().is_none(),
         };
         if instant.is_some() && is_free {
@@ -398,7 +399,11 @@ impl Course<'_> {
     fn is_own_hold(&self, held: usize, guard: Guard<'_>) -> bool {
         let hold = &self.scene.lock.holds[held];
         match guard {
-            Guard::Compared(Some(token)) => *hold.token == *token || self.scene.lock.value.as_deref() == Some(token),
+            Guard::Compared(Some(token)) => {
+                // Of some values only the beginning is the token.
+                let is_beginning = token.len() >= 8 && hold.token.starts_with(token);
+                *hold.token == *token || is_beginning || self.scene.lock.value.as_deref() == Some(token)
+            }
             Guard::Compared(None) => true,
             Guard::Blind => self.is_own(&hold.who),
         }
@@ -518,7 +523,7 @@ impl Course<'_> {
             None => self.held(),
         };
         let is_own = hold.is_some_and(|hold| self.is_own_hold(hold, step.guard));
-        if let Some(hold) = hold.filter(|_| is_own && !step.joint && step.guard == Guard::Blind)
+        if let Some(hold) = hold.filter(|_| is_own && step.guard == Guard::Blind)
             && deadline.is_some()
             && self.scene.lock.deadline.is_none()
             && self.scene.lock.holds[hold].extensions == 0
@@ -575,14 +580,16 @@ impl Course<'_> {
         if count > 0 {
             return self.emit(&Happening::Counted { member, count });
         }
-        let Some(hold) = self.scene.lock.holds.iter().position(|hold| *hold.token == *member) else { return };
-        if self.is_own(&self.scene.lock.holds[hold].who) {
+        let hold = self.scene.lock.holds.iter().position(|hold| *hold.token == *member);
+        if hold.is_some_and(|hold| self.is_own(&self.scene.lock.holds[hold].who)) {
             self.note_reason(Reason::Shape);
         }
-        let guard = Guard::Compared(None);
+        let guard = Guard::Compared(Some(member));
         let joint = step.joint;
-        self.emit(&Happening::Removed { hold: Some(hold), guard, joint, is_release: true, read: None });
-        self.let_go(hold, true);
+        self.emit(&Happening::Removed { hold, guard, joint, is_release: true, read: None });
+        if let Some(hold) = hold {
+            self.let_go(hold, true);
+        }
         if self.scene.lock.shape == Shape::Hash {
             self.lock().value = None;
         }
@@ -593,6 +600,7 @@ impl Course<'_> {
         if let Some(hold) = self.held() {
             self.emit(&Happening::Flushed { hold, is_restart });
         }
+        self.emit(&Happening::Gone { how: Gone::Flushed });
         let mark = self.scene.mark.clone();
         for hold in &mut self.lock().holds {
             if hold.standing == Standing::Held {
@@ -620,6 +628,7 @@ impl Course<'_> {
                 picture.note_hold(&self.scene.lock.place, &self.scene.lock.holds[hold], None);
             }
         }
+        self.emit(&Happening::Over);
         for waiter in &self.scene.lock.waiters {
             if let Some(picture) = &mut self.picture {
                 picture.note_wait(&self.scene.lock.place, waiter, None);

@@ -33,6 +33,10 @@ pub struct Party {
     pub lost: Vec<Arc<Place>>,
     /// The keys that it has touched while it held any lock.
     pub touched: VecDeque<Touch>,
+    /// How many keys that are no locks it has named since it has to do with locks, and when it last did on the server's
+    /// clock, in microseconds.
+    pub work: u64,
+    pub worked_at: i64,
 }
 
 /// A key that a client has touched while it held a lock: the first and the last time, by the place in the order and by the
@@ -49,9 +53,9 @@ impl Touch {
         self.db == db && *self.key == *key
     }
 
-    /// Whether that was behind this place, and not after this time.
-    pub fn is_within(&self, from: u64, until: i64) -> bool {
-        self.times.iter().any(|(seq, at)| *seq > from && *at <= until)
+    /// Whether that was between these places, and not after this time.
+    pub fn is_within(&self, from: u64, to: u64, until: i64) -> bool {
+        self.times.iter().any(|(seq, at)| *seq > from && *seq < to && *at <= until)
     }
 }
 
@@ -74,6 +78,8 @@ impl Party {
             holds: Vec::new(),
             lost: Vec::new(),
             touched: VecDeque::new(),
+            work: 0,
+            worked_at: 0,
         }
     }
 

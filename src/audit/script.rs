@@ -160,7 +160,7 @@ fn take_in<'a>(
             look.find(answer, args);
             // Its beginning is the token, what is behind it says something else.
             let found = answer.text().filter(|found| !found.is_empty());
-            look.matched = found.and_then(|found| args.iter().copied().find(|arg| arg.starts_with(found)));
+            look.matched = found.filter(|found| args.iter().any(|arg| arg.starts_with(found)));
         }
         Verb::MGet => {
             for (&key, answer) in ran.words[1..].iter().zip(answers(ran.reply)) {

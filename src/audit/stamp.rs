@@ -82,12 +82,21 @@ impl Instant {
         if !found.is_past(at, real) && found.micros != at {
             return Some(found);
         }
-        (found.micros > real && !found.by_real_time).then_some(Self { by_real_time: true, ..found })
+        // What is now by the server's clock says when something was.
+        let is_now = (0..=1_000_000).contains(&(at - found.micros));
+        (found.micros > real && !found.by_real_time && !is_now).then_some(Self { by_real_time: true, ..found })
     }
 
     /// Whether it is over.
     pub fn is_past(self, at: i64, real: i64) -> bool {
         self.micros < if self.by_real_time { real } else { at }
+    }
+}
+
+impl Instant {
+    /// Whether it is over for somebody who goes by real time, if it can have been meant so: it is near that.
+    pub fn is_past_in_real_time(self, real: i64) -> bool {
+        self.micros < real && real.saturating_sub(self.micros) <= FURTHEST
     }
 }
 

@@ -209,6 +209,14 @@ impl Engine {
         }
     }
 
+    /// Tells that the server serves again after it was stopped, before anybody can notice.
+    pub fn tell_start(&self, empty: bool) {
+        let Instance { control, clock, .. } = &*self.instance;
+        let detail = if empty { "empty" } else { "kept" };
+        let at = (clock.micros(), real_micros());
+        control.journal.note_event(EventKind::Started, 0, at, &[detail].into_iter().collect());
+    }
+
     /// Tells that the clock is moved, before that has consequences.
     pub(super) fn tell_move(&self, to: i64) {
         let Instance { control, clock, .. } = &*self.instance;

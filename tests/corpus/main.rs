@@ -89,3 +89,28 @@ fn every_double_holder_is_found_and_nobody_is_blamed_for_one() {
     assert!(doubles > 20, "only {doubles} histories have two holders");
     assert!(blamed.is_empty(), "{} right histories were blamed:\n{}", blamed.len(), blamed[0]);
 }
+
+#[test]
+#[ignore = "shows one history: SEED=7 cargo test ... one_history -- --ignored --nocapture"]
+fn one_history() {
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let history = history(seed);
+    for item in &history.items {
+        match item {
+            redouble::internals::Item::Command(entry) => {
+                let words: Vec<_> = entry.words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+                let name = String::from_utf8_lossy(&entry.name);
+                println!(
+                    "{:4} {:>8} {name} {} -> {:?} {:?}",
+                    entry.seq,
+                    entry.at / 1000 - 1_700_000_000_000,
+                    words.join(" "),
+                    String::from_utf8_lossy(&entry.reply),
+                    entry.outcome
+                );
+            }
+            redouble::internals::Item::Event(event) => println!("{:4} {:?} {}", event.seq, event.kind, event.detail),
+        }
+    }
+    println!("{:?}\n{}", history.truth, found(&history).1);
+}

@@ -162,8 +162,6 @@ struct World {
     truth: BTreeSet<Code>,
     operations: Vec<Operation>,
     tokens: u64,
-    /// What has been written there since somebody read it as stale: by whom it was deleted or taken.
-    changed_by: Vec<usize>,
 }
 
 /// Plays the history with this seed.
@@ -204,7 +202,6 @@ pub fn history(seed: u64) -> History {
         truth: BTreeSet::new(),
         operations: Vec::new(),
         tokens: seed << 20,
-        changed_by: Vec::new(),
     };
     for (number, program) in programs.into_iter().enumerate() {
         let name = format!("C{}", number + 1);
@@ -299,9 +296,6 @@ impl World {
                 let value = self.call(who, &format!("GET {LOCK}"));
                 let is_stale = matches!(&value, Frame::Bulk(time) if self.is_past(time));
                 self.clients[who].phase = if is_stale { Phase::Stale } else { Phase::Idle };
-                if is_stale {
-                    self.changed_by.clear();
-                }
             }
             Phase::Stale => self.take_over(who),
             Phase::Deleted => self.set_nx_time(who),
@@ -320,6 +314,10 @@ impl World {
                 let until = self.now + ttl;
                 self.call(who, &format!("PEXPIRE {LOCK} {ttl}"));
                 self.truth.insert(Code::ExpiryInSecondStep);
+                if self.owner() != Some(who) {
+                    // It went away before it had an expiry.
+                    self.truth.insert(Code::NoExpiry);
+                }
                 if let Some(there) = &mut self.there {
                     there.deadline = Some(until);
                 }
@@ -369,7 +367,6 @@ impl World {
         assert_eq!(took, is_free, "{reply:?}");
         if took {
             self.there = Some(There { owner: who, deadline });
-            self.changed_by.push(who);
             self.begin(who, deadline, self.step);
             match take {
                 Take::NxThenExpire => self.clients[who].phase = Phase::Bare,
@@ -420,7 +417,6 @@ impl World {
         if reply == Frame::Integer(1) {
             self.clients[who].token = until.to_string();
             self.there = Some(There { owner: who, deadline: None });
-            self.changed_by.push(who);
             self.begin(who, Some(until), self.step);
         } else {
             self.clients[who].phase = Phase::Refused;
@@ -430,12 +426,9 @@ impl World {
     fn take_over(&mut self, who: usize) {
         let until = self.now + self.clients[who].program.ttl;
         if self.clients[who].program.take == Take::StampDel {
-            if self.changed_by.iter().any(|other| *other != who) {
-                self.truth.insert(Code::StaleDeleteRace);
-            }
+            self.truth.insert(Code::StaleDeleteRace);
             self.call(who, &format!("DEL {LOCK}"));
             self.there = None;
-            self.changed_by.push(who);
             self.clients[who].phase = Phase::Deleted;
             return;
         }
@@ -448,7 +441,6 @@ impl World {
         self.there = Some(There { owner, deadline: None });
         self.clients[who].phase = Phase::Idle;
         if is_free {
-            self.changed_by.push(who);
             self.clients[who].token = until.to_string();
             self.begin(who, Some(until), self.step);
         }
@@ -550,7 +542,6 @@ impl World {
     fn released(&mut self, who: usize, is_own: bool) {
         if is_own {
             self.there = None;
-            self.changed_by.push(who);
         } else if self.clients[who].expired {
             self.truth.insert(Code::LateRelease);
         }
@@ -561,7 +552,6 @@ impl World {
     fn watch_released(&mut self, who: usize, is_own: bool) {
         if is_own {
             self.there = None;
-            self.changed_by.push(who);
         }
         self.end_belief(who);
         self.clients[who].phase = Phase::Idle;
@@ -570,8 +560,14 @@ impl World {
     /// The second step of a release in two.
     fn delete(&mut self, who: usize) {
         self.truth.insert(Code::GetThenDelete);
-        if self.owner().is_some_and(|owner| owner != who) {
-            self.truth.insert(Code::ForeignRelease);
+        match self.owner() {
+            Some(owner) if owner != who => {
+                self.truth.insert(Code::ForeignRelease);
+            }
+            None if self.clients[who].expired => {
+                self.truth.insert(Code::LateRelease);
+            }
+            _ => {}
         }
         self.remove(who);
     }
@@ -579,7 +575,6 @@ impl World {
     fn remove(&mut self, who: usize) {
         self.call(who, &format!("DEL {LOCK}"));
         self.there = None;
-        self.changed_by.push(who);
         self.end_belief(who);
         self.clients[who].phase = Phase::Idle;
     }

@@ -71,6 +71,11 @@ pub(super) fn ran_out(lock: &Lock, past: &Past) -> bool {
     past.end == End::Expired && past.hold.is_certain && is_lost(lock, &past.hold)
 }
 
+/// Whether somebody tries to get the lock anew since it had it: what it does then is not about the hold that it had.
+pub(super) fn tries_anew(lock: &Lock, who: &Who, hold: &Hold) -> bool {
+    lock.waiters.iter().any(|waiter| waiter.who.is(who) && waiter.first.seq > hold.acquired.seq)
+}
+
 /// A lock as a sentence has it.
 pub(super) fn shown(lock: &Lock) -> String {
     format!("`{}`", String::from_utf8_lossy(&lock.place.key))

@@ -1,6 +1,6 @@
 //! What is done with a lock whose time is over.
 
-use super::kin::{is_by_stranger, is_lost, ran_out, shown, span, taking};
+use super::kin::{is_by_stranger, is_lost, ran_out, shown, span, taking, tries_anew};
 use crate::audit::code::{Code, Severity};
 use crate::audit::finding::Evidence;
 use crate::audit::happening::{Draft, Happening, Scene};
@@ -89,7 +89,7 @@ fn released(scene: &mut Scene<'_>, hold: usize) {
 fn ran_out_of(scene: &Scene<'_>, token: Option<&[u8]>) -> Option<Past> {
     let (lock, by) = (&scene.lock, scene.by?);
     let past = match token {
-        None => lock.past_of(by)?,
+        None => lock.past_of(by).filter(|past| !tries_anew(lock, by, &past.hold))?,
         Some(token) => {
             let own = lock.past.iter().rev().find(|past| past.hold.who.is(by) && *past.hold.token == *token);
             let other = || lock.past_with(token).filter(|past| past.hold.who.same(by) != Same::No);
@@ -185,7 +185,8 @@ fn worked(scene: &mut Scene<'_>, key: &[u8]) {
             None => return,
         },
     };
-    if !hold.is_certain || !is_lost(scene.lock, &hold) || matches!(hold.standing, Standing::Held) != past.is_some() {
+    let is_held = past.is_none() && hold.standing == Standing::Held;
+    if !hold.is_certain || is_held || !is_lost(scene.lock, &hold) {
         return;
     }
     let name = String::from_utf8_lossy(key).into_owned();

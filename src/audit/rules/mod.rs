@@ -5,8 +5,10 @@ mod ending;
 mod expiry;
 mod kin;
 mod lateness;
+mod order;
 mod ownership;
 mod redlock;
+mod renewal;
 mod tokens;
 mod waiting;
 
@@ -25,7 +27,7 @@ pub struct Memory {
     pub tokens: tokens::Memory,
     pub ending: ending::Memory,
     pub waiting: waiting::Memory,
-    pub redlock: redlock::Memory,
+    pub renewal: renewal::Memory,
 }
 
 /// What the rules remember beyond one lock.
@@ -33,7 +35,7 @@ pub struct Memory {
 pub struct Wide {
     pub redlock: redlock::Wide,
     pub tokens: tokens::Wide,
-    pub waiting: waiting::Wide,
+    pub order: order::Wide,
 }
 
 /// Lets all rules see what happens.
@@ -44,7 +46,9 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
     clocks::see(scene, happening);
     tokens::see(scene, happening);
     ending::see(scene, happening);
+    renewal::see(scene, happening);
     waiting::see(scene, happening);
+    order::see(scene, happening);
     redlock::see(scene, happening);
 }
 

@@ -1,6 +1,6 @@
 //! Who takes a lock, and who deletes and extends it.
 
-use super::kin::{Kin, held, is_by_stranger, is_lost, kin, ran_out, same, shown, taking};
+use super::kin::{Kin, held, is_by_stranger, is_lost, kin, ran_out, same, shown, taking, tries_anew};
 use crate::audit::code::{Code, Severity};
 use crate::audit::finding::{Evidence, Mark};
 use crate::audit::happening::{Draft, Happening, Scene};
@@ -34,6 +34,7 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
     two_holders(scene, matches!(happening, Happening::Acquired { .. }));
     match happening {
         Happening::Removed { hold: Some(hold), guard, read, .. } => removed(scene, *hold, *guard, read.as_ref()),
+        Happening::Removed { hold: None, guard: Guard::Blind, read, .. } => left_behind(scene, read.as_ref()),
         Happening::Overwritten { hold: Some(hold), read, .. } => {
             let hold = scene.lock.holds[*hold].clone();
             if let Kin::Stranger(_) = kin(scene, &hold, read.as_ref()) {
@@ -155,6 +156,15 @@ fn removed(scene: &mut Scene<'_>, hold: usize, guard: Guard<'_>, read: Option<&R
     }
 }
 
+/// Somebody deletes a lock whose holder's connection has ended. If it is one that had the lock before, it means its own.
+fn left_behind(scene: &mut Scene<'_>, read: Option<&Read>) {
+    let is_there = |past: &&Past| past.end == End::Closed && scene.lock.value.as_deref() == Some(&*past.hold.token);
+    let Some(left) = scene.lock.past.iter().rev().find(is_there).map(|past| past.hold.clone()) else { return };
+    if earlier(scene).is_some_and(|earlier| earlier.was_lost && *earlier.hold.token != *left.token) {
+        deleted_by_other(scene, &Hold { is_certain: false, ..left }, read);
+    }
+}
+
 /// Somebody has compared the token before it deletes the lock.
 fn compared(scene: &mut Scene<'_>, hold: &Hold, token: Option<&[u8]>) {
     let (Some(by), Some(token)) = (scene.by, token) else { return };
@@ -251,7 +261,7 @@ fn earlier(scene: &Scene<'_>) -> Option<Earlier> {
         };
         return Some(Earlier { hold: hold.clone(), words, proof, was_lost });
     }
-    let past: &Past = lock.past_of(by)?;
+    let past = lock.past_of(by).filter(|past| !tries_anew(lock, by, &past.hold))?;
     let was_lost = ran_out(lock, past);
     let words = match past.end {
         End::Expired => "expired",
@@ -443,7 +453,8 @@ fn looked_too_early(scene: &mut Scene<'_>, by: &Who, token: Option<&[u8]>) {
     }
     let Some(party) = scene.parties.get(&(by.server, by.client)) else { return };
     let Some(read) = party.read_of(&scene.lock.place).cloned() else { return };
-    let Some(past) = scene.lock.past_of(by).filter(|past| past.end == End::Expired) else { return };
+    let is_late = |past: &&Past| past.end == End::Expired && !tries_anew(scene.lock, by, &past.hold);
+    let Some(past) = scene.lock.past_of(by).filter(is_late) else { return };
     if read.value.as_deref() == Some(&*past.hold.token) && read.mark.seq > past.hold.acquired.seq {
         let hold = past.hold.clone();
         get_then_delete(scene, &hold, &read, None);
