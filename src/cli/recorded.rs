@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::audit::place_of;
+use super::audit::{place_of, real_of};
 use super::complain;
 use super::judging::{Judging, cannot, level_of, parted};
 use super::verdict::{Lines, Recorded, Verdict, print};
@@ -97,7 +97,8 @@ impl Recordings {
     fn try_audit(self) -> Result<u8, String> {
         let Self { files, mut judging, json } = self;
         judging.settle()?;
-        let (scope, allowed) = judging.scope()?;
+        let allowed = judging.allowances()?;
+        let scope = judging.scope(&allowed);
         let table = Table::new(all(), Profile::default());
         let mut auditor = auditor(scope, move |words| table.keys(words));
         let mut sources =
@@ -166,11 +167,7 @@ impl Source {
     }
 
     fn real(&self) -> i64 {
-        match &self.next {
-            Some(Item::Command(entry)) => entry.real,
-            Some(Item::Event(event)) => event.real,
-            None => i64::MAX,
-        }
+        self.next.as_ref().map_or(i64::MAX, real_of)
     }
 
     /// The next line, if there is one; the one behind it is read.
@@ -196,7 +193,7 @@ impl Source {
 
     fn recorded(self) -> Option<Recorded> {
         let Self { server, path, lines, .. } = self;
-        (path.as_os_str() != "-").then_some(Recorded { space: String::new(), server, path, lines })
+        (path.as_os_str() != "-").then_some(Recorded { space: String::new(), server, path, since: i64::MIN, lines })
     }
 }
 
