@@ -58,7 +58,7 @@ lock `lock:a`
   error two-holders: A (client 3) and client 14 both held `lock:a`
     #7  12:00:01.750 A (client 3) took the lock: SET lock:a a NX PX 1000
     #12 12:00:03.000 client 14 deleted the lock while it was held: DEL lock:a
-    #13 12:00:03.250 its time was over: (the lock expired)
+    #13 12:00:03.250 its time was over
     instead: Take the lock with SET NX PX and a token of your own, and release it only while it still has that token.
     see docs/findings.md#two-holders
 ";

@@ -131,10 +131,15 @@ fn tell(text: &mut String, finding: &Finding) {
 pub(super) fn shown(evidence: &Evidence) -> String {
     let mark = &evidence.mark;
     let (what, command) = (printable(&evidence.what), printable(&mark.line));
-    if mark.client == 0 {
-        return format!("{what}: {command}");
+    let actor = mark.actor();
+    let actor = printable(&actor);
+    // What is no command stands in parentheses, and says what the few words say already.
+    match (mark.client == 0, command.starts_with('(')) {
+        (true, true) => what.into_owned(),
+        (true, false) => format!("{what}: {command}"),
+        (false, true) => format!("{actor}: {what}"),
+        (false, false) => format!("{actor} {what}: {command}"),
     }
-    format!("{} {what}: {command}", printable(&mark.actor()))
 }
 
 /// What was found again and again, in a line for each code.
