@@ -87,16 +87,19 @@ impl Instant {
         (found.micros > real && !found.by_real_time && !is_now).then_some(Self { by_real_time: true, ..found })
     }
 
+    /// How much time is left, in microseconds; by the clock by which it is less, if it may be meant for either.
+    pub fn left(self, at: i64, real: i64) -> i64 {
+        let (by_server, by_real) = (self.micros - at, self.micros - real);
+        match self.by_real_time {
+            true => by_real,
+            false if by_real.abs() <= FURTHEST => by_server.min(by_real),
+            false => by_server,
+        }
+    }
+
     /// Whether it is over.
     pub fn is_past(self, at: i64, real: i64) -> bool {
         self.micros < if self.by_real_time { real } else { at }
-    }
-}
-
-impl Instant {
-    /// Whether it is over for somebody who goes by real time, if it can have been meant so: it is near that.
-    pub fn is_past_in_real_time(self, real: i64) -> bool {
-        self.micros < real && real.saturating_sub(self.micros) <= FURTHEST
     }
 }
 

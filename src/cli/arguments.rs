@@ -35,6 +35,8 @@ pub(super) enum Request {
     AuditHelp,
     /// The same for `audit`.
     AuditMisused(String),
+    /// A `report`, with the arguments behind the word.
+    Report(Vec<OsString>),
 }
 
 /// `redouble run [flags] -- command [args...]`
@@ -101,6 +103,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Request {
             Ok(recordings) => Request::Audit(Box::new(recordings)),
             Err(reason) => Request::AuditMisused(reason),
         },
+        [report, rest @ ..] if report == "report" => Request::Report(rest.to_vec()),
         _ => parse_server(arguments),
     }
 }

@@ -7,6 +7,7 @@ mod judging;
 mod process;
 mod recorded;
 mod report;
+mod report_page;
 mod run;
 mod verdict;
 mod words;
@@ -57,6 +58,7 @@ pub(crate) fn run() -> ExitCode {
             let _ = complain(format!("redouble audit: {reason}").as_bytes());
             ExitCode::from(recorded::CANNOT)
         }
+        Request::Report(arguments) => report_page::report(&arguments, profile),
         Request::Help => say(words::help().trim_end()),
         Request::Version => version(&arguments, profile),
         Request::Refused(reason) => complain(reason.as_bytes()),

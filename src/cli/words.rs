@@ -17,6 +17,8 @@ Usage:
                         runs it again and again, its clients' commands in every order
   redouble audit [FLAGS] FILE ...
                         tells of locks that were misused, from journals in files
+  redouble report FILE ...
+                        draws what exported journals tell of locks; see report --help
 
   FILE is a configuration file as redis-server reads it; - reads one from standard input.
   Every directive of redis-server is a flag. Those without a meaning here are accepted
@@ -146,6 +148,32 @@ Flags:
 
 Example:
   redouble explore --clients 2 -- python3 tests/lock_race.py
+";
+
+pub(super) const REPORT_HELP: &str = "\
+Draws what journals tell of locks: who held which when, and what was done wrong.
+
+Usage:
+  redouble report FILE [FILE ...] [FLAGS]
+
+  FILE is a journal as REDOUBLE JOURNAL EXPORT writes it; - is standard input. Several
+  files are the journals of several servers, numbered in this order.
+
+It writes one HTML file that stands by itself and asks nobody for anything; any browser
+shows it. The status is 0 whatever was found, 1 if there is no report.
+
+Flags:
+  -o PATH               where to; report.html by default, - is standard output
+  --text                tells the same story as text, on standard output without -o
+  --locks GLOB          keys that are locks, whatever clients do with them
+  --not-locks GLOB      keys that are none; both can be said more than once
+  --allow FILE          findings that are known, one a line: CODE GLOB REASON, where the
+                        code * stands for every kind; empty lines and those that begin
+                        with # are passed over
+
+Example:
+  redis-cli REDOUBLE JOURNAL EXPORT /tmp/journal.jsonl
+  redouble report /tmp/journal.jsonl -o report.html
 ";
 
 /// The help text, with the profiles there are.

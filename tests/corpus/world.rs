@@ -14,6 +14,8 @@ use super::support::{Dice, address, spawn_frozen};
 const BEGIN: i64 = 1_700_000_000_000;
 const LOCK: &str = "lock:orders";
 const DATA: &str = "data:orders";
+const EXTEND: &str =
+    "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end";
 const RELEASE: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 
 /// How a client takes the lock.
@@ -45,6 +47,24 @@ pub enum Release {
     Never,
 }
 
+/// How it extends the lock while it works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extend {
+    Never,
+    Script,
+    Blind,
+}
+
+/// What it does when the reply to the command that takes the lock is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterLoss {
+    /// It releases what it may have taken.
+    Releases,
+    GivesUp,
+    /// It tries again with the same token.
+    TriesAgain,
+}
+
 /// What a client does.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
@@ -55,8 +75,8 @@ pub struct Program {
     /// How long it takes the lock for, in milliseconds, and how many writes its work has.
     pub ttl: i64,
     pub work: usize,
-    /// After a lost reply it releases what it may have taken.
-    pub cleans_up: bool,
+    pub extend: Extend,
+    pub after_loss: AfterLoss,
 }
 
 impl Program {
@@ -69,14 +89,16 @@ impl Program {
             1 => (Take::NxPx, Release::Watch),
             _ => (Take::Stamp, Release::ByTime),
         };
-        Self { take, release, checks: true, ttl, work, cleans_up: true }
+        let extend = if take == Take::NxPx { [Extend::Never, Extend::Script][dice.below(2)] } else { Extend::Never };
+        Self { take, release, checks: true, ttl, work, extend, after_loss: AfterLoss::Releases }
     }
 
-    fn any(dice: &mut Dice, stamps: bool) -> Self {
+    fn any(dice: &mut Dice, stamps: bool, is_bare: bool) -> Self {
         let right = Self::right(dice);
         let take = match stamps {
             true => [Take::Stamp, Take::StampDel, Take::StampDel][dice.below(3)],
-            false => [Take::NxPx, Take::NxPx, Take::NxThenExpire, Take::Nx][dice.below(4)],
+            // Who takes the lock in two steps and who without an expiry is not to be told apart.
+            false => [Take::NxPx, Take::NxPx, if is_bare { Take::Nx } else { Take::NxThenExpire }][dice.below(3)],
         };
         let release = match stamps {
             true => [Release::ByTime, Release::ByTime, Release::Never][dice.below(3)],
@@ -84,7 +106,12 @@ impl Program {
                 [Release::Script, Release::Watch, Release::Blind, Release::GetThenDel, Release::Never][dice.below(5)]
             }
         };
-        Self { take, release, checks: dice.below(2) == 0, cleans_up: dice.below(2) == 0, ..right }
+        let extend = match take {
+            Take::NxPx => [Extend::Never, Extend::Never, Extend::Script, Extend::Blind][dice.below(4)],
+            _ => Extend::Never,
+        };
+        let after_loss = [AfterLoss::Releases, AfterLoss::GivesUp, AfterLoss::TriesAgain][dice.below(3)];
+        Self { take, release, checks: dice.below(2) == 0, extend, after_loss, ..right }
     }
 }
 
@@ -174,10 +201,14 @@ pub fn history(seed: u64) -> History {
     }
     let is_right = dice.below(4) == 0;
     let stamps = dice.below(2) == 0;
+    let is_bare = dice.below(2) == 0;
     let count = 2 + dice.below(4);
     let programs: Vec<Program> = (0..count)
         .map(|_| {
-            let mut program = if is_right { Program::right(&mut dice) } else { Program::any(&mut dice, stamps) };
+            let mut program = match is_right {
+                true => Program::right(&mut dice),
+                false => Program::any(&mut dice, stamps, is_bare),
+            };
             if is_right {
                 // Clients of one lock keep to one way of taking it, and the documented pattern to one time: whoever comes too
                 // late with GETSET would cut short the time of whoever has the lock.
@@ -187,6 +218,7 @@ pub fn history(seed: u64) -> History {
                     false if program.release == Release::ByTime => (Take::NxPx, Release::Script),
                     false => (Take::NxPx, program.release),
                 };
+                program.extend = if stamps { Extend::Never } else { program.extend };
             }
             program
         })
@@ -312,7 +344,7 @@ impl World {
             Phase::Bare => {
                 let ttl = self.clients[who].program.ttl;
                 let until = self.now + ttl;
-                self.call(who, &format!("PEXPIRE {LOCK} {ttl}"));
+                let done = self.call(who, &format!("PEXPIRE {LOCK} {ttl}")) == Frame::Integer(1);
                 self.truth.insert(Code::ExpiryInSecondStep);
                 if self.owner() != Some(who) {
                     // It went away before it had an expiry.
@@ -320,6 +352,11 @@ impl World {
                 }
                 if let Some(there) = &mut self.there {
                     there.deadline = Some(until);
+                }
+                if !done {
+                    self.end_belief(who);
+                    self.clients[who].phase = Phase::Idle;
+                    return;
                 }
                 let client = &mut self.clients[who];
                 client.belief = client.belief.map(|_| Belief { until: Some(until) });
@@ -342,7 +379,7 @@ impl World {
     }
 
     fn take(&mut self, who: usize) {
-        let Program { take, ttl, cleans_up, .. } = self.clients[who].program;
+        let Program { take, ttl, after_loss, .. } = self.clients[who].program;
         if matches!(take, Take::Stamp | Take::StampDel) {
             return self.set_nx_time(who);
         }
@@ -357,7 +394,7 @@ impl World {
         let is_free = self.there.is_none();
         let deadline = (take == Take::NxPx).then_some(self.now + ttl);
         if take == Take::NxPx && is_free && self.dice.below(12) == 0 {
-            return self.lose(who, &line, cleans_up, deadline);
+            return self.lose(who, &line, after_loss, deadline);
         }
         if take == Take::NxPx && is_free && self.dice.below(8) == 0 {
             return self.hold_back(who, &line, self.now + ttl);
@@ -379,7 +416,7 @@ impl World {
     }
 
     /// The reply to the command that takes the lock is lost.
-    fn lose(&mut self, who: usize, line: &str, cleans_up: bool, deadline: Option<i64>) {
+    fn lose(&mut self, who: usize, line: &str, after_loss: AfterLoss, deadline: Option<i64>) {
         let id = self.clients[who].wire.ask("CLIENT ID").integer();
         let armed = self.driver.ask(&format!("REDOUBLE FAULT ADD lost client {id} times 1 close-after"));
         assert_eq!(armed, Frame::status("OK"));
@@ -389,13 +426,18 @@ impl World {
         self.driver.ask("REDOUBLE FAULT CLEAR");
         let name = self.clients[who].name.clone();
         self.clients[who].wire = self.connect(&name);
-        if cleans_up {
+        if after_loss == AfterLoss::Releases {
             let token = self.clients[who].token.clone();
             let released = self.clients[who].wire.call(&["EVAL", RELEASE, "1", LOCK, &token]);
             assert_eq!(released, Frame::Integer(1));
-        } else {
-            self.there = Some(There { owner: who, deadline });
-            self.truth.insert(Code::LostAndNotReleased);
+            return;
+        }
+        self.there = Some(There { owner: who, deadline });
+        self.truth.insert(Code::LostAndNotReleased);
+        if after_loss == AfterLoss::TriesAgain {
+            let words: Vec<&str> = line.split(' ').collect();
+            assert_eq!(self.clients[who].wire.call(&words), Frame::NullBulk);
+            self.truth.insert(Code::RefusedByItself);
         }
     }
 
@@ -452,6 +494,9 @@ impl World {
             self.clients[who].phase = Phase::Idle;
             return;
         }
+        if self.clients[who].program.extend != Extend::Never && self.dice.below(3) == 0 {
+            return self.extend_lock(who);
+        }
         let is_lost = self.is_over(who) || self.owner() != Some(who);
         if is_lost && self.clients[who].has_worked {
             self.truth.insert(Code::WorkAfterExpiry);
@@ -460,6 +505,37 @@ impl World {
         let client = &mut self.clients[who];
         client.has_worked |= !is_lost;
         client.phase = Phase::Holding { left: left - 1 };
+    }
+
+    fn extend_lock(&mut self, who: usize) {
+        let Program { extend, ttl, .. } = self.clients[who].program;
+        let token = self.clients[who].token.clone();
+        let done = match extend {
+            Extend::Script => {
+                self.clients[who].wire.call(&["EVAL", EXTEND, "1", LOCK, &token, &ttl.to_string()]) == Frame::Integer(1)
+            }
+            _ => self.call(who, &format!("PEXPIRE {LOCK} {ttl}")) == Frame::Integer(1),
+        };
+        let until = self.now + ttl;
+        if !done {
+            if self.clients[who].expired {
+                self.truth.insert(Code::LateExtension);
+            }
+            self.end_belief(who);
+            self.clients[who].phase = Phase::Idle;
+            return;
+        }
+        if let Some(there) = &mut self.there {
+            there.deadline = Some(until);
+        }
+        let is_own = self.owner() == Some(who);
+        if extend == Extend::Blind {
+            self.truth.insert(if is_own { Code::UncheckedExtension } else { Code::ForeignExtension });
+        }
+        // What the other does not know does not change what it believes.
+        if is_own && self.clients[who].belief.is_some() {
+            self.clients[who].belief = Some(Belief { until: Some(until) });
+        }
     }
 
     fn release(&mut self, who: usize) {
@@ -512,9 +588,7 @@ impl World {
                     Some(owner) if owner == who => {
                         self.truth.insert(Code::UncheckedRelease);
                     }
-                    Some(_) => {
-                        self.truth.insert(Code::ForeignRelease);
-                    }
+                    Some(owner) => self.release_another(owner),
                     None if self.clients[who].expired => {
                         self.truth.insert(Code::LateRelease);
                     }
@@ -523,8 +597,8 @@ impl World {
                 self.remove(who);
             }
             Release::ByTime => {
-                if self.owner().is_some_and(|owner| owner != who) {
-                    self.truth.insert(Code::ForeignRelease);
+                if let Some(owner) = self.owner().filter(|owner| *owner != who) {
+                    self.release_another(owner);
                 }
                 self.remove(who);
             }
@@ -561,15 +635,20 @@ impl World {
     fn delete(&mut self, who: usize) {
         self.truth.insert(Code::GetThenDelete);
         match self.owner() {
-            Some(owner) if owner != who => {
-                self.truth.insert(Code::ForeignRelease);
-            }
+            Some(owner) if owner != who => self.release_another(owner),
             None if self.clients[who].expired => {
                 self.truth.insert(Code::LateRelease);
             }
             _ => {}
         }
         self.remove(who);
+    }
+
+    /// A lock is released that is another's; if that one is there to mind.
+    fn release_another(&mut self, owner: usize) {
+        if self.clients[owner].phase != Phase::Gone {
+            self.truth.insert(Code::ForeignRelease);
+        }
     }
 
     fn remove(&mut self, who: usize) {

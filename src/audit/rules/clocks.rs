@@ -77,16 +77,11 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
     }
 }
 
-/// What is left of an instant by the clock that makes it end sooner.
-fn left(instant: Instant, mark: &Mark) -> i64 {
-    (instant.micros - mark.at).min(instant.micros - mark.real)
-}
-
 /// The time that somebody has read, and whether it was over then by either clock.
 fn read_time(read: &Read) -> Option<(Instant, bool)> {
     let value = read.value.as_deref()?;
     let instant = Instant::in_value(value, read.mark.at, read.mark.real)?;
-    Some((instant, left(instant, &read.mark) < 0))
+    Some((instant, instant.left(read.mark.at, read.mark.real) < 0))
 }
 
 /// Numbers are compared without a look at the unit. A fraction makes no other unit of seconds.
@@ -195,7 +190,7 @@ fn overwritten(scene: &mut Scene<'_>, hold: Option<usize>, by_getset: bool, read
             Some((_, Some((_, true)))) => return,
             Some((read, None)) if read.value.is_none() => return,
             Some((read, Some(_))) if read.value.as_deref() == scene.lock.value.as_deref() => {
-                let left = left(instant, &now);
+                let left = instant.left(now.at, now.real);
                 let evidence = vec![
                     hold.acquired.shows("took the lock"),
                     read.mark.shows("read until when"),
@@ -251,7 +246,7 @@ fn deleted(scene: &mut Scene<'_>, hold: Option<usize>, read: &Read) {
         return scene.tell(Draft { code, severity: Some(Severity::Error), sentence, evidence, culprit });
     }
     if read.value.as_deref() == scene.lock.value.as_deref() {
-        let left = (!was_stale).then(|| left(instant, &now)).filter(|left| *left > 0);
+        let left = (!was_stale).then(|| instant.left(now.at, now.real)).filter(|left| *left > 0);
         let left = left.and_then(|left| Some((left, holder?.who)));
         let deleted = Deleted { who: by, read: read.clone(), mark: now, left };
         scene.lock.memory.clocks.deleted = Some(Box::new(deleted));

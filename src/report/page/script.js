@@ -1,0 +1,510 @@
+// The page around the picture: findings, filters, details, and what the mouse, fingers and keys do.
+
+const byId = (id) => document.getElementById(id);
+
+// An element with texts and elements in it. Texts stay texts, whatever stands in them.
+function make(name, attributes = {}, ...content) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
+    else if (value !== undefined) element.setAttribute(key, value);
+  }
+  element.append(...content);
+  return element;
+}
+
+const counted = (count, what) => `${count.toLocaleString('en')} ${what}${count === 1 ? '' : 's'}`;
+const badge = (severity, text) => make('span', { class: `badge ${severity}` }, `${SYMBOLS[severity]} ${text}`);
+
+let isWaiting = false;
+function redraw() {
+  if (isWaiting) return;
+  isWaiting = true;
+  requestAnimationFrame(() => {
+    isWaiting = false;
+    draw();
+  });
+}
+
+function resize() {
+  const [width, tall] = [stage.clientWidth, stage.clientHeight];
+  const scale = window.devicePixelRatio || 1;
+  size = { width, height: tall, gutter: Math.round(Math.min(190, Math.max(96, width * 0.2))) };
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(tall * scale);
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${tall}px`;
+  byId('space').style.height = `${Math.max(height + RULER + 6 - tall, 0)}px`;
+  redraw();
+}
+
+function refresh(isNewExtent) {
+  arrange();
+  if (isNewExtent) fit();
+  byId('shown').textContent = `${commandCount.toLocaleString('en')} of ${counted(data.commands, 'command')}, `
+    + `${lanes.length} of ${counted(clients.length, 'client')} shown`;
+  stage.setAttribute('aria-label', `Timeline: ${counted(lanes.length, 'client')}, ${counted(rows.filter((row) => row.type === 'head').length, 'lock')}, ${counted(findings.length, 'finding')}`);
+  resize();
+}
+
+// Looking at another part.
+
+function look(from, until) {
+  const [least, most] = bounds;
+  const all = most - least;
+  const narrowest = state.axis === ORDER ? 2 : 20;
+  let span = Math.min(Math.max(until - from, Math.min(narrowest, all)), all);
+  let start = (from + until - span) / 2;
+  start = Math.min(Math.max(start, least), most - span);
+  if (!Number.isFinite(start) || !Number.isFinite(span)) [start, span] = [least, all];
+  state.from = start;
+  state.to = start + span;
+  redraw();
+}
+
+const fit = () => look(...bounds);
+
+function zoom(factor, x = size.gutter + plot() / 2) {
+  const place = placeAt(x);
+  const span = (state.to - state.from) * factor;
+  const share = (place - state.from) / (state.to - state.from);
+  look(place - span * share, place + span * (1 - share));
+}
+
+function pan(share) {
+  const by = (state.to - state.from) * share;
+  look(state.from + by, state.to + by);
+}
+
+// Makes a place visible, if it is not.
+function show(place) {
+  const span = state.to - state.from;
+  if (place < state.from + span * 0.05 || place > state.to - span * 0.05) look(place - span / 2, place + span / 2);
+}
+
+function showRow(test) {
+  const row = rows.find(test);
+  if (!row) return;
+  const [top, bottom] = [stage.scrollTop, stage.scrollTop + stage.clientHeight - RULER];
+  if (row.y < top) stage.scrollTop = row.y;
+  else if (row.y + row.height > bottom) stage.scrollTop = row.y + row.height - stage.clientHeight + RULER + 4;
+}
+
+// Findings.
+
+function listFindings() {
+  const counts = { error: 0, warning: 0, note: 0 };
+  let allowed = 0;
+  for (const finding of findings) {
+    if (finding.allowed === null) counts[finding.severity] += 1; else allowed += 1;
+  }
+  const badges = Object.entries(counts).filter(([, count]) => count).map(([severity, count]) => badge(severity, counted(count, severity)));
+  if (allowed) badges.push(make('span', { class: 'badge none' }, `${allowed} allowed`));
+  if (!badges.length) badges.push(make('span', { class: 'badge none' }, '\u2713 nothing found'));
+  byId('counts').append(...badges);
+  const facts = [counted(data.commands, 'command'), counted(clients.length, 'client'), counted(locks.length + data.locks_left_out, 'lock')];
+  if (data.servers > 1) facts.push(counted(data.servers, 'server'));
+  const left = [[data.moments_left_out, 'command'], [data.locks_left_out, 'lock'], [data.findings_left_out, 'finding']]
+    .filter(([count]) => count).map(([count, what]) => counted(count, what));
+  if (moments.length) facts.push(`from ${instant(base[CLOCK])} on`);
+  if (left.length) facts.push(`not shown: ${left.join(', ')}`);
+  byId('facts').textContent = facts.join(' \u00b7 ');
+  if (!findings.length) byId('list').append(make('li', {}, make('p', {}, 'Nothing was found that is wrong with the locks.')));
+  findings.forEach((finding, number) => {
+    const button = make('button', {
+      type: 'button', class: 'finding', 'aria-pressed': 'false', 'aria-expanded': 'false', id: `finding-${number + 1}`,
+      onclick: () => chooseFinding(state.finding === number ? -1 : number),
+    }, badge(finding.severity, finding.severity), make('span', { class: 'code' }, finding.code),
+    make('span', { class: 'sentence' }, finding.sentence));
+    byId('list').append(make('li', {}, button, make('div', { class: 'more', hidden: '' })));
+  });
+}
+
+// What stands below a finding in the list while it is chosen, or is printed.
+function tell(number) {
+  const finding = findings[number];
+  const steps = finding.evidence.map((step, at) => {
+    const content = [make('span', { class: 'number', 'aria-hidden': 'true' }, `${at + 1}`),
+      make('span', {}, make('b', {}, step.who || 'The server'), ' ', make('code', {}, step.line)), make('span', { class: 'what' }, step.what)];
+    return make('li', {}, make('button', { type: 'button', class: 'step', onclick: () => chooseStep(number, at) }, ...content));
+  });
+  const more = [make('ol', { 'aria-label': 'What proves it' }, ...steps)];
+  if (finding.times > 1) more.push(make('p', {}, `Seen ${finding.times.toLocaleString('en')} times.`));
+  if (finding.allowed !== null) more.push(make('p', { class: 'allowed' }, `Allowed: ${finding.allowed}`));
+  more.push(make('p', { class: 'instead' }, make('b', {}, 'Instead: '), finding.instead));
+  return more;
+}
+
+function chooseFinding(number, isQuiet = false) {
+  state.finding = number;
+  document.querySelectorAll('.finding').forEach((button, at) => {
+    const isChosen = at === number;
+    button.setAttribute('aria-pressed', String(isChosen));
+    button.setAttribute('aria-expanded', String(isChosen));
+    const more = button.nextElementSibling;
+    more.hidden = !isChosen;
+    more.replaceChildren(...(isChosen ? tell(at) : []));
+    if (isChosen && !isQuiet) button.scrollIntoView({ block: 'nearest' });
+  });
+  if (number >= 0) reveal(number, isQuiet);
+  redraw();
+}
+
+// Filters that hide what proves a finding are taken off, and its moments are brought into the picture.
+function reveal(number, isQuiet) {
+  const finding = findings[number];
+  if (finding.evidence.some((step) => step.moment !== null && !kept[step.moment])) clearFilters();
+  const places = [finding.spot, ...finding.evidence.map((step) => step.spot)].map(position);
+  const [least, most] = [Math.min(...places), Math.max(...places)];
+  const span = state.to - state.from;
+  const room = Math.max((most - least) * 0.3, state.axis === ORDER ? 2.5 : (most - least || span / 10) * 0.3);
+  const isSmall = (most - least) < span / 8 && span > 40 && state.axis === ORDER;
+  if (least < state.from || most > state.to || isSmall) look(least - room, most + room);
+  if (isQuiet) return;
+  if (finding.lock !== null) showRow((row) => row.type === 'head' && row.lock === finding.lock);
+}
+
+function chooseStep(number, at) {
+  if (state.finding !== number) chooseFinding(number);
+  const step = findings[number].evidence[at];
+  if (step.moment !== null) return chooseMoment(step.moment);
+  show(position(step.spot));
+  redraw();
+}
+
+// Moments and their details.
+
+function chooseMoment(number, isTold = true) {
+  state.moment = number;
+  state.stretch = null;
+  if (number >= 0) {
+    if (!kept[number]) clearFilters();
+    show(positionOf(number));
+    const { client } = moments[number];
+    showRow((row) => row.type === 'lane' && row.client === client);
+  }
+  if (isTold) tellDetails();
+  redraw();
+}
+
+const row = (list, name, ...content) => list.append(make('dt', {}, name), make('dd', {}, ...content));
+
+function tellDetails() {
+  const panel = byId('details');
+  if (state.stretch) return panel.replaceChildren(aboutStretch(state.stretch));
+  if (state.moment < 0) {
+    return panel.replaceChildren(make('p', {}, 'Choose a command, a band or a finding to see all about it.'));
+  }
+  const moment = moments[state.moment];
+  const client = clients[moment.client];
+  const list = make('dl');
+  if (moment.event) {
+    const what = { closed: 'The connection ended', clock: `The clock was moved: ${moment.line}`, started: `The server started again, ${moment.line}` };
+    row(list, 'Event', what[moment.event]);
+  } else {
+    row(list, 'Command', make('code', {}, moment.line));
+    row(list, 'Reply', make('code', {}, moment.reply || 'none'), OUTCOMES[moment.outcome] ?? '');
+  }
+  if (client) row(list, 'Client', `${title(client)} \u00b7 ${placeOf(client)}`);
+  if (moment.lock !== undefined) row(list, 'Lock', `${lockName(locks[moment.lock])}: ${KINDS[moment.kind]}`);
+  row(list, 'Place', `#${seqOf(moment)} in the order${moment.db ? `, database ${moment.db}` : ''}`);
+  row(list, "Server's clock", `${instant(moment.at)} (+${duration(moment.at - base[CLOCK])})`);
+  row(list, 'Real time', `${instant(moment.real)} (+${duration(moment.real - base[REAL])})`);
+  if (!moment.event) row(list, 'Took', duration(moment.took ?? 0));
+  if (moment.fault) row(list, 'Fault', moment.fault);
+  if (moment.gates) row(list, 'Gates', moment.gates.join(', '));
+  if (moment.inside) row(list, 'Ran inside', make('pre', { class: 'mono' }, moment.inside.join('\n')));
+  const found = [...new Set((proofs[state.moment] ?? []).map(({ number }) => number))];
+  if (found.length) {
+    const links = found.slice(0, 20).flatMap((number) => [make('button', { type: 'button', class: 'link', onclick: () => chooseFinding(number) },
+      `${SYMBOLS[findings[number].severity]} ${findings[number].title}`), ' ']);
+    row(list, 'Findings', ...links);
+  }
+  panel.replaceChildren(list);
+}
+
+const OUTCOMES = {
+  lost: ' \u2014 it ran, and the client never got this reply', 'never-ran': ' \u2014 it never ran',
+  silent: ' \u2014 the client wanted no reply', queued: ' \u2014 it waited for EXEC',
+};
+
+function aboutStretch(stretch) {
+  const list = make('dl');
+  const kinds = { held: 'holds', 'may-hold': 'may hold: the reply was lost', waiting: 'waits for' };
+  row(list, 'Client', `${title(clients[stretch.client])} \u00b7 ${placeOf(clients[stretch.client])}`);
+  row(list, 'Lock', `${kinds[stretch.kind]} ${lockName(locks[stretch.lock])}`);
+  row(list, 'From', instant(stretch.from[1]));
+  const ends = { released: 'released', expired: 'expired', closed: 'the connection ended', told: 'was told that it is lost' };
+  row(list, 'Until', stretch.until ? `${instant(stretch.until[1])} (${duration(stretch.until[1] - stretch.from[1])})${stretch.end ? `: ${ends[stretch.end]}` : ''}` : 'the end of the journal');
+  if (stretch.lost) row(list, 'Lost', `${stretch.lost[1]}, ${instant(stretch.lost[0][1])}`);
+  if (stretch.unnoticed) row(list, 'Went on', `until ${instant(stretch.unnoticed[1])}`);
+  if (stretch.attempts) row(list, 'Attempts', `${stretch.attempts}`);
+  return list;
+}
+
+// Filters.
+
+function fillFilters() {
+  const fill = (select, all, names) => {
+    select.append(make('option', { value: '-1' }, all));
+    names.slice(0, 2000).forEach((name, at) => select.append(make('option', { value: String(at) }, name)));
+  };
+  fill(byId('lock'), 'all', locks.map((lock) => `${lock.worst ? `${SYMBOLS[lock.worst]} ` : ''}${lockName(lock)}`));
+  fill(byId('client'), 'all', clients.map((client) => `${title(client)} (${placeOf(client)})`));
+  const filter = (id, event, apply) => byId(id).addEventListener(event, () => {
+    apply(byId(id));
+    refresh(true);
+    stage.scrollTop = 0;
+  });
+  filter('lock', 'change', (input) => { state.lock = Number(input.value); });
+  filter('client', 'change', (input) => { state.client = Number(input.value); });
+  filter('search', 'input', (input) => { state.search = input.value.trim().toLowerCase(); });
+  filter('only-locks', 'change', (input) => { state.onlyLocks = input.checked; });
+  filter('only-found', 'change', (input) => { state.onlyFound = input.checked; });
+}
+
+function clearFilters() {
+  Object.assign(state, { lock: -1, client: -1, search: '', onlyLocks: false, onlyFound: false });
+  for (const id of ['lock', 'client']) byId(id).value = '-1';
+  byId('search').value = '';
+  for (const id of ['only-locks', 'only-found']) byId(id).checked = false;
+  refresh(true);
+}
+
+function chooseAxis(axis) {
+  state.axis = axis;
+  document.querySelectorAll('#axes input').forEach((input) => { input.checked = Number(input.value) === axis; });
+  refresh(true);
+}
+
+// The mouse, fingers, and keys.
+
+function hitAt(x, y) {
+  let best = null;
+  let nearest = Infinity;
+  for (const hit of hits) {
+    if (hit.box) {
+      const [left, top, right, bottom] = hit.box;
+      const distance = hit.finding === undefined ? 60 : 0;
+      if (x >= left && x <= right && y >= top && y <= bottom && distance < nearest) [best, nearest] = [hit, distance];
+    } else {
+      const distance = Math.hypot(hit.x - x, hit.y - y);
+      if (distance <= hit.reach && distance < nearest) [best, nearest] = [hit, distance];
+    }
+  }
+  return best;
+}
+
+function about(hit) {
+  if (hit.finding !== undefined) return [make('b', {}, findings[hit.finding].title), make('div', {}, findings[hit.finding].sentence)];
+  if (hit.stretch) {
+    const { stretch } = hit;
+    const words = { held: 'holds', 'may-hold': 'may hold', waiting: 'waits for' }[stretch.kind];
+    const time = stretch.until ? ` for ${duration(stretch.until[1] - stretch.from[1])}` : ' to the end';
+    return [`${title(clients[stretch.client])} ${words} ${locks[stretch.lock].name}${time}${stretch.lost ? `; ${stretch.lost[1]}` : ''}`];
+  }
+  const moment = moments[hit.moment];
+  const who = moment.client === undefined ? '' : title(clients[moment.client]);
+  if (moment.event) return [{ closed: `${who}: the connection ended`, clock: `The clock was moved: ${moment.line}`, started: `The server started again, ${moment.line}` }[moment.event]];
+  const came = moment.kind ? `: ${KINDS[moment.kind]}` : '';
+  return [make('b', {}, `${who} #${seqOf(moment)}${came}`), make('code', {}, moment.line), make('code', {}, `\u2192 ${answer(moment)}`),
+    `+${duration(moment.at - base[CLOCK])}, took ${duration(moment.took ?? 0)}${moment.fault ? `, fault ${moment.fault}` : ''}${moment.gates ? `, gates ${moment.gates.join(', ')}` : ''}`];
+}
+
+function point(event) {
+  const [x, y] = spotOf(event);
+  const hit = hitAt(x, y);
+  stage.classList.toggle('pointing', Boolean(hit));
+  const tip = byId('tip');
+  tip.hidden = !hit;
+  if (!hit) return;
+  tip.replaceChildren(...about(hit));
+  const outer = byId('picture').getBoundingClientRect();
+  const [left, top] = [event.clientX - outer.left, event.clientY - outer.top];
+  tip.style.left = `${Math.max(Math.min(left + 14, outer.width - tip.offsetWidth - 8), 4)}px`;
+  tip.style.top = `${top + 18 + tip.offsetHeight > outer.height ? top - tip.offsetHeight - 10 : top + 18}px`;
+}
+
+function spotOf(event) {
+  const box = canvas.getBoundingClientRect();
+  return [event.clientX - box.left, event.clientY - box.top];
+}
+
+const fingers = new Map();
+let hasMoved = false;
+
+function press(event) {
+  if (event.button !== 0 || event.target !== canvas) return;
+  fingers.set(event.pointerId, spotOf(event));
+  hasMoved = false;
+  stage.setPointerCapture(event.pointerId);
+}
+
+function drag(event) {
+  const last = fingers.get(event.pointerId);
+  if (!last) return point(event);
+  const now = spotOf(event);
+  if (Math.hypot(now[0] - last[0], now[1] - last[1]) < 3 && !hasMoved) return;
+  hasMoved = true;
+  stage.classList.add('moving');
+  byId('tip').hidden = true;
+  if (fingers.size === 2) {
+    const [other] = [...fingers].filter(([id]) => id !== event.pointerId).map(([, spot]) => spot);
+    const [was, is] = [Math.abs(last[0] - other[0]), Math.abs(now[0] - other[0])];
+    if (was > 10 && is > 10) zoom(was / is, (now[0] + other[0]) / 2);
+  } else {
+    pan((last[0] - now[0]) / plot());
+    stage.scrollTop += last[1] - now[1];
+  }
+  fingers.set(event.pointerId, now);
+}
+
+function release(event) {
+  if (!fingers.delete(event.pointerId)) return;
+  stage.classList.remove('moving');
+  if (hasMoved || event.type === 'pointercancel') return;
+  const hit = hitAt(...spotOf(event));
+  if (!hit) {
+    state.moment = -1;
+    state.stretch = null;
+    tellDetails();
+    return redraw();
+  }
+  if (hit.finding !== undefined) return chooseFinding(hit.finding);
+  if (hit.stretch) {
+    Object.assign(state, { stretch: hit.stretch, moment: -1 });
+    tellDetails();
+    return redraw();
+  }
+  chooseMoment(hit.moment);
+}
+
+function turn(event) {
+  const [x] = spotOf(event);
+  const unit = event.deltaMode === 1 ? 18 : event.deltaMode === 2 ? 400 : 1;
+  const [dx, dy] = [event.deltaX * unit, event.deltaY * unit];
+  // Over the names the wheel scrolls, as everywhere.
+  if (x < size.gutter && !event.ctrlKey) return;
+  event.preventDefault();
+  if (event.shiftKey || Math.abs(dx) > Math.abs(dy)) return pan((Math.abs(dx) > Math.abs(dy) ? dx : dy) / plot());
+  zoom(Math.exp(Math.min(Math.max(dy, -240), 240) * (event.ctrlKey ? 0.01 : 0.002)), x);
+}
+
+// The next moment in a lane, or the nearest one in the next lane.
+function step(across, down) {
+  if (!lanes.length) return;
+  const current = moments[state.moment];
+  let lane = lanes.findIndex((one) => current && one.client === current.client);
+  if (lane < 0) return chooseMoment(lanes[0].moments[firstFrom(lanes[0].moments, state.from)] ?? lanes[0].moments[0]);
+  if (across) {
+    const list = lanes[lane].moments;
+    return chooseMoment(list[Math.min(Math.max(list.indexOf(state.moment) + across, 0), list.length - 1)]);
+  }
+  lane = Math.min(Math.max(lane + down, 0), lanes.length - 1);
+  const list = lanes[lane].moments;
+  const place = positionOf(state.moment);
+  const at = firstFrom(list, place);
+  const nearer = [list[at - 1], list[at]].filter((one) => one !== undefined)
+    .sort((one, other) => Math.abs(positionOf(one) - place) - Math.abs(positionOf(other) - place));
+  chooseMoment(nearer[0]);
+}
+
+function key(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const around = (by) => findings.length && chooseFinding((state.finding + by + findings.length + (state.finding < 0 && by < 0 ? 1 : 0)) % findings.length);
+  const keys = {
+    '+': () => zoom(0.6), '=': () => zoom(0.6), '-': () => zoom(1 / 0.6), 0: fit, f: fit,
+    ArrowLeft: () => (event.shiftKey ? pan(-0.2) : step(-1, 0)), ArrowRight: () => (event.shiftKey ? pan(0.2) : step(1, 0)),
+    ArrowUp: () => (event.shiftKey ? stage.scrollBy(0, -60) : step(0, -1)), ArrowDown: () => (event.shiftKey ? stage.scrollBy(0, 60) : step(0, 1)),
+    PageUp: () => stage.scrollBy(0, -stage.clientHeight * 0.8), PageDown: () => stage.scrollBy(0, stage.clientHeight * 0.8),
+    Home: () => look(bounds[0], bounds[0] + state.to - state.from), End: () => look(bounds[1] - state.to + state.from, bounds[1]),
+    n: () => around(1), p: () => around(-1), Escape: () => { chooseFinding(-1); chooseMoment(-1); },
+  };
+  if (!Object.hasOwn(keys, event.key)) return;
+  event.preventDefault();
+  keys[event.key]();
+}
+
+// Light and dark.
+
+function wear(theme) {
+  document.documentElement.dataset.theme = theme;
+  document.documentElement.style.colorScheme = theme;
+  byId('theme').textContent = theme === 'dark' ? 'Light' : 'Dark';
+  readColours();
+  drawLegend();
+  redraw();
+}
+
+function drawLegend() {
+  const mark = (kind) => (brush) => { pen = brush; shape(kind, 10, 8, 6); };
+  const bar = (fill, edge, dash) => (brush) => {
+    pen = brush;
+    part(0, 30, 2, 12, fill, edge, dash, '', paint.ink);
+  };
+  const items = [
+    [30, bar(paint.held, paint.held, []), 'holds'], [30, bar(hatches.lost, paint.lost, []), 'thinks that it holds'],
+    [30, bar(null, paint.late, [4, 4]), 'expired, goes on'], [30, bar(hatches['may-hold'], paint.may, [6, 3]), 'may hold'],
+    [30, bar(hatches.waiting, paint.wait, [2, 3]), 'waits'],
+    [20, mark('took'), 'takes'], [20, mark('refused'), 'refused'], [20, mark('released'), 'releases'],
+    [20, mark('foreign'), "deletes another's"], [20, mark('missed'), 'finds nothing'], [20, mark('extended'), 'extends'],
+    [20, mark('set'), 'sets'], [20, mark('read'), 'reads'], [20, mark('other'), 'other'],
+    [20, (brush) => { pen = brush; bolt(10, 8, paint.late); }, 'fault'],
+    [20, (brush) => { pen = brush; stroke([[8, 2], [8, 14]], paint.may, 2); stroke([[12, 2], [12, 14]], paint.may, 2); }, 'gate'],
+  ];
+  const [kept, outer] = [pen, size];
+  byId('legend').replaceChildren(...items.map(([width, paintOn, words]) => {
+    const picture = make('canvas', { width: String(width * 2), height: '32', 'aria-hidden': 'true' });
+    picture.style.width = `${width}px`;
+    picture.style.height = '16px';
+    const brush = picture.getContext('2d');
+    brush.scale(2, 2);
+    size = { width, height: 16, gutter: 0 };
+    paintOn(brush);
+    return make('span', {}, picture, words);
+  }));
+  [pen, size] = [kept, outer];
+}
+
+function begin() {
+  listFindings();
+  fillFilters();
+  const isDark = window.matchMedia('(prefers-color-scheme: dark)');
+  wear(isDark.matches ? 'dark' : 'light');
+  isDark.addEventListener('change', () => wear(isDark.matches ? 'dark' : 'light'));
+  byId('theme').addEventListener('click', () => wear(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'));
+  byId('in').addEventListener('click', () => zoom(0.6));
+  byId('out').addEventListener('click', () => zoom(1 / 0.6));
+  byId('fit').addEventListener('click', fit);
+  document.querySelectorAll('#axes input').forEach((input) => input.addEventListener('change', () => chooseAxis(Number(input.value))));
+  stage.addEventListener('scroll', redraw);
+  stage.addEventListener('pointerdown', press);
+  stage.addEventListener('pointermove', drag);
+  stage.addEventListener('pointerup', release);
+  stage.addEventListener('pointercancel', release);
+  stage.addEventListener('pointerleave', () => { byId('tip').hidden = true; });
+  stage.addEventListener('wheel', turn, { passive: false });
+  stage.addEventListener('keydown', key);
+  new ResizeObserver(resize).observe(stage);
+  let worn = '';
+  window.addEventListener('beforeprint', () => {
+    worn = document.documentElement.dataset.theme;
+    wear('light');
+    draw();
+    document.querySelectorAll('.more').forEach((more, at) => { more.hidden = false; more.replaceChildren(...tell(at)); });
+  });
+  window.addEventListener('afterprint', () => { wear(worn); chooseFinding(state.finding, true); });
+  // In a short run, or while clocks stand, the order tells most.
+  const isStill = moments.every((moment) => moment.at === moments[0].at);
+  refresh(true);
+  chooseAxis(moments.length <= 1000 || isStill ? ORDER : CLOCK);
+  tellDetails();
+  const asked = /^#finding-(\d+)$/.exec(window.location.hash);
+  const first = asked ? Number(asked[1]) - 1 : 0;
+  if (findings[first]) chooseFinding(first, !asked);
+  draw();
+}
+
+begin();
+// For whoever wants to ask the picture something, such as this project's tests.
+window.report = { data, state, drawn, kept, draw, zoom, fit, chooseFinding, chooseMoment, chooseAxis, hits: () => hits, lanes: () => lanes, rows: () => rows };
