@@ -114,8 +114,8 @@ function draw() {
   drawSteps(yOf);
   for (const row of shown) if (row.type === 'captions') drawCaptions(row, yOf(row));
   pen.restore();
-  for (const row of shown) drawName(row, yOf(row));
   stroke([[size.gutter + 0.5, 0], [size.gutter + 0.5, size.height]], paint.line);
+  for (const row of shown) drawName(row, yOf(row));
   drawRuler();
   const took = performance.now() - begun;
   drawn.slowest = Math.max(drawn.slowest, took);

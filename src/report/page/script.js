@@ -509,4 +509,4 @@ function begin() {
 
 begin();
 // For whoever wants to ask the picture something, such as this project's tests.
-window.report = { data, state, drawn, kept, draw, zoom, fit, chooseFinding, chooseMoment, chooseAxis, hits: () => hits, lanes: () => lanes, rows: () => rows };
+window.report = { data, state, drawn, kept, draw, zoom, fit, chooseFinding, chooseMoment, chooseAxis, hits: () => hits, caption: (number) => captionOf(findings[number]), lanes: () => lanes, rows: () => rows };
