@@ -1,5 +1,7 @@
 //! Everything that the connections of one server share. Two servers in one process have nothing in common.
 
+mod journal;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -8,6 +10,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use crate::acl::{self, Acl, Rules, User};
+use crate::audit::LiveAudit;
 use crate::clock::{Clock, Millis};
 use crate::config::{Config, OutputLimit, Settings};
 use crate::control::{Attention, Control, Fault, Findings, Gate, Matter, Pattern, Rule, Side};
@@ -47,6 +50,10 @@ pub struct Instance {
     lagging: AtomicBool,
     pub attention: Attention,
     pub control: Arc<Control>,
+    /// Which of the servers that are audited together this is, from 1,
+    pub number: u16,
+    /// and their audit.
+    pub audit: Arc<LiveAudit>,
     pub tracking: Tracking,
     pub stats: Stats,
     pub log: Arc<Log>,
@@ -109,6 +116,8 @@ impl Instance {
             lagging: AtomicBool::new(false),
             attention: Attention::default(),
             control: Arc::default(),
+            number: 1,
+            audit: Arc::default(),
             tracking: Tracking::default(),
             stats: Stats::default(),
             log: Arc::new(Log::silent()),
@@ -126,11 +135,12 @@ impl Instance {
         instance
     }
 
-    /// Another server of the same process, set up as this one is. They share nothing but the log and their end.
-    pub fn sibling(&self) -> Self {
+    /// Another server of the same process, set up as this one is, and audited together with it. Beside that they share
+    /// nothing but the log and their end.
+    pub fn sibling(&self, number: u16) -> Self {
         let clock = Arc::new(Clock::new());
         let keyspace = Keyspace::new(self.keyspace.databases(), &clock);
-        self.another(clock, keyspace)
+        Self { number, audit: Arc::clone(&self.audit), ..self.another(clock, keyspace) }
     }
 
     /// A world of its own behind this server's port. The clients of all of them are counted together.
@@ -141,7 +151,8 @@ impl Instance {
         if let Some(port) = self.identity.port.get() {
             let _ = space.identity.port.set(*port);
         }
-        let space = Self { space: name.into(), clients: Clients::beside(&self.clients), ..space };
+        let audit = Arc::new(self.audit.another());
+        let space = Self { space: name.into(), clients: Clients::beside(&self.clients), audit, ..space };
         space.reset_journal();
         space
     }
@@ -429,27 +440,6 @@ impl Instance {
         Ok(content)
     }
 
-    /// Begins to keep a journal of every command, in so many bytes, or goes on with it.
-    pub fn start_journal(&self, bytes: usize) {
-        self.control.journal.start(bytes);
-        self.attention.raise(Matter::Journal);
-    }
-
-    /// The journal as it is when the server starts: empty, and on if the configuration says so.
-    pub fn reset_journal(&self) {
-        self.attention.lower(Matter::Journal);
-        self.control.journal.reset();
-        if self.config.is_on("journal") {
-            self.start_journal(self.config.number("journal-size"));
-        }
-    }
-
-    /// Keeps nothing more in the journal; what is there stays.
-    pub fn stop_journal(&self) {
-        self.attention.lower(Matter::Journal);
-        self.control.journal.stop();
-    }
-
     /// Ends the exploration of orders, if there is one; everybody goes on. The error says that there is none.
     pub fn stop_exploring(&self) -> Result<Findings, &'static str> {
         let findings = self.control.explorer.stop(&self.clock);
@@ -693,6 +683,7 @@ impl Instance {
         self.close_idle();
         self.close_lagging();
         self.free_forgotten();
+        self.tell_findings(false);
     }
 
     /// Takes note of the time for [`recently`](Self::recently).

@@ -45,7 +45,10 @@ mod tracking;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::audit::{Auditor, Scope, Told, audit, auditor};
+    pub use crate::audit::{
+        Allowance, Auditor, End, Hold, Lock, Past, Place, Reason, Scope, Standing, Told, Waiter, Who, audit, auditor,
+        tell,
+    };
     pub use crate::clock::Clock;
     pub use crate::commands::all as all_commands;
     pub use crate::control::{Event, EventKind, Item, read_journal};
@@ -59,7 +62,9 @@ pub mod internals {
     pub use crate::spec::{Table, markdown};
 }
 
-pub use audit::{Code, Evidence, Finding, Mark, Severity};
+pub use audit::{
+    Code, EndedHold, Evidence, Finding, KnownLock, LockHolder, LockWaiter, Mark, Mistakes, Severity, story_of,
+};
 pub use control::{Child, Entry, Fault, Findings, Outcome, Pattern, Query, Search, Verdict, Who};
 pub use error::Error;
 pub use profile::Profile;

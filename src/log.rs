@@ -121,7 +121,7 @@ fn timestamp(micros: i64) -> String {
 ///
 /// Years are counted from March, so that the leap day is the last of its year; 400 such years always have the same
 /// number of days.
-fn civil(days: i64) -> (i64, usize, i64) {
+pub fn civil(days: i64) -> (i64, usize, i64) {
     const ERA: i64 = 146_097;
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(ERA), days.rem_euclid(ERA));

@@ -204,6 +204,17 @@ impl PubSub {
         self.registry().topics[topic as usize].get(name).map_or(0, Vec::len)
     }
 
+    /// Whether anybody hears what is said on a channel.
+    pub fn is_heard(&self, channel: &[u8]) -> bool {
+        if self.listening.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let registry = self.registry();
+        let mut patterns = registry.topics[Topic::Pattern as usize].keys();
+        registry.topics[Topic::Channel as usize].contains_key(channel)
+            || patterns.any(|pattern| crate::glob::matches(pattern, channel, false))
+    }
+
     /// How many clients listen to anything.
     pub fn clients(&self) -> usize {
         self.listening.load(Ordering::Relaxed)

@@ -11,14 +11,15 @@ use super::code::Code;
 use super::course::{Course, Deadlines};
 use super::finding::{Finding, Mark};
 use super::happening::Scene;
-use super::lock::{Lock, Place, Reason, Who};
-use super::party::{Parties, Party, Watched};
+use super::lock::{Lock, Place, Reason, Standing, Who};
+use super::party::{Parties, Party, Touch, Watched};
 use super::picture::{DeedKind, Picture};
 use super::read::{Ran, Verb, read};
 use super::report::Report;
 use super::rules::Wide;
-use super::script::{Scripts, read_script};
-use super::step::{Act, Guard, Shape, Step};
+use super::script::{Scripts, joined, read_script};
+use super::stamp::Instant;
+use super::step::{Act, Guard, Shape, Step, Steps};
 use super::told::{Inside, Told};
 use crate::control::{EventKind, Outcome, short_line};
 use crate::glob;
@@ -65,6 +66,8 @@ pub struct Auditor {
     picture: Option<Picture>,
     /// The last line of each server.
     last: Vec<Mark>,
+    /// When the line before the last was told, in real time.
+    since: i64,
     /// How many lines it has gone through.
     pub lines: u64,
 }
@@ -83,6 +86,11 @@ impl Locks {
     fn get_mut(&mut self, server: u16, db: u32, key: &[u8]) -> Option<&mut Lock> {
         let (_, locks) = self.databases.iter_mut().find(|(number, _)| *number == (server, db))?;
         locks.get_mut(key).map(|lock| &mut **lock)
+    }
+
+    fn get(&self, place: &Place) -> Option<&Lock> {
+        let (_, locks) = self.databases.iter().find(|(number, _)| *number == (place.server, place.db))?;
+        locks.get(&place.key).map(|lock| &**lock)
     }
 
     fn at(&mut self, place: &Place) -> Option<&mut Lock> {
@@ -121,6 +129,12 @@ impl Locks {
         self.most = self.count * 2;
     }
 
+    /// Forgets those of a server.
+    fn forget(&mut self, server: u16) {
+        self.databases.retain(|((number, _), _)| *number != server);
+        self.count = self.databases.iter().map(|(_, locks)| locks.len()).sum();
+    }
+
     /// All of them, in the order of their places.
     fn places(&self, is_meant: impl Fn(&Lock) -> bool) -> Vec<Arc<Place>> {
         let all = self.databases.iter().flat_map(|(_, locks)| locks.values());
@@ -144,6 +158,7 @@ impl Auditor {
             report,
             picture: None,
             last: Vec::new(),
+            since: 0,
             lines: 0,
         }
     }
@@ -162,6 +177,11 @@ impl Auditor {
     /// Findings that there was no more room for.
     pub fn unlisted(&self) -> u64 {
         self.report.unlisted
+    }
+
+    /// How many keys it has taken for locks.
+    pub fn watched(&self) -> u64 {
+        self.report.locks
     }
 
     /// Who held which lock when, if that is kept.
@@ -228,10 +248,40 @@ impl Auditor {
 
     /// There is nothing more to come.
     pub fn finish(&mut self) {
-        for place in self.locks.places(|lock| !lock.holds.is_empty() || !lock.waiters.is_empty()) {
+        for place in
+            self.locks.places(|lock| !(lock.holds.is_empty() && lock.waiters.is_empty() && lock.value.is_none()))
+        {
             let mark = self.end_of(place.server);
             self.on(&place, None, mark, |course| course.finish());
         }
+    }
+
+    /// Looks for something else from now on; what was found before is allowed by the new scope or not.
+    pub fn set_scope(&mut self, scope: Arc<Scope>) {
+        self.report.set_scope(Arc::clone(&scope));
+        self.scope = scope;
+    }
+
+    /// Something was not seen of what clients did on a server: who holds what there is not known any more. What was found
+    /// stays.
+    pub fn miss(&mut self, server: u16) {
+        self.locks.forget(server);
+        self.deadlines.iter_mut().filter(|(number, _)| *number == server).for_each(|(_, ends)| ends.clear());
+        self.parties.retain(|(number, _), _| *number != server);
+        self.wide = Wide::default();
+    }
+
+    /// A server begins anew: nothing of it is known, nor what was found there.
+    pub fn forget(&mut self, server: u16) {
+        self.miss(server);
+        self.deadlines.retain(|(number, _)| *number != server);
+        self.last.retain(|mark| mark.server != server);
+        self.report.forget(Some(server));
+    }
+
+    /// Forgets what was found. Who holds what stays known.
+    pub fn forget_findings(&mut self) {
+        self.report.forget(None);
     }
 
     fn end_of(&self, server: u16) -> Mark {
@@ -243,12 +293,16 @@ impl Auditor {
     /// Ends the locks whose time is over when a line is told.
     fn pass(&mut self, told: &Told<'_>) {
         match self.last.iter_mut().find(|mark| mark.server == told.server) {
-            Some(last) => (last.seq, last.at, last.real) = (told.seq, told.at, told.real),
+            Some(last) => {
+                self.since = last.real;
+                (last.seq, last.at, last.real) = (told.seq, told.at, told.real);
+            }
             None => {
                 let line = Arc::from("(the end)");
                 let Told { server, seq, at, real, .. } = *told;
                 self.last.push(Mark { server, seq, at, real, client: 0, name: Arc::from(""), line });
                 self.deadlines.push((server, Deadlines::new()));
+                self.wide.redlock.note_clock(server, at - real);
             }
         }
         let now = told.at.div_euclid(1000);
@@ -273,11 +327,12 @@ impl Auditor {
             by,
             mark,
             is_lost: false,
+            told: None,
             parties: &mut self.parties,
             wide: &mut self.wide,
             report: &mut self.report,
         };
-        let mut course = Course { scene, deadlines, picture: self.picture.as_mut() };
+        let mut course = Course { scene, deadlines, picture: self.picture.as_mut(), since: self.since };
         happen(&mut course);
         self.forget_if_nothing(place);
     }
@@ -340,11 +395,12 @@ impl Auditor {
             by: Some(&who),
             mark,
             is_lost: told.outcome != Outcome::Answered,
+            told: told.told,
             parties: &mut self.parties,
             wide: &mut self.wide,
             report: &mut self.report,
         };
-        let mut course = Course { scene, deadlines, picture: self.picture.as_mut() };
+        let mut course = Course { scene, deadlines, picture: self.picture.as_mut(), since: self.since };
         if !self.scope.locks.is_empty() && self.scope.locks.iter().any(|glob| glob::matches(glob, step.key, false)) {
             course.note_reason(Reason::Said);
         }
@@ -360,14 +416,9 @@ impl Auditor {
     fn begins(&self, told: &Told<'_>, step: &Step<'_>) -> bool {
         let begins = match step.act {
             Act::Take { .. } | Act::Enter { .. } => true,
-            Act::Put { value, old: Some(_), .. } => {
-                super::stamp::Instant::in_value(value, told.at, told.real).is_some()
-            }
-            Act::Remove { removed: Some(true) } | Act::Expire { done: true, .. } | Act::Put { .. }
-                if step.guard != Guard::Blind =>
-            {
-                true
-            }
+            Act::Put { value, old: Some(_), .. } if Instant::to_come(value, told.at, told.real).is_some() => true,
+            Act::Remove { removed: Some(true) } | Act::Expire { done: true, .. } if step.guard != Guard::Blind => true,
+            Act::Put { value, .. } if step.guard == Guard::Compared(Some(value)) => true,
             Act::Put { .. } => self.scope.locks.iter().any(|glob| glob::matches(glob, step.key, false)),
             _ => false,
         };
@@ -390,18 +441,23 @@ impl Auditor {
         }
         told.inside(|inside| {
             let mut first = 0;
+            let mut steps = Steps::new();
             for (at, ran) in inside.iter().enumerate().filter(|(_, inside)| inside.depth == 1) {
                 let deeper: &[Inside<'_>] = &inside[first..at];
                 first = at + 1;
                 let Some(name) = ran.words.first() else { continue };
                 let verb = Verb::of(name);
-                let steps = match verb {
+                steps.extend(match verb {
                     Verb::Eval | Verb::EvalSha => read_script(&ran.words, deeper, 2, &mut self.scripts),
                     _ => read(verb, Ran { db: ran.db, words: &ran.words, reply: ran.reply }),
-                };
-                for step in steps {
-                    let step = Step { joint: true, ..step };
-                    self.apply(told, &guarded(step, watched));
+                });
+            }
+            for step in joined(steps) {
+                let step = Step { joint: true, ..step };
+                let watched = guarded(step.clone(), watched);
+                // To watch a key is no sign of a lock; what was taken before may be one.
+                if watched == step || self.locks.get_mut(told.server, step.db, step.key).is_some() {
+                    self.apply(told, &watched);
                 }
             }
         });
@@ -453,15 +509,16 @@ impl Auditor {
 
     /// The connection of a client has ended.
     fn close(&mut self, told: &Told<'_>) {
-        let Some(party) = self.parties.remove(&(told.server, told.client)) else { return };
-        let mark = Self::mark(told, &party.who);
+        let client = (told.server, told.client);
+        let Some(who) = self.parties.get(&client).map(|party| party.who.clone()) else { return };
+        let mark = Self::mark(told, &who);
         let is_its = |lock: &Lock| {
-            lock.holds.iter().any(|hold| hold.who.is(&party.who))
-                || lock.waiters.iter().any(|waiter| waiter.who.is(&party.who))
+            lock.holds.iter().any(|hold| hold.who.is(&who)) || lock.waiters.iter().any(|waiter| waiter.who.is(&who))
         };
         for place in self.locks.places(is_its) {
-            self.on(&place, Some(&party.who), mark.clone(), |course| course.close(&party.who));
+            self.on(&place, Some(&who), mark.clone(), |course| course.close(&who));
         }
+        self.parties.remove(&client);
     }
 
     /// Looks at what somebody does who holds a lock, or has lost one.
@@ -492,28 +549,56 @@ impl Auditor {
                     continue;
                 }
                 let Some(party) = self.parties.get_mut(&(told.server, told.client)) else { return };
-                if writes && party.has_touched(*db, key) {
-                    let lost: Vec<Arc<Place>> = party.lost.iter().chain(&party.holds).cloned().collect();
-                    for place in lost {
-                        if self.locks.at(&place).is_some_and(|lock| is_lost(lock, &who)) {
+                (party.work, party.worked_at) = (party.work + 1, told.at);
+                if let Some(touch) = party.touch_of(*db, key).filter(|_| writes).cloned() {
+                    let places: Vec<Arc<Place>> = party.lost.iter().chain(&party.holds).cloned().collect();
+                    let (at, real) = (told.at, told.real);
+                    let is_over = |lock: &Lock| lock.holds.iter().any(|hold| hold.is_over(at, real));
+                    for place in &places {
+                        if self.locks.get(place).is_some_and(is_over) {
                             let mark = Self::mark(told, &who);
-                            self.on(&place, Some(&who), mark, |course| course.work(key));
+                            self.on(place, Some(&who), mark, |course| course.pass(at, real));
+                        }
+                    }
+                    // What one lock does not guard any more another may.
+                    let is_held = |place: &Arc<Place>| self.locks.get(place).is_some_and(|lock| has(lock, &who));
+                    if !places.iter().any(is_held) {
+                        for place in &places {
+                            if self.has_touched_under(place, &who, &touch) {
+                                let mark = Self::mark(told, &who);
+                                self.on(place, Some(&who), mark, |course| course.work(key));
+                            }
                         }
                     }
                 }
                 if let Some(party) = self.parties.get_mut(&(told.server, told.client))
                     && !party.holds.is_empty()
                 {
-                    party.touch(*db, key);
+                    party.touch(*db, key, told.seq, told.at);
                 }
             }
         }
     }
+
+    /// Whether somebody has touched a key while it had this lock, which it has lost.
+    fn has_touched_under(&self, place: &Place, who: &Who, touch: &Touch) -> bool {
+        let Some(lock) = self.locks.get(place) else { return false };
+        let (hold, until) = match (lock.hold_of(who), lock.past_of(who)) {
+            (Some(hold), _) => (hold, i64::MAX),
+            (None, Some(past)) => (&past.hold, past.at),
+            (None, None) => return false,
+        };
+        let to = match &hold.standing {
+            Standing::Deleted(mark) | Standing::Overwritten(mark) | Standing::Flushed(mark) => mark.seq,
+            Standing::Held | Standing::Vanished => u64::MAX,
+        };
+        touch.is_within(hold.acquired.seq, to, until)
+    }
 }
 
-/// Whether somebody who has not released a lock does not have it any more.
-fn is_lost(lock: &Lock, who: &Who) -> bool {
-    lock.hold_of(who).is_none_or(|hold| hold.standing != super::lock::Standing::Held)
+/// Whether the server stands by somebody's hold of a lock.
+fn has(lock: &Lock, who: &Who) -> bool {
+    lock.hold_of(who).is_some_and(|hold| hold.standing == Standing::Held)
 }
 
 /// What EXEC runs is guarded by what was read since WATCH.

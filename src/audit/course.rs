@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::finding::Mark;
-use super::happening::{Happening, Scene};
-use super::lock::{End, Hold, How, Lock, MOST_PAST, MOST_WAITERS, Past, Place, Reason, Standing, Waiter, Who};
+use super::happening::{Gone, Happening, Scene};
+use super::lock::{End, Hold, How, Lock, MOST_PAST, MOST_WAITERS, Past, Place, Reason, Same, Standing, Waiter, Who};
 use super::party::{Party, Read};
 use super::picture::{Picture, Span, SpanKind};
 use super::rules;
@@ -23,6 +23,8 @@ pub struct Course<'s> {
     pub scene: Scene<'s>,
     pub deadlines: &'s mut Deadlines,
     pub picture: Option<&'s mut Picture>,
+    /// When the line before was told, in real time: what happens by itself does so after that.
+    pub since: i64,
 }
 
 impl Course<'_> {
@@ -46,12 +48,7 @@ impl Course<'_> {
 
     /// There is a reason to take the key for a lock. What was found so far counts, if it is the first.
     pub fn note_reason(&mut self, reason: Reason) {
-        let lock = &mut *self.scene.lock;
-        let is_new = !lock.is_known();
-        lock.reasons.add(reason);
-        if is_new {
-            lock.pending.drain(..).for_each(|finding| self.scene.report.add(finding));
-        }
+        self.scene.note_reason(reason);
     }
 
     /// Ends what is over by now.
@@ -59,8 +56,9 @@ impl Course<'_> {
         while let Some(over) = self.scene.lock.holds.iter().position(|hold| hold.is_over(at, real)) {
             self.end_of_time(over);
         }
-        let lock = &mut *self.scene.lock;
-        if lock.deadline.is_some_and(|deadline| at.div_euclid(1000) > deadline) {
+        if self.scene.lock.deadline.is_some_and(|deadline| at.div_euclid(1000) > deadline) {
+            self.emit(&Happening::Gone { how: Gone::Expired });
+            let lock = &mut *self.scene.lock;
             (lock.value, lock.deadline) = (None, None);
         }
     }
@@ -69,7 +67,8 @@ impl Course<'_> {
         let hold = &self.scene.lock.holds[over];
         let (at, real) = (hold.end().unwrap_or(self.scene.mark.at), self.scene.mark.real);
         let now = self.scene.mark.clone();
-        let real = if at <= now.at { real - (now.at - at).min(real) } else { real };
+        // When the clock is moved, what is passed over happens at once.
+        let real = real.saturating_sub(now.at.saturating_sub(at).max(0)).clamp(self.since.min(real), real);
         let who = hold.who.clone();
         self.scene.mark = Mark {
             server: who.server,
@@ -142,10 +141,18 @@ impl Course<'_> {
     pub fn apply(&mut self, step: &Step<'_>) {
         let Mark { at, real, .. } = self.scene.mark;
         self.pass(at, real);
-        if let Guard::Compared(_) = step.guard
-            && matches!(step.act, Act::Remove { .. } | Act::Expire { .. } | Act::Put { .. } | Act::Miss { .. })
-        {
-            self.note_reason(Reason::Compared);
+        if let Guard::Compared(token) = step.guard {
+            let is_evidence = match &step.act {
+                Act::Remove { .. } => true,
+                Act::Expire { .. } => self.scene.lock.shape != Shape::Semaphore,
+                Act::Miss { intent } => matches!(intent, Intent::Release | Intent::Extend),
+                // To put another value there is what counters do, too.
+                Act::Put { value, .. } => token.is_none_or(|token| token == *value),
+                _ => false,
+            };
+            if is_evidence {
+                self.note_reason(Reason::Compared);
+            }
         }
         match &step.act {
             Act::Take { value, expiry, took: true } => self.take(step, value, *expiry),
@@ -176,8 +183,24 @@ impl Course<'_> {
         }
         let Mark { at, real, .. } = self.scene.mark;
         let deadline = expiry.deadline(at, None);
-        let instant = Instant::in_value(value, at, real).filter(|_| deadline.is_none());
+        let instant = self.written(value, at, real).filter(|_| deadline.is_none());
         self.begin(step, value, (How::Free, None), deadline, instant);
+    }
+
+    /// The instant that a value is which is put there. One that is over already is none unless others are there.
+    fn written(&self, value: &[u8], at: i64, real: i64) -> Option<Instant> {
+        let to_come = Instant::to_come(value, at, real);
+        to_come.or_else(|| {
+            let are_instants = self.scene.lock.reasons.has(Reason::Instant);
+            are_instants.then(|| Instant::in_value(value, at, real)).flatten()
+        })
+    }
+
+    /// The instant that a value is which was there: the one that it was when it was written, if that is known.
+    fn written_before(&self, value: &[u8], at: i64, real: i64) -> Option<Instant> {
+        let lock = &*self.scene.lock;
+        let hold = lock.hold_with(value).or_else(|| lock.past_with(value).map(|past| &past.hold));
+        hold.and_then(|hold| hold.instant).or_else(|| Instant::in_value(value, at, real))
     }
 
     /// Somebody has it from now on. `old` is what was there before if it was taken over.
@@ -205,7 +228,7 @@ impl Course<'_> {
         self.stop_waiting(&who);
         self.set_deadline(deadline);
         let acquired = self.scene.mark.clone();
-        let is_certain = !self.scene.is_lost;
+        let (is_certain, told) = (!self.scene.is_lost, self.scene.told);
         let lock = self.lock();
         lock.memory.taken += 1;
         lock.value = Some(token.into());
@@ -222,6 +245,7 @@ impl Course<'_> {
             deadline,
             instant,
             is_certain,
+            told,
             standing: Standing::Held,
         });
         let place = Arc::clone(&lock.place);
@@ -234,12 +258,18 @@ impl Course<'_> {
         let Some(who) = self.who() else { return };
         let mark = self.scene.mark.clone();
         let is_contended = match self.scene.lock.holder() {
-            Some(holder) => holder.who.same(&who) != super::lock::Same::Yes,
+            Some(holder) => holder.who.same(&who) != Same::Yes,
             // Whoever had it has gone, and the key is still there.
             None => self.scene.lock.past.back().is_some_and(|past| past.end == End::Closed),
         };
         if is_contended {
-            self.note_reason(Reason::Contended);
+            let is_alike = self.scene.lock.value.as_deref() == Some(value);
+            match self.scene.lock.shape {
+                // What limits a rate refuses, too.
+                Shape::Semaphore => {}
+                _ if is_alike => self.note_reason(Reason::Alike),
+                _ => self.note_reason(Reason::Contended),
+            }
         }
         let lock = self.lock();
         let attempts = match lock.waiters.iter_mut().find(|waiter| waiter.who.is(&who)) {
@@ -271,7 +301,7 @@ impl Course<'_> {
     /// GETSET, or SET with GET: a lock whose value is a time is taken over if that is past.
     fn swap(&mut self, step: &Step<'_>, value: &[u8], expiry: Expiry, old: Option<&[u8]>) {
         let Mark { at, real, .. } = self.scene.mark;
-        let instant = Instant::in_value(value, at, real);
+        let instant = self.written(value, at, real);
         if instant.is_some() && (old.is_none() || expiry == Expiry::Never) {
             self.note_reason(Reason::Instant);
         }
@@ -283,9 +313,14 @@ impl Course<'_> {
             self.vanish();
             self.lock().value = Some(old.into());
         }
-        let stale = Instant::in_value(old, at, real);
+        let stale = self.written_before(old, at, real);
         let deadline = expiry.deadline(at, self.scene.lock.deadline);
-        if instant.is_some() && stale.is_none_or(|stale| stale.is_past(at, real)) {
+        let is_free = match stale {
+            // Programs go on using real time when a test has moved the server's clock.
+            Some(stale) => stale.left(at, real) < 0,
+            None => self.held().is_none(),
+        };
+        if instant.is_some() && is_free {
             // Whoever had it and has not noticed that its time is over has lost it.
             for hold in &mut self.lock().holds {
                 hold.standing = Standing::Vanished;
@@ -297,8 +332,18 @@ impl Course<'_> {
         }
         let hold = self.held();
         let read = self.last_read();
+        // Whoever takes over what it has just read, and gets that back, believes that it was over.
+        let believes = instant.is_some()
+            && stale.is_some()
+            && read.as_ref().is_some_and(|read| read.value.as_deref() == Some(old));
         self.emit(&Happening::Overwritten { hold, value, deadline, by_getset: true, read });
         let mark = self.scene.mark.clone();
+        if believes {
+            if let Some(hold) = hold {
+                self.lock().holds[hold].standing = Standing::Overwritten(mark);
+            }
+            return self.begin(step, value, (How::TakenOver, Some(old)), deadline, instant);
+        }
         self.lock().value = Some(value.into());
         self.set_deadline(deadline);
         // In the documented pattern the time in the value moves on a little, and the lock is still its holder's.
@@ -315,6 +360,9 @@ impl Course<'_> {
         let hold = self.held();
         let Some(held) = hold else {
             // Nobody has it, as far as is known. To set it is no way to take a lock, but it is taken then.
+            if self.scene.lock.reasons.has(Reason::Said) && self.scene.lock.value.is_none() {
+                return self.take(step, value, expiry);
+            }
             self.lock().value = Some(value.into());
             self.set_deadline(deadline);
             return;
@@ -331,7 +379,7 @@ impl Course<'_> {
                 value: Some(value),
             });
             self.set_deadline(deadline);
-            let instant = Instant::in_value(value, at, real).filter(|_| deadline.is_none());
+            let instant = self.written(value, at, real).filter(|_| deadline.is_none());
             let lock = self.lock();
             lock.value = Some(value.into());
             let hold = &mut lock.holds[held];
@@ -351,7 +399,11 @@ impl Course<'_> {
     fn is_own_hold(&self, held: usize, guard: Guard<'_>) -> bool {
         let hold = &self.scene.lock.holds[held];
         match guard {
-            Guard::Compared(Some(token)) => *hold.token == *token || self.scene.lock.value.as_deref() == Some(token),
+            Guard::Compared(Some(token)) => {
+                // Of some values only the beginning is the token.
+                let is_beginning = token.len() >= 8 && hold.token.starts_with(token);
+                *hold.token == *token || is_beginning || self.scene.lock.value.as_deref() == Some(token)
+            }
             Guard::Compared(None) => true,
             Guard::Blind => self.is_own(&hold.who),
         }
@@ -368,6 +420,20 @@ impl Course<'_> {
             self.scene.parties.entry((who.server, who.client)).or_insert_with(|| Party::new(who)).note_read(read);
         }
         self.emit(&Happening::Seen { value });
+        self.learn(value);
+    }
+
+    /// Whoever has lost the lock and reads it knows then.
+    fn learn(&mut self, value: Option<&[u8]>) {
+        let Some(who) = self.who().filter(|_| self.scene.lock.shape == Shape::Value && !self.scene.is_lost) else {
+            return;
+        };
+        let is_lost = |hold: &Hold| hold.who.is(&who) && hold.standing != Standing::Held && value != Some(&*hold.token);
+        let Some(lost) = self.scene.lock.holds.iter().position(is_lost) else { return };
+        self.end(lost, End::Told, true);
+        if let Some(party) = self.scene.parties.get_mut(&(who.server, who.client)) {
+            party.give_back(&self.scene.lock.place);
+        }
     }
 
     /// Somebody deletes it.
@@ -382,6 +448,9 @@ impl Course<'_> {
             Guard::Compared(_) => true,
             Guard::Blind => hold.is_some_and(|hold| self.is_own(&self.scene.lock.holds[hold].who)),
         };
+        if hold.is_some_and(|hold| self.is_own(&self.scene.lock.holds[hold].who)) {
+            self.note_reason(Reason::Returned);
+        }
         let read = self.last_read();
         self.emit(&Happening::Removed { hold, guard: step.guard, joint: step.joint, is_release, read });
         if let Some(hold) = hold {
@@ -448,14 +517,21 @@ impl Course<'_> {
     fn expire(&mut self, step: &Step<'_>, expiry: Expiry) {
         let mark = self.scene.mark.clone();
         let deadline = expiry.deadline(mark.at, None);
-        let hold = self.held();
+        let member = token_of(step.guard).filter(|_| self.scene.lock.shape == Shape::Semaphore);
+        let hold = match member {
+            Some(member) => self.scene.lock.holds.iter().position(|hold| *hold.token == *member),
+            None => self.held(),
+        };
         let is_own = hold.is_some_and(|hold| self.is_own_hold(hold, step.guard));
-        if let Some(hold) = hold.filter(|_| is_own && !step.joint && step.guard == Guard::Blind)
+        if let Some(hold) = hold.filter(|_| is_own && step.guard == Guard::Blind)
             && deadline.is_some()
             && self.scene.lock.deadline.is_none()
             && self.scene.lock.holds[hold].extensions == 0
         {
-            self.note_reason(Reason::ExpiryBehind);
+            // What counts begins like that, too, but not with a token.
+            let token = &self.scene.lock.holds[hold].token;
+            let is_token = token.len() >= 8 && !token.iter().all(u8::is_ascii_digit);
+            self.note_reason(if is_token { Reason::ExpiryBehind } else { Reason::Behind });
         }
         self.emit(&Happening::Extended {
             hold,
@@ -468,7 +544,9 @@ impl Course<'_> {
         });
         if deadline.is_some_and(|deadline| deadline <= mark.at.div_euclid(1000)) {
             if let Some(hold) = hold {
-                self.let_go(hold, is_own);
+                // Nobody gives back in the same step what it takes.
+                let is_release = is_own && self.scene.lock.holds[hold].acquired.seq != mark.seq;
+                self.let_go(hold, is_release);
             }
             self.lock().value = None;
             return self.set_deadline(None);
@@ -486,7 +564,10 @@ impl Course<'_> {
     /// A member is added.
     fn enter(&mut self, step: &Step<'_>, shape: Shape, member: &[u8], count: i64) {
         self.lock().shape = shape;
-        self.note_reason(Reason::Shape);
+        // What limits a rate lets members in, too; a semaphore is left by those who have entered.
+        if shape == Shape::Hash {
+            self.note_reason(Reason::Shape);
+        }
         if self.scene.lock.hold_with(member).is_some() {
             return self.emit(&Happening::Counted { member, count });
         }
@@ -499,11 +580,16 @@ impl Course<'_> {
         if count > 0 {
             return self.emit(&Happening::Counted { member, count });
         }
-        let Some(hold) = self.scene.lock.holds.iter().position(|hold| *hold.token == *member) else { return };
-        let guard = Guard::Compared(None);
+        let hold = self.scene.lock.holds.iter().position(|hold| *hold.token == *member);
+        if hold.is_some_and(|hold| self.is_own(&self.scene.lock.holds[hold].who)) {
+            self.note_reason(Reason::Shape);
+        }
+        let guard = Guard::Compared(Some(member));
         let joint = step.joint;
-        self.emit(&Happening::Removed { hold: Some(hold), guard, joint, is_release: true, read: None });
-        self.let_go(hold, true);
+        self.emit(&Happening::Removed { hold, guard, joint, is_release: true, read: None });
+        if let Some(hold) = hold {
+            self.let_go(hold, true);
+        }
         if self.scene.lock.shape == Shape::Hash {
             self.lock().value = None;
         }
@@ -514,6 +600,7 @@ impl Course<'_> {
         if let Some(hold) = self.held() {
             self.emit(&Happening::Flushed { hold, is_restart });
         }
+        self.emit(&Happening::Gone { how: Gone::Flushed });
         let mark = self.scene.mark.clone();
         for hold in &mut self.lock().holds {
             if hold.standing == Standing::Held {
@@ -541,6 +628,7 @@ impl Course<'_> {
                 picture.note_hold(&self.scene.lock.place, &self.scene.lock.holds[hold], None);
             }
         }
+        self.emit(&Happening::Over);
         for waiter in &self.scene.lock.waiters {
             if let Some(picture) = &mut self.picture {
                 picture.note_wait(&self.scene.lock.place, waiter, None);

@@ -1,12 +1,15 @@
 //! What the auditor makes of the steps of clients, as the rules are told of it.
 
+use std::time::Duration;
+
 use super::finding::{Evidence, Finding, Mark};
-use super::lock::{End, Lock, Who};
+use super::lock::{End, Lock, Reason, Who};
 use super::party::{Parties, Read};
 use super::report::Report;
 use super::rules::Wide;
 use super::step::{Expiry, Guard, Intent};
 use super::{Code, Severity};
+use crate::duration::spell_duration;
 
 /// Something that has happened to a lock. Positions are those in the lock's `holds`.
 #[derive(Debug)]
@@ -80,6 +83,20 @@ pub enum Happening<'a> {
     Counted { member: &'a [u8], count: i64 },
     /// There is nothing more to come; somebody still holds it.
     Ended { hold: usize },
+    /// The server has not got the key any more, and nobody has named it: also if those who took it are no longer there to
+    /// hold it.
+    Gone { how: Gone },
+    /// There is nothing more to come, whoever holds it. Comes behind what is said of each that does.
+    Over,
+}
+
+/// How a key went that nobody has named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// Its time was over.
+    Expired,
+    /// All keys were deleted, or the server began anew.
+    Flushed,
 }
 
 /// Where and when something happens, and to whom a rule can tell what it finds.
@@ -91,6 +108,8 @@ pub struct Scene<'s> {
     pub mark: Mark,
     /// Its reply has not reached the client.
     pub is_lost: bool,
+    /// When its client gets the reply, in real time in microseconds, if that is later than at once.
+    pub told: Option<i64>,
     pub parties: &'s mut Parties,
     pub wide: &'s mut Wide,
     pub report: &'s mut Report,
@@ -110,6 +129,15 @@ pub struct Draft {
 impl Scene<'_> {
     /// Tells what a rule has found about this lock; at once if it is known to be one, or else as soon as it is.
     pub fn tell(&mut self, draft: Draft) {
+        self.add(draft, 1);
+    }
+
+    /// Tells more about what was told before of the same culprit, now that more is known: it does not count again.
+    pub fn tell_more(&mut self, draft: Draft) {
+        self.add(draft, 0);
+    }
+
+    fn add(&mut self, draft: Draft, times: u64) {
         let Draft { code, severity, sentence, mut evidence, culprit } = draft;
         evidence.sort_by_key(|evidence| (evidence.mark.real, evidence.mark.seq));
         evidence.dedup_by(|later, earlier| {
@@ -124,7 +152,7 @@ impl Scene<'_> {
             key: place.key.clone(),
             sentence,
             evidence,
-            times: 1,
+            times,
             seq: self.mark.seq,
             last_seq: self.mark.seq,
             at: self.mark.at,
@@ -138,10 +166,31 @@ impl Scene<'_> {
         }
     }
 
+    /// There is a reason to take the key for a lock. What was found so far counts, if it is the first.
+    pub fn note_reason(&mut self, reason: Reason) {
+        let lock = &mut *self.lock;
+        let was_known = lock.is_known();
+        lock.reasons.add(reason);
+        if !was_known && lock.is_known() {
+            self.report.locks += 1;
+            lock.pending.drain(..).for_each(|finding| self.report.add(finding));
+        }
+    }
+
+    /// How much a client has done beside locks, if it has to do with any.
+    pub fn work_of(&self, who: &Who) -> u64 {
+        self.parties.get(&(who.server, who.client)).map_or(0, |party| party.work)
+    }
+
     /// What happens now, with a few words about it.
     pub fn now(&self, what: impl Into<String>) -> Evidence {
         Evidence { mark: self.mark.clone(), what: what.into() }
     }
+}
+
+/// A stretch of time as a sentence has it, from microseconds.
+pub fn spelled(micros: i64) -> String {
+    spell_duration(Duration::from_millis(u64::try_from(micros / 1000).unwrap_or(0)))
 }
 
 impl Mark {

@@ -54,13 +54,13 @@ pub struct Place {
 
 /// Why a key is taken for a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reasons(u8);
+pub struct Reasons(u16);
 
 /// One reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
+#[repr(u16)]
 pub enum Reason {
-    /// Another client was refused while somebody had it.
+    /// Another client was refused while somebody had it, and had offered another value.
     Contended = 1,
     /// It was released or extended by somebody who compared its value in the same step.
     Compared = 2,
@@ -74,19 +74,34 @@ pub enum Reason {
     Several = 32,
     /// Whoever runs the audit says so.
     Said = 64,
+    /// Another client was refused that had offered the same value: a lock without tokens, or a default that all set. Not
+    /// enough alone, like those that follow.
+    Alike = 128,
+    /// It was taken with a value that is no token, and got its expiry then: a lock, or a counter.
+    Behind = 256,
+    /// Whoever had taken it has deleted it.
+    Returned = 512,
+    /// Its name says so.
+    Named = 1024,
 }
+
+/// The reasons of which it takes two,
+const HALF: u16 = Reason::Alike as u16 | Reason::Behind as u16 | Reason::Returned as u16 | Reason::Named as u16;
+/// but not these two: so does a counter begin that all make who find none.
+const COUNTER: u16 = Reason::Alike as u16 | Reason::Behind as u16;
 
 impl Reasons {
     pub fn add(&mut self, reason: Reason) {
-        self.0 |= reason as u8;
+        self.0 |= reason as u16;
     }
 
     pub fn has(self, reason: Reason) -> bool {
-        self.0 & reason as u8 != 0
+        self.0 & reason as u16 != 0
     }
 
     pub fn are_enough(self) -> bool {
-        self.0 != 0
+        let half = self.0 & HALF;
+        self.0 & !HALF != 0 || (half.count_ones() > 1 && half != COUNTER)
     }
 }
 
@@ -157,6 +172,8 @@ pub struct Hold {
     pub instant: Option<Instant>,
     /// Whether its holder has been told that it has it: if the reply was lost, it may hold it.
     pub is_certain: bool,
+    /// When it was told, in real time in microseconds, if that was later than at once.
+    pub told: Option<i64>,
     pub standing: Standing,
 }
 
@@ -201,9 +218,13 @@ pub const MOST_WAITERS: usize = 256;
 
 impl Lock {
     pub fn new(place: Arc<Place>, shape: Shape) -> Self {
+        let mut reasons = Reasons::default();
+        if is_named_lock(&place.key) {
+            reasons.add(Reason::Named);
+        }
         Self {
             place,
-            reasons: Reasons::default(),
+            reasons,
             shape,
             value: None,
             deadline: None,
@@ -246,6 +267,25 @@ impl Lock {
     }
 }
 
+/// Whether a word of a key says that it is a lock: `lock:a`, `a.lock`, `jobLock`, but neither `clock` nor `block`.
+fn is_named_lock(key: &[u8]) -> bool {
+    const WORDS: [&[u8]; 6] = [b"lock", b"locks", b"mutex", b"lease", b"leader", b"semaphore"];
+    let is_letter = |at: usize| key.get(at).is_some_and(u8::is_ascii_alphabetic);
+    let begins = |at: usize| {
+        let before = at.checked_sub(1);
+        before.is_none_or(|before| {
+            !is_letter(before) || (key[before].is_ascii_lowercase() && key[at].is_ascii_uppercase())
+        })
+    };
+    let ends = |end: usize| !is_letter(end) || (key[end].is_ascii_uppercase() && key[end - 1].is_ascii_lowercase());
+    let is_there = |word: &[u8]| {
+        key.windows(word.len())
+            .enumerate()
+            .any(|(at, found)| found.eq_ignore_ascii_case(word) && begins(at) && ends(at + word.len()))
+    };
+    WORDS.iter().any(|word| is_there(word))
+}
+
 impl Hold {
     /// When it is over for its holder, in microseconds on the server's clock; none if never. An instant for another clock
     /// is judged by [`is_over`](Self::is_over) alone.
@@ -260,5 +300,32 @@ impl Hold {
     pub fn is_over(&self, at: i64, real: i64) -> bool {
         self.deadline.is_some_and(|deadline| at.div_euclid(1000) > deadline)
             || self.instant.is_some_and(|instant| instant.is_past(at, real))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_lock_says_so_by_a_whole_word() {
+        for name in ["lock", "lock.foo", "jobs:42:lock", "LOCK_A", "jobLock", "lockFile", "my-mutex", "locks:a"] {
+            assert!(is_named_lock(name.as_bytes()), "{name}");
+        }
+        for name in ["", "clock", "block:7", "unlocked", "locker", "user:7", "redisson_unlock_latch:a"] {
+            assert!(!is_named_lock(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn half_reasons_come_in_pairs() {
+        let are_enough = |given: &[Reason]| {
+            let mut reasons = Reasons::default();
+            given.iter().for_each(|reason| reasons.add(*reason));
+            reasons.are_enough()
+        };
+        assert!(!are_enough(&[]) && !are_enough(&[Reason::Named]) && !are_enough(&[Reason::Alike, Reason::Behind]));
+        assert!(are_enough(&[Reason::Contended]) && are_enough(&[Reason::Alike, Reason::Returned]));
+        assert!(are_enough(&[Reason::Named, Reason::Behind]));
     }
 }

@@ -32,7 +32,31 @@ pub struct Party {
     /// The locks that it has lost without having released them, or having been told.
     pub lost: Vec<Arc<Place>>,
     /// The keys that it has touched while it held any lock.
-    pub touched: VecDeque<(u32, Box<[u8]>)>,
+    pub touched: VecDeque<Touch>,
+    /// How many keys that are no locks it has named since it has to do with locks, and when it last did on the server's
+    /// clock, in microseconds.
+    pub work: u64,
+    pub worked_at: i64,
+}
+
+/// A key that a client has touched while it held a lock: the first and the last time, by the place in the order and by the
+/// server's clock in microseconds.
+#[derive(Clone, Debug)]
+pub struct Touch {
+    db: u32,
+    key: Box<[u8]>,
+    times: [(u64, i64); 2],
+}
+
+impl Touch {
+    fn is_of(&self, db: u32, key: &[u8]) -> bool {
+        self.db == db && *self.key == *key
+    }
+
+    /// Whether that was between these places, and not after this time.
+    pub fn is_within(&self, from: u64, to: u64, until: i64) -> bool {
+        self.times.iter().any(|(seq, at)| *seq > from && *seq < to && *at <= until)
+    }
 }
 
 /// What a client has read of a lock.
@@ -54,6 +78,8 @@ impl Party {
             holds: Vec::new(),
             lost: Vec::new(),
             touched: VecDeque::new(),
+            work: 0,
+            worked_at: 0,
         }
     }
 
@@ -101,17 +127,20 @@ impl Party {
         !self.holds.is_empty() || !self.lost.is_empty()
     }
 
-    pub fn touch(&mut self, db: u32, key: &[u8]) {
-        if !self.has_touched(db, key) {
-            if self.touched.len() >= MOST_TOUCHED {
-                self.touched.pop_front();
-            }
-            self.touched.push_back((db, key.into()));
+    pub fn touch(&mut self, db: u32, key: &[u8], seq: u64, at: i64) {
+        if let Some(known) = self.touched.iter_mut().find(|touch| touch.is_of(db, key)) {
+            known.times[1] = (seq, at);
+            return;
         }
+        if self.touched.len() >= MOST_TOUCHED {
+            self.touched.pop_front();
+        }
+        self.touched.push_back(Touch { db, key: key.into(), times: [(seq, at); 2] });
     }
 
-    pub fn has_touched(&self, db: u32, key: &[u8]) -> bool {
-        self.touched.iter().any(|(where_, touched)| *where_ == db && **touched == *key)
+    /// When it has touched a key while it held any lock, if it has.
+    pub fn touch_of(&self, db: u32, key: &[u8]) -> Option<&Touch> {
+        self.touched.iter().find(|touch| touch.is_of(db, key))
     }
 }
 

@@ -32,12 +32,15 @@ pub enum Verb {
     PExpireAt,
     Persist,
     HIncrBy,
+    HSet,
+    HLen,
     HExists,
     HGet,
     HDel,
     ZAdd,
     ZRem,
     ZScore,
+    ZCard,
     FlushDb,
     FlushAll,
     Watch,
@@ -90,12 +93,15 @@ impl Verb {
             b"PEXPIREAT" => Self::PExpireAt,
             b"PERSIST" => Self::Persist,
             b"HINCRBY" => Self::HIncrBy,
+            b"HSET" => Self::HSet,
+            b"HLEN" => Self::HLen,
             b"HEXISTS" => Self::HExists,
             b"HGET" => Self::HGet,
             b"HDEL" => Self::HDel,
             b"ZADD" => Self::ZAdd,
             b"ZREM" => Self::ZRem,
             b"ZSCORE" => Self::ZScore,
+            b"ZCARD" | b"ZCOUNT" => Self::ZCard,
             b"FLUSHDB" => Self::FlushDb,
             b"FLUSHALL" => Self::FlushAll,
             b"WATCH" => Self::Watch,
@@ -110,8 +116,8 @@ impl Verb {
             b"PUBLISH" | b"SPUBLISH" => Self::Publish,
             b"SUBSCRIBE" | b"SSUBSCRIBE" => Self::Subscribe,
             b"INCR" | b"DECR" | b"INCRBY" | b"DECRBY" | b"INCRBYFLOAT" | b"APPEND" | b"SETRANGE" | b"SETBIT"
-            | b"HSET" | b"HSETNX" | b"HMSET" | b"SADD" | b"SREM" | b"SPOP" | b"LREM" | b"LSET" | b"XADD"
-            | b"ZINCRBY" | b"PFADD" | b"HINCRBYFLOAT" | b"INCREX" => Self::Change,
+            | b"HSETNX" | b"HMSET" | b"SADD" | b"SREM" | b"SPOP" | b"LREM" | b"LSET" | b"XADD" | b"ZINCRBY"
+            | b"PFADD" | b"HINCRBYFLOAT" | b"INCREX" => Self::Change,
             b"CLIENT" => Self::SetName,
             _ => Self::Nothing,
         }
@@ -165,6 +171,8 @@ pub fn read<'a>(verb: Verb, ran: Ran<'a, '_>) -> Steps<'a> {
             _ => SmallVec::new(),
         },
         Verb::MSetEx => many_with_expiry(ran),
+        // A part of a value is none.
+        Verb::GetRange if words.get(2..4) != Some(&[b"0", b"-1"]) => SmallVec::new(),
         Verb::Get | Verb::GetRange => match answer() {
             Answer::Text(value) => one(ran, key, Act::Read { value: Some(value) }),
             Answer::Null => one(ran, key, Act::Read { value: None }),
@@ -254,7 +262,9 @@ pub fn read<'a>(verb: Verb, ran: Ran<'a, '_>) -> Steps<'a> {
             }
             _ => SmallVec::new(),
         },
-        Verb::HIncrBy | Verb::HDel | Verb::ZAdd | Verb::Push | Verb::Change if !matches!(answer(), Answer::Error) => {
+        Verb::HIncrBy | Verb::HSet | Verb::HDel | Verb::ZAdd | Verb::Push | Verb::Change
+            if !matches!(answer(), Answer::Error) =>
+        {
             one(ran, key, Act::Write)
         }
         _ => SmallVec::new(),

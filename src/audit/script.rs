@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
+use sha1_smol::Sha1;
 use smallvec::SmallVec;
 
 use super::answer::{Answer, answers};
@@ -13,19 +14,41 @@ use crate::resp::parse_integer;
 
 /// What scripts have been seen to do, so that one that does nothing is known for what it was for.
 #[derive(Clone, Default)]
-pub struct Scripts(HashMap<Box<[u8]>, Intent, FixedState>);
+pub struct Scripts {
+    /// By the name that EVALSHA or FCALL calls them by.
+    intents: HashMap<Box<[u8]>, Intent, FixedState>,
+    /// The names of those that EVAL has brought.
+    names: HashMap<Box<[u8]>, Box<[u8]>, FixedState>,
+}
 
-/// How many scripts are remembered.
+/// How many scripts are remembered, and how many of them by their source.
 const MOST_SCRIPTS: usize = 10_000;
+const MOST_SOURCES: usize = 1_000;
 
 impl Scripts {
+    /// The name of the script that a command runs: the same for EVAL and for the EVALSHA before it that has failed.
+    fn name(&mut self, words: &[&[u8]]) -> Box<[u8]> {
+        let script = words.get(1).copied().unwrap_or_default();
+        if words.first().is_none_or(|name| Verb::of(name) != Verb::Eval) {
+            return script.to_ascii_lowercase().into();
+        }
+        if let Some(name) = self.names.get(script) {
+            return name.clone();
+        }
+        let name: Box<[u8]> = Sha1::from(script).digest().to_string().into_bytes().into();
+        if self.names.len() < MOST_SOURCES {
+            self.names.insert(script.into(), name.clone());
+        }
+        name
+    }
+
     fn intent(&self, name: &[u8]) -> Intent {
-        self.0.get(name).copied().unwrap_or(Intent::Unknown)
+        self.intents.get(name).copied().unwrap_or(Intent::Unknown)
     }
 
     fn learn(&mut self, name: &[u8], intent: Intent) {
-        if !self.0.contains_key(name) && self.0.len() < MOST_SCRIPTS {
-            self.0.insert(name.into(), intent);
+        if !self.intents.contains_key(name) && self.intents.len() < MOST_SCRIPTS {
+            self.intents.insert(name.into(), intent);
         }
     }
 }
@@ -38,6 +61,8 @@ struct Look<'a> {
     found: Option<Option<&'a [u8]>>,
     /// What was there is one of the script's arguments.
     matched: Option<&'a [u8]>,
+    /// The member that was looked for.
+    sought: Option<&'a [u8]>,
     /// Something was done to it.
     done: bool,
 }
@@ -55,14 +80,19 @@ pub fn read_script<'a>(words: &[&'a [u8]], inside: &[Inside<'a>], depth: u8, scr
         let ran = Ran { db: inside.db, words: &inside.words, reply: inside.reply };
         take_in(verb, ran, args, &mut looks, &mut steps);
     }
-    let name = words.get(1).copied().unwrap_or_default();
+    let mut steps = joined(steps);
+    if looks.is_empty() && steps.is_empty() {
+        return steps;
+    }
+    let name = scripts.name(words);
     if let Some(intent) = steps.iter().find_map(intent_of) {
-        scripts.learn(name, intent);
+        scripts.learn(&name, intent);
     }
     // What only looked was for something, too.
     for look in looks.iter().filter(|look| !look.done && look.matched.is_none()) {
         let token = args.iter().copied().find(|arg| !is_number(arg)).or_else(|| args.first().copied());
-        let known = scripts.intent(name);
+        let token = look.sought.or(token);
+        let known = scripts.intent(&name);
         let act = match known {
             // A script that takes a lock has found that somebody has it.
             Intent::Acquire if look.found != Some(None) => {
@@ -75,6 +105,30 @@ pub fn read_script<'a>(words: &[&'a [u8]], inside: &[Inside<'a>], depth: u8, scr
         steps.push(Step { db: look.db, key: look.key, act, guard, joint: true });
     }
     steps
+}
+
+/// What several commands come to that run in one step: a lock that is taken and given its expiry is taken with it, and one
+/// that is refused first and set then is set.
+pub fn joined(steps: Steps<'_>) -> Steps<'_> {
+    let mut joined = Steps::new();
+    for step in steps {
+        let earlier = joined.iter().rposition(|earlier: &Step<'_>| earlier.db == step.db && earlier.key == step.key);
+        match (earlier, &step.act) {
+            (Some(at), Act::Expire { expiry: given, done: true }) if !matches!(given, Expiry::In(..=0)) => {
+                if let Act::Take { expiry, took: true, .. } = &mut joined[at].act {
+                    *expiry = *given;
+                    continue;
+                }
+            }
+            (Some(at), Act::Put { .. }) if matches!(joined[at].act, Act::Take { took: false, .. }) => {
+                joined[at] = step;
+                continue;
+            }
+            _ => {}
+        }
+        joined.push(step);
+    }
+    joined
 }
 
 fn intent_of(step: &Step<'_>) -> Option<Intent> {
@@ -100,7 +154,14 @@ fn take_in<'a>(
     let answer = Answer::of(ran.reply);
     let member = ran.words.get(2).copied().unwrap_or_default();
     match verb {
-        Verb::Get | Verb::GetRange => look(looks, ran.db, key).find(answer, args),
+        Verb::Get => look(looks, ran.db, key).find(answer, args),
+        Verb::GetRange => {
+            let look = look(looks, ran.db, key);
+            look.find(answer, args);
+            // Its beginning is the token, what is behind it says something else.
+            let found = answer.text().filter(|found| !found.is_empty());
+            look.matched = found.filter(|found| args.iter().any(|arg| arg.starts_with(found)));
+        }
         Verb::MGet => {
             for (&key, answer) in ran.words[1..].iter().zip(answers(ran.reply)) {
                 look(looks, ran.db, key).find(answer, args);
@@ -118,6 +179,7 @@ fn take_in<'a>(
             let look = look(looks, ran.db, key);
             let is_there = !matches!(answer, Answer::Number(0) | Answer::Null);
             look.found = look.found.or(Some(is_there.then_some(member)));
+            look.sought = Some(member);
             if is_there {
                 look.matched = Some(member);
             }
@@ -130,6 +192,7 @@ fn take_in<'a>(
             let looked = look.found.is_some();
             if let (Some(count), true) = (answer.number(), looked) {
                 let shape = Shape::Hash;
+                look.matched = Some(member);
                 let act = match by > 0 {
                     true => Act::Enter { shape, member, count },
                     false => Act::Leave { shape, member, count, missed: false },
@@ -137,10 +200,26 @@ fn take_in<'a>(
                 steps.push(Step { db: ran.db, key, act, guard: Guard::Compared(Some(member)), joint: true });
             }
         }
-        Verb::ZAdd => {
-            let member = ran.words.last().copied().unwrap_or_default();
+        Verb::ZCard | Verb::HLen => {
+            let look = look(looks, ran.db, key);
+            look.found = look.found.or(Some((answer != Answer::Number(0)).then_some(b"")));
+        }
+        Verb::ZAdd | Verb::HSet if answer != Answer::Error => {
+            let member = if verb == Verb::HSet { member } else { ran.words.last().copied().unwrap_or_default() };
+            let look = look(looks, ran.db, key);
+            look.done = true;
+            // A semaphore lets somebody in who has looked how many are in there.
+            let mut act = Act::Write;
+            if look.found.is_some() {
+                look.matched = Some(member);
+                act = Act::Enter { shape: Shape::Semaphore, member, count: 1 };
+            }
+            steps.push(Step { db: ran.db, key, act, guard: Guard::Compared(Some(member)), joint: true });
+        }
+        Verb::HDel => {
+            let Answer::Number(count) = answer else { return };
             look(looks, ran.db, key).done = true;
-            let act = Act::Enter { shape: Shape::Semaphore, member, count: 1 };
+            let act = Act::Leave { shape: Shape::Semaphore, member, count: 0, missed: count == 0 };
             steps.push(Step { db: ran.db, key, act, guard: Guard::Compared(Some(member)), joint: true });
         }
         _ => {
@@ -156,7 +235,7 @@ fn take_in<'a>(
 
 fn look<'l, 'a>(looks: &'l mut SmallVec<[Look<'a>; 2]>, db: u32, key: &'a [u8]) -> &'l mut Look<'a> {
     let at = looks.iter().position(|look| look.db == db && look.key == key).unwrap_or_else(|| {
-        looks.push(Look { db, key, found: None, matched: None, done: false });
+        looks.push(Look { db, key, found: None, matched: None, sought: None, done: false });
         looks.len() - 1
     });
     &mut looks[at]

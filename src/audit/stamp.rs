@@ -75,6 +75,28 @@ impl Instant {
             .or_else(|| near(Unit::Nanos, number / 1000))
     }
 
+    /// The instant that a value is which is being written, if it is still to come: by the server's clock, or by real time,
+    /// which programs go on using when a test has moved the server's clock.
+    pub fn to_come(value: &[u8], at: i64, real: i64) -> Option<Self> {
+        let found = Self::in_value(value, at, real)?;
+        if !found.is_past(at, real) && found.micros != at {
+            return Some(found);
+        }
+        // What is now by the server's clock says when something was.
+        let is_now = (0..=1_000_000).contains(&(at - found.micros));
+        (found.micros > real && !found.by_real_time && !is_now).then_some(Self { by_real_time: true, ..found })
+    }
+
+    /// How much time is left, in microseconds; by the clock by which it is less, if it may be meant for either.
+    pub fn left(self, at: i64, real: i64) -> i64 {
+        let (by_server, by_real) = (self.micros - at, self.micros - real);
+        match self.by_real_time {
+            true => by_real,
+            false if by_real.abs() <= FURTHEST => by_server.min(by_real),
+            false => by_server,
+        }
+    }
+
     /// Whether it is over.
     pub fn is_past(self, at: i64, real: i64) -> bool {
         self.micros < if self.by_real_time { real } else { at }
@@ -103,6 +125,9 @@ mod tests {
         for value in ["", "1", "token", "17000000100", "f3c51700000010", "99999999999999999999999"] {
             assert_eq!(Instant::in_value(value.as_bytes(), NOW, NOW), None, "{value}");
         }
+        assert_eq!(Instant::to_come(b"1700000000", NOW, NOW), None);
+        let unmoved = Instant::to_come(b"1700000010", NOW + 60_000_000, NOW).unwrap();
+        assert!(unmoved.by_real_time && !unmoved.is_past(NOW + 60_000_000, NOW));
         let moved = Instant::in_value(b"1700000010", NOW + 9 * DAY, NOW).unwrap();
         assert!(moved.by_real_time && !moved.is_past(NOW + 9 * DAY, NOW));
     }

@@ -21,6 +21,8 @@ pub struct Told<'a> {
     pub words: Said<'a>,
     pub reply: &'a [u8],
     pub outcome: Outcome,
+    /// When its client was told, in real time in microseconds, if that was later than at once.
+    pub told: Option<i64>,
     source: Source<'a>,
 }
 
@@ -53,6 +55,7 @@ impl<'a> Told<'a> {
             words: record.words().iter().collect(),
             reply: record.kept().reply,
             outcome: record.outcome,
+            told: record.held_after().map(|held| later(record.real, held)),
             source: Source::Seen(seen),
         }
     }
@@ -72,6 +75,7 @@ impl<'a> Told<'a> {
                 words: entry.words.iter().map(Vec::as_slice).collect(),
                 reply: &entry.reply,
                 outcome: entry.outcome,
+                told: entry.held_after.map(|held| later(entry.real, held)),
                 source,
             },
             Item::Event(event) => Self {
@@ -85,6 +89,7 @@ impl<'a> Told<'a> {
                 words: SmallVec::from_slice(&[event.detail.as_bytes()]),
                 reply: &[],
                 outcome: Outcome::Silent,
+                told: None,
                 source,
             },
         }
@@ -132,6 +137,10 @@ impl<'a> Told<'a> {
             Source::Item(Item::Event(_)) => look(&[]),
         }
     }
+}
+
+fn later(real: i64, by: u64) -> i64 {
+    real.saturating_add_unsigned(by)
 }
 
 fn flatten<'a>(children: &'a [Child], depth: u8, inside: &mut Vec<Inside<'a>>) {

@@ -4,11 +4,13 @@
 //! the same argument as its name, and every directive there is is a flag. So no library for flags can read it; what it
 //! comes to is text in the form of a configuration file, read by the same code.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::judging::{Judging, level_of, parted};
+use super::recorded::Recordings;
 use crate::control::Search;
 use crate::duration::parse_duration;
 use crate::resp::{quote, split_line};
@@ -29,16 +31,24 @@ pub(super) enum Request {
     ExploreHelp,
     /// The same for `explore`.
     ExploreMisused(String),
+    Audit(Box<Recordings>),
+    AuditHelp,
+    /// The same for `audit`.
+    AuditMisused(String),
     /// A `report`, with the arguments behind the word.
     Report(Vec<OsString>),
 }
 
 /// `redouble run [flags] -- command [args...]`
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Run {
     pub sources: Sources,
     pub report: bool,
     pub strict: bool,
+    /// What is done to locks is to be audited.
+    pub audit: Option<Judging>,
+    /// Where the journal is to be written when the command has ended.
+    pub journal_out: Option<PathBuf>,
     /// The command with its arguments; never empty.
     pub command: Vec<OsString>,
 }
@@ -78,12 +88,21 @@ const NO_EXPLORED: &str = "no command; it stands behind --, as in: redouble expl
 const NO_INPUT: &str = "no configuration can be read from standard input, because that is the command's";
 const NO_SENTINEL: &str = "redouble has no sentinel mode.";
 
+/// Flags of `run` that say nothing without `--audit`.
+const NO_AUDIT: &str = "is about an audit: it goes with --audit";
+const NO_EXPLORED_AUDIT: &str = "--audit and --journal-out do not go with it: they are about one run";
+
 /// Reads the arguments that follow the program's name.
 pub(super) fn parse(arguments: &[OsString]) -> Request {
     match arguments {
         // A file of this name can be had as `./run`.
         [run, rest @ ..] if run == "run" => parse_run(rest),
         [explore, rest @ ..] if explore == "explore" => parse_explore(rest),
+        [audit, help] if audit == "audit" && (help == "-h" || help == "--help") => Request::AuditHelp,
+        [audit, rest @ ..] if audit == "audit" => match Recordings::parse(rest) {
+            Ok(recordings) => Request::Audit(Box::new(recordings)),
+            Err(reason) => Request::AuditMisused(reason),
+        },
         [report, rest @ ..] if report == "report" => Request::Report(rest.to_vec()),
         _ => parse_server(arguments),
     }
@@ -91,7 +110,8 @@ pub(super) fn parse(arguments: &[OsString]) -> Request {
 
 /// Takes the arguments behind `run` apart: what is for the server is in the server's own grammar.
 fn parse_run(arguments: &[OsString]) -> Request {
-    let (mut report, mut strict) = (false, false);
+    let mut run = Run::default();
+    let mut audit = AuditFlags::default();
     let mut flags = Vec::new();
     let mut expects_value = false;
     let mut rest = arguments;
@@ -102,13 +122,23 @@ fn parse_run(arguments: &[OsString]) -> Request {
                 false => format!("{NO_DASHES}, as in: redouble run --report -- npm test"),
             });
         };
-        rest = others;
         let text = argument.as_bytes();
         let is_flag = !expects_value && text.starts_with(b"--");
+        if is_flag && text != b"--" {
+            match audit.take(argument, others.first()) {
+                Ok(0) => {}
+                Ok(taken) => {
+                    rest = rest.get(taken..).unwrap_or_default();
+                    continue;
+                }
+                Err(reason) => return Request::Misused(reason),
+            }
+        }
+        rest = others;
         match text {
             b"--" if is_flag => break,
-            b"--report" if is_flag => report = true,
-            b"--strict" if is_flag => strict = true,
+            b"--report" if is_flag => run.report = true,
+            b"--strict" if is_flag => run.strict = true,
             b"-h" | b"--help" if !expects_value => return Request::RunHelp,
             _ => {
                 let alone = is_flag
@@ -123,17 +153,79 @@ fn parse_run(arguments: &[OsString]) -> Request {
     if rest.is_empty() {
         return Request::Misused(NO_COMMAND.to_owned());
     }
+    run.command = rest.to_vec();
+    (run.audit, run.journal_out) = match audit.finish() {
+        Ok(asked) => asked,
+        Err(reason) => return Request::Misused(reason),
+    };
     match parse_server(&flags) {
         Request::Serve(Sources { standard_input: true, .. }) => Request::Misused(NO_INPUT.to_owned()),
-        Request::Serve(sources) => Request::Run(Run { sources, report, strict, command: rest.to_vec() }),
+        Request::Serve(sources) => Request::Run(Run { sources, ..run }),
         other => other,
+    }
+}
+
+/// The flags of `run` that have to do with an audit.
+#[derive(Default)]
+struct AuditFlags {
+    judging: Judging,
+    is_asked: bool,
+    /// The first that only says how.
+    needs_audit: Option<String>,
+    journal_out: Option<PathBuf>,
+}
+
+impl AuditFlags {
+    /// Takes in a flag, if it is one of these; says how many arguments that has taken, with itself.
+    fn take(&mut self, flag: &OsStr, next: Option<&OsString>) -> Result<usize, String> {
+        let (name, joined) = parted(flag);
+        match name {
+            b"--audit" => {
+                self.is_asked = true;
+                let word = joined.as_ref().or(next).map(|word| word.as_bytes()).unwrap_or_default();
+                match level_of(word) {
+                    Some(level) => {
+                        self.judging.level = level;
+                        Ok(if joined.is_some() { 1 } else { 2 })
+                    }
+                    None if joined.is_some() => {
+                        Err(format!("--audit takes error or warn, not '{}'", word.escape_ascii()))
+                    }
+                    None => Ok(1),
+                }
+            }
+            b"--journal-out" => {
+                let (value, taken) = match joined {
+                    Some(value) => (Some(value), 1),
+                    None => (next.cloned().filter(|next| !next.as_bytes().starts_with(b"--")), 2),
+                };
+                let value = value.filter(|value| !value.is_empty());
+                let path = value.ok_or("--journal-out takes a file, as in --journal-out journal.jsonl")?;
+                self.journal_out = Some(PathBuf::from(path));
+                Ok(taken)
+            }
+            _ => {
+                let taken = self.judging.take(flag, next)?;
+                if taken > 0 && self.needs_audit.is_none() {
+                    self.needs_audit = Some(String::from_utf8_lossy(name).into_owned());
+                }
+                Ok(taken)
+            }
+        }
+    }
+
+    fn finish(self) -> Result<(Option<Judging>, Option<PathBuf>), String> {
+        match self.needs_audit {
+            Some(flag) if !self.is_asked => Err(format!("{flag} {NO_AUDIT}")),
+            _ => Ok((self.is_asked.then_some(self.judging), self.journal_out)),
+        }
     }
 }
 
 /// Takes the arguments behind `explore` apart, as those behind `run`.
 fn parse_explore(arguments: &[OsString]) -> Request {
     let mut explore = Explore {
-        run: Run { sources: Sources::default(), report: false, strict: false, command: Vec::new() },
+        run: Run::default(),
         search: Search::default(),
         replay: None,
         keeps_going: false,
@@ -170,6 +262,9 @@ fn parse_explore(arguments: &[OsString]) -> Request {
     }
     others.extend_from_slice(rest);
     match parse_run(&others) {
+        Request::Run(Run { audit: Some(_), .. } | Run { journal_out: Some(_), .. }) => {
+            Request::ExploreMisused(NO_EXPLORED_AUDIT.to_owned())
+        }
         Request::Run(run) => Request::Explore(Box::new(Explore { run, ..explore })),
         Request::Misused(reason) if reason == NO_COMMAND => Request::ExploreMisused(NO_EXPLORED.to_owned()),
         Request::Misused(reason) => {

@@ -1,11 +1,15 @@
 //! The program: a drop-in `redis-server`.
 
 mod arguments;
+mod audit;
 mod explore;
+mod judging;
 mod process;
+mod recorded;
 mod report;
 mod report_page;
 mod run;
+mod verdict;
 mod words;
 
 use std::ffi::OsString;
@@ -47,6 +51,12 @@ pub(crate) fn run() -> ExitCode {
         Request::ExploreMisused(reason) => {
             let _ = complain(format!("redouble explore: {reason}").as_bytes());
             ExitCode::from(run::OWN_FAILURE)
+        }
+        Request::Audit(recordings) => recordings.audit(),
+        Request::AuditHelp => say(words::AUDIT_HELP.trim_end()),
+        Request::AuditMisused(reason) => {
+            let _ = complain(format!("redouble audit: {reason}").as_bytes());
+            ExitCode::from(recorded::CANNOT)
         }
         Request::Report(arguments) => report_page::report(&arguments, profile),
         Request::Help => say(words::help().trim_end()),

@@ -89,7 +89,7 @@ impl Report {
     }
 }
 
-fn say(line: &str) {
+pub(super) fn say(line: &str) {
     let _ = complain(format!("redouble run: {line}").as_bytes());
 }
 

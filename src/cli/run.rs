@@ -13,15 +13,21 @@ use std::pin::pin;
 use std::process::{ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getpgrp, kill_process};
 use rustix::termios::tcgetpgrp;
 use tokio::signal::unix::{self, SignalKind, signal};
 
 use super::arguments::Run;
+use super::audit::{Audit, Numbered, write_journals};
+use super::judging::settle_output;
 use super::process::{self, Notice};
-use super::report::Report;
+use super::recorded::FOUND;
+use super::report::{Report, say};
+use super::verdict::Recorded;
 use super::{Start, complain, enter_directory, make_room};
+use crate::clock::Clock;
 use crate::config::{Config, LoadError, Loaded, load_over};
 use crate::error::plain;
 use crate::instance::Instance;
@@ -62,11 +68,18 @@ impl Start {
     fn try_run(&self, run: &Run) -> Result<u8, String> {
         // Where the command is to be, whatever `--dir` makes of the server's place.
         let here = std::env::current_dir().map_err(|error| plain(&error))?;
+        // These are meant relative to that, too.
+        let audit = run.audit.as_ref().map(Audit::new).transpose()?;
+        let mut journal_out = run.journal_out.clone();
+        journal_out.as_mut().map(settle_output).transpose()?;
         let (config, profile, log) = self.prepare(run)?;
+        if audit.is_some() || journal_out.is_some() {
+            config.assign("journal", "yes");
+        }
         let (pid_file, port_file) = (config.path("pidfile"), config.path("port-file"));
         let follows_parent = config.is_on("exit-with-parent");
         let port = config.number("port");
-        let events = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        let events = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let events = events.map_err(|error| plain(&error))?;
         let _inside = events.enter();
         let mut signals = Signals::catch().map_err(|error| format!("signals cannot be caught: {}", plain(&error)))?;
@@ -93,21 +106,37 @@ impl Start {
         let child = process::companion(&run.command).current_dir(here).envs(environment(&servers)).spawn();
         let child = child.map_err(|error| format!("the command cannot be started: {}", plain(&error)))?;
         // Only now, because the command inherits the limit of open files.
-        all(&servers).iter().for_each(|instance| make_room(&instance.config, &log));
+        all(&servers).iter().for_each(|(_, instance)| make_room(&instance.config, &log));
         let status = events.block_on(wait(child, &mut signals)).map_err(|error| plain(&error))?;
-        let instances = all(&servers);
+        let numbered = all(&servers);
+        let instances: Vec<Arc<Instance>> = numbered.iter().map(|(_, instance)| Arc::clone(instance)).collect();
+        if audit.is_some() || journal_out.is_some() {
+            events.block_on(goodbyes(&instances));
+        }
         drop(servers);
         put_up.into_iter().for_each(Notice::take_down);
         let report = Report::of(&instances);
         if run.report {
             report.print();
         }
-        let status = status_of(status);
+        let mut statuses = vec![status_of(status)];
         if run.strict && !report.is_clean() {
             report.print_faults(run.report);
-            return Ok(if status == 0 { 1 } else { status });
+            statuses.push(1);
         }
-        Ok(status)
+        let recorded = match (&journal_out, &run.journal_out) {
+            (Some(path), Some(called)) => write_journals(path, called, &numbered),
+            _ => Ok(Vec::new()),
+        };
+        match conclude(audit, &numbered, recorded) {
+            Ok(status) => statuses.push(status),
+            Err(reason) => {
+                say(&reason);
+                statuses.push(OWN_FAILURE);
+            }
+        }
+        // What the command itself has to say about failing goes first.
+        Ok(statuses.into_iter().find(|status| *status != 0).unwrap_or(0))
     }
 
     /// The configuration that the flags and the file come to, for a server that listens on any free port unless they say
@@ -137,8 +166,42 @@ impl Start {
 }
 
 /// The servers with all their spaces.
-fn all(servers: &[Server]) -> Vec<Arc<Instance>> {
-    servers.iter().flat_map(Server::instances).collect()
+fn all(servers: &[Server]) -> Vec<Numbered> {
+    (1..)
+        .zip(servers)
+        .flat_map(|(number, server)| server.instances().into_iter().map(move |one| (number, one)))
+        .collect()
+}
+
+/// Waits until the servers have seen that the command's connections are gone, with all that was sent on them; not for ever,
+/// because others may be connected.
+async fn goodbyes(instances: &[Arc<Instance>]) {
+    const STEP: Duration = Duration::from_millis(1);
+    const STEPS: usize = 500;
+    for _ in 0..STEPS {
+        if instances.iter().all(|instance| instance.clients.is_empty()) {
+            break;
+        }
+        Clock::pass(STEP).await;
+    }
+}
+
+/// Says what the audit has come to, if there is one; the status that this makes.
+fn conclude(audit: Option<Audit>, servers: &[Numbered], recorded: Result<Vec<Recorded>, String>) -> Result<u8, String> {
+    let (recorded, unwritten) = match recorded {
+        Ok(recorded) => (recorded, Ok(())),
+        Err(reason) => (Vec::new(), Err(reason)),
+    };
+    let Some(audit) = audit else { return unwritten.map(|()| 0) };
+    let verdict = audit.judge(servers, recorded);
+    verdict.lines().iter().chain(&verdict.notices()).for_each(|line| say(line));
+    verdict.annotate(io::stdout());
+    let failure = verdict.failure();
+    if let Some(failure) = &failure {
+        say(&format!("failed because of {failure} (--audit)"));
+    }
+    unwritten.and(verdict.write())?;
+    Ok(if failure.is_some() { FOUND } else { 0 })
 }
 
 /// What tells the command where the servers are.

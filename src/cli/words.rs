@@ -15,6 +15,8 @@ Usage:
                         runs a command with a server of its own; see run --help
   redouble explore [FLAGS] -- COMMAND [ARGUMENTS]
                         runs it again and again, its clients' commands in every order
+  redouble audit [FLAGS] FILE ...
+                        tells of locks that were misused, from journals in files
   redouble report FILE ...
                         draws what exported journals tell of locks; see report --help
 
@@ -74,12 +76,46 @@ Flags:
                         locks taken; commands that are not supported, faults that never
                         fired, gates that were never reached
   --strict              fails with status 1 if there are any of the last three
+  --audit[=warn]        says on standard error which locks were misused, and by which
+                        commands; fails with status 3 for errors, with =warn for
+                        warnings, too
+  --locks GLOB          keys that are locks whatever is done with them; --not-locks GLOB:
+                        keys that are none. Both can be said more than once
+  --allow FILE          what the audit is to accept: lines CODE GLOB REASON
+  --junit PATH          the findings as JUnit XML; --sarif PATH: as SARIF
+  --journal-out PATH    every command that came, as lines of JSON, for redouble audit
   --load PATH           data to begin with; can be said more than once
   --logfile PATH        the server's log, which is not kept otherwise
   Every other flag is the server's: see redouble --help.
 
 Example:
   redouble run --report --load tests/seed.txt -- npm test
+";
+
+pub(super) const AUDIT_HELP: &str = "\
+Tells which locks were misused, by whom, and by which commands that is proved.
+
+Usage:
+  redouble audit [FLAGS] FILE ...
+
+  FILE is a journal: lines of JSON, as redouble run --journal-out and REDOUBLE JOURNAL
+  EXPORT write them; - is standard input. Several files are the journals of several
+  servers that ran at the same time.
+
+The status is 0 if nothing was found that is bad enough, 3 if something was, 2 if a file
+cannot be read or flags are not understood.
+
+Flags:
+  --level error|warn    how bad a finding must be to fail (error)
+  --locks GLOB          keys that are locks whatever is done with them
+  --not-locks GLOB      keys that are none; both can be said more than once
+  --allow FILE          what is to be accepted: lines CODE GLOB REASON
+  --junit PATH          the findings as JUnit XML
+  --sarif PATH          the findings as SARIF 2.1.0
+  --json                prints the findings as lines of JSON
+
+Example:
+  redouble audit --level warn journal.jsonl
 ";
 
 pub(super) const EXPLORE_HELP: &str = "\

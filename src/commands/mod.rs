@@ -75,7 +75,7 @@ mod table_tests;
 use crate::spec::CommandSpec;
 
 pub use acl_log::record_denial;
-pub use redouble::reached;
+pub use redouble::{reached, so_many_found};
 pub use stream_read::asks_to_wait;
 
 /// Every row, group by group.

@@ -175,7 +175,8 @@ impl Loader {
             }
             self.save_seen = true;
         }
-        if row.name == "load" && !before.is_empty() {
+        // Each adds to those in front of it.
+        if matches!(row.name, "load" | "locks" | "not-locks" | "audit-allow") && !before.is_empty() {
             value = [before.as_slice(), &value].join(&b' ');
         }
         store(&mut stored, &self.config.live, place, value);

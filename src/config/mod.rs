@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
+use crate::audit::{Allowance, Scope};
 use crate::log::Level;
 use crate::profile::Profile;
 
@@ -202,8 +203,25 @@ impl Config {
 
     /// A setting that is a list of paths, each quoted.
     pub fn paths(&self, name: &str) -> Vec<PathBuf> {
-        let words = crate::resp::split_line(&self.value(name)).unwrap_or_default();
-        words.iter().map(|word| table::path(word)).collect()
+        self.list(name).iter().map(|word| table::path(word)).collect()
+    }
+
+    /// A setting that is a list of words, each quoted.
+    fn list(&self, name: &str) -> Vec<Vec<u8>> {
+        crate::resp::split_line(&self.value(name)).unwrap_or_default()
+    }
+
+    /// What the lock auditor is to look for.
+    pub fn lock_scope(&self) -> Scope {
+        // Each was read once when it was set.
+        let allowed = self.list("audit-allow");
+        let allowed = allowed.iter().filter_map(|line| Allowance::parse(&String::from_utf8_lossy(line)).ok());
+        Scope {
+            locks: self.list("locks"),
+            not_locks: self.list("not-locks"),
+            allowed: allowed.collect(),
+            ..Scope::default()
+        }
     }
 
     /// Records a setting that the server's own code decided on.

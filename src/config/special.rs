@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::directive::{Reason, choose, parse_memory, within};
+use crate::audit::Allowance;
 use crate::duration::{parse_duration, spell_duration};
 use crate::keyspace::{EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL};
 use crate::resp::{parse_float, parse_integer, quote};
@@ -19,6 +20,21 @@ pub(super) fn any(_: &[u8]) -> Result<(), &'static str> {
 /// One word of a list that may hold blanks.
 pub(super) fn quoted(word: &[u8]) -> Result<Vec<u8>, Reason> {
     if word.is_empty() { Err("a path is missing".into()) } else { Ok(quote(word)) }
+}
+
+/// The same for a glob of keys.
+pub(super) fn glob(word: &[u8]) -> Result<Vec<u8>, Reason> {
+    if word.is_empty() { Err("a glob for keys is missing".into()) } else { Ok(quote(word)) }
+}
+
+/// A kind of finding that is allowed for some keys, and why: one word of a list of those.
+pub(super) fn allowance(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
+    let line = joined(words);
+    if line.is_empty() {
+        return Ok(Vec::new());
+    }
+    Allowance::parse(&String::from_utf8_lossy(&line)).map_err(Reason::Owned)?;
+    Ok(quote(&line))
 }
 
 fn joined(words: &[&[u8]]) -> Vec<u8> {

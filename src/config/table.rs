@@ -286,6 +286,10 @@ pub(super) static TABLE: &[Directive] = &[
     switch("control", "yes").at_start().hidden(),
     switch("journal", "no").at_start().hidden(),
     memory("journal-size", "67108864", LEAST_SIZE as u64, MOST_SIZE as u64).at_start().hidden(),
+    switch("audit", "no").at_start().hidden(),
+    custom("locks", "", special::glob).at_start().hidden(),
+    custom("not-locks", "", special::glob).at_start().hidden(),
+    words("audit-allow", "", special::allowance).at_start().hidden(),
     custom("gate-timeout", "1m", special::duration)
         .carried(|live, value| live.gate_timeout.store(special::micros(value), Relaxed))
         .hidden(),

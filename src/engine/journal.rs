@@ -71,8 +71,11 @@ impl Engine {
         let note = &mut session.note;
         if !note.staging.is_empty() {
             note.end_last();
-            let index = self.instance.control.journal.keep(&mut note.staging);
-            note.unwritten = note.unwritten.or(index);
+            let kept = self.instance.control.journal.keep(&mut note.staging);
+            note.unwritten = note.unwritten.or(kept.map(|(index, _)| index));
+            if self.instance.audit.is_on() {
+                self.instance.attend_audit(kept.is_some_and(|(_, is_pressing)| is_pressing));
+            }
         }
     }
 
@@ -181,6 +184,7 @@ impl Engine {
             outcome,
             words,
             reply,
+            held_after: passage.map(|_| real_micros().saturating_sub(real).max(0).unsigned_abs()),
             fault: passage.and_then(|passage| passage.rule.as_ref()).map(|rule| rule.fault.name.as_str()),
             gates: passage.map(|passage| passage.gates.as_slice()).unwrap_or_default(),
             children: children.as_deref(),
@@ -199,7 +203,18 @@ impl Engine {
             self.keep_staged(session);
             let at = (self.instance.clock.micros(), real_micros());
             journal.note_event(EventKind::Closed, session.client.id(), at, &OwnedWords::default());
+            if self.instance.audit.is_on() {
+                self.instance.attend_audit(false);
+            }
         }
+    }
+
+    /// Tells that the server serves again after it was stopped, before anybody can notice.
+    pub fn tell_start(&self, empty: bool) {
+        let Instance { control, clock, .. } = &*self.instance;
+        let detail = if empty { "empty" } else { "kept" };
+        let at = (clock.micros(), real_micros());
+        control.journal.note_event(EventKind::Started, 0, at, &[detail].into_iter().collect());
     }
 
     /// Tells that the clock is moved, before that has consequences.

@@ -1,17 +1,68 @@
-//! The lock auditor from Rust: what REDOUBLE AUDIT does on the wire.
+//! The lock auditor from Rust: what REDOUBLE AUDIT and REDOUBLE LOCKS do on the wire.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
-use super::handle::World;
+use super::handle::{Servers, World, refused};
 use super::journal::JournalGuard;
-use crate::audit::{Auditor, Finding, Scope, audit, auditor};
+use crate::audit::{Allowance, Code, Finding, FindingQuery, KnownLock, LiveAudit, Mistakes, Severity};
+use crate::clock::{Stopwatch, wait_here_for};
+use crate::commands::so_many_found;
+use crate::error::Error;
 #[cfg(feature = "internals")]
 use crate::{audit::Keys, commands::all, control::Item, profile::Profile, resp::Words, spec::Table};
 
+/// How long a test waits, in real time, for findings.
+const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
+
 impl World {
-    /// The lock auditor: it looks at every command that clients send from now on.
+    /// The lock auditor: it goes through every command that clients send from now on, and through what the journal has
+    /// already. If it was off it is on until this is dropped, and so is the journal, which it needs.
+    ///
+    /// Servers that were started together are audited together.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redouble::Error> {
+    /// let server = redouble::Server::builder().spawn()?;
+    /// let audit = server.audit();
+    /// // ... your code takes and releases a lock through server.url() ...
+    /// # let client = redis::Client::open(server.url()).unwrap();
+    /// # let (mut one, mut other) = (client.get_connection().unwrap(), client.get_connection().unwrap());
+    /// # let set = |key: &str| redis::cmd("SET").arg(key).arg("token").arg("NX").arg("PX").arg(30_000).to_owned();
+    /// # set("lock:a").exec(&mut one).unwrap();
+    /// # set("lock:a").exec(&mut other).unwrap();
+    /// for lock in audit.locks() {
+    ///     println!("{} is {}", lock.key.escape_ascii(), lock.state);
+    /// }
+    /// # assert_eq!(audit.locks()[0].holders[0].token, b"token");
+    /// # redis::cmd("EVAL").arg("if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0")
+    /// #     .arg(1).arg("lock:a").arg("token").exec(&mut one).unwrap();
+    /// # drop(other);
+    /// # audit.allow(None, "lock:*", "this is an example")?;
+    /// audit.expect_clean();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn audit(&self) -> AuditGuard {
-        AuditGuard { journal: self.journal() }
+        let engine = self.engine();
+        let audit = Arc::clone(&engine.instance.audit);
+        let journals = self.audited_together().iter().map(JournalGuard::begin).collect();
+        let began = !audit.is_on();
+        if began {
+            engine.instance.start_audit();
+        }
+        AuditGuard { audit, journals, began }
+    }
+}
+
+impl Servers {
+    /// The lock auditor of all these servers. See [`World::audit`].
+    pub fn audit(&self) -> AuditGuard {
+        // There is at least one.
+        self[0].audit()
     }
 }
 
@@ -34,21 +85,103 @@ pub fn naming() -> impl for<'w> Fn(Words<'w>) -> Keys<'w> + Send + Sync + 'stati
     move |words| table.keys(words)
 }
 
-/// The audit of a world.
+/// The audit of a world, or of several servers. Dropping it ends the audit if it was off before; what was found can still
+/// be asked for on the wire.
 pub struct AuditGuard {
-    journal: JournalGuard,
+    audit: Arc<LiveAudit>,
+    journals: Vec<JournalGuard>,
+    began: bool,
 }
 
 impl AuditGuard {
-    /// All findings so far, as if nothing more were to come.
+    /// What was found so far, in the order in which it was found; also what is allowed. What can only be told at the end,
+    /// such as a lock that nobody has released, is not there.
     pub fn findings(&self) -> Vec<Arc<Finding>> {
-        self.run().findings().to_vec()
+        self.audit.findings()
     }
 
-    fn run(&self) -> Auditor {
-        let engine = self.journal.engine();
-        let table = engine.table.clone();
-        let auditor = auditor(Scope::default(), move |words| table.keys(words));
-        audit(vec![(1, engine.instance.control.journal.items())], auditor)
+    /// As [`findings`](Self::findings), as if nothing more were to come.
+    pub fn findings_at_end(&self) -> Vec<Arc<Finding>> {
+        self.audit.conclude().findings().to_vec()
+    }
+
+    /// All locks that somebody holds now or waits for, as far as the audit knows.
+    pub fn locks(&self) -> Vec<KnownLock> {
+        self.audit.locks()
+    }
+
+    /// Waits until there are so many findings of this kind that are not allowed, and says how many there are. An error
+    /// after ten seconds of real time; it tells what was found instead.
+    pub fn wait_for(&self, code: Code, count: u64) -> Result<u64, Error> {
+        self.wait_for_within(code, count, USUAL_TIMEOUT)
+    }
+
+    /// As [`wait_for`](Self::wait_for), for so long in real time at most.
+    pub fn wait_for_within(&self, code: Code, count: u64, timeout: Duration) -> Result<u64, Error> {
+        let query = FindingQuery { code: Some(code), ..FindingQuery::default() };
+        let since = Stopwatch::start();
+        let time = poll_fn(|_| if since.elapsed() >= timeout { Poll::Ready(()) } else { Poll::Pending });
+        let mut event = pin!(so_many_found(Arc::clone(&self.audit), query, (count, timeout), time));
+        loop {
+            if let Some(outcome) = wait_here_for(event.as_mut(), timeout.saturating_sub(since.elapsed())) {
+                return outcome.map_err(refused);
+            }
+        }
+    }
+
+    /// Fails the test if anything is wrong, as if nothing more were to come: what it panics with is a story of each error
+    /// and warning that is not allowed, with the commands that prove it and what to do instead. Notes are no reason to
+    /// fail. [`clean`](Self::clean) is the same without a panic.
+    #[track_caller]
+    pub fn expect_clean(&self) {
+        let mistakes = self.clean();
+        assert!(mistakes.is_ok(), "{}", mistakes.err().map(|mistakes| mistakes.to_string()).unwrap_or_default());
+    }
+
+    /// The errors and warnings so far that are not allowed, as if nothing more were to come.
+    pub fn clean(&self) -> Result<(), Mistakes> {
+        let query = FindingQuery { severity: Some(Severity::Warning), ..FindingQuery::default() };
+        let mut findings = self.findings_at_end();
+        findings.retain(|finding| query.fits(finding));
+        if findings.is_empty() { Ok(()) } else { Err(Mistakes { findings }) }
+    }
+
+    /// Allows a kind of finding, or every kind (`None`), for locks whose key matches a glob, and says why. An error if no
+    /// reason is given, or if there are 1000 allowances.
+    pub fn allow(
+        &self,
+        code: impl Into<Option<Code>>,
+        keys: impl Into<Vec<u8>>,
+        reason: impl Into<String>,
+    ) -> Result<(), Error> {
+        let allowance = Allowance { code: code.into(), keys: keys.into(), reason: reason.into() };
+        if allowance.reason.trim().is_empty() {
+            return Err(Error::Refused("to allow a finding takes a reason".to_owned()));
+        }
+        self.audit.allow(allowance).map_err(Error::Refused)
+    }
+
+    /// Forgets what was found; who holds what stays known.
+    pub fn clear(&self) {
+        self.audit.clear();
+    }
+
+    /// How many records of the journals fell out before the audit had gone through them. More than 0 only if the journals
+    /// are very small: what is held then is not known any more.
+    pub fn missed(&self) -> u64 {
+        self.audit.figures().missed
+    }
+
+    /// The journals that are gone through.
+    pub fn journals(&self) -> &[JournalGuard] {
+        &self.journals
+    }
+}
+
+impl Drop for AuditGuard {
+    fn drop(&mut self) {
+        if self.began {
+            self.audit.turn_off();
+        }
     }
 }

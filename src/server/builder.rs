@@ -18,6 +18,7 @@ use super::load::load;
 use super::node::{Node, Nodes};
 use super::worker::{Workers, event_loop};
 use crate::acl::Acl;
+use crate::audit::{Allowance, Code, LiveAudit, Naming, Scope};
 use crate::clock::Clock;
 use crate::commands;
 use crate::config::Config;
@@ -28,6 +29,7 @@ use crate::fleet::MOST_INSTANCES;
 use crate::instance::Instance;
 use crate::log::{Level, Log};
 use crate::profile::Profile;
+use crate::resp::Words;
 use crate::spec::{Group, Table};
 use crate::stats::Unsupported;
 
@@ -41,6 +43,7 @@ pub struct Builder {
     profile: Profile,
     config: Config,
     seeds: Vec<PathBuf>,
+    scope: Scope,
     log: Arc<Log>,
 }
 
@@ -55,6 +58,7 @@ impl Default for Builder {
             profile: Profile::default(),
             config: Config::default(),
             seeds: Vec::new(),
+            scope: Scope::default(),
             log: Arc::new(Log::silent()),
         }
     }
@@ -74,6 +78,7 @@ impl Builder {
             instances: config.number("instances"),
             profile,
             seeds: config.paths("load"),
+            scope: config.lock_scope(),
             config,
             log,
         }
@@ -131,6 +136,40 @@ impl Builder {
     pub fn journal(self, bytes: usize) -> Self {
         self.config.assign("journal", "yes");
         self.config.assign("journal-size", bytes.to_string());
+        self
+    }
+
+    /// Has the lock auditor go through everything that clients send, from the start; it does not unless this says
+    /// otherwise. That needs a journal, which is kept, too. See [`World::audit`](crate::World::audit).
+    pub fn audit(self) -> Self {
+        self.config.assign("audit", "yes");
+        self
+    }
+
+    /// Keys that are locks, whatever clients do with them, as a glob. Can be said more than once.
+    pub fn locks(mut self, keys: impl Into<Vec<u8>>) -> Self {
+        self.scope.locks.push(keys.into());
+        self
+    }
+
+    /// Keys that are no locks, whatever clients do with them, as a glob. Can be said more than once.
+    pub fn not_locks(mut self, keys: impl Into<Vec<u8>>) -> Self {
+        self.scope.not_locks.push(keys.into());
+        self
+    }
+
+    /// Allows a kind of finding, or every kind (`None`), for locks whose key matches a glob, and says why. Can be said more
+    /// than once.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redouble::Error> {
+    /// use redouble::{Code, Server};
+    /// let server = Server::builder().audit().allow(Code::NoExpiry, "leader:*", "there is one leader for ever").spawn()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn allow(mut self, code: impl Into<Option<Code>>, keys: impl Into<Vec<u8>>, reason: impl Into<String>) -> Self {
+        self.scope.allowed.push(Allowance { code: code.into(), keys: keys.into(), reason: reason.into() });
         self
     }
 
@@ -233,6 +272,9 @@ impl Builder {
         let mut instance = Instance::new(self.config, self.profile, self.databases);
         instance.log = self.log;
         instance.acl = Acl::new(&table);
+        let known = table.clone();
+        let naming: Arc<Naming> = Arc::new(move |words: Words<'_>| known.keys(words));
+        instance.audit = Arc::new(LiveAudit::new(naming, self.scope, instance.config.is_on("audit")));
         instance.apply_settings();
         instance.load_users().map_err(Error::Config)?;
         let config = &instance.config;
@@ -241,7 +283,7 @@ impl Builder {
         config.assign("databases", self.databases.to_string());
         config.assign("io-threads", self.threads.to_string());
         let backlog = config.number("tcp-backlog");
-        let siblings: Vec<Instance> = (1..self.instances).map(|_| instance.sibling()).collect();
+        let siblings: Vec<Instance> = (2..).take(self.instances - 1).map(|number| instance.sibling(number)).collect();
         let mut nodes = Vec::new();
         for (instance, number) in std::iter::once(instance).chain(siblings).zip(1_u16..) {
             let mut doors = Vec::new();
@@ -263,7 +305,9 @@ impl Builder {
             if doors.is_empty() {
                 return Err(Error::Config("Configured to not listen anywhere".into()));
             }
-            let engine = Engine::new(Arc::new(instance), table.clone());
+            let instance = Arc::new(instance);
+            instance.join_audit();
+            let engine = Engine::new(instance, table.clone());
             let node = Node::new(usize::from(number), engine, doors, &workers, main.handle());
             self.seeds.iter().try_for_each(|path| load(node.root(), path))?;
             // Of what no client has sent it says nothing.
@@ -287,6 +331,11 @@ impl Builder {
             return Err(Error::Config(format!(
                 "{instances} instances cannot share a unix socket; each has a TCP port"
             )));
+        }
+        if let Some(allowance) = self.scope.allowed.iter().find(|allowance| allowance.reason.trim().is_empty()) {
+            let keys = String::from_utf8_lossy(&allowance.keys);
+            let code = allowance.code.map_or("*", Code::name);
+            return Err(Error::Config(format!("to allow '{code}' for '{keys}' takes a reason")));
         }
         match self.port {
             Some(port) if usize::from(port) + instances - 1 > usize::from(u16::MAX) => {

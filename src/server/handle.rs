@@ -247,6 +247,16 @@ impl World {
         &self.engine
     }
 
+    /// What runs the commands of all worlds that are audited with this one.
+    pub(super) fn audited_together(&self) -> Vec<Arc<Engine>> {
+        let engine = self.engine();
+        let nodes = self.node.beside().ok().filter(|_| engine.instance.space.is_empty());
+        nodes.map_or_else(
+            || vec![Arc::clone(engine)],
+            |nodes| nodes.all().iter().map(|node| Arc::clone(node.root())).collect(),
+        )
+    }
+
     /// The event loop that this world's port belongs to.
     pub(super) fn events(&self) -> &Handle {
         self.node.events()

@@ -38,12 +38,7 @@ impl World {
     /// # }
     /// ```
     pub fn journal(&self) -> JournalGuard {
-        let engine = Arc::clone(self.engine());
-        let began = !engine.instance.control.journal.is_on();
-        if began {
-            engine.instance.start_journal(USUAL_SIZE);
-        }
-        JournalGuard { engine, began }
+        JournalGuard::begin(self.engine())
     }
 }
 
@@ -55,8 +50,12 @@ pub struct JournalGuard {
 }
 
 impl JournalGuard {
-    pub(super) fn engine(&self) -> &Arc<Engine> {
-        &self.engine
+    pub(super) fn begin(engine: &Arc<Engine>) -> Self {
+        let began = !engine.instance.control.journal.is_on();
+        if began {
+            engine.instance.start_journal(USUAL_SIZE);
+        }
+        Self { engine: Arc::clone(engine), began }
     }
 
     /// The entries that a question is about, the oldest first.
@@ -99,7 +98,7 @@ impl JournalGuard {
 
     /// Forgets all entries; the order goes on.
     pub fn clear(&self) {
-        self.engine.instance.control.journal.clear();
+        self.engine.instance.clear_journal();
     }
 
     /// Writes all entries to a file, one JSON object a line; it is there whole or not at all. Says how many there were.

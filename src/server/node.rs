@@ -269,6 +269,7 @@ impl Node {
         }
         let instance = Arc::new(self.root.instance.make_space(name));
         instance.join(self.as_fleet()?);
+        instance.join_audit();
         let clock = self.main.spawn(Arc::clone(&instance.clock).drive()).abort_handle();
         self.pass_on_orders(&instance);
         instance.remember_start();

@@ -144,6 +144,7 @@ impl Node {
             let running = |Busy| CommandError::new(format!("ERR instance {} still runs a script", self.number()));
             self.root().empty().map_err(running)?;
         }
+        self.worlds().iter().for_each(|engine| engine.tell_start(empty));
         self.reopen().map_err(|error| CommandError::new(format!("ERR {error}")))
     }
 

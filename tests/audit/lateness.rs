@@ -1,1 +1,345 @@
 //! What is done with a lock whose time is over.
+
+use redouble::{Code, Severity};
+
+use super::story::{Pair, found, judge, nothing_is_found};
+
+#[test]
+fn a_millisecond_decides_whether_a_release_is_late() {
+    judge(&Pair {
+        code: Code::LateRelease,
+        wrong: "
+            ! A: SET lock {a} NX PX 1000
+            B: SET lock {b} NX PX 1000
+            +1001ms
+            ! A: RELEASE lock {a}
+        ",
+        right: "
+            A: SET lock {a} NX PX 1000
+            B: SET lock {b} NX PX 1000
+            +1000ms
+            A: RELEASE lock {a}
+        ",
+    });
+}
+
+#[test]
+fn a_release_by_key_alone_finds_nothing_any_more() {
+    judge(&Pair {
+        code: Code::LateRelease,
+        wrong: "
+            ! A: SET lock {a} NX PX 1000
+            B: SET lock {b} NX PX 1000
+            +3s
+            ! A: DEL lock
+        ",
+        right: "
+            A: SET lock {a} NX PX 1000
+            B: SET lock {b} NX PX 1000
+            A: RELEASE lock {a}
+            +3s
+        ",
+    });
+}
+
+#[test]
+fn a_holder_deletes_its_lock_although_the_time_in_it_is_over() {
+    judge(&Pair {
+        code: Code::LateRelease,
+        wrong: "
+            ! C1: SETNX lock.foo {ms+1}
+            +1001ms
+            ! C1: DEL lock.foo
+        ",
+        right: "
+            C1: SETNX lock.foo {ms+1}
+            +999ms
+            C1: DEL lock.foo
+        ",
+    });
+}
+
+#[test]
+fn whoever_tries_anew_and_deletes_what_is_stale_does_not_release_its_old_lock() {
+    let story = "
+        C1: SETNX lock.foo {ms+1}
+        +2s
+        C1: SETNX lock.foo {ms+1}
+        C1: GET lock.foo
+        C1: DEL lock.foo
+        C1: SETNX lock.foo {ms+1}
+    ";
+    assert!(found(Code::LateRelease, story).is_none());
+    assert!(found(Code::GetThenDelete, story).is_none());
+}
+
+#[test]
+fn a_release_over_another_connection_is_late_as_well() {
+    let story = "
+        a: SET lock {a} NX PX 1000
+        w: SET lock {w} NX PX 1000
+        +1001ms
+        b: RELEASE lock {a}
+    ";
+    assert_eq!(found(Code::LateRelease, story).map(|found| found.severity), Some(Severity::Warning));
+}
+
+#[test]
+fn a_lock_over_several_servers_is_released_also_where_it_was_never_taken() {
+    nothing_is_found(
+        "
+            A@1: SET lock {a} NX PX 10000
+            B@2: SET lock {b} NX PX 10000
+            A@2: SET lock {a} NX PX 10000
+            A@3: SET lock {a} NX PX 10000
+            A@1: RELEASE lock {a}
+            A@2: RELEASE lock {a}
+            A@3: RELEASE lock {a}
+            B@2: RELEASE lock {b}
+            +20s
+            A@1: RELEASE lock {c}
+        ",
+    );
+}
+
+#[test]
+fn a_renewal_comes_when_the_lock_is_over() {
+    judge(&Pair {
+        code: Code::LateExtension,
+        wrong: "
+            ! A: SET lock {a} NX PX 1000
+            B: SET lock {b} NX PX 1000
+            +1001ms
+            ! A: PEXPIRE lock 1000
+        ",
+        right: "
+            A: SET lock {a} NX PX 1000
+            B: SET lock {b} NX PX 1000
+            +1000ms
+            A: EXTEND lock {a} 1000
+            +1000ms
+            A: RELEASE lock {a}
+        ",
+    });
+}
+
+#[test]
+fn a_script_that_has_extended_before_is_known_when_it_comes_too_late() {
+    judge(&Pair {
+        code: Code::LateExtension,
+        wrong: "
+            ! A: SET lock {a} NX PX 1000
+            A: EXTEND lock {a} 1000
+            +1001ms
+            ! A: EXTEND lock {a} 1000
+        ",
+        right: "
+            A: SET lock {a} NX PX 1000
+            A: EXTEND lock {a} 1000
+            +999ms
+            A: EXTEND lock {a} 1000
+            A: RELEASE lock {a}
+        ",
+    });
+}
+
+#[test]
+fn a_client_writes_on_after_its_lock_is_over_and_another_has_it() {
+    judge(&Pair {
+        code: Code::WorkAfterExpiry,
+        wrong: "
+            W: SET lock {w} NX PX 1000
+            W: RELEASE lock {w}
+            ! A: SET lock {a} NX PX 1000
+            A: INCRBY balance 5
+            +1001ms
+            ! B: SET lock {b} NX PX 1000
+            ! A: INCRBY balance 7
+            B: RELEASE lock {b}
+        ",
+        right: "
+            W: SET lock {w} NX PX 1000
+            W: RELEASE lock {w}
+            A: SET lock {a} NX PX 1000
+            A: INCRBY balance 5
+            +1000ms
+            A: INCRBY balance 7
+            A: RELEASE lock {a}
+            +1ms
+            B: SET lock {b} NX PX 1000
+            B: INCRBY balance 7
+            B: RELEASE lock {b}
+        ",
+    });
+}
+
+#[test]
+fn work_in_a_transaction_or_a_script_is_work_as_well() {
+    for work in ["A: MULTI\nA: INCR balance\nA: EXEC", "A: EVAL \"return redis.call('incr', KEYS[1])\" 1 balance"] {
+        let story = format!(
+            "
+                W: SET lock {{w}} NX PX 1000
+                W: RELEASE lock {{w}}
+                A: SET lock {{a}} NX PX 1000
+                {work}
+                +1001ms
+                {work}
+            "
+        );
+        let found = found(Code::WorkAfterExpiry, &story).unwrap_or_else(|| panic!("nothing in {story}"));
+        assert_eq!((found.severity, found.times), (Severity::Error, 1));
+    }
+}
+
+#[test]
+fn a_client_writes_on_after_another_has_deleted_its_lock() {
+    judge(&Pair {
+        code: Code::WorkAfterExpiry,
+        wrong: "
+            ! A: SET lock {a} NX PX 10000
+            B: SET lock {b} NX PX 10000
+            A: SET stock 5
+            ! B: DEL lock
+            ! A: SET stock 4
+        ",
+        right: "
+            A: SET lock {a} NX PX 10000
+            B: SET lock {b} NX PX 10000
+            A: SET stock 5
+            A: SET stock 4
+            A: RELEASE lock {a}
+        ",
+    });
+}
+
+#[test]
+fn whoever_leaves_a_lock_to_its_expiry_on_purpose_is_not_accused_of_working_on() {
+    let once = "
+        A: SET once:report {a} NX PX 1000
+        B: SET once:report {b} NX PX 1000
+        A: INCR reports
+        +1001ms
+        A: INCR reports
+    ";
+    assert_eq!(found(Code::WorkAfterExpiry, once).map(|found| found.severity), Some(Severity::Warning));
+    // It comes back to release it: it believed to have it all the time.
+    let back = format!("{once}\nA: RELEASE once:report {{a}}");
+    let found = found(Code::WorkAfterExpiry, &back).expect("it is still there");
+    assert_eq!((found.severity, found.times), (Severity::Error, 1));
+}
+
+#[test]
+fn what_was_never_touched_under_the_lock_is_no_work_under_it() {
+    nothing_is_found(
+        "
+            A: SET lock {a} NX PX 1000
+            B: SET lock {b} NX PX 1000
+            A: INCR balance
+            A: RELEASE lock {a}
+            +1001ms
+            A: INCR balance
+            A: INCR other
+        ",
+    );
+    // Another lock has been given up long ago; what this one guards has nothing to do with it.
+    let two = "
+        A: SET lock:one {a} NX PX 1000
+        B: SET lock:one {b} NX PX 1000
+        +1001ms
+        A: SET lock:two {c} NX PX 1000
+        A: INCR balance
+        A: RELEASE lock:two {c}
+        A: SET lock:two {d} NX PX 1000
+        A: INCR balance
+        A: RELEASE lock:two {d}
+        A: INCR balance
+    ";
+    assert!(found(Code::WorkAfterExpiry, two).is_none());
+}
+
+#[test]
+fn a_connection_of_a_pool_works_for_whoever_has_the_lock_now() {
+    let story = "
+        a: SET lock {a} NX PX 1000
+        w: SET lock {w} NX PX 1000
+        a: INCR balance
+        b: RELEASE lock {a}
+        a: SET lock {c} NX PX 1000
+        a: INCR balance
+        +1001ms
+        b: SET lock {d} NX PX 1000
+        a: INCR balance
+        c: RELEASE lock {d}
+    ";
+    let severity = found(Code::WorkAfterExpiry, story).map(|found| found.severity);
+    assert!(severity.is_none_or(|severity| severity < Severity::Error), "{severity:?}");
+}
+
+#[test]
+fn the_lock_expires_again_and_again_before_its_holders_are_done() {
+    judge(&Pair {
+        code: Code::ExpiryTooShort,
+        wrong: "
+            ! A: SET lock {a} NX PX 1000
+            B: SET lock {b} NX PX 1000
+            +1500ms
+            ! A: RELEASE lock {a}
+            ! B: SET lock {c} NX PX 1000
+            +1500ms
+            ! B: RELEASE lock {c}
+        ",
+        right: "
+            A: SET lock {a} NX PX 3000
+            B: SET lock {b} NX PX 3000
+            +1500ms
+            A: RELEASE lock {a}
+            B: SET lock {c} NX PX 3000
+            +1500ms
+            B: RELEASE lock {c}
+        ",
+    });
+}
+
+#[test]
+fn a_lock_that_expired_once_is_not_called_too_short() {
+    let story = "
+        A: SET lock {a} NX PX 1000
+        B: SET lock {b} NX PX 1000
+        +1500ms
+        A: RELEASE lock {a}
+        A: RELEASE lock {a}
+    ";
+    assert!(found(Code::ExpiryTooShort, story).is_none());
+}
+
+#[test]
+fn locks_are_released_again_and_again_when_hardly_any_time_is_left() {
+    judge(&Pair {
+        code: Code::CloseToExpiry,
+        wrong: "
+            A: SET lock {a} NX PX 1000
+            B: SET lock {b} NX PX 1000
+            +901ms
+            ! A: RELEASE lock {a}
+            A: SET lock {c} NX PX 1000
+            +950ms
+            ! A: RELEASE lock {c}
+            A: SET lock {d} NX PX 1000
+            +1000ms
+            ! A: RELEASE lock {d}
+        ",
+        right: "
+            A: SET lock {a} NX PX 1000
+            B: SET lock {b} NX PX 1000
+            +900ms
+            A: RELEASE lock {a}
+            A: SET lock {c} NX PX 1000
+            +950ms
+            A: EXTEND lock {c} 1000
+            A: RELEASE lock {c}
+            A: SET lock {d} NX PX 1000
+            +1000ms
+            A: RELEASE lock {d}
+        ",
+    });
+}

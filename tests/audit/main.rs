@@ -11,5 +11,6 @@ mod redlock;
 mod story;
 #[path = "../support/mod.rs"]
 mod support;
+mod tell;
 mod tokens;
 mod waiting;

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use redouble::internals::{Item, Scope, audit, auditor, journal_of, naming, now_of};
-use redouble::{Code, Finding, Server};
+use redouble::internals::{Item, Lock, Scope, audit, auditor, journal_of, naming, now_of};
+use redouble::{Code, Finding, Profile, Server};
 
 use super::support::wire::{Frame, Wire, request};
-use super::support::{address, spawn_frozen};
+use super::support::{address, profile as profile_of, spawn, start};
+
+const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+const EXTEND: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0";
 
 /// What was played, and what the journals say of it.
 pub struct Played {
@@ -27,25 +31,71 @@ pub struct Played {
 /// close A                       A closes its connections
 /// restart                       the first server starts anew, empty
 /// 30 times +100ms A: SET ...    again and again, with a step of the clock in front of each
+/// unheard A: SET lock a NX      the reply is lost, and A does not notice
+/// 9 times A: PING | B: PING     again and again, one after the other
+/// A: release lock {a}           the script that compares and deletes; `extend lock {a} 1000` compares and extends
+/// pace 1ms                      from here on lines are so far apart in real time
+/// silent A: SET lock a NX       A waits for no reply, because it has turned them off
+/// A: RELEASE lock {a}           the script that compares the token and deletes the key then; EXTEND lock {a} 1000 is
+///                               the one that gives it so many milliseconds more
+/// profile valkey-9.1            on the first line: which servers these are
 /// ```
+///
+/// Real time is not what it was: the journals are made to say that lines were 5 ms apart, so that a story is always told the
+/// same.
 ///
 /// `{s+10}`, `{ms+10}`, `{f+10}` stand for the time on the server's clock that many seconds later, in seconds,
 /// milliseconds, and seconds with a fraction; `{a}` and other small letters for 32 random-looking hexadecimal digits,
-/// which are the same each time.
+/// which are the same each time; `\n` for a line's end.
 pub fn play(story: &str) -> Played {
-    let mut stage = Stage { servers: vec![spawn_frozen()], clients: BTreeMap::new(), sent: Vec::new() };
-    stage.servers[0].journal_on();
-    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    let mut lines = story.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
+    let profile = lines.next_if(|line| line.starts_with("profile "));
+    let profile = profile.map(|line| profile_of(line.trim_start_matches("profile ")));
+    let mut stage =
+        Stage { profile, servers: Vec::new(), clients: BTreeMap::new(), sent: Vec::new(), paces: Vec::new() };
+    stage.add_server();
+    for line in lines {
         stage.line(line);
     }
     let journals = (1..).zip(stage.servers.iter().map(|server| journal_of(server))).collect();
-    Played { journals, sent: stage.sent }
+    Played { journals: paced(journals, &stage.paces), sent: stage.sent }
+}
+
+/// Journals whose lines are as far apart in real time as a story says, in the order in which they were written. From the
+/// real time that is given with each pace it counts.
+fn paced(journals: Vec<(u16, Vec<Item>)>, paces: &[(i64, i64)]) -> Vec<(u16, Vec<Item>)> {
+    const BEGIN: i64 = 1_700_000_000_000_000;
+    let real = |item: &Item| match item {
+        Item::Command(entry) => entry.real,
+        Item::Event(event) => event.real,
+    };
+    let mut told: Vec<(u16, Vec<Item>)> = journals.iter().map(|(server, _)| (*server, Vec::new())).collect();
+    let mut rest: Vec<_> = journals.into_iter().map(|(_, items)| items.into_iter().peekable()).collect();
+    let mut now = BEGIN;
+    while let Some((next, was)) = rest
+        .iter_mut()
+        .enumerate()
+        .filter_map(|(server, items)| Some((server, real(items.peek()?))))
+        .min_by_key(|(server, real)| (*real, *server))
+    {
+        now += paces.iter().rev().find(|(from, _)| *from <= was).map_or(5000, |(_, pace)| *pace);
+        let mut item = rest[next].next().expect("it is there");
+        match &mut item {
+            Item::Command(entry) => entry.real = now,
+            Item::Event(event) => event.real = now,
+        }
+        told[next].1.push(item);
+    }
+    told
 }
 
 struct Stage {
+    profile: Option<Profile>,
     servers: Vec<Server>,
     clients: BTreeMap<(String, usize), Wire>,
     sent: Vec<(String, u16, u64)>,
+    /// Since when lines are how far apart, in microseconds.
+    paces: Vec<(i64, i64)>,
 }
 
 trait JournalOn {
@@ -60,25 +110,57 @@ impl JournalOn for Server {
 }
 
 impl Stage {
+    fn add_server(&mut self) {
+        let server = match self.profile {
+            Some(profile) => start(Server::builder().compat(profile)),
+            None => spawn(),
+        };
+        server.freeze();
+        server.journal_on();
+        self.servers.push(server);
+    }
+
     fn line(&mut self, line: &str) {
         if let Some((count, rest)) = line.split_once(" times ") {
             let count: usize = count.parse().expect("a number of times");
-            let (step, rest) = rest.split_once(' ').expect("a step and a line");
+            let (step, rest) = match rest.starts_with('+') {
+                true => rest.split_once(' ').map_or((None, rest), |(step, rest)| (Some(step), rest)),
+                false => (None, rest),
+            };
             for _ in 0..count {
-                self.line(step);
-                self.line(rest);
+                step.into_iter().chain(rest.split(" | ")).for_each(|line| self.line(line));
             }
+        } else if let Some(pace) = line.strip_prefix("pace ") {
+            let millis: i64 = pace.trim_end_matches("ms").parse().expect("a pace in milliseconds");
+            self.paces.push((real_micros(), millis * 1000));
         } else if let Some(by) = line.strip_prefix(['+', '-']).filter(|_| !line.contains(':')) {
             self.move_clocks(by, line.starts_with('-'));
         } else if let Some(client) = line.strip_prefix("close ") {
             self.close(client);
         } else if line == "restart" {
+            let mut ids = Vec::new();
+            for ((_, server), wire) in &mut self.clients {
+                ids.extend((*server == 1).then(|| wire.ask("CLIENT ID").integer()));
+            }
             self.servers[0].stop().expect("it runs");
             self.clients.retain(|(_, server), _| *server != 1);
+            ids.iter().for_each(|id| self.until_closed(1, *id));
             self.servers[0].start_empty().expect("it is stopped");
         } else if let Some(rest) = line.strip_prefix("lost ") {
             let (client, command) = rest.split_once(": ").expect("a client and a command");
             self.lose(client, command);
+        } else if let Some(rest) = line.strip_prefix("silent ") {
+            let (client, command) = rest.split_once(": ").expect("a client and a command");
+            self.send(client, command);
+            self.note(line, client);
+        } else if let Some(rest) = line.strip_prefix("unheard ") {
+            let (client, command) = rest.split_once(": ").expect("a client and a command");
+            let id = self.wire(client).ask("CLIENT ID").integer();
+            let mut driver = Wire::connect(address(&self.servers[Self::name(client).1 - 1]));
+            assert_eq!(driver.ask(&format!("REDOUBLE FAULT ADD lost client {id} times 1")), Frame::status("OK"));
+            self.send(client, command);
+            driver.ask("REDOUBLE FAULT CLEAR");
+            self.note(line, client);
         } else {
             let (client, command) = line.split_once(": ").unwrap_or_else(|| panic!("no line of a story: {line}"));
             let words = self.words(client, command);
@@ -113,9 +195,7 @@ impl Stage {
     fn wire(&mut self, client: &str) -> &mut Wire {
         let (name, number) = Self::name(client);
         while self.servers.len() < number {
-            let server = spawn_frozen();
-            server.journal_on();
-            self.servers.push(server);
+            self.add_server();
         }
         let server = &self.servers[number - 1];
         self.clients.entry((name.clone(), number)).or_insert_with(|| {
@@ -164,6 +244,22 @@ impl Stage {
         }
     }
 
+    /// Sends a command that is not replied to, and waits until it was taken in.
+    fn send(&mut self, client: &str, command: &str) {
+        let words = self.words(client, command);
+        let before = self.commands_of(client);
+        self.wire(client).send(&request(&words));
+        while self.commands_of(client) == before {
+            std::thread::yield_now();
+        }
+    }
+
+    /// How many commands the server of a client has taken in.
+    fn commands_of(&self, client: &str) -> usize {
+        let items = journal_of(&self.servers[Self::name(client).1 - 1]);
+        items.iter().filter(|item| matches!(item, Item::Command(_))).count()
+    }
+
     fn note(&mut self, line: &str, client: &str) {
         let number = Self::name(client).1;
         let items = journal_of(&self.servers[number - 1]);
@@ -179,17 +275,42 @@ impl Stage {
         self.wire(client);
         let now = now_of(&self.servers[Self::name(client).1 - 1]);
         let mut words = Vec::new();
-        let mut rest = command.trim();
+        let command = unfolded(command.trim());
+        let mut rest = command.as_str();
         while !rest.is_empty() {
             let (word, behind) = match rest.strip_prefix('"') {
                 Some(quoted) => quoted.split_once('"').expect("a closing quote"),
                 None => rest.split_once(' ').unwrap_or((rest, "")),
             };
-            words.push(filled(word, now).into_bytes());
+            words.push(filled(word, now).replace("\\n", "\n").into_bytes());
             rest = behind.trim_start();
         }
+        let script = match words[0].as_slice() {
+            b"RELEASE" => RELEASE,
+            b"EXTEND" => EXTEND,
+            _ => return words,
+        };
+        let eval = ["EVAL", script, "1"].map(|word| word.as_bytes().to_vec());
+        words.splice(..1, eval);
         words
     }
+}
+
+/// A command with the script in it for which a story has a word.
+fn unfolded(command: &str) -> String {
+    let script = |then: &str, rest: &str| {
+        format!("EVAL \"if redis.call('get',KEYS[1])==ARGV[1] then return {then} else return 0 end\" 1 {rest}")
+    };
+    match command.split_once(' ') {
+        Some(("release", rest)) => script("redis.call('del',KEYS[1])", rest),
+        Some(("extend", rest)) => script("redis.call('pexpire',KEYS[1],ARGV[2])", rest),
+        _ => command.to_owned(),
+    }
+}
+
+fn real_micros() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    i64::try_from(since.as_micros()).expect("not for long")
 }
 
 /// A word with times and tokens put in.
@@ -211,7 +332,7 @@ fn filled(word: &str, now: i64) -> String {
 }
 
 /// 32 hexadecimal digits that nobody could guess, if they were not made of a seed.
-fn token(seed: &str) -> String {
+pub fn token(seed: &str) -> String {
     let mut state = seed.bytes().fold(0x9e37_79b9_7f4a_7c15_u64, |state, byte| {
         (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(29)
     });
@@ -237,6 +358,19 @@ impl Played {
 
     pub fn findings_in(&self, scope: Scope) -> Vec<Arc<Finding>> {
         audit(self.journals.clone(), auditor(scope, naming())).findings().to_vec()
+    }
+
+    /// The locks that somebody holds or waits for at the end.
+    pub fn locks_in(&self, scope: Scope) -> Vec<Lock> {
+        let mut auditor = audit(self.journals.clone(), auditor(scope, naming()));
+        let end = |server: u16| {
+            let (_, items) = self.journals.iter().find(|(number, _)| *number == server).expect("a server of the story");
+            items.last().map_or((0, 0), |item| match item {
+                Item::Command(entry) => (entry.at, entry.real),
+                Item::Event(event) => (event.at, event.real),
+            })
+        };
+        auditor.locks(end)
     }
 
     pub fn journals(&self) -> &[(u16, Vec<Item>)] {
@@ -281,6 +415,19 @@ pub fn judge(pair: &Pair) {
     let blamed = right.findings();
     let told = blamed.iter().map(|finding| shown(&right, finding)).collect::<String>();
     assert!(blamed.is_empty(), "{}: found in what is right:\n{}\n{told}", code.name(), pair.right);
+}
+
+/// What is found of a kind in a story.
+pub fn found(code: Code, story: &str) -> Option<Arc<Finding>> {
+    play(story).findings().iter().find(|finding| finding.code == code).cloned()
+}
+
+/// Plays what is right, or of which nobody can know that it is wrong.
+#[track_caller]
+pub fn nothing_is_found(story: &str) {
+    let played = play(story);
+    let told = played.findings().iter().map(|finding| shown(&played, finding)).collect::<String>();
+    assert!(told.is_empty(), "found in\n{story}\n{told}");
 }
 
 /// A finding as a failing test shows it.

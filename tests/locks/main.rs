@@ -8,11 +8,13 @@
 //! ```
 //!
 //! There is no list of failures that are expected. A suite that fares worse here than there, that cannot be installed or
-//! says nothing, makes this fail.
+//! says nothing, makes this fail; so does one in whose traffic the lock auditor finds more or less than is known of it
+//! (`locks/findings`).
 
 #[path = "../support/mod.rs"]
 mod support;
 
+mod findings;
 mod install;
 mod lost_replies;
 mod packages;
@@ -218,6 +220,14 @@ impl Comparison {
         {
             let passed = there.verdicts.passed();
             complaints.push(format!("redis-server passes {passed} tests and is known to pass {}", suite.passes));
+        }
+        if let Outcome::Ran(here) = &self.outcomes[1]
+            && let Some(journals) = &here.journals
+        {
+            match findings::complaints(suite, journals) {
+                Ok(unexpected) => complaints.extend(unexpected.into_iter().map(|line| format!("the audit: {line}"))),
+                Err(error) => complaints.push(format!("no audit: {error}")),
+            }
         }
         if let [Outcome::Ran(there), Outcome::Ran(here)] = &self.outcomes
             && here.verdicts.passed() + suite.unsteady < there.verdicts.passed()

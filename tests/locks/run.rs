@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use super::findings;
 use super::install::{Installed, cargo_test};
 use super::packages::folder;
 use super::suites::{Servers, Source, Suite};
@@ -21,6 +22,8 @@ pub struct Side {
     pub name: String,
     program: PathBuf,
     arguments: Vec<String>,
+    /// It keeps a journal.
+    tells: bool,
 }
 
 /// What a suite's run gave.
@@ -30,6 +33,8 @@ pub struct Run {
     pub log: PathBuf,
     /// The commands that its servers saw, as far as they can be asked.
     pub sent: Vec<String>,
+    /// What its servers have seen, if they can tell.
+    pub journals: Option<Vec<PathBuf>>,
 }
 
 impl Side {
@@ -38,13 +43,13 @@ impl Side {
         let said = Command::new(&program).arg("--version").output().map_err(|error| error.to_string())?;
         let said = String::from_utf8_lossy(&said.stdout).into_owned();
         let version = said.split(" v=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("?");
-        Ok(Self { name: format!("redis-server {version}"), program, arguments: Vec::new() })
+        Ok(Self { name: format!("redis-server {version}"), program, arguments: Vec::new(), tells: false })
     }
 
     pub fn redouble() -> Self {
         // Suites look at the version and leave out what it does not have, so both servers have to report the same.
         let arguments = ["--compat", CHECKED_PROFILE, "--exit-with-parent", "yes"].map(str::to_owned).to_vec();
-        Self { name: "redouble".to_owned(), program: env!("CARGO_BIN_EXE_redouble").into(), arguments }
+        Self { name: "redouble".to_owned(), program: env!("CARGO_BIN_EXE_redouble").into(), arguments, tells: true }
     }
 
     /// `NAME=PROGRAM ARGUMENTS`, to which a server's directives are added.
@@ -52,12 +57,15 @@ impl Side {
         let (name, command) = described.split_once('=').ok_or("--server NAME=COMMAND")?;
         let mut words = command.split_whitespace();
         let program = on_path(words.next().ok_or("--server NAME=COMMAND")?)?;
-        Ok(Self { name: name.to_owned(), program, arguments: words.map(str::to_owned).collect() })
+        Ok(Self { name: name.to_owned(), program, arguments: words.map(str::to_owned).collect(), tells: false })
     }
 
     fn start(&self, directives: &[&str]) -> Result<ServerProcess, String> {
         let mut arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         arguments.extend(["--bind", "127.0.0.1", "--save", ""]);
+        if self.tells {
+            arguments.extend(["--journal", "yes", "--journal-size", "1gb"]);
+        }
         arguments.extend(directives);
         let program = self.program.to_str().ok_or("a server's path that is no text")?;
         ServerProcess::program(program, &arguments).map_err(|error| format!("{program}: {error}"))
@@ -108,7 +116,11 @@ pub fn run(suite: &Suite, installed: &Installed, side: &Side) -> Result<Run, Str
         return Err(format!("it ran no test\n{}", tail(&log)));
     }
     let sent = servers.first().map(commands_seen).unwrap_or_default();
-    Ok(Run { verdicts, log, sent })
+    let journals = match side.tells && !servers.is_empty() {
+        true => Some(findings::export(suite.library, &servers)?),
+        false => None,
+    };
+    Ok(Run { verdicts, log, sent, journals })
 }
 
 fn command(suite: &Suite, installed: &Installed) -> Command {

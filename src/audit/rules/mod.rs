@@ -3,26 +3,31 @@
 mod clocks;
 mod ending;
 mod expiry;
+mod kin;
 mod lateness;
+mod order;
 mod ownership;
 mod redlock;
+mod renewal;
 mod tokens;
 mod waiting;
 
 use super::happening::{Happening, Scene};
+use super::lock::Lock;
 
 /// What the rules remember of one lock.
 #[derive(Clone, Default)]
 pub struct Memory {
     /// How often it was taken.
     pub taken: u64,
+    pub ownership: ownership::Memory,
     pub lateness: lateness::Memory,
     pub expiry: expiry::Memory,
     pub clocks: clocks::Memory,
     pub tokens: tokens::Memory,
     pub ending: ending::Memory,
     pub waiting: waiting::Memory,
-    pub redlock: redlock::Memory,
+    pub renewal: renewal::Memory,
 }
 
 /// What the rules remember beyond one lock.
@@ -30,7 +35,7 @@ pub struct Memory {
 pub struct Wide {
     pub redlock: redlock::Wide,
     pub tokens: tokens::Wide,
-    pub waiting: waiting::Wide,
+    pub order: order::Wide,
 }
 
 /// Lets all rules see what happens.
@@ -41,6 +46,13 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
     clocks::see(scene, happening);
     tokens::see(scene, happening);
     ending::see(scene, happening);
+    renewal::see(scene, happening);
     waiting::see(scene, happening);
+    order::see(scene, happening);
     redlock::see(scene, happening);
+}
+
+/// The name of a lock, as a sentence has it.
+fn quoted(lock: &Lock) -> String {
+    format!("`{}`", String::from_utf8_lossy(&lock.place.key))
 }

@@ -334,7 +334,7 @@ fn near(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    call.server.control.journal.clear();
+    call.server.clear_journal();
     Ok(Reply::OK)
 }
 
@@ -359,6 +359,7 @@ fn described(entry: Entry, further: Vec<(Reply<'static>, Reply<'static>)>) -> Re
         (text("time-us"), Reply::Integer(entry.at)),
         (text("real-time-us"), Reply::Integer(entry.real)),
         (text("duration-us"), count(entry.duration)),
+        (text("held-after-us"), entry.held_after.map_or(Reply::Null, count)),
         (text("client"), count(entry.client)),
         (text("name"), text(entry.name)),
         (text("address"), text(entry.address)),

@@ -1,16 +1,19 @@
 //! REDOUBLE: the test powers, for whoever holds a connection. No Redis has any of this.
 
+mod audit;
 mod clock;
 mod explore;
 mod fault;
 mod gate;
 mod instance;
 mod journal;
+mod locks;
 mod pattern;
 mod reset;
 mod save;
 pub(super) mod space;
 
+pub use audit::so_many_found;
 pub use journal::reached;
 
 use crate::duration::parse_duration;
@@ -22,7 +25,7 @@ use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Errand, Flag, F
 pub(super) const ROWS: &[CommandSpec] = &[REDOUBLE];
 
 const REDOUBLE: CommandSpec = CommandSpec {
-    summary: "The powers that a test has over this server: time, faults, gates, a journal.",
+    summary: "The powers that a test has over this server: time, faults, gates, a journal, a lock auditor.",
     complexity: "Depends on the subcommand",
     group: Group::Control,
     since: Since::redis(1, 0, 0),
@@ -33,6 +36,8 @@ const REDOUBLE: CommandSpec = CommandSpec {
         fault::FAULT,
         gate::GATE,
         journal::JOURNAL,
+        audit::AUDIT,
+        locks::LOCKS,
         space::SPACE,
         space::SPACES,
         instance::INSTANCE,
@@ -79,6 +84,8 @@ const POWERS: &[(&str, &[Action])] = &[
     ("FAULT", fault::ACTIONS),
     ("GATE", gate::ACTIONS),
     ("JOURNAL", journal::ACTIONS),
+    ("AUDIT", audit::ACTIONS),
+    ("LOCKS", locks::ACTIONS),
     ("SPACE", space::SPACE_HELP),
     ("SPACES", space::SPACES_ACTIONS),
     ("INSTANCE", instance::ACTIONS),
@@ -174,8 +181,9 @@ fn help(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         vec![Reply::Status("REDOUBLE <power> [<action> [<arg> [value] [opt] ...]]. Powers and their actions are:")];
     for (power, actions) in POWERS {
         for action in *actions {
-            let line = [*power, action.name, action.usage.trim_start()].join(" ");
-            lines.push(Reply::StatusText(line.trim_end().to_owned()));
+            let parts = [*power, action.name, action.usage.trim_start()];
+            let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            lines.push(Reply::StatusText(parts.join(" ")));
             lines.push(Reply::StatusText(format!("    {}", action.summary)));
         }
     }

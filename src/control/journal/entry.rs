@@ -47,6 +47,9 @@ pub struct Entry {
     pub real: i64,
     /// From its arrival to its reply, in microseconds of real time.
     pub duration: u64,
+    /// From when it took effect to its reply, in microseconds of real time, if something could hold it up: a fault or a
+    /// gate.
+    pub held_after: Option<u64>,
     /// As CLIENT ID gives it.
     pub client: u64,
     /// As CLIENT SETNAME has given it; empty without.

@@ -9,70 +9,76 @@ use super::entry::{Child, Entry, Event, EventKind, Item, Outcome};
 use super::render::rendered;
 use crate::files;
 
+/// How long a line may be: whatever a journal keeps of a command is shorter, also in digits.
+const LONGEST_LINE: u64 = 64 << 20;
+
 /// One command. Bytes that are no UTF-8 are shown escaped, and stand in a field of their own in hexadecimal digits.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Line {
     seq: u64,
     time_us: i64,
-    #[serde(default)]
-    real_time_us: Option<i64>,
-    #[serde(default)]
+    real_time_us: i64,
     duration_us: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_after_us: Option<u64>,
     client: u64,
-    #[serde(default)]
     name: String,
-    #[serde(default)]
     address: String,
-    #[serde(default)]
     db: u32,
     #[serde(flatten)]
     ran: Ran,
-    outcome: String,
-    #[serde(default)]
+    outcome: &'static str,
     gates: Vec<String>,
-    #[serde(default)]
     children_missing: u64,
 }
 
 /// What both a command and one inside it have.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Ran {
     command: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     command_hex: Option<Vec<String>>,
-    #[serde(default)]
     command_missing: u64,
-    /// As people read it; not read back.
-    #[serde(default)]
+    /// As people read it.
     reply: String,
-    #[serde(default)]
     raw: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     raw_hex: Option<String>,
-    #[serde(default)]
     reply_length: u64,
-    #[serde(default)]
     fault: Option<String>,
-    #[serde(default)]
     children: Vec<LineInside>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct LineInside {
-    #[serde(default)]
     db: u32,
     #[serde(flatten)]
     ran: Ran,
 }
 
 /// What happened beside commands.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct EventLine {
     seq: u64,
     time_us: i64,
-    #[serde(default)]
+    real_time_us: i64,
+    event: &'static str,
+    client: u64,
+    name: String,
+    address: String,
+    detail: String,
+}
+
+/// Any line as it is read: a command, or an event. Only what nobody can do without must be there, so that what others have
+/// recorded can be read, too.
+#[derive(Deserialize)]
+struct Read {
+    seq: u64,
+    time_us: i64,
     real_time_us: Option<i64>,
-    event: String,
+    #[serde(default)]
+    duration_us: u64,
+    held_after_us: Option<u64>,
     #[serde(default)]
     client: u64,
     #[serde(default)]
@@ -80,7 +86,43 @@ struct EventLine {
     #[serde(default)]
     address: String,
     #[serde(default)]
+    db: u32,
+    command: Option<Vec<String>>,
+    command_hex: Option<Vec<String>>,
+    #[serde(default)]
+    command_missing: u64,
+    #[serde(default)]
+    raw: String,
+    raw_hex: Option<String>,
+    reply_length: Option<u64>,
+    outcome: Option<String>,
+    fault: Option<String>,
+    #[serde(default)]
+    gates: Vec<String>,
+    #[serde(default)]
+    children: Vec<ReadInside>,
+    #[serde(default)]
+    children_missing: u64,
+    event: Option<String>,
+    #[serde(default)]
     detail: String,
+}
+
+#[derive(Deserialize)]
+struct ReadInside {
+    #[serde(default)]
+    db: u32,
+    command: Vec<String>,
+    command_hex: Option<Vec<String>>,
+    #[serde(default)]
+    command_missing: u64,
+    #[serde(default)]
+    raw: String,
+    raw_hex: Option<String>,
+    reply_length: Option<u64>,
+    fault: Option<String>,
+    #[serde(default)]
+    children: Vec<ReadInside>,
 }
 
 /// Writes a journal to a file, one JSON object a line; it is there whole or not at all. Says how many commands there are.
@@ -92,86 +134,145 @@ pub fn write_journal(path: &Path, items: &[Item]) -> io::Result<u64> {
 /// Reads a journal, line by line; each is handed on as it comes. Empty lines are passed over. The error says which line
 /// is none, and why; what came before it was handed on.
 pub fn read_journal(lines: impl BufRead, mut take: impl FnMut(Item)) -> io::Result<()> {
-    for (number, line) in lines.split(b'\n').enumerate() {
-        let line = line?;
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        let item = read_line(&line).map_err(|error| {
-            let text = format!("line {}: {error}", number + 1);
-            io::Error::new(io::ErrorKind::InvalidData, text)
-        })?;
-        take(item);
+    for item in RecordedLines::of(lines) {
+        take(item?.1);
     }
     Ok(())
 }
 
-fn read_line(line: &[u8]) -> Result<Item, String> {
-    // Nearly every line is a command; to parse twice is for those that are none.
-    match serde_json::from_slice::<Line>(line) {
-        Ok(line) => line.entry().map(|entry| Item::Command(Box::new(entry))),
-        Err(error) => match serde_json::from_slice::<EventLine>(line) {
-            Ok(line) => line.event().map(Item::Event),
-            Err(_) => Err(error.to_string()),
-        },
+/// The lines of a journal with their numbers in the file, from 1. Empty lines are passed over; nothing comes after an error,
+/// which says which line is none, and why.
+pub struct RecordedLines<R> {
+    input: R,
+    line: Vec<u8>,
+    number: u64,
+    is_over: bool,
+}
+
+impl<R: BufRead> RecordedLines<R> {
+    pub fn of(input: R) -> Self {
+        Self { input, line: Vec::new(), number: 0, is_over: false }
+    }
+
+    fn read(&mut self) -> io::Result<Option<(u64, Item)>> {
+        loop {
+            self.line.clear();
+            let room = io::Read::take(&mut self.input, LONGEST_LINE).read_until(b'\n', &mut self.line)?;
+            if room == 0 {
+                return Ok(None);
+            }
+            self.number += 1;
+            if self.line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let item = match self.line.len() as u64 == LONGEST_LINE {
+                true => Err(format!("it is longer than {} MB", LONGEST_LINE >> 20)),
+                false => read_line(&self.line),
+            };
+            return item.map(|item| Some((self.number, item))).map_err(|error| {
+                let text = format!("line {}: {error}", self.number);
+                io::Error::new(io::ErrorKind::InvalidData, text)
+            });
+        }
     }
 }
 
-impl Line {
-    fn entry(mut self) -> Result<Entry, String> {
-        let outcome = Outcome::ALL.into_iter().find(|outcome| outcome.name() == self.outcome);
-        let (words, reply) = self.ran.bytes()?;
+impl<R: BufRead> Iterator for RecordedLines<R> {
+    type Item = io::Result<(u64, Item)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let next = self.read().transpose();
+        self.is_over = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+fn read_line(line: &[u8]) -> Result<Item, String> {
+    let read: Read = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    match (read.command.is_some(), &read.event) {
+        (true, _) => read.entry().map(|entry| Item::Command(Box::new(entry))),
+        (false, Some(_)) => read.event().map(Item::Event),
+        (false, None) => Err("there is neither a command nor an event".to_owned()),
+    }
+}
+
+impl Read {
+    fn entry(self) -> Result<Entry, String> {
+        let outcome = match &self.outcome {
+            None => Outcome::Answered,
+            Some(name) => Outcome::ALL
+                .into_iter()
+                .find(|outcome| outcome.name() == name)
+                .ok_or_else(|| format!("there is no outcome '{name}'"))?,
+        };
+        let reply = bytes(self.raw, self.raw_hex.as_deref())?;
         Ok(Entry {
             seq: self.seq,
             at: self.time_us,
             real: self.real_time_us.unwrap_or(self.time_us),
             duration: self.duration_us,
+            held_after: self.held_after_us,
             client: self.client,
             name: self.name.into_bytes(),
             address: self.address,
             db: self.db,
-            words,
-            words_missing: self.ran.command_missing,
+            words: words(self.command.unwrap_or_default(), self.command_hex.as_deref())?,
+            words_missing: self.command_missing,
+            reply_length: self.reply_length.unwrap_or(reply.len() as u64),
             reply,
-            reply_length: self.ran.reply_length,
-            outcome: outcome.ok_or_else(|| format!("there is no outcome '{}'", self.outcome))?,
-            fault: self.ran.fault,
+            outcome,
+            fault: self.fault,
             gates: self.gates,
-            children: self.ran.children.into_iter().map(LineInside::child).collect::<Result<_, _>>()?,
+            children: self.children.into_iter().map(ReadInside::child).collect::<Result<_, _>>()?,
             children_missing: self.children_missing,
         })
     }
-}
 
-impl LineInside {
-    fn child(mut self) -> Result<Child, String> {
-        let (words, reply) = self.ran.bytes()?;
-        Ok(Child {
-            db: self.db,
-            words,
-            words_missing: self.ran.command_missing,
-            reply,
-            reply_length: self.ran.reply_length,
-            fault: self.ran.fault,
-            children: self.ran.children.into_iter().map(Self::child).collect::<Result<_, _>>()?,
-        })
-    }
-}
-
-impl EventLine {
     fn event(self) -> Result<Event, String> {
-        let kind = EventKind::ALL.into_iter().find(|kind| kind.name() == self.event);
+        let name = self.event.unwrap_or_default();
+        let kind = EventKind::ALL.into_iter().find(|kind| kind.name() == name);
         Ok(Event {
             seq: self.seq,
             at: self.time_us,
             real: self.real_time_us.unwrap_or(self.time_us),
-            kind: kind.ok_or_else(|| format!("there is no event '{}'", self.event))?,
+            kind: kind.ok_or_else(|| format!("there is no event '{name}'"))?,
             client: self.client,
             name: self.name.into_bytes(),
             address: self.address,
             detail: self.detail,
         })
     }
+}
+
+impl ReadInside {
+    fn child(self) -> Result<Child, String> {
+        let reply = bytes(self.raw, self.raw_hex.as_deref())?;
+        Ok(Child {
+            db: self.db,
+            words: words(self.command, self.command_hex.as_deref())?,
+            words_missing: self.command_missing,
+            reply_length: self.reply_length.unwrap_or(reply.len() as u64),
+            reply,
+            fault: self.fault,
+            children: self.children.into_iter().map(Self::child).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// The words of a command as they were.
+fn words(text: Vec<String>, hex: Option<&[String]>) -> Result<Vec<Vec<u8>>, String> {
+    match hex {
+        Some(words) => words.iter().map(|word| bytes_of(word)).collect(),
+        None => Ok(text.into_iter().map(String::into_bytes).collect()),
+    }
+}
+
+/// A reply as it was.
+fn bytes(text: String, hex: Option<&str>) -> Result<Vec<u8>, String> {
+    hex.map_or_else(|| Ok(text.into_bytes()), bytes_of)
 }
 
 /// A journal as a file has it: one object a line.
@@ -208,28 +309,13 @@ impl Ran {
     }
 }
 
-impl Ran {
-    /// The words and the reply as they were.
-    fn bytes(&mut self) -> Result<(Vec<Vec<u8>>, Vec<u8>), String> {
-        let command = std::mem::take(&mut self.command);
-        let words = match &self.command_hex {
-            Some(words) => words.iter().map(|word| bytes_of(word)).collect::<Result<_, _>>()?,
-            None => command.into_iter().map(String::into_bytes).collect(),
-        };
-        let reply = match &self.raw_hex {
-            Some(raw) => bytes_of(raw)?,
-            None => std::mem::take(&mut self.raw).into_bytes(),
-        };
-        Ok((words, reply))
-    }
-}
-
 fn line(entry: &Entry) -> Line {
     Line {
         seq: entry.seq,
         time_us: entry.at,
-        real_time_us: Some(entry.real),
+        real_time_us: entry.real,
         duration_us: entry.duration,
+        held_after_us: entry.held_after,
         client: entry.client,
         name: readable(&entry.name),
         address: entry.address.clone(),
@@ -240,7 +326,7 @@ fn line(entry: &Entry) -> Line {
             fault: entry.fault.clone(),
             ..Ran::of(&entry.words, &entry.reply, &entry.children)
         },
-        outcome: entry.outcome.name().to_owned(),
+        outcome: entry.outcome.name(),
         gates: entry.gates.clone(),
         children_missing: entry.children_missing,
     }
@@ -250,8 +336,8 @@ fn event_line(event: &Event) -> EventLine {
     EventLine {
         seq: event.seq,
         time_us: event.at,
-        real_time_us: Some(event.real),
-        event: event.kind.name().to_owned(),
+        real_time_us: event.real,
+        event: event.kind.name(),
         client: event.client,
         name: readable(&event.name),
         address: event.address.clone(),
@@ -307,6 +393,7 @@ mod tests {
             at: 1,
             real: 2,
             duration: 3,
+            held_after: None,
             client: 4,
             name: b"worker".to_vec(),
             address: "127.0.0.1:5".into(),

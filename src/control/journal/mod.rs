@@ -20,7 +20,7 @@ use ring::Ring;
 use crate::resp::OwnedWords;
 
 pub use entry::{Child, Entry, Event, EventKind, Item, Outcome};
-pub use file::{read_journal, write_journal};
+pub use file::{RecordedLines, read_journal, write_journal};
 pub use near::{distance, short_line};
 pub use note::{Ending, Note, Staging, Stamp};
 use query::Naming;
@@ -124,15 +124,17 @@ impl Journal {
         self.life.load(Ordering::Relaxed)
     }
 
-    /// Keeps what is staged, unless the journal is off by now; nothing is staged then. Says which record the first is.
-    pub fn keep(&self, staging: &mut Staging) -> Option<u64> {
+    /// Keeps what is staged, unless the journal is off by now; nothing is staged then. Says which record the first is, and
+    /// whether so much has come since [`Held::leave`] that what is older will fall out soon.
+    pub fn keep(&self, staging: &mut Staging) -> Option<(u64, bool)> {
         let mut ring = self.ring();
         let index = self.is_on().then(|| ring.append(&staging.bytes, staging.count));
+        let is_pressing = ring.is_pressing();
         if !ring.watchers.is_empty() {
             wake(ring);
         }
         staging.empty();
-        index
+        Some((index?, is_pressing))
     }
 
     /// Keeps that something has happened that is no command, unless the journal is off. `client` is 0 if it is about none.
@@ -152,6 +154,7 @@ impl Journal {
             outcome: Outcome::Silent,
             words: detail.as_words(),
             reply: &[],
+            held_after: None,
             fault: None,
             gates: &[],
             children: None,
@@ -188,6 +191,16 @@ impl Journal {
     /// Lets somebody look at the records from this one on, oldest first. Commands wait meanwhile.
     pub fn look<R>(&self, from: u64, look: impl FnOnce(&mut dyn Iterator<Item = Seen<'_>>) -> R) -> R {
         look(&mut self.ring().from(from))
+    }
+
+    /// Holds on to all records, to look at them beside those of other journals. Commands wait meanwhile.
+    pub fn hold(&self) -> Held<'_> {
+        Held { life: self.life(), ring: self.ring() }
+    }
+
+    /// Has those who follow look again, although nothing has come.
+    pub fn nudge(&self) {
+        wake(self.ring());
     }
 
     /// Somebody who wants to see everything that there is, and everything that is to come.
@@ -233,6 +246,51 @@ impl Journal {
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The records of a journal while nothing can be added to them.
+pub struct Held<'a> {
+    /// In which life of the journal.
+    pub life: u32,
+    ring: MutexGuard<'a, Ring>,
+}
+
+impl Held<'_> {
+    /// The records from this one on, oldest first.
+    pub fn from(&self, index: u64) -> impl Iterator<Item = Seen<'_>> {
+        self.ring.from(index)
+    }
+
+    /// Which record is the oldest that is there.
+    pub fn oldest(&self) -> u64 {
+        self.ring.oldest()
+    }
+
+    /// How many records were ever written.
+    pub fn written(&self) -> u64 {
+        self.ring.written
+    }
+
+    /// How often something that was kept has turned out otherwise.
+    pub fn revised(&self) -> u64 {
+        self.ring.revised
+    }
+
+    /// How many records of the usual length there are in the newest eighth of the memory.
+    pub fn in_an_eighth(&self) -> u64 {
+        let records = self.ring.written - self.ring.oldest();
+        records.saturating_mul(self.ring.most() as u64 / 8) / self.ring.used().max(1) as u64
+    }
+
+    /// Whether so much has come since [`leave`](Self::leave) that what is older will fall out soon.
+    pub fn is_pressing(&self) -> bool {
+        self.ring.is_pressing()
+    }
+
+    /// Whoever looks at records in time has looked at all but so many of them.
+    pub fn leave(&mut self, records: u64) {
+        self.ring.leave(records);
     }
 }
 

@@ -19,6 +19,8 @@ const MOST_BYTES_INSIDE: usize = 1024;
 const MOST_INSIDE: usize = 64 * 1024;
 
 const HEAD: usize = 72;
+/// Stands for no time that a reply was held for.
+const NOT_HELD: u64 = u64::MAX;
 /// Where in the head the duration stands.
 const DURATION: usize = 40;
 const HEAD_INSIDE: usize = 32;
@@ -38,6 +40,8 @@ pub struct Line<'a> {
     pub outcome: Outcome,
     pub words: Words<'a>,
     pub reply: &'a [u8],
+    /// From its effect to its reply, in microseconds of real time; only kept if there is a fault, a gate or a child.
+    pub held_after: Option<u64>,
     pub fault: Option<&'a str>,
     pub gates: &'a [Box<str>],
     pub children: Option<&'a Children>,
@@ -187,6 +191,7 @@ impl<'a> Record<'a> {
         write_name(line.fault.unwrap_or_default(), out);
         out.extend(number(line.gates.len()).to_le_bytes());
         line.gates.iter().for_each(|gate| write_name(gate, out));
+        out.extend(line.held_after.map_or(NOT_HELD, |held| held.min(NOT_HELD - 1)).to_le_bytes());
         let children = line.children.map_or((&[][..], 0), |children| (children.bytes.as_slice(), children.left_out));
         out.extend(children.1.to_le_bytes());
         out.extend_from_slice(children.0);
@@ -243,6 +248,13 @@ impl<'a> Record<'a> {
         self.after_fault().and_then(|mut rest| rest.names()).unwrap_or_default()
     }
 
+    /// From its effect to its reply, if something could hold it up.
+    pub fn held_after(&self) -> Option<u64> {
+        let mut rest = self.after_fault()?;
+        rest.names()?;
+        rest.u64().filter(|held| *held != NOT_HELD)
+    }
+
     /// What it has run inside itself, as that ended, and how many of those are not kept.
     pub fn inside(&self) -> (Vec<Inside<'a>>, u32) {
         self.read_inside().unwrap_or_default()
@@ -257,6 +269,7 @@ impl<'a> Record<'a> {
     fn read_inside(&self) -> Option<(Vec<Inside<'a>>, u32)> {
         let mut rest = self.after_fault()?;
         rest.names()?;
+        rest.u64()?;
         let left_out = rest.u32()?;
         let mut inside = Vec::new();
         while let Some(depth) = rest.take(4).and_then(|bytes| bytes.first()) {

@@ -13,6 +13,8 @@ const LARGEST_CHUNK: usize = 256 * 1024;
 const CHUNKS: usize = 8;
 /// A client's name is kept up to here.
 const LONGEST_NAME: usize = 1024;
+/// How many records whoever is to see everything leaves for later at most, if there is room for them.
+const MOST_UNSEEN: u64 = 8192;
 /// How many clients are remembered before those are looked for whose records are gone.
 const FEW_CLIENTS: usize = 1024;
 
@@ -33,6 +35,8 @@ pub(super) struct Ring {
     pub events: u64,
     /// How often something that was kept has turned out otherwise.
     pub revised: u64,
+    /// How much has come that whoever is to see everything has not looked at: records, and bytes.
+    unseen: (u64, usize),
     clients: BTreeMap<u64, Known>,
     /// When clients are next looked through.
     most_clients: usize,
@@ -110,7 +114,19 @@ impl Ring {
         self.current.count += count;
         let index = self.written;
         self.written += count;
+        self.unseen.0 += count;
+        self.unseen.1 += records.len();
         index
+    }
+
+    /// Whether so much has not been looked at that it should be now, before it falls out.
+    pub fn is_pressing(&self) -> bool {
+        self.unseen.0 > MOST_UNSEEN || self.unseen.1 > self.most / 4
+    }
+
+    /// All but so many records were looked at. How long those are is of no account: they are few.
+    pub fn leave(&mut self, records: u64) {
+        self.unseen = (records, 0);
     }
 
     /// Takes in a record that is no command.
@@ -267,6 +283,7 @@ impl Seen<'_> {
             at,
             real,
             duration,
+            held_after: self.record.held_after(),
             client,
             name: self.client_name().to_vec(),
             address: self.address().to_owned(),

@@ -40,6 +40,7 @@ fn keep(journal: &Journal, sent: &[Sent]) {
             outcome: Outcome::ALL[seq as usize % 5],
             words: words.as_words(),
             reply: &sent.reply,
+            held_after: sent.fault.is_some().then_some(seq),
             fault: sent.fault.as_deref(),
             gates: &gates,
             children: Some(&children),

@@ -1,0 +1,29 @@
+//! Which findings a question is about.
+
+use super::code::{Code, Severity};
+use super::finding::Finding;
+use crate::glob;
+
+/// A question for findings. The empty one is about all that are not allowed.
+#[derive(Clone, Debug, Default)]
+pub struct FindingQuery {
+    /// Only about locks whose key is like this.
+    pub key: Option<Vec<u8>>,
+    pub code: Option<Code>,
+    /// Only those that are so bad, or worse.
+    pub severity: Option<Severity>,
+    /// Only what was seen behind this place in the order of its server's journal, for the first time or again.
+    pub since: Option<u64>,
+    /// Also what is allowed.
+    pub allowed: bool,
+}
+
+impl FindingQuery {
+    pub fn fits(&self, finding: &Finding) -> bool {
+        (self.allowed || finding.allowed.is_none())
+            && self.code.is_none_or(|code| finding.code == code)
+            && self.severity.is_none_or(|severity| finding.severity >= severity)
+            && self.since.is_none_or(|since| finding.last_seq > since)
+            && self.key.as_ref().is_none_or(|key| glob::matches(key, &finding.key, false))
+    }
+}

@@ -1,0 +1,330 @@
+//! REDOUBLE AUDIT: what clients did wrong with locks.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::{Action, act, count, duration, expected, nothing_more, number, power, text};
+use crate::audit::{Allowance, Code, Evidence, Finding, FindingQuery, LiveAudit, Mark, Severity};
+use crate::clock::Clock;
+use crate::control::Follower;
+use crate::duration::spell_duration;
+use crate::error::CommandError;
+use crate::resp::Reply;
+use crate::spec::{Args, Call, CommandResult, CommandSpec, Flow, Waiting};
+
+pub(super) const AUDIT: CommandSpec = power(
+    "AUDIT",
+    "[<ON | OFF | INFO | LIST [KEY pattern] [CODE code] [SEVERITY severity] [SINCE seq] [ALLOWED] [FINAL] [LIMIT limit] | \
+     COUNT [KEY pattern] [CODE code] [SEVERITY severity] [SINCE seq] [ALLOWED] [FINAL] | AWAIT [KEY pattern] [CODE code] \
+     [SEVERITY severity] [SINCE seq] [ALLOWED] count [timeout] | ALLOW code pattern reason | CLEAR>]",
+    "Finds out which keys are locks, and tells what clients did wrong with them.",
+    |call, args| if is_question(args) { list(call, args) } else { act(ACTIONS, call, args) },
+);
+
+/// What a question may say, for HELP.
+macro_rules! question {
+    ($after:literal) => {
+        concat!("[key <glob>] [code <code>] [severity <error|warning|note>] [since <seq>] [allowed]", $after)
+    };
+}
+
+pub(super) const ACTIONS: &[Action] = &[
+    Action {
+        name: "ON",
+        usage: "",
+        summary: "Goes through every command from now on, and through what the journal has; the journal is kept, too.",
+        run: on,
+    },
+    Action {
+        name: "OFF",
+        usage: "",
+        summary: "Goes through nothing more; what was found stays, and the journal goes on.",
+        run: off,
+    },
+    Action {
+        name: "INFO",
+        usage: "",
+        summary: "Whether it is on, how many findings there are, what is taken for a lock and what is allowed.",
+        run: info,
+    },
+    Action {
+        name: "LIST",
+        usage: question!(" [final] [limit <number>]"),
+        summary: "What was found: so severe or worse; the last ones (100), or the first ones after a place in the order. \
+                  With final as if nothing more were to come. The word LIST may be left out.",
+        run: list,
+    },
+    Action { name: "COUNT", usage: question!(" [final]"), summary: "How many findings there are.", run: tally },
+    Action {
+        name: "AWAIT",
+        usage: question!(" <count> [<timeout>]"),
+        summary: "Answers once there are so many; an error that tells what was found instead after the timeout (4s of \
+                  real time).",
+        run: wait,
+    },
+    Action {
+        name: "ALLOW",
+        usage: "<code|*> <glob> <reason>",
+        summary: "Takes findings of this kind about these keys as known, and says why.",
+        run: allow,
+    },
+    Action { name: "CLEAR", usage: "", summary: "Forgets what was found; who holds what stays known.", run: clear },
+];
+
+const USUAL_LIMIT: u64 = 100;
+/// Shorter than the time after which client libraries give up a reply by themselves, so that the test sees why.
+const USUAL_TIMEOUT: Duration = Duration::from_secs(4);
+/// How many findings an error tells of.
+const IN_ERROR: usize = 5;
+/// How long a reason may be, in bytes.
+const LONGEST_REASON: usize = 1024;
+const LONGEST_GLOB: usize = 1024;
+
+/// Whether what follows is a question without LIST in front of it.
+fn is_question(args: &Args<'_>) -> bool {
+    const PARTS: [&[u8]; 7] = [b"key", b"code", b"severity", b"since", b"allowed", b"final", b"limit"];
+    args.peek().is_none_or(|word| PARTS.iter().any(|part| word.eq_ignore_ascii_case(part)))
+}
+
+fn on(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    call.server.start_audit();
+    Ok(Reply::OK)
+}
+
+fn off(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    call.server.audit.turn_off();
+    Ok(Reply::OK)
+}
+
+/// The audit, if it can have found anything: that a test finds nothing must not come from its never having been on.
+pub(super) fn opened<'c>(call: &'c Call<'_>) -> Result<&'c Arc<LiveAudit>, CommandError> {
+    const NEVER_ON: CommandError = CommandError::fixed("ERR the audit was never on; REDOUBLE AUDIT ON begins it");
+    let audit = &call.server.audit;
+    if audit.was_on() { Ok(audit) } else { Err(NEVER_ON) }
+}
+
+fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    let figures = call.server.audit.figures();
+    let globs = |globs: &[Vec<u8>]| Reply::Array(globs.iter().map(|glob| text(glob.as_slice())).collect());
+    let allowances = figures.scope.allowed.iter().map(|allowance| {
+        Reply::Map(vec![
+            (text("code"), text(allowance.code.map_or("*", Code::name))),
+            (text("keys"), text(allowance.keys.as_slice())),
+            (text("reason"), text(allowance.reason.as_str())),
+        ])
+    });
+    Ok(Reply::Map(vec![
+        (text("state"), text(if figures.is_on { "on" } else { "off" })),
+        (text("findings"), count(figures.findings as u64)),
+        (text("allowed"), count(figures.allowed as u64)),
+        (text("unlisted"), count(figures.unlisted)),
+        (text("entries"), count(figures.records)),
+        (text("missed"), count(figures.missed)),
+        (text("locks"), globs(&figures.scope.locks)),
+        (text("not-locks"), globs(&figures.scope.not_locks)),
+        (text("allowances"), Reply::Array(allowances.collect())),
+    ]))
+}
+
+/// Takes the next part of a question, if that is what comes next.
+fn take_question(query: &mut FindingQuery, args: &mut Args<'_>) -> Result<bool, CommandError> {
+    if args.take("key") {
+        let glob = args.optional().ok_or_else(|| expected("a glob for keys was expected", None))?;
+        query.key = Some(glob.to_vec());
+    } else if args.take("code") {
+        query.code = Some(code(args)?);
+    } else if args.take("severity") {
+        let word = args.optional();
+        let severity = Severity::ALL
+            .into_iter()
+            .find(|severity| word.is_some_and(|word| word.eq_ignore_ascii_case(severity.name().as_bytes())));
+        query.severity = Some(severity.ok_or_else(|| expected("error, warning or note was expected", word))?);
+    } else if args.take("since") {
+        query.since = Some(number(args, "a place in the order", 0)?);
+    } else if args.take("allowed") {
+        query.allowed = true;
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+fn code(args: &mut Args<'_>) -> Result<Code, CommandError> {
+    let word = args.optional();
+    word.and_then(Code::by_name).ok_or_else(|| expected("the code of a finding such as two-holders was expected", word))
+}
+
+/// Nothing may follow a question.
+fn end_of_question(args: &Args<'_>, parts: &str) -> Result<(), CommandError> {
+    if args.is_empty() { Ok(()) } else { Err(expected(&format!("{parts} was expected"), args.peek())) }
+}
+
+/// What was found so far, or would have been if nothing more were to come.
+fn found(audit: &LiveAudit, query: &FindingQuery, is_final: bool) -> Vec<Arc<Finding>> {
+    let mut findings = if is_final { audit.conclude().findings().to_vec() } else { audit.findings() };
+    findings.retain(|finding| query.fits(finding));
+    findings
+}
+
+fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let (mut query, mut is_final, mut limit) = (FindingQuery::default(), false, USUAL_LIMIT);
+    loop {
+        if args.take("final") {
+            is_final = true;
+        } else if args.take("limit") {
+            limit = number(args, "the limit", 1)?;
+        } else if !take_question(&mut query, args)? {
+            break;
+        }
+    }
+    end_of_question(args, "key, code, severity, since, allowed, final or limit")?;
+    let mut findings = found(opened(call)?, &query, is_final);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let skipped = if query.since.is_some() { 0 } else { findings.len().saturating_sub(limit) };
+    findings.drain(..skipped);
+    findings.truncate(limit);
+    Ok(Reply::Array(findings.iter().map(|finding| described(finding)).collect()))
+}
+
+fn tally(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let (mut query, mut is_final) = (FindingQuery::default(), false);
+    loop {
+        if args.take("final") {
+            is_final = true;
+        } else if !take_question(&mut query, args)? {
+            break;
+        }
+    }
+    end_of_question(args, "key, code, severity, since, allowed or final")?;
+    Ok(count(found(opened(call)?, &query, is_final).len() as u64))
+}
+
+fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let mut query = FindingQuery::default();
+    while take_question(&mut query, args)? {}
+    let wanted = number(args, "the count", 1)?;
+    let timeout = if args.is_empty() { USUAL_TIMEOUT } else { duration(args)? };
+    nothing_more(args)?;
+    let event = so_many_found(Arc::clone(opened(call)?), query, (wanted, timeout), Clock::pass(timeout));
+    let event = async move { event.await.map_or_else(Reply::Error, count) };
+    call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
+    Ok(Reply::Nothing)
+}
+
+/// Waits until there are so many findings like this; how many there are then. When `time` is up, which is after
+/// `timeout`, an error says what was found instead.
+pub fn so_many_found(
+    audit: Arc<LiveAudit>,
+    query: FindingQuery,
+    (wanted, timeout): (u64, Duration),
+    time: impl Future<Output = ()>,
+) -> impl Future<Output = Result<u64, CommandError>> {
+    // From now on, so that nothing is missed that comes before this is first asked.
+    let mut followers = audit.followers();
+    async move {
+        let mut time = pin!(time);
+        let mut there = 0;
+        let is_reached = poll_fn(|cx| {
+            followers.iter_mut().for_each(|follower: &mut Follower| drop(follower.look(cx, |_| ())));
+            there = found(&audit, &query, false).len() as u64;
+            if there >= wanted {
+                return Poll::Ready(true);
+            }
+            if !audit.is_on() || !followers.iter().any(|follower| follower.journal().is_on()) {
+                return Poll::Ready(false);
+            }
+            time.as_mut().poll(cx).map(|()| false)
+        })
+        .await;
+        if is_reached { Ok(there) } else { Err(too_few(&audit, (there, wanted), timeout)) }
+    }
+}
+
+fn too_few(audit: &LiveAudit, (there, wanted): (u64, u64), timeout: Duration) -> CommandError {
+    let mut line = match audit.is_on() {
+        true => format!("TIMEOUT {there} of {wanted} findings after {}", spell_duration(timeout)),
+        false => format!("ERR {there} of {wanted} findings, and the audit is off"),
+    };
+    let findings = audit.findings();
+    let last: Vec<String> = findings.iter().rev().take(IN_ERROR).map(|finding| in_short(finding)).collect();
+    if last.is_empty() {
+        line.push_str("; nothing was found");
+    } else {
+        line.push_str(&format!("; found: {}", last.join(", ")));
+    }
+    if findings.len() > last.len() {
+        line.push_str(&format!(" and {} before", findings.len() - last.len()));
+    }
+    CommandError::new(line)
+}
+
+fn in_short(finding: &Finding) -> String {
+    let allowed = if finding.allowed.is_some() { " (allowed)" } else { "" };
+    format!("{} of {}{allowed}", finding.code.name(), finding.key.escape_ascii())
+}
+
+fn allow(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let code = if args.take("*") { None } else { Some(code(args)?) };
+    let word = args.optional();
+    let keys = word.filter(|glob| (1..=LONGEST_GLOB).contains(&glob.len()));
+    let keys = keys.ok_or_else(|| expected("a glob for keys was expected", word))?;
+    let reason = args.rest().iter().collect::<Vec<_>>().join(&b' ');
+    let reason = String::from_utf8_lossy(&reason).trim().to_owned();
+    if !(1..=LONGEST_REASON).contains(&reason.len()) {
+        return Err(expected("a reason of 1 to 1024 bytes was expected", Some(reason.as_bytes())));
+    }
+    let allowance = Allowance { code, keys: keys.to_vec(), reason };
+    call.server.audit.allow(allowance).map_err(|reason| CommandError::new(format!("ERR {reason}")))?;
+    Ok(Reply::OK)
+}
+
+fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    nothing_more(args)?;
+    opened(call)?.clear();
+    Ok(Reply::OK)
+}
+
+/// A finding as LIST gives it.
+fn described(finding: &Finding) -> Reply<'static> {
+    Reply::Map(vec![
+        (text("code"), text(finding.code.name())),
+        (text("severity"), text(finding.severity.name())),
+        (text("key"), text(&*finding.key)),
+        (text("db"), count(finding.db.into())),
+        (text("server"), count(finding.server.into())),
+        (text("sentence"), text(finding.sentence.as_str())),
+        (text("instead"), text(finding.code.instead())),
+        (text("docs"), text(finding.docs())),
+        (text("times"), count(finding.times)),
+        (text("seq"), count(finding.seq)),
+        (text("last-seq"), count(finding.last_seq)),
+        (text("time-us"), Reply::Integer(finding.at)),
+        (text("culprit"), count(finding.culprit)),
+        (text("allowed"), finding.allowed.as_deref().map_or(Reply::Null, text)),
+        (text("evidence"), Reply::Array(finding.evidence.iter().map(shown).collect())),
+    ])
+}
+
+fn shown(evidence: &Evidence) -> Reply<'static> {
+    let mut fields = mark_fields(&evidence.mark);
+    fields.push((text("what"), text(evidence.what.as_str())));
+    Reply::Map(fields)
+}
+
+/// A command as evidence shows it.
+pub(super) fn mark_fields(mark: &Mark) -> Vec<(Reply<'static>, Reply<'static>)> {
+    vec![
+        (text("seq"), count(mark.seq)),
+        (text("server"), count(mark.server.into())),
+        (text("client"), count(mark.client)),
+        (text("name"), text(&*mark.name)),
+        (text("time-us"), Reply::Integer(mark.at)),
+        (text("command"), text(&*mark.line)),
+    ]
+}

@@ -1,0 +1,86 @@
+//! REDOUBLE LOCKS: who holds what now, and who waits.
+
+use super::audit::{mark_fields, opened};
+use super::{Action, count, expected, nothing_more, power, text};
+use crate::audit::{EndedHold, KnownLock, LockHolder, LockWaiter};
+use crate::glob;
+use crate::resp::Reply;
+use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec};
+
+pub(super) const LOCKS: CommandSpec = CommandSpec {
+    arity: Arity::AtLeast(2),
+    complexity: "O(N) where N is the number of locks.",
+    ..power("LOCKS", "[KEY pattern]", SUMMARY, locks)
+};
+
+/// What HELP says of it: it has no actions.
+pub(super) const ACTIONS: &[Action] = &[Action { name: "", usage: "[key <glob>]", summary: SUMMARY, run: locks }];
+
+const SUMMARY: &str =
+    "Says of each lock who holds it, who waits for it, since when and until when, as the audit knows.";
+
+fn locks(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let mut glob = None;
+    if args.take("key") {
+        glob = Some(args.optional().ok_or_else(|| expected("a glob for keys was expected", None))?.to_vec());
+    } else if !args.is_empty() {
+        return Err(expected("key was expected", args.peek()));
+    }
+    nothing_more(args)?;
+    let mut locks = opened(call)?.locks();
+    locks.retain(|lock| glob.as_ref().is_none_or(|glob| glob::matches(glob, &lock.key, false)));
+    Ok(Reply::Array(locks.into_iter().map(described).collect()))
+}
+
+fn described(lock: KnownLock) -> Reply<'static> {
+    let reasons = lock.reasons.into_iter().map(text);
+    Reply::Map(vec![
+        (text("key"), text(&*lock.key)),
+        (text("db"), count(lock.db.into())),
+        (text("server"), count(lock.server.into())),
+        (text("state"), text(lock.state)),
+        (text("shape"), text(lock.shape)),
+        (text("value"), lock.value.map_or(Reply::Null, text)),
+        (text("deadline-ms"), lock.deadline.map_or(Reply::Null, Reply::Integer)),
+        (text("holders"), Reply::Array(lock.holders.into_iter().map(holder).collect())),
+        (text("waiters"), Reply::Array(lock.waiters.into_iter().map(waiter).collect())),
+        (text("reasons"), Reply::Array(reasons.collect())),
+        (text("ended"), Reply::Array(lock.ended.into_iter().map(ended).collect())),
+    ])
+}
+
+fn holder(holder: LockHolder) -> Reply<'static> {
+    Reply::Map(vec![
+        (text("client"), count(holder.client)),
+        (text("name"), text(&*holder.name)),
+        (text("address"), text(&*holder.address)),
+        (text("token"), text(holder.token)),
+        (text("since-us"), Reply::Integer(holder.since)),
+        (text("until-us"), holder.until.map_or(Reply::Null, Reply::Integer)),
+        (text("extensions"), count(holder.extensions.into())),
+        (text("certain"), text(if holder.is_certain { "yes" } else { "may-hold" })),
+        (text("standing"), text(holder.standing)),
+        (text("by"), holder.by.map_or(Reply::Null, |by| Reply::Map(mark_fields(&by)))),
+    ])
+}
+
+fn waiter(waiter: LockWaiter) -> Reply<'static> {
+    Reply::Map(vec![
+        (text("client"), count(waiter.client)),
+        (text("name"), text(&*waiter.name)),
+        (text("address"), text(&*waiter.address)),
+        (text("since-us"), Reply::Integer(waiter.since)),
+        (text("last-us"), Reply::Integer(waiter.last)),
+        (text("attempts"), count(waiter.attempts)),
+    ])
+}
+
+fn ended(hold: EndedHold) -> Reply<'static> {
+    Reply::Map(vec![
+        (text("client"), count(hold.client)),
+        (text("name"), text(&*hold.name)),
+        (text("since-us"), Reply::Integer(hold.since)),
+        (text("until-us"), Reply::Integer(hold.until)),
+        (text("how"), text(hold.how)),
+    ])
+}
