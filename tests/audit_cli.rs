@@ -326,19 +326,24 @@ fn a_file_that_cannot_be_written_is_named_before_anything_runs() {
 }
 
 #[test]
-fn what_had_no_room_in_the_journal_is_not_passed_over_in_silence() {
-    let running = Running::of(&["--audit", "--journal-size", "256kb"]);
+fn what_falls_out_of_a_small_journal_was_audited_before() {
+    let folder = Folder::new("small");
+    let journal = folder.text("j.jsonl");
+    let running = Running::of(&["--audit", "--journal-size", "256kb", "--journal-out", &journal]);
     {
-        let mut client = running.client("");
+        let (mut a, mut b) = (running.client("A"), running.client("B"));
+        race(&mut a, &mut b, "lock:a");
         let one = request(&["SET", "plain", &"x".repeat(8000)]);
         for _ in 0..200 {
-            client.send(&one);
-            assert_eq!(client.expect(), Frame::status("OK"));
+            a.send(&one);
+            assert_eq!(a.expect(), Frame::status("OK"));
         }
     }
-    let said = errors(&running.end(0));
-    let last = said.lines().last().unwrap_or_default();
-    assert!(last.contains(" entries were not audited: the journal was full (--journal-size BYTES)"), "{said}");
+    let output = running.end(0);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(errors(&output).contains(BLAME) && !errors(&output).contains("not audited"), "{}", errors(&output));
+    let output = audit(&[&journal]);
+    assert!(errors(&output).contains("begins at place"), "{}", errors(&output));
 }
 
 #[test]
@@ -363,6 +368,30 @@ fn each_space_is_judged_by_itself_and_told_apart() {
     let status = |name: &str| audit(&[&folder.text(name)]).status.code();
     assert_eq!(status("j-space-w1.jsonl"), Some(3));
     assert_eq!(status("j-space-w2.jsonl"), Some(0));
+}
+
+#[test]
+fn what_was_found_before_a_test_has_reset_the_server_counts() {
+    let folder = Folder::new("reset");
+    let (sarif, journal) = (folder.text("audit.sarif"), folder.text("j.jsonl"));
+    let running = Running::of(&["--audit", "--sarif", &sarif, "--journal-out", &journal]);
+    {
+        let (mut a, mut b) = (running.client("A"), running.client("B"));
+        race(&mut a, &mut b, "lock:a");
+        assert_eq!(a.ask("REDOUBLE RESET"), Frame::status("OK"));
+    }
+    {
+        let (mut a, mut b) = (running.client("A"), running.client("B"));
+        behave(&mut a, &mut b, "lock:b");
+    }
+    let output = running.end(0);
+    let said = errors(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains(BLAME) && said.contains("(2 locks watched)"), "{said}");
+    // The journal has only what came after.
+    assert_eq!(audit(&[&journal]).status.code(), Some(0));
+    let log: Value = serde_json::from_str(&folder.read("audit.sarif")).expect("JSON");
+    assert!(log["runs"][0]["results"][0]["locations"][0].get("physicalLocation").is_none(), "{log}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use super::auditor::{Auditor, Keys, Naming, Scope};
 use super::code::Severity;
 use super::finding::Finding;
 use super::known::KnownLock;
-use super::report::{Same, same};
+use super::report::{Report, Same, same};
 use super::told::Told;
 use crate::control::{Follower, Held, Journal, Seen};
 
@@ -73,6 +73,20 @@ struct State {
     published: HashMap<Same, Severity, FixedState>,
     /// Records that fell out before they were gone through.
     missed: u64,
+    /// What was found on servers before they were reset, and how much was missed there.
+    kept: Report,
+    kept_missed: u64,
+}
+
+/// What an audit has come to in the end, resets or not.
+pub struct Conclusion {
+    pub findings: Vec<Arc<Finding>>,
+    /// How many keys were taken for locks.
+    pub locks: u64,
+    /// Findings that there was no more room for.
+    pub unlisted: u64,
+    /// Records that fell out of the journal before they were gone through.
+    pub missed: u64,
 }
 
 /// A server, and how far its journal was gone through by the auditor that never goes back.
@@ -158,6 +172,8 @@ impl LiveAudit {
             is_asked: false,
             published: HashMap::default(),
             missed: 0,
+            kept: Report::new(Arc::clone(&start.scope)),
+            kept_missed: 0,
         };
         let is_on = AtomicBool::new(start.is_on);
         Self { is_on, heard: AtomicU64::new(0), naming, start, state: Mutex::new(state) }
@@ -235,6 +251,26 @@ impl LiveAudit {
         }
     }
 
+    /// Remembers for the conclusion what was found on a server, because that is about to be reset. What can only be told
+    /// at the end is not among it: a reset is none.
+    pub fn keep(&self, server: u16) {
+        if !self.is_on() {
+            return;
+        }
+        let mut state = self.state();
+        let auditor = state.all_the_way(true);
+        let findings: Vec<_> =
+            auditor.findings().iter().filter(|finding| finding.server == server).map(Arc::clone).collect();
+        let (locks, unlisted) = (auditor.watched(), auditor.unlisted());
+        findings.into_iter().for_each(|finding| state.kept.add(Arc::unwrap_or_clone(finding)));
+        if state.sources.len() <= 1 {
+            // All of it is about to be forgotten; else only what was found is.
+            state.kept.locks += locks;
+            state.kept.unlisted += unlisted;
+            state.kept_missed += std::mem::take(&mut state.missed);
+        }
+    }
+
     /// As when the server started, as far as this one is concerned: nothing was found there.
     pub fn reset(&self, server: u16) {
         let mut state = self.state();
@@ -304,6 +340,21 @@ impl LiveAudit {
         let mut auditor = self.asked(|auditor| auditor.clone());
         auditor.finish();
         auditor
+    }
+
+    /// What was found from the start on, also before servers were reset, as if nothing more were to come.
+    pub fn whole(&self) -> Conclusion {
+        let auditor = self.conclude();
+        let state = self.state();
+        let mut report = state.kept.clone();
+        report.set_scope(Arc::clone(&state.scope));
+        auditor.findings().iter().for_each(|finding| report.add((**finding).clone()));
+        Conclusion {
+            findings: report.findings().to_vec(),
+            locks: report.locks + auditor.watched(),
+            unlisted: report.unlisted + auditor.unlisted(),
+            missed: state.kept_missed + state.missed,
+        }
     }
 
     /// All keys that are taken for locks and that somebody holds or waits for.

@@ -44,7 +44,7 @@ const KILLED_BY: i32 = 128;
 impl Start {
     /// Runs a server and a command; returns the command's status.
     pub(super) fn run(self, run: Run) -> ExitCode {
-        match self.try_run(&run) {
+        match self.try_run(run) {
             Ok(status) => ExitCode::from(status),
             Err(reason) => {
                 let _ = complain(format!("redouble run: {reason}").as_bytes());
@@ -65,15 +65,18 @@ impl Start {
         Ok((config, profile, Arc::new(log)))
     }
 
-    fn try_run(&self, run: &Run) -> Result<u8, String> {
+    fn try_run(&self, mut run: Run) -> Result<u8, String> {
         // Where the command is to be, whatever `--dir` makes of the server's place.
         let here = std::env::current_dir().map_err(|error| plain(&error))?;
         // These are meant relative to that, too.
         let audit = run.audit.as_ref().map(Audit::new).transpose()?;
         let mut journal_out = run.journal_out.clone();
         journal_out.as_mut().map(settle_output).transpose()?;
-        let (config, profile, log) = self.prepare(run)?;
-        if audit.is_some() || journal_out.is_some() {
+        if let Some(audit) = &audit {
+            run.sources.flags.extend(audit.directives());
+        }
+        let (config, profile, log) = self.prepare(&run)?;
+        if journal_out.is_some() {
             config.assign("journal", "yes");
         }
         let (pid_file, port_file) = (config.path("pidfile"), config.path("port-file"));
