@@ -4,7 +4,7 @@ CARGO ?= cargo
 PORT ?= 6379
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test locks lint bench docs redis languages
+.PHONY: help run build test locks lint bench docs redis languages browser
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,7 +15,7 @@ run: build ## Build the server and run it on PORT (6379)
 build: ## Build the optimised binary, target/release/redouble
 	$(CARGO) build --release --locked
 
-test: redis languages ## Pass every test; installs redis-server, Python and Node for comparison where they are missing
+test: redis languages browser ## Pass every test; installs redis-server, Python, Node and Chromium where they are missing
 	$(CARGO) test --locked --features internals
 
 locks: redis languages ## The lock libraries' own suites on redis-server and here (LIBRARY=pottery: one)
@@ -59,5 +59,22 @@ languages:
 	      python3 python3-venv python3-pip nodejs npm >/dev/null; \
 	  else \
 	    echo "The lock libraries' suites need python3 (3.10 or later, with venv) and node (14 or later, with npm): install them, then run make again." >&2; \
+	    exit 1; \
+	  fi; }
+
+# The report's page is looked at in a real browser.
+browser:
+	@[ -n "$$REDOUBLE_CHROMIUM" ] || command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || \
+	  command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
+	  if command -v apt-get >/dev/null; then \
+	    sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	    $$sudo apt-get update -qq && { \
+	      DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends \
+	        chromium-headless-shell fonts-dejavu-core >/dev/null 2>&1 || \
+	      DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends \
+	        chromium fonts-dejavu-core >/dev/null 2>&1 || \
+	      DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq chromium-browser fonts-dejavu-core >/dev/null; }; \
+	  else \
+	    echo "The tests of the report's page need Chromium or Chrome: install one, or name it in REDOUBLE_CHROMIUM, then run make again." >&2; \
 	    exit 1; \
 	  fi; }

@@ -384,7 +384,7 @@ impl Auditor {
         }
         let Some(lock) = self.locks.get_mut(told.server, step.db, step.key) else { return };
         let place = Arc::clone(&lock.place);
-        if matches!(step.act, Act::Write) && !lock.is_known() {
+        if step.is_no_locks() && !lock.is_known() {
             // A counter, or a collection.
             self.locks.remove(&place);
             return;

@@ -22,7 +22,11 @@ use super::told::Told;
 use crate::control::{Follower, Held, Journal, Seen};
 
 /// How many records of a server are left for later, because others can come late that belong in front of them.
-const LEFT: u64 = 4096;
+const LEFT: usize = 4096;
+/// How many at most, while one is missing: its thread may have been stopped on the way.
+const HELD_BACK: usize = 8 * LEFT;
+/// How many records are looked at at once.
+const PORTION: usize = HELD_BACK + 2 * LEFT;
 /// How many records must have come before all that are left for later are gone through once more, unless somebody asks.
 const PATIENCE: u64 = 256;
 /// How many allowances there may be.
@@ -94,10 +98,19 @@ struct Source {
     seen: u64,
     /// those whose place in the order is not behind this one.
     place: u64,
+    /// The next place is that behind it, as nothing is missing in between.
+    is_followed: bool,
     /// Nothing of it was gone through so far.
     is_new: bool,
     /// The records from now on do not follow upon those that were gone through.
     is_torn: bool,
+}
+
+/// How many records of a server may be left.
+struct Limits {
+    usual: usize,
+    /// While one is missing.
+    most: usize,
 }
 
 /// An auditor that has gone through everything.
@@ -168,7 +181,8 @@ impl LiveAudit {
 
     /// Goes through the journal of this server, too. Servers are told apart by number, from 1.
     pub fn join(&self, server: u16, audited: Weak<dyn Audited>) {
-        let source = Source { server, audited, next: 0, seen: 0, place: 0, is_new: true, is_torn: false };
+        let (next, seen, place, is_followed, is_new, is_torn) = (0, 0, 0, false, true, false);
+        let source = Source { server, audited, next, seen, place, is_followed, is_new, is_torn };
         self.state().sources.push(source);
     }
 
@@ -260,6 +274,10 @@ impl LiveAudit {
     /// As when the server started, as far as this one is concerned: nothing was found there.
     pub fn reset(&self, server: u16) {
         let mut state = self.state();
+        if self.is_on() {
+            // What was found on the others is to stay.
+            state.settle(true);
+        }
         let State { sources, settled, published, .. } = &mut *state;
         if sources.len() <= 1 {
             *settled = Auditor::new(Arc::clone(&self.start.scope), Arc::clone(&self.naming));
@@ -430,28 +448,49 @@ impl State {
             self.ahead = None;
         }
         self.look_for_gaps(&held);
-        let mut records = Merged::new(&held, |at, held| self.sources[at].left(held));
-        let most = |held: &Held<'_>| if all { 0 } else { LEFT.min(held.in_an_eighth()) };
-        let most: Vec<u64> = held.iter().map(|(_, held)| most(held)).collect();
-        let before: Vec<u64> = held.iter().map(|(at, _)| self.sources[*at].place).collect();
-        while records.lists.iter().zip(most.iter().zip(&before)).any(|((_, list), (most, before))| {
-            let is_late = list.as_slice().first().is_some_and(|seen| seen.record.seq <= *before);
-            is_late || list.len() as u64 > *most
-        }) {
-            let Some((at, seen)) = records.next() else { break };
+        let limits = |held: &Held<'_>| {
+            let room = if all { 0 } else { usize::try_from(held.in_an_eighth()).unwrap_or(usize::MAX) };
+            Limits { usual: LEFT.min(room), most: HELD_BACK.min(room) }
+        };
+        let limits: Vec<Limits> = held.iter().map(|(_, held)| limits(held)).collect();
+        let left = loop {
+            let mut records = Merged::new(&held, |at, held| self.sources[at].left(held, PORTION));
+            self.feed_settled(&mut records, &limits);
+            let mut is_over = true;
+            for ((at, held), list) in held.iter().zip(&records.lists) {
+                let source = &mut self.sources[*at];
+                source.seen = if list.is_cut { list.end } else { held.written() };
+                source.next = list.first_left().unwrap_or(source.seen);
+                is_over &= !list.is_cut;
+            }
+            if is_over {
+                break records.lists.iter().map(|list| list.records.len() as u64).collect::<Vec<_>>();
+            }
+        };
+        held.iter_mut().zip(left).for_each(|((_, held), left)| held.leave(left));
+    }
+
+    /// Goes through some records, until so many are left of each server, or until what was cut off is needed. Where one
+    /// is missing it waits for it, for some time.
+    fn feed_settled(&mut self, records: &mut Merged<'_>, limits: &[Limits]) {
+        let before: Vec<u64> = records.lists.iter().map(|list| self.sources[list.at].place).collect();
+        loop {
+            let lists = || records.lists.iter().zip(limits.iter().zip(&before));
+            // What was to come in front of others that are settled.
+            let is_late = lists().any(|(list, (_, before))| list.next_place().is_some_and(|place| place <= *before));
+            let is_full = lists().any(|(list, (limits, _))| list.is_cut || list.records.len() > limits.most);
+            let is_due = lists().any(|(list, (limits, _))| list.records.len() > limits.usual);
+            let is_wanting = lists().any(|(list, _)| list.is_cut && list.records.len() <= LEFT);
+            let Some(next) = records.peek() else { return };
+            let is_missing = self.sources[next.at].misses(next);
+            if !is_late && (is_wanting || !is_full && (is_missing || !is_due)) {
+                return;
+            }
+            let Some((at, seen)) = records.next() else { return };
             let source = &mut self.sources[at];
-            source.place = source.place.max(seen.record.seq);
+            (source.place, source.is_followed) = (source.place.max(seen.record.seq), true);
             self.settled.feed(&Told::seen(source.server, &seen));
         }
-        let mut left = Vec::new();
-        for ((at, held), (_, list)) in held.iter().zip(&records.lists) {
-            let source = &mut self.sources[*at];
-            source.seen = held.written();
-            source.next = list.as_slice().iter().map(|seen| seen.index).min().unwrap_or(source.seen);
-            left.push(list.len() as u64);
-        }
-        drop(records);
-        held.iter_mut().zip(left).for_each(|((_, held), left)| held.leave(left));
     }
 
     /// What fell out, and what was not kept, takes away what is known of who holds what.
@@ -464,7 +503,7 @@ impl State {
                     self.missed += oldest - source.next.max(source.seen.min(oldest));
                     source.is_torn = true;
                 }
-                source.next = oldest;
+                (source.next, source.is_followed) = (oldest, false);
             }
             source.is_new = false;
             if source.is_torn && held.written() > source.seen {
@@ -480,6 +519,8 @@ impl State {
         if !is_on {
             return &self.settled;
         }
+        // So that no more is left than can be gone through again and again.
+        self.settle(false);
         self.is_asked = true;
         let servers = self.servers();
         let held = hold(&servers);
@@ -490,8 +531,8 @@ impl State {
             None => Ahead { auditor: self.settled.clone(), marks: Vec::new(), real: i64::MIN },
         };
         let mut records = match follows {
-            true => Merged::new(&held, |at, held| in_order(held.from(ahead.marks[at].written).collect())),
-            false => Merged::new(&held, |at, held| self.sources[at].left(held)),
+            true => Merged::new(&held, |at, held| held.from(ahead.marks[at].written).collect()),
+            false => Merged::new(&held, |at, held| self.sources[at].left(held, usize::MAX)),
         };
         ahead.marks.resize(self.sources.len(), Seam { written: 0, revised: 0, place: 0 });
         if !follows {
@@ -524,15 +565,20 @@ impl State {
 }
 
 impl Source {
-    /// The records that are left, in order.
-    fn left<'h>(&self, held: &'h Held<'_>) -> Vec<Seen<'h>> {
+    /// The records that are left, at most so many.
+    fn left<'h>(&self, held: &'h Held<'_>, most: usize) -> Vec<Seen<'h>> {
         let is_settled = |seen: &Seen<'_>| seen.index < self.seen && seen.record.seq <= self.place;
-        in_order(held.from(self.next).filter(|seen| !is_settled(seen)).collect())
+        held.from(self.next).filter(|seen| !is_settled(seen)).take(most).collect()
+    }
+
+    /// Whether something is missing in front of the next record.
+    fn misses(&self, list: &List<'_>) -> bool {
+        self.is_followed && list.next_place().is_some_and(|place| place > self.place + 1)
     }
 
     /// What was written before this record is none of the audit's.
     fn skip_to(&mut self, written: u64) {
-        (self.next, self.seen, self.is_torn) = (written, written, true);
+        (self.next, self.seen, self.is_followed, self.is_torn) = (written, written, false, true);
     }
 }
 
@@ -552,28 +598,65 @@ impl Ahead {
 
 /// The records of several journals, those of one in the order of their places, and all in that of real time.
 struct Merged<'h> {
-    lists: Vec<(usize, std::vec::IntoIter<Seen<'h>>)>,
+    lists: Vec<List<'h>>,
+}
+
+/// Records of one of them.
+struct List<'h> {
+    /// The place of the server among the sources.
+    at: usize,
+    records: std::vec::IntoIter<Seen<'h>>,
+    /// Behind the last of them, and whether there are more.
+    end: u64,
+    is_cut: bool,
 }
 
 impl<'h> Merged<'h> {
     fn new(held: &'h [(usize, Held<'_>)], records: impl Fn(usize, &'h Held<'_>) -> Vec<Seen<'h>>) -> Self {
-        Self { lists: held.iter().map(|(at, held)| (*at, records(*at, held).into_iter())).collect() }
+        let list = |(at, held): &'h (usize, Held<'_>)| {
+            let mut records = records(*at, held);
+            let end = records.last().map_or(held.written(), |seen| seen.index + 1);
+            records.sort_by_key(|seen| seen.record.seq);
+            List {
+                at: *at,
+                is_cut: end < held.written() && records.len() >= PORTION,
+                end,
+                records: records.into_iter(),
+            }
+        };
+        Self { lists: held.iter().map(list).collect() }
+    }
+
+    /// The list whose turn it is.
+    fn peek(&self) -> Option<&List<'h>> {
+        self.lists.iter().filter(|list| list.records.len() > 0).min_by_key(|list| list.real())
     }
 
     fn next(&mut self) -> Option<(usize, Seen<'h>)> {
-        let waiting = self.lists.iter_mut().filter(|(_, list)| list.len() > 0);
-        let (at, list) = waiting.min_by_key(|(_, list)| list.as_slice().first().map(|seen| seen.record.real))?;
-        Some((*at, list.next()?))
+        let list = self.lists.iter_mut().filter(|list| list.records.len() > 0).min_by_key(|list| list.real())?;
+        Some((list.at, list.records.next()?))
+    }
+}
+
+impl List<'_> {
+    /// When the next one took effect.
+    fn real(&self) -> Option<i64> {
+        self.records.as_slice().first().map(|seen| seen.record.real)
+    }
+
+    /// The place in the order of the next one.
+    fn next_place(&self) -> Option<u64> {
+        self.records.as_slice().first().map(|seen| seen.record.seq)
+    }
+
+    /// The first one in the journal that is left.
+    fn first_left(&self) -> Option<u64> {
+        self.records.as_slice().iter().map(|seen| seen.index).min()
     }
 }
 
 fn hold(servers: &[(usize, Arc<dyn Audited>)]) -> Vec<(usize, Held<'_>)> {
     servers.iter().map(|(at, server)| (*at, server.journal().hold())).collect()
-}
-
-fn in_order(mut records: Vec<Seen<'_>>) -> Vec<Seen<'_>> {
-    records.sort_by_key(|seen| seen.record.seq);
-    records
 }
 
 /// Stands for a server; there are at most 64.

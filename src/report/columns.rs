@@ -15,6 +15,8 @@ const FRONT: usize = 20;
 const NARROWEST: usize = 19;
 /// How many columns there are at most; whoever comes later has none.
 const MOST_COLUMNS: usize = 20;
+/// What columns are called that are too narrow for names.
+const LETTERS: &str = "abcdefghijklmnopqrst";
 /// A story with more lines than this leaves out what is further than a few lines from what was found.
 const MOST_ROWS: usize = 150;
 const NEAR: usize = 4;
@@ -30,6 +32,8 @@ struct Row {
     text: String,
     /// What is shown behind the text whatever happens: the reply.
     answer: String,
+    /// The fault that it met.
+    fault: Option<String>,
     times: usize,
     /// The findings that end here, by number, and whether one rests on it.
     found: Vec<usize>,
@@ -51,7 +55,9 @@ pub fn story(facts: &Facts<'_>, lock: usize, ink: Ink, lines: &mut Vec<String>) 
     let rows = rows_of(facts, lock, &columns);
     let stretches = stretches_of(facts, lock, &columns);
     let width = (WIDTH - FRONT) / columns.len().max(1);
-    let sheet = Sheet { facts, stretches: &stretches, ink, width: (width >= NARROWEST).then(|| width.min(40)) };
+    let width = (width >= NARROWEST).then(|| width.min(40));
+    let step = width.unwrap_or(if columns.len() > 12 { 2 } else { 3 });
+    let sheet = Sheet { facts, stretches: &stretches, ink, width, step };
     sheet.heading(&columns, lines);
     let start = rows.first().map_or(0, |row| row.spot.at);
     let is_shown = shown(&rows);
@@ -106,8 +112,10 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
     for (at, moment) in facts.moments.iter().enumerate() {
         let column = column_of(moment.client);
         let is_proof = proofs.contains_key(&at);
+        let mut fault = None;
         let (mark, text, answer) = match moment.item {
             Item::Command(entry) if moment.lock == Some(lock) || is_proof => {
+                fault = entry.fault.as_deref().map(visible);
                 let mark = if moment.lock == Some(lock) { mark_of(moment.kind) } else { "\u{b7}" };
                 (mark, command(entry, &facts.locks[lock].place.key), answer(entry))
             }
@@ -115,6 +123,11 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
                 ("\u{25a0}", "connection ends".to_owned(), String::new())
             }
             Item::Event(event) if event.kind != EventKind::Closed && moment.server == server => {
+                // Where only the clock moves, the last line of it says how far it came.
+                let is_clock = event.kind == EventKind::Clock;
+                if rows.last().is_some_and(|last| is_clock && last.mark.is_empty() && last.text.contains("clock")) {
+                    rows.pop();
+                }
                 let what = match event.kind {
                     EventKind::Clock => "the clock moves",
                     _ => "the server starts again,",
@@ -129,14 +142,10 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
         let seq = if facts.servers > 1 { format!("{}.{seq}", moment.server) } else { seq.to_string() };
         let found = found.remove(&at).unwrap_or_default();
         let is_again = mark == mark_of(Kind::Refused) && found.is_empty() && !is_proof;
-        if let Some(last) = rows.last_mut().filter(|last| is_again && last.column == column)
-            && (last.mark, &last.answer) == (mark, &answer)
-            && last.found.is_empty()
-        {
-            last.times += 1;
+        if is_again && count_again(&mut rows, column, mark, &answer) {
             continue;
         }
-        rows.push(Row { spot, seq, column, mark, text, answer, times: 1, found, is_proof });
+        rows.push(Row { spot, seq, column, mark, text, answer, fault, times: 1, found, is_proof });
     }
     for stretch in facts.stretches.iter().filter(|stretch| stretch.lock == lock && stretch.end == Some(End::Expired)) {
         let Some(spot) = stretch.until else { continue };
@@ -148,6 +157,7 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
             mark: "\u{2573}",
             text,
             answer: String::new(),
+            fault: None,
             times: 1,
             found: Vec::new(),
             is_proof: false,
@@ -169,6 +179,19 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
     rows.truncate(last);
     rows.drain(..first.min(last));
     rows
+}
+
+/// Counts another attempt like the last one, if that is what it is: whatever the clock did in between.
+fn count_again(rows: &mut Vec<Row>, column: Option<usize>, mark: &str, answer: &str) -> bool {
+    let Some(last) = rows.iter().rposition(|row| !row.mark.is_empty()) else { return false };
+    let row = &mut rows[last];
+    let is_same = (row.column, row.mark, row.answer.as_str()) == (column, mark, answer);
+    if is_same && row.found.is_empty() && !row.is_proof {
+        row.times += 1;
+        rows.truncate(last + 1);
+        return true;
+    }
+    false
 }
 
 fn order(order: f64) -> usize {
@@ -204,7 +227,6 @@ fn command(entry: &Entry, key: &[u8]) -> String {
 }
 
 fn answer(entry: &Entry) -> String {
-    let fault = entry.fault.as_deref().map(|fault| format!(" \u{26a1} {}", clipped(&visible(fault), 16)));
     let answer = match entry.outcome {
         Outcome::Answered => clipped(&short_reply(entry), 14),
         Outcome::Lost => "(lost)".to_owned(),
@@ -212,7 +234,7 @@ fn answer(entry: &Entry) -> String {
         Outcome::Silent => "(no reply)".to_owned(),
         Outcome::Queued => "(queued)".to_owned(),
     };
-    format!(" \u{2192} {answer}{}", fault.unwrap_or_default())
+    format!(" \u{2192} {answer}")
 }
 
 /// Which rows are shown: all, or those that are near to something that was found.
@@ -235,6 +257,8 @@ struct Sheet<'s> {
     ink: Ink,
     /// How wide a column is that has text in it; if there are too many for that, the text stands behind all columns.
     width: Option<usize>,
+    /// How wide it is in either case.
+    step: usize,
 }
 
 impl Sheet<'_> {
@@ -256,8 +280,9 @@ impl Sheet<'_> {
         }
         let mut names = format!("{:>6} {:>11}  ", "#", "clock");
         for (at, client) in titles.enumerate() {
-            lines.push(format!("  column {}: {} (client {})", at + 1, clipped(&client.title(), 40), client.id));
-            names.push_str(&padded(&(at + 1).to_string(), 3));
+            let letter = LETTERS.get(at..=at).unwrap_or_default();
+            lines.push(format!("  {letter}: {} (client {})", clipped(&client.title(), 40), client.id));
+            names.push_str(&padded(letter, self.step));
         }
         lines.push(names.trim_end().to_owned());
     }
@@ -272,47 +297,54 @@ impl Sheet<'_> {
             let cell = if row.column == Some(column) { self.text(row) } else { state(stretches, row.spot.order) };
             match self.width {
                 Some(width) => line.push_str(&padded(&cell, width)),
-                None if row.column == Some(column) => line.push_str(&padded(row.mark, 3)),
-                None => line.push_str(&padded(&cell.chars().take(1).collect::<String>(), 3)),
+                None if row.column == Some(column) => line.push_str(&exactly(row.mark, self.step)),
+                None => line.push_str(&exactly(&cell.chars().take(1).collect::<String>(), self.step)),
             }
         }
         if self.width.is_none() || row.column.is_none() {
-            line.push_str(&format!("{}{}", row.text, row.answer));
+            let room = WIDTH.saturating_sub(line.chars().count());
+            line.push_str(&self.words(row, room));
         }
         lines.push(clipped(line.trim_end(), WIDTH));
+        if let Some(fault) = &row.fault {
+            self.below(row, &format!("\u{26a1} fault {}", clipped(fault, 30)), None, lines);
+        }
         for number in &row.found {
-            self.caption(row, *number, lines);
+            let finding = self.facts.found[*number].finding;
+            let told = format!("{}{} {}", symbol(finding.severity), number + 1, caption(finding.code));
+            let severity = if finding.allowed.is_some() { Severity::Note } else { finding.severity };
+            self.below(row, &told, Some(severity), lines);
         }
     }
 
     fn text(&self, row: &Row) -> String {
-        let width = self.width.unwrap_or(NARROWEST).saturating_sub(1);
-        let times = if row.times > 1 { format!(" \u{d7}{}", row.times) } else { String::new() };
-        let behind = format!("{}{times}", row.answer);
-        let room = width.saturating_sub(row.mark.chars().count() + 1 + behind.chars().count()).max(5);
-        format!("{} {}{behind}", row.mark, clipped(&row.text, room))
+        let room = self.step.saturating_sub(row.mark.chars().count() + 2);
+        format!("{} {}", row.mark, self.words(row, room))
     }
 
-    /// Below a row, in its column, what was found there.
-    fn caption(&self, row: &Row, number: usize, lines: &mut Vec<String>) {
-        let finding = self.facts.found[number].finding;
+    /// What happened in a row, in so many characters; the end of it, which is the reply, stays.
+    fn words(&self, row: &Row, room: usize) -> String {
+        let times = if row.times > 1 { format!(" \u{d7}{}", row.times) } else { String::new() };
+        let behind = format!("{}{times}", row.answer);
+        format!("{}{behind}", clipped(&row.text, room.saturating_sub(behind.chars().count()).max(5)))
+    }
+
+    /// Below a row, in its column, more about it.
+    fn below(&self, row: &Row, told: &str, severity: Option<Severity>, lines: &mut Vec<String>) {
         let mut line = " ".repeat(FRONT);
-        let step = self.width.unwrap_or(3);
         let own = row.column.unwrap_or(0);
         // Between two lines, the lock is as it is behind the first.
         let order = row.spot.order + 0.25;
         for stretches in self.stretches.iter().take(own) {
             let glyph: String = state(stretches, order).chars().take(1).collect();
-            line.push_str(&padded(&glyph, step));
+            line.push_str(&exactly(&glyph, self.step));
         }
-        let told = format!("{}{} {}", symbol(finding.severity), number + 1, caption(finding.code));
         let taken = line.chars().count();
-        let told = clipped(&told, WIDTH.saturating_sub(taken));
-        let severity = if finding.allowed.is_some() { Severity::Note } else { finding.severity };
-        line.push_str(&self.ink.of(severity, &told));
+        let told = clipped(told, WIDTH.saturating_sub(taken));
+        line.push_str(&severity.map_or_else(|| told.clone(), |severity| self.ink.of(severity, &told)));
         let mut reached = taken + told.chars().count();
         for (column, stretches) in self.stretches.iter().enumerate().skip(own + 1) {
-            let at = FRONT + column * step;
+            let at = FRONT + column * self.step;
             if at > reached {
                 line.push_str(&" ".repeat(at - reached));
                 line.extend(state(stretches, order).chars().take(1));
@@ -351,8 +383,12 @@ fn since(start: i64, at: i64) -> String {
     format!("{sign}{}.{:03}s", micros / 1_000_000, micros / 1000 % 1000)
 }
 
-fn padded(text: &str, width: usize) -> String {
-    let text = clipped(text, width.saturating_sub(1));
+/// A text that is as short as that, with spaces behind it.
+fn exactly(text: &str, width: usize) -> String {
     let room = width.saturating_sub(text.chars().count());
-    text + &" ".repeat(room)
+    text.to_owned() + &" ".repeat(room)
+}
+
+fn padded(text: &str, width: usize) -> String {
+    exactly(&clipped(text, width.saturating_sub(1)), width)
 }

@@ -81,6 +81,14 @@ impl Ring {
     pub fn resize(&mut self, most: usize) {
         self.most = most;
         self.make_room(0);
+        // With a chunk that is too large for this, all that is in it would fall out together.
+        if most > 0 && self.current.bytes.capacity() > self.chunk_size() {
+            self.turn(0);
+        }
+    }
+
+    fn chunk_size(&self) -> usize {
+        (self.most / CHUNKS).min(LARGEST_CHUNK)
     }
 
     pub fn most(&self) -> usize {
@@ -97,7 +105,7 @@ impl Ring {
         self.held = 0;
         self.current = Chunk { first: self.written, ..Chunk::default() };
         self.clients.clear();
-        (self.forgotten, self.events) = (0, 0);
+        (self.forgotten, self.events, self.unseen) = (0, 0, (0, 0));
     }
 
     /// Which record is the oldest that is there.
@@ -124,9 +132,10 @@ impl Ring {
         self.unseen.0 > MOST_UNSEEN || self.unseen.1 > self.most / 4
     }
 
-    /// All but so many records were looked at. How long those are is of no account: they are few.
+    /// All but so many records were looked at. How long those are is of no account: they are few. If they are not, they
+    /// were left on purpose.
     pub fn leave(&mut self, records: u64) {
-        self.unseen = (records, 0);
+        self.unseen = (records.min(MOST_UNSEEN / 2), 0);
     }
 
     /// Takes in a record that is no command.
@@ -139,13 +148,15 @@ impl Ring {
     /// Begins a chunk that has room for so many bytes.
     #[cold]
     fn turn(&mut self, room: usize) {
-        let size = room.max((self.most / CHUNKS).min(LARGEST_CHUNK));
+        let size = room.max(self.chunk_size());
         if self.current.count > 0 {
             let full = std::mem::take(&mut self.current);
             self.held += full.bytes.capacity();
             self.older.push_back(full);
         }
-        let mut bytes = self.make_room(size).filter(|bytes| bytes.capacity() >= size).unwrap_or_default();
+        // A chunk that is much too large stays as long as one that is not, and takes the room of several.
+        let fits = |bytes: &Vec<u8>| (size..=size.saturating_mul(2)).contains(&bytes.capacity());
+        let mut bytes = self.make_room(size).filter(fits).unwrap_or_default();
         bytes.clear();
         bytes.reserve_exact(size);
         self.current = Chunk { bytes, first: self.written, count: 0, events: 0 };

@@ -114,8 +114,8 @@ function draw() {
   drawSteps(yOf);
   for (const row of shown) if (row.type === 'captions') drawCaptions(row, yOf(row));
   pen.restore();
-  for (const row of shown) drawName(row, yOf(row));
   stroke([[size.gutter + 0.5, 0], [size.gutter + 0.5, size.height]], paint.line);
+  for (const row of shown) drawName(row, yOf(row));
   drawRuler();
   const took = performance.now() - begun;
   drawn.slowest = Math.max(drawn.slowest, took);
@@ -161,14 +161,13 @@ function drawName(row, y) {
   write(cutWords(placeOf(client), room), 8, y + 33, paint.faint);
 }
 
-// What concerns everybody: clocks that are moved, servers that start.
+// What concerns everybody: clocks that are moved, servers that start. Where there are many, they are ticks in the ruler.
 function drawWide() {
-  let last = -Infinity;
-  for (let at = firstFrom(wide, state.from); at < wide.length; at += 1) {
+  const [begin, end] = [firstFrom(wide, state.from), firstFrom(wide, state.to)];
+  if ((end - begin) * 24 > plot()) return;
+  for (let at = begin; at < wide.length; at += 1) {
     const x = Math.round(across(positionOf(wide[at]))) + 0.5;
     if (x > size.width) break;
-    if (x - last < 2) continue;
-    last = x;
     const isClock = moments[wide[at]].event === 'clock';
     stroke([[x, RULER], [x, size.height]], paint.late, isClock ? 1.5 : 3, isClock ? [5, 4] : [12, 3]);
     hits.push({ x, y: RULER + 8, reach: 8, moment: wide[at] });
@@ -177,15 +176,17 @@ function drawWide() {
 
 function drawStays(row, y) {
   const middle = y + row.height / 2;
+  let last = -Infinity;
   row.stays.forEach((stay) => {
     const from = across(position(stay.from));
     const until = stay.until ? across(position(stay.until)) : size.width + 5;
-    if (until < size.gutter || from > size.width) return;
+    if (until < size.gutter || from > size.width || until - last < 1) return;
+    last = until;
     pen.fillStyle = paint.soft;
-    pen.fillRect(from, y + 3, until - from, row.height - 6);
+    pen.fillRect(from, y + 2, until - from, row.height - 4);
     pen.strokeStyle = paint.faint;
     pen.lineWidth = 1;
-    pen.strokeRect(Math.round(from) + 0.5, y + 3.5, Math.round(until - from), row.height - 7);
+    pen.strokeRect(Math.round(from) + 0.5, y + 2.5, Math.round(until - from), row.height - 5);
     drawn.bars += 1;
     const start = Math.max(from, size.gutter) + 6;
     const owner = stay.client === null ? 'set' : `has ${title(clients[stay.client])}'s`;
@@ -222,11 +223,14 @@ function part(x, until, y, tall, fill, edge, dash, words, ink) {
 
 function drawBands(row, y) {
   const [top, tall] = [y + 2, row.height - 5];
+  let last = -Infinity;
   row.stretches.forEach((stretch, number) => {
     const from = across(position(stretch.from));
     const until = stretch.until ? across(position(stretch.until)) : size.width + 8;
     const gone = stretch.unnoticed ? across(position(stretch.unnoticed)) : until;
-    if (gone < size.gutter || from > size.width) return;
+    // What would all fall on one line of points is drawn once.
+    if (gone < size.gutter || from > size.width || gone - last < 1) return;
+    last = Math.max(last, gone);
     pen.globalAlpha = state.finding >= 0 && findings[state.finding].lock !== stretch.lock ? 0.45 : 1;
     if (stretch.kind === 'waiting') {
       const times = stretch.attempts > 1 ? `waits, refused ${stretch.attempts} times` : 'waits';
@@ -269,18 +273,21 @@ function drawEnd(stretch, x, next, y, tall) {
 
 // Where several hold at once.
 function drawOverlaps(head, y) {
+  let last = -Infinity;
   for (const overlap of head.overlaps) {
     const from = across(position(overlap.from));
     const until = overlap.until ? across(position(overlap.until)) : size.width + 5;
-    if (until < size.gutter || from > size.width) continue;
+    if (until < size.gutter || from > size.width || until - last < 1) continue;
+    last = until;
     const [top, tall] = [y + HEAD, head.until - head.y - HEAD];
+    if (top + tall < RULER) continue;
     pen.globalAlpha = 0.3;
     pen.fillStyle = hatches.both;
     pen.fillRect(from, top, Math.max(until - from, 2), tall);
     pen.globalAlpha = 1;
     pen.strokeStyle = paint.error;
-    pen.lineWidth = 2;
-    pen.strokeRect(from, top, Math.max(until - from, 2), tall);
+    pen.lineWidth = until - from > 8 ? 2 : 0.6;
+    pen.strokeRect(from, top, Math.max(until - from, 1), tall);
   }
 }
 
@@ -341,7 +348,7 @@ function drawLane(row, y) {
     if (x > size.width + 10) break;
     const moment = moments[number];
     const isWeighty = proofs[number] || number === state.moment || moment.fault || moment.event;
-    const pixel = Math.round(x * 2);
+    const pixel = Math.round(x);
     const kind = moment.kind ?? 'other';
     // Marks of one kind that would fall on one another are one mark.
     if (!isWeighty && taken.get(kind) === pixel) continue;
@@ -401,7 +408,7 @@ function drawWords(moment, proof, x, next, y) {
   if (!text) return;
   write(text, left, y + 31, paint.ink, SMALL);
   let [second, colour] = [`\u2192 ${answer(moment)}`, paint.faint];
-  if (proof) [second, colour] = [`${answer(moment)}: ${proof.what}`, paint.ink];
+  if (proof) [second, colour] = [proof.what, paint.ink];
   const marks = [moment.fault ? `fault ${moment.fault}` : '', moment.gates ? `gate ${moment.gates.join(', ')}` : ''];
   second += marks.filter(Boolean).map((mark) => ` [${mark}]`).join('');
   write(cut(second, room), left, y + 43, colour, SMALL);
@@ -466,6 +473,16 @@ function drawSteps(yOf) {
   }
 }
 
+// In a few words what was found; who it is about, where several hold at once.
+function captionOf(finding) {
+  const head = rows.find((row) => row.type === 'head' && row.lock === finding.lock);
+  const overlap = finding.code === 'two-holders' && head
+    && head.overlaps.find(({ from }) => from[ORDER] === finding.spot[ORDER]);
+  if (!overlap) return finding.caption;
+  const names = overlap.clients.map((client) => title(clients[client]));
+  return `${names.join(' and ')} ${finding.caption}`;
+}
+
 function drawCaptions(row, y) {
   const lines = Math.round((row.height - 2) / CAPTION);
   const reached = new Array(lines).fill(-Infinity);
@@ -475,7 +492,7 @@ function drawCaptions(row, y) {
   pen.font = BOLD;
   for (const { number, x } of sorted) {
     const finding = findings[number];
-    const text = `${SYMBOLS[finding.severity]} ${finding.caption}${finding.times > 1 ? ` \u00d7${finding.times}` : ''}`;
+    const text = `${SYMBOLS[finding.severity]} ${captionOf(finding)}${finding.times > 1 ? ` \u00d7${finding.times}` : ''}`;
     pen.font = BOLD;
     const width = pen.measureText(text).width + 14;
     const left = Math.min(x - 8, size.width - width - 4);
@@ -511,13 +528,17 @@ function drawRuler() {
   // Clocks that move say so in the ruler, and numbers make room for that.
   const free = [];
   pen.font = BOLD;
-  for (let at = firstFrom(wide, state.from); at < wide.length && wide.length < 5000; at += 1) {
+  let last = -Infinity;
+  for (let at = firstFrom(wide, state.from); at < wide.length; at += 1) {
     const x = across(positionOf(wide[at]));
     if (x > size.width) break;
+    if (x - last < 1.5) continue;
+    last = x;
+    stroke([[x, RULER - 5], [x, RULER]], paint.late, 1.5);
     const { event, line } = moments[wide[at]];
     const text = event === 'clock' ? `clock ${line}` : `server starts, ${line || 'again'}`;
     const half = pen.measureText(text).width / 2 + 5;
-    if (free.some(([from, until]) => x + half > from && x - half < until)) continue;
+    if (x - half < size.gutter || free.some(([from, until]) => x + half > from && x - half < until)) continue;
     free.push([x - half, x + half]);
     write(text, x, RULER / 2, paint.late, BOLD);
   }

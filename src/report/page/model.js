@@ -115,9 +115,12 @@ let commandCount = 0;
 let bounds = [0, 1];
 let wide = [];
 
+const staysOf = grouped(stays, (stay) => stay.lock);
+const captions = grouped(findings.keys(), (number) => findings[number].lock);
+
 const LANE = 50;
 const BAND = 25;
-const STAY = 20;
+const STAY = 23;
 const CAPTION = 20;
 const HEAD = 26;
 
@@ -149,8 +152,19 @@ function arrange() {
     if (state.axis !== ORDER) list.sort((one, other) => positionOf(one) - positionOf(other) || one - other);
     lanes.push({ client: number, moments: list });
   });
-  rows = [];
+  lay(-1);
+  // Where there is more than fits, what a chosen finding is about comes first.
+  if (state.finding >= 0 && height + RULER > stage.clientHeight) lay(state.finding);
+  bounds = extent();
+}
+
+// Puts the rows below one another: the bands of each lock, then the lanes; those of a finding in front of all others.
+function lay(chosen) {
+  const first = chosen < 0 ? null : findings[chosen];
+  const own = new Set(first ? first.evidence.map(({ moment }) => (moment === null ? undefined : moments[moment].client)) : []);
+  const ownFirst = (one, other) => own.has(other) - own.has(one);
   const shownLocks = locksShown();
+  if (first) shownLocks.sort((one, other) => (other === first.lock) - (one === first.lock));
   const bands = new Map(shownLocks.map((lock) => [lock, new Map()]));
   for (const stretch of stretches) {
     const group = bands.get(stretch.lock);
@@ -158,8 +172,7 @@ function arrange() {
     if (!group.has(stretch.client)) group.set(stretch.client, []);
     group.get(stretch.client).push(stretch);
   }
-  const staysOf = grouped(stays, (stay) => stay.lock);
-  const captions = grouped(findings.keys(), (number) => findings[number].lock);
+  rows = [];
   height = 0;
   const add = (row) => {
     row.y = height;
@@ -167,19 +180,31 @@ function arrange() {
     rows.push(row);
     return row;
   };
+  const addLanes = (text, list) => {
+    if (list.length) add({ type: 'title', text, height: HEAD });
+    for (const lane of list) add({ type: 'lane', ...lane, height: LANE });
+  };
   for (const lock of shownLocks) {
     const found = captions.get(lock) ?? [];
     const head = add({ type: 'head', lock, found, height: HEAD });
     if (found.length) add({ type: 'captions', lock, found, height: CAPTION * Math.min(found.length, 3) + 2 });
     add({ type: 'stay', lock, stays: staysOf.get(lock) ?? [], height: STAY });
-    for (const [client, list] of bands.get(lock)) add({ type: 'band', lock, client, stretches: list, height: BAND });
+    const group = [...bands.get(lock)].sort(([one], [other]) => ownFirst(one, other));
+    const isChosen = first && first.lock === lock;
+    for (const [client, list] of group) {
+      if (!isChosen || own.has(client)) add({ type: 'band', lock, client, stretches: list, height: BAND });
+    }
+    if (isChosen) addLanes('Commands of the clients of this finding', lanes.filter(({ client }) => own.has(client)));
+    for (const [client, list] of group) {
+      if (isChosen && !own.has(client)) add({ type: 'band', lock, client, stretches: list, height: BAND });
+    }
     head.until = height;
     head.overlaps = found.some((number) => findings[number].code === 'two-holders') ? overlaps(bands.get(lock)) : [];
     add({ type: 'gap', height: 9 });
   }
-  if (lanes.length) add({ type: 'title', text: 'Commands of each client', height: HEAD });
-  for (const lane of lanes) add({ type: 'lane', ...lane, height: LANE });
-  bounds = extent();
+  const isTold = first && first.lock !== null && bands.has(first.lock);
+  const rest = isTold ? lanes.filter(({ client }) => !own.has(client)) : lanes;
+  addLanes(isTold ? 'Commands of all other clients' : 'Commands of each client', rest);
 }
 
 function grouped(things, groupOf) {

@@ -146,21 +146,22 @@ function chooseFinding(number, isQuiet = false) {
     more.replaceChildren(...(isChosen ? tell(at) : []));
     if (isChosen && !isQuiet) button.scrollIntoView({ block: 'nearest' });
   });
-  if (number >= 0) reveal(number, isQuiet);
-  redraw();
+  arrange();
+  resize();
+  if (number >= 0) reveal(number);
 }
 
 // Filters that hide what proves a finding are taken off, and its moments are brought into the picture.
-function reveal(number, isQuiet) {
+function reveal(number) {
   const finding = findings[number];
   if (finding.evidence.some((step) => step.moment !== null && !kept[step.moment])) clearFilters();
   const places = [finding.spot, ...finding.evidence.map((step) => step.spot)].map(position);
   const [least, most] = [Math.min(...places), Math.max(...places)];
   const span = state.to - state.from;
-  const room = Math.max((most - least) * 0.3, state.axis === ORDER ? 2.5 : (most - least || span / 10) * 0.3);
-  const isSmall = (most - least) < span / 8 && span > 40 && state.axis === ORDER;
+  const leastRoom = state.axis === ORDER ? 2.5 : Math.min(span / 100, 1000);
+  const room = Math.max((most - least) * 0.4, leastRoom);
+  const isSmall = most - least < span / 8 && (span > 40 || state.axis !== ORDER);
   if (least < state.from || most > state.to || isSmall) look(least - room, most + room);
-  if (isQuiet) return;
   if (finding.lock !== null) showRow((row) => row.type === 'head' && row.lock === finding.lock);
 }
 
@@ -500,11 +501,12 @@ function begin() {
   chooseAxis(moments.length <= 1000 || isStill ? ORDER : CLOCK);
   tellDetails();
   const asked = /^#finding-(\d+)$/.exec(window.location.hash);
-  const first = asked ? Number(asked[1]) - 1 : 0;
+  // What is small shows its first finding at once; of what is large, an overview comes first.
+  const first = asked ? Number(asked[1]) - 1 : keptCount <= 60 ? 0 : -1;
   if (findings[first]) chooseFinding(first, !asked);
   draw();
 }
 
 begin();
 // For whoever wants to ask the picture something, such as this project's tests.
-window.report = { data, state, drawn, kept, draw, zoom, fit, chooseFinding, chooseMoment, chooseAxis, hits: () => hits, lanes: () => lanes, rows: () => rows };
+window.report = { data, state, drawn, kept, draw, zoom, fit, chooseFinding, chooseMoment, chooseAxis, hits: () => hits, caption: (number) => captionOf(findings[number]), lanes: () => lanes, rows: () => rows };
