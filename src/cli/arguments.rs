@@ -483,6 +483,23 @@ mod tests {
     }
 
     #[test]
+    fn run_takes_the_flags_of_the_auditor_and_leaves_the_servers_alone() {
+        let flags =
+            ["--audit", "warn", "--locks", "a:*", "--port", "0", "--junit=x.xml", "--journal-out", "j", "--", "a"];
+        let Request::Run(asked) = run(&flags) else { panic!("a run") };
+        let judging = asked.audit.expect("an audit");
+        assert_eq!((judging.level, judging.locks), (crate::audit::Severity::Warning, vec![b"a:*".to_vec()]));
+        assert_eq!((judging.junit, asked.journal_out), (Some(PathBuf::from("x.xml")), Some(PathBuf::from("j"))));
+        assert_eq!(asked.sources.flags, b"port \"0\" ");
+        // What looks like a flag of the auditor's can be the value of one of the server's.
+        let Request::Run(asked) = run(&["--requirepass", "--audit", "--", "a"]) else { panic!("a run") };
+        assert_eq!((asked.audit, asked.sources.flags.as_slice()), (None, &b"requirepass \"--audit\" "[..]));
+        // A configuration file may stand behind it.
+        let Request::Run(asked) = run(&["--audit", "x.conf", "--", "a"]) else { panic!("a run") };
+        assert_eq!((asked.audit.is_some(), asked.sources.file), (true, Some(PathBuf::from("x.conf"))));
+    }
+
+    #[test]
     fn a_run_without_a_command_is_explained() {
         assert_eq!(run(&[]), Request::Misused(NO_COMMAND.to_owned()));
         assert_eq!(run(&["--report", "--"]), Request::Misused(NO_COMMAND.to_owned()));
