@@ -183,7 +183,7 @@ fn a_run_that_uses_its_locks_well_gets_one_line() {
     let running = Running::of(&["--audit=warn"]);
     {
         let (mut a, mut b) = (running.client("A"), running.client("B"));
-        ["lock:a", "lock:b", "lock:c"].map(|key| behave(&mut a, &mut b, key));
+        ["lock:a", "lock:b", "lock:c"].into_iter().for_each(|key| behave(&mut a, &mut b, key));
     }
     let output = running.end(0);
     assert_eq!(errors(&output), "redouble run: no lock was misused (3 locks watched)\n");
@@ -316,7 +316,7 @@ fn files_for_ci_are_written_and_point_at_the_lines_of_the_journal() {
 #[test]
 fn a_file_that_cannot_be_written_is_named_before_anything_runs() {
     let folder = Folder::new("unwritable");
-    for flag in ["--junit", "--sarif", "--journal-out"] {
+    for flag in ["--junit", "--sarif", "--journal-out", "--report-html"] {
         let output = run(&["--audit", flag, "/nowhere/out"], "echo ran");
         assert_eq!((output.status.code(), out(&output).as_str()), (Some(125), ""), "{flag}");
         assert_eq!(errors(&output), "redouble run: cannot write /nowhere/out: No such file or directory\n");
@@ -349,12 +349,14 @@ fn what_falls_out_of_a_small_journal_was_audited_before() {
 #[test]
 fn each_space_is_judged_by_itself_and_told_apart() {
     let folder = Folder::new("spaces");
-    let running = Running::of(&["--audit", "--journal-out", &folder.text("j.jsonl")]);
+    let (journal, page) = (folder.text("j.jsonl"), folder.text("r.html"));
+    let running = Running::of(&["--audit", "--journal-out", &journal, "--report-html", &page]);
     {
         let [mut a, mut b] = ["A", "B"].map(|name| running.client(name));
         for space in ["w1", "w2"] {
-            [&mut a, &mut b]
-                .map(|client| assert_eq!(client.ask(&format!("REDOUBLE SPACE {space}")), Frame::status("OK")));
+            for client in [&mut a, &mut b] {
+                assert_eq!(client.ask(&format!("REDOUBLE SPACE {space}")), Frame::status("OK"));
+            }
             match space {
                 "w1" => race(&mut a, &mut b, "lock:a"),
                 _ => behave(&mut a, &mut b, "lock:a"),
@@ -365,6 +367,7 @@ fn each_space_is_judged_by_itself_and_told_apart() {
     let said = errors(&output);
     assert!(said.contains("redouble run: lock `lock:a`, space `w1`\n") && !said.contains("space `w2`"), "{said}");
     assert!(said.contains("(2 locks watched)"), "{said}");
+    assert!(folder.read("r-space-w1.html").contains("two-holders") && folder.read("r.html").contains("<html"));
     let status = |name: &str| audit(&[&folder.text(name)]).status.code();
     assert_eq!(status("j-space-w1.jsonl"), Some(3));
     assert_eq!(status("j-space-w2.jsonl"), Some(0));
@@ -408,7 +411,11 @@ fn an_audit_that_nobody_can_make_sense_of_is_explained() {
         assert!(errors(&output).starts_with(&format!("redouble run: {reason}")), "{}", errors(&output));
     }
     let output = program("explore").args(["--audit", "--", "true"]).output().unwrap();
-    assert!(errors(&output).contains("--audit and --journal-out do not go with it"), "{}", errors(&output));
+    assert!(
+        errors(&output).contains("--audit, --journal-out and --report-html do not go with it"),
+        "{}",
+        errors(&output)
+    );
 }
 
 // ---- redouble audit

@@ -6,11 +6,15 @@ use std::sync::Arc;
 use super::judging::{Allowed, Judging, cannot};
 use super::verdict::{Lines, Recorded, Verdict};
 use crate::audit::tell::Judged;
-use crate::audit::{Conclusion, LiveAudit};
+use crate::audit::{Conclusion, LiveAudit, Scope, audit, auditor};
+use crate::commands::all;
 use crate::control::{Item, write_journal};
 use crate::error::plain;
+use crate::files;
 use crate::instance::Instance;
+use crate::report;
 use crate::resp::quote;
+use crate::spec::Table;
 
 /// One server, or one of its spaces, with the number of the server, from 1.
 pub(super) type Numbered = (u16, Arc<Instance>);
@@ -28,6 +32,11 @@ impl Audit {
         judging.settle()?;
         let allowed = judging.allowances()?;
         Ok(Self { judging, allowed })
+    }
+
+    /// What an auditor of the journals is to look for.
+    pub fn scope(&self) -> Scope {
+        self.judging.scope(&self.allowed)
     }
 
     /// What the servers are to be told, as lines of a configuration file.
@@ -79,6 +88,25 @@ pub(super) fn write_journals(path: &Path, called: &Path, servers: &[Numbered]) -
         Ok(Recorded { space, server: *server, path, since, lines })
     };
     servers.iter().map(write).collect()
+}
+
+/// Draws what the journals tell: the first server's page, with those of its companions, goes where it was asked for, those of
+/// spaces beside it.
+pub(super) fn write_pages(path: &Path, servers: &[Numbered], scope: &Scope) -> Result<(), String> {
+    let mut rest: Vec<&Numbered> = servers.iter().collect();
+    while let Some((number, first)) = rest.first().copied() {
+        let (world, others): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|(_, instance)| Arc::ptr_eq(&instance.audit, &first.audit));
+        rest = others;
+        let journals: Vec<(u16, Vec<Item>)> =
+            world.iter().map(|(number, instance)| (*number, instance.control.journal.items())).collect();
+        let table = Table::new(all(), first.profile);
+        let auditor = auditor(scope.clone(), move |words| table.keys(words)).draw();
+        let page = report::html(&journals, &audit(journals.clone(), auditor));
+        let file = beside(path, *number, &space_of(first));
+        files::replace(&file, page.as_bytes()).map_err(|error| cannot("write", &file, &plain(&error)))?;
+    }
+    Ok(())
 }
 
 pub(super) fn place_of(item: &Item) -> u64 {

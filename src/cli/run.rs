@@ -20,7 +20,7 @@ use rustix::termios::tcgetpgrp;
 use tokio::signal::unix::{self, SignalKind, signal};
 
 use super::arguments::Run;
-use super::audit::{Audit, Numbered, write_journals};
+use super::audit::{Audit, Numbered, write_journals, write_pages};
 use super::judging::settle_output;
 use super::process::{self, Notice};
 use super::recorded::FOUND;
@@ -72,11 +72,13 @@ impl Start {
         let audit = run.audit.as_ref().map(Audit::new).transpose()?;
         let mut journal_out = run.journal_out.clone();
         journal_out.as_mut().map(settle_output).transpose()?;
+        let mut report_html = run.report_html.clone();
+        report_html.as_mut().map(settle_output).transpose()?;
         if let Some(audit) = &audit {
             run.sources.flags.extend(audit.directives());
         }
         let (config, profile, log) = self.prepare(&run)?;
-        if journal_out.is_some() {
+        if journal_out.is_some() || report_html.is_some() {
             config.assign("journal", "yes");
         }
         let (pid_file, port_file) = (config.path("pidfile"), config.path("port-file"));
@@ -113,7 +115,7 @@ impl Start {
         let status = events.block_on(wait(child, &mut signals)).map_err(|error| plain(&error))?;
         let numbered = all(&servers);
         let instances: Vec<Arc<Instance>> = numbered.iter().map(|(_, instance)| Arc::clone(instance)).collect();
-        if audit.is_some() || journal_out.is_some() {
+        if audit.is_some() || journal_out.is_some() || report_html.is_some() {
             events.block_on(goodbyes(&instances));
         }
         drop(servers);
@@ -131,7 +133,11 @@ impl Start {
             (Some(path), Some(called)) => write_journals(path, called, &numbered),
             _ => Ok(Vec::new()),
         };
-        match conclude(audit, &numbered, recorded) {
+        let page = report_html.map_or(Ok(()), |path| {
+            let scope = audit.as_ref().map(Audit::scope).unwrap_or_default();
+            write_pages(&path, &numbered, &scope)
+        });
+        match conclude(audit, &numbered, recorded).and_then(|status| page.map(|()| status)) {
             Ok(status) => statuses.push(status),
             Err(reason) => {
                 say(&reason);
