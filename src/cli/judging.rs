@@ -133,7 +133,7 @@ pub(super) fn cannot(what: &str, path: &Path, why: &dyn Display) -> String {
 }
 
 /// The lines of a file, each an allowance, empty, or a comment.
-fn read_allowances(path: &Path) -> Result<Vec<Allowed>, String> {
+pub(super) fn read_allowances(path: &Path) -> Result<Vec<Allowed>, String> {
     let text = fs::read_to_string(path).map_err(|error| cannot("read", path, &plain(&error)))?;
     let lines =
         (1..).zip(text.lines()).filter(|(_, line)| !matches!(line.trim_start().chars().next(), None | Some('#')));

@@ -7,8 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::judging::read_allowances;
 use super::{complain, say, words};
-use crate::audit::{Allowance, Auditor, Scope, audit, auditor};
+use crate::audit::{Auditor, Scope, audit, auditor};
 use crate::commands::all;
 use crate::control::{Item, read_journal};
 use crate::error::plain;
@@ -89,7 +90,7 @@ fn parse(arguments: &[OsString]) -> Result<Asked, String> {
             b"--not-locks" => asked.scope.not_locks.push(value("a glob of keys")?.as_bytes().to_vec()),
             b"--allow" => {
                 let path = PathBuf::from(value("the path of a file")?);
-                asked.scope.allowed.append(&mut allowances(&path)?);
+                asked.scope.allowed.extend(read_allowances(&path)?.into_iter().map(|allowed| allowed.allowance));
             }
             text if text.starts_with(b"-") && text != b"-" => {
                 return Err(format!("there is no flag {flag}; see redouble report --help"));
@@ -107,16 +108,6 @@ fn parse(arguments: &[OsString]) -> Result<Asked, String> {
         return Err(format!("{} journals; there can be {} at most", asked.journals.len(), u16::MAX));
     }
     Ok(asked)
-}
-
-/// The findings that a file allows.
-fn allowances(path: &Path) -> Result<Vec<Allowance>, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {}", path.display(), plain(&error)))?;
-    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty() && !line.trim().starts_with('#'));
-    let parsed = lines.map(|(number, line): (usize, _)| {
-        Allowance::parse(line).map_err(|reason| format!("{}, line {number}: {reason}", path.display()))
-    });
-    parsed.collect()
 }
 
 /// All lines of a journal.

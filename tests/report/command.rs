@@ -117,7 +117,7 @@ fn what_cannot_be_read_is_named() {
         (vec!["missing.jsonl"], "missing.jsonl: No such file or directory"),
         (vec![], "no journal; as in: redouble report"),
         (vec!["--html", "x"], "there is no flag --html"),
-        (vec!["--allow", allowed.as_str(), "x"], "allowed, line 1: 'no-expiry lock' has no reason"),
+        (vec!["--allow", allowed.as_str(), "x"], "allowed:1: 'no-expiry lock' has no reason"),
         (vec!["-o", "missing/x.html", "-"], "missing/x.html: No such file"),
     ] {
         let output = folder.report(&arguments);

@@ -68,19 +68,21 @@ pub fn long(count: u64) -> Journals {
     let mut items = Vec::new();
     for seq in 1..=count {
         let client = 10 + dice.below(24) as u64;
-        let lock = dice.below(holders.len());
+        // Nobody takes a second lock, so nobody waits for two.
+        let held = holders.iter().position(|holder| *holder == Some(client));
+        let lock = held.unwrap_or_else(|| dice.below(holders.len()));
         let key = format!("lock:item:{lock}");
         let (line, reply) = match dice.below(6) {
-            0..=2 => match holders[lock] {
-                None => {
-                    holders[lock] = Some(client);
-                    (format!("SET {key} token-{seq} NX PX 60000"), "+OK\r\n")
-                }
-                Some(_) => (format!("SET {key} token-{seq} NX PX 60000"), "$-1\r\n"),
-            },
-            3 if holders[lock] == Some(client) => {
+            0..=1 if held.is_some() => {
                 holders[lock] = None;
                 (format!("DEL {key}"), ":1\r\n")
+            }
+            0..=3 if held.is_none() => {
+                let is_free = holders[lock].is_none();
+                if is_free {
+                    holders[lock] = Some(client);
+                }
+                (format!("SET {key} token-{seq} NX PX 60000"), if is_free { "+OK\r\n" } else { "$-1\r\n" })
             }
             _ => (format!("INCR counter:{}", dice.below(40)), ":5\r\n"),
         };
@@ -90,6 +92,7 @@ pub fn long(count: u64) -> Journals {
             at,
             real: at,
             duration: 90,
+            held_after: None,
             client,
             name: format!("worker-{client}").into_bytes(),
             address: format!("127.0.0.1:{}", 40_000 + client),

@@ -155,10 +155,12 @@ fn it_is_light_or_dark_as_the_browser_wants_or_somebody_chooses() {
         copy.drawImage(document.getElementById('canvas'), 0, 0);
         const [r, g, b] = copy.getImageData(3, 3, 1, 1).data; return r + g + b; })()";
     let mut light = open(&race());
+    light.settle();
     assert!(light.number(corner) > 700.0);
     light.assert_quiet();
     let mut dark = open_in(&race(), WIDE, "dark");
     assert_eq!(dark.text("document.documentElement.dataset.theme"), "dark");
+    dark.settle();
     assert!(dark.number(corner) < 150.0);
     dark.picture("race-dark");
     dark.ask("document.getElementById('theme').click()");

@@ -30,12 +30,17 @@ function resize() {
   const [width, tall] = [stage.clientWidth, stage.clientHeight];
   const scale = window.devicePixelRatio || 1;
   size = { width, height: tall, gutter: Math.round(Math.min(190, Math.max(96, width * 0.2))) };
-  canvas.width = Math.round(width * scale);
-  canvas.height = Math.round(tall * scale);
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${tall}px`;
+  const points = [Math.round(width * scale), Math.round(tall * scale)];
+  const isChanged = canvas.width !== points[0] || canvas.height !== points[1];
+  if (isChanged) {
+    [canvas.width, canvas.height] = points;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${tall}px`;
+  }
   byId('space').style.height = `${Math.max(height + RULER + 6 - tall, 0)}px`;
-  redraw();
+  // A canvas of another size is empty until it is drawn.
+  if (isChanged) draw();
+  else redraw();
 }
 
 function refresh(isNewExtent) {
