@@ -2,7 +2,7 @@
 
 use redouble::{Code, Severity};
 
-use super::story::{Pair, Played, judge, play};
+use super::story::{Pair, Played, found, judge, play};
 
 #[test]
 fn a_live_lock_is_set_by_somebody_else() {
@@ -411,4 +411,16 @@ fn whoever_deletes_a_stale_lock_and_is_too_late_to_take_it_makes_the_same_mistak
         ",
     );
     assert_eq!(told(&played, Code::StaleDeleteRace).len(), 1);
+}
+
+#[test]
+fn what_a_pool_writes_over_its_own_lock_is_no_error() {
+    let story = "
+        a: SET order:7 {a} NX PX 10000
+        c: SET order:7 {c} NX PX 10000
+        b: SET order:7 done PX 60000
+    ";
+    let found = found(Code::OverwroteLiveLock, story).expect("it is told");
+    assert_eq!(found.severity, Severity::Warning);
+    assert!(found.sentence.contains("may be the same program"), "{}", found.sentence);
 }

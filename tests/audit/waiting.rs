@@ -1,8 +1,8 @@
 //! How clients wait for locks.
 
-use redouble::Code;
+use redouble::{Code, Severity};
 
-use super::story::{Pair, judge, play, shown};
+use super::story::{Pair, found, judge, play, shown};
 
 #[test]
 fn a_client_that_tries_without_a_pause_is_a_storm() {
@@ -222,4 +222,18 @@ fn three_clients_wait_for_each_other_in_a_circle() {
             A: release y {a}
         ",
     });
+}
+
+#[test]
+fn a_job_that_runs_once_a_minute_does_not_wait_for_itself() {
+    // Whoever comes first does it, and leaves the lock to its expiry, so that it is not done again before.
+    for tokens in [["{a}", "{c}", "{d}", "{e}"], ["host-1"; 4]] {
+        let mut story = format!("A: SET cron:lock {} NX PX 60000\nB: SET cron:lock {{b}} NX PX 60000\n", tokens[0]);
+        for token in &tokens[1..] {
+            story.push_str(&format!("+10s\nA: SET cron:lock {token} NX PX 60000\n"));
+        }
+        story.push_str("+40s\nA: PING");
+        let told = found(Code::SelfDeadlock, &story).expect("it is told");
+        assert_eq!(told.severity, Severity::Warning, "{story}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Locks whose value is the time at which they end.
 
+use super::kin::{Kin, kin};
 use super::quoted;
 use crate::audit::code::{Code, Severity};
 use crate::audit::finding::{Evidence, Mark};
@@ -214,12 +215,25 @@ fn overwritten(scene: &mut Scene<'_>, hold: Option<usize>, by_getset: bool, read
         }
     }
     let key = quoted(scene.lock);
-    let sentence = format!("{} overwrote {key} while {} held it", now.actor(), hold.who.actor());
     let mut evidence = vec![hold.acquired.shows("took the lock")];
     evidence.extend(hold.extended.as_ref().map(|extended| extended.shows("extended it")));
     evidence.push(scene.now("overwrote it"));
+    let (by, holder) = (now.actor(), hold.who.actor());
+    let (severity, sentence) = match kin(scene, &hold, read) {
+        Kin::Own => return,
+        Kin::Stranger(proof) => {
+            evidence.extend(proof);
+            (None, format!("{by} overwrote {key} while {holder} held it"))
+        }
+        // GETSET is for nothing else than to take it, by whoever it is.
+        Kin::Unknown if by_getset => (None, format!("{by} overwrote {key} while {holder} held it")),
+        Kin::Unknown => {
+            let may = "they may be the same program on two connections";
+            (Some(Severity::Warning), format!("{by} overwrote {key}, which {holder} had taken; {may}"))
+        }
+    };
     let culprit = now.client;
-    scene.tell(Draft { code: Code::OverwroteLiveLock, severity: None, sentence, evidence, culprit });
+    scene.tell(Draft { code: Code::OverwroteLiveLock, severity, sentence, evidence, culprit });
 }
 
 /// Somebody has taken a lock for stale that was not.

@@ -101,6 +101,8 @@ struct Own {
     first: Mark,
     last: Mark,
     times: u64,
+    /// What it offered, if that was always the same and not what it holds the lock with: one attempt that goes on.
+    offered: Option<Box<[u8]>>,
     /// Always over the connection that holds it.
     same_connection: bool,
     /// What that connection had done beside locks at first.
@@ -291,11 +293,13 @@ fn refused_by_own(scene: &mut Scene<'_>, value: &[u8]) {
         Some(own) => {
             own.times += 1;
             own.same_connection &= is_same;
+            own.offered = own.offered.take().filter(|offered| **offered == *value);
             own.last = mark;
         }
         None => {
             let (first, last) = (mark.clone(), mark);
-            *slot = Some(Box::new(Own { token, first, last, times: 1, same_connection: is_same, work }));
+            let offered = (*token != *value).then(|| value.into());
+            *slot = Some(Box::new(Own { token, first, last, times: 1, offered, same_connection: is_same, work }));
         }
     }
 }
@@ -312,10 +316,13 @@ fn deadlocked(scene: &mut Scene<'_>, hold: usize, until: &str) {
     let mut sentence = format!("{who} held `{key}` and tried {times} times to take it again, {until}");
     if !own.same_connection {
         sentence.push_str("; it may be several parts of a program that share the name");
-    } else if has_worked {
+    } else if has_worked || own.offered.is_none() {
         sentence.push_str("; it may be several parts of a program that share the connection");
     }
-    let severity = (!own.same_connection || has_worked).then_some(Severity::Warning);
+    // Whoever comes with another token each time may come for something else each time, and leave the lock to its expiry
+    // on purpose.
+    let is_doubtful = !own.same_connection || has_worked || own.offered.is_none();
+    let severity = is_doubtful.then_some(Severity::Warning);
     let mut evidence: Vec<Evidence> = vec![hold.acquired.shows("took the lock"), own.first.shows("was refused by it")];
     evidence.push(own.last.shows("was refused by it for the last time"));
     scene.tell(Draft { code: Code::SelfDeadlock, severity, sentence, evidence, culprit: hold.who.client });
