@@ -855,3 +855,18 @@ fn the_first_expiry_of_a_lock_is_no_extension() {
     assert!(found(Code::UncheckedExtension, story).is_none());
     assert!(found(Code::ForeignExtension, story).is_none());
 }
+
+#[test]
+fn parts_of_a_program_that_share_unnamed_connections_are_no_strangers() {
+    // The second connection was refused for one part of the program, and works for the holder then.
+    let pool = "
+        a: SET order:1 {a} NX PX 10000
+        a: SET order:1 {b} NX PX 10000
+    ";
+    for deed in ["SET order:7 done PX 60000", "DEL order:7", "PEXPIRE order:7 60000"] {
+        let story = format!("{pool}\na: SET order:7 {{c}} NX PX 10000\nb: SET order:7 {{d}} NX PX 10000\nb: {deed}\na: DEL order:7");
+        let errors: Vec<_> =
+            play(&story).findings().iter().filter(|found| found.severity == Severity::Error).cloned().collect();
+        assert!(errors.is_empty(), "{story}\n{errors:#?}");
+    }
+}

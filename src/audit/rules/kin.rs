@@ -26,7 +26,7 @@ pub(super) fn kin(scene: &Scene<'_>, hold: &Hold, read: Option<&Read>) -> Kin {
         Same::Yes => Kin::Own,
         Same::No => Kin::Stranger(None),
         // Connections that release what another has taken are one program's.
-        Same::Unknown if scene.lock.memory.ownership.is_pooled() => Kin::Unknown,
+        Same::Unknown if super::ownership::is_pooled(scene) => Kin::Unknown,
         Same::Unknown => refusal(scene.lock, by, hold, read).map_or(Kin::Unknown, |shown| Kin::Stranger(Some(shown))),
     }
 }

@@ -236,7 +236,7 @@ fn certainty(scene: &Scene<'_>, by: &Who, hold: &Hold, other: Option<&Hold>) -> 
     let may_be_others = other.is_some_and(|other| match other.who.same(by) {
         Same::Yes => true,
         Same::No => false,
-        Same::Unknown => lock.memory.ownership.is_pooled(),
+        Same::Unknown => super::ownership::is_pooled(scene),
     });
     let is_meant = match &hold.standing {
         Standing::Deleted(mark) | Standing::Overwritten(mark) => is_by_stranger(lock, hold, mark),

@@ -37,6 +37,7 @@ pub struct Memory {
 pub struct Wide {
     pub redlock: redlock::Wide,
     pub order: order::Wide,
+    pub ownership: ownership::Wide,
 }
 
 /// Lets all rules see what happens.

@@ -20,11 +20,27 @@ pub struct Memory {
     doubled: Option<(u64, u64)>,
 }
 
-impl Memory {
-    pub(super) fn is_pooled(&self) -> bool {
-        self.pooled
-    }
+/// What is remembered beyond one lock: the servers on which connections without names were seen to be shared by several
+/// parts of a program. None of them is certain to be a stranger to another then.
+#[derive(Clone, Default)]
+pub struct Wide {
+    shared: Vec<u16>,
+}
 
+impl Wide {
+    fn note_shared(&mut self, who: &Who) {
+        if who.name.is_empty() && !self.shared.contains(&who.server) {
+            self.shared.push(who.server);
+        }
+    }
+}
+
+/// Whether connections without names may belong together as far as this lock is concerned.
+pub(super) fn is_pooled(scene: &Scene<'_>) -> bool {
+    scene.lock.memory.ownership.pooled || scene.wide.ownership.shared.contains(&scene.lock.place.server)
+}
+
+impl Memory {
     pub(super) fn is_strange(&self, mark: &Mark) -> bool {
         self.strange == Some(mark.seq)
     }
@@ -50,7 +66,17 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
             }
         }
         Happening::Missed { token, .. } => missed(scene, *token),
+        Happening::Refused { value, .. } => refused(scene, value),
         _ => {}
+    }
+}
+
+/// Who comes for a lock over the very connection that holds it is another part of the program, if it has not forgotten that
+/// it has it.
+fn refused(scene: &mut Scene<'_>, value: &[u8]) {
+    let Some(by) = scene.by else { return };
+    if scene.lock.holder().is_some_and(|hold| hold.who.is(by) && *hold.token != *value) {
+        scene.wide.ownership.note_shared(by);
     }
 }
 
@@ -173,7 +199,10 @@ fn compared(scene: &mut Scene<'_>, hold: &Hold, token: Option<&[u8]>) {
     }
     let own = scene.lock.past.iter().rev().find(|past| past.hold.who.is(by) && *past.hold.token == *token).cloned();
     match (own, by.same(&hold.who)) {
-        (None, Same::Unknown) => scene.lock.memory.ownership.pooled = true,
+        (None, Same::Unknown) => {
+            scene.lock.memory.ownership.pooled = true;
+            scene.wide.ownership.note_shared(by);
+        }
         // Both have the same token, which says nothing then.
         (Some(own), Same::No) if ran_out(scene.lock, &own) => {
             let earlier = Earlier { hold: own.hold, words: "expired before", proof: None, was_lost: true };
@@ -282,7 +311,7 @@ fn deleted_by_other(scene: &mut Scene<'_>, hold: &Hold, read: Option<&Read>) {
     let severity = match (&kin, by.same(&hold.who), &earlier) {
         (_, Same::No, Some(_)) => Some(Severity::Error),
         // Connections of a pool may have had it before each other.
-        (_, Same::Unknown, Some(earlier)) if earlier.was_lost && !scene.lock.memory.ownership.pooled => {
+        (_, Same::Unknown, Some(earlier)) if earlier.was_lost && !is_pooled(scene) => {
             Some(Severity::Error)
         }
         (_, Same::Yes, Some(earlier)) if earlier.was_lost => Some(Severity::Warning),
@@ -360,7 +389,7 @@ fn extended(scene: &mut Scene<'_>, hold: &Hold, expiry: Expiry, is_set: bool) {
             Some((Severity::Error, earlier.unwrap_or_else(|| scene.now(""))))
         }),
         Kin::Unknown => {
-            let lost = earlier(scene).filter(|earlier| earlier.was_lost && !scene.lock.memory.ownership.pooled);
+            let lost = earlier(scene).filter(|earlier| earlier.was_lost && !is_pooled(scene));
             lost.map(|earlier| (Severity::Error, taking(&earlier.hold)))
         }
     };
@@ -414,7 +443,8 @@ fn missed(scene: &mut Scene<'_>, token: Option<&[u8]>) {
         Standing::Overwritten(mark) | Standing::Flushed(mark) => (mark, false),
         Standing::Held | Standing::Vanished => return,
     };
-    if !hold.is_certain || same(&hold.who, mark) == Same::Yes {
+    let whose = same(&hold.who, mark);
+    if !hold.is_certain || whose == Same::Yes || (whose == Same::Unknown && is_pooled(scene)) {
         return;
     }
     let since = scene.lock.holds.iter().chain(scene.lock.past.iter().map(|past| &past.hold));
