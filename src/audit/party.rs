@@ -13,7 +13,9 @@ pub type Parties = HashMap<(u16, u64), Party, FixedState>;
 
 /// How many locks are remembered that a client has read, or holds, or has lost, and how many keys that it has touched.
 const MOST_READS: usize = 16;
-pub const MOST_PLACES: usize = 64;
+const MOST_PLACES: usize = 16;
+/// So many are met before it is looked for the first time which of them are over.
+const FEW: usize = 64;
 const MOST_TOUCHED: usize = 64;
 
 /// A key that a client watches, and what it has read there since.
@@ -111,7 +113,7 @@ impl Party {
 
     /// Whether it has met so many locks that it is time to look which of them it still has to do with.
     pub fn has_met_many(&self) -> bool {
-        self.met.len() > 2 * self.met_before + MOST_PLACES
+        self.met.len() > 2 * self.met_before + FEW
     }
 
     /// It has to do with these alone, of all that it has met.
@@ -169,7 +171,7 @@ impl Party {
 }
 
 fn note(places: &mut Vec<Arc<Place>>, place: &Arc<Place>) {
-    if !places.contains(place) && places.len() < MOST_PLACES {
+    if places.len() < MOST_PLACES && !places.contains(place) {
         places.push(Arc::clone(place));
     }
 }
