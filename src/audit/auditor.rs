@@ -26,7 +26,7 @@ use crate::glob;
 use crate::resp::{OwnedWords, Words};
 
 /// How many keys are watched that may be locks, known ones included. Beyond, those that nobody holds are forgotten.
-const MOST_LOCKS: usize = 100_000;
+const MOST_LOCKS: usize = 20_000;
 
 /// What an audit is to look for, and at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -205,6 +205,12 @@ impl Auditor {
     /// How many keys it has taken for locks.
     pub fn watched(&self) -> u64 {
         self.report.locks
+    }
+
+    /// How many keys are remembered that are locks or may be.
+    #[cfg(feature = "internals")]
+    pub fn everything(&self) -> usize {
+        self.locks.count
     }
 
     /// Who held which lock when, if that is kept.
@@ -406,9 +412,8 @@ impl Auditor {
     }
 
     fn forget_if_nothing(&mut self, place: &Place) {
-        let is_nothing = |lock: &Lock| {
-            !lock.is_known() && lock.holds.is_empty() && lock.waiters.is_empty() && lock.value.is_none()
-        };
+        let is_nothing =
+            |lock: &Lock| !lock.is_known() && lock.holds.is_empty() && lock.waiters.is_empty() && lock.value.is_none();
         if self.locks.get(place).is_some_and(is_nothing) {
             self.locks.remove(place);
         }
@@ -572,9 +577,8 @@ impl Auditor {
             mark.line = Arc::from("(the server started empty)");
         }
         let is_there = |lock: &Lock| lock.value.is_some() || lock.holder().is_some();
-        let is_meant = |lock: &Lock| {
-            lock.place.server == told.server && db.is_none_or(|db| lock.place.db == db) && is_there(lock)
-        };
+        let is_meant =
+            |lock: &Lock| lock.place.server == told.server && db.is_none_or(|db| lock.place.db == db) && is_there(lock);
         for place in self.locks.places(is_meant) {
             let by = (!is_restart).then_some(&who);
             self.on(&place, by, mark.clone(), |course| course.flush(is_restart));

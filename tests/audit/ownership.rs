@@ -864,7 +864,9 @@ fn parts_of_a_program_that_share_unnamed_connections_are_no_strangers() {
         a: SET order:1 {b} NX PX 10000
     ";
     for deed in ["SET order:7 done PX 60000", "DEL order:7", "PEXPIRE order:7 60000"] {
-        let story = format!("{pool}\na: SET order:7 {{c}} NX PX 10000\nb: SET order:7 {{d}} NX PX 10000\nb: {deed}\na: DEL order:7");
+        let story = format!(
+            "{pool}\na: SET order:7 {{c}} NX PX 10000\nb: SET order:7 {{d}} NX PX 10000\nb: {deed}\na: DEL order:7"
+        );
         let errors: Vec<_> =
             play(&story).findings().iter().filter(|found| found.severity == Severity::Error).cloned().collect();
         assert!(errors.is_empty(), "{story}\n{errors:#?}");

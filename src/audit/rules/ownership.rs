@@ -311,9 +311,7 @@ fn deleted_by_other(scene: &mut Scene<'_>, hold: &Hold, read: Option<&Read>) {
     let severity = match (&kin, by.same(&hold.who), &earlier) {
         (_, Same::No, Some(_)) => Some(Severity::Error),
         // Connections of a pool may have had it before each other.
-        (_, Same::Unknown, Some(earlier)) if earlier.was_lost && !is_pooled(scene) => {
-            Some(Severity::Error)
-        }
+        (_, Same::Unknown, Some(earlier)) if earlier.was_lost && !is_pooled(scene) => Some(Severity::Error),
         (_, Same::Yes, Some(earlier)) if earlier.was_lost => Some(Severity::Warning),
         _ => None,
     };
