@@ -19,7 +19,7 @@ use super::finding::Finding;
 use super::known::KnownLock;
 use super::report::{Report, Same, same};
 use super::told::Told;
-use crate::control::{Follower, Held, Journal, Seen};
+use crate::control::{Follower, Held, Journal, Unread};
 
 /// How many records of a server are left for later, because others can come late that belong in front of them.
 const LEFT: usize = 4096;
@@ -486,10 +486,10 @@ impl State {
             if !is_late && (is_wanting || !is_full && (is_missing || !is_due)) {
                 return;
             }
-            let Some((at, seen)) = records.next() else { return };
+            let Some((at, unread)) = records.next() else { return };
             let source = &mut self.sources[at];
-            (source.place, source.is_followed) = (source.place.max(seen.record.seq), true);
-            self.settled.feed(&Told::seen(source.server, &seen));
+            (source.place, source.is_followed) = (source.place.max(unread.seq), true);
+            take_in(&mut self.settled, source.server, &unread);
         }
     }
 
@@ -531,7 +531,7 @@ impl State {
             None => Ahead { auditor: self.settled.clone(), marks: Vec::new(), real: i64::MIN },
         };
         let mut records = match follows {
-            true => Merged::new(&held, |at, held| held.from(ahead.marks[at].written).collect()),
+            true => Merged::new(&held, |at, held| held.unread_from(ahead.marks[at].written).collect()),
             false => Merged::new(&held, |at, held| self.sources[at].left(held, usize::MAX)),
         };
         ahead.marks.resize(self.sources.len(), Seam { written: 0, revised: 0, place: 0 });
@@ -540,10 +540,10 @@ impl State {
                 mark.place = source.place;
             }
         }
-        while let Some((at, seen)) = records.next() {
-            ahead.auditor.feed(&Told::seen(self.sources[at].server, &seen));
-            ahead.marks[at].place = ahead.marks[at].place.max(seen.record.seq);
-            ahead.real = ahead.real.max(seen.record.real);
+        while let Some((at, unread)) = records.next() {
+            take_in(&mut ahead.auditor, self.sources[at].server, &unread);
+            ahead.marks[at].place = ahead.marks[at].place.max(unread.seq);
+            ahead.real = ahead.real.max(unread.real);
         }
         for (at, held) in &held {
             (ahead.marks[*at].written, ahead.marks[*at].revised) = (held.written(), held.revised());
@@ -566,9 +566,9 @@ impl State {
 
 impl Source {
     /// The records that are left, at most so many.
-    fn left<'h>(&self, held: &'h Held<'_>, most: usize) -> Vec<Seen<'h>> {
-        let is_settled = |seen: &Seen<'_>| seen.index < self.seen && seen.record.seq <= self.place;
-        held.from(self.next).filter(|seen| !is_settled(seen)).take(most).collect()
+    fn left<'h>(&self, held: &'h Held<'_>, most: usize) -> Vec<Unread<'h>> {
+        let is_settled = |unread: &Unread<'_>| unread.index < self.seen && unread.seq <= self.place;
+        held.unread_from(self.next).filter(|unread| !is_settled(unread)).take(most).collect()
     }
 
     /// Whether something is missing in front of the next record.
@@ -589,9 +589,9 @@ impl Ahead {
             let Some(mark) = self.marks.get(*at) else { return false };
             mark.revised == held.revised()
                 && mark.written >= held.oldest()
-                && held.from(mark.written).all(|seen| {
-                    seen.record.seq > mark.place && (self.marks.len() == 1 || seen.record.real >= self.real)
-                })
+                && held
+                    .unread_from(mark.written)
+                    .all(|unread| unread.seq > mark.place && (self.marks.len() == 1 || unread.real >= self.real))
         })
     }
 }
@@ -605,18 +605,18 @@ struct Merged<'h> {
 struct List<'h> {
     /// The place of the server among the sources.
     at: usize,
-    records: std::vec::IntoIter<Seen<'h>>,
+    records: std::vec::IntoIter<Unread<'h>>,
     /// Behind the last of them, and whether there are more.
     end: u64,
     is_cut: bool,
 }
 
 impl<'h> Merged<'h> {
-    fn new(held: &'h [(usize, Held<'_>)], records: impl Fn(usize, &'h Held<'_>) -> Vec<Seen<'h>>) -> Self {
+    fn new(held: &'h [(usize, Held<'_>)], records: impl Fn(usize, &'h Held<'_>) -> Vec<Unread<'h>>) -> Self {
         let list = |(at, held): &'h (usize, Held<'_>)| {
             let mut records = records(*at, held);
-            let end = records.last().map_or(held.written(), |seen| seen.index + 1);
-            records.sort_by_key(|seen| seen.record.seq);
+            let end = records.last().map_or(held.written(), |unread| unread.index + 1);
+            records.sort_by_key(|unread| unread.seq);
             List {
                 at: *at,
                 is_cut: end < held.written() && records.len() >= PORTION,
@@ -632,7 +632,7 @@ impl<'h> Merged<'h> {
         self.lists.iter().filter(|list| list.records.len() > 0).min_by_key(|list| list.real())
     }
 
-    fn next(&mut self) -> Option<(usize, Seen<'h>)> {
+    fn next(&mut self) -> Option<(usize, Unread<'h>)> {
         let list = self.lists.iter_mut().filter(|list| list.records.len() > 0).min_by_key(|list| list.real())?;
         Some((list.at, list.records.next()?))
     }
@@ -641,17 +641,27 @@ impl<'h> Merged<'h> {
 impl List<'_> {
     /// When the next one took effect.
     fn real(&self) -> Option<i64> {
-        self.records.as_slice().first().map(|seen| seen.record.real)
+        self.records.as_slice().first().map(|unread| unread.real)
     }
 
     /// The place in the order of the next one.
     fn next_place(&self) -> Option<u64> {
-        self.records.as_slice().first().map(|seen| seen.record.seq)
+        self.records.as_slice().first().map(|unread| unread.seq)
     }
 
     /// The first one in the journal that is left.
     fn first_left(&self) -> Option<u64> {
-        self.records.as_slice().iter().map(|seen| seen.index).min()
+        self.records.as_slice().iter().map(|unread| unread.index).min()
+    }
+}
+
+/// Has an auditor take in a record, which it does not read if a glance at it is enough.
+fn take_in(auditor: &mut Auditor, server: u16, unread: &Unread<'_>) {
+    if unread.glance().is_some_and(|glance| auditor.skims(server, &glance)) {
+        return;
+    }
+    if let Some(seen) = unread.read() {
+        auditor.feed(&Told::seen(server, &seen));
     }
 }
 

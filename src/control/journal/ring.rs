@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Waker;
 
 use super::entry::{Child, Entry, Event, EventKind, Item};
-use super::record::{Inside, Kept, Record};
+use super::record::{Glance, Inside, Kept, Record};
 use crate::resp::Words;
 
 /// Records are kept in chunks: the oldest goes as a whole when there is no room for another.
@@ -74,6 +74,29 @@ pub struct Seen<'a> {
     pub index: u64,
     pub record: Record<'a>,
     ring: &'a Ring,
+}
+
+/// A record in the ring that is not read yet.
+pub struct Unread<'a> {
+    /// Which one it is, counted from 0.
+    pub index: u64,
+    /// Its place in the order, and when it took effect in real time.
+    pub seq: u64,
+    pub real: i64,
+    bytes: &'a [u8],
+    ring: &'a Ring,
+}
+
+impl<'a> Unread<'a> {
+    #[inline]
+    pub fn glance(&self) -> Option<Glance<'a>> {
+        Record::glance(self.bytes)
+    }
+
+    pub fn read(&self) -> Option<Seen<'a>> {
+        let (record, _) = Record::read(self.bytes)?;
+        Some(Seen { index: self.index, record, ring: self.ring })
+    }
 }
 
 impl Ring {
@@ -220,6 +243,24 @@ impl Ring {
                 Some(Seen { index: next - 1, record, ring: self })
             })
             .skip_while(move |seen| seen.index < index)
+        })
+    }
+
+    /// As [`from`](Self::from), without reading them.
+    pub fn unread_from(&self, index: u64) -> impl Iterator<Item = Unread<'_>> {
+        let chunks = self.older.iter().chain([&self.current]);
+        let chunks = chunks.filter(move |chunk| chunk.first + chunk.count > index);
+        chunks.flat_map(move |chunk| {
+            let mut rest = chunk.bytes.as_slice();
+            let mut next = chunk.first;
+            std::iter::from_fn(move || {
+                let (size, seq, real) = Record::measure(rest)?;
+                let (bytes, others) = rest.split_at_checked(size)?;
+                rest = others;
+                next += 1;
+                Some(Unread { index: next - 1, seq, real, bytes, ring: self })
+            })
+            .skip_while(move |unread| unread.index < index)
         })
     }
 
