@@ -183,7 +183,7 @@ fn a_run_that_uses_its_locks_well_gets_one_line() {
     let running = Running::of(&["--audit=warn"]);
     {
         let (mut a, mut b) = (running.client("A"), running.client("B"));
-        ["lock:a", "lock:b", "lock:c"].map(|key| behave(&mut a, &mut b, key));
+        ["lock:a", "lock:b", "lock:c"].into_iter().for_each(|key| behave(&mut a, &mut b, key));
     }
     let output = running.end(0);
     assert_eq!(errors(&output), "redouble run: no lock was misused (3 locks watched)\n");
@@ -316,7 +316,7 @@ fn files_for_ci_are_written_and_point_at_the_lines_of_the_journal() {
 #[test]
 fn a_file_that_cannot_be_written_is_named_before_anything_runs() {
     let folder = Folder::new("unwritable");
-    for flag in ["--junit", "--sarif", "--journal-out"] {
+    for flag in ["--junit", "--sarif", "--journal-out", "--report-html"] {
         let output = run(&["--audit", flag, "/nowhere/out"], "echo ran");
         assert_eq!((output.status.code(), out(&output).as_str()), (Some(125), ""), "{flag}");
         assert_eq!(errors(&output), "redouble run: cannot write /nowhere/out: No such file or directory\n");
@@ -326,30 +326,37 @@ fn a_file_that_cannot_be_written_is_named_before_anything_runs() {
 }
 
 #[test]
-fn what_had_no_room_in_the_journal_is_not_passed_over_in_silence() {
-    let running = Running::of(&["--audit", "--journal-size", "256kb"]);
+fn what_falls_out_of_a_small_journal_was_audited_before() {
+    let folder = Folder::new("small");
+    let journal = folder.text("j.jsonl");
+    let running = Running::of(&["--audit", "--journal-size", "256kb", "--journal-out", &journal]);
     {
-        let mut client = running.client("");
+        let (mut a, mut b) = (running.client("A"), running.client("B"));
+        race(&mut a, &mut b, "lock:a");
         let one = request(&["SET", "plain", &"x".repeat(8000)]);
         for _ in 0..200 {
-            client.send(&one);
-            assert_eq!(client.expect(), Frame::status("OK"));
+            a.send(&one);
+            assert_eq!(a.expect(), Frame::status("OK"));
         }
     }
-    let said = errors(&running.end(0));
-    let last = said.lines().last().unwrap_or_default();
-    assert!(last.contains(" entries were not audited: the journal was full (--journal-size BYTES)"), "{said}");
+    let output = running.end(0);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(errors(&output).contains(BLAME) && !errors(&output).contains("not audited"), "{}", errors(&output));
+    let output = audit(&[&journal]);
+    assert!(errors(&output).contains("begins at place"), "{}", errors(&output));
 }
 
 #[test]
 fn each_space_is_judged_by_itself_and_told_apart() {
     let folder = Folder::new("spaces");
-    let running = Running::of(&["--audit", "--journal-out", &folder.text("j.jsonl")]);
+    let (journal, page) = (folder.text("j.jsonl"), folder.text("r.html"));
+    let running = Running::of(&["--audit", "--journal-out", &journal, "--report-html", &page]);
     {
         let [mut a, mut b] = ["A", "B"].map(|name| running.client(name));
         for space in ["w1", "w2"] {
-            [&mut a, &mut b]
-                .map(|client| assert_eq!(client.ask(&format!("REDOUBLE SPACE {space}")), Frame::status("OK")));
+            for client in [&mut a, &mut b] {
+                assert_eq!(client.ask(&format!("REDOUBLE SPACE {space}")), Frame::status("OK"));
+            }
             match space {
                 "w1" => race(&mut a, &mut b, "lock:a"),
                 _ => behave(&mut a, &mut b, "lock:a"),
@@ -360,9 +367,34 @@ fn each_space_is_judged_by_itself_and_told_apart() {
     let said = errors(&output);
     assert!(said.contains("redouble run: lock `lock:a`, space `w1`\n") && !said.contains("space `w2`"), "{said}");
     assert!(said.contains("(2 locks watched)"), "{said}");
+    assert!(folder.read("r-space-w1.html").contains("two-holders") && folder.read("r.html").contains("<html"));
     let status = |name: &str| audit(&[&folder.text(name)]).status.code();
     assert_eq!(status("j-space-w1.jsonl"), Some(3));
     assert_eq!(status("j-space-w2.jsonl"), Some(0));
+}
+
+#[test]
+fn what_was_found_before_a_test_has_reset_the_server_counts() {
+    let folder = Folder::new("reset");
+    let (sarif, journal) = (folder.text("audit.sarif"), folder.text("j.jsonl"));
+    let running = Running::of(&["--audit", "--sarif", &sarif, "--journal-out", &journal]);
+    {
+        let (mut a, mut b) = (running.client("A"), running.client("B"));
+        race(&mut a, &mut b, "lock:a");
+        assert_eq!(a.ask("REDOUBLE RESET"), Frame::status("OK"));
+    }
+    {
+        let (mut a, mut b) = (running.client("A"), running.client("B"));
+        behave(&mut a, &mut b, "lock:b");
+    }
+    let output = running.end(0);
+    let said = errors(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains(BLAME) && said.contains("(2 locks watched)"), "{said}");
+    // The journal has only what came after.
+    assert_eq!(audit(&[&journal]).status.code(), Some(0));
+    let log: Value = serde_json::from_str(&folder.read("audit.sarif")).expect("JSON");
+    assert!(log["runs"][0]["results"][0]["locations"][0].get("physicalLocation").is_none(), "{log}");
 }
 
 #[test]
@@ -379,7 +411,11 @@ fn an_audit_that_nobody_can_make_sense_of_is_explained() {
         assert!(errors(&output).starts_with(&format!("redouble run: {reason}")), "{}", errors(&output));
     }
     let output = program("explore").args(["--audit", "--", "true"]).output().unwrap();
-    assert!(errors(&output).contains("--audit and --journal-out do not go with it"), "{}", errors(&output));
+    assert!(
+        errors(&output).contains("--audit, --journal-out and --report-html do not go with it"),
+        "{}",
+        errors(&output)
+    );
 }
 
 // ---- redouble audit

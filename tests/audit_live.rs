@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use redouble::internals::{Scope, audit, auditor, journal_of, naming};
-use redouble::{Code, Server, Severity};
+use redouble::internals::{Auditor, Scope, audit, auditor, journal_of, naming};
+use redouble::{Builder, Code, Finding, Server, Severity};
 
 use support::process::ServerProcess;
 use support::wire::{Frame, Wire, request};
@@ -301,8 +302,7 @@ fn whoever_listens_hears_of_findings_as_they_come() {
     pattern.ask("PSUBSCRIBE __redouble__:*");
     rivals.race("lock:after");
     // What was found before is no news, and the same is not told twice.
-    rivals.one.ask("DEL lock:after");
-    rivals.race("lock:after");
+    rivals.end("lock:after");
     rivals.race("lock:end");
     let heard = |wire: &mut Wire, place: usize| {
         let mut keys = Vec::new();
@@ -543,8 +543,9 @@ fn several_servers_are_audited_together() {
     let servers = Server::builder().port(0).instances(3).spawn_all().expect("three servers");
     let audit = servers.audit();
     let mut driver = Wire::connect(address(&servers[0]));
-    for (number, server) in (1..).zip(servers.iter()) {
-        Rivals::new(address(server)).race(&format!("lock:{number}"));
+    let mut rivals: Vec<Rivals> = servers.iter().map(|server| Rivals::new(address(server))).collect();
+    for (number, rivals) in (1..).zip(&mut rivals) {
+        rivals.race(&format!("lock:{number}"));
     }
     let found = list(&mut driver, TWO);
     let seen: Vec<(i64, String)> =
@@ -639,10 +640,16 @@ fn anything(random: &mut Random) -> Vec<u8> {
     }
 }
 
+/// The audit of a journal that was written to the end.
+fn later(server: &Server) -> Auditor {
+    audit(vec![(1, journal_of(server))], auditor(Scope::default(), naming()))
+}
+
 /// The audit of running servers finds what that of their journals does afterwards.
-fn live_and_later(threads: usize, clients: usize, trips: usize) {
-    let server = start(Server::builder().threads(threads).audit());
+fn live_and_later(builder: Builder, before: usize, clients: usize, trips: usize) {
+    let server = start(builder);
     let address = address(&server);
+    flood(address, before);
     thread::scope(|scope| {
         for client in 0..clients {
             scope.spawn(move || {
@@ -660,25 +667,63 @@ fn live_and_later(threads: usize, clients: usize, trips: usize) {
     let mut driver = Wire::connect(address);
     // Until the server has noticed that they are gone.
     driver.ask_until("INFO clients", |info| info.contains("connected_clients:1\r"));
-    let later = audit(vec![(1, journal_of(&server))], auditor(Scope::default(), naming()));
     let guard = server.audit();
+    let later = later(&server);
     assert!(journal_of(&server).len() > clients * trips * 16);
     assert!(!guard.findings().is_empty());
     assert_eq!(guard.missed(), 0);
-    assert_eq!(guard.findings_at_end(), later.findings());
+    assert_same(&guard.findings_at_end(), later.findings());
     // The same again, now that it was asked before.
     driver.ask("SET lock:0 x NX");
-    let later = audit(vec![(1, journal_of(&server))], auditor(Scope::default(), naming()));
-    assert_eq!(guard.findings_at_end(), later.findings());
+    assert_same(&guard.findings_at_end(), self::later(&server).findings());
+}
+
+#[track_caller]
+fn assert_same(live: &[Arc<Finding>], later: &[Arc<Finding>]) {
+    for (one, other) in live.iter().zip(later) {
+        assert_eq!(one, other);
+    }
+    assert_eq!(live.len(), later.len());
 }
 
 #[test]
 fn the_audit_of_a_running_server_finds_what_that_of_its_journal_does() {
-    live_and_later(1, 1, 700);
-    live_and_later(1, 4, 250);
+    live_and_later(Server::builder().audit(), 0, 2, 400);
+    live_and_later(Server::builder().audit(), 0, 4, 250);
 }
 
 #[test]
 fn the_same_with_several_threads_although_records_come_late() {
-    live_and_later(4, 8, 150);
+    live_and_later(Server::builder().threads(4).audit(), 0, 8, 150);
+}
+
+#[test]
+fn the_same_if_it_begins_when_the_journal_is_long_already() {
+    live_and_later(Server::builder().threads(2).journal(64 << 20), 45_000, 4, 100);
+}
+
+#[test]
+fn a_reply_that_turns_out_to_be_lost_takes_back_what_was_concluded_from_it() {
+    let (server, mut driver) = audited();
+    driver.call(&["SET".to_owned(), "big".to_owned(), "x".repeat(1 << 20)]);
+    let mut slow = named(address(&server), "slow");
+    let id = slow.ask("CLIENT ID").integer();
+    // It does not read, so that the last reply cannot be written.
+    let mut trip = request(&["GET", "big"]).repeat(20);
+    trip.extend(request(&["SET", "lock:a", "5f0c9a83b1d24e67", "NX", "PX", "60000"]));
+    slow.send(&trip);
+    assert_eq!(driver.ask("REDOUBLE JOURNAL AWAIT on SET key lock:a 1"), Frame::Integer(1));
+    let mut other = named(address(&server), "other");
+    other.ask("SET lock:a 91e7c2d40a8b36f5 NX PX 60000");
+    other.ask("DEL lock:a");
+    other.ask("SET lock:a 91e7c2d40a8b36f5 NX PX 60000");
+    let guard = server.audit();
+    let before = guard.findings();
+    assert!(before.iter().any(|finding| finding.code == Code::TwoHolders));
+    driver.ask(&format!("CLIENT KILL ID {id}"));
+    assert!(!driver.ask("REDOUBLE JOURNAL AWAIT on SET key lock:a outcome lost 1").is_error());
+    driver.ask_until("INFO clients", |info| info.contains("connected_clients:2\r"));
+    let after = guard.findings_at_end();
+    assert_eq!(after, later(&server).findings());
+    assert!(after.iter().all(|finding| finding.code != Code::TwoHolders), "{after:?}");
 }

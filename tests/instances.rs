@@ -103,6 +103,34 @@ fn an_instance_that_starts_empty_has_lost_its_memory_but_not_its_clock() {
     assert_eq!(servers[1].now(), time);
 }
 
+/// The lock auditor must know that what was held before a restart is held no more, or still is.
+#[test]
+fn the_journal_says_when_an_instance_serves_again_and_whether_it_has_lost_its_memory() {
+    let server = Server::builder().port(0).spawn().expect("the server starts");
+    let mut first = wire(&server);
+    assert_eq!(first.ask("REDOUBLE JOURNAL ON"), ok());
+    assert_eq!(first.ask("SET lock token"), ok());
+    server.stop().expect("it runs");
+    server.start().expect("it is stopped");
+    let mut second = wire(&server);
+    assert_eq!(second.ask("GET lock"), Frame::bulk("token"));
+    server.stop().expect("it runs");
+    server.start_empty().expect("it is stopped");
+    assert_eq!(wire(&server).ask("GET lock"), Frame::NullBulk);
+    let path = std::env::temp_dir().join(format!("redouble-started-{}.jsonl", std::process::id()));
+    let exported = wire(&server).call(&["REDOUBLE", "JOURNAL", "EXPORT", path.to_str().expect("text")]);
+    assert!(!exported.is_error(), "{exported:?}");
+    let lines = fs::read_to_string(&path).expect("it is there");
+    fs::remove_file(path).expect("it is there");
+    let told = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    // Connections are noticed to be closed when they are.
+    let told = told.filter(|line| line["event"] != "closed").map(|line| match line["event"].as_str() {
+        Some(event) => format!("{event} {}", line["detail"].as_str().unwrap_or_default()),
+        None => line["command"][0].as_str().unwrap_or_default().to_owned(),
+    });
+    assert_eq!(told.collect::<Vec<_>>(), ["SET", "started kept", "GET", "started empty", "GET"]);
+}
+
 #[test]
 fn nobody_else_gets_the_port_of_a_stopped_instance() {
     let servers = bench(2);

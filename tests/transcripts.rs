@@ -131,6 +131,7 @@ alone! {
     redis_8_numbers
     redis_field_times
     redouble_save
+    redouble_audit
     redouble_clock
     redouble_explore
     redouble_fault
@@ -138,6 +139,7 @@ alone! {
     redouble_help
     redouble_instance
     redouble_journal
+    redouble_locks
     redouble_reset
     redouble_space
     sorted_sets_7_2

@@ -21,7 +21,7 @@ use super::script::{Scripts, joined, read_script};
 use super::stamp::Instant;
 use super::step::{Act, Guard, Shape, Step, Steps};
 use super::told::{Inside, Told};
-use crate::control::{EventKind, Outcome, short_line};
+use crate::control::{EventKind, Glance, Outcome, short_line};
 use crate::glob;
 use crate::resp::{OwnedWords, Words};
 
@@ -208,10 +208,41 @@ impl Auditor {
         places.iter().filter_map(|place| self.locks.at(place).map(|lock| lock.clone())).collect()
     }
 
+    /// Takes in the next line, if a glance is enough to see that it has nothing to do with locks: nearly all lines of
+    /// nearly all programs have not. Says whether it was.
+    #[inline]
+    pub fn skims(&mut self, server: u16, glance: &Glance<'_>) -> bool {
+        if glance.is_event || self.parties.contains_key(&(server, glance.client)) {
+            return false;
+        }
+        let is_about_key = match Verb::of(glance.first) {
+            Verb::Nothing => false,
+            Verb::Set => {
+                if glance.words != 3 || !self.scope.locks.is_empty() {
+                    return false;
+                }
+                true
+            }
+            Verb::Get | Verb::GetRange | Verb::Exists | Verb::Change | Verb::Del if glance.words <= 4 => {
+                if glance.words != 2 && matches!(Verb::of(glance.first), Verb::Exists | Verb::Del) {
+                    return false;
+                }
+                true
+            }
+            _ => return false,
+        };
+        if is_about_key && self.locks.get_mut(server, glance.db, glance.second).is_some() {
+            return false;
+        }
+        self.lines += 1;
+        self.pass(server, glance.seq, glance.at, glance.real);
+        true
+    }
+
     /// Takes in the next line. Those of one server come in the order of their places.
     pub fn feed(&mut self, told: &Told<'_>) {
         self.lines += 1;
-        self.pass(told);
+        self.pass(told.server, told.seq, told.at, told.real);
         match told.event {
             Some(EventKind::Closed) => return self.close(told),
             Some(EventKind::Started) => {
@@ -291,28 +322,28 @@ impl Auditor {
     }
 
     /// Ends the locks whose time is over when a line is told.
-    fn pass(&mut self, told: &Told<'_>) {
-        match self.last.iter_mut().find(|mark| mark.server == told.server) {
+    #[inline]
+    fn pass(&mut self, server: u16, seq: u64, at: i64, real: i64) {
+        match self.last.iter_mut().find(|mark| mark.server == server) {
             Some(last) => {
                 self.since = last.real;
-                (last.seq, last.at, last.real) = (told.seq, told.at, told.real);
+                (last.seq, last.at, last.real) = (seq, at, real);
             }
             None => {
                 let line = Arc::from("(the end)");
-                let Told { server, seq, at, real, .. } = *told;
                 self.last.push(Mark { server, seq, at, real, client: 0, name: Arc::from(""), line });
                 self.deadlines.push((server, Deadlines::new()));
                 self.wide.redlock.note_clock(server, at - real);
             }
         }
-        let now = told.at.div_euclid(1000);
-        while let Some((_, deadlines)) = self.deadlines.iter_mut().find(|(server, _)| *server == told.server)
+        let now = at.div_euclid(1000);
+        while let Some((_, deadlines)) = self.deadlines.iter_mut().find(|(other, _)| *other == server)
             && let Some((deadline, _)) = deadlines.first()
             && *deadline < now
         {
             let Some((_, place)) = deadlines.pop_first() else { return };
-            let mark = self.end_of(told.server);
-            self.on(&place, None, mark, |course| course.pass(told.at, told.real));
+            let mark = self.end_of(server);
+            self.on(&place, None, mark, |course| course.pass(at, real));
         }
     }
 
@@ -384,7 +415,7 @@ impl Auditor {
         }
         let Some(lock) = self.locks.get_mut(told.server, step.db, step.key) else { return };
         let place = Arc::clone(&lock.place);
-        if matches!(step.act, Act::Write) && !lock.is_known() {
+        if step.is_no_locks() && !lock.is_known() {
             // A counter, or a collection.
             self.locks.remove(&place);
             return;

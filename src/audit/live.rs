@@ -17,12 +17,16 @@ use super::auditor::{Auditor, Keys, Naming, Scope};
 use super::code::Severity;
 use super::finding::Finding;
 use super::known::KnownLock;
-use super::report::{Same, same};
+use super::report::{Report, Same, same};
 use super::told::Told;
-use crate::control::{Follower, Held, Journal, Seen};
+use crate::control::{Follower, Held, Journal, Unread};
 
 /// How many records of a server are left for later, because others can come late that belong in front of them.
-const LEFT: u64 = 4096;
+const LEFT: usize = 4096;
+/// How many at most, while one is missing: its thread may have been stopped on the way.
+const HELD_BACK: usize = 8 * LEFT;
+/// How many records are looked at at once.
+const PORTION: usize = HELD_BACK + 2 * LEFT;
 /// How many records must have come before all that are left for later are gone through once more, unless somebody asks.
 const PATIENCE: u64 = 256;
 /// How many allowances there may be.
@@ -69,6 +73,20 @@ struct State {
     published: HashMap<Same, Severity, FixedState>,
     /// Records that fell out before they were gone through.
     missed: u64,
+    /// What was found on servers before they were reset, and how much was missed there.
+    kept: Report,
+    kept_missed: u64,
+}
+
+/// What an audit has come to in the end, resets or not.
+pub struct Conclusion {
+    pub findings: Vec<Arc<Finding>>,
+    /// How many keys were taken for locks.
+    pub locks: u64,
+    /// Findings that there was no more room for.
+    pub unlisted: u64,
+    /// Records that fell out of the journal before they were gone through.
+    pub missed: u64,
 }
 
 /// A server, and how far its journal was gone through by the auditor that never goes back.
@@ -80,10 +98,19 @@ struct Source {
     seen: u64,
     /// those whose place in the order is not behind this one.
     place: u64,
+    /// The next place is that behind it, as nothing is missing in between.
+    is_followed: bool,
     /// Nothing of it was gone through so far.
     is_new: bool,
     /// The records from now on do not follow upon those that were gone through.
     is_torn: bool,
+}
+
+/// How many records of a server may be left.
+struct Limits {
+    usual: usize,
+    /// While one is missing.
+    most: usize,
 }
 
 /// An auditor that has gone through everything.
@@ -145,6 +172,8 @@ impl LiveAudit {
             is_asked: false,
             published: HashMap::default(),
             missed: 0,
+            kept: Report::new(Arc::clone(&start.scope)),
+            kept_missed: 0,
         };
         let is_on = AtomicBool::new(start.is_on);
         Self { is_on, heard: AtomicU64::new(0), naming, start, state: Mutex::new(state) }
@@ -152,7 +181,8 @@ impl LiveAudit {
 
     /// Goes through the journal of this server, too. Servers are told apart by number, from 1.
     pub fn join(&self, server: u16, audited: Weak<dyn Audited>) {
-        let source = Source { server, audited, next: 0, seen: 0, place: 0, is_new: true, is_torn: false };
+        let (next, seen, place, is_followed, is_new, is_torn) = (0, 0, 0, false, true, false);
+        let source = Source { server, audited, next, seen, place, is_followed, is_new, is_torn };
         self.state().sources.push(source);
     }
 
@@ -221,9 +251,33 @@ impl LiveAudit {
         }
     }
 
+    /// Remembers for the conclusion what was found on a server, because that is about to be reset. What can only be told
+    /// at the end is not among it: a reset is none.
+    pub fn keep(&self, server: u16) {
+        if !self.is_on() {
+            return;
+        }
+        let mut state = self.state();
+        let auditor = state.all_the_way(true);
+        let findings: Vec<_> =
+            auditor.findings().iter().filter(|finding| finding.server == server).map(Arc::clone).collect();
+        let (locks, unlisted) = (auditor.watched(), auditor.unlisted());
+        findings.into_iter().for_each(|finding| state.kept.add(Arc::unwrap_or_clone(finding)));
+        if state.sources.len() <= 1 {
+            // All of it is about to be forgotten; else only what was found is.
+            state.kept.locks += locks;
+            state.kept.unlisted += unlisted;
+            state.kept_missed += std::mem::take(&mut state.missed);
+        }
+    }
+
     /// As when the server started, as far as this one is concerned: nothing was found there.
     pub fn reset(&self, server: u16) {
         let mut state = self.state();
+        if self.is_on() {
+            // What was found on the others is to stay.
+            state.settle(true);
+        }
         let State { sources, settled, published, .. } = &mut *state;
         if sources.len() <= 1 {
             *settled = Auditor::new(Arc::clone(&self.start.scope), Arc::clone(&self.naming));
@@ -286,6 +340,21 @@ impl LiveAudit {
         let mut auditor = self.asked(|auditor| auditor.clone());
         auditor.finish();
         auditor
+    }
+
+    /// What was found from the start on, also before servers were reset, as if nothing more were to come.
+    pub fn whole(&self) -> Conclusion {
+        let auditor = self.conclude();
+        let state = self.state();
+        let mut report = state.kept.clone();
+        report.set_scope(Arc::clone(&state.scope));
+        auditor.findings().iter().for_each(|finding| report.add((**finding).clone()));
+        Conclusion {
+            findings: report.findings().to_vec(),
+            locks: report.locks + auditor.watched(),
+            unlisted: report.unlisted + auditor.unlisted(),
+            missed: state.kept_missed + state.missed,
+        }
     }
 
     /// All keys that are taken for locks and that somebody holds or waits for.
@@ -379,28 +448,49 @@ impl State {
             self.ahead = None;
         }
         self.look_for_gaps(&held);
-        let mut records = Merged::new(&held, |at, held| self.sources[at].left(held));
-        let most = |held: &Held<'_>| if all { 0 } else { LEFT.min(held.in_an_eighth()) };
-        let most: Vec<u64> = held.iter().map(|(_, held)| most(held)).collect();
-        let before: Vec<u64> = held.iter().map(|(at, _)| self.sources[*at].place).collect();
-        while records.lists.iter().zip(most.iter().zip(&before)).any(|((_, list), (most, before))| {
-            let is_late = list.as_slice().first().is_some_and(|seen| seen.record.seq <= *before);
-            is_late || list.len() as u64 > *most
-        }) {
-            let Some((at, seen)) = records.next() else { break };
-            let source = &mut self.sources[at];
-            source.place = source.place.max(seen.record.seq);
-            self.settled.feed(&Told::seen(source.server, &seen));
-        }
-        let mut left = Vec::new();
-        for ((at, held), (_, list)) in held.iter().zip(&records.lists) {
-            let source = &mut self.sources[*at];
-            source.seen = held.written();
-            source.next = list.as_slice().iter().map(|seen| seen.index).min().unwrap_or(source.seen);
-            left.push(list.len() as u64);
-        }
-        drop(records);
+        let limits = |held: &Held<'_>| {
+            let room = if all { 0 } else { usize::try_from(held.in_an_eighth()).unwrap_or(usize::MAX) };
+            Limits { usual: LEFT.min(room), most: HELD_BACK.min(room) }
+        };
+        let limits: Vec<Limits> = held.iter().map(|(_, held)| limits(held)).collect();
+        let left = loop {
+            let mut records = Merged::new(&held, |at, held| self.sources[at].left(held, PORTION));
+            self.feed_settled(&mut records, &limits);
+            let mut is_over = true;
+            for ((at, held), list) in held.iter().zip(&records.lists) {
+                let source = &mut self.sources[*at];
+                source.seen = if list.is_cut { list.end } else { held.written() };
+                source.next = list.first_left().unwrap_or(source.seen);
+                is_over &= !list.is_cut;
+            }
+            if is_over {
+                break records.lists.iter().map(|list| list.records.len() as u64).collect::<Vec<_>>();
+            }
+        };
         held.iter_mut().zip(left).for_each(|((_, held), left)| held.leave(left));
+    }
+
+    /// Goes through some records, until so many are left of each server, or until what was cut off is needed. Where one
+    /// is missing it waits for it, for some time.
+    fn feed_settled(&mut self, records: &mut Merged<'_>, limits: &[Limits]) {
+        let before: Vec<u64> = records.lists.iter().map(|list| self.sources[list.at].place).collect();
+        loop {
+            let lists = || records.lists.iter().zip(limits.iter().zip(&before));
+            // What was to come in front of others that are settled.
+            let is_late = lists().any(|(list, (_, before))| list.next_place().is_some_and(|place| place <= *before));
+            let is_full = lists().any(|(list, (limits, _))| list.is_cut || list.records.len() > limits.most);
+            let is_due = lists().any(|(list, (limits, _))| list.records.len() > limits.usual);
+            let is_wanting = lists().any(|(list, _)| list.is_cut && list.records.len() <= LEFT);
+            let Some(next) = records.peek() else { return };
+            let is_missing = self.sources[next.at].misses(next);
+            if !is_late && (is_wanting || !is_full && (is_missing || !is_due)) {
+                return;
+            }
+            let Some((at, unread)) = records.next() else { return };
+            let source = &mut self.sources[at];
+            (source.place, source.is_followed) = (source.place.max(unread.seq), true);
+            take_in(&mut self.settled, source.server, &unread);
+        }
     }
 
     /// What fell out, and what was not kept, takes away what is known of who holds what.
@@ -413,7 +503,7 @@ impl State {
                     self.missed += oldest - source.next.max(source.seen.min(oldest));
                     source.is_torn = true;
                 }
-                source.next = oldest;
+                (source.next, source.is_followed) = (oldest, false);
             }
             source.is_new = false;
             if source.is_torn && held.written() > source.seen {
@@ -429,6 +519,8 @@ impl State {
         if !is_on {
             return &self.settled;
         }
+        // So that no more is left than can be gone through again and again.
+        self.settle(false);
         self.is_asked = true;
         let servers = self.servers();
         let held = hold(&servers);
@@ -439,8 +531,8 @@ impl State {
             None => Ahead { auditor: self.settled.clone(), marks: Vec::new(), real: i64::MIN },
         };
         let mut records = match follows {
-            true => Merged::new(&held, |at, held| in_order(held.from(ahead.marks[at].written).collect())),
-            false => Merged::new(&held, |at, held| self.sources[at].left(held)),
+            true => Merged::new(&held, |at, held| held.unread_from(ahead.marks[at].written).collect()),
+            false => Merged::new(&held, |at, held| self.sources[at].left(held, usize::MAX)),
         };
         ahead.marks.resize(self.sources.len(), Seam { written: 0, revised: 0, place: 0 });
         if !follows {
@@ -448,10 +540,10 @@ impl State {
                 mark.place = source.place;
             }
         }
-        while let Some((at, seen)) = records.next() {
-            ahead.auditor.feed(&Told::seen(self.sources[at].server, &seen));
-            ahead.marks[at].place = ahead.marks[at].place.max(seen.record.seq);
-            ahead.real = ahead.real.max(seen.record.real);
+        while let Some((at, unread)) = records.next() {
+            take_in(&mut ahead.auditor, self.sources[at].server, &unread);
+            ahead.marks[at].place = ahead.marks[at].place.max(unread.seq);
+            ahead.real = ahead.real.max(unread.real);
         }
         for (at, held) in &held {
             (ahead.marks[*at].written, ahead.marks[*at].revised) = (held.written(), held.revised());
@@ -473,15 +565,20 @@ impl State {
 }
 
 impl Source {
-    /// The records that are left, in order.
-    fn left<'h>(&self, held: &'h Held<'_>) -> Vec<Seen<'h>> {
-        let is_settled = |seen: &Seen<'_>| seen.index < self.seen && seen.record.seq <= self.place;
-        in_order(held.from(self.next).filter(|seen| !is_settled(seen)).collect())
+    /// The records that are left, at most so many.
+    fn left<'h>(&self, held: &'h Held<'_>, most: usize) -> Vec<Unread<'h>> {
+        let is_settled = |unread: &Unread<'_>| unread.index < self.seen && unread.seq <= self.place;
+        held.unread_from(self.next).filter(|unread| !is_settled(unread)).take(most).collect()
+    }
+
+    /// Whether something is missing in front of the next record.
+    fn misses(&self, list: &List<'_>) -> bool {
+        self.is_followed && list.next_place().is_some_and(|place| place > self.place + 1)
     }
 
     /// What was written before this record is none of the audit's.
     fn skip_to(&mut self, written: u64) {
-        (self.next, self.seen, self.is_torn) = (written, written, true);
+        (self.next, self.seen, self.is_followed, self.is_torn) = (written, written, false, true);
     }
 }
 
@@ -492,37 +589,84 @@ impl Ahead {
             let Some(mark) = self.marks.get(*at) else { return false };
             mark.revised == held.revised()
                 && mark.written >= held.oldest()
-                && held.from(mark.written).all(|seen| {
-                    seen.record.seq > mark.place && (self.marks.len() == 1 || seen.record.real >= self.real)
-                })
+                && held
+                    .unread_from(mark.written)
+                    .all(|unread| unread.seq > mark.place && (self.marks.len() == 1 || unread.real >= self.real))
         })
     }
 }
 
 /// The records of several journals, those of one in the order of their places, and all in that of real time.
 struct Merged<'h> {
-    lists: Vec<(usize, std::vec::IntoIter<Seen<'h>>)>,
+    lists: Vec<List<'h>>,
+}
+
+/// Records of one of them.
+struct List<'h> {
+    /// The place of the server among the sources.
+    at: usize,
+    records: std::vec::IntoIter<Unread<'h>>,
+    /// Behind the last of them, and whether there are more.
+    end: u64,
+    is_cut: bool,
 }
 
 impl<'h> Merged<'h> {
-    fn new(held: &'h [(usize, Held<'_>)], records: impl Fn(usize, &'h Held<'_>) -> Vec<Seen<'h>>) -> Self {
-        Self { lists: held.iter().map(|(at, held)| (*at, records(*at, held).into_iter())).collect() }
+    fn new(held: &'h [(usize, Held<'_>)], records: impl Fn(usize, &'h Held<'_>) -> Vec<Unread<'h>>) -> Self {
+        let list = |(at, held): &'h (usize, Held<'_>)| {
+            let mut records = records(*at, held);
+            let end = records.last().map_or(held.written(), |unread| unread.index + 1);
+            records.sort_by_key(|unread| unread.seq);
+            List {
+                at: *at,
+                is_cut: end < held.written() && records.len() >= PORTION,
+                end,
+                records: records.into_iter(),
+            }
+        };
+        Self { lists: held.iter().map(list).collect() }
     }
 
-    fn next(&mut self) -> Option<(usize, Seen<'h>)> {
-        let waiting = self.lists.iter_mut().filter(|(_, list)| list.len() > 0);
-        let (at, list) = waiting.min_by_key(|(_, list)| list.as_slice().first().map(|seen| seen.record.real))?;
-        Some((*at, list.next()?))
+    /// The list whose turn it is.
+    fn peek(&self) -> Option<&List<'h>> {
+        self.lists.iter().filter(|list| list.records.len() > 0).min_by_key(|list| list.real())
+    }
+
+    fn next(&mut self) -> Option<(usize, Unread<'h>)> {
+        let list = self.lists.iter_mut().filter(|list| list.records.len() > 0).min_by_key(|list| list.real())?;
+        Some((list.at, list.records.next()?))
+    }
+}
+
+impl List<'_> {
+    /// When the next one took effect.
+    fn real(&self) -> Option<i64> {
+        self.records.as_slice().first().map(|unread| unread.real)
+    }
+
+    /// The place in the order of the next one.
+    fn next_place(&self) -> Option<u64> {
+        self.records.as_slice().first().map(|unread| unread.seq)
+    }
+
+    /// The first one in the journal that is left.
+    fn first_left(&self) -> Option<u64> {
+        self.records.as_slice().iter().map(|unread| unread.index).min()
+    }
+}
+
+/// Has an auditor take in a record, which it does not read if a glance at it is enough.
+fn take_in(auditor: &mut Auditor, server: u16, unread: &Unread<'_>) {
+    if unread.glance().is_some_and(|glance| auditor.skims(server, &glance)) {
+        return;
+    }
+    if let Some(seen) = unread.read() {
+        auditor.feed(&Told::seen(server, &seen));
     }
 }
 
 fn hold(servers: &[(usize, Arc<dyn Audited>)]) -> Vec<(usize, Held<'_>)> {
     servers.iter().map(|(at, server)| (*at, server.journal().hold())).collect()
-}
-
-fn in_order(mut records: Vec<Seen<'_>>) -> Vec<Seen<'_>> {
-    records.sort_by_key(|seen| seen.record.seq);
-    records
 }
 
 /// Stands for a server; there are at most 64.

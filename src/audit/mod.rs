@@ -33,7 +33,7 @@ pub use auditor::{Auditor, Keys, Naming, Scope};
 pub use code::{Code, Severity};
 pub use finding::{Evidence, Finding, Mark};
 pub use known::{EndedHold, KnownLock, LockHolder, LockWaiter};
-pub use live::{AuditFigures, Audited, LiveAudit};
+pub use live::{Audited, Conclusion, LiveAudit};
 pub use lock::{End, Hold, Lock, Past, Place, Reason, Standing, Waiter, Who};
 pub use mistakes::Mistakes;
 pub use picture::{Deed, DeedKind, Span, SpanKind};

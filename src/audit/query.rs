@@ -27,3 +27,42 @@ impl FindingQuery {
             && self.key.as_ref().is_none_or(|key| glob::matches(key, &finding.key, false))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(severity: Severity) -> Finding {
+        Finding {
+            code: Code::NoExpiry,
+            severity,
+            server: 1,
+            db: 0,
+            key: b"lock:a"[..].into(),
+            sentence: String::new(),
+            evidence: Vec::new(),
+            times: 2,
+            seq: 5,
+            last_seq: 9,
+            at: 0,
+            culprit: 0,
+            allowed: None,
+        }
+    }
+
+    #[test]
+    fn a_severity_stands_for_all_that_is_worse() {
+        for (asked, found) in [(Severity::Note, 3), (Severity::Warning, 2), (Severity::Error, 1)] {
+            let query = FindingQuery { severity: Some(asked), ..FindingQuery::default() };
+            let fitting = Severity::ALL.into_iter().filter(|severity| query.fits(&finding(*severity)));
+            assert_eq!(fitting.count(), found, "{}", asked.name());
+        }
+    }
+
+    #[test]
+    fn what_was_seen_again_is_new() {
+        let since = |seq| FindingQuery { since: Some(seq), ..FindingQuery::default() };
+        assert!(since(8).fits(&finding(Severity::Error)));
+        assert!(!since(9).fits(&finding(Severity::Error)));
+    }
+}

@@ -1,6 +1,6 @@
 //! What a script has done to keys: by the commands that it has run, not by its text.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::FixedState;
 use sha1_smol::Sha1;
@@ -17,6 +17,8 @@ use crate::resp::parse_integer;
 pub struct Scripts {
     /// By the name that EVALSHA or FCALL calls them by.
     intents: HashMap<Box<[u8]>, Intent, FixedState>,
+    /// Those that have put something else where something was: no lock is taken like that.
+    others: HashSet<Box<[u8]>, FixedState>,
     /// The names of those that EVAL has brought.
     names: HashMap<Box<[u8]>, Box<[u8]>, FixedState>,
 }
@@ -65,6 +67,8 @@ struct Look<'a> {
     sought: Option<&'a [u8]>,
     /// Something was done to it.
     done: bool,
+    /// Something else was there than the script was given, and it was set all the same.
+    overwrote: bool,
 }
 
 /// What a script has done. `words` are those of EVAL or EVALSHA.
@@ -85,6 +89,13 @@ pub fn read_script<'a>(words: &[&'a [u8]], inside: &[Inside<'a>], depth: u8, scr
         return steps;
     }
     let name = scripts.name(words);
+    if looks.iter().any(|look| look.overwrote) && scripts.others.len() < MOST_SCRIPTS {
+        scripts.others.insert(name.clone());
+    }
+    if scripts.others.contains(&name) {
+        steps.iter_mut().filter(|step| is_set(step)).for_each(|step| step.act = Act::Write);
+        return steps;
+    }
     if let Some(intent) = steps.iter().find_map(intent_of) {
         scripts.learn(&name, intent);
     }
@@ -129,6 +140,10 @@ pub fn joined(steps: Steps<'_>) -> Steps<'_> {
         joined.push(step);
     }
     joined
+}
+
+fn is_set(step: &Step<'_>) -> bool {
+    matches!(step.act, Act::Take { .. } | Act::Put { .. })
 }
 
 fn intent_of(step: &Step<'_>) -> Option<Intent> {
@@ -226,6 +241,8 @@ fn take_in<'a>(
             for step in read(verb, ran) {
                 let look = look(looks, step.db, step.key);
                 let step = look.refine(step);
+                let is_other = matches!(look.found, Some(Some(_))) && look.matched.is_none();
+                look.overwrote |= is_other && !look.done && matches!(step.act, Act::Put { .. });
                 look.done = true;
                 steps.push(Step { joint: true, ..step });
             }
@@ -235,7 +252,7 @@ fn take_in<'a>(
 
 fn look<'l, 'a>(looks: &'l mut SmallVec<[Look<'a>; 2]>, db: u32, key: &'a [u8]) -> &'l mut Look<'a> {
     let at = looks.iter().position(|look| look.db == db && look.key == key).unwrap_or_else(|| {
-        looks.push(Look { db, key, found: None, matched: None, sought: None, done: false });
+        looks.push(Look { db, key, found: None, matched: None, sought: None, done: false, overwrote: false });
         looks.len() - 1
     });
     &mut looks[at]

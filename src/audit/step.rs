@@ -13,6 +13,19 @@ pub struct Step<'a> {
     pub joint: bool,
 }
 
+impl Step<'_> {
+    /// It is what nobody does to a lock: something else is written, or another value in the place of one that was compared.
+    pub fn is_no_locks(&self) -> bool {
+        match (&self.act, self.guard) {
+            (Act::Write, _) => true,
+            (Act::Put { value, .. }, Guard::Compared(Some(token))) => {
+                *value != token && (!value.starts_with(token) || token.len() < 8)
+            }
+            _ => false,
+        }
+    }
+}
+
 pub type Steps<'a> = SmallVec<[Step<'a>; 2]>;
 
 /// What has been done.

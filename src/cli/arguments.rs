@@ -49,6 +49,8 @@ pub(super) struct Run {
     pub audit: Option<Judging>,
     /// Where the journal is to be written when the command has ended.
     pub journal_out: Option<PathBuf>,
+    /// Where a page with a picture of it is to go.
+    pub report_html: Option<PathBuf>,
     /// The command with its arguments; never empty.
     pub command: Vec<OsString>,
 }
@@ -90,7 +92,7 @@ const NO_SENTINEL: &str = "redouble has no sentinel mode.";
 
 /// Flags of `run` that say nothing without `--audit`.
 const NO_AUDIT: &str = "is about an audit: it goes with --audit";
-const NO_EXPLORED_AUDIT: &str = "--audit and --journal-out do not go with it: they are about one run";
+const NO_EXPLORED_AUDIT: &str = "--audit, --journal-out and --report-html do not go with it: they are about one run";
 
 /// Reads the arguments that follow the program's name.
 pub(super) fn parse(arguments: &[OsString]) -> Request {
@@ -154,10 +156,9 @@ fn parse_run(arguments: &[OsString]) -> Request {
         return Request::Misused(NO_COMMAND.to_owned());
     }
     run.command = rest.to_vec();
-    (run.audit, run.journal_out) = match audit.finish() {
-        Ok(asked) => asked,
-        Err(reason) => return Request::Misused(reason),
-    };
+    if let Err(reason) = audit.finish(&mut run) {
+        return Request::Misused(reason);
+    }
     match parse_server(&flags) {
         Request::Serve(Sources { standard_input: true, .. }) => Request::Misused(NO_INPUT.to_owned()),
         Request::Serve(sources) => Request::Run(Run { sources, ..run }),
@@ -173,6 +174,7 @@ struct AuditFlags {
     /// The first that only says how.
     needs_audit: Option<String>,
     journal_out: Option<PathBuf>,
+    report_html: Option<PathBuf>,
 }
 
 impl AuditFlags {
@@ -194,14 +196,19 @@ impl AuditFlags {
                     None => Ok(1),
                 }
             }
-            b"--journal-out" => {
+            b"--journal-out" | b"--report-html" => {
                 let (value, taken) = match joined {
                     Some(value) => (Some(value), 1),
                     None => (next.cloned().filter(|next| !next.as_bytes().starts_with(b"--")), 2),
                 };
-                let value = value.filter(|value| !value.is_empty());
-                let path = value.ok_or("--journal-out takes a file, as in --journal-out journal.jsonl")?;
-                self.journal_out = Some(PathBuf::from(path));
+                let value = value.filter(|value| !value.is_empty()).map(PathBuf::from);
+                let is_journal = name == b"--journal-out";
+                let (flag, example) = match is_journal {
+                    true => ("--journal-out", "journal.jsonl"),
+                    false => ("--report-html", "report.html"),
+                };
+                let path = value.ok_or_else(|| format!("{flag} takes a file, as in {flag} {example}"))?;
+                *if is_journal { &mut self.journal_out } else { &mut self.report_html } = Some(path);
                 Ok(taken)
             }
             _ => {
@@ -214,11 +221,14 @@ impl AuditFlags {
         }
     }
 
-    fn finish(self) -> Result<(Option<Judging>, Option<PathBuf>), String> {
-        match self.needs_audit {
-            Some(flag) if !self.is_asked => Err(format!("{flag} {NO_AUDIT}")),
-            _ => Ok((self.is_asked.then_some(self.judging), self.journal_out)),
+    /// Hands on what was asked for.
+    fn finish(self, run: &mut Run) -> Result<(), String> {
+        if let Some(flag) = self.needs_audit.filter(|_| !self.is_asked) {
+            return Err(format!("{flag} {NO_AUDIT}"));
         }
+        run.audit = self.is_asked.then_some(self.judging);
+        (run.journal_out, run.report_html) = (self.journal_out, self.report_html);
+        Ok(())
     }
 }
 
@@ -262,9 +272,9 @@ fn parse_explore(arguments: &[OsString]) -> Request {
     }
     others.extend_from_slice(rest);
     match parse_run(&others) {
-        Request::Run(Run { audit: Some(_), .. } | Run { journal_out: Some(_), .. }) => {
-            Request::ExploreMisused(NO_EXPLORED_AUDIT.to_owned())
-        }
+        Request::Run(
+            Run { audit: Some(_), .. } | Run { journal_out: Some(_), .. } | Run { report_html: Some(_), .. },
+        ) => Request::ExploreMisused(NO_EXPLORED_AUDIT.to_owned()),
         Request::Run(run) => Request::Explore(Box::new(Explore { run, ..explore })),
         Request::Misused(reason) if reason == NO_COMMAND => Request::ExploreMisused(NO_EXPLORED.to_owned()),
         Request::Misused(reason) => {
@@ -470,6 +480,23 @@ mod tests {
         assert_eq!(asked.sources.flags, b"requirepass \"--strict\" ");
         let Request::Run(asked) = run(&["--no-control", "--strict", "--", "a"]) else { panic!("a run") };
         assert!(asked.strict);
+    }
+
+    #[test]
+    fn run_takes_the_flags_of_the_auditor_and_leaves_the_servers_alone() {
+        let flags =
+            ["--audit", "warn", "--locks", "a:*", "--port", "0", "--junit=x.xml", "--journal-out", "j", "--", "a"];
+        let Request::Run(asked) = run(&flags) else { panic!("a run") };
+        let judging = asked.audit.expect("an audit");
+        assert_eq!((judging.level, judging.locks), (crate::audit::Severity::Warning, vec![b"a:*".to_vec()]));
+        assert_eq!((judging.junit, asked.journal_out), (Some(PathBuf::from("x.xml")), Some(PathBuf::from("j"))));
+        assert_eq!(asked.sources.flags, b"port \"0\" ");
+        // What looks like a flag of the auditor's can be the value of one of the server's.
+        let Request::Run(asked) = run(&["--requirepass", "--audit", "--", "a"]) else { panic!("a run") };
+        assert_eq!((asked.audit, asked.sources.flags.as_slice()), (None, &b"requirepass \"--audit\" "[..]));
+        // A configuration file may stand behind it.
+        let Request::Run(asked) = run(&["--audit", "x.conf", "--", "a"]) else { panic!("a run") };
+        assert_eq!((asked.audit.is_some(), asked.sources.file), (true, Some(PathBuf::from("x.conf"))));
     }
 
     #[test]

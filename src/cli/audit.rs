@@ -1,26 +1,27 @@
 //! The audit of what a command has done to the servers of `redouble run`.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::judging::{Allowed, Judging, cannot};
 use super::verdict::{Lines, Recorded, Verdict};
 use crate::audit::tell::Judged;
-use crate::audit::{Scope, audit, auditor};
+use crate::audit::{Conclusion, LiveAudit, Scope, audit, auditor};
 use crate::commands::all;
 use crate::control::{Item, write_journal};
 use crate::error::plain;
+use crate::files;
 use crate::instance::Instance;
+use crate::report;
+use crate::resp::quote;
 use crate::spec::Table;
 
 /// One server, or one of its spaces, with the number of the server, from 1.
 pub(super) type Numbered = (u16, Arc<Instance>);
 
-/// An audit that is to be made when the command has ended.
+/// An audit that goes on while the command runs.
 pub(super) struct Audit {
     judging: Judging,
-    scope: Scope,
     allowed: Vec<Allowed>,
 }
 
@@ -29,44 +30,46 @@ impl Audit {
     pub fn new(judging: &Judging) -> Result<Self, String> {
         let mut judging = judging.clone();
         judging.settle()?;
-        let (scope, allowed) = judging.scope()?;
-        Ok(Self { judging, scope, allowed })
+        let allowed = judging.allowances()?;
+        Ok(Self { judging, allowed })
+    }
+
+    /// What an auditor of the journals is to look for.
+    pub fn scope(&self) -> Scope {
+        self.judging.scope(&self.allowed)
+    }
+
+    /// What the servers are to be told, as lines of a configuration file.
+    pub fn directives(&self) -> Vec<u8> {
+        let mut lines = b"\naudit yes".to_vec();
+        let mut tell = |name: &[u8], value: &[u8]| lines.extend([b"\n", name, b" ", &*quote(value)].concat());
+        self.judging.locks.iter().for_each(|glob| tell(b"locks", glob));
+        self.judging.not_locks.iter().for_each(|glob| tell(b"not-locks", glob));
+        self.allowed.iter().for_each(|allowed| tell(b"audit-allow", allowed.line.as_bytes()));
+        lines
     }
 
     pub fn judge(self, servers: &[Numbered], recorded: Vec<Recorded>) -> Verdict {
-        let worlds = worlds(servers).into_iter();
-        let worlds = worlds.map(|(space, servers)| judge(space, &servers, &self.scope)).collect();
+        let mut audits: Vec<(String, &Arc<LiveAudit>)> = Vec::new();
+        for (_, instance) in servers {
+            // Servers that were started together are audited together.
+            if !audits.iter().any(|(_, audit)| Arc::ptr_eq(audit, &instance.audit)) {
+                audits.push((space_of(instance), &instance.audit));
+            }
+        }
+        let worlds = audits.into_iter().map(|(space, audit)| judge(space, audit)).collect();
         Verdict { worlds, allowed: self.allowed, judging: self.judging, recorded }
     }
-}
-
-/// Those whose locks have to do with each other: what has the same name on all servers.
-fn worlds(servers: &[Numbered]) -> BTreeMap<String, Vec<&Numbered>> {
-    let mut worlds: BTreeMap<String, Vec<&Numbered>> = BTreeMap::new();
-    for server in servers {
-        worlds.entry(space_of(&server.1)).or_default().push(server);
-    }
-    worlds
 }
 
 fn space_of(instance: &Instance) -> String {
     String::from_utf8_lossy(&instance.space).into_owned()
 }
 
-/// What the journals of one world say.
-fn judge(space: String, servers: &[&Numbered], scope: &Scope) -> Judged {
-    let profile = servers.first().map(|(_, instance)| instance.profile).unwrap_or_default();
-    let table = Table::new(all(), profile);
-    let journals = servers.iter().map(|(number, instance)| (*number, instance.control.journal.items())).collect();
-    let missed = servers.iter().map(|(_, instance)| instance.control.journal.extent().forgotten).sum();
-    let auditor = audit(journals, auditor(scope.clone(), move |words| table.keys(words)));
-    Judged {
-        space,
-        findings: auditor.findings().to_vec(),
-        locks: auditor.watched(),
-        unlisted: auditor.unlisted(),
-        missed,
-    }
+/// What was found in one world.
+fn judge(space: String, audit: &LiveAudit) -> Judged {
+    let Conclusion { findings, locks, unlisted, missed } = audit.whole();
+    Judged { space, findings, locks, unlisted, missed }
 }
 
 /// Writes the journal of each server and space: the first server's to the file that was asked for, the others' beside it.
@@ -81,15 +84,42 @@ pub(super) fn write_journals(path: &Path, called: &Path, servers: &[Numbered]) -
             lines.note(place_of(item), number);
         }
         let path = beside(called, *server, &space);
-        Ok(Recorded { space, server: *server, path, lines })
+        let since = items.first().map_or(i64::MIN, real_of);
+        Ok(Recorded { space, server: *server, path, since, lines })
     };
     servers.iter().map(write).collect()
+}
+
+/// Draws what the journals tell: the first server's page, with those of its companions, goes where it was asked for, those of
+/// spaces beside it.
+pub(super) fn write_pages(path: &Path, servers: &[Numbered], scope: &Scope) -> Result<(), String> {
+    let mut rest: Vec<&Numbered> = servers.iter().collect();
+    while let Some((number, first)) = rest.first().copied() {
+        let (world, others): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|(_, instance)| Arc::ptr_eq(&instance.audit, &first.audit));
+        rest = others;
+        let journals: Vec<(u16, Vec<Item>)> =
+            world.iter().map(|(number, instance)| (*number, instance.control.journal.items())).collect();
+        let table = Table::new(all(), first.profile);
+        let auditor = auditor(scope.clone(), move |words| table.keys(words)).draw();
+        let page = report::html(&journals, &audit(journals.clone(), auditor));
+        let file = beside(path, *number, &space_of(first));
+        files::replace(&file, page.as_bytes()).map_err(|error| cannot("write", &file, &plain(&error)))?;
+    }
+    Ok(())
 }
 
 pub(super) fn place_of(item: &Item) -> u64 {
     match item {
         Item::Command(entry) => entry.seq,
         Item::Event(event) => event.seq,
+    }
+}
+
+pub(super) fn real_of(item: &Item) -> i64 {
+    match item {
+        Item::Command(entry) => entry.real,
+        Item::Event(event) => event.real,
     }
 }
 

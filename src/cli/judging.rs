@@ -39,6 +39,9 @@ impl Default for Judging {
 /// What is allowed, with the file and the line that say so.
 pub(super) struct Allowed {
     pub allowance: Allowance,
+    /// As it stands there,
+    pub line: String,
+    /// and where.
     pub place: String,
 }
 
@@ -67,19 +70,20 @@ impl Judging {
         Ok(taken)
     }
 
-    /// What the auditor is to look for; reads the files with what is allowed. The error names the file and the line that cannot be made sense of.
-    pub fn scope(&self) -> Result<(Scope, Vec<Allowed>), String> {
-        let mut allowed = Vec::new();
-        for path in &self.allow {
-            allowed.extend(read_allowances(path)?);
-        }
-        let scope = Scope {
+    /// Reads the files with what is allowed. The error names the file and the line that cannot be made sense of.
+    pub fn allowances(&self) -> Result<Vec<Allowed>, String> {
+        let files = self.allow.iter().map(|path| read_allowances(path)).collect::<Result<Vec<_>, _>>()?;
+        Ok(files.into_iter().flatten().collect())
+    }
+
+    /// What an auditor is to look for.
+    pub fn scope(&self, allowed: &[Allowed]) -> Scope {
+        Scope {
             locks: self.locks.clone(),
             not_locks: self.not_locks.clone(),
             allowed: allowed.iter().map(|allowed| allowed.allowance.clone()).collect(),
             ..Scope::default()
-        };
-        Ok((scope, allowed))
+        }
     }
 
     /// Makes the paths of what is to be written independent of where this program goes. The error says of a file why it cannot be written: better
@@ -136,7 +140,7 @@ pub(super) fn read_allowances(path: &Path) -> Result<Vec<Allowed>, String> {
     let allowances = lines.map(|(number, line)| {
         let place = format!("{}:{number}", path.display());
         let allowance = Allowance::parse(line).map_err(|reason| format!("{place}: {reason}"))?;
-        Ok(Allowed { allowance, place })
+        Ok(Allowed { allowance, line: line.trim().to_owned(), place })
     });
     allowances.collect()
 }

@@ -7,11 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::audit::place_of;
+use super::audit::{place_of, real_of};
 use super::complain;
 use super::judging::{Judging, cannot, level_of, parted};
 use super::verdict::{Lines, Recorded, Verdict, print};
-use crate::audit::tell::{Judged, json_line};
+use crate::audit::tell::Judged;
 use crate::audit::{Told, auditor};
 use crate::commands::all;
 use crate::control::{Item, RecordedLines};
@@ -97,7 +97,8 @@ impl Recordings {
     fn try_audit(self) -> Result<u8, String> {
         let Self { files, mut judging, json } = self;
         judging.settle()?;
-        let (scope, allowed) = judging.scope()?;
+        let allowed = judging.allowances()?;
+        let scope = judging.scope(&allowed);
         let table = Table::new(all(), Profile::default());
         let mut auditor = auditor(scope, move |words| table.keys(words));
         let mut sources =
@@ -123,9 +124,9 @@ impl Recordings {
         verdict.write()?;
         let lines = verdict.lines();
         let findings = verdict.worlds.iter().flat_map(|world| &world.findings);
-        let text: String = match json {
-            true => findings.map(|finding| json_line("", finding)).collect(),
-            false => lines.iter().map(|line| format!("{line}\n")).collect(),
+        let text: Vec<u8> = match json {
+            true => findings.flat_map(|finding| [finding.json(), b"\n".to_vec()].concat()).collect(),
+            false => lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect(),
         };
         // Whoever does not read on knows enough.
         let _ = print(&text);
@@ -166,11 +167,7 @@ impl Source {
     }
 
     fn real(&self) -> i64 {
-        match &self.next {
-            Some(Item::Command(entry)) => entry.real,
-            Some(Item::Event(event)) => event.real,
-            None => i64::MAX,
-        }
+        self.next.as_ref().map_or(i64::MAX, real_of)
     }
 
     /// The next line, if there is one; the one behind it is read.
@@ -196,7 +193,7 @@ impl Source {
 
     fn recorded(self) -> Option<Recorded> {
         let Self { server, path, lines, .. } = self;
-        (path.as_os_str() != "-").then_some(Recorded { space: String::new(), server, path, lines })
+        (path.as_os_str() != "-").then_some(Recorded { space: String::new(), server, path, since: i64::MIN, lines })
     }
 }
 

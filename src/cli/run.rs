@@ -20,7 +20,7 @@ use rustix::termios::tcgetpgrp;
 use tokio::signal::unix::{self, SignalKind, signal};
 
 use super::arguments::Run;
-use super::audit::{Audit, Numbered, write_journals};
+use super::audit::{Audit, Numbered, write_journals, write_pages};
 use super::judging::settle_output;
 use super::process::{self, Notice};
 use super::recorded::FOUND;
@@ -44,7 +44,7 @@ const KILLED_BY: i32 = 128;
 impl Start {
     /// Runs a server and a command; returns the command's status.
     pub(super) fn run(self, run: Run) -> ExitCode {
-        match self.try_run(&run) {
+        match self.try_run(run) {
             Ok(status) => ExitCode::from(status),
             Err(reason) => {
                 let _ = complain(format!("redouble run: {reason}").as_bytes());
@@ -65,15 +65,20 @@ impl Start {
         Ok((config, profile, Arc::new(log)))
     }
 
-    fn try_run(&self, run: &Run) -> Result<u8, String> {
+    fn try_run(&self, mut run: Run) -> Result<u8, String> {
         // Where the command is to be, whatever `--dir` makes of the server's place.
         let here = std::env::current_dir().map_err(|error| plain(&error))?;
         // These are meant relative to that, too.
         let audit = run.audit.as_ref().map(Audit::new).transpose()?;
         let mut journal_out = run.journal_out.clone();
         journal_out.as_mut().map(settle_output).transpose()?;
-        let (config, profile, log) = self.prepare(run)?;
-        if audit.is_some() || journal_out.is_some() {
+        let mut report_html = run.report_html.clone();
+        report_html.as_mut().map(settle_output).transpose()?;
+        if let Some(audit) = &audit {
+            run.sources.flags.extend(audit.directives());
+        }
+        let (config, profile, log) = self.prepare(&run)?;
+        if journal_out.is_some() || report_html.is_some() {
             config.assign("journal", "yes");
         }
         let (pid_file, port_file) = (config.path("pidfile"), config.path("port-file"));
@@ -110,7 +115,7 @@ impl Start {
         let status = events.block_on(wait(child, &mut signals)).map_err(|error| plain(&error))?;
         let numbered = all(&servers);
         let instances: Vec<Arc<Instance>> = numbered.iter().map(|(_, instance)| Arc::clone(instance)).collect();
-        if audit.is_some() || journal_out.is_some() {
+        if audit.is_some() || journal_out.is_some() || report_html.is_some() {
             events.block_on(goodbyes(&instances));
         }
         drop(servers);
@@ -128,7 +133,11 @@ impl Start {
             (Some(path), Some(called)) => write_journals(path, called, &numbered),
             _ => Ok(Vec::new()),
         };
-        match conclude(audit, &numbered, recorded) {
+        let page = report_html.map_or(Ok(()), |path| {
+            let scope = audit.as_ref().map(Audit::scope).unwrap_or_default();
+            write_pages(&path, &numbered, &scope)
+        });
+        match conclude(audit, &numbered, recorded).and_then(|status| page.map(|()| status)) {
             Ok(status) => statuses.push(status),
             Err(reason) => {
                 say(&reason);

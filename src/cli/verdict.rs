@@ -27,6 +27,8 @@ pub(super) struct Recorded {
     pub server: u16,
     /// As somebody called it.
     pub path: PathBuf,
+    /// The real time of its first line: when the server is reset, the journal begins anew.
+    pub since: i64,
     pub lines: Lines,
 }
 
@@ -107,7 +109,10 @@ impl Verdict {
             write(path, tell::junit(&self.worlds, self.judging.level))?;
         }
         if let Some(path) = &self.judging.sarif {
-            write(path, tell::sarif(&self.worlds, |space, server, seq| self.artifact(space, server, seq)))?;
+            write(
+                path,
+                tell::sarif(&self.worlds, |space, server, seq, real| self.artifact(space, (server, seq), real)),
+            )?;
         }
         Ok(())
     }
@@ -122,8 +127,9 @@ impl Verdict {
     }
 
     /// Where a place in the order of a journal can be looked at.
-    fn artifact(&self, space: &str, server: u16, seq: u64) -> Option<Artifact> {
-        let recorded = self.recorded.iter().find(|recorded| recorded.space == space && recorded.server == server)?;
+    fn artifact(&self, space: &str, (server, seq): (u16, u64), real: i64) -> Option<Artifact> {
+        let is_it = |recorded: &&Recorded| recorded.space == space && recorded.server == server;
+        let recorded = self.recorded.iter().find(is_it).filter(|recorded| real >= recorded.since)?;
         Some(Artifact { uri: uri_of(&recorded.path), line: recorded.lines.of(seq) })
     }
 }
@@ -146,9 +152,9 @@ fn counted(number: u64, what: &str) -> String {
 }
 
 /// Standard output, whole lines at a time.
-pub(super) fn print(text: &str) -> io::Result<()> {
+pub(super) fn print(text: &[u8]) -> io::Result<()> {
     let mut output = io::stdout().lock();
-    output.write_all(text.as_bytes())?;
+    output.write_all(text)?;
     output.flush()
 }
 

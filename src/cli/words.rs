@@ -84,6 +84,7 @@ Flags:
   --allow FILE          what the audit is to accept: lines CODE GLOB REASON
   --junit PATH          the findings as JUnit XML; --sarif PATH: as SARIF
   --journal-out PATH    every command that came, as lines of JSON, for redouble audit
+  --report-html PATH    a page with a picture of it
   --load PATH           data to begin with; can be said more than once
   --logfile PATH        the server's log, which is not kept otherwise
   Every other flag is the server's: see redouble --help.

@@ -27,6 +27,7 @@ impl Instance {
     /// The journal as it is when the server starts: empty, and on if the configuration says so; and the audit.
     pub fn reset_journal(&self) {
         self.attention.lower(Matter::Journal);
+        self.audit.keep(self.number);
         self.control.journal.reset();
         self.audit.reset(self.number);
         if self.config.is_on("journal") || self.config.is_on("audit") {

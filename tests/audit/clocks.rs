@@ -226,7 +226,7 @@ fn clients_claim_different_ends() {
         wrong: r#"
             ! C1: SETNX lock.foo {ms+10}
             C1: DEL lock.foo
-            ! C2: SETNX lock.foo {ms+13}
+            ! C2: SETNX lock.foo {ms+13.45}
             C2: DEL lock.foo
         "#,
         right: r#"
@@ -389,4 +389,26 @@ fn a_lone_deletion_of_a_stale_lock_is_a_warning_and_one_with_a_rival_an_error() 
 fn whoever_takes_over_what_is_live_believes_to_hold_it() {
     let played = play("C1: SETNX lock.foo {s+10}\nC2: GET lock.foo\nC2: GETSET lock.foo {s+25}");
     assert_eq!(told(&played, Code::TwoHolders).len(), 1);
+}
+
+#[test]
+fn clients_that_give_the_lock_round_times_have_different_time_outs() {
+    let played = play("C1: SETNX lock.foo {ms+0.3}\nC1: DEL lock.foo\nC2: SETNX lock.foo {ms+3}\nC2: DEL lock.foo");
+    assert_eq!(told(&played, Code::ClockDisagrees), []);
+}
+
+#[test]
+fn whoever_deletes_a_stale_lock_and_is_too_late_to_take_it_makes_the_same_mistake() {
+    let played = play(
+        "
+            C3: SETNX lock.foo {s+10}
+            +20s
+            C1: GET lock.foo
+            C1: DEL lock.foo
+            C2: SETNX lock.foo {s+10}
+            C1: SETNX lock.foo {s+10}
+            C2: DEL lock.foo
+        ",
+    );
+    assert_eq!(told(&played, Code::StaleDeleteRace).len(), 1);
 }

@@ -334,3 +334,18 @@ fn a_lock_that_is_given_back_by_an_expiry_of_nothing_is_no_odd_one() {
     let played = play("A: SET lock {a} NX PX 1000\nB: SET lock {b} NX PX 1000\nA: PEXPIRE lock 0");
     assert_eq!(told(&played, Code::OddExpiry), []);
 }
+
+#[test]
+fn a_lock_that_others_delete_between_the_steps_was_to_get_its_expiry() {
+    for end in ["B: DEL lock", "", "B: FLUSHALL"] {
+        let played = play(&format!("A: SETNX lock {{a}}\nA: EXPIRE lock 10\nA: DEL lock\nA: SETNX lock {{b}}\n{end}"));
+        assert_eq!(told(&played, Code::NoExpiry), [], "{end}");
+    }
+}
+
+#[test]
+fn somebody_who_never_gives_an_expiry_is_not_taken_for_somebody_who_would_have() {
+    let played = play("A: SETNX lock {a}\nA: EXPIRE lock 10\nA: DEL lock\nB: SET lock {b} NX\nclose B");
+    assert_eq!(told(&played, Code::ExpiryInSecondStep).len(), 1);
+    assert_eq!(told(&played, Code::NoExpiry).len(), 1);
+}

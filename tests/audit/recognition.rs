@@ -126,6 +126,11 @@ const SCRIPTS: &[(&str, &str)] = &[
     ),
     ("$cached", "local v = redis.call('get', KEYS[1]) if v then return v end return ARGV[1]"),
     (
+        "$highest",
+        "local now = tonumber(redis.call('get', KEYS[1])) if now == nil or now < tonumber(ARGV[1]) then \
+         redis.call('set', KEYS[1], ARGV[1]) return tonumber(ARGV[1]) end return nil",
+    ),
+    (
         "$swap",
         "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[2]) return 1 end return 0",
     ),
@@ -272,6 +277,11 @@ fn a_lock_without_tokens_shows_when_it_is_given_back() {
         &["foo: B has 1 for 1000 ms; A had 1, released"],
     );
     sees("A: SET foo:lock 1 NX PX 1000\nB: SET foo:lock 1 NX PX 1000", &["foo:lock: A has 1 for 1000 ms; B waits 1"]);
+}
+
+#[test]
+fn a_short_token_may_be_compared_too() {
+    sees("A: SET foo t1 NX PX 1000\nA: $node_extend 1 foo t1 3000", &["foo: A has t1 for 3000 ms, extended 1"]);
 }
 
 #[test]
@@ -555,6 +565,8 @@ fn caches_counters_and_defaults_are_no_locks() {
         "A: SET hits 0 NX\nA: INCR hits\nB: SET hits 0 NX\nB: INCR hits\nB: GET hits",
         "A: SETNX hits 0\nA: EXPIRE hits 60\nA: INCR hits\nB: SETNX hits 0\nB: INCR hits",
         "A: SET left 3 PX 1000 NX\nB: WATCH left\nB: GET left\nB: MULTI\nB: SET left 2 PX 1000\nB: EXEC",
+        "A: SET left 1 PX 1000 NX\nB: WATCH left\nB: GET left\nB: MULTI\nB: SET left 2 PX 1000\nB: EXEC\nC: SET left 1 NX",
+        "A: $highest 1 id 1\nB: $highest 1 id 1\nC: $highest 1 id 2\nB: $highest 1 id 2\nA: $highest 1 id 1",
         "A: SET left 3 NX\nB: $swap 1 left 3 2\nB: $swap 1 left 2 1",
         // A default that everybody sets.
         "A: SETNX limit 100\nB: SETNX limit 100\nC: SETNX limit 100\nC: GET limit",

@@ -31,7 +31,6 @@ pub struct Played {
 /// close A                       A closes its connections
 /// restart                       the first server starts anew, empty
 /// 30 times +100ms A: SET ...    again and again, with a step of the clock in front of each
-/// unheard A: SET lock a NX      the reply is lost, and A does not notice
 /// 9 times A: PING | B: PING     again and again, one after the other
 /// A: release lock {a}           the script that compares and deletes; `extend lock {a} 1000` compares and extends
 /// pace 1ms                      from here on lines are so far apart in real time
@@ -64,14 +63,13 @@ pub fn play(story: &str) -> Played {
 /// Journals whose lines are as far apart in real time as a story says, in the order in which they were written. From the
 /// real time that is given with each pace it counts.
 fn paced(journals: Vec<(u16, Vec<Item>)>, paces: &[(i64, i64)]) -> Vec<(u16, Vec<Item>)> {
-    const BEGIN: i64 = 1_700_000_000_000_000;
     let real = |item: &Item| match item {
         Item::Command(entry) => entry.real,
         Item::Event(event) => event.real,
     };
     let mut told: Vec<(u16, Vec<Item>)> = journals.iter().map(|(server, _)| (*server, Vec::new())).collect();
     let mut rest: Vec<_> = journals.into_iter().map(|(_, items)| items.into_iter().peekable()).collect();
-    let mut now = BEGIN;
+    let mut now = rest.iter_mut().filter_map(|items| items.peek().map(real)).min().unwrap_or(0);
     while let Some((next, was)) = rest
         .iter_mut()
         .enumerate()
@@ -152,14 +150,6 @@ impl Stage {
         } else if let Some(rest) = line.strip_prefix("silent ") {
             let (client, command) = rest.split_once(": ").expect("a client and a command");
             self.send(client, command);
-            self.note(line, client);
-        } else if let Some(rest) = line.strip_prefix("unheard ") {
-            let (client, command) = rest.split_once(": ").expect("a client and a command");
-            let id = self.wire(client).ask("CLIENT ID").integer();
-            let mut driver = Wire::connect(address(&self.servers[Self::name(client).1 - 1]));
-            assert_eq!(driver.ask(&format!("REDOUBLE FAULT ADD lost client {id} times 1")), Frame::status("OK"));
-            self.send(client, command);
-            driver.ask("REDOUBLE FAULT CLEAR");
             self.note(line, client);
         } else {
             let (client, command) = line.split_once(": ").unwrap_or_else(|| panic!("no line of a story: {line}"));

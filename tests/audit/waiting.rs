@@ -117,6 +117,19 @@ fn clients_that_try_at_equal_distances_come_in_step() {
 }
 
 #[test]
+fn a_storm_is_seen_although_many_have_tried_before() {
+    let others: String = (0..70).map(|other| format!("c{}: SET lock {{b}} NX PX 60000\n", letters(other))).collect();
+    let played = play(&format!(
+        "A: SET lock {{a}} NX PX 60000\n{others}B: PING\npace 1ms\n60 times B: SET lock {{b}} NX PX 60000\n"
+    ));
+    assert!(played.findings().iter().any(|finding| finding.code == Code::RetryStorm));
+}
+
+fn letters(number: u8) -> String {
+    [b'a' + number / 26, b'a' + number % 26].map(char::from).iter().collect()
+}
+
+#[test]
 fn one_client_alone_may_try_at_equal_distances() {
     let played = play(
         "

@@ -1,6 +1,7 @@
 //! The powers in other languages: each story is a program of its own that knows nothing but a client library and
 //! `REDIS_URL`.
 
+mod guide;
 #[path = "../locks/packages.rs"]
 mod packages;
 
@@ -70,4 +71,21 @@ fn ioredis_holds_a_lock_for_its_last_millisecond() {
 #[test]
 fn ioredis_plays_the_documented_race_always_the_same_way() {
     tell_in_node("deadlock_race");
+}
+
+#[test]
+fn the_guide_to_lock_bugs_does_what_it_says() {
+    let folder = std::env::temp_dir().join(format!("redouble-guide-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for name in ["shop.py", "test_shop.py"] {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/lock_bugs").join(name);
+        std::fs::copy(from, folder.join(name)).expect("the example");
+    }
+    let interpreter = PYTHON.get_or_init(|| python(COMMON)).as_ref().expect("redis-py");
+    let program = |path: &Path| path.parent().expect("it is in a folder").display().to_string();
+    let redouble = program(Path::new(env!("CARGO_BIN_EXE_redouble")));
+    let path = format!("{}:{redouble}:{}", program(interpreter), std::env::var("PATH").unwrap_or_default());
+    // Four mistakes, each put right: five runs, five changes.
+    assert_eq!(guide::follow("find-lock-bugs.md", &folder, "shop.py", &path), 10);
+    std::fs::remove_dir_all(folder).expect("the folder goes");
 }

@@ -53,7 +53,7 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
         Happening::Acquired { .. } => {
             let Some(hold) = scene.lock.holds.last() else { return };
             let (value, instant) = (hold.token.clone(), hold.instant);
-            taken_after_deletion(scene);
+            taken_after_deletion(scene, true);
             if let Some(instant) = instant {
                 if !unit(scene, instant) {
                     claim(scene, instant);
@@ -62,7 +62,11 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
                 other_unit(scene, &value);
             }
         }
-        Happening::Refused { value, .. } | Happening::Extended { value: Some(value), is_own: true, .. } => {
+        Happening::Refused { value, .. } => {
+            taken_after_deletion(scene, false);
+            other_unit(scene, value);
+        }
+        Happening::Extended { value: Some(value), is_own: true, .. } => {
             other_unit(scene, value);
         }
         Happening::Overwritten { hold, value, by_getset, read, .. } => {
@@ -159,7 +163,9 @@ fn claim(scene: &mut Scene<'_>, instant: Instant) {
         }
         claims.push(new.clone());
     }
-    let Some(other) = other.filter(|_| is_steady) else { return };
+    let Some(other) = other.filter(|other| is_steady && !(is_round(other, instant) && is_round(&new, instant))) else {
+        return;
+    };
     let sentence = format!(
         "by the server's clock {} took {} for {} and {} for {}: their clocks differ, unless their time-outs do",
         other.who.actor(),
@@ -174,6 +180,12 @@ fn claim(scene: &mut Scene<'_>, instant: Instant) {
     ];
     let culprit = new.who.client;
     scene.tell(Draft { code: Code::ClockDisagrees, severity: None, sentence, evidence, culprit });
+}
+
+/// Whether it is for a round time, give or take the way to the server: a time-out, and no difference of clocks.
+fn is_round(claim: &Claim, instant: Instant) -> bool {
+    let missing = |by: i64| (-by).rem_euclid(100_000);
+    instant.unit != Unit::Seconds && missing(claim.by_server).min(missing(claim.by_real)) <= 20_000
 }
 
 /// Somebody sets what somebody else holds.
@@ -229,7 +241,10 @@ fn deleted(scene: &mut Scene<'_>, hold: Option<usize>, read: &Read) {
     let (Some(by), Some((instant, was_stale))) = (scene.by.cloned(), read_time(read)) else { return };
     let now = scene.mark.clone();
     let holder = hold.map(|hold| scene.lock.holds[hold].clone());
-    if let Some(holder) = holder.as_ref().filter(|_| was_stale && read.taken < scene.lock.memory.taken) {
+    // Whoever has taken it in between may be done with it by now.
+    let between = holder.as_ref().or_else(|| scene.lock.past.back().map(|past| &past.hold));
+    let between = between.filter(|between| between.who.same(&by) != Same::Yes).cloned();
+    if let Some(holder) = between.filter(|_| was_stale && read.taken < scene.lock.memory.taken) {
         let sentence = format!(
             "{} found {} stale and deleted it, but {} had taken it anew in between",
             now.actor(),
@@ -253,13 +268,16 @@ fn deleted(scene: &mut Scene<'_>, hold: Option<usize>, read: &Read) {
     }
 }
 
-/// Somebody has got the lock; perhaps because it has deleted it.
-fn taken_after_deletion(scene: &mut Scene<'_>) {
-    let Some(deleted) = scene.lock.memory.clocks.deleted.take() else { return };
-    let Some(by) = scene.by.filter(|by| by.is(&deleted.who)).cloned() else { return };
+/// Somebody has got the lock, or wanted to; perhaps after it has deleted it.
+fn taken_after_deletion(scene: &mut Scene<'_>, took: bool) {
+    let deleted = &mut scene.lock.memory.clocks.deleted;
+    let Some(by) = scene.by.filter(|by| deleted.as_ref().is_some_and(|deleted| by.is(&deleted.who))).cloned() else {
+        return;
+    };
+    let Some(deleted) = deleted.take() else { return };
     let read = &deleted.read;
     if let Some((left, holder)) = &deleted.left {
-        if holder.same(&by) != Same::Yes {
+        if took && holder.same(&by) != Same::Yes {
             let evidence = vec![
                 read.mark.shows("read until when"),
                 deleted.mark.shows(format!("deleted it {} before", seconds(*left))),
@@ -282,14 +300,14 @@ fn taken_after_deletion(scene: &mut Scene<'_>) {
     let (severity, danger) = match &rival {
         Some(rival) => {
             evidence.push(rival.shows("found the same"));
-            let danger = format!("{} had found the same, and may delete the new lock", rival.actor());
+            let danger = format!("{} had found the same and could have taken it in between", rival.actor());
             (Severity::Error, danger)
         }
-        None => (Severity::Warning, "another that found the same would delete the new lock".to_owned()),
+        None => (Severity::Warning, "another that found the same could have taken it in between".to_owned()),
     };
     evidence.push(deleted.mark.shows("deleted it"));
-    evidence.push(scene.now("took it"));
-    let sentence = format!("{} deleted {key}, which was stale, and took it anew: {danger}", by.actor());
+    evidence.push(scene.now(if took { "took it" } else { "tried to take it" }));
+    let sentence = format!("{} deleted {key}, which was stale, to take it anew: {danger}", by.actor());
     let (code, culprit) = (Code::StaleDeleteRace, by.client);
     scene.tell(Draft { code, severity: Some(severity), sentence, evidence, culprit });
 }

@@ -4,7 +4,7 @@ use super::quoted;
 use crate::audit::code::{Code, Severity};
 use crate::audit::finding::{Evidence, Mark};
 use crate::audit::happening::{Draft, Happening, Scene};
-use crate::audit::lock::{Hold, Same, Who};
+use crate::audit::lock::{Hold, Same, Standing, Who};
 use crate::audit::step::{Expiry, Guard, Shape};
 
 /// Fewer milliseconds than these, and more, can hardly be meant.
@@ -35,7 +35,8 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
         Happening::Overwritten { hold: Some(hold), deadline: None, .. } if scene.lock.deadline.is_some() => {
             removed(scene, hold, Severity::Error);
         }
-        Happening::Removed { hold: Some(hold), .. } | Happening::Ended { hold } => endless(scene, hold, false),
+        Happening::Removed { hold: Some(hold), is_release: true, .. } => endless(scene, hold, false),
+        Happening::Ended { hold } if !is_between_steps(scene, hold) => endless(scene, hold, false),
         Happening::Closed { hold } => endless(scene, hold, true),
         _ => {}
     }
@@ -126,6 +127,10 @@ fn in_second_step(scene: &mut Scene<'_>, hold: &Hold) {
 /// Somebody has held the lock who never gave it an expiry; `is_closed` is whether it is for ever.
 fn endless(scene: &mut Scene<'_>, at: usize, is_closed: bool) {
     let Some(hold) = scene.lock.holds.get(at).cloned() else { return };
+    // What somebody else has deleted does not stay for ever.
+    if hold.standing != Standing::Held {
+        return;
+    }
     let memory = &mut scene.lock.memory.expiry;
     let Some(known) = memory.endless.iter().position(|seq| *seq == hold.acquired.seq) else { return };
     memory.endless.remove(known);
@@ -138,7 +143,7 @@ fn endless(scene: &mut Scene<'_>, at: usize, is_closed: bool) {
         return scene.tell(Draft { code, severity: None, sentence, evidence, culprit: 0 });
     }
     evidence.push(scene.now("was gone before it gave the lock an expiry, or released it"));
-    let Some(steps) = scene.lock.memory.expiry.two_steps.clone() else {
+    let Some(steps) = scene.lock.memory.expiry.two_steps.clone().filter(|steps| is_like(&hold, steps)) else {
         let sentence = format!(
             "{actor} took {key} without an expiry, and its connection ended while it held it: the lock stays until \
              somebody deletes it"
@@ -155,6 +160,21 @@ fn endless(scene: &mut Scene<'_>, at: usize, is_closed: bool) {
     evidence.push(given.shows("gave it an expiry"));
     let (code, culprit) = (Code::ExpiryInSecondStep, hold.who.client);
     scene.tell(Draft { code, severity: None, sentence, evidence, culprit });
+}
+
+/// Whether somebody may be about to give the lock an expiry, as it did before.
+fn is_between_steps(scene: &Scene<'_>, at: usize) -> bool {
+    let steps = scene.lock.memory.expiry.two_steps.as_deref();
+    steps.zip(scene.lock.holds.get(at)).is_some_and(|(steps, hold)| steps.0.same(&hold.who) == Same::Yes)
+}
+
+/// Whether somebody took the lock like others that have given it an expiry then.
+fn is_like(hold: &Hold, (who, taken, _): &(Who, Mark, Mark)) -> bool {
+    let words = |mark: &Mark| {
+        let mut words = mark.line.split(' ');
+        (words.next().map(str::to_ascii_lowercase), words.count())
+    };
+    who.same(&hold.who) == Same::Yes || words(taken) == words(&hold.acquired)
 }
 
 /// The lock had an expiry, and has none any more.

@@ -34,7 +34,6 @@ pub struct Memory {
 #[derive(Clone, Default)]
 pub struct Wide {
     pub redlock: redlock::Wide,
-    pub tokens: tokens::Wide,
     pub order: order::Wide,
 }
 

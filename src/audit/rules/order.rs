@@ -1,5 +1,6 @@
 //! In which order clients take several locks.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::audit::code::{Code, Severity};
@@ -14,7 +15,7 @@ pub struct Wide {
 }
 
 /// How many waits are remembered, and how long a circle of them is looked for.
-const MOST_WAITS: usize = 1024;
+const MOST_WAITS: usize = 256;
 const LONGEST: usize = 8;
 
 /// Somebody holds locks, and wants another that somebody else has.
@@ -94,28 +95,54 @@ fn refused(scene: &mut Scene<'_>) {
     }
 }
 
-/// Those who wait for each other in a circle, from this one on: each was refused again since all of them wait.
+/// Those who wait for each other in a circle, from this one on: each was refused again since all of them wait. The
+/// shortest one that was not told.
 fn circle(waits: &[Wait], own: usize) -> Option<Vec<usize>> {
-    let mut ways = vec![vec![own]];
-    while let Some(way) = ways.pop() {
-        let last = &waits[*way.last()?];
-        if last.holder.is(&waits[own].who) && way.len() > 1 {
+    let goes_on = |wait: &Wait| wait.times >= 2;
+    if !goes_on(&waits[own]) {
+        return None;
+    }
+    // From whom each one was come to, and how far that is from the first.
+    let mut met: Vec<Option<(usize, usize)>> = vec![None; waits.len()];
+    let mut next = VecDeque::from([own]);
+    met[own] = Some((own, 1));
+    while let Some(at) = next.pop_front() {
+        let length = met[at]?.1;
+        if waits[at].holder.is(&waits[own].who) && length > 1 {
+            let way = way_to(&met, own, at);
             let all_since = way.iter().map(|wait| waits[*wait].first.real).max()?;
-            let go_on = |wait: &usize| waits[*wait].times >= 2 && waits[*wait].last.real > all_since;
-            let still = way.iter().filter(|wait| go_on(wait)).count();
             // Whoever came last has just been refused for the first time when the others have waited already.
-            if still == way.len() && !way.iter().all(|wait| waits[*wait].is_told) {
+            let is_closed = way.iter().all(|wait| waits[*wait].last.real > all_since);
+            if is_closed && !way.iter().all(|wait| waits[*wait].is_told) {
                 return Some(way);
             }
             continue;
         }
-        if way.len() >= LONGEST || ways.len() >= MOST_WAITS {
+        if length >= LONGEST {
             continue;
         }
-        let next = (0..waits.len()).filter(|next| waits[*next].who.is(&last.holder) && !way.contains(next));
-        ways.extend(next.map(|next| way.iter().copied().chain([next]).collect::<Vec<_>>()));
+        for (other, wait) in waits.iter().enumerate() {
+            if met[other].is_none() && goes_on(wait) && wait.who.is(&waits[at].holder) {
+                met[other] = Some((at, length + 1));
+                next.push_back(other);
+            }
+        }
     }
     None
+}
+
+/// The way on which one was come to.
+fn way_to(met: &[Option<(usize, usize)>], own: usize, last: usize) -> Vec<usize> {
+    let mut way = vec![last];
+    let mut at = last;
+    while at != own
+        && let Some((before, _)) = met[at]
+    {
+        way.push(before);
+        at = before;
+    }
+    way.reverse();
+    way
 }
 
 fn tell(scene: &mut Scene<'_>, circle: &[Wait]) {

@@ -23,10 +23,6 @@ pub struct Memory {
     used: Vec<Used>,
 }
 
-/// What is remembered beyond one lock.
-#[derive(Clone, Default)]
-pub struct Wide {}
-
 /// A token.
 #[derive(Clone)]
 struct Used {

@@ -1,13 +1,11 @@
 //! Findings as people and programs read them. Pure: from findings to text.
 
 mod github;
-mod json;
 mod junit;
 mod sarif;
 mod story;
 
 pub use github::annotations;
-pub use json::json_line;
 pub use junit::junit;
 pub use sarif::{Artifact, sarif};
 pub use story::{headline, story, story_of};

@@ -16,8 +16,8 @@ pub struct Artifact {
 }
 
 /// A log of one run with all findings, also those that are allowed, which are suppressed there. `artifact` tells for a
-/// space, a server and a place in the order of its journal where that can be looked at.
-pub fn sarif(worlds: &[Judged], artifact: impl Fn(&str, u16, u64) -> Option<Artifact>) -> String {
+/// space, a server, a place in the order of its journal and the real time then where that can be looked at.
+pub fn sarif(worlds: &[Judged], artifact: impl Fn(&str, u16, u64, i64) -> Option<Artifact>) -> String {
     let rules: Vec<Value> = Code::ALL.iter().map(|code| rule(*code)).collect();
     let results: Vec<Value> = all(worlds).map(|(space, finding)| result(space, finding, &artifact)).collect();
     let missed: u64 = worlds.iter().map(|world| world.missed).sum();
@@ -73,7 +73,7 @@ fn level(severity: Severity) -> &'static str {
     }
 }
 
-fn result(space: &str, finding: &Finding, artifact: &impl Fn(&str, u16, u64) -> Option<Artifact>) -> Value {
+fn result(space: &str, finding: &Finding, artifact: &impl Fn(&str, u16, u64, i64) -> Option<Artifact>) -> Value {
     let rule = Code::ALL.iter().position(|code| *code == finding.code).unwrap_or_default();
     let steps: Vec<Value> = finding
         .evidence
@@ -81,7 +81,7 @@ fn result(space: &str, finding: &Finding, artifact: &impl Fn(&str, u16, u64) -> 
         .enumerate()
         .map(|(order, evidence)| {
             let mark = &evidence.mark;
-            let place = location(space, finding, mark.server, mark.seq, artifact);
+            let place = location(space, finding, (mark.server, mark.seq, mark.real), artifact);
             json!({
                 "location": with_message(place, &shown(evidence)),
                 "executionOrder": order + 1,
@@ -90,12 +90,13 @@ fn result(space: &str, finding: &Finding, artifact: &impl Fn(&str, u16, u64) -> 
             })
         })
         .collect();
+    let real = finding.evidence.last().map_or(i64::MAX, |evidence| evidence.mark.real);
     let mut result = json!({
         "ruleId": finding.code.name(),
         "ruleIndex": rule,
         "level": level(finding.severity),
         "message": { "text": told(space, finding) },
-        "locations": [location(space, finding, finding.server, finding.seq, artifact)],
+        "locations": [location(space, finding, (finding.server, finding.seq, real), artifact)],
         "occurrenceCount": finding.times.min(i32::MAX as u64),
         "partialFingerprints": { "findingAndLock/v1": fingerprint(space, finding) },
         "suppressions": suppressions(finding),
@@ -148,9 +149,8 @@ fn fingerprint(space: &str, finding: &Finding) -> String {
 fn location(
     space: &str,
     finding: &Finding,
-    server: u16,
-    seq: u64,
-    artifact: &impl Fn(&str, u16, u64) -> Option<Artifact>,
+    (server, seq, real): (u16, u64, i64),
+    artifact: &impl Fn(&str, u16, u64, i64) -> Option<Artifact>,
 ) -> Value {
     let key = String::from_utf8_lossy(&finding.key).into_owned();
     let mut location = json!({
@@ -160,7 +160,7 @@ fn location(
             "kind": "resource",
         }],
     });
-    if let Some(Artifact { uri, line }) = artifact(space, server, seq) {
+    if let Some(Artifact { uri, line }) = artifact(space, server, seq, real) {
         let mut physical = json!({ "artifactLocation": { "uri": uri } });
         if let Some(line) = line {
             physical["region"] = json!({ "startLine": line });

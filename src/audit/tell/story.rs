@@ -1,6 +1,6 @@
 //! Findings as a story for people: lock by lock, the worst first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{Judged, PAGE, all, counted, place_of, printable, time_of_day};
 use crate::audit::code::{Code, Severity};
 use crate::audit::finding::{Evidence, Finding};
 
-/// How many findings with the same code are told one by one, and how many of the other locks are named.
+/// How many findings with the same code are told in full, each for another kind of lock, and how many others are named.
 const MOST_TOLD: usize = 5;
 const MOST_NAMED: usize = 3;
 
@@ -23,14 +23,13 @@ pub fn story_of(findings: &[Arc<Finding>]) -> String {
 pub fn story(worlds: &[Judged]) -> String {
     let mut text = String::new();
     let (allowed, open): (Vec<_>, Vec<_>) = all(worlds).partition(|(_, finding)| finding.allowed.is_some());
-    let mut told: HashMap<Code, usize> = HashMap::new();
+    let mut told: HashMap<Code, HashSet<&[u8]>> = HashMap::new();
     let mut rest: Vec<(&str, &Finding)> = Vec::new();
     for group in grouped(&open) {
         let mut is_named = false;
         for (space, finding) in group {
-            let times = told.entry(finding.code).or_default();
-            *times += 1;
-            if *times > MOST_TOLD {
+            let kinds = told.entry(finding.code).or_default();
+            if kinds.len() >= MOST_TOLD || !kinds.insert(kind_of(&finding.key)) {
                 rest.push((space, finding));
                 continue;
             }
@@ -101,6 +100,18 @@ fn grouped<'a>(findings: &[(&'a str, &'a Arc<Finding>)]) -> Vec<Vec<(&'a str, &'
     groups
 }
 
+/// What keys have in common that differ in a number or a name at the end: what is wrong with one is wrong with all.
+fn kind_of(key: &[u8]) -> &[u8] {
+    match key.iter().rposition(|byte| b":/.|".contains(byte)) {
+        Some(at) => &key[..=at],
+        None => &key[..key.len() - digits_at_end(key)],
+    }
+}
+
+fn digits_at_end(key: &[u8]) -> usize {
+    key.iter().rev().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
 /// A finding in full.
 fn tell(text: &mut String, finding: &Finding) {
     let (severity, code) = (finding.severity.name(), finding.code.name());
@@ -120,10 +131,15 @@ fn tell(text: &mut String, finding: &Finding) {
 pub(super) fn shown(evidence: &Evidence) -> String {
     let mark = &evidence.mark;
     let (what, command) = (printable(&evidence.what), printable(&mark.line));
-    if mark.client == 0 {
-        return format!("{what}: {command}");
+    let actor = mark.actor();
+    let actor = printable(&actor);
+    // What is no command stands in parentheses, and says what the few words say already.
+    match (mark.client == 0, command.starts_with('(')) {
+        (true, true) => what.into_owned(),
+        (true, false) => format!("{what}: {command}"),
+        (false, true) => format!("{actor}: {what}"),
+        (false, false) => format!("{actor} {what}: {command}"),
     }
-    format!("{} {what}: {command}", printable(&mark.actor()))
 }
 
 /// What was found again and again, in a line for each code.

@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::{Action, act, count, duration, expected, nothing_more, number, power, text};
 use crate::audit::{Allowance, Code, Evidence, Finding, FindingQuery, LiveAudit, Mark, Severity};
 use crate::clock::Clock;
-use crate::control::Follower;
 use crate::duration::spell_duration;
 use crate::error::CommandError;
 use crate::resp::Reply;
@@ -231,7 +230,9 @@ pub fn so_many_found(
         let mut time = pin!(time);
         let mut there = 0;
         let is_reached = poll_fn(|cx| {
-            followers.iter_mut().for_each(|follower: &mut Follower| drop(follower.look(cx, |_| ())));
+            for follower in &mut followers {
+                follower.look(cx, |_| ());
+            }
             there = found(&audit, &query, false).len() as u64;
             if there >= wanted {
                 return Poll::Ready(true);

@@ -25,10 +25,10 @@ pub use near::{distance, short_line};
 pub use note::{Ending, Note, Staging, Stamp};
 use query::Naming;
 pub use query::{Named, Query};
-pub use record::Line;
 use record::Record;
+pub use record::{Glance, Line};
 pub use render::rendered;
-pub use ring::{Introduction, Seen};
+pub use ring::{Introduction, Seen, Unread};
 
 /// How many bytes there is room for unless something else is asked for, and how many at least.
 pub const USUAL_SIZE: usize = 64 << 20;
@@ -260,6 +260,11 @@ impl Held<'_> {
     /// The records from this one on, oldest first.
     pub fn from(&self, index: u64) -> impl Iterator<Item = Seen<'_>> {
         self.ring.from(index)
+    }
+
+    /// As [`from`](Self::from), without reading them.
+    pub fn unread_from(&self, index: u64) -> impl Iterator<Item = Unread<'_>> {
+        self.ring.unread_from(index)
     }
 
     /// Which record is the oldest that is there.

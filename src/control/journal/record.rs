@@ -62,6 +62,21 @@ pub struct Record<'a> {
     rest: &'a [u8],
 }
 
+/// The little of a record that tells whether it is worth reading.
+pub struct Glance<'a> {
+    pub seq: u64,
+    pub at: i64,
+    pub real: i64,
+    pub client: u64,
+    pub db: u32,
+    /// It is no command.
+    pub is_event: bool,
+    /// How many words there are, and the first two.
+    pub words: usize,
+    pub first: &'a [u8],
+    pub second: &'a [u8],
+}
+
 /// The words and the reply of a command, or of one inside it.
 pub struct Kept<'a> {
     spans: SmallVec<[Span; 8]>,
@@ -211,6 +226,43 @@ impl<'a> Record<'a> {
         let lengths = [rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?];
         let kept = Kept::read(&mut rest, lengths)?;
         Some((Self { seq, event, at, real, client, db, duration, outcome, kept, rest: rest.0 }, size))
+    }
+
+    /// How many bytes the first of some records takes, its place in the order, and its real time.
+    #[inline]
+    pub fn measure(bytes: &[u8]) -> Option<(usize, u64, i64)> {
+        let size = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
+        let seq = u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?);
+        let real = i64::from_le_bytes(bytes.get(24..32)?.try_into().ok()?);
+        Some((size, seq, real))
+    }
+
+    /// Takes a look at the first of some records.
+    #[inline]
+    pub fn glance(bytes: &'a [u8]) -> Option<Glance<'a>> {
+        let head = bytes.first_chunk::<HEAD>()?;
+        let long = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
+        let short = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
+        let words = short(52)? as usize;
+        let spans = bytes.get(HEAD..HEAD + words * 8)?;
+        let stretch = bytes.get(HEAD + words * 8..)?;
+        let word = |index: usize| {
+            let span = spans.get(index * 8..index * 8 + 8)?;
+            let start = u32::from_le_bytes(span.get(..4)?.try_into().ok()?) as usize;
+            let end = u32::from_le_bytes(span.get(4..)?.try_into().ok()?) as usize;
+            stretch.get(start..end)
+        };
+        Some(Glance {
+            seq: long(8)?,
+            at: long(16)?.cast_signed(),
+            real: long(24)?.cast_signed(),
+            client: long(32)?,
+            db: short(48)?,
+            is_event: head[5] != 0,
+            words,
+            first: word(0).unwrap_or_default(),
+            second: word(1).unwrap_or_default(),
+        })
     }
 
     /// How long the first of some records took, which was not known when it was written.

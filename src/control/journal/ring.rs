@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Waker;
 
 use super::entry::{Child, Entry, Event, EventKind, Item};
-use super::record::{Inside, Kept, Record};
+use super::record::{Glance, Inside, Kept, Record};
 use crate::resp::Words;
 
 /// Records are kept in chunks: the oldest goes as a whole when there is no room for another.
@@ -76,11 +76,42 @@ pub struct Seen<'a> {
     ring: &'a Ring,
 }
 
+/// A record in the ring that is not read yet.
+pub struct Unread<'a> {
+    /// Which one it is, counted from 0.
+    pub index: u64,
+    /// Its place in the order, and when it took effect in real time.
+    pub seq: u64,
+    pub real: i64,
+    bytes: &'a [u8],
+    ring: &'a Ring,
+}
+
+impl<'a> Unread<'a> {
+    #[inline]
+    pub fn glance(&self) -> Option<Glance<'a>> {
+        Record::glance(self.bytes)
+    }
+
+    pub fn read(&self) -> Option<Seen<'a>> {
+        let (record, _) = Record::read(self.bytes)?;
+        Some(Seen { index: self.index, record, ring: self.ring })
+    }
+}
+
 impl Ring {
     /// Sets how many bytes there are room for. What does not fit any more falls out.
     pub fn resize(&mut self, most: usize) {
         self.most = most;
         self.make_room(0);
+        // With a chunk that is too large for this, all that is in it would fall out together.
+        if most > 0 && self.current.bytes.capacity() > self.chunk_size() {
+            self.turn(0);
+        }
+    }
+
+    fn chunk_size(&self) -> usize {
+        (self.most / CHUNKS).min(LARGEST_CHUNK)
     }
 
     pub fn most(&self) -> usize {
@@ -97,7 +128,7 @@ impl Ring {
         self.held = 0;
         self.current = Chunk { first: self.written, ..Chunk::default() };
         self.clients.clear();
-        (self.forgotten, self.events) = (0, 0);
+        (self.forgotten, self.events, self.unseen) = (0, 0, (0, 0));
     }
 
     /// Which record is the oldest that is there.
@@ -124,9 +155,10 @@ impl Ring {
         self.unseen.0 > MOST_UNSEEN || self.unseen.1 > self.most / 4
     }
 
-    /// All but so many records were looked at. How long those are is of no account: they are few.
+    /// All but so many records were looked at. How long those are is of no account: they are few. If they are not, they
+    /// were left on purpose.
     pub fn leave(&mut self, records: u64) {
-        self.unseen = (records, 0);
+        self.unseen = (records.min(MOST_UNSEEN / 2), 0);
     }
 
     /// Takes in a record that is no command.
@@ -139,13 +171,15 @@ impl Ring {
     /// Begins a chunk that has room for so many bytes.
     #[cold]
     fn turn(&mut self, room: usize) {
-        let size = room.max((self.most / CHUNKS).min(LARGEST_CHUNK));
+        let size = room.max(self.chunk_size());
         if self.current.count > 0 {
             let full = std::mem::take(&mut self.current);
             self.held += full.bytes.capacity();
             self.older.push_back(full);
         }
-        let mut bytes = self.make_room(size).filter(|bytes| bytes.capacity() >= size).unwrap_or_default();
+        // A chunk that is much too large stays as long as one that is not, and takes the room of several.
+        let fits = |bytes: &Vec<u8>| (size..=size.saturating_mul(2)).contains(&bytes.capacity());
+        let mut bytes = self.make_room(size).filter(fits).unwrap_or_default();
         bytes.clear();
         bytes.reserve_exact(size);
         self.current = Chunk { bytes, first: self.written, count: 0, events: 0 };
@@ -209,6 +243,24 @@ impl Ring {
                 Some(Seen { index: next - 1, record, ring: self })
             })
             .skip_while(move |seen| seen.index < index)
+        })
+    }
+
+    /// As [`from`](Self::from), without reading them.
+    pub fn unread_from(&self, index: u64) -> impl Iterator<Item = Unread<'_>> {
+        let chunks = self.older.iter().chain([&self.current]);
+        let chunks = chunks.filter(move |chunk| chunk.first + chunk.count > index);
+        chunks.flat_map(move |chunk| {
+            let mut rest = chunk.bytes.as_slice();
+            let mut next = chunk.first;
+            std::iter::from_fn(move || {
+                let (size, seq, real) = Record::measure(rest)?;
+                let (bytes, others) = rest.split_at_checked(size)?;
+                rest = others;
+                next += 1;
+                Some(Unread { index: next - 1, seq, real, bytes, ring: self })
+            })
+            .skip_while(move |unread| unread.index < index)
         })
     }
 

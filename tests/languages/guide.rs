@@ -1,0 +1,103 @@
+//! A page that shows commands and what they print, and changes to a program: all of it is done, in the order of the page.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A part of a page that is to be done.
+enum Step {
+    /// A command, and what it prints.
+    Console(String, String),
+    /// Lines with what is to be in front of them: a space, a minus or a plus.
+    Change(String),
+}
+
+/// Does what a page says in a folder: changes are made to `program`. Numbers, times and tokens may differ in what commands
+/// print.
+pub fn follow(page: &str, folder: &Path, program: &str, path: &str) -> usize {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(page)).expect("the page");
+    let steps = steps(&page);
+    let count = steps.len();
+    for step in steps {
+        match step {
+            Step::Console(command, expected) => run(&command, &expected, folder, path),
+            Step::Change(change) => {
+                let program = folder.join(program);
+                let text = fs::read_to_string(&program).expect("the program");
+                fs::write(&program, changed(&text, &change)).expect("a changed program");
+            }
+        }
+    }
+    count
+}
+
+fn steps(page: &str) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut rest = page;
+    while let Some((_, behind)) = rest.split_once("\n```") {
+        let (kind, behind) = behind.split_once('\n').expect("a line");
+        let (block, behind) = behind.split_once("\n```").expect("the end of the block");
+        match kind {
+            "console" => {
+                let (command, output) = block.split_once('\n').expect("a command and what it prints");
+                let command = command.strip_prefix("$ ").expect("a command behind a dollar sign");
+                steps.push(Step::Console(command.to_owned(), output.to_owned()));
+            }
+            "diff" => steps.push(Step::Change(block.to_owned())),
+            _ => {}
+        }
+        rest = behind;
+    }
+    steps
+}
+
+#[track_caller]
+fn run(command: &str, expected: &str, folder: &Path, path: &str) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{{ {command}; }} 2>&1")]).current_dir(folder).stdin(Stdio::null());
+    shell.env("PATH", path).env("PYTHONDONTWRITEBYTECODE", "1").env_remove("GITHUB_ACTIONS");
+    let output = shell.output().expect("a shell");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(timeless(&said), timeless(expected), "$ {command}\n{said}");
+    let fails = expected.contains("failed because of");
+    assert_eq!(output.status.code(), Some(if fails { 3 } else { 0 }), "$ {command}\n{said}");
+}
+
+/// Text with an `N` for each number that is not in a name, and a `T` for each token.
+fn timeless(text: &str) -> String {
+    let is_token = |word: &str| word.len() == 32 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let mut shown = String::new();
+    for line in text.trim_end().lines() {
+        for word in line.split_inclusive(|letter: char| !letter.is_ascii_alphanumeric()) {
+            let (bare, end) = match word.strip_suffix(|letter: char| !letter.is_ascii_alphanumeric()) {
+                Some(bare) => (bare, &word[bare.len()..]),
+                None => (word, ""),
+            };
+            let bare = match bare {
+                token if is_token(token) => "T",
+                number if is_number(number.trim_end_matches('s')) => "N",
+                other => other,
+            };
+            // Columns are as wide as their widest number.
+            if !(bare.is_empty() && end == " " && shown.ends_with("N ")) {
+                shown.push_str(bare);
+                shown.push_str(end);
+            }
+        }
+        shown.push('\n');
+    }
+    shown
+}
+
+/// A program with a change made to it.
+#[track_caller]
+fn changed(program: &str, change: &str) -> String {
+    let side = |leave_out: char| -> String {
+        let lines = change.lines().filter(|line| !line.starts_with(leave_out));
+        lines.map(|line| format!("{}\n", line.get(1..).unwrap_or_default())).collect()
+    };
+    let (before, after) = (side('+'), side('-'));
+    assert_eq!(program.matches(&before).count(), 1, "this is to stand there once:\n{before}in\n{program}");
+    program.replace(&before, &after)
+}
