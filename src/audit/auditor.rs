@@ -22,6 +22,7 @@ use super::stamp::Instant;
 use super::step::{Act, Guard, Shape, Step, Steps};
 use super::told::{Inside, Told};
 use crate::control::{EventKind, Glance, Outcome, short_line};
+use crate::duration::parse_duration;
 use crate::glob;
 use crate::resp::{OwnedWords, Words};
 
@@ -68,6 +69,8 @@ pub struct Auditor {
     last: Vec<Mark>,
     /// When the line before the last was told, in real time.
     since: i64,
+    /// The last line of this server says that its clock is moved to here, in microseconds.
+    moved: Option<(u16, i64)>,
     /// How many lines it has gone through.
     pub lines: u64,
 }
@@ -159,6 +162,7 @@ impl Auditor {
             picture: None,
             last: Vec::new(),
             since: 0,
+            moved: None,
             lines: 0,
         }
     }
@@ -251,7 +255,11 @@ impl Auditor {
                 }
                 return;
             }
-            Some(EventKind::Clock) => return,
+            Some(EventKind::Clock) => {
+                self.moved =
+                    told.words.first().and_then(|detail| step_of(detail)).map(|by| (told.server, told.at + by));
+                return;
+            }
             None if matches!(told.outcome, Outcome::NeverRan | Outcome::Queued) => return,
             None => {}
         }
@@ -279,6 +287,11 @@ impl Auditor {
 
     /// There is nothing more to come.
     pub fn finish(&mut self) {
+        // A move of the clock is told before it has consequences; there were none.
+        if let Some((server, at)) = self.moved.take() {
+            let Mark { seq, real, .. } = self.end_of(server);
+            self.pass(server, seq, at, real);
+        }
         for place in
             self.locks.places(|lock| !(lock.holds.is_empty() && lock.waiters.is_empty() && lock.value.is_none()))
         {
@@ -324,6 +337,7 @@ impl Auditor {
     /// Ends the locks whose time is over when a line is told.
     #[inline]
     fn pass(&mut self, server: u16, seq: u64, at: i64, real: i64) {
+        self.moved = self.moved.filter(|(moved, _)| *moved != server);
         match self.last.iter_mut().find(|mark| mark.server == server) {
             Some(last) => {
                 self.since = last.real;
@@ -639,4 +653,11 @@ fn guarded<'a>(step: Step<'a>, watched: &'a [Watched]) -> Step<'a> {
         Some(value) if step.guard == Guard::Blind => Step { guard: Guard::Compared(Some(value)), ..step },
         _ => step,
     }
+}
+
+/// By how much a clock is moved, in microseconds: `+5s`, `-200ms`.
+fn step_of(detail: &[u8]) -> Option<i64> {
+    let (sign, by) = detail.split_first()?;
+    let by = i64::try_from(parse_duration(by)?.as_micros()).ok()?;
+    Some(if *sign == b'-' { -by } else { by })
 }

@@ -109,6 +109,11 @@ pub fn read_script<'a>(words: &[&'a [u8]], inside: &[Inside<'a>], depth: u8, scr
             Intent::Acquire if look.found != Some(None) => {
                 Act::Take { value: token.unwrap_or_default(), expiry: Expiry::Kept, took: false }
             }
+            // What it is given tells: whoever extends says for how long.
+            Intent::Unknown if token.is_some() => {
+                let is_timed = args.iter().any(|arg| is_number(arg) && Some(*arg) != token);
+                Act::Miss { intent: if is_timed { Intent::Extend } else { Intent::Release } }
+            }
             intent if token.is_some() => Act::Miss { intent },
             _ => continue,
         };
