@@ -60,6 +60,11 @@ impl Course<'_> {
             self.emit(&Happening::Gone { how: Gone::Expired });
             let lock = &mut *self.scene.lock;
             (lock.value, lock.deadline) = (None, None);
+            for hold in lock.holds.iter_mut().filter(|hold| hold.standing == Standing::Held) {
+                if let Some(mark) = hold.shortened.clone() {
+                    hold.standing = Standing::Deleted(mark);
+                }
+            }
         }
     }
 
@@ -243,6 +248,7 @@ impl Course<'_> {
             extended: None,
             extensions: 0,
             deadline,
+            shortened: None,
             instant,
             is_certain,
             told,
@@ -553,8 +559,15 @@ impl Course<'_> {
         }
         self.set_deadline(deadline);
         if let Some(hold) = hold {
+            let by = self.who();
             let hold = &mut self.lock().holds[hold];
-            hold.deadline = deadline;
+            if by.is_some_and(|by| !is_own && by.same(&hold.who) == Same::No) {
+                // Its holder goes by the time that it knows.
+                let is_sooner = deadline.is_some_and(|deadline| hold.deadline.is_none_or(|known| deadline < known));
+                hold.shortened = is_sooner.then_some(mark);
+                return;
+            }
+            (hold.deadline, hold.shortened) = (deadline, None);
             if is_own {
                 (hold.extended, hold.extensions) = (Some(mark), hold.extensions.saturating_add(1));
             }
