@@ -8,8 +8,8 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redouble::{Code, Severity};
 use redouble::internals::{Scope, audit, auditor, naming};
+use redouble::{Code, Severity};
 
 use linear::is_linearizable;
 use world::{History, history};
