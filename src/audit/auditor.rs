@@ -67,10 +67,10 @@ pub struct Auditor {
     picture: Option<Picture>,
     /// The last line of each server.
     last: Vec<Mark>,
+    /// Clocks that were moved on: the server, the place of the line that says so, and to when, in microseconds.
+    moved: Vec<(u16, u64, i64)>,
     /// When the line before the last was told, in real time.
     since: i64,
-    /// The last line of this server says that its clock is moved to here, in microseconds.
-    moved: Option<(u16, i64)>,
     /// How many lines it has gone through.
     pub lines: u64,
 }
@@ -161,8 +161,8 @@ impl Auditor {
             report,
             picture: None,
             last: Vec::new(),
+            moved: Vec::new(),
             since: 0,
-            moved: None,
             lines: 0,
         }
     }
@@ -255,11 +255,7 @@ impl Auditor {
                 }
                 return;
             }
-            Some(EventKind::Clock) => {
-                self.moved =
-                    told.words.first().and_then(|detail| step_of(detail)).map(|by| (told.server, told.at + by));
-                return;
-            }
+            Some(EventKind::Clock) => return self.note_move(told),
             None if matches!(told.outcome, Outcome::NeverRan | Outcome::Queued) => return,
             None => {}
         }
@@ -287,17 +283,27 @@ impl Auditor {
 
     /// There is nothing more to come.
     pub fn finish(&mut self) {
-        // A move of the clock is told before it has consequences; there were none.
-        if let Some((server, at)) = self.moved.take() {
-            let Mark { seq, real, .. } = self.end_of(server);
-            self.pass(server, seq, at, real);
-        }
         for place in
             self.locks.places(|lock| !(lock.holds.is_empty() && lock.waiters.is_empty() && lock.value.is_none()))
         {
-            let mark = self.end_of(place.server);
-            self.on(&place, None, mark, |course| course.finish());
+            let mut mark = self.end_of(place.server);
+            // What comes last may be that a clock is moved, and nothing has told the time since.
+            let moved = self.moved.iter().find(|(server, seq, _)| (*server, *seq) == (mark.server, mark.seq));
+            mark.at = moved.map_or(mark.at, |(.., to)| mark.at.max(*to));
+            let (at, real) = (mark.at, mark.real);
+            self.on(&place, None, mark, |course| {
+                course.pass(at, real);
+                course.finish();
+            });
         }
+    }
+
+    /// A clock is about to be moved. What that has for consequences comes in lines of its own, each with its time.
+    fn note_move(&mut self, told: &Told<'_>) {
+        let by = told.words.first().and_then(|detail| parse_duration(detail.strip_prefix(b"+")?));
+        let Some(by) = by.and_then(|by| i64::try_from(by.as_micros()).ok()) else { return };
+        self.moved.retain(|(server, ..)| *server != told.server);
+        self.moved.push((told.server, told.seq, told.at.saturating_add(by)));
     }
 
     /// Looks for something else from now on; what was found before is allowed by the new scope or not.
@@ -320,6 +326,7 @@ impl Auditor {
         self.miss(server);
         self.deadlines.retain(|(number, _)| *number != server);
         self.last.retain(|mark| mark.server != server);
+        self.moved.retain(|(moved, ..)| *moved != server);
         self.report.forget(Some(server));
     }
 
@@ -337,7 +344,6 @@ impl Auditor {
     /// Ends the locks whose time is over when a line is told.
     #[inline]
     fn pass(&mut self, server: u16, seq: u64, at: i64, real: i64) {
-        self.moved = self.moved.filter(|(moved, _)| *moved != server);
         match self.last.iter_mut().find(|mark| mark.server == server) {
             Some(last) => {
                 self.since = last.real;
@@ -653,11 +659,4 @@ fn guarded<'a>(step: Step<'a>, watched: &'a [Watched]) -> Step<'a> {
         Some(value) if step.guard == Guard::Blind => Step { guard: Guard::Compared(Some(value)), ..step },
         _ => step,
     }
-}
-
-/// By how much a clock is moved, in microseconds: `+5s`, `-200ms`.
-fn step_of(detail: &[u8]) -> Option<i64> {
-    let (sign, by) = detail.split_first()?;
-    let by = i64::try_from(parse_duration(by)?.as_micros()).ok()?;
-    Some(if *sign == b'-' { -by } else { by })
 }

@@ -123,15 +123,15 @@ pub fn read_script<'a>(words: &[&'a [u8]], inside: &[Inside<'a>], depth: u8, scr
     steps
 }
 
-/// What several commands come to that run in one step: a lock that is taken and given its expiry is taken with it, and one
-/// that is refused first and set then is set.
+/// What several commands come to that run in one step: a lock that is taken, or set, and given its expiry is taken with it,
+/// and one that is refused first and set then is set.
 pub fn joined(steps: Steps<'_>) -> Steps<'_> {
     let mut joined = Steps::new();
     for step in steps {
         let earlier = joined.iter().rposition(|earlier: &Step<'_>| earlier.db == step.db && earlier.key == step.key);
         match (earlier, &step.act) {
             (Some(at), Act::Expire { expiry: given, done: true }) if !matches!(given, Expiry::In(..=0)) => {
-                if let Act::Take { expiry, took: true, .. } = &mut joined[at].act {
+                if let Act::Take { expiry, took: true, .. } | Act::Put { expiry, .. } = &mut joined[at].act {
                     *expiry = *given;
                     continue;
                 }

@@ -6,6 +6,7 @@ mod ending;
 mod expiry;
 mod lateness;
 mod ownership;
+mod page;
 mod recognition;
 mod redlock;
 mod story;
