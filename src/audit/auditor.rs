@@ -78,7 +78,8 @@ pub struct Auditor {
 /// All keys that may be locks.
 #[derive(Clone, Default)]
 struct Locks {
-    databases: Vec<((u16, u32), HashMap<Arc<[u8]>, Box<Lock>, FixedState>)>,
+    /// Shared with copies of the auditor, as long as nothing happens to them.
+    databases: Vec<((u16, u32), HashMap<Arc<[u8]>, Arc<Lock>, FixedState>)>,
     count: usize,
     /// How many there may be before those are forgotten that nobody holds.
     most: usize,
@@ -88,12 +89,17 @@ impl Locks {
     #[inline]
     fn get_mut(&mut self, server: u16, db: u32, key: &[u8]) -> Option<&mut Lock> {
         let (_, locks) = self.databases.iter_mut().find(|(number, _)| *number == (server, db))?;
-        locks.get_mut(key).map(|lock| &mut **lock)
+        locks.get_mut(key).map(Arc::make_mut)
+    }
+
+    #[inline]
+    fn find(&self, server: u16, db: u32, key: &[u8]) -> Option<&Lock> {
+        let (_, locks) = self.databases.iter().find(|(number, _)| *number == (server, db))?;
+        locks.get(key).map(|lock| &**lock)
     }
 
     fn get(&self, place: &Place) -> Option<&Lock> {
-        let (_, locks) = self.databases.iter().find(|(number, _)| *number == (place.server, place.db))?;
-        locks.get(&place.key).map(|lock| &**lock)
+        self.find(place.server, place.db, &place.key)
     }
 
     fn at(&mut self, place: &Place) -> Option<&mut Lock> {
@@ -110,7 +116,7 @@ impl Locks {
         });
         let key: Arc<[u8]> = key.into();
         let place = Arc::new(Place { server, db, key: key.clone() });
-        if self.databases[at].1.insert(key, Box::new(Lock::new(place, Shape::Value))).is_none() {
+        if self.databases[at].1.insert(key, Arc::new(Lock::new(place, Shape::Value))).is_none() {
             self.count += 1;
         }
     }
@@ -129,7 +135,24 @@ impl Locks {
             locks.retain(|_, lock| !lock.holds.is_empty() || !lock.waiters.is_empty() || lock.value.is_some());
         }
         self.count = self.databases.iter().map(|(_, locks)| locks.len()).sum();
+        if self.count >= MOST_LOCKS {
+            // Those whose holders were never told that they have lost them may be more and more.
+            for (_, locks) in &mut self.databases {
+                locks.retain(|_, lock| lock.value.is_some());
+            }
+            self.count = self.databases.iter().map(|(_, locks)| locks.len()).sum();
+        }
         self.most = self.count * 2;
+    }
+
+    /// A copy with those alone that are taken for locks and that somebody holds or waits for.
+    fn live(&self) -> Self {
+        let mut live = self.clone();
+        for (_, locks) in &mut live.databases {
+            locks.retain(|_, lock| is_live(lock));
+        }
+        live.count = live.databases.iter().map(|(_, locks)| locks.len()).sum();
+        live
     }
 
     /// Forgets those of a server.
@@ -198,6 +221,21 @@ impl Auditor {
         self.locks.places(Lock::is_known)
     }
 
+    /// A copy that knows of those locks alone that somebody holds or waits for.
+    pub fn live(&self) -> Self {
+        let Self { scope, naming, .. } = self;
+        Self {
+            locks: self.locks.live(),
+            deadlines: self.deadlines.iter().map(|(server, _)| (*server, Deadlines::new())).collect(),
+            parties: self.parties.clone(),
+            wide: self.wide.clone(),
+            last: self.last.clone(),
+            since: self.since,
+            lines: self.lines,
+            ..Self::new(Arc::clone(scope), Arc::clone(naming))
+        }
+    }
+
     /// All keys that are taken for locks and that somebody holds or waits for, in the order of servers, databases and keys.
     /// What is over at these times of the servers' clocks is not held: for each server the time on its clock and the real
     /// time, in microseconds.
@@ -207,9 +245,8 @@ impl Auditor {
             let mark = Mark { at, real, ..self.end_of(place.server) };
             self.on(&place, None, mark, |course| course.pass(at, real));
         }
-        let is_live = |lock: &Lock| lock.is_known() && !(lock.holds.is_empty() && lock.waiters.is_empty());
         let places = self.locks.places(is_live);
-        places.iter().filter_map(|place| self.locks.at(place).map(|lock| lock.clone())).collect()
+        places.iter().filter_map(|place| self.locks.get(place).cloned()).collect()
     }
 
     /// Takes in the next line, if a glance is enough to see that it has nothing to do with locks: nearly all lines of
@@ -235,7 +272,7 @@ impl Auditor {
             }
             _ => return false,
         };
-        if is_about_key && self.locks.get_mut(server, glance.db, glance.second).is_some() {
+        if is_about_key && self.locks.find(server, glance.db, glance.second).is_some() {
             return false;
         }
         self.lines += 1;
@@ -389,10 +426,10 @@ impl Auditor {
     }
 
     fn forget_if_nothing(&mut self, place: &Place) {
-        let is_nothing = |lock: &mut Lock| {
+        let is_nothing = |lock: &Lock| {
             !lock.is_known() && lock.holds.is_empty() && lock.waiters.is_empty() && lock.value.is_none()
         };
-        if self.locks.at(place).is_some_and(is_nothing) {
+        if self.locks.get(place).is_some_and(is_nothing) {
             self.locks.remove(place);
         }
     }
@@ -422,7 +459,7 @@ impl Auditor {
         if let Act::Flush { all } = step.act {
             return self.flush(told, (!all).then_some(step.db), false);
         }
-        if self.locks.get_mut(told.server, step.db, step.key).is_none() {
+        if self.locks.find(told.server, step.db, step.key).is_none() {
             if !self.begins(told, step) {
                 return;
             }
@@ -437,7 +474,12 @@ impl Auditor {
         let place = Arc::clone(&lock.place);
         if step.is_no_locks() && !lock.is_known() {
             // A counter, or a collection.
+            let deadline = lock.deadline;
             self.locks.remove(&place);
+            let ends = self.deadlines.iter_mut().find(|(server, _)| *server == told.server);
+            if let (Some((_, ends)), Some(deadline)) = (ends, deadline) {
+                ends.remove(&(deadline, place));
+            }
             return;
         }
         let Some((_, deadlines)) = self.deadlines.iter_mut().find(|(server, _)| *server == told.server) else { return };
@@ -456,9 +498,10 @@ impl Auditor {
             course.note_reason(Reason::Said);
         }
         course.apply(step);
-        if let (Some(picture), Some(lock)) = (&mut self.picture, self.locks.at(&place)) {
+        if let (Some(picture), Some(lock)) = (&mut self.picture, self.locks.get(&place)) {
             picture.note_act(lock, told.seq, &step.act);
         }
+        self.trim_met(&who);
         self.forget_if_nothing(&place);
     }
 
@@ -507,7 +550,7 @@ impl Auditor {
                 let step = Step { joint: true, ..step };
                 let watched = guarded(step.clone(), watched);
                 // To watch a key is no sign of a lock; what was taken before may be one.
-                if watched == step || self.locks.get_mut(told.server, step.db, step.key).is_some() {
+                if watched == step || self.locks.find(told.server, step.db, step.key).is_some() {
                     self.apply(told, &watched);
                 }
             }
@@ -548,11 +591,14 @@ impl Auditor {
         if is_restart {
             mark.line = Arc::from("(the server started empty)");
         }
-        let is_meant = |lock: &Lock| lock.place.server == told.server && db.is_none_or(|db| lock.place.db == db);
+        let is_there = |lock: &Lock| lock.value.is_some() || lock.holder().is_some();
+        let is_meant = |lock: &Lock| {
+            lock.place.server == told.server && db.is_none_or(|db| lock.place.db == db) && is_there(lock)
+        };
         for place in self.locks.places(is_meant) {
             let by = (!is_restart).then_some(&who);
             self.on(&place, by, mark.clone(), |course| course.flush(is_restart));
-            if let (Some(picture), Some(lock)) = (&mut self.picture, self.locks.at(&place)) {
+            if let (Some(picture), Some(lock)) = (&mut self.picture, self.locks.get(&place)) {
                 picture.note_deed(lock, told.seq, DeedKind::Flushed);
             }
         }
@@ -563,13 +609,34 @@ impl Auditor {
         let client = (told.server, told.client);
         let Some(who) = self.parties.get(&client).map(|party| party.who.clone()) else { return };
         let mark = Self::mark(told, &who);
-        let is_its = |lock: &Lock| {
-            lock.holds.iter().any(|hold| hold.who.is(&who)) || lock.waiters.iter().any(|waiter| waiter.who.is(&who))
-        };
-        for place in self.locks.places(is_its) {
+        let mut places = self.parties.get_mut(&client).map(|party| std::mem::take(&mut party.met)).unwrap_or_default();
+        self.keep_met(&mut places, &who);
+        for place in places {
             self.on(&place, Some(&who), mark.clone(), |course| course.close(&who));
         }
         self.parties.remove(&client);
+    }
+
+    /// Forgets locks that somebody has met and neither holds nor waits for now.
+    fn keep_met(&self, places: &mut Vec<Arc<Place>>, who: &Who) {
+        places.sort();
+        places.dedup();
+        places.retain(|place| {
+            self.locks.get(place).is_some_and(|lock| {
+                lock.holds.iter().any(|hold| hold.who.is(who)) || lock.waiters.iter().any(|waiter| waiter.who.is(who))
+            })
+        });
+    }
+
+    /// Makes room if a client has met many locks since that was last done.
+    fn trim_met(&mut self, who: &Who) {
+        let client = (who.server, who.client);
+        let Some(party) = self.parties.get_mut(&client).filter(|party| party.has_met_many()) else { return };
+        let mut places = std::mem::take(&mut party.met);
+        self.keep_met(&mut places, who);
+        if let Some(party) = self.parties.get_mut(&client) {
+            party.keep_met(places);
+        }
     }
 
     /// Looks at what somebody does who holds a lock, or has lost one.
@@ -596,7 +663,7 @@ impl Auditor {
         for (db, words) in &done {
             let Keys { keys, writes } = naming(words.as_words());
             for key in keys {
-                if self.locks.get_mut(told.server, *db, key).is_some() {
+                if self.locks.find(told.server, *db, key).is_some() {
                     continue;
                 }
                 let Some(party) = self.parties.get_mut(&(told.server, told.client)) else { return };
@@ -645,6 +712,11 @@ impl Auditor {
         };
         touch.is_within(hold.acquired.seq, to, until)
     }
+}
+
+/// Whether somebody holds it or waits for it.
+fn is_live(lock: &Lock) -> bool {
+    lock.is_known() && !(lock.holds.is_empty() && lock.waiters.is_empty())
 }
 
 /// Whether the server stands by somebody's hold of a lock.

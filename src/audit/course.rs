@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::finding::Mark;
 use super::happening::{Gone, Happening, Scene};
-use super::lock::{End, Hold, How, Lock, MOST_PAST, MOST_WAITERS, Past, Place, Reason, Same, Standing, Waiter, Who};
+use super::lock::{End, Hold, How, Lock, MOST_PAST, MOST_WAITERS, Past, Place, Reason, Same, Standing, Waiter, Who, put};
 use super::party::{Party, Read};
 use super::picture::{Picture, Span, SpanKind};
 use super::rules;
@@ -15,8 +15,9 @@ use super::step::{Act, Expiry, Guard, Intent, Shape, Step};
 /// When locks end, in milliseconds on the server's clock.
 pub type Deadlines = BTreeSet<(i64, Arc<Place>)>;
 
-/// How many may have a lock at once.
-const MOST_HOLDS: usize = 1024;
+/// How many may have a lock at once, or believe so, and how many may be in one that lets several in.
+const MOST_HOLDS: usize = 64;
+const MOST_MEMBERS: usize = 1024;
 
 /// A lock at the moment at which something happens to it.
 pub struct Course<'s> {
@@ -107,7 +108,11 @@ impl Course<'_> {
         if let Some(picture) = &mut self.picture {
             picture.note_hold(&place, &hold, Some((&end, &mark)));
         }
-        self.lock().past.push_back(Past { hold, end, at, real, by: by_command.then_some(mark) });
+        let past = &mut self.lock().past;
+        if past.capacity() == 0 {
+            past.reserve_exact(1);
+        }
+        past.push_back(Past { hold, end, at, real, by: by_command.then_some(mark) });
     }
 
     /// What the server has there is not what was known: another value, or none.
@@ -117,8 +122,8 @@ impl Course<'_> {
                 hold.standing = Standing::Vanished;
             }
         }
-        let lock = self.lock();
-        (lock.value, lock.deadline) = (None, None);
+        self.lock().value = None;
+        self.set_deadline(None);
     }
 
     fn held(&self) -> Option<usize> {
@@ -237,10 +242,11 @@ impl Course<'_> {
         let lock = self.lock();
         lock.memory.taken += 1;
         lock.value = Some(token.into());
-        if lock.holds.len() >= MOST_HOLDS {
+        let most = if lock.shape == Shape::Semaphore { MOST_MEMBERS } else { MOST_HOLDS };
+        if lock.holds.len() >= most {
             lock.holds.remove(0);
         }
-        lock.holds.push(Hold {
+        let hold = Hold {
             who: who.clone(),
             token: token.into(),
             how,
@@ -253,7 +259,8 @@ impl Course<'_> {
             is_certain,
             told,
             standing: Standing::Held,
-        });
+        };
+        put(&mut lock.holds, hold);
         let place = Arc::clone(&lock.place);
         self.scene.parties.entry((who.server, who.client)).or_insert_with(|| Party::new(who)).note_hold(&place);
         self.emit(&Happening::Acquired { guard: step.guard, joint: step.joint, old });
@@ -277,7 +284,7 @@ impl Course<'_> {
                 _ => self.note_reason(Reason::Contended),
             }
         }
-        let lock = self.lock();
+        let lock = &mut *self.scene.lock;
         let attempts = match lock.waiters.iter_mut().find(|waiter| waiter.who.is(&who)) {
             Some(waiter) => {
                 waiter.attempts += 1;
@@ -286,7 +293,9 @@ impl Course<'_> {
             }
             None => {
                 if lock.waiters.len() < MOST_WAITERS {
-                    lock.waiters.push(Waiter { who, first: mark.clone(), last: mark, attempts: 1 });
+                    let party = self.scene.parties.entry((who.server, who.client));
+                    party.or_insert_with(|| Party::new(who.clone())).meet(&lock.place);
+                    put(&mut lock.waiters, Waiter { who, first: mark.clone(), last: mark, attempts: 1 });
                 }
                 1
             }

@@ -361,7 +361,7 @@ impl LiveAudit {
     pub fn locks(&self) -> Vec<KnownLock> {
         let (mut auditor, now): (Auditor, Vec<_>) = {
             let mut state = self.state();
-            let auditor = state.all_the_way(self.is_on()).clone();
+            let auditor = state.all_the_way(self.is_on()).live();
             let now =
                 state.servers().into_iter().map(|(at, server)| (state.sources[at].server, server.now())).collect();
             (auditor, now)

@@ -218,6 +218,14 @@ pub struct Waiter {
 pub const MOST_PAST: usize = 8;
 pub const MOST_WAITERS: usize = 256;
 
+/// Puts something at the end of a list that mostly has one element: there is room for no more at first.
+pub fn put<T>(list: &mut Vec<T>, element: T) {
+    if list.capacity() == 0 {
+        list.reserve_exact(1);
+    }
+    list.push(element);
+}
+
 impl Lock {
     pub fn new(place: Arc<Place>, shape: Shape) -> Self {
         let mut reasons = Reasons::default();

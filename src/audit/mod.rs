@@ -39,7 +39,7 @@ pub use mistakes::Mistakes;
 pub use picture::{Deed, DeedKind, Span, SpanKind};
 pub use query::FindingQuery;
 pub use tell::story_of;
-pub use told::Told;
+pub use told::{Told, plausible};
 
 use std::collections::VecDeque;
 use std::sync::Arc;

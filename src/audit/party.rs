@@ -31,6 +31,10 @@ pub struct Party {
     pub holds: Vec<Arc<Place>>,
     /// The locks that it has lost without having released them, or having been told.
     pub lost: Vec<Arc<Place>>,
+    /// All locks that it has got or waited for, perhaps several times each, since those were last looked through; and how
+    /// many were left then.
+    pub met: Vec<Arc<Place>>,
+    met_before: usize,
     /// The keys that it has touched while it held any lock.
     pub touched: VecDeque<Touch>,
     /// How many keys that are no locks it has named since it has to do with locks, and when it last did on the server's
@@ -77,6 +81,8 @@ impl Party {
             watched: Vec::new(),
             holds: Vec::new(),
             lost: Vec::new(),
+            met: Vec::new(),
+            met_before: 0,
             touched: VecDeque::new(),
             work: 0,
             worked_at: 0,
@@ -96,7 +102,25 @@ impl Party {
         self.reads.iter().rev().find(|read| *read.place == *place)
     }
 
+    /// It holds a lock from now on, or waits for it.
+    pub fn meet(&mut self, place: &Arc<Place>) {
+        if self.met.last().is_none_or(|last| !Arc::ptr_eq(last, place)) {
+            self.met.push(Arc::clone(place));
+        }
+    }
+
+    /// Whether it has met so many locks that it is time to look which of them it still has to do with.
+    pub fn has_met_many(&self) -> bool {
+        self.met.len() > 2 * self.met_before + MOST_PLACES
+    }
+
+    /// It has to do with these alone, of all that it has met.
+    pub fn keep_met(&mut self, places: Vec<Arc<Place>>) {
+        (self.met_before, self.met) = (places.len(), places);
+    }
+
     pub fn note_hold(&mut self, place: &Arc<Place>) {
+        self.meet(place);
         self.lost.retain(|lost| lost != place);
         note(&mut self.holds, place);
     }

@@ -103,15 +103,19 @@ pub enum Expiry {
     At(i64),
 }
 
+/// Deadlines further from 1970 than that, in milliseconds, count as so far, so that they can be counted with.
+const FURTHEST: i64 = (1 << 61) / 1000;
+
 impl Expiry {
     /// When that is for a command that takes effect at this time in microseconds.
     pub fn deadline(self, at: i64, before: Option<i64>) -> Option<i64> {
-        match self {
-            Self::Kept => before,
-            Self::Never => None,
-            Self::In(millis) => Some(at.div_euclid(1000).saturating_add(millis)),
-            Self::At(millis) => Some(millis),
-        }
+        let deadline = match self {
+            Self::Kept => before?,
+            Self::Never => return None,
+            Self::In(millis) => at.div_euclid(1000).saturating_add(millis),
+            Self::At(millis) => millis,
+        };
+        Some(deadline.clamp(-FURTHEST, FURTHEST))
     }
 }
 

@@ -4,6 +4,10 @@ use smallvec::SmallVec;
 
 use crate::control::{Child, EventKind, Item, Outcome, Seen};
 
+/// Times further from 1970 than that, in microseconds, count as so far: no server's clock goes there, but a file may say
+/// anything, and the differences of what is left can be counted with.
+const FURTHEST: i64 = 1 << 61;
+
 /// The words of a command.
 pub type Said<'a> = SmallVec<[&'a [u8]; 8]>;
 
@@ -47,8 +51,8 @@ impl<'a> Told<'a> {
         Self {
             server,
             seq: record.seq,
-            at: record.at,
-            real: record.real,
+            at: plausible(record.at),
+            real: plausible(record.real),
             client: record.client,
             db: record.db,
             event: record.event,
@@ -67,8 +71,8 @@ impl<'a> Told<'a> {
             Item::Command(entry) => Self {
                 server,
                 seq: entry.seq,
-                at: entry.at,
-                real: entry.real,
+                at: plausible(entry.at),
+                real: plausible(entry.real),
                 client: entry.client,
                 db: entry.db,
                 event: None,
@@ -81,8 +85,8 @@ impl<'a> Told<'a> {
             Item::Event(event) => Self {
                 server,
                 seq: event.seq,
-                at: event.at,
-                real: event.real,
+                at: plausible(event.at),
+                real: plausible(event.real),
                 client: event.client,
                 db: 0,
                 event: Some(event.kind),
@@ -137,6 +141,11 @@ impl<'a> Told<'a> {
             Source::Item(Item::Event(_)) => look(&[]),
         }
     }
+}
+
+/// A time in microseconds since 1970 as somebody says, or the nearest that can be.
+pub fn plausible(micros: i64) -> i64 {
+    micros.clamp(-FURTHEST / 2, FURTHEST)
 }
 
 fn later(real: i64, by: u64) -> i64 {

@@ -7,6 +7,7 @@ use super::Journals;
 use super::readable::{readable, visible};
 use crate::audit::{
     Auditor, Code, Deed, DeedKind, End, Evidence, Finding, Mark, Place, Severity, Span, SpanKind, Standing,
+    plausible,
 };
 use crate::control::{EventKind, Item};
 
@@ -466,10 +467,11 @@ fn rank(kind: Kind) -> u8 {
 }
 
 pub fn times_of(item: &Item) -> (i64, i64) {
-    match item {
+    let (at, real) = match item {
         Item::Command(entry) => (entry.at, entry.real),
         Item::Event(event) => (event.at, event.real),
-    }
+    };
+    (plausible(at), plausible(real))
 }
 
 pub fn seq_of(item: &Item) -> u64 {

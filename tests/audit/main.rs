@@ -4,6 +4,7 @@
 mod clocks;
 mod ending;
 mod expiry;
+mod hostile;
 mod lateness;
 mod ownership;
 mod page;

@@ -612,3 +612,16 @@ fn whoever_runs_the_audit_says_what_is_a_lock_and_what_is_none() {
     let not_locks = Scope { not_locks: vec![b"lo*".to_vec()], ..Scope::default() };
     assert!(misuse.findings_in(not_locks).is_empty());
 }
+
+#[test]
+fn whoever_has_gone_waits_no_more() {
+    let played = play(
+        "A: SET lock {a} NX PX 60000
+         b: SET lock {b} NX PX 60000
+         c: SET lock {c} NX PX 60000
+         close b",
+    );
+    let locks = played.locks_in(Scope::default());
+    let [lock] = locks.as_slice() else { panic!("{} locks", locks.len()) };
+    assert_eq!(lock.waiters.len(), 1, "the one that is still there");
+}

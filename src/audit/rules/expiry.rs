@@ -4,7 +4,7 @@ use super::quoted;
 use crate::audit::code::{Code, Severity};
 use crate::audit::finding::{Evidence, Mark};
 use crate::audit::happening::{Draft, Happening, Scene};
-use crate::audit::lock::{Hold, Same, Standing, Who};
+use crate::audit::lock::{Hold, Same, Standing, Who, put};
 use crate::audit::step::{Expiry, Guard, Shape};
 
 /// Fewer milliseconds than these, and more, can hardly be meant.
@@ -49,7 +49,7 @@ fn taken(scene: &mut Scene<'_>) {
         let lock = &mut *scene.lock;
         let endless = &mut lock.memory.expiry.endless;
         endless.retain(|seq| lock.holds.iter().any(|hold| hold.acquired.seq == *seq));
-        endless.push(seq);
+        put(endless, seq);
     }
     let Some(left) = deadline.map(|deadline| deadline - scene.mark.at.div_euclid(1000)) else { return };
     if !(SHORTEST..=LONGEST).contains(&left) {

@@ -20,6 +20,8 @@ use super::lock::Lock;
 pub struct Memory {
     /// How often it was taken.
     pub taken: u64,
+    /// Somebody waits for it who holds another.
+    pub is_wanted: bool,
     pub ownership: ownership::Memory,
     pub lateness: lateness::Memory,
     pub expiry: expiry::Memory,

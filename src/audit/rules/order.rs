@@ -11,7 +11,7 @@ use crate::audit::lock::{Place, Same, Who};
 /// What is remembered beyond one lock: who waits for whom.
 #[derive(Clone, Default)]
 pub struct Wide {
-    waits: Vec<Wait>,
+    waits: VecDeque<Wait>,
 }
 
 /// How many waits are remembered, and how long a circle of them is looked for.
@@ -43,8 +43,10 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
         | Happening::Expired { .. }
         | Happening::Closed { .. }
         | Happening::Gone { .. } => {
-            let place = &scene.lock.place;
-            scene.wide.order.waits.retain(|wait| wait.wanted != *place);
+            if std::mem::take(&mut scene.lock.memory.is_wanted) {
+                let place = &scene.lock.place;
+                scene.wide.order.waits.retain(|wait| wait.wanted != *place);
+            }
         }
         _ => {}
     }
@@ -70,9 +72,9 @@ fn refused(scene: &mut Scene<'_>) {
         }
         None => {
             if waits.len() >= MOST_WAITS {
-                waits.remove(0);
+                waits.pop_front();
             }
-            waits.push(Wait {
+            waits.push_back(Wait {
                 who: by.clone(),
                 wanted: Arc::clone(&scene.lock.place),
                 holder: holder.who.clone(),
@@ -86,6 +88,7 @@ fn refused(scene: &mut Scene<'_>) {
             waits.len() - 1
         }
     };
+    scene.lock.memory.is_wanted = true;
     if let Some(circle) = circle(waits, own) {
         for wait in &circle {
             waits[*wait].is_told = true;
@@ -97,7 +100,7 @@ fn refused(scene: &mut Scene<'_>) {
 
 /// Those who wait for each other in a circle, from this one on: each was refused again since all of them wait. The
 /// shortest one that was not told.
-fn circle(waits: &[Wait], own: usize) -> Option<Vec<usize>> {
+fn circle(waits: &VecDeque<Wait>, own: usize) -> Option<Vec<usize>> {
     let goes_on = |wait: &Wait| wait.times >= 2;
     if !goes_on(&waits[own]) {
         return None;

@@ -4,7 +4,7 @@ use super::quoted;
 use crate::audit::code::Code;
 use crate::audit::finding::Mark;
 use crate::audit::happening::{Draft, Happening, Scene};
-use crate::audit::lock::{Reason, Same, Who};
+use crate::audit::lock::{Reason, Same, Who, put};
 use crate::audit::stamp::Instant;
 use crate::audit::step::Shape;
 
@@ -62,7 +62,8 @@ fn used(scene: &mut Scene<'_>, token: &[u8], took: bool) {
             if memory.used.len() >= MOST_TOKENS {
                 memory.used.remove(0);
             }
-            memory.used.push(Used { token: token.into(), who: by, first: mark, other: None, times: 1 });
+            let new = Used { token: token.into(), who: by, first: mark, other: None, times: 1 };
+            put(&mut memory.used, new);
         }
         return;
     };

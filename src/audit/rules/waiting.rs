@@ -7,7 +7,7 @@
 use crate::audit::code::{Code, Severity};
 use crate::audit::finding::{Evidence, Mark};
 use crate::audit::happening::{Draft, Happening, Scene, spelled};
-use crate::audit::lock::{Hold, Same, Standing};
+use crate::audit::lock::{Hold, Same, Standing, put};
 
 use super::ending::{is_telling, name_of};
 
@@ -149,7 +149,8 @@ fn tried(scene: &mut Scene<'_>) {
         }
         let (at, real) = (mark.at, mark.real);
         let (hasty, second) = ((mark.clone(), 1), (mark.clone(), 1));
-        tries.push(Tries { client, at, real, hasty, second, regular: mark, pauses: Pauses::default() });
+        let new = Tries { client, at, real, hasty, second, regular: mark, pauses: Pauses::default() };
+        put(tries, new);
         return;
     };
     let (at, real) = (mark.at - known.at, mark.real - known.real);
