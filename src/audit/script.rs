@@ -214,7 +214,7 @@ fn take_in<'a>(
                 let shape = Shape::Hash;
                 look.matched = Some(member);
                 let act = match by > 0 {
-                    true => Act::Enter { shape, member, count },
+                    true => Act::Enter { shape, member },
                     false => Act::Leave { shape, member, count, missed: false },
                 };
                 steps.push(Step { db: ran.db, key, act, guard: Guard::Compared(Some(member)), joint: true });
@@ -232,7 +232,7 @@ fn take_in<'a>(
             let mut act = Act::Write;
             if look.found.is_some() {
                 look.matched = Some(member);
-                act = Act::Enter { shape: Shape::Semaphore, member, count: 1 };
+                act = Act::Enter { shape: Shape::Semaphore, member };
             }
             steps.push(Step { db: ran.db, key, act, guard: Guard::Compared(Some(member)), joint: true });
         }

@@ -50,12 +50,7 @@ pub enum Act<'a> {
     Miss { intent: Intent },
     /// A member was added to a lock that has several: the field of a hash that counts how often its owner has it, or the
     /// member of a sorted set that lets several in.
-    Enter {
-        shape: Shape,
-        member: &'a [u8],
-        /// How often the member has it now; 1 in a set.
-        count: i64,
-    },
+    Enter { shape: Shape, member: &'a [u8] },
     /// A member was taken away, or counted down.
     Leave {
         shape: Shape,

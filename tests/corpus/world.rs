@@ -170,7 +170,6 @@ struct There {
 
 /// A history, with what is known of it.
 pub struct History {
-    pub seed: u64,
     pub items: Vec<Item>,
     /// The mistakes that were made.
     pub truth: BTreeSet<Code>,
@@ -257,7 +256,7 @@ pub fn history(seed: u64) -> History {
     }
     world.end();
     let items = journal_of(&world.server);
-    History { seed, items, truth: world.truth, operations: world.operations, is_right }
+    History { items, truth: world.truth, operations: world.operations, is_right }
 }
 
 impl World {
