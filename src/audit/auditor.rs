@@ -426,9 +426,8 @@ impl Auditor {
     }
 
     fn forget_if_nothing(&mut self, place: &Place) {
-        let is_nothing = |lock: &Lock| {
-            !lock.is_known() && lock.holds.is_empty() && lock.waiters.is_empty() && lock.value.is_none()
-        };
+        let is_nothing =
+            |lock: &Lock| !lock.is_known() && lock.holds.is_empty() && lock.waiters.is_empty() && lock.value.is_none();
         if self.locks.get(place).is_some_and(is_nothing) {
             self.locks.remove(place);
         }
@@ -592,9 +591,8 @@ impl Auditor {
             mark.line = Arc::from("(the server started empty)");
         }
         let is_there = |lock: &Lock| lock.value.is_some() || lock.holder().is_some();
-        let is_meant = |lock: &Lock| {
-            lock.place.server == told.server && db.is_none_or(|db| lock.place.db == db) && is_there(lock)
-        };
+        let is_meant =
+            |lock: &Lock| lock.place.server == told.server && db.is_none_or(|db| lock.place.db == db) && is_there(lock);
         for place in self.locks.places(is_meant) {
             let by = (!is_restart).then_some(&who);
             self.on(&place, by, mark.clone(), |course| course.flush(is_restart));

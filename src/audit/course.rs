@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::finding::Mark;
 use super::happening::{Gone, Happening, Scene};
-use super::lock::{End, Hold, How, Lock, MOST_PAST, MOST_WAITERS, Past, Place, Reason, Same, Standing, Waiter, Who, put};
+use super::lock::{
+    End, Hold, How, Lock, MOST_PAST, MOST_WAITERS, Past, Place, Reason, Same, Standing, Waiter, Who, put,
+};
 use super::party::{Party, Read};
 use super::picture::{Picture, Span, SpanKind};
 use super::rules;

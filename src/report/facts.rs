@@ -6,8 +6,7 @@ use std::sync::Arc;
 use super::Journals;
 use super::readable::{readable, visible};
 use crate::audit::{
-    Auditor, Code, Deed, DeedKind, End, Evidence, Finding, Mark, Place, Severity, Span, SpanKind, Standing,
-    plausible,
+    Auditor, Code, Deed, DeedKind, End, Evidence, Finding, Mark, Place, Severity, Span, SpanKind, Standing, plausible,
 };
 use crate::control::{EventKind, Item};
 

@@ -1,22 +1,82 @@
 //! A journal may come from anywhere, and say anything. Whatever it says, the audit of it ends, comes to the same each time,
 //! and can be told in every form there is.
 
-use redouble::internals::{Auditor, Event, EventKind, Item, Scope, Told, auditor, naming, report_html, report_text, tell};
+use redouble::internals::{
+    Auditor, Event, EventKind, Item, Scope, Told, auditor, naming, report_html, report_text, tell,
+};
 use redouble::{Child, Entry, Outcome, Severity};
 
 use super::support::Dice;
 
 /// All commands that the auditor knows, and a few that it does not.
 const NAMES: &[&str] = &[
-    "SET", "SET", "SET", "SETNX", "SETNX", "SETEX", "PSETEX", "GETSET", "MSET", "MSETNX", "MSETEX", "GET", "GET", "GETEX",
-    "GETDEL", "GETRANGE", "MGET", "EXISTS", "DEL", "DEL", "UNLINK", "DELIFEQ", "DELEX", "EXPIRE", "PEXPIRE", "EXPIREAT",
-    "PEXPIREAT", "PERSIST", "HINCRBY", "HSET", "HLEN", "HEXISTS", "HGET", "HDEL", "ZADD", "ZREM", "ZSCORE", "ZCARD",
-    "FLUSHDB", "FLUSHALL", "WATCH", "UNWATCH", "MULTI", "DISCARD", "EXEC", "EVAL", "EVAL", "EVALSHA", "FCALL", "LPUSH",
-    "BLPOP", "PUBLISH", "SUBSCRIBE", "INCR", "APPEND", "CLIENT", "PING", "", "\u{fffd}", "set", "Del",
+    "SET",
+    "SET",
+    "SET",
+    "SETNX",
+    "SETNX",
+    "SETEX",
+    "PSETEX",
+    "GETSET",
+    "MSET",
+    "MSETNX",
+    "MSETEX",
+    "GET",
+    "GET",
+    "GETEX",
+    "GETDEL",
+    "GETRANGE",
+    "MGET",
+    "EXISTS",
+    "DEL",
+    "DEL",
+    "UNLINK",
+    "DELIFEQ",
+    "DELEX",
+    "EXPIRE",
+    "PEXPIRE",
+    "EXPIREAT",
+    "PEXPIREAT",
+    "PERSIST",
+    "HINCRBY",
+    "HSET",
+    "HLEN",
+    "HEXISTS",
+    "HGET",
+    "HDEL",
+    "ZADD",
+    "ZREM",
+    "ZSCORE",
+    "ZCARD",
+    "FLUSHDB",
+    "FLUSHALL",
+    "WATCH",
+    "UNWATCH",
+    "MULTI",
+    "DISCARD",
+    "EXEC",
+    "EVAL",
+    "EVAL",
+    "EVALSHA",
+    "FCALL",
+    "LPUSH",
+    "BLPOP",
+    "PUBLISH",
+    "SUBSCRIBE",
+    "INCR",
+    "APPEND",
+    "CLIENT",
+    "PING",
+    "",
+    "\u{fffd}",
+    "set",
+    "Del",
 ];
 const KEYS: &[&str] = &["lock", "a:lock", "b", "c", "", "leader", "k\u{202e}\n\x1b[2J"];
-const OPTIONS: &[&str] = &["NX", "XX", "GET", "KEEPTTL", "EX", "PX", "EXAT", "PXAT", "IFEQ", "IFDEQ", "IFNE", "PERSIST", "nx"];
-const NUMBERS: &[i64] = &[0, 1, 2, 3, 10, 1000, 30_000, -1, -1000, i64::MAX, i64::MIN, i64::MAX / 1000, i64::MIN / 1000];
+const OPTIONS: &[&str] =
+    &["NX", "XX", "GET", "KEEPTTL", "EX", "PX", "EXAT", "PXAT", "IFEQ", "IFDEQ", "IFNE", "PERSIST", "nx"];
+const NUMBERS: &[i64] =
+    &[0, 1, 2, 3, 10, 1000, 30_000, -1, -1000, i64::MAX, i64::MIN, i64::MAX / 1000, i64::MIN / 1000];
 const TOKENS: &[&str] = &[
     "1",
     "x",
@@ -26,7 +86,8 @@ const TOKENS: &[&str] = &[
     "worker-1",
     "\u{0}",
 ];
-const SCRIPTS: &[&str] = &["return 1", "if redis.call('get', KEYS[1]) == ARGV[1] then return 1 end", "c3f8721cbb97", ""];
+const SCRIPTS: &[&str] =
+    &["return 1", "if redis.call('get', KEYS[1]) == ARGV[1] then return 1 end", "c3f8721cbb97", ""];
 const DETAILS: &[&str] = &["empty", "kept", "", "set to 1"];
 const NOW: i64 = 1_700_000_000_000_000;
 
@@ -39,7 +100,8 @@ struct Tale {
 
 impl Tale {
     fn of(seed: u64, is_wild: bool) -> Vec<(u16, Vec<Item>)> {
-        let mut tale = Self { dice: Dice::new(seed), clocks: [(NOW, NOW, 0), (NOW + 60_000_000, NOW, 0), (0, NOW, 0)], is_wild };
+        let mut tale =
+            Self { dice: Dice::new(seed), clocks: [(NOW, NOW, 0), (NOW + 60_000_000, NOW, 0), (0, NOW, 0)], is_wild };
         let mut journals: Vec<(u16, Vec<Item>)> = (1..=3).map(|server| (server, Vec::new())).collect();
         for _ in 0..200 {
             let server = [0, 0, 0, 1, 2][tale.dice.below(5)];
@@ -97,7 +159,11 @@ impl Tale {
         match name {
             "EVAL" | "EVALSHA" | "FCALL" => {
                 words.push(self.one(SCRIPTS).into());
-                words.push(if self.dice.below(4) > 0 { b"1".to_vec() } else { self.one(NUMBERS).to_string().into_bytes() });
+                words.push(if self.dice.below(4) > 0 {
+                    b"1".to_vec()
+                } else {
+                    self.one(NUMBERS).to_string().into_bytes()
+                });
                 words.push(self.one(KEYS).into());
                 words.push(self.one(TOKENS).into());
             }
@@ -136,8 +202,23 @@ impl Tale {
             8 => format!("*2\r\n${}\r\n{token}\r\n:{}\r\n", token.len(), self.one(NUMBERS)).into_bytes(),
             _ => self
                 .one(&[
-                    "-ERR no\r\n", "_\r\n", "*-1\r\n", "$9223372036854775807\r\nab", "$-7\r\n", "*99999999999\r\n:1\r\n", "*",
-                    "$", "\r", "\r\n", "", "$3\r\nab", ":x\r\n", "#t\r\n", "~1\r\n:1\r\n", "*\r\n", "$1\r\n",
+                    "-ERR no\r\n",
+                    "_\r\n",
+                    "*-1\r\n",
+                    "$9223372036854775807\r\nab",
+                    "$-7\r\n",
+                    "*99999999999\r\n:1\r\n",
+                    "*",
+                    "$",
+                    "\r",
+                    "\r\n",
+                    "",
+                    "$3\r\nab",
+                    ":x\r\n",
+                    "#t\r\n",
+                    "~1\r\n:1\r\n",
+                    "*\r\n",
+                    "$1\r\n",
                 ])
                 .into(),
         };
@@ -171,7 +252,8 @@ impl Tale {
             return Item::Event(Event { seq, at, real, kind, client, name, address, detail });
         }
         let words = self.words();
-        let has_children = self.dice.below(8) == 0 || matches!(words.first().map(Vec::as_slice), Some(b"EXEC" | b"EVAL"));
+        let has_children =
+            self.dice.below(8) == 0 || matches!(words.first().map(Vec::as_slice), Some(b"EXEC" | b"EVAL"));
         let reply = self.reply();
         Item::Command(Box::new(Entry {
             seq,
@@ -231,7 +313,8 @@ fn told_in_every_form(journals: &[(u16, Vec<Item>)], auditor: &Auditor) {
     }
     report_text(journals, auditor, true);
     let findings = auditor.findings().to_vec();
-    let worlds = [tell::Judged { findings, locks: auditor.watched(), unlisted: auditor.unlisted(), ..Default::default() }];
+    let worlds =
+        [tell::Judged { findings, locks: auditor.watched(), unlisted: auditor.unlisted(), ..Default::default() }];
     for line in tell::story(&worlds).lines().chain(tell::annotations(&worlds).lines()) {
         assert!(line.chars().all(|letter| !letter.is_control()), "{line:?}");
     }
