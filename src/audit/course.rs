@@ -157,7 +157,7 @@ impl Course<'_> {
             let is_evidence = match &step.act {
                 Act::Remove { .. } => true,
                 Act::Expire { .. } => self.scene.lock.shape != Shape::Semaphore,
-                Act::Miss { intent } => matches!(intent, Intent::Release | Intent::Extend),
+                Act::Miss { intent, is_known } => *is_known && matches!(intent, Intent::Release | Intent::Extend),
                 // To put another value there is what counters do, too.
                 Act::Put { value, .. } => token.is_none_or(|token| token == *value),
                 _ => false,
@@ -180,7 +180,7 @@ impl Course<'_> {
             },
             Act::Expire { expiry, done: true } => self.expire(step, *expiry),
             Act::Expire { done: false, .. } => self.miss(token_of(step.guard), Intent::Extend),
-            Act::Miss { intent } => self.miss(token_of(step.guard), *intent),
+            Act::Miss { intent, .. } => self.miss(token_of(step.guard), *intent),
             Act::Enter { shape, member } => self.enter(*shape, member),
             Act::Leave { member, missed: true, .. } => self.miss(Some(member), Intent::Release),
             Act::Leave { member, count, .. } => self.leave(member, *count),

@@ -112,9 +112,9 @@ pub fn read_script<'a>(words: &[&'a [u8]], inside: &[Inside<'a>], depth: u8, scr
             // What it is given tells: whoever extends says for how long.
             Intent::Unknown if token.is_some() => {
                 let is_timed = args.iter().any(|arg| is_number(arg) && Some(*arg) != token);
-                Act::Miss { intent: if is_timed { Intent::Extend } else { Intent::Release } }
+                Act::Miss { intent: if is_timed { Intent::Extend } else { Intent::Release }, is_known: false }
             }
-            intent if token.is_some() => Act::Miss { intent },
+            intent if token.is_some() => Act::Miss { intent, is_known: true },
             _ => continue,
         };
         let guard = Guard::Compared(token);
