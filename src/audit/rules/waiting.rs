@@ -4,7 +4,7 @@
 //! for a message instead makes no attempts. So real time is what pauses are measured in. Where a test moves the server's
 //! clock it may well stand for the passing of time, and nobody is blamed for what came between.
 
-use crate::audit::code::{Code, Severity};
+use crate::audit::code::Code;
 use crate::audit::finding::{Evidence, Mark};
 use crate::audit::happening::{Draft, Happening, Scene, spelled};
 use crate::audit::lock::{Hold, Same, Standing, put};
@@ -103,8 +103,6 @@ struct Own {
     times: u64,
     /// Always over the connection that holds it.
     same_connection: bool,
-    /// What that connection had done beside locks at first.
-    work: u64,
 }
 
 /// How often the holder of a lock must be refused by it to have waited.
@@ -285,7 +283,7 @@ fn refused_by_own(scene: &mut Scene<'_>, value: &[u8]) {
     if !is_same && *holder.token == *value && is_telling(value) {
         return;
     }
-    let (token, work) = (holder.token.clone(), scene.work_of(&holder.who));
+    let token = holder.token.clone();
     let slot = &mut scene.lock.memory.waiting.own;
     match slot.as_deref_mut().filter(|own| own.token == token) {
         Some(own) => {
@@ -295,7 +293,7 @@ fn refused_by_own(scene: &mut Scene<'_>, value: &[u8]) {
         }
         None => {
             let (first, last) = (mark.clone(), mark);
-            *slot = Some(Box::new(Own { token, first, last, times: 1, same_connection: is_same, work }));
+            *slot = Some(Box::new(Own { token, first, last, times: 1, same_connection: is_same }));
         }
     }
 }
@@ -305,18 +303,13 @@ fn deadlocked(scene: &mut Scene<'_>, hold: usize, until: &str) {
     let hold: Hold = scene.lock.holds[hold].clone();
     let is_its = |own: &Own| own.token == hold.token && own.times >= OFTEN && hold.standing == Standing::Held;
     let Some(own) = scene.lock.memory.waiting.own.take().filter(|own| is_its(own)) else { return };
-    let has_worked = scene.work_of(&hold.who) != own.work;
     let key = name_of(scene);
     let who = hold.who.actor();
     let times = own.times;
     let mut sentence = format!("{who} held `{key}` and tried {times} times to take it again, {until}");
-    if !own.same_connection {
-        sentence.push_str("; it may be several parts of a program that share the name");
-    } else if has_worked {
-        sentence.push_str("; it may be several parts of a program that share the connection");
-    }
-    let severity = (!own.same_connection || has_worked).then_some(Severity::Warning);
+    let shared = if own.same_connection { "connection" } else { "name" };
+    sentence.push_str(&format!("; it may be several parts of a program that share the {shared}"));
     let mut evidence: Vec<Evidence> = vec![hold.acquired.shows("took the lock"), own.first.shows("was refused by it")];
     evidence.push(own.last.shows("was refused by it for the last time"));
-    scene.tell(Draft { code: Code::SelfDeadlock, severity, sentence, evidence, culprit: hold.who.client });
+    scene.tell(Draft { code: Code::SelfDeadlock, severity: None, sentence, evidence, culprit: hold.who.client });
 }
