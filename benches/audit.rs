@@ -12,6 +12,7 @@ const BEGIN: u64 = 1_700_000_000_000_000;
 const CLIENTS: u64 = 50;
 const LOCKS: u64 = 1000;
 
+#[allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 fn main() -> std::io::Result<()> {
     let entries = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(1_000_000);
     let path = std::env::temp_dir().join(format!("redouble-audit-{}.jsonl", std::process::id()));

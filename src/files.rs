@@ -32,10 +32,14 @@ pub enum Room {
     Raised { to: u64, from: u64 },
 }
 
-/// Writes a file so that others see the old one or the new one, never a part.
+/// Writes a file so that others see the old one or the new one, never a part. What is no file but a device or a pipe is
+/// written to: it is never replaced.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     // What a link points to is meant, not the link.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if fs::metadata(&path).is_ok_and(|old| !old.is_file()) {
+        return fs::OpenOptions::new().write(true).open(&path)?.write_all(content);
+    }
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = path.with_file_name(name);
@@ -50,4 +54,20 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&temporary);
     }
     replaced
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_never_replaced() {
+        let path = std::env::temp_dir().join(format!("redouble-files-{}", std::process::id()));
+        let _listener = UnixListener::bind(&path).unwrap();
+        assert!(replace(&path, b"text").is_err());
+        assert!(!fs::metadata(&path).unwrap().is_file());
+        fs::remove_file(&path).unwrap();
+    }
 }

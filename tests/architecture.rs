@@ -41,6 +41,9 @@ const LAYERS: &[&str] = &[
     "main",
 ];
 
+/// What the architecture page leaves out: it only calls the layer above it.
+const UNMENTIONED: &str = "main";
+
 /// The arrows that point upwards, which the architecture page explains.
 const EXCEPTIONS: &[(&str, &str)] = &[("session", "spec"), ("acl", "spec")];
 
@@ -90,6 +93,16 @@ fn imports_run_downwards_only() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_page_has_the_layers_in_their_order() {
+    let page = include_str!("../docs/architecture.md");
+    let rows = page.lines().skip_while(|line| *line != "## Layers").take_while(|line| *line != "## What never happens");
+    let names = rows.filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let names: Vec<&str> = names.flat_map(|cell| cell.split(", ")).map(|name| name.trim_matches('`')).collect();
+    let layers: Vec<&str> = LAYERS.iter().copied().filter(|layer| *layer != UNMENTIONED).collect();
+    assert_eq!(names, layers);
 }
 
 /// Fails for every file but those in `homes` in which `word` stands.

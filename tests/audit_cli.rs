@@ -171,9 +171,7 @@ fn a_run_that_misuses_a_lock_fails_and_says_by_which_commands() {
     let line =
         |text: &str| said.lines().position(|line| line.contains(text)).unwrap_or_else(|| panic!("{text}: {said}"));
     assert!(line("error two-holders: A (client ") < line("see docs/findings.md#two-holders"), "{said}");
-    assert!(
-        line("A (client 1) took the lock for") < line("B (client 2) deleted the lock while it was held: DEL lock:a")
-    );
+    assert!(line("A (client 1) took the lock for") < line("B (client 2) deleted it while it was held: DEL lock:a"));
     assert!(line("see docs/findings.md#two-holders") < line("failed because of "), "{said}");
     assert!(said.contains(BLAME) && said.contains("(1 lock watched)"), "{said}");
 }

@@ -516,7 +516,7 @@ fn a_test_in_rust_fails_with_a_story() {
     let failed = catch_unwind(AssertUnwindSafe(|| audit.expect_clean())).expect_err("it is not clean");
     let story = failed.downcast_ref::<String>().expect("a text");
     assert!(story.contains("error two-holders: one (client "), "{story}");
-    assert!(story.contains(": DEL lock:a -- deleted the lock while it was held"), "{story}");
+    assert!(story.contains(": DEL lock:a -- deleted it while it was held"), "{story}");
     assert!(story.contains("instead: Take the lock with SET NX PX"), "{story}");
     let mistakes = audit.clean().expect_err("it is not clean");
     assert_eq!(mistakes.to_string(), *story);

@@ -22,6 +22,7 @@ use super::stamp::Instant;
 use super::step::{Act, Guard, Shape, Step, Steps};
 use super::told::{Inside, Told};
 use crate::control::{EventKind, Glance, Outcome, short_line};
+use crate::duration::parse_duration;
 use crate::glob;
 use crate::resp::{OwnedWords, Words};
 
@@ -66,17 +67,22 @@ pub struct Auditor {
     picture: Option<Picture>,
     /// The last line of each server.
     last: Vec<Mark>,
+    /// Clocks that were moved on: the server, the place of the line that says so, and to when, in microseconds.
+    moved: Vec<(u16, u64, i64)>,
     /// When the line before the last was told, in real time.
     since: i64,
     /// How many lines it has gone through.
     pub lines: u64,
 }
 
+/// Those of one database, by key.
+type Database = HashMap<Arc<[u8]>, Arc<Lock>, FixedState>;
+
 /// All keys that may be locks.
 #[derive(Clone, Default)]
 struct Locks {
     /// Shared with copies of the auditor, as long as nothing happens to them.
-    databases: Vec<((u16, u32), HashMap<Arc<[u8]>, Arc<Lock>, FixedState>)>,
+    databases: Vec<((u16, u32), Database)>,
     count: usize,
     /// How many there may be before those are forgotten that nobody holds.
     most: usize,
@@ -181,6 +187,7 @@ impl Auditor {
             report,
             picture: None,
             last: Vec::new(),
+            moved: Vec::new(),
             since: 0,
             lines: 0,
         }
@@ -294,7 +301,7 @@ impl Auditor {
                 }
                 return;
             }
-            Some(EventKind::Clock) => return,
+            Some(EventKind::Clock) => return self.note_move(told),
             None if matches!(told.outcome, Outcome::NeverRan | Outcome::Queued) => return,
             None => {}
         }
@@ -325,9 +332,24 @@ impl Auditor {
         for place in
             self.locks.places(|lock| !(lock.holds.is_empty() && lock.waiters.is_empty() && lock.value.is_none()))
         {
-            let mark = self.end_of(place.server);
-            self.on(&place, None, mark, |course| course.finish());
+            let mut mark = self.end_of(place.server);
+            // What comes last may be that a clock is moved, and nothing has told the time since.
+            let moved = self.moved.iter().find(|(server, seq, _)| (*server, *seq) == (mark.server, mark.seq));
+            mark.at = moved.map_or(mark.at, |(.., to)| mark.at.max(*to));
+            let (at, real) = (mark.at, mark.real);
+            self.on(&place, None, mark, |course| {
+                course.pass(at, real);
+                course.finish();
+            });
         }
+    }
+
+    /// A clock is about to be moved. What that has for consequences comes in lines of its own, each with its time.
+    fn note_move(&mut self, told: &Told<'_>) {
+        let by = told.words.first().and_then(|detail| parse_duration(detail.strip_prefix(b"+")?));
+        let Some(by) = by.and_then(|by| i64::try_from(by.as_micros()).ok()) else { return };
+        self.moved.retain(|(server, ..)| *server != told.server);
+        self.moved.push((told.server, told.seq, told.at.saturating_add(by)));
     }
 
     /// Looks for something else from now on; what was found before is allowed by the new scope or not.
@@ -350,6 +372,7 @@ impl Auditor {
         self.miss(server);
         self.deadlines.retain(|(number, _)| *number != server);
         self.last.retain(|mark| mark.server != server);
+        self.moved.retain(|(moved, ..)| *moved != server);
         self.report.forget(Some(server));
     }
 

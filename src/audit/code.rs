@@ -183,7 +183,7 @@ codes! {
         "A client was refused by a lock that it had itself",
         "Keep one token for all tries of one attempt, and compare it with the lock's before you give up.";
     /// A client waits for a lock that it holds.
-    SelfDeadlock = "self-deadlock", Error,
+    SelfDeadlock = "self-deadlock", Warning,
         "A client waited for a lock that it held itself",
         "Do not take a lock twice, or use one that counts how often its owner has it.";
     /// Two clients wait for each other.

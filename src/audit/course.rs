@@ -63,6 +63,11 @@ impl Course<'_> {
             self.emit(&Happening::Gone { how: Gone::Expired });
             let lock = &mut *self.scene.lock;
             (lock.value, lock.deadline) = (None, None);
+            for hold in lock.holds.iter_mut().filter(|hold| hold.standing == Standing::Held) {
+                if let Some(mark) = hold.shortened.clone() {
+                    hold.standing = Standing::Deleted(mark);
+                }
+            }
         }
     }
 
@@ -152,7 +157,7 @@ impl Course<'_> {
             let is_evidence = match &step.act {
                 Act::Remove { .. } => true,
                 Act::Expire { .. } => self.scene.lock.shape != Shape::Semaphore,
-                Act::Miss { intent } => matches!(intent, Intent::Release | Intent::Extend),
+                Act::Miss { intent, is_known } => *is_known && matches!(intent, Intent::Release | Intent::Extend),
                 // To put another value there is what counters do, too.
                 Act::Put { value, .. } => token.is_none_or(|token| token == *value),
                 _ => false,
@@ -162,7 +167,7 @@ impl Course<'_> {
             }
         }
         match &step.act {
-            Act::Take { value, expiry, took: true } => self.take(step, value, *expiry),
+            Act::Take { value, expiry, took: true } => self.take(value, *expiry),
             Act::Take { value, took: false, .. } => self.refuse(value),
             Act::Put { value, expiry, old: Some(old) } if step.guard == Guard::Blind => {
                 self.swap(step, value, *expiry, *old);
@@ -175,23 +180,23 @@ impl Course<'_> {
             },
             Act::Expire { expiry, done: true } => self.expire(step, *expiry),
             Act::Expire { done: false, .. } => self.miss(token_of(step.guard), Intent::Extend),
-            Act::Miss { intent } => self.miss(token_of(step.guard), *intent),
-            Act::Enter { shape, member, count } => self.enter(step, *shape, member, *count),
+            Act::Miss { intent, .. } => self.miss(token_of(step.guard), *intent),
+            Act::Enter { shape, member } => self.enter(*shape, member),
             Act::Leave { member, missed: true, .. } => self.miss(Some(member), Intent::Release),
-            Act::Leave { member, count, .. } => self.leave(step, member, *count),
+            Act::Leave { member, count, .. } => self.leave(member, *count),
             Act::Write | Act::Flush { .. } => {}
         }
     }
 
     /// Somebody gets the lock.
-    fn take(&mut self, step: &Step<'_>, value: &[u8], expiry: Expiry) {
+    fn take(&mut self, value: &[u8], expiry: Expiry) {
         if self.scene.lock.value.is_some() || self.held().is_some() {
             self.vanish();
         }
         let Mark { at, real, .. } = self.scene.mark;
         let deadline = expiry.deadline(at, None);
         let instant = self.written(value, at, real).filter(|_| deadline.is_none());
-        self.begin(step, value, (How::Free, None), deadline, instant);
+        self.begin(value, (How::Free, None), deadline, instant);
     }
 
     /// The instant that a value is which is put there. One that is over already is none unless others are there.
@@ -213,7 +218,6 @@ impl Course<'_> {
     /// Somebody has it from now on. `old` is what was there before if it was taken over.
     fn begin(
         &mut self,
-        step: &Step<'_>,
         token: &[u8],
         (how, old): (How, Option<&[u8]>),
         deadline: Option<i64>,
@@ -251,6 +255,7 @@ impl Course<'_> {
             extended: None,
             extensions: 0,
             deadline,
+            shortened: None,
             instant,
             is_certain,
             told,
@@ -259,7 +264,7 @@ impl Course<'_> {
         put(&mut lock.holds, hold);
         let place = Arc::clone(&lock.place);
         self.scene.parties.entry((who.server, who.client)).or_insert_with(|| Party::new(who)).note_hold(&place);
-        self.emit(&Happening::Acquired { guard: step.guard, joint: step.joint, old });
+        self.emit(&Happening::Acquired { old });
     }
 
     /// Somebody is refused.
@@ -281,11 +286,10 @@ impl Course<'_> {
             }
         }
         let lock = &mut *self.scene.lock;
-        let attempts = match lock.waiters.iter_mut().find(|waiter| waiter.who.is(&who)) {
+        match lock.waiters.iter_mut().find(|waiter| waiter.who.is(&who)) {
             Some(waiter) => {
                 waiter.attempts += 1;
                 waiter.last = mark;
-                waiter.attempts
             }
             None => {
                 if lock.waiters.len() < MOST_WAITERS {
@@ -293,10 +297,9 @@ impl Course<'_> {
                     party.or_insert_with(|| Party::new(who.clone())).meet(&lock.place);
                     put(&mut lock.waiters, Waiter { who, first: mark.clone(), last: mark, attempts: 1 });
                 }
-                1
             }
-        };
-        self.emit(&Happening::Refused { value, attempts });
+        }
+        self.emit(&Happening::Refused { value });
     }
 
     /// Somebody does not wait any more.
@@ -318,7 +321,7 @@ impl Course<'_> {
         }
         let Some(old) = old else {
             let deadline = expiry.deadline(at, None);
-            return self.begin(step, value, (How::Free, None), deadline, instant);
+            return self.begin(value, (How::Free, None), deadline, instant);
         };
         if self.scene.lock.value.as_deref() != Some(old) {
             self.vanish();
@@ -336,7 +339,7 @@ impl Course<'_> {
             for hold in &mut self.lock().holds {
                 hold.standing = Standing::Vanished;
             }
-            return self.begin(step, value, (How::TakenOver, Some(old)), deadline, instant);
+            return self.begin(value, (How::TakenOver, Some(old)), deadline, instant);
         }
         if self.held().is_some_and(|held| self.is_own(&self.scene.lock.holds[held].who)) {
             return self.put(step, value, expiry);
@@ -353,7 +356,7 @@ impl Course<'_> {
             if let Some(hold) = hold {
                 self.lock().holds[hold].standing = Standing::Overwritten(mark);
             }
-            return self.begin(step, value, (How::TakenOver, Some(old)), deadline, instant);
+            return self.begin(value, (How::TakenOver, Some(old)), deadline, instant);
         }
         self.lock().value = Some(value.into());
         self.set_deadline(deadline);
@@ -372,7 +375,7 @@ impl Course<'_> {
         let Some(held) = hold else {
             // Nobody has it, as far as is known. To set it is no way to take a lock, but it is taken then.
             if self.scene.lock.reasons.has(Reason::Said) && self.scene.lock.value.is_none() {
-                return self.take(step, value, expiry);
+                return self.take(value, expiry);
             }
             self.lock().value = Some(value.into());
             self.set_deadline(deadline);
@@ -380,15 +383,7 @@ impl Course<'_> {
         };
         let is_own = self.is_own_hold(held, step.guard) || *self.scene.lock.holds[held].token == *value;
         if is_own {
-            self.emit(&Happening::Extended {
-                hold,
-                guard: step.guard,
-                joint: step.joint,
-                is_own,
-                expiry,
-                deadline,
-                value: Some(value),
-            });
+            self.emit(&Happening::Extended { hold, guard: step.guard, is_own, expiry, deadline, value: Some(value) });
             self.set_deadline(deadline);
             let instant = self.written(value, at, real).filter(|_| deadline.is_none());
             let lock = self.lock();
@@ -463,7 +458,7 @@ impl Course<'_> {
             self.note_reason(Reason::Returned);
         }
         let read = self.last_read();
-        self.emit(&Happening::Removed { hold, guard: step.guard, joint: step.joint, is_release, read });
+        self.emit(&Happening::Removed { hold, guard: step.guard, is_release, read });
         if let Some(hold) = hold {
             self.let_go(hold, is_release);
         }
@@ -544,15 +539,7 @@ impl Course<'_> {
             let is_token = token.len() >= 8 && !token.iter().all(u8::is_ascii_digit);
             self.note_reason(if is_token { Reason::ExpiryBehind } else { Reason::Behind });
         }
-        self.emit(&Happening::Extended {
-            hold,
-            guard: step.guard,
-            joint: step.joint,
-            is_own,
-            expiry,
-            deadline,
-            value: None,
-        });
+        self.emit(&Happening::Extended { hold, guard: step.guard, is_own, expiry, deadline, value: None });
         if deadline.is_some_and(|deadline| deadline <= mark.at.div_euclid(1000)) {
             if let Some(hold) = hold {
                 // Nobody gives back in the same step what it takes.
@@ -564,8 +551,15 @@ impl Course<'_> {
         }
         self.set_deadline(deadline);
         if let Some(hold) = hold {
+            let by = self.who();
             let hold = &mut self.lock().holds[hold];
-            hold.deadline = deadline;
+            if by.is_some_and(|by| !is_own && by.same(&hold.who) == Same::No) {
+                // Its holder goes by the time that it knows.
+                let is_sooner = deadline.is_some_and(|deadline| hold.deadline.is_none_or(|known| deadline < known));
+                hold.shortened = is_sooner.then_some(mark);
+                return;
+            }
+            (hold.deadline, hold.shortened) = (deadline, None);
             if is_own {
                 (hold.extended, hold.extensions) = (Some(mark), hold.extensions.saturating_add(1));
             }
@@ -573,31 +567,30 @@ impl Course<'_> {
     }
 
     /// A member is added.
-    fn enter(&mut self, step: &Step<'_>, shape: Shape, member: &[u8], count: i64) {
+    fn enter(&mut self, shape: Shape, member: &[u8]) {
         self.lock().shape = shape;
         // What limits a rate lets members in, too; a semaphore is left by those who have entered.
         if shape == Shape::Hash {
             self.note_reason(Reason::Shape);
         }
         if self.scene.lock.hold_with(member).is_some() {
-            return self.emit(&Happening::Counted { member, count });
+            return;
         }
         let deadline = self.scene.lock.deadline;
-        self.begin(step, member, (How::Member, None), deadline, None);
+        self.begin(member, (How::Member, None), deadline, None);
     }
 
     /// A member goes, or is counted down.
-    fn leave(&mut self, step: &Step<'_>, member: &[u8], count: i64) {
+    fn leave(&mut self, member: &[u8], count: i64) {
         if count > 0 {
-            return self.emit(&Happening::Counted { member, count });
+            return;
         }
         let hold = self.scene.lock.holds.iter().position(|hold| *hold.token == *member);
         if hold.is_some_and(|hold| self.is_own(&self.scene.lock.holds[hold].who)) {
             self.note_reason(Reason::Shape);
         }
         let guard = Guard::Compared(Some(member));
-        let joint = step.joint;
-        self.emit(&Happening::Removed { hold, guard, joint, is_release: true, read: None });
+        self.emit(&Happening::Removed { hold, guard, is_release: true, read: None });
         if let Some(hold) = hold {
             self.let_go(hold, true);
         }

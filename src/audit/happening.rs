@@ -16,8 +16,6 @@ use crate::duration::spell_duration;
 pub enum Happening<'a> {
     /// Somebody has got it: the last of `holds` is new. Others in there believe that they have it, too.
     Acquired {
-        guard: Guard<'a>,
-        joint: bool,
         /// What was there before, for a lock that was taken over.
         old: Option<&'a [u8]>,
     },
@@ -25,8 +23,6 @@ pub enum Happening<'a> {
     Refused {
         /// What it offered.
         value: &'a [u8],
-        /// How often it was refused since it began to wait, with this time.
-        attempts: u64,
     },
     /// Somebody has read it.
     Seen { value: Option<&'a [u8]> },
@@ -34,7 +30,6 @@ pub enum Happening<'a> {
     Removed {
         hold: Option<usize>,
         guard: Guard<'a>,
-        joint: bool,
         /// Whoever deletes it gives back a lock of its own: by its connection, or by its token.
         is_release: bool,
         /// What it has read there last, if it has.
@@ -47,7 +42,6 @@ pub enum Happening<'a> {
     Extended {
         hold: Option<usize>,
         guard: Guard<'a>,
-        joint: bool,
         /// It is the holder who does that, by its connection or by its token.
         is_own: bool,
         expiry: Expiry,
@@ -79,8 +73,6 @@ pub enum Happening<'a> {
     /// Somebody writes what it has touched while it held the lock, and its hold is over: how is in the lock's `past`, or it
     /// believes to hold it still.
     Worked { key: &'a [u8] },
-    /// A member has it once more, or once less.
-    Counted { member: &'a [u8], count: i64 },
     /// There is nothing more to come; somebody still holds it.
     Ended { hold: usize },
     /// The server has not got the key any more, and nobody has named it: also if those who took it are no longer there to

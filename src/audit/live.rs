@@ -22,9 +22,9 @@ use super::told::Told;
 use crate::control::{Follower, Held, Journal, Unread};
 
 /// How many records of a server are left for later, because others can come late that belong in front of them.
-const LEFT: usize = 4096;
+const LEFT: usize = 1024;
 /// How many at most, while one is missing: its thread may have been stopped on the way.
-const HELD_BACK: usize = 8 * LEFT;
+const HELD_BACK: usize = 32 * LEFT;
 /// How many records are looked at at once.
 const PORTION: usize = HELD_BACK + 2 * LEFT;
 /// How many records must have come before all that are left for later are gone through once more, unless somebody asks.
@@ -473,6 +473,9 @@ impl State {
     /// Goes through some records, until so many are left of each server, or until what was cut off is needed. Where one
     /// is missing it waits for it, for some time.
     fn feed_settled(&mut self, records: &mut Merged<'_>, limits: &[Limits]) {
+        if let ([list], [limits]) = (records.lists.as_mut_slice(), limits) {
+            return self.feed_settled_alone(list, limits);
+        }
         let before: Vec<u64> = records.lists.iter().map(|list| self.sources[list.at].place).collect();
         loop {
             let lists = || records.lists.iter().zip(limits.iter().zip(&before));
@@ -490,6 +493,24 @@ impl State {
             let source = &mut self.sources[at];
             (source.place, source.is_followed) = (source.place.max(unread.seq), true);
             take_in(&mut self.settled, source.server, &unread);
+        }
+    }
+
+    /// The same for a single server, of which there is mostly only one.
+    fn feed_settled_alone(&mut self, list: &mut List<'_>, limits: &Limits) {
+        let source = &mut self.sources[list.at];
+        let before = source.place;
+        while let Some(next) = list.records.as_slice().first() {
+            let left = list.records.len();
+            let is_wanting = list.is_cut && left <= LEFT;
+            let is_full = list.is_cut || left > limits.most;
+            let is_missing = source.is_followed && next.seq > source.place + 1;
+            if next.seq > before && (is_wanting || !is_full && (is_missing || left <= limits.usual)) {
+                return;
+            }
+            (source.place, source.is_followed) = (source.place.max(next.seq), true);
+            take_in(&mut self.settled, source.server, next);
+            list.records.next();
         }
     }
 

@@ -36,7 +36,7 @@ pub use known::{EndedHold, KnownLock, LockHolder, LockWaiter};
 pub use live::{Audited, Conclusion, LiveAudit};
 pub use lock::{End, Hold, Lock, Past, Place, Reason, Standing, Waiter, Who};
 pub use mistakes::Mistakes;
-pub use picture::{Deed, DeedKind, Picture, Span, SpanKind};
+pub use picture::{Deed, DeedKind, Span, SpanKind};
 pub use query::FindingQuery;
 pub use tell::story_of;
 pub use told::{Told, plausible};

@@ -46,7 +46,7 @@ impl DeedKind {
     fn of(act: &Act<'_>) -> Option<Self> {
         Some(match act {
             Act::Take { took: true, .. } | Act::Enter { .. } => Self::Took,
-            Act::Take { took: false, .. } | Act::Miss { intent: Intent::Acquire } => Self::Refused,
+            Act::Take { took: false, .. } | Act::Miss { intent: Intent::Acquire, .. } => Self::Refused,
             Act::Put { .. } | Act::Write => Self::Set,
             Act::Read { .. } => Self::Read,
             Act::Remove { removed: Some(false) }

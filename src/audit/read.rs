@@ -219,7 +219,7 @@ pub fn read<'a>(verb: Verb, ran: Ran<'a, '_>) -> Steps<'a> {
         },
         Verb::DelIfEq => match answer() {
             Answer::Number(1) => compared(ran, key, Act::Remove { removed: Some(true) }, Some(value)),
-            Answer::Number(_) => compared(ran, key, Act::Miss { intent: Intent::Release }, Some(value)),
+            Answer::Number(_) => compared(ran, key, Act::Miss { intent: Intent::Release, is_known: true }, Some(value)),
             _ => SmallVec::new(),
         },
         Verb::DelEx => {
@@ -231,7 +231,9 @@ pub fn read<'a>(verb: Verb, ran: Ran<'a, '_>) -> Steps<'a> {
             };
             match (answer(), guard) {
                 (Answer::Number(1), Some(token)) => compared(ran, key, Act::Remove { removed: Some(true) }, token),
-                (Answer::Number(_), Some(token)) => compared(ran, key, Act::Miss { intent: Intent::Release }, token),
+                (Answer::Number(_), Some(token)) => {
+                    compared(ran, key, Act::Miss { intent: Intent::Release, is_known: true }, token)
+                }
                 (Answer::Number(count), None) => one(ran, key, Act::Remove { removed: Some(count == 1) }),
                 _ => SmallVec::new(),
             }
@@ -292,7 +294,7 @@ fn set<'a>(ran: Ran<'a, '_>, key: &'a [u8], value: &'a [u8]) -> Steps<'a> {
             };
             match is_set {
                 true => compared(ran, key, Act::Put { value, expiry, old }, token),
-                false => compared(ran, key, Act::Miss { intent: Intent::Extend }, token),
+                false => compared(ran, key, Act::Miss { intent: Intent::Extend, is_known: true }, token),
             }
         }
         Condition::None | Condition::Other => {

@@ -109,7 +109,12 @@ pub fn read_script<'a>(words: &[&'a [u8]], inside: &[Inside<'a>], depth: u8, scr
             Intent::Acquire if look.found != Some(None) => {
                 Act::Take { value: token.unwrap_or_default(), expiry: Expiry::Kept, took: false }
             }
-            intent if token.is_some() => Act::Miss { intent },
+            // What it is given tells: whoever extends says for how long.
+            Intent::Unknown if token.is_some() => {
+                let is_timed = args.iter().any(|arg| is_number(arg) && Some(*arg) != token);
+                Act::Miss { intent: if is_timed { Intent::Extend } else { Intent::Release }, is_known: false }
+            }
+            intent if token.is_some() => Act::Miss { intent, is_known: true },
             _ => continue,
         };
         let guard = Guard::Compared(token);
@@ -118,15 +123,15 @@ pub fn read_script<'a>(words: &[&'a [u8]], inside: &[Inside<'a>], depth: u8, scr
     steps
 }
 
-/// What several commands come to that run in one step: a lock that is taken and given its expiry is taken with it, and one
-/// that is refused first and set then is set.
+/// What several commands come to that run in one step: a lock that is taken, or set, and given its expiry is taken with it,
+/// and one that is refused first and set then is set.
 pub fn joined(steps: Steps<'_>) -> Steps<'_> {
     let mut joined = Steps::new();
     for step in steps {
         let earlier = joined.iter().rposition(|earlier: &Step<'_>| earlier.db == step.db && earlier.key == step.key);
         match (earlier, &step.act) {
             (Some(at), Act::Expire { expiry: given, done: true }) if !matches!(given, Expiry::In(..=0)) => {
-                if let Act::Take { expiry, took: true, .. } = &mut joined[at].act {
+                if let Act::Take { expiry, took: true, .. } | Act::Put { expiry, .. } = &mut joined[at].act {
                     *expiry = *given;
                     continue;
                 }
@@ -209,7 +214,7 @@ fn take_in<'a>(
                 let shape = Shape::Hash;
                 look.matched = Some(member);
                 let act = match by > 0 {
-                    true => Act::Enter { shape, member, count },
+                    true => Act::Enter { shape, member },
                     false => Act::Leave { shape, member, count, missed: false },
                 };
                 steps.push(Step { db: ran.db, key, act, guard: Guard::Compared(Some(member)), joint: true });
@@ -227,7 +232,7 @@ fn take_in<'a>(
             let mut act = Act::Write;
             if look.found.is_some() {
                 look.matched = Some(member);
-                act = Act::Enter { shape: Shape::Semaphore, member, count: 1 };
+                act = Act::Enter { shape: Shape::Semaphore, member };
             }
             steps.push(Step { db: ran.db, key, act, guard: Guard::Compared(Some(member)), joint: true });
         }

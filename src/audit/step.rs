@@ -47,15 +47,14 @@ pub enum Act<'a> {
     /// The key was to be given another time to live.
     Expire { expiry: Expiry, done: bool },
     /// Something looked at the key's value first, found another one than it was given, and did nothing.
-    Miss { intent: Intent },
+    Miss {
+        intent: Intent,
+        /// The command says what it was for, or the script has done that before; else it is guessed.
+        is_known: bool,
+    },
     /// A member was added to a lock that has several: the field of a hash that counts how often its owner has it, or the
     /// member of a sorted set that lets several in.
-    Enter {
-        shape: Shape,
-        member: &'a [u8],
-        /// How often the member has it now; 1 in a set.
-        count: i64,
-    },
+    Enter { shape: Shape, member: &'a [u8] },
     /// A member was taken away, or counted down.
     Leave {
         shape: Shape,

@@ -17,6 +17,7 @@ use crate::resp::{quote, split_line};
 
 /// What a command line asks for.
 #[derive(Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 pub(super) enum Request {
     Help,
     Version,

@@ -128,6 +128,15 @@ fn a_lock_that_nobody_releases_by_the_end_is_leaked() {
 }
 
 #[test]
+fn a_lock_whose_time_a_test_lets_pass_at_the_end_is_not_leaked() {
+    let story = "A: SET lock {a} NX PX 1000\nB: SET lock {b} NX PX 1000";
+    assert!(play(&format!("{story}\n+1000ms")).findings().iter().any(|finding| finding.code == Code::Leaked));
+    let over = play(&format!("{story}\n+500ms\n+501ms"));
+    let told: String = over.findings().iter().map(|finding| shown(&over, finding)).collect();
+    assert!(told.is_empty(), "{told}");
+}
+
+#[test]
 fn a_cache_entry_that_stays_is_not_leaked() {
     let played = play("A: SET page:1 html NX PX 60000\nB: GET page:1\nclose A");
     assert!(played.findings().is_empty());

@@ -349,3 +349,17 @@ fn somebody_who_never_gives_an_expiry_is_not_taken_for_somebody_who_would_have()
     assert_eq!(told(&played, Code::ExpiryInSecondStep).len(), 1);
     assert_eq!(told(&played, Code::NoExpiry).len(), 1);
 }
+
+#[test]
+fn an_expiry_that_is_given_again_in_the_same_step_was_never_away() {
+    let renew = "EVAL \"if redis.call('get',KEYS[1])==ARGV[1] then redis.call('set',KEYS[1],ARGV[1]) \
+                 return redis.call('pexpire',KEYS[1],ARGV[2]) end return 0\" 1 lock {a} 10000";
+    for renewal in [format!("A: {renew}"), "A: MULTI\nA: SET lock {a}\nA: PEXPIRE lock 10000\nA: EXEC".to_owned()] {
+        let played = play(&format!(
+            "A: SET lock {{a}} NX PX 10000\nB: SET lock {{b}} NX PX 10000\n{renewal}\nA: RELEASE lock {{a}}"
+        ));
+        assert_eq!(told(&played, Code::ExpiryRemoved), []);
+        assert_eq!(told(&played, Code::NoExpiry), []);
+        assert_eq!(told(&played, Code::ExpiryInSecondStep), []);
+    }
+}

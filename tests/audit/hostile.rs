@@ -244,7 +244,8 @@ impl Tale {
     fn item(&mut self, server: usize) -> Item {
         let (at, real, seq) = self.time(server);
         let client = self.one(&[2, 3, 4, 5, 5, 6, 0, u64::MAX]);
-        let name: &str = if client % 2 == 0 { "" } else { self.one(&["worker", "worker", "other\n", "\x1b[2J"]) };
+        let name: &str =
+            if client.is_multiple_of(2) { "" } else { self.one(&["worker", "worker", "other\n", "\x1b[2J"]) };
         let (name, address) = (name.as_bytes().to_vec(), "127.0.0.1:1".to_owned());
         if self.dice.below(12) == 0 {
             let kind = self.one(&EventKind::ALL);

@@ -7,6 +7,7 @@ mod expiry;
 mod hostile;
 mod lateness;
 mod ownership;
+mod page;
 mod recognition;
 mod redlock;
 mod story;

@@ -781,6 +781,29 @@ fn a_client_that_was_refused_gives_the_lock_another_expiry() {
 }
 
 #[test]
+fn a_lock_whose_time_another_has_cut_short_is_taken_while_it_is_held() {
+    judge(&Pair {
+        code: Code::TwoHolders,
+        wrong: "
+            ! A: SET lock {a} NX PX 10000
+            B: SET lock {b} NX PX 1000
+            ! B: PEXPIRE lock 1000
+            +1001ms
+            ! C: SET lock {c} NX PX 10000
+            C: RELEASE lock {c}
+        ",
+        right: "
+            A: SET lock {a} NX PX 10000
+            B: SET lock {b} NX PX 1000
+            +1001ms
+            A: RELEASE lock {a}
+            C: SET lock {c} NX PX 10000
+            C: RELEASE lock {c}
+        ",
+    });
+}
+
+#[test]
 fn a_renewal_that_does_not_stop_extends_the_lock_of_the_next_holder() {
     judge(&Pair {
         code: Code::ForeignExtension,

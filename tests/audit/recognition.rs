@@ -358,7 +358,7 @@ fn bsm_redislock_compares_the_beginning_of_a_value() {
             B: $bsm_obtain 2 x y {b}meta 32 1000
             A: $bsm_obtain 2 x y {a}more 32 3000
         ",
-        &["x: A has a for 3000 ms, extended 2; B waits 1", "y: A has a for 3000 ms, extended 2; B waits 1"],
+        &["x: A has a for 3000 ms, extended 1; B waits 1", "y: A has a for 3000 ms, extended 1; B waits 1"],
     );
     sees(
         "

@@ -298,6 +298,7 @@ fn unfolded(command: &str) -> String {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "the journals tell real time")]
 fn real_micros() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     i64::try_from(since.as_micros()).expect("not for long")
@@ -361,10 +362,6 @@ impl Played {
             })
         };
         auditor.locks(end)
-    }
-
-    pub fn journals(&self) -> &[(u16, Vec<Item>)] {
-        &self.journals
     }
 
     /// The line of the story that a mark of a finding is about; its command, if it is none of the story's.

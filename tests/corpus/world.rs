@@ -163,12 +163,13 @@ struct Client {
 #[derive(Clone, Debug)]
 struct There {
     owner: usize,
+    /// Its owner was never told, and has not met it since.
+    is_unheard: bool,
     deadline: Option<i64>,
 }
 
 /// A history, with what is known of it.
 pub struct History {
-    pub seed: u64,
     pub items: Vec<Item>,
     /// The mistakes that were made.
     pub truth: BTreeSet<Code>,
@@ -255,7 +256,7 @@ pub fn history(seed: u64) -> History {
     }
     world.end();
     let items = journal_of(&world.server);
-    History { seed, items, truth: world.truth, operations: world.operations, is_right }
+    History { items, truth: world.truth, operations: world.operations, is_right }
 }
 
 impl World {
@@ -278,8 +279,10 @@ impl World {
     fn advance(&mut self, by: i64) {
         assert_eq!(self.driver.ask(&format!("REDOUBLE CLOCK ADVANCE {by}ms")), Frame::status("OK"));
         self.now += by;
-        if self.there.as_ref().is_some_and(|there| there.deadline.is_some_and(|deadline| self.now > deadline)) {
-            self.there = None;
+        if let Some(there) = self.there.take_if(|there| there.deadline.is_some_and(|deadline| self.now > deadline))
+            && there.is_unheard
+        {
+            self.truth.insert(Code::LostAndNotReleased);
         }
         for who in 0..self.clients.len() {
             if self.clients[who].belief.is_some_and(|belief| belief.until.is_some_and(|until| self.now > until)) {
@@ -402,8 +405,9 @@ impl World {
         let reply = self.call(who, &line);
         let took = matches!(&reply, Frame::Integer(1) | Frame::Status(_));
         assert_eq!(took, is_free, "{reply:?}");
+        self.meet_itself(who);
         if took {
-            self.there = Some(There { owner: who, deadline });
+            self.there = Some(There { owner: who, is_unheard: false, deadline });
             self.begin(who, deadline, self.step);
             match take {
                 Take::NxThenExpire => self.clients[who].phase = Phase::Bare,
@@ -432,11 +436,18 @@ impl World {
             assert_eq!(released, Frame::Integer(1));
             return;
         }
-        self.there = Some(There { owner: who, deadline });
-        self.truth.insert(Code::LostAndNotReleased);
+        self.there = Some(There { owner: who, is_unheard: true, deadline });
         if after_loss == AfterLoss::TriesAgain {
             let words: Vec<&str> = line.split(' ').collect();
             assert_eq!(self.clients[who].wire.call(&words), Frame::NullBulk);
+            self.meet_itself(who);
+        }
+    }
+
+    /// A client is refused by what it has itself without knowing.
+    fn meet_itself(&mut self, who: usize) {
+        if let Some(there) = self.there.as_mut().filter(|there| there.owner == who && there.is_unheard) {
+            there.is_unheard = false;
             self.truth.insert(Code::RefusedByItself);
         }
     }
@@ -449,7 +460,7 @@ impl World {
         let words: Vec<&str> = line.split(' ').collect();
         self.clients[who].wire.send(&request(&words));
         self.driver.ask(&format!("REDOUBLE GATE WAIT held-{who} 1"));
-        self.there = Some(There { owner: who, deadline: Some(until) });
+        self.there = Some(There { owner: who, is_unheard: false, deadline: Some(until) });
         self.clients[who].phase = Phase::Awaiting { called: self.step, until };
     }
 
@@ -458,7 +469,7 @@ impl World {
         let reply = self.call(who, &format!("SETNX {LOCK} {until}"));
         if reply == Frame::Integer(1) {
             self.clients[who].token = until.to_string();
-            self.there = Some(There { owner: who, deadline: None });
+            self.there = Some(There { owner: who, is_unheard: false, deadline: None });
             self.begin(who, Some(until), self.step);
         } else {
             self.clients[who].phase = Phase::Refused;
@@ -480,7 +491,7 @@ impl World {
             _ => true,
         };
         let owner = if is_free { who } else { self.owner().unwrap_or(who) };
-        self.there = Some(There { owner, deadline: None });
+        self.there = Some(There { owner, is_unheard: false, deadline: None });
         self.clients[who].phase = Phase::Idle;
         if is_free {
             self.clients[who].token = until.to_string();
@@ -660,8 +671,11 @@ impl World {
 
     /// Whoever still has something to do with the lock comes to an end.
     fn end(&mut self) {
+        if self.there.as_ref().is_some_and(|there| there.is_unheard) {
+            self.truth.insert(Code::LostAndNotReleased);
+        }
         for who in 0..self.clients.len() {
-            for _ in 0..12 {
+            for _ in 0..100 {
                 self.step += 1;
                 match self.clients[who].phase {
                     Phase::Idle | Phase::Gone | Phase::Refused | Phase::Stale => break,

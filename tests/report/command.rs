@@ -103,7 +103,7 @@ fn what_is_allowed_is_not_counted() {
     assert!(text.starts_with("nothing found (") && text.contains("Allowed: it is a test"), "{text}");
     let text = shown(&folder.report(&[&journal, "--text", "--not-locks", "l*"]));
     assert!(text.contains("0 locks"), "{text}");
-    let text = shown(&folder.report_of(&RACE.lines().next().unwrap().to_owned(), &["-", "--text", "--locks", "loc*"]));
+    let text = shown(&folder.report_of(RACE.lines().next().unwrap(), &["-", "--text", "--locks", "loc*"]));
     assert!(text.contains("1 lock"), "{text}");
 }
 

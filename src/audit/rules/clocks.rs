@@ -70,10 +70,8 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
         Happening::Extended { value: Some(value), is_own: true, .. } => {
             other_unit(scene, value);
         }
-        Happening::Overwritten { hold, value, by_getset, read, .. } => {
-            if !other_unit(scene, value) {
-                overwritten(scene, *hold, *by_getset, read.as_ref());
-            }
+        Happening::Overwritten { hold, value, by_getset, read, .. } if !other_unit(scene, value) => {
+            overwritten(scene, *hold, *by_getset, read.as_ref());
         }
         Happening::Removed { hold, guard: Guard::Blind, is_release: false, read: Some(read), .. } => {
             deleted(scene, *hold, read);

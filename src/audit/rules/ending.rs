@@ -81,7 +81,7 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
             let Mark { at, real, .. } = scene.mark;
             tell_loose(scene, "until the end", |loose| !loose.hold.is_over(at, real));
         }
-        Happening::Seen { value: None } | Happening::Counted { .. } => {}
+        Happening::Seen { value: None } => {}
     }
 }
 

@@ -42,11 +42,11 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
         | Happening::Overwritten { .. }
         | Happening::Expired { .. }
         | Happening::Closed { .. }
-        | Happening::Gone { .. } => {
-            if std::mem::take(&mut scene.lock.memory.is_wanted) {
-                let place = &scene.lock.place;
-                scene.wide.order.waits.retain(|wait| wait.wanted != *place);
-            }
+        | Happening::Gone { .. }
+            if std::mem::take(&mut scene.lock.memory.is_wanted) =>
+        {
+            let place = &scene.lock.place;
+            scene.wide.order.waits.retain(|wait| wait.wanted != *place);
         }
         _ => {}
     }

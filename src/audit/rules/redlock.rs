@@ -254,12 +254,13 @@ fn wide(scene: &Scene<'_>, token: &[u8]) -> Option<(Attempt, usize)> {
 fn released(scene: &mut Scene<'_>, token: &[u8]) {
     let mark = scene.mark.clone();
     let (server, db) = (scene.lock.place.server, scene.lock.place.db);
-    if let Some((attempt, _)) = wide(scene, token) {
-        if attempt.used.is_none() && attempt.parts.iter().all(|part| part.released.is_none()) {
-            let used = kept(scene, &attempt);
-            with(scene, token, |attempt| attempt.used = used);
-            judge_use(scene, token);
-        }
+    if let Some((attempt, _)) = wide(scene, token)
+        && attempt.used.is_none()
+        && attempt.parts.iter().all(|part| part.released.is_none())
+    {
+        let used = kept(scene, &attempt);
+        with(scene, token, |attempt| attempt.used = used);
+        judge_use(scene, token);
     }
     with(scene, token, |attempt| {
         for part in attempt.parts.iter_mut().filter(|part| part.is_at(server, db)) {

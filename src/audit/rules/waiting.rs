@@ -4,7 +4,7 @@
 //! for a message instead makes no attempts. So real time is what pauses are measured in. Where a test moves the server's
 //! clock it may well stand for the passing of time, and nobody is blamed for what came between.
 
-use crate::audit::code::{Code, Severity};
+use crate::audit::code::Code;
 use crate::audit::finding::{Evidence, Mark};
 use crate::audit::happening::{Draft, Happening, Scene, spelled};
 use crate::audit::lock::{Hold, Same, Standing, put};
@@ -101,12 +101,8 @@ struct Own {
     first: Mark,
     last: Mark,
     times: u64,
-    /// What it offered, if that was always the same and not what it holds the lock with: one attempt that goes on.
-    offered: Option<Box<[u8]>>,
     /// Always over the connection that holds it.
     same_connection: bool,
-    /// What that connection had done beside locks at first.
-    work: u64,
 }
 
 /// How often the holder of a lock must be refused by it to have waited.
@@ -287,19 +283,17 @@ fn refused_by_own(scene: &mut Scene<'_>, value: &[u8]) {
     if !is_same && *holder.token == *value && is_telling(value) {
         return;
     }
-    let (token, work) = (holder.token.clone(), scene.work_of(&holder.who));
+    let token = holder.token.clone();
     let slot = &mut scene.lock.memory.waiting.own;
     match slot.as_deref_mut().filter(|own| own.token == token) {
         Some(own) => {
             own.times += 1;
             own.same_connection &= is_same;
-            own.offered = own.offered.take().filter(|offered| **offered == *value);
             own.last = mark;
         }
         None => {
             let (first, last) = (mark.clone(), mark);
-            let offered = (*token != *value).then(|| value.into());
-            *slot = Some(Box::new(Own { token, first, last, times: 1, offered, same_connection: is_same, work }));
+            *slot = Some(Box::new(Own { token, first, last, times: 1, same_connection: is_same }));
         }
     }
 }
@@ -309,21 +303,13 @@ fn deadlocked(scene: &mut Scene<'_>, hold: usize, until: &str) {
     let hold: Hold = scene.lock.holds[hold].clone();
     let is_its = |own: &Own| own.token == hold.token && own.times >= OFTEN && hold.standing == Standing::Held;
     let Some(own) = scene.lock.memory.waiting.own.take().filter(|own| is_its(own)) else { return };
-    let has_worked = scene.work_of(&hold.who) != own.work;
     let key = name_of(scene);
     let who = hold.who.actor();
     let times = own.times;
     let mut sentence = format!("{who} held `{key}` and tried {times} times to take it again, {until}");
-    if !own.same_connection {
-        sentence.push_str("; it may be several parts of a program that share the name");
-    } else if has_worked || own.offered.is_none() {
-        sentence.push_str("; it may be several parts of a program that share the connection");
-    }
-    // Whoever comes with another token each time may come for something else each time, and leave the lock to its expiry
-    // on purpose.
-    let is_doubtful = !own.same_connection || has_worked || own.offered.is_none();
-    let severity = is_doubtful.then_some(Severity::Warning);
+    let shared = if own.same_connection { "connection" } else { "name" };
+    sentence.push_str(&format!("; it may be several parts of a program that share the {shared}"));
     let mut evidence: Vec<Evidence> = vec![hold.acquired.shows("took the lock"), own.first.shows("was refused by it")];
     evidence.push(own.last.shows("was refused by it for the last time"));
-    scene.tell(Draft { code: Code::SelfDeadlock, severity, sentence, evidence, culprit: hold.who.client });
+    scene.tell(Draft { code: Code::SelfDeadlock, severity: None, sentence, evidence, culprit: hold.who.client });
 }

@@ -409,7 +409,7 @@ mod tests {
             children_missing: 0,
         };
         let item = Item::Command(Box::new(entry));
-        let text = String::from_utf8(exported(&[item.clone()])).unwrap();
+        let text = String::from_utf8(exported(std::slice::from_ref(&item))).unwrap();
         assert_eq!(text.lines().count(), 1);
         assert!(text.contains(r#""command":["SET","k\n","\\xff"],"command_hex":["534554","6b0a","ff"]"#), "{text}");
         assert!(text.contains(r#""reply":"OK","raw":"+OK\r\n","reply_length":5,"fault":null"#), "{text}");

@@ -485,10 +485,12 @@ function captionOf(finding) {
 
 function drawCaptions(row, y) {
   const lines = Math.round((row.height - 2) / CAPTION);
-  const reached = new Array(lines).fill(-Infinity);
+  const taken = Array.from({ length: lines }, () => []);
+  const weight = ({ number }) => (number === state.finding ? 9 : 0) + (findings[number].code === 'two-holders' ? 4 : 0)
+    + ['note', 'warning', 'error'].indexOf(findings[number].severity);
   const sorted = row.found.map((number) => ({ number, x: across(position(findings[number].spot)) }))
     .filter(({ x }) => x > size.gutter - 300 && x < size.width + 20)
-    .sort((one, other) => (other.number === state.finding) - (one.number === state.finding) || one.x - other.x);
+    .sort((one, other) => weight(other) - weight(one) || one.x - other.x);
   pen.font = BOLD;
   for (const { number, x } of sorted) {
     const finding = findings[number];
@@ -496,9 +498,9 @@ function drawCaptions(row, y) {
     pen.font = BOLD;
     const width = pen.measureText(text).width + 14;
     const left = Math.min(x - 8, size.width - width - 4);
-    const line = reached.findIndex((end) => left > end + 3);
+    const line = taken.findIndex((parts) => parts.every(([from, until]) => left > until + 3 || left + width < from - 3));
     if (line < 0) continue;
-    reached[line] = left + width;
+    taken[line].push([left, left + width]);
     const top = y + 1 + line * CAPTION;
     const isChosen = number === state.finding;
     stroke([[x, top + 8], [x, y + row.height]], paint[finding.severity], 1.5);

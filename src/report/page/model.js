@@ -187,7 +187,7 @@ function lay(chosen) {
   for (const lock of shownLocks) {
     const found = captions.get(lock) ?? [];
     const head = add({ type: 'head', lock, found, height: HEAD });
-    if (found.length) add({ type: 'captions', lock, found, height: CAPTION * Math.min(found.length, 3) + 2 });
+    if (found.length) add({ type: 'captions', lock, found, height: CAPTION * Math.min(found.length, 4) + 2 });
     add({ type: 'stay', lock, stays: staysOf.get(lock) ?? [], height: STAY });
     const group = [...bands.get(lock)].sort(([one], [other]) => ownFirst(one, other));
     const isChosen = first && first.lock === lock;

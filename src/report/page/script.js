@@ -507,7 +507,8 @@ function begin() {
   tellDetails();
   const asked = /^#finding-(\d+)$/.exec(window.location.hash);
   // What is small shows its first finding at once; of what is large, an overview comes first.
-  const first = asked ? Number(asked[1]) - 1 : keptCount <= 60 ? 0 : -1;
+  const clearest = Math.max(findings.findIndex(({ code }) => code === 'two-holders'), 0);
+  const first = asked ? Number(asked[1]) - 1 : keptCount <= 60 ? clearest : -1;
   if (findings[first]) chooseFinding(first, !asked);
   draw();
 }
