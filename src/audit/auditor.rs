@@ -26,7 +26,8 @@ use crate::duration::parse_duration;
 use crate::glob;
 use crate::resp::{OwnedWords, Words};
 
-/// How many keys are watched that may be locks, known ones included. Beyond, those that nobody holds are forgotten.
+/// How many keys are watched that may be locks, known ones included. Beyond, those are forgotten that nobody holds, or that
+/// the server does not have.
 const MOST_LOCKS: usize = 20_000;
 
 /// What an audit is to look for, and at.
