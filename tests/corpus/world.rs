@@ -350,8 +350,11 @@ impl World {
                 let done = self.call(who, &format!("PEXPIRE {LOCK} {ttl}")) == Frame::Integer(1);
                 self.truth.insert(Code::ExpiryInSecondStep);
                 if self.owner() != Some(who) {
-                    // It went away before it had an expiry.
+                    // It went away before it had an expiry, which another's lock gets instead.
                     self.truth.insert(Code::NoExpiry);
+                    if done {
+                        self.truth.insert(Code::ForeignExtension);
+                    }
                 }
                 if let Some(there) = &mut self.there {
                     there.deadline = Some(until);
