@@ -29,9 +29,10 @@ lint: ## Check format and lints
 	$(CARGO) clippy --locked -- -D warnings
 	$(CARGO) clippy --locked --all-targets --features internals -- -D warnings
 
-bench: build redis ## Benchmarks: side by side with the Redis-speaking servers found, then framer, keyspace, dispatch
+bench: build redis ## Benchmarks: side by side with the Redis-speaking servers found, then framer, keyspace, dispatch, audit
 	$(CARGO) bench --locked --features internals --bench compare -- $(PEERS)
 	$(CARGO) bench --locked --features internals --bench parts
+	$(CARGO) bench --locked --features internals --bench audit
 
 docs: ## Rewrite docs/commands.md from the command table, and build the API documentation
 	REDOUBLE_WRITE_DOCS=1 $(CARGO) test --locked --features internals --test documentation
