@@ -8,7 +8,7 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redouble::internals::{Scope, audit, auditor, naming};
+use redouble::internals::{Item, Scope, audit, auditor, naming};
 use redouble::{Code, Severity};
 
 use linear::is_linearizable;
@@ -68,7 +68,7 @@ fn every_double_holder_is_found_and_nobody_is_blamed_for_one() {
         let (found, told, blames) = found(&history);
         let is_double = history.truth.contains(&Code::TwoHolders);
         doubles += u32::from(is_double);
-        let shown = || format!("history {seed}: {:?}\n{told}", history.truth);
+        let shown = || format!("history {seed}: {:?}\n{told}{}", history.truth, lines_of(&history));
         assert_eq!(found.contains(&Code::TwoHolders), is_double, "{}", shown());
         assert_eq!(is_linearizable(&history.operations), !is_double, "{}{:?}", shown(), history.operations);
         for code in KNOWN {
@@ -150,27 +150,16 @@ fn compare_with_page(all: &BTreeMap<Code, Figures>) {
     }
 }
 
-#[test]
-#[ignore = "shows one history: SEED=7 cargo test ... one_history -- --ignored --nocapture"]
-fn one_history() {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    let history = history(seed);
-    for item in &history.items {
-        match item {
-            redouble::internals::Item::Command(entry) => {
-                let words: Vec<_> = entry.words.iter().map(|word| String::from_utf8_lossy(word)).collect();
-                let name = String::from_utf8_lossy(&entry.name);
-                println!(
-                    "{:4} {:>8} {name} {} -> {:?} {:?}",
-                    entry.seq,
-                    entry.at / 1000 - 1_700_000_000_000,
-                    words.join(" "),
-                    String::from_utf8_lossy(&entry.reply),
-                    entry.outcome
-                );
-            }
-            redouble::internals::Item::Event(event) => println!("{:4} {:?} {}", event.seq, event.kind, event.detail),
+/// A history as a failing test shows it, line by line.
+fn lines_of(history: &History) -> String {
+    let line = |item: &Item| match item {
+        Item::Command(entry) => {
+            let words: Vec<_> = entry.words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+            let (name, reply) = (String::from_utf8_lossy(&entry.name), String::from_utf8_lossy(&entry.reply));
+            let (seq, at, outcome) = (entry.seq, entry.at / 1000, entry.outcome);
+            format!("{seq:4} {at} {name} {} -> {reply:?} {outcome:?}\n", words.join(" "))
         }
-    }
-    println!("{:?}\n{}", history.truth, found(&history).1);
+        Item::Event(event) => format!("{:4} {:?} {}\n", event.seq, event.kind, event.detail),
+    };
+    history.items.iter().map(line).collect()
 }
