@@ -89,7 +89,7 @@ fn printable(text: &str) -> Cow<'_, str> {
 }
 
 /// Controls, what turns the direction of writing, and what is no letter.
-fn is_odd(letter: char) -> bool {
+pub(super) fn is_odd(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
 }
