@@ -118,7 +118,10 @@ fn tell(number: usize, found: &Found<'_>, ink: Ink, lines: &mut Vec<String>) {
         let mark = &proof.shown.mark;
         let seq = if finding.server > 1 { format!("{}.{}", mark.server, mark.seq) } else { mark.seq.to_string() };
         let line = clipped(&visible(&mark.line), 44);
-        let shown = format!("  {seq:>6}  {:widest$}  {line}: {}", who(proof), visible(&proof.shown.what));
+        let what = visible(&proof.shown.what);
+        // What is no command stands in parentheses, and says what the few words say already.
+        let told = if line.starts_with('(') { what } else { format!("{line}: {what}") };
+        let shown = format!("  {seq:>6}  {:widest$}  {told}", who(proof));
         lines.push(clipped(&shown, WIDTH));
     }
     if finding.times > 1 {
