@@ -92,12 +92,14 @@ fn summary(facts: &Facts<'_>) -> String {
     if allowed > 0 {
         what.push_str(&format!(" ({allowed} allowed)"));
     }
+    let locks = facts.locks.len() + facts.locks_left_out;
     format!(
-        "{what}; {} of {}, {}{}",
+        "{what}; {} of {}, {}{}{}",
         counted(facts.commands, "command"),
         counted(facts.clients.len(), "client"),
-        counted(facts.locks.len() + facts.locks_left_out, "lock"),
-        if facts.servers > 1 { format!(", {} servers", facts.servers) } else { String::new() }
+        counted(locks, "lock"),
+        if facts.servers > 1 { format!(", {} servers", facts.servers) } else { String::new() },
+        if locks == 0 && facts.commands > 0 { "; --locks GLOB says which keys are locks" } else { "" }
     )
 }
 
