@@ -200,6 +200,14 @@ fn a_run_that_no_lock_was_seen_in_says_so_rather_than_well_done() {
 }
 
 #[test]
+fn tests_that_went_to_another_server_are_not_taken_for_clean_ones() {
+    let said = errors(&run(&["--audit"], "echo ran"));
+    assert!(said.starts_with("redouble run: nobody connected: the command finds the server in REDIS_URL"), "{said}");
+    let said = errors(&run(&["--audit"], "redis-cli -u $REDIS_URL PING"));
+    assert!(!said.contains("nobody connected"), "{said}");
+}
+
+#[test]
 fn warnings_fail_only_if_they_are_to() {
     let folder = Folder::new("level");
     let journal = folder.text("journal.jsonl");
@@ -401,6 +409,8 @@ fn an_audit_that_nobody_can_make_sense_of_is_explained() {
         (&["--junit", "a.xml"][..], "--junit is about an audit: it goes with --audit"),
         (&["--locks=a"], "--locks is about an audit: it goes with --audit"),
         (&["--audit=never"], "--audit takes error or warn, not 'never'"),
+        (&["--audit", "yes"], "--audit takes error or warn, or nothing; received 'yes'"),
+        (&["--audit", "--json"], "-- was taken for the value of '--json', which is no flag of redouble run"),
         (&["--audit", "--junit"], "--junit takes a file, as in --junit audit.xml"),
         (&["--journal-out"], "--journal-out takes a file"),
     ] {

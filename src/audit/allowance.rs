@@ -22,10 +22,14 @@ impl Allowance {
         let (keys, reason) = split(rest);
         let code = match code {
             "*" => None,
-            name => Some(Code::by_name(name.as_bytes()).ok_or_else(|| format!("there is no finding '{name}'"))?),
+            name => Some(
+                Code::by_name(name.as_bytes())
+                    .ok_or_else(|| format!("there is no finding '{}'", name.escape_debug()))?,
+            ),
         };
         if keys.is_empty() || reason.is_empty() {
-            return Err(format!("'{}' has no reason; CODE GLOB REASON was expected", line.trim()));
+            let missing = if keys.is_empty() { "glob and no reason" } else { "reason" };
+            return Err(format!("'{}' has no {missing}; CODE GLOB REASON was expected", line.trim().escape_debug()));
         }
         Ok(Self { code, keys: keys.as_bytes().to_vec(), reason: reason.to_owned() })
     }
@@ -54,5 +58,6 @@ mod tests {
         assert_eq!(Allowance::parse("* tests:* on purpose").unwrap().code, None);
         assert_eq!(Allowance::parse("no-expire a b"), Err("there is no finding 'no-expire'".to_owned()));
         assert!(Allowance::parse("no-expiry leader:*").unwrap_err().contains("has no reason"));
+        assert!(Allowance::parse("no-expiry").unwrap_err().contains("has no glob"));
     }
 }

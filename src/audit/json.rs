@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::finding::{Evidence, Finding};
+use super::tell::is_odd;
 
 /// Bytes that are no UTF-8 are shown escaped, and stand in a field of their own in hexadecimal digits.
 #[derive(Serialize)]
@@ -65,8 +66,25 @@ impl Finding {
             evidence: self.evidence.iter().map(Shown::new).collect(),
         };
         // Nothing in there is anything that JSON cannot say.
-        serde_json::to_vec(&told).unwrap_or_default()
+        let text = serde_json::to_string(&told).unwrap_or_default();
+        without_odd(text).into_bytes()
     }
+}
+
+/// JSON in which what a terminal would obey is escaped, also what JSON would let stand: it is printed to terminals, too.
+fn without_odd(text: String) -> String {
+    if !text.contains(is_odd) {
+        return text;
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        match is_odd(letter) {
+            // All of these are of one unit.
+            true => shown.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            false => shown.push(letter),
+        }
+    }
+    shown
 }
 
 impl<'a> Shown<'a> {
@@ -81,5 +99,18 @@ impl<'a> Shown<'a> {
             command: &mark.line,
             what: &evidence.what,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped_and_means_the_same() {
+        let text = serde_json::to_string("a\u{9b}31m\u{202e}\u{7f}\u{2028}\x1bä").unwrap();
+        let shown = without_odd(text);
+        assert_eq!(shown, "\"a\\u009b31m\\u202e\\u007f\\u2028\\u001bä\"");
+        assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), "a\u{9b}31m\u{202e}\u{7f}\u{2028}\x1bä");
     }
 }

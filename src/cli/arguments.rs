@@ -117,18 +117,24 @@ fn parse_run(arguments: &[OsString]) -> Request {
     let mut audit = AuditFlags::default();
     let mut flags = Vec::new();
     let mut expects_value = false;
+    // The flag whose value `--` was taken for.
+    let mut greedy: Option<String> = None;
     let mut rest = arguments;
     loop {
         let [argument, others @ ..] = rest else {
-            return Request::Misused(match flags.is_empty() {
-                true => NO_COMMAND.to_owned(),
-                false => format!("{NO_DASHES}, as in: redouble run --report -- npm test"),
+            return Request::Misused(match (flags.is_empty(), greedy) {
+                (true, _) => NO_COMMAND.to_owned(),
+                (_, Some(flag)) => format!(
+                    "-- was taken for the value of '{flag}', which is no flag of redouble run, and those of the server \
+                     have values; as in: redouble run --report -- npm test"
+                ),
+                (_, None) => format!("{NO_DASHES}, as in: redouble run --report -- npm test"),
             });
         };
         let text = argument.as_bytes();
         let is_flag = !expects_value && text.starts_with(b"--");
         if is_flag && text != b"--" {
-            match audit.take(argument, others.first()) {
+            match audit.take(argument, others) {
                 Ok(0) => {}
                 Ok(taken) => {
                     rest = rest.get(taken..).unwrap_or_default();
@@ -144,6 +150,10 @@ fn parse_run(arguments: &[OsString]) -> Request {
             b"--strict" if is_flag => run.strict = true,
             b"-h" | b"--help" if !expects_value => return Request::RunHelp,
             _ => {
+                if expects_value && text == b"--" {
+                    greedy = greedy
+                        .or_else(|| flags.last().map(|flag: &OsString| flag.as_bytes().escape_ascii().to_string()));
+                }
                 let alone = is_flag
                     && !text.eq_ignore_ascii_case(b"--no-control")
                     && split_line(text).is_some_and(|words| words.len() == 1);
@@ -180,8 +190,9 @@ struct AuditFlags {
 
 impl AuditFlags {
     /// Takes in a flag, if it is one of these; says how many arguments that has taken, with itself.
-    fn take(&mut self, flag: &OsStr, next: Option<&OsString>) -> Result<usize, String> {
+    fn take(&mut self, flag: &OsStr, others: &[OsString]) -> Result<usize, String> {
         let (name, joined) = parted(flag);
+        let next = others.first();
         match name {
             b"--audit" => {
                 self.is_asked = true;
@@ -193,6 +204,13 @@ impl AuditFlags {
                     }
                     None if joined.is_some() => {
                         Err(format!("--audit takes error or warn, not '{}'", word.escape_ascii()))
+                    }
+                    // Hardly a configuration file; and `--audit yes` is how the server itself is told.
+                    None if !word.is_empty()
+                        && word.iter().all(u8::is_ascii_lowercase)
+                        && others.get(1).is_some_and(|behind| behind.as_bytes().starts_with(b"--")) =>
+                    {
+                        Err(format!("--audit takes error or warn, or nothing; received '{}'", word.escape_ascii()))
                     }
                     None => Ok(1),
                 }
@@ -506,8 +524,14 @@ mod tests {
         assert_eq!(run(&["--report", "--"]), Request::Misused(NO_COMMAND.to_owned()));
         assert_eq!(run(&["-", "--", "a"]), Request::Misused(NO_INPUT.to_owned()));
         assert_eq!(run(&["--help"]), Request::RunHelp);
-        let Request::Misused(reason) = run(&["npm", "test"]) else { panic!("a refusal") };
-        assert!(reason.starts_with(NO_DASHES), "{reason}");
+        for words in [&["npm", "test"][..], &["--audit", "npm", "test"]] {
+            let Request::Misused(reason) = run(words) else { panic!("a refusal") };
+            assert!(reason.starts_with(NO_DASHES), "{reason}");
+        }
+        let Request::Misused(reason) = run(&["--audit", "--json", "--", "npm", "test"]) else { panic!("a refusal") };
+        assert!(reason.starts_with("-- was taken for the value of '--json'"), "{reason}");
+        let Request::Misused(reason) = run(&["--audit", "yes", "--", "a"]) else { panic!("a refusal") };
+        assert_eq!(reason, "--audit takes error or warn, or nothing; received 'yes'");
     }
 
     #[test]

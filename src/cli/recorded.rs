@@ -55,7 +55,7 @@ impl Recordings {
                 }
                 _ if are_flags && parted(argument).0 == b"--level" => asked.take_level(argument, behind.first())?,
                 _ if are_flags && text.starts_with(b"--") => match asked.judging.take(argument, behind.first())? {
-                    0 => return Err(format!("there is no flag '{}'; see redouble audit --help", argument.display())),
+                    0 => return Err(format!("there is no flag '{}'; see redouble audit --help", text.escape_ascii())),
                     taken => taken,
                 },
                 _ => {

@@ -49,6 +49,13 @@ impl Report {
         self.weighty().is_empty()
     }
 
+    /// Says that nobody came, in case somebody takes it for a good sign that nothing was found.
+    pub(super) fn print_silence(&self) {
+        if self.connections == 0 {
+            say("nobody connected: the command finds the server in REDIS_URL, or at a port of your choice with --port");
+        }
+    }
+
     /// What `--strict` fails for.
     fn weighty(&self) -> Vec<&'static str> {
         let what = [

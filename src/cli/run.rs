@@ -125,6 +125,9 @@ impl Start {
             report.print();
         }
         let mut statuses = vec![status_of(status)];
+        if audit.is_some() {
+            report.print_silence();
+        }
         if run.strict && !report.is_clean() {
             report.print_faults(run.report);
             statuses.push(1);

@@ -47,6 +47,12 @@ Most used:
                         end when the process that started this one ends
   --journal yes         keeps a journal of every command (REDOUBLE JOURNAL)
   --journal-size BYTES  what it may take; 64mb by default
+  --audit yes           watches who holds which lock, and what is done wrong
+                        (REDOUBLE AUDIT); keeps a journal, too
+  --locks GLOB          keys that are locks whatever is done with them; --not-locks GLOB:
+                        keys that are none
+  --audit-allow 'CODE GLOB REASON'
+                        a finding that is known; may be given more than once
   --no-control          without the test powers: no REDOUBLE commands
   --gate-timeout TIME   the longest a gate holds a command; 1m by default, 0: for ever
   -v, --version         the version, as redis-server words it

@@ -92,12 +92,14 @@ fn summary(facts: &Facts<'_>) -> String {
     if allowed > 0 {
         what.push_str(&format!(" ({allowed} allowed)"));
     }
+    let locks = facts.locks.len() + facts.locks_left_out;
     format!(
-        "{what}; {} of {}, {}{}",
+        "{what}; {} of {}, {}{}{}",
         counted(facts.commands, "command"),
         counted(facts.clients.len(), "client"),
-        counted(facts.locks.len() + facts.locks_left_out, "lock"),
-        if facts.servers > 1 { format!(", {} servers", facts.servers) } else { String::new() }
+        counted(locks, "lock"),
+        if facts.servers > 1 { format!(", {} servers", facts.servers) } else { String::new() },
+        if locks == 0 && facts.commands > 0 { "; --locks GLOB says which keys are locks" } else { "" }
     )
 }
 
@@ -118,7 +120,10 @@ fn tell(number: usize, found: &Found<'_>, ink: Ink, lines: &mut Vec<String>) {
         let mark = &proof.shown.mark;
         let seq = if finding.server > 1 { format!("{}.{}", mark.server, mark.seq) } else { mark.seq.to_string() };
         let line = clipped(&visible(&mark.line), 44);
-        let shown = format!("  {seq:>6}  {:widest$}  {line}: {}", who(proof), visible(&proof.shown.what));
+        let what = visible(&proof.shown.what);
+        // What is no command stands in parentheses, and says what the few words say already.
+        let told = if line.starts_with('(') { what } else { format!("{line}: {what}") };
+        let shown = format!("  {seq:>6}  {:widest$}  {told}", who(proof));
         lines.push(clipped(&shown, WIDTH));
     }
     if finding.times > 1 {

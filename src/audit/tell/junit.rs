@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::story::story;
-use super::{Judged, all, fails, place_of};
+use super::{Judged, all, fails, is_odd, place_of};
 use crate::audit::code::{Code, Severity};
 use crate::audit::finding::Finding;
 
@@ -97,7 +97,7 @@ fn escaped(text: &str) -> String {
             '"' => shown.push_str("&quot;"),
             '\n' => shown.push_str("&#10;"),
             '\t' => shown.push_str("&#9;"),
-            letter if letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}') => {
+            letter if is_odd(letter) => {
                 shown.push_str(&format!("\\u{{{:x}}}", u32::from(letter)));
             }
             letter => shown.push(letter),

@@ -55,8 +55,8 @@ fn all(worlds: &[Judged]) -> impl Iterator<Item = (&str, &Arc<Finding>)> {
 /// Where a finding's lock is: "lock `a`, database 1, server 2, space `b`", as far as that has to be said.
 fn place_of(space: &str, finding: &Finding) -> String {
     let mut place = match finding.key.is_empty() {
-        true => "several locks".to_owned(),
-        false => format!("lock `{}`", printable(&String::from_utf8_lossy(&finding.key))),
+        true => "the lock whose key is empty".to_owned(),
+        false => format!("lock `{}`", readable(&finding.key)),
     };
     if finding.db != 0 {
         place.push_str(&format!(", database {}", finding.db));
@@ -68,6 +68,14 @@ fn place_of(space: &str, finding: &Finding) -> String {
         place.push_str(&format!(", space `{}`", printable(space)));
     }
     place
+}
+
+/// A key as text; bytes that are no UTF-8 are escaped, so that two of them are not shown alike.
+fn readable(key: &[u8]) -> String {
+    match std::str::from_utf8(key) {
+        Ok(text) => printable(text).into_owned(),
+        Err(_) => key.escape_ascii().to_string(),
+    }
 }
 
 /// Text without what a terminal, or a file, would take for more than text.
@@ -89,7 +97,7 @@ fn printable(text: &str) -> Cow<'_, str> {
 }
 
 /// Controls, what turns the direction of writing, and what is no letter.
-fn is_odd(letter: char) -> bool {
+pub(super) fn is_odd(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
 }
@@ -125,6 +133,7 @@ mod tests {
     #[test]
     fn nothing_reaches_a_terminal_that_it_would_obey() {
         assert_eq!(printable("lock:ä`<&"), "lock:ä`<&");
+        assert_eq!(readable(b"a\xff\x1b"), "a\\xff\\x1b");
         assert_eq!(printable("a\x1b[2J\nb\u{202e}"), "a\\u{1b}[2J\\nb\\u{202e}");
     }
 }

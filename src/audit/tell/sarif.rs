@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::story::shown;
-use super::{Judged, PAGE, all, instant, place_of, printable};
+use super::{Judged, PAGE, all, instant, place_of, printable, readable};
 use crate::audit::code::{Code, Severity};
 use crate::audit::finding::{Finding, Mark};
 
@@ -152,10 +152,9 @@ fn location(
     (server, seq, real): (u16, u64, i64),
     artifact: &impl Fn(&str, u16, u64, i64) -> Option<Artifact>,
 ) -> Value {
-    let key = String::from_utf8_lossy(&finding.key).into_owned();
     let mut location = json!({
         "logicalLocations": [{
-            "name": printable(&key),
+            "name": readable(&finding.key),
             "fullyQualifiedName": place_of(space, finding),
             "kind": "resource",
         }],

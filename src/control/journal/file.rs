@@ -191,7 +191,11 @@ impl<R: BufRead> Iterator for RecordedLines<R> {
 }
 
 fn read_line(line: &[u8]) -> Result<Item, String> {
-    let read: Read = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let read: Read = serde_json::from_slice(line).map_err(|error| {
+        // Which line it is, is told by those who count them.
+        let text = error.to_string();
+        text.replace(" at line 1 column ", ", at column ")
+    })?;
     match (read.command.is_some(), &read.event) {
         (true, _) => read.entry().map(|entry| Item::Command(Box::new(entry))),
         (false, Some(_)) => read.event().map(Item::Event),

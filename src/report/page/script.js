@@ -130,7 +130,7 @@ function tell(number) {
   const finding = findings[number];
   const steps = finding.evidence.map((step, at) => {
     const content = [make('span', { class: 'number', 'aria-hidden': 'true' }, `${at + 1}`),
-      make('span', {}, make('b', {}, step.who || 'The server'), ' ', make('code', {}, step.line)), make('span', { class: 'what' }, step.what)];
+      make('span', {}, make('b', {}, step.who || 'The server'), ' ', step.line.startsWith('(') ? '' : make('code', {}, step.line)), make('span', { class: 'what' }, step.what)];
     return make('li', {}, make('button', { type: 'button', class: 'step', onclick: () => chooseStep(number, at) }, ...content));
   });
   const more = [make('ol', { 'aria-label': 'What proves it' }, ...steps)];
