@@ -12,8 +12,10 @@ pub enum Severity {
 }
 
 impl Severity {
+    /// All of them, the least first.
     pub const ALL: [Self; 3] = [Self::Note, Self::Warning, Self::Error];
 
+    /// As it is written on the wire and in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Note => "note",

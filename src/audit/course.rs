@@ -106,7 +106,7 @@ impl Course<'_> {
         if lock.past.len() >= MOST_PAST {
             lock.past.pop_front();
         }
-        let (at, real) = (mark.at, mark.real);
+        let at = mark.at;
         if let Some(picture) = &mut self.picture {
             picture.note_hold(&place, &hold, Some((&end, &mark)));
         }
@@ -114,7 +114,7 @@ impl Course<'_> {
         if past.capacity() == 0 {
             past.reserve_exact(1);
         }
-        past.push_back(Past { hold, end, at, real, by: by_command.then_some(mark) });
+        past.push_back(Past { hold, end, at, by: by_command.then_some(mark) });
     }
 
     /// What the server has there is not what was known: another value, or none.

@@ -11,8 +11,9 @@ pub struct Mark {
     pub server: u16,
     /// Its place in the order of that server's journal.
     pub seq: u64,
-    /// When it took effect: on the server's clock and in real time, in microseconds since 1970.
+    /// When it took effect on the server's clock, in microseconds since 1970,
     pub at: i64,
+    /// and in real time.
     pub real: i64,
     /// Who sent it; 0 if nobody did.
     pub client: u64,
@@ -25,6 +26,7 @@ pub struct Mark {
 /// A mark with what it shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
+    /// The command or event.
     pub mark: Mark,
     /// What happened there, in a few words without a subject: "took the lock until 12:00:01.000".
     pub what: String,
@@ -33,10 +35,13 @@ pub struct Evidence {
 /// Something that is wrong, or looks like it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
+    /// What kind of finding it is.
     pub code: Code,
+    /// How bad it is.
     pub severity: Severity,
-    /// Where the lock is.
+    /// The server that has the lock, from 1,
     pub server: u16,
+    /// and the database.
     pub db: u32,
     /// The lock; empty if it is about no one lock.
     pub key: Arc<[u8]>,
@@ -46,8 +51,9 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// How often the same was seen; only the first time is told in full.
     pub times: u64,
-    /// The place in the order of the command that made it a finding, the first and the last time.
+    /// The place in the order of the command that made it a finding, the first time
     pub seq: u64,
+    /// and the last time.
     pub last_seq: u64,
     /// When that was on the server's clock.
     pub at: i64,

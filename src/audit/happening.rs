@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::finding::{Evidence, Finding, Mark};
-use super::lock::{End, Lock, Reason, Who};
+use super::lock::{Lock, Reason, Who};
 use super::party::{Parties, Read};
 use super::report::Report;
 use super::rules::Wide;
@@ -207,16 +207,4 @@ impl Who {
 fn actor(name: &str, client: u64, server: u16) -> String {
     let on = if server > 1 { format!(" on server {server}") } else { String::new() };
     if name.is_empty() { format!("client {client}{on}") } else { format!("{name} (client {client}{on})") }
-}
-
-impl End {
-    /// In a few words behind the lock's name.
-    pub fn words(&self) -> &'static str {
-        match self {
-            Self::Released => "was released",
-            Self::Expired => "had expired",
-            Self::Closed => "was left when the connection ended",
-            Self::Told => "was known to be lost",
-        }
-    }
 }

@@ -199,7 +199,6 @@ pub struct Past {
     pub end: End,
     /// When it ended; for a hold that expired, the moment at which it did.
     pub at: i64,
-    pub real: i64,
     /// The command that ended it, if one did.
     pub by: Option<Mark>,
 }

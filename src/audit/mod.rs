@@ -34,7 +34,9 @@ pub use code::{Code, Severity};
 pub use finding::{Evidence, Finding, Mark};
 pub use known::{EndedHold, KnownLock, LockHolder, LockWaiter};
 pub use live::{Audited, Conclusion, LiveAudit};
-pub use lock::{End, Hold, Lock, Past, Place, Reason, Standing, Waiter, Who};
+pub use lock::{End, Place, Standing};
+#[cfg(feature = "internals")]
+pub use lock::{Hold, Lock, Past, Reason, Waiter, Who};
 pub use mistakes::Mistakes;
 pub use picture::{Deed, DeedKind, Span, SpanKind};
 pub use query::FindingQuery;

@@ -25,15 +25,6 @@ impl Unit {
             Self::Nanos => "nanoseconds",
         }
     }
-
-    /// How long the last digit stands for, in microseconds.
-    pub fn grain(self) -> i64 {
-        match self {
-            Self::Seconds => 1_000_000,
-            Self::Millis => 1000,
-            Self::Fractions | Self::Micros | Self::Nanos => 1,
-        }
-    }
 }
 
 /// An instant in a value.

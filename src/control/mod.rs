@@ -16,10 +16,12 @@ pub use attention::{Attention, Company, Matter};
 pub use explore::{Entrant, Explorer, Findings, Footprint, Look, Order, Search, Standing};
 pub use fault::{Fault, Faults, Rule, Verdict, line_of};
 pub use gate::{Gate, Gates, Side};
+#[cfg(feature = "internals")]
+pub use journal::Event;
 pub use journal::{
-    Child, Ending, Entry, Event, EventKind, Follower, Glance, Held, Introduction, Item, Journal, LEAST_SIZE, Line,
-    MOST_SIZE, Named, Note, Outcome, Query, RecordedLines, Seen, Staging, Stamp, USUAL_SIZE, Unread, distance,
-    read_journal, rendered, short_line, write_journal,
+    Child, Ending, Entry, EventKind, Follower, Glance, Held, Introduction, Item, Journal, LEAST_SIZE, Line, MOST_SIZE,
+    Named, Note, Outcome, Query, RecordedLines, Seen, Staging, Stamp, USUAL_SIZE, Unread, distance, read_journal,
+    rendered, short_line, write_journal,
 };
 pub use passage::Passage;
 pub use pattern::{Arrival, Pattern, Who};

@@ -19,7 +19,9 @@ use ring::Ring;
 
 use crate::resp::OwnedWords;
 
-pub use entry::{Child, Entry, Event, EventKind, Item, Outcome};
+#[cfg(feature = "internals")]
+pub use entry::Event;
+pub use entry::{Child, Entry, EventKind, Item, Outcome};
 pub use file::{RecordedLines, read_journal, write_journal};
 pub use near::{distance, short_line};
 pub use note::{Ending, Note, Staging, Stamp};
@@ -195,7 +197,7 @@ impl Journal {
 
     /// Holds on to all records, to look at them beside those of other journals. Commands wait meanwhile.
     pub fn hold(&self) -> Held<'_> {
-        Held { life: self.life(), ring: self.ring() }
+        Held { ring: self.ring() }
     }
 
     /// Has those who follow look again, although nothing has come.
@@ -251,18 +253,11 @@ impl Journal {
 
 /// The records of a journal while nothing can be added to them.
 pub struct Held<'a> {
-    /// In which life of the journal.
-    pub life: u32,
     ring: MutexGuard<'a, Ring>,
 }
 
 impl Held<'_> {
-    /// The records from this one on, oldest first.
-    pub fn from(&self, index: u64) -> impl Iterator<Item = Seen<'_>> {
-        self.ring.from(index)
-    }
-
-    /// As [`from`](Self::from), without reading them.
+    /// The records from this one on, oldest first, without reading them.
     pub fn unread_from(&self, index: u64) -> impl Iterator<Item = Unread<'_>> {
         self.ring.unread_from(index)
     }
