@@ -32,11 +32,10 @@ pub struct Played {
 /// restart                       the first server starts anew, empty
 /// 30 times +100ms A: SET ...    again and again, with a step of the clock in front of each
 /// 9 times A: PING | B: PING     again and again, one after the other
-/// A: release lock {a}           the script that compares and deletes; `extend lock {a} 1000` compares and extends
 /// pace 1ms                      from here on lines are so far apart in real time
 /// silent A: SET lock a NX       A waits for no reply, because it has turned them off
 /// A: RELEASE lock {a}           the script that compares the token and deletes the key then; EXTEND lock {a} 1000 is
-///                               the one that gives it so many milliseconds more
+///                               the one that gives it so many milliseconds more; small letters go, too
 /// profile valkey-9.1            on the first line: which servers these are
 /// ```
 ///
@@ -265,8 +264,7 @@ impl Stage {
         self.wire(client);
         let now = now_of(&self.servers[Self::name(client).1 - 1]);
         let mut words = Vec::new();
-        let command = unfolded(command.trim());
-        let mut rest = command.as_str();
+        let mut rest = command.trim();
         while !rest.is_empty() {
             let (word, behind) = match rest.strip_prefix('"') {
                 Some(quoted) => quoted.split_once('"').expect("a closing quote"),
@@ -276,25 +274,13 @@ impl Stage {
             rest = behind.trim_start();
         }
         let script = match words[0].as_slice() {
-            b"RELEASE" => RELEASE,
-            b"EXTEND" => EXTEND,
+            b"RELEASE" | b"release" => RELEASE,
+            b"EXTEND" | b"extend" => EXTEND,
             _ => return words,
         };
         let eval = ["EVAL", script, "1"].map(|word| word.as_bytes().to_vec());
         words.splice(..1, eval);
         words
-    }
-}
-
-/// A command with the script in it for which a story has a word.
-fn unfolded(command: &str) -> String {
-    let script = |then: &str, rest: &str| {
-        format!("EVAL \"if redis.call('get',KEYS[1])==ARGV[1] then return {then} else return 0 end\" 1 {rest}")
-    };
-    match command.split_once(' ') {
-        Some(("release", rest)) => script("redis.call('del',KEYS[1])", rest),
-        Some(("extend", rest)) => script("redis.call('pexpire',KEYS[1],ARGV[2])", rest),
-        _ => command.to_owned(),
     }
 }
 

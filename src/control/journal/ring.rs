@@ -231,19 +231,7 @@ impl Ring {
 
     /// The records from this one on, oldest first.
     pub fn from(&self, index: u64) -> impl Iterator<Item = Seen<'_>> {
-        let chunks = self.older.iter().chain([&self.current]);
-        let chunks = chunks.filter(move |chunk| chunk.first + chunk.count > index);
-        chunks.flat_map(move |chunk| {
-            let mut at = 0;
-            let mut next = chunk.first;
-            std::iter::from_fn(move || {
-                let (record, size) = Record::read(chunk.bytes.get(at..)?)?;
-                at += size;
-                next += 1;
-                Some(Seen { index: next - 1, record, ring: self })
-            })
-            .skip_while(move |seen| seen.index < index)
-        })
+        self.unread_from(index).filter_map(|unread| unread.read())
     }
 
     /// As [`from`](Self::from), without reading them.
@@ -292,7 +280,7 @@ impl Ring {
         };
         let mut at = 0;
         for _ in chunk.first..index {
-            let Some((_, size)) = Record::read(&chunk.bytes[at..]) else { return };
+            let Some((size, ..)) = Record::measure(&chunk.bytes[at..]) else { return };
             at += size;
         }
         Record::lose(&mut chunk.bytes[at..]);
