@@ -37,9 +37,13 @@ fn the_list_of_commands_is_current() {
 fn every_command_is_on_the_page() {
     let page = markdown(all_commands());
     for row in all_commands() {
-        assert!(page.contains(&format!("\n### {}\n", row.name)), "{}", row.name);
+        assert!(page.contains(&format!("\n### {}\n", row.spec.name)), "{}", row.spec.name);
         for subcommand in row.subcommands {
-            assert!(page.contains(&format!("\n- `{} {}", row.name, subcommand.name)), "{}", subcommand.name);
+            assert!(
+                page.contains(&format!("\n- `{} {}", row.spec.name, subcommand.spec.name)),
+                "{}",
+                subcommand.spec.name
+            );
         }
     }
 }
