@@ -6,8 +6,8 @@ use std::sync::Arc;
 use redouble::internals::{Item, Lock, Scope, audit, auditor, journal_of, naming, now_of};
 use redouble::{Code, Finding, Profile, Server};
 
-use super::support::wire::{Frame, Wire, request};
-use super::support::{address, profile as profile_of, spawn, start};
+use crate::support::wire::{Frame, Wire, request};
+use crate::support::{address, profile as profile_of, spawn, start};
 
 const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 const EXTEND: &str =
