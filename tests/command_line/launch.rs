@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::support::{wait_for, wait_until};
+
 const BINARY: &str = env!("CARGO_BIN_EXE_redouble");
 
 /// How long anything may take before a test gives up; never how long it takes.
@@ -221,13 +223,11 @@ fn the_port_file_holds_the_port_once_the_server_can_be_connected_to() {
     let folder = Folder::new("port-file");
     let mut server = start(&["--port", "0", "--port-file", &folder.text("port"), "--logfile", &folder.text("log")]);
     // The file is there or it is not; there is no half of it to be seen.
-    let port = loop {
-        match fs::read_to_string(folder.path("port")) {
-            Ok(text) => break text,
-            Err(_) => assert!(server.child.try_wait().unwrap().is_none(), "it ended"),
-        }
-        std::thread::yield_now();
-    };
+    let port = wait_for("the port file", || {
+        let text = fs::read_to_string(folder.path("port"));
+        assert!(text.is_ok() || server.child.try_wait().unwrap().is_none(), "it ended");
+        text
+    });
     let port: u16 = port.trim_end().parse().unwrap();
     let mut talk = Talk::new(TcpStream::connect(("127.0.0.1", port)).unwrap());
     assert_eq!(talk.ask("PING"), "+PONG");
@@ -263,7 +263,7 @@ fn pytest_redis_starts_it_unchanged() {
     let mut arguments: Vec<&str> = arguments.concat();
     arguments.push("--save 900 1");
     let mut server = start(&arguments);
-    wait_for(&folder.path("p"), &mut server);
+    wait_for_file(&folder.path("p"), &mut server);
     let mut talk = on_socket(&folder.path("s"));
     assert_eq!(talk.ask("GET x"), "-NOAUTH Authentication required.");
     assert_eq!(talk.ask("AUTH X"), "+OK");
@@ -274,11 +274,13 @@ fn pytest_redis_starts_it_unchanged() {
 }
 
 /// Waits for a file that the server writes when it listens.
-fn wait_for(path: &Path, server: &mut Running) {
-    while !path.exists() {
-        assert!(server.child.try_wait().unwrap().is_none(), "it ended:\n{}", server.all_lines());
-        std::thread::yield_now();
-    }
+fn wait_for_file(path: &Path, server: &mut Running) {
+    wait_until(path.display(), || {
+        path.exists() || {
+            assert!(server.child.try_wait().unwrap().is_none(), "it ended:\n{}", server.all_lines());
+            false
+        }
+    });
 }
 
 #[test]
@@ -470,7 +472,9 @@ fn it_ends_at_once_with_clients_that_hang_and_tells_which_faults_have_never_fire
             client.0.get_mut().write_all(format!("{line}\r\n").as_bytes()).unwrap();
         }
         // They get there without anybody's help.
-        while driver.ask("INFO clients").lines().all(|line| line != "blocked_clients:4") {}
+        wait_until("four clients that hang", || {
+            driver.ask("INFO clients").lines().any(|line| line == "blocked_clients:4")
+        });
         match how {
             "SIGTERM" => server.signal(Signal::TERM),
             _ => driver.0.get_mut().write_all(b"SHUTDOWN NOSAVE\r\n").unwrap(),
@@ -519,9 +523,7 @@ fn in_the_background_it_writes_its_pid_and_outlives_the_program_that_was_started
     let arguments = ["a.conf", "--unixsocket", &socket, "--pidfile", &pid];
     let output = command(&arguments).current_dir(&folder.0).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    while !folder.path("pid").exists() {
-        std::thread::yield_now();
-    }
+    wait_until("the pid file", || folder.path("pid").exists());
     let mut talk = on_socket(&folder.path("s"));
     let info = talk.ask("INFO server");
     let shown = info.lines().find_map(|line| line.strip_prefix("process_id:")).unwrap().trim().to_owned();

@@ -10,7 +10,7 @@ use std::thread;
 use redouble::Server;
 
 use crate::support::wire::{Frame, Wire};
-use crate::support::{Dice, address, start};
+use crate::support::{Deadline, Dice, address, start};
 
 /// How many looks the readers take together, and how many changes the writers make at least.
 const LOOKS: usize = 1500;
@@ -48,7 +48,9 @@ fn race_on(server: &Server, write: impl Fn(&mut Wire, usize) + Sync, read: impl 
                 let _canary = Canary(failed);
                 let mut wire = Wire::connect(address(server));
                 let mut turn = thread;
+                let deadline = Deadline::start();
                 while !is_over() {
+                    deadline.check("enough changes and looks");
                     turn += 4;
                     if thread % 2 == 0 {
                         write(&mut wire, turn);
@@ -295,7 +297,9 @@ fn watch_loses_no_update() {
             scope.spawn(|| {
                 let mut wire = Wire::connect(address(&server));
                 let mut done = 0;
+                let deadline = Deadline::start();
                 while done < EACH {
+                    deadline.check("a transaction that goes through");
                     wire.ask("WATCH count");
                     let count: usize = wire.ask("GET count").text().parse().expect("a number");
                     wire.ask("MULTI");

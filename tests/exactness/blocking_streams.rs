@@ -9,7 +9,7 @@ use redouble::Server;
 
 use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Wire, request};
-use crate::support::{CHECKED_PROFILE, address, profile, spawn_frozen, start};
+use crate::support::{CHECKED_PROFILE, Deadline, address, profile, spawn_frozen, start};
 
 const GONE: &str = "UNBLOCKED the stream key no longer exists";
 
@@ -157,7 +157,9 @@ fn every_entry_goes_to_exactly_one_member_of_a_group_however_many_read() {
     }
     let finished =
         |members: &Vec<std::thread::JoinHandle<Vec<String>>>| members.iter().all(|member| member.is_finished());
+    let deadline = Deadline::start();
     while !finished(&members) {
+        deadline.check("the members to end");
         // Whoever gets the word for another passes it over, so it is said again.
         for member in (0..MEMBERS).filter(|member| !members[*member].is_finished()) {
             admin.ask(&format!("XADD s * f end{member}"));

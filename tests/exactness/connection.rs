@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use redouble::{Builder, Profile, Server};
 
+use crate::support::wait_until;
+
 /// A connection that shows its replies as they stood on the wire.
 struct Client {
     reader: BufReader<TcpStream>,
@@ -59,7 +61,9 @@ impl Client {
 
     /// Asks for the line of a connection until it says something. The connection is at work meanwhile.
     fn see(&mut self, id: &str, field: &str) {
-        while !self.ask(&format!("CLIENT LIST ID {id}")).contains(field) {}
+        wait_until(format_args!("{field} of client {id}"), || {
+            self.ask(&format!("CLIENT LIST ID {id}")).contains(field)
+        });
     }
 }
 

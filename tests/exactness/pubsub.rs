@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Wire, request};
-use crate::support::{address, profile, spawn, spawn_frozen, start};
+use crate::support::{Deadline, address, profile, spawn, spawn_frozen, start};
 use redouble::Server;
 
 fn connect(server: &Server) -> Wire {
@@ -98,7 +98,9 @@ fn a_soft_limit_closes_whoever_is_slow_for_too_long() {
         list.split_whitespace().find_map(|field| field.strip_prefix("omem=")?.parse::<usize>().ok()).unwrap_or(0)
     };
     // What is on its way to the system is not stuck: only what still waits after many more messages is.
+    let deadline = Deadline::start();
     while waiting(&mut publisher) < 4 << 20 {
+        deadline.check("a full output buffer");
         assert_eq!(publisher.call(&["PUBLISH", "news", &text]), Frame::Integer(1));
     }
     server.advance(Duration::from_secs(5));

@@ -12,7 +12,7 @@ use redouble::Server;
 
 use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Wire, request};
-use crate::support::{Dice, address, client, client_at, spawn, spawn_frozen, start};
+use crate::support::{Deadline, Dice, address, client, client_at, spawn, spawn_frozen, start, wait_until};
 
 /// The release that the documentation of SET shows: the lock goes only if it still holds the token.
 const RELEASE: &str =
@@ -128,10 +128,12 @@ fn a_release_by_watch_loses_to_an_expiry_and_frees_nobody() {
 fn a_script_sees_one_instant_however_long_it_takes() {
     let server = start(Server::builder().threads(2));
     let over = AtomicBool::new(false);
+    let deadline = Deadline::start();
     thread::scope(|scope| {
         // The clock runs by itself, and jumps on top of that.
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
+                deadline.check("the last script");
                 server.advance(Duration::from_millis(7));
             }
         });
@@ -164,10 +166,10 @@ fn a_slow_script_sees_one_instant_even_if_the_clock_jumps_while_others_are_told_
     server.freeze();
     let left = other.ask("PTTL k").integer();
     runner.send(&request(&["EVAL", script, "0"]));
-    while other.ask("ECHO x") == Frame::bulk("x") {}
+    wait_until("the script to be slow", || other.ask("ECHO x") != Frame::bulk("x"));
     server.advance(Duration::from_secs(3600));
     assert_eq!(runner.expect(), Frame::Array(vec![Frame::Integer(0), Frame::Integer(left)]));
-    while other.ask("ECHO x") != Frame::bulk("x") {}
+    wait_until("the script to be over", || other.ask("ECHO x") == Frame::bulk("x"));
     assert_eq!(other.ask("EXISTS k"), Frame::Integer(0));
 }
 

@@ -11,7 +11,7 @@ use redouble::Server;
 
 use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, PATIENCE, Silence, Wire, request};
-use crate::support::{CHECKED_PROFILE, address, profile, start};
+use crate::support::{CHECKED_PROFILE, Deadline, address, profile, start, wait_for, wait_until};
 
 const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can \
@@ -57,24 +57,22 @@ fn begin(address: SocketAddr, script: &str) -> Wire {
 /// Asks until the answer is that the server is busy.
 #[track_caller]
 fn until_busy(wire: &mut Wire) {
-    for _ in 0..1_000_000 {
-        match wire.ask("EXISTS whatever") {
-            Frame::Error(error) => return assert_eq!(String::from_utf8_lossy(&error), BUSY),
-            answer => assert!(matches!(answer, Frame::Integer(_)), "{answer:?}"),
+    wait_for("the server to be busy", || match wire.ask("EXISTS whatever") {
+        Frame::Error(error) => {
+            assert_eq!(String::from_utf8_lossy(&error), BUSY);
+            Ok(())
         }
-    }
-    panic!("the server never said that it is busy");
+        answer => {
+            assert!(matches!(answer, Frame::Integer(_)), "{answer:?}");
+            Err(answer)
+        }
+    });
 }
 
 /// Asks until the answer is something else.
 #[track_caller]
 fn until_idle(wire: &mut Wire) {
-    for _ in 0..1_000_000 {
-        if matches!(wire.ask("EXISTS whatever"), Frame::Integer(_)) {
-            return;
-        }
-    }
-    panic!("the server is busy for ever");
+    wait_until("the server to be idle", || matches!(wire.ask("EXISTS whatever"), Frame::Integer(_)));
 }
 
 /// Everybody is served as if nothing had been the matter, scripts included.
@@ -255,7 +253,9 @@ fn everybody_hears_that_the_server_is_busy_on_every_thread_and_even_those_who_wa
         let mut runner = Wire::connect(address(&server));
         runner.send(&request(&["EVAL", script, "1", "k"]));
         // Some of these arrive before the script, some find the key locked, some come after it has become slow.
+        let deadline = Deadline::start();
         loop {
+            deadline.check("everybody to be told");
             for other in &mut others {
                 other.send(&request(&["GET", "k"]));
             }

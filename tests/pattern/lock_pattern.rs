@@ -12,7 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use redis::Connection;
 use redouble::Server;
 
-use crate::support::{Dice, client, profile, spawn_frozen, start};
+use crate::support::{Deadline, Dice, client, profile, spawn_frozen, start};
 
 const KEY: &str = "lock.foo";
 
@@ -530,9 +530,10 @@ fn crowd(
             scope.spawn(move || {
                 let _canary = Canary(room);
                 let mut connection = client(server);
+                let deadline = Deadline::start();
                 while room.visits.load(Ordering::SeqCst) < VISITS && !room.failed.load(Ordering::SeqCst) {
                     if !take(server, &mut connection, name) {
-                        thread::yield_now();
+                        deadline.check("the lock");
                         continue;
                     }
                     room.enter();

@@ -13,7 +13,7 @@ use redouble::Server;
 
 use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, PATIENCE, Wire, request};
-use crate::support::{address, start};
+use crate::support::{address, start, wait_until};
 use crate::terminal::Terminal;
 
 /// A server, and the connection of the test itself.
@@ -76,7 +76,7 @@ impl Stage {
 
     /// Waits until nobody is held there any more: what the server has heard of a client that is gone.
     fn until_nobody_is_held(&mut self, gate: &str) {
-        while !self.guests(gate).is_empty() {}
+        wait_until(format_args!("nobody at {gate}"), || self.guests(gate).is_empty());
     }
 }
 
@@ -742,7 +742,7 @@ fn a_thousand_clients_are_held_and_a_removed_gate_lets_them_all_go() {
         // Half of them have had enough.
         clients.truncate(500);
         assert_eq!(stage.guests("door").first().map(String::as_str), Some("INCR k"));
-        while stage.list("door")["held"].items().len() > 500 {}
+        wait_until("half of them to be gone", || stage.list("door")["held"].items().len() <= 500);
         stage.gate("REMOVE door");
         assert_eq!(stage.ask("GET k"), Frame::bulk("500"));
         assert!(clients.iter_mut().all(Wire::has_reply));

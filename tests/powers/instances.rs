@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use redouble::{Error, Server, Servers};
 
-use crate::support::address;
 use crate::support::process::{ServerProcess, free_port};
 use crate::support::wire::{Frame, Wire};
+use crate::support::{address, wait_for, wait_until};
 
 fn ok() -> Frame {
     Frame::status("OK")
@@ -168,7 +168,7 @@ fn a_paused_instance_accepts_and_answers_nothing_until_it_goes_on() {
     assert_eq!(state(&mut driver, 2).0, "paused", "its test powers answer all the same");
     let hanging = |list: &Frame| list.items().first().map(|rule| rule.items()[9].integer());
     // Not a question of time: the server reads what it was sent, and then says that it hangs.
-    while hanging(&driver.ask("REDOUBLE FAULT LIST")) != Some(2) {}
+    wait_until("two commands that hang", || hanging(&driver.ask("REDOUBLE FAULT LIST")) == Some(2));
     assert!(!second.has_reply() && !new.has_reply() && !inside.has_reply());
     assert_eq!(first.ask("SET k 1"), ok(), "the others go on");
     assert_eq!(first.ask("REDOUBLE INSTANCE RESUME 2"), ok());
@@ -338,13 +338,8 @@ fn the_port_file_lists_every_instance_once_all_can_be_connected_to() {
     let path = file.display().to_string();
     let ports = {
         let server = ServerProcess::redouble(&["--port", "0", "--instances", "4", "--port-file", &path]);
-        let text = loop {
-            // The file is there or it is not; there is no half of it to be seen.
-            if let Ok(text) = fs::read_to_string(&file) {
-                break text;
-            }
-            std::thread::yield_now();
-        };
+        // The file is there or it is not; there is no half of it to be seen.
+        let text = wait_for("the port file", || fs::read_to_string(&file));
         let ports: Vec<u16> = text.lines().map(|line| line.parse().expect("a port")).collect();
         assert_eq!(ports.len(), 4);
         for port in &ports {

@@ -7,6 +7,7 @@ use redouble::internals::{Item, journal_of};
 use redouble::{Code, Server};
 
 use super::linear::{Op, Operation};
+use crate::story::until_closed;
 use crate::support::wire::{Frame, Wire, request};
 use crate::support::{Dice, address, spawn_frozen};
 
@@ -568,7 +569,7 @@ impl World {
                 }
                 self.clients[who].wire.finish_sending();
                 self.clients[who].wire.read_to_end();
-                self.until_closed(id);
+                until_closed(&self.server, id);
                 self.end_belief(who);
             }
             Release::Script => {
@@ -616,13 +617,6 @@ impl World {
                 }
                 self.remove(who);
             }
-        }
-    }
-
-    fn until_closed(&self, id: i64) {
-        let is_end = |item: &Item| matches!(item, Item::Event(event) if i64::try_from(event.client) == Ok(id));
-        while !journal_of(&self.server).iter().any(is_end) {
-            std::thread::yield_now();
         }
     }
 

@@ -3,6 +3,7 @@
 use redouble::internals::{Auditor, Item, Scope, audit, auditor, journal_of, naming};
 use redouble::{Code, Entry, Outcome, Server};
 
+use crate::story::until_closed;
 use crate::support::wire::{Frame, Wire};
 use crate::support::{Dice, address, spawn_frozen};
 
@@ -23,10 +24,7 @@ pub fn race() -> Journals {
     let id = third.ask("CLIENT ID").integer();
     third.ask("SETNX lock.foo 1700000010");
     drop(third);
-    let is_end = |item: &Item| matches!(item, Item::Event(event) if i64::try_from(event.client) == Ok(id));
-    while !journal_of(&server).iter().any(is_end) {
-        std::thread::yield_now();
-    }
+    until_closed(&server, id);
     driver.ask("REDOUBLE CLOCK ADVANCE 20s");
     first.ask("GET lock.foo");
     second.ask("GET lock.foo");
