@@ -1,7 +1,7 @@
 //! Every transcript is played twice, to redouble as redis-7.0 and to the real redis-server 7.0.15, and both must answer
 //! what is written down. Transcripts of commands that 7.0.15 does not have are played to redouble alone.
 //!
-//! `REDOUBLE_RECORD=1 cargo test --test exactness transcripts::` rewrites the answers from the real server: read the
+//! `REDOUBLE_RECORD=1 cargo test --test exactness redis_answers` rewrites the answers from the real server: read the
 //! difference before you commit it. `transcript.rs` says how they are written.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! A person's terminal: `redis-cli` that is typed into.
+//! An interactive `redis-cli`: lines are typed into it, and its output is read.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;

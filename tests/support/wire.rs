@@ -12,7 +12,7 @@ use super::wait_for;
 /// The time-out of every read and write: a server that says nothing fails the test instead of hanging it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A reply as it stood on the wire.
+/// A reply as it stands on the wire.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
     Status(Vec<u8>),
@@ -139,7 +139,7 @@ impl Wire {
         }
     }
 
-    /// Sends bytes. Fails quietly when the server has closed the connection: what it said before can still be read.
+    /// Sends bytes, and returns whether that worked. What a closed connection said before can still be read.
     pub fn send(&mut self, bytes: &[u8]) -> bool {
         match &mut self.socket {
             Socket::Tcp(socket) => socket.write_all(bytes).is_ok(),
@@ -147,7 +147,7 @@ impl Wire {
         }
     }
 
-    /// Ends the sending half, as a client that is done does.
+    /// Shuts down the sending half of the connection.
     pub fn finish_sending(&self) {
         let _ = match &self.socket {
             Socket::Tcp(socket) => socket.shutdown(std::net::Shutdown::Write),
