@@ -13,11 +13,10 @@ use super::subcommand::Subcommand;
 use super::{fail, print_note};
 use crate::base::error::plain;
 use crate::base::profile::Profile;
-use crate::commands::all;
+use crate::commands;
 use crate::insight::audit::tell::Judged;
 use crate::insight::audit::{Told, auditor};
 use crate::powers::{Item, RecordedLines};
-use crate::spec::Table;
 
 /// The status for findings that the audit fails for.
 pub(super) const STATUS_FOUND: u8 = 3;
@@ -36,7 +35,7 @@ fn try_audit(journals: JournalFiles) -> Result<u8, String> {
     audit_options.prepare_outputs()?;
     let allowed = audit_options.read_allowed()?;
     let scope = audit_options.scope(&allowed);
-    let table = Table::new(all(), Profile::default());
+    let table = commands::table(Profile::default());
     let mut auditor = auditor(scope, move |words| table.keys(words));
     let mut readers =
         (1..).zip(files).map(|(server, path)| JournalReader::open(server, path)).collect::<Result<Vec<_>, _>>()?;

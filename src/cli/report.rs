@@ -12,11 +12,10 @@ use super::subcommand::Subcommand;
 use super::{fail, print_line};
 use crate::base::error::plain;
 use crate::base::profile::Profile;
-use crate::commands::all;
+use crate::commands;
 use crate::insight::audit::{Auditor, audit, auditor};
 use crate::insight::report;
 use crate::powers::{Item, read_journal};
-use crate::spec::Table;
 
 /// Where the page goes by default.
 const DEFAULT_PAGE: &str = "report.html";
@@ -36,7 +35,7 @@ fn try_report(JournalFiles { options, files }: JournalFiles, profile: Profile) -
     for (number, path) in (1..).zip(&files) {
         journals.push((number, read(path)?));
     }
-    let table = Table::new(all(), profile);
+    let table = commands::table(profile);
     let auditor: Auditor = auditor(scope, move |words| table.keys(words)).draw();
     let auditor = audit(journals.clone(), auditor);
     let is_printed = options.text && output.is_none() || output.as_deref() == Some(Path::new("-"));
