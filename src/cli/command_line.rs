@@ -360,3 +360,149 @@ impl FlagParser {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::insight::audit::Severity;
+    use crate::powers::Search;
+
+    fn parsed(arguments: &[&str]) -> Invocation {
+        parse(&arguments.iter().map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[track_caller]
+    fn run(arguments: &[&str]) -> CommandRun {
+        match parsed(&[&["run"], arguments].concat()) {
+            Invocation::Run(run) => run,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn refusal(arguments: &[&str]) -> String {
+        match parsed(arguments) {
+            Invocation::UsageError(_, reason) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn run_separates_its_flags_from_the_servers_and_the_command() {
+        let asked = run(&["--port", "0", "--report", "--save", "--", "npm", "--", "--strict"]);
+        assert_eq!(asked.command, ["npm", "--", "--strict"]);
+        assert_eq!((asked.options.summary, asked.options.strict), (true, false));
+        assert_eq!(asked.config.flag_lines, b"port \"0\" \nsave \"\"");
+        let asked = run(&["x.conf", "--requirepass", "--strict", "--", "a"]);
+        assert_eq!((asked.options.strict, asked.config.file), (false, Some(PathBuf::from("x.conf"))));
+        assert_eq!(asked.config.flag_lines, b"requirepass \"--strict\" ");
+        assert!(run(&["--no-control", "--strict", "--", "a"]).options.strict);
+        assert!(run(&["--port=0", "--strict", "--", "a"]).options.strict);
+    }
+
+    #[test]
+    fn run_takes_the_flags_of_the_auditor_and_leaves_the_servers_alone() {
+        let flags =
+            ["--audit", "warn", "--locks", "a:*", "--port", "0", "--junit=x.xml", "--journal-out", "j", "--", "a"];
+        let CommandRun { options, config, .. } = run(&flags);
+        assert!(options.audits);
+        assert_eq!((options.audit.level, options.audit.locks), (Severity::Warning, vec![b"a:*".to_vec()]));
+        assert_eq!((options.audit.junit, options.journal_out), (Some("x.xml".into()), Some("j".into())));
+        assert_eq!(config.flag_lines, b"port \"0\" ");
+        // What looks like a flag of the auditor's can be the value of one of the server's.
+        let asked = run(&["--requirepass", "--audit", "--", "a"]);
+        assert_eq!(
+            (asked.options.audits, asked.config.flag_lines.as_slice()),
+            (false, &b"requirepass \"--audit\" "[..])
+        );
+        // A configuration file may stand behind it.
+        let asked = run(&["--audit", "x.conf", "--", "a"]);
+        assert_eq!((asked.options.audits, asked.config.file), (true, Some(PathBuf::from("x.conf"))));
+    }
+
+    #[test]
+    fn a_run_without_a_command_is_explained() {
+        for arguments in [&["run"][..], &["run", "--report", "--"], &["explore"], &["explore", "--runs", "5", "--"]] {
+            assert!(
+                refusal(arguments).starts_with("no command; it stands behind --, as in: redouble "),
+                "{arguments:?}"
+            );
+        }
+        assert_eq!(refusal(&["run", "-", "--", "a"]), NO_INPUT);
+        for arguments in [&["run", "npm", "test"][..], &["run", "--audit", "npm", "test"]] {
+            assert!(refusal(arguments).starts_with(NO_DASHES), "{arguments:?}");
+        }
+        let reason = refusal(&["run", "--audit", "--json", "--", "npm", "test"]);
+        assert!(reason.starts_with("-- was taken for the value of '--json'"), "{reason}");
+        let reason = refusal(&["run", "--audit", "yes", "--", "a"]);
+        assert_eq!(reason, "--audit takes error or warn, or nothing; received 'yes'");
+    }
+
+    #[test]
+    fn explore_separates_its_flags_from_those_of_the_server_and_the_command() {
+        let flags = [
+            "--runs",
+            "5",
+            "--databases",
+            "4",
+            "--settle",
+            "20ms",
+            "--limit=9s",
+            "--keep-going",
+            "--",
+            "npm",
+            "--runs",
+        ];
+        let Invocation::Explore(asked) = parsed(&[&["explore"], &flags[..]].concat()) else { panic!("an exploration") };
+        assert_eq!(asked.command, ["npm", "--runs"]);
+        assert_eq!(asked.config.flag_lines, b"databases \"4\" ");
+        assert_eq!(asked.options.search, Search::default().runs(5).settle(Duration::from_millis(20)));
+        assert_eq!(asked.replay_arguments, ["--databases", "4", "--settle", "20ms", "--limit=9s"]);
+        assert!(asked.options.keep_going && !asked.options.verbose);
+        assert_eq!(refusal(&["explore", "--runs", "many", "--", "a"]), "--runs takes a number, not 'many'");
+        let reason = refusal(&["explore", "--settle", "--", "a"]);
+        assert_eq!(reason, "--settle takes a duration such as 20ms or 1.5s, not '--'");
+    }
+
+    #[test]
+    fn flags_and_journals_may_stand_in_any_order() {
+        let arguments = ["audit", "a.jsonl", "--level", "warn", "--locks=l:*", "-", "--json", "--", "--json"];
+        let Invocation::Audit(asked) = parsed(&arguments) else { panic!("an audit") };
+        assert_eq!(asked.files, ["a.jsonl", "-", "--json"].map(PathBuf::from));
+        assert_eq!((asked.options.audit.level, asked.options.json), (Severity::Warning, true));
+        assert_eq!(asked.options.audit.locks, [b"l:*"]);
+        let arguments = ["report", "a.jsonl", "--locks", "lock:*", "-", "-o", "-", "--text", "--not-locks", "x"];
+        let Invocation::Report(asked) = parsed(&arguments) else { panic!("a report") };
+        assert_eq!(asked.files, ["a.jsonl", "-"].map(PathBuf::from));
+        assert_eq!((asked.options.output, asked.options.text), (Some(PathBuf::from("-")), true));
+        let audit = asked.options.audit;
+        assert_eq!((audit.locks, audit.not_locks), (vec![b"lock:*".to_vec()], vec![b"x".to_vec()]));
+    }
+
+    #[test]
+    fn journals_that_are_missing_or_too_many_are_explained() {
+        for word in ["audit", "report"] {
+            assert!(refusal(&[word]).starts_with("no journal; as in: redouble "), "{word}");
+            assert!(refusal(&[word, "-", "-"]).contains("only one of the journals"), "{word}");
+            assert!(refusal(&[word, "a", "--bogus"]).contains("no flag '--bogus'"), "{word}");
+        }
+        assert!(refusal(&["audit", "a", "--levels=warn"]).contains("no flag '--levels'"));
+        assert_eq!(refusal(&["audit", "a", "--level", "note"]), "--level takes error or warn, not 'note'");
+        assert!(refusal(&["report", "a", "-o"]).starts_with("-o takes a file"));
+    }
+
+    #[test]
+    fn a_file_called_run_is_no_subcommand() {
+        let Invocation::Serve(sources) = parsed(&["./run"]) else { panic!("a server") };
+        assert_eq!(sources.file, Some(PathBuf::from("./run")));
+    }
+
+    #[test]
+    fn the_version_of_a_profile_can_be_asked_for() {
+        assert_eq!(parsed(&["-v"]), Invocation::Version);
+        assert_eq!(parsed(&["--compat", "redis-7.0", "--version"]), Invocation::Version);
+        assert!(matches!(parsed(&["--port", "--version"]), Invocation::Serve(_)));
+    }
+}
