@@ -5,10 +5,9 @@ use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::audit_result::{AuditResult, JournalFile, LineIndex, print};
+use super::audit_result::{AuditResult, JournalFile, LineIndex, print, real_time_of, seq_of};
 use super::command_line::JournalFiles;
 use super::outputs::cannot;
-use super::run_audit::{real_time_of, seq_of};
 use super::subcommand::Subcommand;
 use super::{fail, print_note};
 use crate::base::error::plain;

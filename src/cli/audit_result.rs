@@ -7,6 +7,7 @@ use super::audit_options::{AllowLine, AuditOptions};
 use super::outputs;
 use crate::insight::audit::Severity;
 use crate::insight::audit::tell::{self, Artifact, Judged};
+use crate::powers::Item;
 
 /// How many runs of consecutive lines a [`LineIndex`] keeps.
 const MAX_RUNS: usize = 1 << 16;
@@ -139,6 +140,22 @@ fn uri_of(path: &Path) -> String {
         }
     }
     uri
+}
+
+/// The sequence number of an entry.
+pub(super) fn seq_of(item: &Item) -> u64 {
+    match item {
+        Item::Command(entry) => entry.seq,
+        Item::Event(event) => event.seq,
+    }
+}
+
+/// The real time of an entry.
+pub(super) fn real_time_of(item: &Item) -> i64 {
+    match item {
+        Item::Command(entry) => entry.real,
+        Item::Event(event) => event.real,
+    }
 }
 
 /// "1 lock", "2 locks"

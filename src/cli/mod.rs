@@ -18,6 +18,7 @@ mod process;
 mod report;
 mod run;
 mod run_audit;
+mod run_results;
 mod run_summary;
 mod serve;
 mod signals;

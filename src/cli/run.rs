@@ -11,13 +11,11 @@ use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 
-use super::audit::STATUS_FOUND;
-use super::audit_result::JournalFile;
 use super::child::{child_command, environment, shell_status, wait};
 use super::command_line::CommandRun;
-use super::outputs::{RuntimeFile, open_log, prepare};
-use super::run_audit::{NumberedInstance, RunAudit, write_journals, write_pages};
-use super::run_summary::{RunSummary, say};
+use super::outputs::{RuntimeFile, open_log};
+use super::run_audit::NumberedInstance;
+use super::run_results::RunResults;
 use super::serve::{enter_directory, raise_file_limit};
 use super::signals::ForwardedSignals;
 use super::subcommand::Subcommand;
@@ -27,11 +25,7 @@ use crate::base::error::plain;
 use crate::base::log::Log;
 use crate::base::profile::Profile;
 use crate::clients::config::{Config, LoadError, Loaded, load_over};
-use crate::clients::instance::Instance;
 use crate::server::{Builder, Server};
-
-/// The status for what `--strict` fails for.
-const STATUS_NOT_CLEAN: u8 = 1;
 
 impl Program {
     /// Runs a server and a command; returns the command's status.
@@ -61,16 +55,12 @@ impl Program {
     fn try_run(&self, mut run: CommandRun) -> Result<u8, String> {
         // The command runs here, and paths of the subcommand's flags are relative to here, whatever `--dir` says.
         let here = std::env::current_dir().map_err(|error| plain(&error))?;
-        let audit = run.options.audits.then(|| RunAudit::new(&run.options.audit)).transpose()?;
-        let mut journal_out = run.options.journal_out.clone();
-        journal_out.as_mut().map(prepare).transpose()?;
-        let mut report_html = run.options.report_html.clone();
-        report_html.as_mut().map(prepare).transpose()?;
-        if let Some(audit) = &audit {
+        let results = RunResults::prepare(&run.options)?;
+        if let Some(audit) = &results.audit {
             run.config.flag_lines.extend(audit.directives());
         }
         let (config, profile, log) = self.prepare_server(Subcommand::Run, &run)?;
-        if journal_out.is_some() || report_html.is_some() {
+        if results.needs_journal() {
             config.assign("journal", "yes");
         }
         let (pid_file, port_file) = (config.path("pidfile"), config.path("port-file"));
@@ -99,41 +89,14 @@ impl Program {
         numbered_instances(&servers).iter().for_each(|(_, instance)| raise_file_limit(&instance.config, &log));
         let status = events.block_on(wait(child, &mut signals)).map_err(|error| plain(&error))?;
         let numbered = numbered_instances(&servers);
-        let instances: Vec<Arc<Instance>> = numbered.iter().map(|(_, instance)| Arc::clone(instance)).collect();
-        if audit.is_some() || journal_out.is_some() || report_html.is_some() {
-            events.block_on(wait_for_disconnects(&instances));
+        if results.audit.is_some() || results.needs_journal() {
+            events.block_on(wait_for_disconnects(&numbered));
         }
         drop(servers);
         runtime_files.into_iter().for_each(RuntimeFile::remove);
-        let summary = RunSummary::of(&instances);
-        if run.options.summary {
-            summary.print();
-        }
-        let mut statuses = vec![shell_status(status)];
-        if audit.is_some() {
-            summary.print_if_nobody_connected();
-        }
-        if run.options.strict && !summary.is_clean() {
-            summary.print_failures(run.options.summary);
-            statuses.push(STATUS_NOT_CLEAN);
-        }
-        let journals = match (&journal_out, &run.options.journal_out) {
-            (Some(path), Some(shown)) => write_journals(path, shown, &numbered),
-            _ => Ok(Vec::new()),
-        };
-        let page = report_html.map_or(Ok(()), |path| {
-            let scope = audit.as_ref().map(RunAudit::scope).unwrap_or_default();
-            write_pages(&path, &numbered, &scope)
-        });
-        match finish_audit(audit, &numbered, journals).and_then(|status| page.map(|()| status)) {
-            Ok(status) => statuses.push(status),
-            Err(reason) => {
-                say(&reason);
-                statuses.push(Subcommand::Run.failure_status());
-            }
-        }
+        let (command_status, own_status) = (shell_status(status), results.finish(&numbered));
         // The command's own failure goes first.
-        Ok(statuses.into_iter().find(|status| *status != 0).unwrap_or(0))
+        Ok(if command_status == 0 { own_status } else { command_status })
     }
 
     /// The configuration of the file and the flags. The default port is any free one.
@@ -188,35 +151,13 @@ fn end_with_parent() -> io::Result<()> {
 
 /// Waits until the servers have read everything that the command has sent and seen its connections end. Gives up after half
 /// a second, because others may be connected.
-async fn wait_for_disconnects(instances: &[Arc<Instance>]) {
+async fn wait_for_disconnects(servers: &[NumberedInstance]) {
     const STEP: Duration = Duration::from_millis(1);
     const STEPS: usize = 500;
     for _ in 0..STEPS {
-        if instances.iter().all(|instance| instance.clients.is_empty()) {
+        if servers.iter().all(|(_, instance)| instance.clients.is_empty()) {
             break;
         }
         Clock::pass(STEP).await;
     }
-}
-
-/// Prints what the audit has found, if there is one, and writes its files; returns the status for that.
-fn finish_audit(
-    audit: Option<RunAudit>,
-    servers: &[NumberedInstance],
-    journals: Result<Vec<JournalFile>, String>,
-) -> Result<u8, String> {
-    let (journals, written) = match journals {
-        Ok(journals) => (journals, Ok(())),
-        Err(reason) => (Vec::new(), Err(reason)),
-    };
-    let Some(audit) = audit else { return written.map(|()| 0) };
-    let result = audit.finish(servers, journals);
-    result.lines().iter().chain(&result.notes()).for_each(|line| say(line));
-    result.annotate(io::stdout());
-    let failure = result.failure();
-    if let Some(failure) = &failure {
-        say(&format!("failed because of {failure} (--audit)"));
-    }
-    written.and(result.write_files())?;
-    Ok(if failure.is_some() { STATUS_FOUND } else { 0 })
 }

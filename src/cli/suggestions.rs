@@ -8,8 +8,8 @@ use crate::clients::config::directive_names;
 fn nearest<'a>(mistyped: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mistyped = mistyped.to_ascii_lowercase();
     let distances = words.into_iter().map(|word| (strsim::osa_distance(&mistyped, word), word));
-    // One slip in a short word, two in a longer one.
-    let is_near = |(distance, word): &(usize, &str)| *distance <= (mistyped.len().min(word.len()) / 3).clamp(1, 2);
+    // One slip in a short word, two in a longer one, and none in `-o`.
+    let is_near = |(distance, word): &(usize, &str)| *distance <= (mistyped.len().min(word.len()) / 3).min(2);
     distances.filter(is_near).min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
 }
 
