@@ -18,7 +18,6 @@ use super::suggestions;
 
 /// What a command line asks for.
 #[derive(Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 pub(super) enum Invocation {
     /// The help text of the program, or of a subcommand.
     Help(Option<Subcommand>),

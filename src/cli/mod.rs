@@ -1,7 +1,9 @@
 //! The program: a drop-in `redis-server`, and the subcommands `run`, `explore`, `audit` and `report`.
 //!
-//! [`command_line`] says what the arguments ask for, [`flags`] lists the flags of the subcommands. Each subcommand has a
-//! file of its name, the server has [`serve`].
+//! Knows arguments, configuration files, signals, child processes and exit statuses.
+//! May use: every floor below it.
+//! Begin with [`run`] here, which does what [`command_line`] finds in the arguments. [`flags`] is the table of all flags; each
+//! subcommand has a file of its name, and a plain server has [`serve`].
 
 mod audit;
 mod audit_options;
