@@ -67,9 +67,11 @@ pub(super) fn parse(arguments: &[OsString]) -> Invocation {
         return parse_help(rest.first());
     }
     let Some(subcommand) = Subcommand::by_name(first) else { return parse_server(arguments) };
-    let parsed = match subcommand.runs_command() {
-        true => parse_command_run(subcommand, rest),
-        false => parse_journal_files(subcommand, rest),
+    let parsed = match subcommand {
+        Subcommand::Run => parse_command_run(subcommand, rest, Invocation::Run),
+        Subcommand::Explore => parse_command_run(subcommand, rest, Invocation::Explore),
+        Subcommand::Audit => parse_journal_files(subcommand, rest, Invocation::Audit),
+        Subcommand::Report => parse_journal_files(subcommand, rest, Invocation::Report),
     };
     parsed.unwrap_or_else(|reason| Invocation::UsageError(subcommand, reason))
 }
@@ -108,7 +110,11 @@ fn parse_server(arguments: &[OsString]) -> Invocation {
     }
 }
 
-fn parse_journal_files(subcommand: Subcommand, arguments: &[OsString]) -> Result<Invocation, String> {
+fn parse_journal_files(
+    subcommand: Subcommand,
+    arguments: &[OsString],
+    invocation: fn(JournalFiles) -> Invocation,
+) -> Result<Invocation, String> {
     let mut parser = FlagParser::new(subcommand, arguments);
     let mut files: Vec<PathBuf> = Vec::new();
     while let Some(argument) = parser.arguments.next().map_err(|error| error_text(&error))? {
@@ -131,11 +137,7 @@ fn parse_journal_files(subcommand: Subcommand, arguments: &[OsString]) -> Result
     }
     let options = parser.options;
     if files.is_empty() {
-        let example = match subcommand {
-            Subcommand::Report => "redouble report journal.jsonl -o report.html",
-            _ => "redouble audit journal.jsonl",
-        };
-        return Err(format!("no journal; as in: {example}"));
+        return Err(format!("no journal; as in: redouble {} journal.jsonl", subcommand.name()));
     }
     if files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
         return Err("standard input (-) can be only one of the journals".to_owned());
@@ -146,11 +148,14 @@ fn parse_journal_files(subcommand: Subcommand, arguments: &[OsString]) -> Result
     if options.text && options.report_html.is_some() {
         return Err(TEXT_IS_NO_PAGE.to_owned());
     }
-    let files = JournalFiles { options, files };
-    Ok(if subcommand == Subcommand::Report { Invocation::Report(files) } else { Invocation::Audit(files) })
+    Ok(invocation(JournalFiles { options, files }))
 }
 
-fn parse_command_run(subcommand: Subcommand, arguments: &[OsString]) -> Result<Invocation, String> {
+fn parse_command_run(
+    subcommand: Subcommand,
+    arguments: &[OsString],
+    invocation: fn(CommandRun) -> Invocation,
+) -> Result<Invocation, String> {
     let name = subcommand.name();
     let no_command = || format!("no command; it stands behind --, as in: redouble {name} -- npm test");
     let mut parser = FlagParser::new(subcommand, arguments);
@@ -212,8 +217,7 @@ fn parse_command_run(subcommand: Subcommand, arguments: &[OsString]) -> Result<I
         Invocation::Serve(config) => config,
         other => return Ok(other),
     };
-    let run = CommandRun { options, config, command, replay_arguments };
-    Ok(if subcommand == Subcommand::Explore { Invocation::Explore(run) } else { Invocation::Run(run) })
+    Ok(invocation(CommandRun { options, config, command, replay_arguments }))
 }
 
 /// The flag of a subcommand that an argument with two dashes is, with or without a value behind a `=`.

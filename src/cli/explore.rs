@@ -13,6 +13,7 @@ use std::task::Poll;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::audit_result::counted;
 use super::child::{child_command, environment, shell_status, signal_status};
 use super::command_line::CommandRun;
 use super::serve::raise_file_limit;
@@ -85,7 +86,7 @@ impl Program {
                 }
                 RunEnd::Exited(status) if status.success() => {
                     if options.replay.is_some() {
-                        say(&format!("the order passes{}", strayed(&exploration)));
+                        say(&format!("the order passes{}", strayed_text(&exploration)));
                         show_order(&exploration);
                         return Ok(0);
                     }
@@ -102,7 +103,7 @@ impl Program {
             };
             let token = exploration.fail().map_err(|error| error.to_string())?;
             output.show();
-            say(&format!("order {number} fails: {what}{}", strayed(&exploration)));
+            say(&format!("order {number} fails: {what}{}", strayed_text(&exploration)));
             show_order(&exploration);
             say(&format!("replay: {}", self.replay_line(explore, &token)));
             status = if status == 0 { failed } else { status };
@@ -111,8 +112,8 @@ impl Program {
                 break;
             }
         }
-        let findings = exploration.stop().map_err(|error| error.to_string())?;
-        if findings.turns == 0 && !has_ended_early {
+        let summary = exploration.stop().map_err(|error| error.to_string())?;
+        if summary.turns == 0 && !has_ended_early {
             return Err(
                 "no command was held in any run, so nothing was explored: the test is to connect to REDIS_URL, \
                         and its clients are to fit --client"
@@ -120,7 +121,7 @@ impl Program {
             );
         }
         if options.replay.is_none() {
-            say(&summary(&findings, has_ended_early));
+            say(&summary_text(&summary, has_ended_early));
         }
         Ok(status)
     }
@@ -134,7 +135,7 @@ impl Program {
     }
 }
 
-/// Whether a command ends like this that was not found or cannot be run.
+/// Whether the command was not found or could not be run.
 fn is_no_command(status: ExitStatus) -> bool {
     matches!(status.code(), Some(126 | 127))
 }
@@ -151,7 +152,7 @@ impl OneRun<'_> {
     async fn run(&self, signals: &mut ForwardedSignals) -> Result<RunEnd, String> {
         let mut command = child_command(&self.explore.command);
         command.current_dir(self.directory).envs(self.variables.iter().map(|(name, value)| (name, value)));
-        // What the command starts ends with it and is in nobody's way in the next run.
+        // A process group, so that no process of this run is left to disturb the next one.
         command.process_group(0).stdin(Stdio::null());
         if let Output::Kept(file) = self.output {
             let copy = || file.try_clone().map_err(|error| plain(&error));
@@ -228,18 +229,18 @@ fn show_order(exploration: &Exploration) {
     print_error(text.as_bytes());
 }
 
-fn strayed(exploration: &Exploration) -> String {
+/// How the run has left its order, in brackets, if it has.
+fn strayed_text(exploration: &Exploration) -> String {
     let how = exploration.strayed();
     how.map(|how| format!(" (it did not follow its order: {how})")).unwrap_or_default()
 }
 
-fn summary(findings: &ExplorationSummary, has_ended_early: bool) -> String {
-    let ExplorationSummary { runs, random, repeated, failed, skipped, turns, clients, strayed, too_long, .. } =
-        findings;
+fn summary_text(summary: &ExplorationSummary, has_ended_early: bool) -> String {
+    let ExplorationSummary { runs, random, repeated, failed, skipped, turns, clients, strayed, too_long, .. } = summary;
     let mut text = format!(
         "{}, {failed} failed; up to {clients} clients and {turns} commands; {}",
-        if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") },
-        match (findings.is_complete, has_ended_early) {
+        counted(*runs, "run"),
+        match (summary.is_complete, has_ended_early) {
             (true, _) => "these are all orders",
             (false, true) => "ended at the first failure",
             (false, false) => "not all orders",
@@ -254,7 +255,7 @@ fn summary(findings: &ExplorationSummary, has_ended_early: bool) -> String {
     add(*repeated, "runs differed from others only in commands that commute");
     add(*skipped, "choices left out that differ from others only in commands that commute");
     add(*too_long, "runs had more commands or clients than can be explored");
-    if let Some(how) = findings.how.as_ref().filter(|_| *strayed > 0) {
+    if let Some(how) = summary.how.as_ref().filter(|_| *strayed > 0) {
         add(*strayed, &format!("runs did not follow their orders, so the test does not only depend on these: {how}"));
     }
     text

@@ -105,13 +105,10 @@ pub(super) static FLAGS: &[Flag] = &[
     ),
     switch("--strict", &[Run], |options| options.strict = true)
         .help("fails with status 1 if there are any of the last three, or nobody connected"),
-    Flag {
-        takes: Takes::OptionalLevel(|options, level| {
-            options.audits = true;
-            options.audit.level = level.unwrap_or(options.audit.level);
-        }),
-        ..switch("--audit", &[Run], |_| {})
-    }
+    optional_level("--audit", &[Run], |options, level| {
+        options.audits = true;
+        options.audit.level = level.unwrap_or(options.audit.level);
+    })
     .help(
         "says on standard error which locks were misused, and by which commands; fails with status 3 for errors, and \
          with --audit=warn for warnings, too",
@@ -201,9 +198,20 @@ pub(super) static FLAGS: &[Flag] = &[
         .help("shows the output of every run, not only of those that fail"),
 ];
 
-const fn switch(name: &'static str, subcommands: &'static [Subcommand], set: fn(&mut Options)) -> Flag {
-    let takes = Takes::Nothing(set);
+const fn flag(name: &'static str, subcommands: &'static [Subcommand], takes: Takes) -> Flag {
     Flag { name, subcommands, takes, help: "", needs_audit: false, is_replayed: false }
+}
+
+const fn switch(name: &'static str, subcommands: &'static [Subcommand], set: fn(&mut Options)) -> Flag {
+    flag(name, subcommands, Takes::Nothing(set))
+}
+
+const fn optional_level(
+    name: &'static str,
+    subcommands: &'static [Subcommand],
+    set: fn(&mut Options, Option<Severity>),
+) -> Flag {
+    flag(name, subcommands, Takes::OptionalLevel(set))
 }
 
 const fn value(
@@ -213,8 +221,7 @@ const fn value(
     expected: &'static str,
     set: fn(&mut Options, &OsStr) -> Result<(), BadValue>,
 ) -> Flag {
-    let takes = Takes::Value { placeholder, expected, set };
-    Flag { name, subcommands, takes, help: "", needs_audit: false, is_replayed: false }
+    flag(name, subcommands, Takes::Value { placeholder, expected, set })
 }
 
 impl Flag {
@@ -300,6 +307,20 @@ fn path(value: &OsStr) -> Result<PathBuf, BadValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_of_a_subcommand_names_all_its_flags() {
+        let page = |subcommand| match subcommand {
+            Run | Audit => include_str!("../../docs/run.md"),
+            Explore => include_str!("../../docs/explorer.md"),
+            Report => include_str!("../../docs/report.md"),
+        };
+        for subcommand in Subcommand::ALL {
+            for flag in flags_of(subcommand) {
+                assert!(page(subcommand).contains(&format!("`{}", flag.name)), "{}", flag.name);
+            }
+        }
+    }
 
     #[test]
     fn a_subcommand_has_one_flag_of_a_name() {

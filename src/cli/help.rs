@@ -163,8 +163,8 @@ fn summary(subcommand: Subcommand) -> (&'static str, &'static str) {
             "runs it again and again, its clients' commands in every order",
         ),
         Subcommand::Audit => (
-            "Tells which locks were misused, by whom, and by which commands that is proved.",
-            "tells of locks that were misused, from journals in files",
+            "Reports which locks were misused, by whom, and the commands that prove it.",
+            "reports which locks were misused, from journals in files",
         ),
         Subcommand::Report => (
             "Draws what journals tell of locks: who held which when, and what was done wrong.",

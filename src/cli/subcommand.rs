@@ -1,4 +1,7 @@
-//! The subcommands: their names, what they are for, and the status with which they refuse a command line.
+//! The subcommands: their names, and the status with which they refuse a command line.
+//!
+//! To add a subcommand, add a variant here, and its name to [`Subcommand::ALL`]. The compiler then asks for its help text, its
+//! arguments and what it does; its flags go into [`super::flags`], its statuses into docs/exit-statuses.md.
 
 use std::ffi::OsStr;
 
