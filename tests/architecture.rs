@@ -1,51 +1,21 @@
 //! The walls of `docs/architecture.md`, kept by reading the source.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Modules from top to bottom: each may use those above it.
-const LAYERS: &[&str] = &[
-    "error",
-    "duration",
-    "clock",
-    "profile",
-    "glob",
-    "log",
-    "files",
-    "resp",
-    "geo",
-    "hyperloglog",
-    "listpack",
-    "rdb",
-    "keyspace",
-    "seed",
-    "control",
-    "audit",
-    "report",
-    "config",
-    "identity",
-    "stats",
-    "acl",
-    "session",
-    "pubsub",
-    "tracking",
-    "script",
-    "fleet",
-    "instance",
-    "spec",
-    "commands",
-    "engine",
-    "server",
-    "cli",
-    "main",
+/// The floors from bottom to top: each may use those in front of it.
+const FLOORS: &[&str] = &[
+    "base", "protocol", "spec", "data", "script", "powers", "insight", "clients", "commands", "engine", "server",
+    "cli", "main",
 ];
 
-/// What the architecture page leaves out: it only calls the layer above it.
+/// What the architecture page leaves out: it only calls the floor below it.
 const UNMENTIONED: &str = "main";
 
-/// The arrows that point upwards, which the architecture page explains.
-const EXCEPTIONS: &[(&str, &str)] = &[("session", "spec"), ("acl", "spec")];
+/// The floors between which the rows of commands still stand in the way.
+const EXCEPTIONS: &[(&str, &str)] =
+    &[("spec", "data"), ("spec", "script"), ("spec", "powers"), ("spec", "insight"), ("spec", "clients")];
 
 fn sources() -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
@@ -64,30 +34,52 @@ fn sources() -> BTreeMap<PathBuf, String> {
     found
 }
 
-/// The module of the crate that a file belongs to: the first name behind `src`.
-fn module(path: &Path) -> String {
-    let name = path.components().nth(1).unwrap().as_os_str().to_string_lossy().into_owned();
-    name.trim_end_matches(".rs").to_owned()
+/// The parts of a file's path behind `src`, without the ending and without `mod`: `data/keyspace/mod.rs` is
+/// `["data", "keyspace"]`.
+fn module(path: &Path) -> Vec<String> {
+    let mut parts: Vec<String> = path
+        .with_extension("")
+        .components()
+        .skip(1)
+        .map(|part| part.as_os_str().to_string_lossy().into_owned())
+        .collect();
+    if parts.last().is_some_and(|last| last == "mod") {
+        parts.pop();
+    }
+    parts
 }
 
-fn layer(module: &str) -> usize {
-    LAYERS.iter().position(|layer| *layer == module).unwrap_or_else(|| panic!("{module} has no place in LAYERS"))
+fn floor(name: &str) -> usize {
+    FLOORS.iter().position(|floor| *floor == name).unwrap_or_else(|| panic!("{name} has no place in FLOORS"))
+}
+
+/// The modules that a text names behind `crate::`, as far as they are written in small letters.
+fn named(text: &str) -> BTreeSet<Vec<String>> {
+    let paths = text.split("crate::").skip(1).map(|rest| {
+        let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == ':'));
+        rest[..end.unwrap_or(rest.len())].split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    });
+    paths.filter(|path: &Vec<String>| !path.is_empty()).collect()
+}
+
+#[test]
+fn no_import_is_grouped_so_that_this_test_cannot_read_it() {
+    let grouped: Vec<_> =
+        sources().into_iter().filter(|(_, text)| text.contains("crate::{")).map(|(path, _)| path).collect();
+    assert!(grouped.is_empty(), "{grouped:?}");
 }
 
 #[test]
 fn imports_run_downwards_only() {
     let mut wrong = Vec::new();
     for (path, text) in sources() {
-        let own = module(&path);
+        let own = module(&path).remove(0);
         if own == "lib" {
             continue;
         }
-        for used in text.split("crate::").skip(1) {
-            let used: String = used.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
-            if used.is_empty() || EXCEPTIONS.contains(&(&own, &used)) {
-                continue;
-            }
-            if layer(&used) > layer(&own) {
+        for used in named(&text) {
+            let used = used[0].as_str();
+            if floor(used) > floor(&own) && !EXCEPTIONS.contains(&(&own, used)) {
                 wrong.push(format!("{} uses {used}", path.display()));
             }
         }
@@ -95,14 +87,56 @@ fn imports_run_downwards_only() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Floors that are only a roof over modules, between which there is no circle either.
+const ROOFS: &[&str] = &["base", "data", "insight", "clients"];
+
 #[test]
-fn the_page_has_the_layers_in_their_order() {
+fn the_modules_of_a_floor_make_no_circle() {
+    for roof in ROOFS {
+        let mut arrows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (path, text) in sources() {
+            let own = module(&path);
+            if own.len() < 2 || own[0] != *roof {
+                continue;
+            }
+            let used = named(&text).into_iter().filter(|used| used.len() > 1 && used[0] == *roof && used[1] != own[1]);
+            arrows.entry(own[1].clone()).or_default().extend(used.map(|mut used| used.remove(1)));
+        }
+        assert_eq!(circle(&arrows), None, "in {roof}");
+    }
+}
+
+/// The modules that stay when those are taken away, again and again, that use none of the others.
+fn circle(arrows: &BTreeMap<String, BTreeSet<String>>) -> Option<BTreeSet<String>> {
+    let mut left: BTreeSet<String> = arrows.keys().cloned().collect();
+    loop {
+        let free: Vec<String> = left.iter().filter(|module| arrows[*module].is_disjoint(&left)).cloned().collect();
+        if free.is_empty() {
+            return (!left.is_empty()).then_some(left);
+        }
+        left.retain(|module| !free.contains(module));
+    }
+}
+
+#[test]
+fn the_page_has_the_floors_in_their_order() {
     let page = include_str!("../docs/architecture.md");
-    let rows = page.lines().skip_while(|line| *line != "## Layers").take_while(|line| *line != "## What never happens");
-    let names = rows.filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
-    let names: Vec<&str> = names.flat_map(|cell| cell.split(", ")).map(|name| name.trim_matches('`')).collect();
-    let layers: Vec<&str> = LAYERS.iter().copied().filter(|layer| *layer != UNMENTIONED).collect();
-    assert_eq!(names, layers);
+    let rows = page.lines().skip_while(|line| *line != "## Floors").take_while(|line| *line != "## What never happens");
+    let names: Vec<&str> = rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    let floors: Vec<&str> = FLOORS.iter().copied().filter(|floor| *floor != UNMENTIONED).collect();
+    assert_eq!(names, floors);
+}
+
+#[test]
+fn each_floor_says_what_it_knows_what_it_may_use_and_where_to_begin() {
+    let sources = sources();
+    for floor in FLOORS.iter().filter(|floor| **floor != UNMENTIONED) {
+        let head = &sources[&Path::new("src").join(floor).join("mod.rs")];
+        let head: String = head.lines().take_while(|line| line.starts_with("//!")).collect::<Vec<_>>().join("\n");
+        for word in ["Knows ", "May use: ", "Begin with "] {
+            assert!(head.contains(word), "the head of {floor} has no line that begins with {word:?}");
+        }
+    }
 }
 
 /// Fails for every file but those in `homes` in which `word` stands.

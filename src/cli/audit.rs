@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use super::judging::{Allowed, Judging, cannot};
 use super::verdict::{Lines, Recorded, Verdict};
-use crate::audit::tell::Judged;
-use crate::audit::{Conclusion, LiveAudit, Scope, audit, auditor};
+use crate::base::error::plain;
+use crate::base::files;
+use crate::clients::instance::Instance;
 use crate::commands::all;
-use crate::control::{Item, write_journal};
-use crate::error::plain;
-use crate::files;
-use crate::instance::Instance;
-use crate::report;
-use crate::resp::quote;
+use crate::insight::audit::tell::Judged;
+use crate::insight::audit::{Conclusion, LiveAudit, Scope, audit, auditor};
+use crate::insight::report;
+use crate::powers::{Item, write_journal};
+use crate::protocol::quote;
 use crate::spec::Table;
 
 /// One server, or one of its spaces, with the number of the server, from 1.

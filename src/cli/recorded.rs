@@ -11,12 +11,12 @@ use super::audit::{place_of, real_of};
 use super::complain;
 use super::judging::{Judging, cannot, level_of, parted};
 use super::verdict::{Lines, Recorded, Verdict, print};
-use crate::audit::tell::Judged;
-use crate::audit::{Told, auditor};
+use crate::base::error::plain;
+use crate::base::profile::Profile;
 use crate::commands::all;
-use crate::control::{Item, RecordedLines};
-use crate::error::plain;
-use crate::profile::Profile;
+use crate::insight::audit::tell::Judged;
+use crate::insight::audit::{Told, auditor};
+use crate::powers::{Item, RecordedLines};
 use crate::spec::Table;
 
 /// The status for findings that the audit fails for,
@@ -30,7 +30,7 @@ pub(super) struct Recordings {
     /// The journal of each server; `-` for standard input.
     pub files: Vec<PathBuf>,
     pub judging: Judging,
-    /// Findings are told as lines of JSON.
+    /// ExplorationSummary are told as lines of JSON.
     pub json: bool,
 }
 
@@ -204,7 +204,7 @@ fn tell(line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::Severity;
+    use crate::insight::audit::Severity;
 
     fn parse(words: &[&str]) -> Result<Recordings, String> {
         Recordings::parse(&words.iter().map(OsString::from).collect::<Vec<_>>())

@@ -9,13 +9,13 @@ use std::process::ExitCode;
 
 use super::judging::read_allowances;
 use super::{complain, say, words};
-use crate::audit::{Auditor, Scope, audit, auditor};
+use crate::base::error::plain;
+use crate::base::files;
+use crate::base::profile::Profile;
 use crate::commands::all;
-use crate::control::{Item, read_journal};
-use crate::error::plain;
-use crate::files;
-use crate::profile::Profile;
-use crate::report;
+use crate::insight::audit::{Auditor, Scope, audit, auditor};
+use crate::insight::report;
+use crate::powers::{Item, read_journal};
 use crate::spec::Table;
 
 /// Where the page goes if nobody says where.

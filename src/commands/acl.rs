@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::acl_log::LOG;
 use super::help::help;
-use crate::acl::{Commands, DEFAULT_USER, Denial, Refusal, Selector, User, category, is_one_word};
-use crate::error::{CommandError, plain};
-use crate::identity::random_digits;
-use crate::profile::{Family, Since};
-use crate::resp::{Reply, parse_integer};
+use crate::base::error::{CommandError, plain};
+use crate::base::identity::random_digits;
+use crate::base::profile::{Family, Since};
+use crate::clients::acl::{Commands, DEFAULT_USER, Denial, Refusal, Selector, User, category, is_one_word};
+use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Flow, Group, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[ACL];

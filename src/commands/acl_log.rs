@@ -2,10 +2,10 @@
 
 use super::acl::misused;
 use super::client_list::describe;
-use crate::acl::{Case, Denial};
-use crate::error::CommandError;
-use crate::profile::Since;
-use crate::resp::{Reply, Words, parse_integer};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::clients::acl::{Case, Denial};
+use crate::protocol::{Reply, Words, parse_integer};
 use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler};
 
 pub(super) const LOG: CommandSpec = CommandSpec {
@@ -33,7 +33,7 @@ fn log(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let count = args.optional().map_or(Some(USUAL), parse_integer).ok_or(CommandError::NOT_AN_INTEGER)?;
     let entries = call.server.acl.log.latest(usize::try_from(count).unwrap_or(0));
     let (now, numbered) = (call.now(), args.profile().since_redis(7, 2));
-    let entry = |entry: crate::acl::Entry| {
+    let entry = |entry: crate::clients::acl::Entry| {
         let mut fields = vec![
             ("count", Reply::Integer(entry.count as i64)),
             ("reason", Reply::text(entry.case.reason)),

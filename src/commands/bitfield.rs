@@ -3,10 +3,10 @@
 use smallvec::SmallVec;
 
 use super::bitmaps::bit_offset;
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, View};
-use crate::profile::Since;
-use crate::resp::{Reply, Words, parse_integer};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{EventClass, View};
+use crate::protocol::{Reply, Words, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[BITFIELD, BITFIELD_RO];

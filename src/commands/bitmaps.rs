@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use super::ranges::{clamp, is_backwards};
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, View};
-use crate::profile::Since;
-use crate::resp::{Reply, parse_integer};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{EventClass, View};
+use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[BITCOUNT, BITPOS, GETBIT, SETBIT];

@@ -1,10 +1,10 @@
 //! BITOP: whole strings combined bit by bit.
 
 use super::keys::delete;
-use crate::error::CommandError;
-use crate::keyspace::{Entry, EventClass, View};
-use crate::profile::Since;
-use crate::resp::{Reply, Words};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{Entry, EventClass, View};
+use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[BITOP];

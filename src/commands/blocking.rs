@@ -1,10 +1,10 @@
 //! What commands that may have to wait have in common.
 
 use super::long_double::LongDouble;
-use crate::clock::Millis;
-use crate::error::CommandError;
-use crate::keyspace::View;
-use crate::profile::Profile;
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::base::profile::Profile;
+use crate::data::keyspace::View;
 use crate::spec::{Args, Ready};
 
 const NO_FLOAT: CommandError = CommandError::fixed("ERR timeout is not a float or out of range");

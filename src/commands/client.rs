@@ -7,12 +7,12 @@ use super::client_list::{describe, describe_all};
 use super::connection::check_label;
 use super::help::help;
 use super::tracking::{CACHING, GETREDIR, TRACKING, TRACKINGINFO};
-use crate::acl::User;
-use crate::clock::Millis;
-use crate::error::CommandError;
-use crate::profile::{Since, Version};
-use crate::resp::{Reply, parse_integer};
-use crate::session::{Client, Replies};
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::base::profile::{Since, Version};
+use crate::clients::acl::User;
+use crate::clients::session::{Client, Replies};
+use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Flow, Group, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[CLIENT];

@@ -1,10 +1,10 @@
 //! COMMAND: what the server says about its own commands, all of it derived from the rows.
 
 use super::help::help;
-use crate::error::CommandError;
-use crate::glob;
-use crate::profile::Since;
-use crate::resp::{Reply, Words};
+use crate::base::error::CommandError;
+use crate::base::glob;
+use crate::base::profile::Since;
+use crate::protocol::{Reply, Words};
 use crate::spec::{
     Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec, Table, describe, document,
     full_name,

@@ -5,10 +5,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::keys::delete;
 use super::lifetime::{Lifespan, write_string};
-use crate::error::CommandError;
-use crate::keyspace::View;
-use crate::profile::{Family, Since, Version};
-use crate::resp::{Reply, parse_integer};
+use crate::base::error::CommandError;
+use crate::base::profile::{Family, Since, Version};
+use crate::data::keyspace::View;
+use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[DELEX, DELIFEQ, DIGEST, MSETEX];

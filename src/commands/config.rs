@@ -1,10 +1,10 @@
 //! CONFIG.
 
 use super::help::help;
-use crate::config::Refusal;
-use crate::error::{CommandError, plain};
-use crate::profile::Since;
-use crate::resp::{Reply, until_nul};
+use crate::base::error::{CommandError, plain};
+use crate::base::profile::Since;
+use crate::clients::config::Refusal;
+use crate::protocol::{Reply, until_nul};
 use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[CONFIG];

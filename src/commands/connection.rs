@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use super::acl_log::record_stranger;
 use super::databases::index_among;
 use super::redouble::space::{by_user, go_to, powers};
-use crate::acl::DEFAULT_USER;
-use crate::control::Matter;
-use crate::error::CommandError;
-use crate::profile::{Family, Since};
-use crate::resp::{Protocol, Reply, parse_integer};
-use crate::session::Replies;
+use crate::base::error::CommandError;
+use crate::base::profile::{Family, Since};
+use crate::clients::acl::DEFAULT_USER;
+use crate::clients::session::Replies;
+use crate::powers::Hook;
+use crate::protocol::{Protocol, Reply, parse_integer};
 use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Flow, Group, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[AUTH, ECHO, HELLO, PING, QUIT, RESET, SELECT, MONITOR, SHUTDOWN];
@@ -342,7 +342,7 @@ fn shutdown(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> 
         // There is nothing to wait for before the end, so there is never an end to call off.
         return Err(CommandError::fixed("ERR No shutdown in progress."));
     }
-    if !no_save && call.server.attention.has(Matter::Script) {
+    if !no_save && call.server.active_hooks.has(Hook::Script) {
         return Err(call.server.scripts.busy_error());
     }
     if save && !force {

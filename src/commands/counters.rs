@@ -1,10 +1,10 @@
 //! Strings as numbers: INCR and its kin.
 
 use super::long_double::LongDouble;
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, View};
-use crate::profile::Since;
-use crate::resp::{Reply, parse_integer};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{EventClass, View};
+use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[DECR, DECRBY, INCR, INCRBY, INCRBYFLOAT];

@@ -1,9 +1,9 @@
 //! Whole databases.
 
-use crate::error::CommandError;
-use crate::keyspace::View;
-use crate::profile::Since;
-use crate::resp::{Reply, parse_integer};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::View;
+use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[DBSIZE, FLUSHALL, FLUSHDB, SWAPDB];

@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::digest;
-use crate::error::CommandError;
-use crate::keyspace::{Entry, List, View};
-use crate::profile::Profile;
-use crate::rdb;
-use crate::resp::{Protocol, Reply, is_blank};
+use crate::base::error::CommandError;
+use crate::base::profile::Profile;
+use crate::data::keyspace::{Entry, List, View};
+use crate::data::rdb;
+use crate::protocol::{Protocol, Reply, is_blank};
 use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[DEBUG];

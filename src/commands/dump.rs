@@ -1,11 +1,11 @@
 //! Values as bytes to carry elsewhere.
 
 use super::keys::delete;
-use crate::error::CommandError;
-use crate::keyspace::{Entry, EventClass, View};
-use crate::profile::Since;
-use crate::rdb::{self, Damage};
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{Entry, EventClass, View};
+use crate::data::rdb::{self, Damage};
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[DUMP, RESTORE];
@@ -53,7 +53,7 @@ fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     if !options.replace && view.aim(key).is_some() {
         return Err(BUSY_KEY);
     }
-    let ttl = crate::resp::parse_integer(ttl).ok_or(CommandError::NOT_AN_INTEGER)?;
+    let ttl = crate::protocol::parse_integer(ttl).ok_or(CommandError::NOT_AN_INTEGER)?;
     if ttl < 0 {
         return Err(INVALID_TTL);
     }

@@ -1,11 +1,11 @@
 //! How long keys live.
 
 use super::lifetime::{delete_overdue, invalid_expire_time};
-use crate::clock::Millis;
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, View};
-use crate::profile::Since;
-use crate::resp::Reply;
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{EventClass, View};
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] =
@@ -83,7 +83,7 @@ fn pexpireat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'
 fn set<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit: Millis) -> CommandResult<'v> {
     let (key, time) = (args.key()?, args.bytes()?);
     let condition = Condition::take(args)?;
-    let time = crate::resp::parse_integer(time).ok_or(CommandError::NOT_AN_INTEGER)?;
+    let time = crate::protocol::parse_integer(time).ok_or(CommandError::NOT_AN_INTEGER)?;
     let deadline =
         time.checked_mul(unit).and_then(|time| time.checked_add(start)).ok_or_else(|| invalid_expire_time(args))?;
     let Some(entry) = view.aim(key) else { return Ok(Reply::Integer(0)) };

@@ -2,11 +2,11 @@
 
 use super::help::help;
 use super::scripting::kill;
-use crate::error::CommandError;
-use crate::glob;
-use crate::profile::Since;
-use crate::rdb::{self, NoLibrary};
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::glob;
+use crate::base::profile::Since;
+use crate::data::rdb::{self, NoLibrary};
+use crate::protocol::Reply;
 use crate::script::{Conflict, Function, Interpreters, Kind, Library};
 use crate::spec::{
     Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec, Script as Which,

@@ -4,11 +4,11 @@ use smallvec::SmallVec;
 
 use super::sorted_set_bounds::parse_score;
 use super::sorted_sets::{Addition, add_scored};
-use crate::error::CommandError;
-use crate::geo::{Point, standard_hash};
-use crate::keyspace::{SortedSet, View};
-use crate::profile::{Profile, Since};
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::profile::{Profile, Since};
+use crate::data::geo::{Point, standard_hash};
+use crate::data::keyspace::{SortedSet, View};
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[GEOADD, GEODIST, GEOHASH, GEOPOS];

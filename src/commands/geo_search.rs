@@ -6,11 +6,11 @@ use super::geo::{SINCE, distance_reply, place_of, point_reply, take_point, take_
 use super::partial_sort::sort_first;
 use super::sorted_set_bounds::parse_score;
 use super::sorted_set_ranges::keep;
-use crate::error::CommandError;
-use crate::geo::{Point, Search, Shape};
-use crate::keyspace::{SortedSet, View};
-use crate::profile::{Profile, Since};
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::profile::{Profile, Since};
+use crate::data::geo::{Point, Search, Shape};
+use crate::data::keyspace::{SortedSet, View};
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] =

@@ -5,10 +5,10 @@ use super::hash_fields::{
     FIELD_TIMES, Found, NOT_POSITIVE, deadline, fields_of, is_valkey, take_fields, take_fields_of_valkey,
 };
 use super::lifetime::{Lifetime, Unit};
-use crate::clock::Millis;
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, Hash, HashLimits, View};
-use crate::resp::{Reply, Words};
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::data::keyspace::{EventClass, Hash, HashLimits, View};
+use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] =

@@ -1,9 +1,9 @@
 //! Fields of a hash at random.
 
 use super::draws::{OUT_OF_RANGE, draw, parse_count};
-use crate::keyspace::{Hash, View};
-use crate::profile::Since;
-use crate::resp::Reply;
+use crate::base::profile::Since;
+use crate::data::keyspace::{Hash, View};
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[HRANDFIELD];

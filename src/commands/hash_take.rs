@@ -3,11 +3,11 @@
 use super::hash_deadlines::tell_of_removal;
 use super::hash_fields::{Found, NOT_POSITIVE, deadline, fields_of, is_valkey, take_fields};
 use super::lifetime::{Lifespan, Lifetime, Unit};
-use crate::clock::Millis;
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, Hash, HashLimits, View};
-use crate::profile::{Since, Version};
-use crate::resp::{Reply, Words, parse_integer};
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::base::profile::{Since, Version};
+use crate::data::keyspace::{EventClass, Hash, HashLimits, View};
+use crate::protocol::{Reply, Words, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[HGETDEL, HGETEX, HSETEX];

@@ -1,10 +1,10 @@
 //! Hashes: their fields with their values.
 
 use super::scan_elements::scan;
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, Hash, View};
-use crate::profile::{Since, Version};
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::profile::{Since, Version};
+use crate::data::keyspace::{EventClass, Hash, View};
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] =

@@ -1,6 +1,6 @@
 //! The answers of HELP subcommands.
 
-use crate::resp::Reply;
+use crate::protocol::Reply;
 use crate::spec::{CommandResult, Table};
 
 /// A container's help: a title, then entries that begin with the name of a subcommand and go on in indented lines. The

@@ -1,10 +1,10 @@
 //! HyperLogLogs: how many different elements were added, more or less.
 
-use crate::error::CommandError;
-use crate::hyperloglog::{self, Corrupt, Encoding, Union};
-use crate::keyspace::{EventClass, View};
-use crate::profile::Since;
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::hyperloglog::{self, Corrupt, Encoding, Union};
+use crate::data::keyspace::{EventClass, View};
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[PFADD, PFCOUNT, PFDEBUG, PFMERGE, PFSELFTEST];

@@ -5,11 +5,11 @@ use std::fs::read_to_string;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use crate::error::CommandError;
-use crate::instance::Instance;
-use crate::profile::{Family, Since, Version};
-use crate::pubsub::Topic;
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::profile::{Family, Since, Version};
+use crate::clients::instance::Instance;
+use crate::clients::pubsub::Topic;
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[INFO];

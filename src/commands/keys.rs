@@ -1,10 +1,10 @@
 //! Keys, whatever they hold.
 
 use super::databases::database_index;
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, View};
-use crate::profile::Since;
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{EventClass, View};
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[COPY, DEL, EXISTS, MOVE, RENAME, RENAMENX, TOUCH, TYPE, UNLINK];

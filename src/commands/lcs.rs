@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::error::CommandError;
-use crate::keyspace::View;
-use crate::profile::Since;
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::View;
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[LCS];

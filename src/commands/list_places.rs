@@ -1,11 +1,11 @@
 //! Lists: elements by their place, and by what they are.
 
 use super::lists::{limits, reply};
-use crate::error::CommandError;
-use crate::keyspace::{End, EventClass, List, View};
-use crate::listpack::Element;
-use crate::profile::Since;
-use crate::resp::{Bulks, Reply, parse_integer};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{End, EventClass, List, View};
+use crate::data::listpack::Element;
+use crate::protocol::{Bulks, Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[LINDEX, LINSERT, LPOS, LRANGE, LREM, LSET, LTRIM];

@@ -2,11 +2,11 @@
 
 use super::blocking;
 use super::lists::{MultiplePop, end, limits, move_element, pop_one};
-use crate::clock::Millis;
-use crate::error::CommandError;
-use crate::keyspace::{End, Kind, View};
-use crate::profile::Since;
-use crate::resp::{Reply, Words};
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{End, Kind, View};
+use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, Handler, KeySpec, Outcome, Ready, Wish};
 
 pub(super) const ROWS: &[CommandSpec] = &[BLMOVE, BLMPOP, BLPOP, BRPOP, BRPOPLPUSH];

@@ -1,10 +1,10 @@
 //! Lists: their ends.
 
-use crate::error::CommandError;
-use crate::keyspace::{End, EventClass, List, ListLimits, View};
-use crate::listpack::Element;
-use crate::profile::Since;
-use crate::resp::{Reply, parse_integer};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{End, EventClass, List, ListLimits, View};
+use crate::data::listpack::Element;
+use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[LLEN, LMOVE, LMPOP, LPOP, LPUSH, LPUSHX, RPOP, RPOPLPUSH, RPUSH, RPUSHX];
@@ -315,7 +315,7 @@ fn lmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
 
 /// What LMPOP and BLMPOP are asked for.
 pub(super) struct MultiplePop<'a> {
-    pub keys: crate::resp::Words<'a>,
+    pub keys: crate::protocol::Words<'a>,
     end: End,
     count: usize,
 }

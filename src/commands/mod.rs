@@ -1,4 +1,9 @@
 //! The commands: a row and a function each, one file per group.
+//!
+//! Knows what each command does; no socket, no clock, no other command's life.
+//! May use: every floor below it.
+//! Begin with `strings.rs`: a row, and its function under it. To add a command, add both to the file of its group and
+//! the row to that file's `ROWS`.
 
 mod acl;
 mod acl_log;

@@ -1,10 +1,10 @@
 //! OBJECT: what Redis would know about a value beside what it is.
 
 use super::help::help;
-use crate::error::CommandError;
-use crate::keyspace::{Entry, View};
-use crate::profile::Since;
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{Entry, View};
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[OBJECT];

@@ -1,10 +1,10 @@
 //! Publish and subscribe: who listens to which channels, and what is said there.
 
 use super::help::help;
-use crate::error::CommandError;
-use crate::profile::Since;
-use crate::pubsub::Topic;
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::clients::pubsub::Topic;
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] =
@@ -62,7 +62,7 @@ fn listen(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResu
         Topic::ShardChannel => "ssubscribe",
     };
     // Others read from here which protocol the messages are to be in.
-    call.server.pubsub.speak(&call.session.client, call.session.protocol == crate::resp::Protocol::Resp3);
+    call.server.pubsub.speak(&call.session.client, call.session.protocol == crate::protocol::Protocol::Resp3);
     let mut replies = Vec::with_capacity(args.left());
     while let Some(name) = args.optional() {
         let Some(count) = call.server.pubsub.subscribe(&call.session.client, topic, name) else {

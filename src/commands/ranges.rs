@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, Expiry, View};
-use crate::profile::Since;
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{EventClass, Expiry, View};
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[APPEND, GETRANGE, SETRANGE, SUBSTR];

@@ -1,11 +1,11 @@
 //! Finding keys.
 
 use super::scan_elements::take_bare;
-use crate::error::CommandError;
-use crate::glob;
-use crate::keyspace::{Kind, ScanFilter, View};
-use crate::profile::{Profile, Since, Version};
-use crate::resp::{Reply, is_blank, parse_integer, until_nul};
+use crate::base::error::CommandError;
+use crate::base::glob;
+use crate::base::profile::{Profile, Since, Version};
+use crate::data::keyspace::{Kind, ScanFilter, View};
+use crate::protocol::{Reply, is_blank, parse_integer, until_nul};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[KEYS, RANDOMKEY, SCAN];

@@ -1,10 +1,10 @@
 //! Going through the elements of one value, step by step: what HSCAN, SSCAN and ZSCAN have in common.
 
 use super::scan::{INVALID_CURSOR, matches, parse_cursor};
-use crate::error::CommandError;
-use crate::keyspace::{Collection, View};
-use crate::profile::{Since, Version};
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::profile::{Since, Version};
+use crate::data::keyspace::{Collection, View};
+use crate::protocol::Reply;
 use crate::spec::{Args, CommandResult};
 
 /// What one step is to return.

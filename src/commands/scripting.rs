@@ -1,9 +1,9 @@
 //! Scripts. The engine itself runs them; here are their rows, and the commands that manage them.
 
 use super::help::help;
-use crate::error::CommandError;
-use crate::profile::Since;
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::protocol::Reply;
 use crate::script::{Interpreters, Kind, NotKilled};
 use crate::spec::{
     Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec, Script as Which,

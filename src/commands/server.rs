@@ -1,10 +1,10 @@
 //! What a server says about itself: the time, its role, and the diagnostics of one that has seen nothing worth noting.
 
 use super::help::help;
-use crate::error::CommandError;
-use crate::keyspace::{Entry, View};
-use crate::profile::Since;
-use crate::resp::{Reply, parse_integer};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{Entry, View};
+use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[LASTSAVE, LATENCY, MEMORY, ROLE, SLOWLOG, TIME];

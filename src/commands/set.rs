@@ -2,10 +2,10 @@
 
 use super::conditional::Comparison;
 use super::lifetime::{Lifespan, Lifetime, Unit, tell_of_write, write_string};
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, Expiry, View};
-use crate::profile::Since;
-use crate::resp::{Reply, Words};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{EventClass, Expiry, View};
+use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[GETSET, PSETEX, SET, SETEX, SETNX];

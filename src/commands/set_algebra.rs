@@ -1,10 +1,10 @@
 //! Several sets taken together: what they have in common, all that is in them, what is in the first one only.
 
 use super::keys::delete;
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, Set, SetLimits, View};
-use crate::profile::Since;
-use crate::resp::{Reply, Words, parse_integer};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{EventClass, Set, SetLimits, View};
+use crate::protocol::{Reply, Words, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[SDIFF, SDIFFSTORE, SINTER, SINTERCARD, SINTERSTORE, SUNION, SUNIONSTORE];

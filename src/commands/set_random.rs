@@ -1,10 +1,10 @@
 //! Members of a set at random.
 
 use super::draws::{draw, parse_count};
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, Set, SetLimits, View};
-use crate::profile::Since;
-use crate::resp::{Reply, parse_integer};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{EventClass, Set, SetLimits, View};
+use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[SPOP, SRANDMEMBER];

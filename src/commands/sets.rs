@@ -1,9 +1,9 @@
 //! Sets: their members, one set at a time.
 
 use super::scan_elements::scan;
-use crate::keyspace::{EventClass, Set, View};
-use crate::profile::Since;
-use crate::resp::Reply;
+use crate::base::profile::Since;
+use crate::data::keyspace::{EventClass, Set, View};
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[SADD, SCARD, SISMEMBER, SMEMBERS, SMISMEMBER, SMOVE, SREM, SSCAN];

@@ -7,11 +7,11 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::keys::delete;
-use crate::error::CommandError;
-use crate::keyspace::{Entry, EventClass, Hash, Kind, List, Set, SortedSet, View};
-use crate::listpack::Element;
-use crate::profile::{Family, Profile, Since, Version};
-use crate::resp::{Reply, Words, parse_float, until_nul};
+use crate::base::error::CommandError;
+use crate::base::profile::{Family, Profile, Since, Version};
+use crate::data::keyspace::{Entry, EventClass, Hash, Kind, List, Set, SortedSet, View};
+use crate::data::listpack::Element;
+use crate::protocol::{Reply, Words, parse_float, until_nul};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[SORT, SORT_RO];

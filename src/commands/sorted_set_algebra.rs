@@ -3,10 +3,10 @@
 use super::sorted_set_bounds::parse_score;
 use super::sorted_set_ranges::keep;
 use super::sorted_sets::{renamed, score_reply};
-use crate::error::CommandError;
-use crate::keyspace::{Entry, Kind, Set, SortedSet, SortedSetLimits, View};
-use crate::profile::Since;
-use crate::resp::{Reply, Words, parse_integer};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{Entry, Kind, Set, SortedSet, SortedSetLimits, View};
+use crate::protocol::{Reply, Words, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[ZDIFF, ZDIFFSTORE, ZINTER, ZINTERCARD, ZINTERSTORE, ZUNION, ZUNIONSTORE];

@@ -2,11 +2,11 @@
 
 use super::blocking;
 use super::sorted_sets::{renamed, score_reply};
-use crate::clock::Millis;
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, Kind, Scored, SortedSet, View};
-use crate::profile::{Profile, Since};
-use crate::resp::{Reply, Words, parse_integer};
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::base::profile::{Profile, Since};
+use crate::data::keyspace::{EventClass, Kind, Scored, SortedSet, View};
+use crate::protocol::{Reply, Words, parse_integer};
 use crate::spec::{
     Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec, Outcome, Ready, Wish,
 };

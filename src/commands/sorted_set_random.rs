@@ -2,9 +2,9 @@
 
 use super::draws::{OUT_OF_RANGE, draw, parse_count};
 use super::sorted_set_ranges::members_reply;
-use crate::keyspace::{Scored, SortedSet, View};
-use crate::profile::Since;
-use crate::resp::Reply;
+use crate::base::profile::Since;
+use crate::data::keyspace::{Scored, SortedSet, View};
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[ZRANDMEMBER];

@@ -5,10 +5,10 @@ use std::ops::Range;
 use super::keys::delete;
 use super::sorted_set_bounds::{Between, Scores};
 use super::sorted_sets::{remove, renamed, score_reply};
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, Scored, SortedSet, View};
-use crate::profile::{Profile, Since};
-use crate::resp::{Reply, parse_integer};
+use crate::base::error::CommandError;
+use crate::base::profile::{Profile, Since};
+use crate::data::keyspace::{EventClass, Scored, SortedSet, View};
+use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[

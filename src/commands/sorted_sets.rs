@@ -4,10 +4,10 @@ use smallvec::SmallVec;
 
 use super::scan_elements::scan;
 use super::sorted_set_bounds::parse_score;
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, SortedSet, SortedSetLimits, View};
-use crate::profile::{Profile, Since};
-use crate::resp::{Reply, is_whole, write_double, write_short_double};
+use crate::base::error::CommandError;
+use crate::base::profile::{Profile, Since};
+use crate::data::keyspace::{EventClass, SortedSet, SortedSetLimits, View};
+use crate::protocol::{Reply, is_whole, write_double, write_short_double};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[ZADD, ZCARD, ZINCRBY, ZMSCORE, ZRANK, ZREM, ZREVRANK, ZSCAN, ZSCORE];

@@ -3,10 +3,10 @@
 use super::help::help;
 use super::stream_ids::{parse, parse_end};
 use super::streams::parse_all;
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, Group as ConsumerGroup, Stream, StreamId, View};
-use crate::profile::Since;
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{EventClass, Group as ConsumerGroup, Stream, StreamId, View};
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[XACK, XGROUP];
@@ -19,12 +19,12 @@ const BUSY_GROUP: CommandError = CommandError::fixed("BUSYGROUP Consumer Group n
 const NEGATIVE_READ: CommandError = CommandError::fixed("ERR value for ENTRIESREAD must be positive or -1");
 
 pub(super) fn no_group(key: &[u8], group: &[u8]) -> CommandError {
-    let (key, group) = (crate::resp::until_nul(key), crate::resp::until_nul(group));
+    let (key, group) = (crate::protocol::until_nul(key), crate::protocol::until_nul(group));
     CommandError::new([b"NOGROUP No such consumer group '", group, b"' for key name '", key, b"'"].concat())
 }
 
 pub(super) fn no_key_or_group(key: &[u8], group: &[u8]) -> CommandError {
-    let (key, group) = (crate::resp::until_nul(key), crate::resp::until_nul(group));
+    let (key, group) = (crate::protocol::until_nul(key), crate::protocol::until_nul(group));
     CommandError::new([b"NOGROUP No such key '", key, b"' or consumer group '", group, b"'"].concat())
 }
 

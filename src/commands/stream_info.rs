@@ -3,10 +3,10 @@
 use super::help::help;
 use super::stream_groups::{bad_subcommand, no_group};
 use super::stream_ids::{entries_reply, entry_reply, id_reply};
-use crate::error::CommandError;
-use crate::keyspace::{Group as ConsumerGroup, Log, Stream, StreamId, View};
-use crate::profile::{Profile, Since};
-use crate::resp::{Reply, parse_integer};
+use crate::base::error::CommandError;
+use crate::base::profile::{Profile, Since};
+use crate::data::keyspace::{Group as ConsumerGroup, Log, Stream, StreamId, View};
+use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[XINFO];

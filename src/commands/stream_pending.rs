@@ -4,11 +4,11 @@ use std::cell::Cell;
 
 use super::stream_groups::{no_key_or_group, see_consumer, tell_of_consumer};
 use super::stream_ids::{entry_reply, id_reply, parse, parse_end_of_range, parse_start_of_range};
-use crate::clock::Millis;
-use crate::error::CommandError;
-use crate::keyspace::{Group as ConsumerGroup, Log, Pending, Stream, StreamId, View};
-use crate::profile::{Profile, Since};
-use crate::resp::{Reply, parse_integer};
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::base::profile::{Profile, Since};
+use crate::data::keyspace::{Group as ConsumerGroup, Log, Pending, Stream, StreamId, View};
+use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[XAUTOCLAIM, XCLAIM, XPENDING];

@@ -3,11 +3,11 @@
 use super::blocking::deadline_in_millis;
 use super::stream_groups::{see_consumer, tell_of_consumer};
 use super::stream_ids::{BAD_ID, entries_reply, entry_reply, id_reply, parse};
-use crate::clock::Millis;
-use crate::error::CommandError;
-use crate::keyspace::{Group as ConsumerGroup, Kind, Log, Stream, StreamId, View};
-use crate::profile::{Family, Profile, Since, Version};
-use crate::resp::{OwnedWords, Reply, Words, until_nul};
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::base::profile::{Family, Profile, Since, Version};
+use crate::data::keyspace::{Group as ConsumerGroup, Kind, Log, Stream, StreamId, View};
+use crate::protocol::{OwnedWords, Reply, Words, until_nul};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, Handler, KeySpec, Outcome, Ready, Wish};
 
 pub(super) const ROWS: &[CommandSpec] = &[XREAD, XREADGROUP];

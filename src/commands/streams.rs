@@ -1,10 +1,10 @@
 //! Streams: their entries.
 
 use super::stream_ids::{Asked, entries_reply, id_reply, parse, parse_asked, parse_end_of_range, parse_start_of_range};
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, Log, Stream, StreamId, Trim, View};
-use crate::profile::Since;
-use crate::resp::{Reply, Words};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{EventClass, Log, Stream, StreamId, Trim, View};
+use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[XADD, XDEL, XLEN, XRANGE, XREVRANGE, XSETID, XTRIM];
@@ -128,7 +128,7 @@ impl Options {
                 break;
             } else if is("MAXLEN") && more {
                 let threshold = options.take_strategy(args)?;
-                let most = crate::resp::parse_integer(threshold).ok_or(CommandError::NOT_AN_INTEGER)?;
+                let most = crate::protocol::parse_integer(threshold).ok_or(CommandError::NOT_AN_INTEGER)?;
                 options.trim = Some(Trim::MaxLen(u64::try_from(most).map_err(|_| NEGATIVE_MAXLEN)?));
             } else if is("MINID") && more {
                 let threshold = options.take_strategy(args)?;

@@ -2,10 +2,10 @@
 
 use super::keys::delete;
 use super::lifetime::{Lifespan, delete_overdue};
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, Expiry, View};
-use crate::profile::Since;
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::data::keyspace::{EventClass, Expiry, View};
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
 pub(super) const ROWS: &[CommandSpec] = &[GET, GETDEL, GETEX, MGET, MSET, MSETNX, STRLEN];

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::all;
-use crate::profile::PROFILES;
+use crate::base::profile::PROFILES;
 use crate::spec::{Arity, Begin, CommandSpec, Find, Handler, KeySpec, arguments};
 
 /// Every row and subcommand with its full name and the position of its first argument.

@@ -1,12 +1,12 @@
 //! CLIENT TRACKING and its kin: which keys a connection wants to be told of when they change.
 
 use super::client::PLAIN;
-use crate::error::CommandError;
-use crate::profile::Since;
-use crate::resp::{Reply, parse_integer};
-use crate::session::{Choice, TrackingMode};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::clients::session::{Choice, TrackingMode};
+use crate::clients::tracking::Overlap;
+use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Group, Handler};
-use crate::tracking::Overlap;
 
 pub(super) const TRACKING: CommandSpec = CommandSpec {
     usage: "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",

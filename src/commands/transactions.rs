@@ -1,6 +1,6 @@
 //! Transactions. The engine itself runs these; here are their rows.
 
-use crate::profile::Since;
+use crate::base::profile::Since;
 use crate::spec::{Arity, Category, CommandSpec, Flag, Group, Handler, KeySpec, Transaction};
 
 pub(super) const ROWS: &[CommandSpec] = &[MULTI, EXEC, DISCARD, WATCH, UNWATCH];

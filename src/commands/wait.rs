@@ -1,10 +1,10 @@
 //! WAIT and WAITAOF: waiting for replicas and an append-only file that there never are.
 
 use super::blocking::deadline_in_millis;
-use crate::clock::Millis;
-use crate::error::CommandError;
-use crate::profile::Since;
-use crate::resp::Reply;
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Flow, Handler, Waiting};
 
 pub(super) const ROWS: &[CommandSpec] = &[WAIT, WAITAOF];

@@ -7,10 +7,10 @@ use std::task::{Poll, Waker};
 
 use super::passage::guest;
 use super::{Engine, is_exec, keys, transaction};
-use crate::clock::Clock;
-use crate::control::{Entrant, Footprint, Look, Matter, Passage, Standing};
-use crate::resp::Words;
-use crate::session::Session;
+use crate::base::clock::Clock;
+use crate::clients::session::Session;
+use crate::powers::{Entrant, Footprint, Hook, Look, Passage, Standing};
+use crate::protocol::Words;
 use crate::spec::{CommandSpec, Flag, Group, Handler, Transaction, Waiting};
 
 impl Engine {
@@ -23,7 +23,7 @@ impl Engine {
         words: Words<'_>,
     ) -> Option<Waiting> {
         if passage.is_explored
-            || !self.instance.attention.has(Matter::Explore)
+            || !self.instance.active_hooks.has(Hook::Explore)
             || !self.is_authenticated(session)
             || !matters(session, spec)
         {
@@ -55,7 +55,7 @@ impl Engine {
 
     /// A client is gone: it has no turn any more.
     pub(super) fn part(&self, session: &Session) {
-        if self.instance.attention.has(Matter::Explore) {
+        if self.instance.active_hooks.has(Hook::Explore) {
             self.instance.control.explorer.left(session.client.id());
         }
     }
@@ -68,10 +68,10 @@ impl Engine {
 
     /// Lets the run begin that was chosen last. To be called on an event loop, where the turns are given from now on.
     pub fn arm_run(self: &Arc<Self>) {
-        self.instance.attention.raise(Matter::Explore);
+        self.instance.active_hooks.raise(Hook::Explore);
         if !self.instance.control.explorer.arm() {
             // It was stopped while the server was put back.
-            self.instance.attention.lower(Matter::Explore);
+            self.instance.active_hooks.lower(Hook::Explore);
         }
         if self.instance.control.explorer.needs_conductor() {
             tokio::spawn(conduct(Arc::downgrade(self)));

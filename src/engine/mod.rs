@@ -1,7 +1,11 @@
-//! The life of one command, and transactions.
+//! The life of one command, from its request to the last byte of its reply.
+//!
+//! Knows the order of the steps: hooks, permission, locks, the run, the reply, the journal.
+//! May use: every floor below it; sees no socket.
+//! Begin with [`Engine::execute`], the one function that every command passes.
 
 mod auto;
-mod errand;
+mod control_job;
 mod explore;
 mod fibers;
 mod journal;
@@ -16,22 +20,23 @@ mod waiting;
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use smallvec::SmallVec;
 
-use crate::control::{Company, Matter};
-use crate::error::CommandError;
-use crate::instance::Instance;
-use crate::keyspace::{Busy, Locked, Scope, View, hash_of};
-use crate::profile::Since;
-use crate::resp::{Protocol, Reply, Words};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::base::sync::MutexExt;
+use crate::clients::instance::Instance;
+use crate::clients::session::{Activity, Replies, Session};
+use crate::clients::stats::Counters;
+use crate::data::keyspace::{Busy, Locked, Scope, View, hash_of};
+use crate::powers::{Hook, HookPath};
+use crate::protocol::{Protocol, Reply, Words};
 use crate::script::{Interpreters, Pause};
-use crate::session::{Replies, Session, Stance};
 use crate::spec::{
     Args, Call, CommandResult, CommandSpec, Flag, Flow, Group, Handler, Outcome, Table, Transaction, Waiting,
 };
-use crate::stats::Counters;
 
 pub use fibers::Fibers;
 
@@ -67,7 +72,7 @@ pub struct Engine {
     house: Mutex<()>,
     /// Errands are done one by one.
     turn: tokio::sync::Mutex<()>,
-    outlook: auto::Outlook,
+    outlook: auto::AutoAdvance,
 }
 
 impl Engine {
@@ -77,14 +82,14 @@ impl Engine {
             table,
             house: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
-            outlook: auto::Outlook::default(),
+            outlook: auto::AutoAdvance::default(),
         }
     }
 
     /// What is to be done now and then, and when the clock was moved: deletes keys whose time has passed, unless DEBUG
     /// SET-ACTIVE-EXPIRE has put an end to that, and closes connections that nobody uses.
-    pub fn keep_house(&self) {
-        let _house = self.house.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn cron(&self) {
+        let _house = self.house.lock_ignoring_poison();
         let instance = &self.instance;
         if instance.active_expire.load(Ordering::Relaxed)
             && let Some(mut view) = instance.keyspace.sweep(&instance.clock)
@@ -92,7 +97,7 @@ impl Engine {
             self.serve(&mut view, None);
             instance.stats.add(instance.settle(view, None));
         }
-        instance.keep_house();
+        instance.cron();
     }
 
     /// Forgets all data, scripts and functions, unless a script has them.
@@ -122,9 +127,9 @@ impl Engine {
         fibers: &mut Fibers,
     ) -> Flow {
         // What has begun its way ends it, although nothing may stand there any more.
-        match self.instance.attention.company() {
-            Company::Nobody if !session.is_under_way() => self.perform(session, resolved, words, out, fibers),
-            Company::Journal if session.passage.is_none() => self.journalled(session, resolved, words, out, fibers),
+        match self.instance.active_hooks.company() {
+            HookPath::Nobody if !session.is_under_way() => self.perform(session, resolved, words, out, fibers),
+            HookPath::Journal if session.passage.is_none() => self.journalled(session, resolved, words, out, fibers),
             _ => self.accompany(session, resolved, words, out, fibers),
         }
     }
@@ -148,12 +153,12 @@ impl Engine {
         if let Err(error) = self.admit(session, spec, words) {
             self.end_exception(session, Some(spec));
             let flow = self.refuse(session, is_exec(spec), error, out);
-            if is_exec(spec) && self.instance.attention.is_needed() {
+            if is_exec(spec) && self.instance.active_hooks.is_needed() {
                 self.show(session, spec, words, out);
             }
             return flow;
         }
-        if self.instance.attention.is_needed() {
+        if self.instance.active_hooks.is_needed() {
             if let Some(error) = self.is_busy(spec) {
                 return self.refuse(session, is_exec(spec), error, out);
             }
@@ -211,7 +216,7 @@ impl Engine {
             add_messages(session, start, out);
         }
         self.end_exception(session, Some(spec));
-        if self.instance.attention.is_needed() {
+        if self.instance.active_hooks.is_needed() {
             self.show(session, spec, words, out);
         }
         flow
@@ -268,7 +273,7 @@ impl Engine {
                 // As long as the view lives, nobody can put anything under the keys.
                 let wait = wish.map(|wish| self.begin_wait(session, spec, at, words, wish));
                 if wait.is_some() {
-                    session.note.block();
+                    session.trace.block();
                 }
                 self.conclude(&mut view, session);
                 if let Some(wait) = wait {
@@ -533,7 +538,7 @@ impl Engine {
     /// Whether a command is refused because a script takes long.
     #[cold]
     fn is_busy(&self, spec: &CommandSpec) -> Option<CommandError> {
-        let busy = self.instance.attention.has(Matter::Script) && !spec.has_flag(Flag::AllowBusy);
+        let busy = self.instance.active_hooks.has(Hook::Script) && !spec.has_flag(Flag::AllowBusy);
         busy.then(|| self.busy_error())
     }
 
@@ -545,7 +550,7 @@ impl Engine {
     /// What can hold a command back: a server that stalls, a pause.
     #[cold]
     fn must_wait(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>) -> bool {
-        if self.instance.attention.has(Matter::Stall) {
+        if self.instance.active_hooks.has(Hook::Stall) {
             self.instance.wait_for_stall();
         }
         // Whoever drives a test is never held up.
@@ -558,7 +563,7 @@ impl Engine {
     /// Lets MONITOR clients see a command that has just run; if the session is one itself, what it sees goes to `own`.
     #[cold]
     fn show(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>, own: &mut Vec<u8>) {
-        if self.instance.attention.has(Matter::Monitor)
+        if self.instance.active_hooks.has(Hook::Monitor)
             && !spec.has_flag(Flag::SkipMonitor)
             && !spec.has_flag(Flag::Admin)
         {
@@ -569,7 +574,7 @@ impl Engine {
     /// As [`show`](Self::show), for a command that a script has run.
     #[cold]
     fn show_script(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) {
-        if self.instance.attention.has(Matter::Monitor)
+        if self.instance.active_hooks.has(Hook::Monitor)
             && !spec.has_flag(Flag::SkipMonitor)
             && !spec.has_flag(Flag::Admin)
         {
@@ -735,17 +740,17 @@ impl Engine {
         let Some(user) = here.acl.user(session.user.name()) else { return false };
         session.count();
         from.forget(session, &[]);
-        session.note.change_journals();
+        session.trace.change_journals();
         session.client.seen().monitor.store(false, Ordering::Relaxed);
         session.client.change_clocks(there.clock.millis(), here.clock.millis());
         session.counters = counters;
         session.become_user(&user, session.authenticated);
         here.look_at_clock();
-        session.client.set_stance(Stance::Acting);
+        session.client.set_activity(Activity::Acting);
         session.client.set_idle_since(here.clock.uptime());
         there.clients.hand_over(session.client.id(), &here.clients);
         // There it may have been the last for whom time had to wait.
-        from.look_around();
+        from.maybe_auto_advance();
         true
     }
 
@@ -756,7 +761,7 @@ impl Engine {
         // It may have been served without having heard of it yet.
         match session.client.take_served() {
             Some(served) => {
-                session.note.set_stamp(served.stamp);
+                session.trace.set_stamp(served.stamp);
                 self.give_up(session, &served.reply);
             }
             None => self.give_up(session, held_back),

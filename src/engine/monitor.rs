@@ -1,8 +1,8 @@
 //! What MONITOR clients see of a command.
 
-use crate::instance::Instance;
-use crate::resp::{Words, parse_integer, quote};
-use crate::session::{Peer, Session};
+use crate::clients::instance::Instance;
+use crate::clients::session::{Peer, Session};
+use crate::protocol::{Words, parse_integer, quote};
 use crate::spec::CommandSpec;
 
 const REDACTED: &[u8] = b"(redacted)";

@@ -8,17 +8,17 @@ use smallvec::SmallVec;
 
 use super::transaction::{may_write, queued};
 use super::{Engine, is_exec, key_hashes, write};
-use crate::clock::Stopwatch;
+use crate::base::clock::Stopwatch;
+use crate::base::error::CommandError;
+use crate::base::log::Level;
+use crate::base::profile::Profile;
+use crate::clients::instance::Instance;
+use crate::clients::session::Session;
 use crate::commands::asks_to_wait;
-use crate::control::{Company, Matter, Rule};
-use crate::error::CommandError;
-use crate::instance::Instance;
-use crate::keyspace::{Busy, View};
-use crate::log::Level;
-use crate::profile::Profile;
-use crate::resp::{Protocol, Reply, Words, parse_integer};
+use crate::data::keyspace::{Busy, View};
+use crate::powers::{Hook, HookPath, Rule};
+use crate::protocol::{Protocol, Reply, Words, parse_integer};
 use crate::script::{Flags, Host, Interpreters, Kill, Kind, Pause, Random, Request, Scratch, Script, Slow};
-use crate::session::Session;
 use crate::spec::{Args, Arity, CommandSpec, Flag, Flow, Handler, Script as Which};
 
 const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown Redis command called from script");
@@ -75,16 +75,16 @@ impl Engine {
         args: &mut Args<'_>,
         out: &mut Vec<u8>,
     ) -> Option<CommandError> {
-        if self.instance.attention.has(Matter::Monitor) {
+        if self.instance.active_hooks.has(Hook::Monitor) {
             self.show_caller(session, args.spec(), args.words());
         }
-        let is_told = session.note.is_open();
+        let is_told = session.trace.is_open();
         if is_told {
-            session.note.children().depth += 1;
+            session.trace.children().depth += 1;
         }
         let result = self.try_script(session, scene, which, args, out);
         if is_told {
-            session.note.children().depth -= 1;
+            session.trace.children().depth -= 1;
         }
         match result {
             Ok(()) => None,
@@ -262,7 +262,7 @@ impl Drop for Slowness<'_> {
     fn drop(&mut self) {
         if self.begun.get() {
             self.instance.scripts.set_slow(None);
-            self.instance.attention.lower(Matter::Script);
+            self.instance.active_hooks.lower(Hook::Script);
             self.instance.keyspace.set_busy(false);
         }
     }
@@ -309,7 +309,7 @@ impl Caller<'_, '_, '_> {
             since.elapsed().as_millis()
         ));
         instance.keyspace.set_busy(true);
-        instance.attention.raise(Matter::Script);
+        instance.active_hooks.raise(Hook::Script);
     }
 
     /// Whether a script may run a command.
@@ -357,7 +357,7 @@ impl Caller<'_, '_, '_> {
         let (spec, at) = checked
             .inspect_err(|error| engine.instance.stats.count_error(error.code()))
             .map_err(|error| (error, None))?;
-        if engine.instance.attention.company() == Company::Everybody
+        if engine.instance.active_hooks.company() == HookPath::Everybody
             && let Some((error, rule)) = engine.fault_inside(session, spec, words)
         {
             return Err((error, Some(rule)));
@@ -375,7 +375,7 @@ impl Caller<'_, '_, '_> {
                 engine.remember_keys(view, session, self.spec, self.words);
             }
         }
-        if engine.instance.attention.is_needed() {
+        if engine.instance.active_hooks.is_needed() {
             engine.show_script(session, spec, words);
         }
         Ok(spec)
@@ -412,7 +412,7 @@ impl Host for Caller<'_, '_, '_> {
         let mut inner = self.inner.borrow_mut();
         let result = self.run_call(&mut inner, words, reply);
         let session = &mut inner.session;
-        if session.note.is_open() {
+        if session.trace.is_open() {
             match &result {
                 Ok(spec) => self.engine.note_child(session, Some(spec), words, &reply[start..], None),
                 Err((error, rule)) => {

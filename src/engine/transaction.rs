@@ -6,12 +6,12 @@ use smallvec::SmallVec;
 
 use super::script::Scene;
 use super::{Engine, is_exec, key_hashes, write};
-use crate::control::Company;
-use crate::error::CommandError;
-use crate::keyspace::{Busy, Scope, View, hash_of};
-use crate::resp::{Reply, Words};
+use crate::base::error::CommandError;
+use crate::clients::session::{Queued, Session, Transaction};
+use crate::data::keyspace::{Busy, Scope, View, hash_of};
+use crate::powers::HookPath;
+use crate::protocol::{Reply, Words};
 use crate::script::{Interpreters, Pause};
-use crate::session::{Queued, Session, Transaction};
 use crate::spec::{Args, CommandResult, CommandSpec, Flag, Flow, Handler, Script, Transaction as Which};
 
 const NESTED: CommandError = CommandError::fixed("ERR MULTI calls can not be nested");
@@ -210,14 +210,14 @@ impl Engine {
     ) -> Flow {
         if !session.replies.are_withheld() {
             out.push(b'*');
-            crate::resp::write_integer(out, queue.len() as i64);
+            crate::protocol::write_integer(out, queue.len() as i64);
             out.extend_from_slice(b"\r\n");
         }
         let limit = self.instance.config.live().output_limit(session.subscriber);
         view.set_touch(!session.no_touch);
         session.executing = true;
-        if session.note.is_open() {
-            session.note.children().depth = 1;
+        if session.trace.is_open() {
+            session.trace.children().depth = 1;
         }
         let mut seen = Vec::new();
         let mut flow = Flow::Continue;
@@ -225,7 +225,7 @@ impl Engine {
             let start = out.len();
             // What the user may do can have changed since.
             let denied = self.permit(session, queued.spec, queued.words.as_words()).err();
-            let fault = if self.instance.attention.company() == Company::Everybody && denied.is_none() {
+            let fault = if self.instance.active_hooks.company() == HookPath::Everybody && denied.is_none() {
                 self.fault_inside(session, queued.spec, queued.words.as_words())
             } else {
                 None
@@ -258,7 +258,7 @@ impl Engine {
             if !matches!(asked, Flow::Continue) && !matches!(flow, Flow::Drop) {
                 flow = asked;
             }
-            if self.instance.attention.is_needed() && denied.is_none() {
+            if self.instance.active_hooks.is_needed() && denied.is_none() {
                 self.show(session, queued.spec, queued.words.as_words(), &mut seen);
             }
         }

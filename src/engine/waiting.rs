@@ -5,9 +5,9 @@
 //! a key have their turn in the order in which they came; only who gets something is woken.
 
 use super::Engine;
-use crate::keyspace::{Busy, Entry, Kind, View};
-use crate::resp::{Reply, Words};
-use crate::session::{Blocked, Served, Session, Signal};
+use crate::clients::session::{Blocked, Served, Session, Signal};
+use crate::data::keyspace::{Busy, Entry, Kind, View};
+use crate::protocol::{Reply, Words};
 use crate::spec::{Args, CommandSpec, Handler, Outcome, Waiting, Wish};
 
 impl Engine {
@@ -15,7 +15,7 @@ impl Engine {
     /// under keys get it, whoever asked for it hears what has happened, and it goes into the statistics.
     #[inline]
     pub(super) fn conclude(&self, view: &mut View<'_>, session: &mut Session) {
-        if session.note.takes_effect() {
+        if session.trace.takes_effect() {
             self.stamp(view, session);
         }
         if view.has_something_aside() {

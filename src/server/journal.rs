@@ -11,11 +11,11 @@ use tokio::runtime::Handle;
 
 use super::handle::{World, refused};
 use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
-use crate::clock::{Stopwatch, wait_here_for};
+use crate::base::clock::{Stopwatch, wait_here_for};
+use crate::base::error::Error;
 use crate::commands::reached;
-use crate::control::{Entry, Query, USUAL_SIZE, write_journal};
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::powers::{Entry, Query, USUAL_SIZE, write_journal};
 
 impl World {
     /// The journal: every command that clients send from now on, in the order in which it took effect. If it was off it is

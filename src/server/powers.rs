@@ -10,11 +10,11 @@ use tokio::runtime::Handle;
 
 use super::handle::{World, refused};
 use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
-use crate::clock::wait_here_for;
-use crate::control::{Fault, Gate, Pattern, Rule, Side};
+use crate::base::clock::wait_here_for;
+use crate::base::error::Error;
 use crate::engine::Engine;
-use crate::error::Error;
-use crate::spec::{Errand, Group};
+use crate::powers::{Fault, Gate, Pattern, Rule, Side};
+use crate::spec::{ControlJob, Group};
 
 impl World {
     /// Arms a fault. It is disarmed when the guard is dropped, and whoever hangs because of it goes on.
@@ -127,7 +127,7 @@ impl Drop for FaultGuard {
     fn drop(&mut self) {
         // Somebody may have removed it by command, and put another one of this name in its place.
         if self.engine.instance.remove_this_fault(&self.rule) {
-            self.engine.run_errand_here(Errand::Settle);
+            self.engine.run_control_job_here(ControlJob::Settle);
         }
     }
 }
@@ -207,7 +207,7 @@ impl GateGuard {
         if self.gate.stop.step(&self.engine.instance.clock).is_none() {
             return Err(Error::Refused(format!("nobody is held at gate '{}'", self.gate.name)));
         }
-        self.engine.run_errand_here(Errand::Settle);
+        self.engine.run_control_job_here(ControlJob::Settle);
         Ok(())
     }
 
@@ -216,7 +216,7 @@ impl GateGuard {
     pub fn open(&self) -> usize {
         let held = self.gate.stop.held();
         self.engine.instance.control.gates.open_soon(&self.gate);
-        self.engine.run_errand_here(Errand::LetGo);
+        self.engine.run_control_job_here(ControlJob::LetGo);
         held
     }
 
@@ -234,7 +234,7 @@ impl GateGuard {
 impl Drop for GateGuard {
     fn drop(&mut self) {
         if self.engine.instance.remove_this_gate(&self.gate) {
-            self.engine.run_errand_here(Errand::LetGo);
+            self.engine.run_control_job_here(ControlJob::LetGo);
         }
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinHandle;
 
-use crate::clock::Clock;
-use crate::error::Error;
+use crate::base::clock::Clock;
+use crate::base::error::Error;
 
 /// How long a test waits if it says nothing.
 pub(super) const USUAL_TIMEOUT: Duration = Duration::from_secs(10);

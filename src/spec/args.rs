@@ -1,9 +1,9 @@
 //! A cursor over the arguments of one request.
 
 use super::row::CommandSpec;
-use crate::error::CommandError;
-use crate::profile::Profile;
-use crate::resp::{Words, parse_integer};
+use crate::base::error::CommandError;
+use crate::base::profile::Profile;
+use crate::protocol::{Words, parse_integer};
 
 /// The arguments of a request, taken one after the other.
 pub struct Args<'a> {

@@ -9,11 +9,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::table::Table;
-use crate::clock::{Alarm, Millis};
-use crate::control::Ticket;
-use crate::instance::Instance;
-use crate::resp::Reply;
-use crate::session::Session;
+use crate::base::clock::{Alarm, Millis};
+use crate::clients::instance::Instance;
+use crate::clients::session::Session;
+use crate::powers::Permit;
+use crate::protocol::Reply;
 
 /// One run of a command that deals with the connection or the server.
 pub struct Call<'a> {
@@ -65,19 +65,19 @@ pub enum Waiting {
     /// For CLIENT PAUSE to end; then the same request is tried again.
     Unpause,
     /// To be let go on; then the same request is tried again.
-    Held(Ticket),
+    Held(Permit),
     /// For a deadline, or to be let go on; then the same request is tried again.
-    Delayed { alarm: Option<Alarm>, ticket: Ticket },
+    Delayed { alarm: Option<Alarm>, ticket: Permit },
     /// For a script that takes long.
     Script,
     /// For a deadline (or for ever), or for CLIENT UNBLOCK; then this is the reply.
     Until { deadline: Option<Millis>, reply: Reply<'static> },
     /// To be let go on with the reply of a request that has run; then what follows it.
-    HeldReply { ticket: Ticket, reply: Vec<u8>, then: Flow },
+    HeldReply { ticket: Permit, reply: Vec<u8>, then: Flow },
     /// To have a reply sent bit by bit, or to be let go on, which sends the rest; then what follows it.
-    Drip { reply: Bytes, bytes: usize, every: Duration, alarm: Option<Alarm>, ticket: Ticket, then: Flow },
+    Drip { reply: Bytes, bytes: usize, every: Duration, alarm: Option<Alarm>, ticket: Permit, then: Flow },
     /// For what a command of the test powers has set going; then this is the reply.
-    Errand(Errand, Reply<'static>),
+    ControlJob(ControlJob, Reply<'static>),
     /// For that to have happened.
     Underway(Pin<Box<dyn Future<Output = Reply<'static>> + Send>>),
     /// For the reply itself, which depends on what others do.
@@ -86,7 +86,7 @@ pub enum Waiting {
 
 /// What a command of the test powers sets going. It has its reply when all consequences have happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Errand {
+pub enum ControlJob {
     /// Whoever goes on because of the command gets as far as it can.
     Settle,
     /// The gates that are to be opened let everybody go, each only when the one before has gone as far as it can.
@@ -110,7 +110,7 @@ pub enum Errand {
     BeginRun,
 }
 
-impl Errand {
+impl ControlJob {
     /// How fast and how slow a clock can run, compared with the machine's.
     pub const FASTEST: f64 = 1_000_000.0;
     pub const SLOWEST: f64 = 0.001;
@@ -133,7 +133,7 @@ impl fmt::Debug for Waiting {
             Self::Until { .. } => "Until",
             Self::HeldReply { .. } => "HeldReply",
             Self::Drip { .. } => "Drip",
-            Self::Errand(..) => "Errand",
+            Self::ControlJob(..) => "ControlJob",
             Self::Underway(_) => "Underway",
             Self::Event(_) => "Event",
         })

@@ -3,8 +3,8 @@
 use super::row::{CommandSpec, Handler};
 use super::table::{Table, full_name};
 use super::usage::{Argument, arguments};
-use crate::profile::{Profile, Version};
-use crate::resp::Reply;
+use crate::base::profile::{Profile, Version};
+use crate::protocol::Reply;
 
 type Pairs = Vec<(Reply<'static>, Reply<'static>)>;
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::row::CommandSpec;
-use crate::profile::{PROFILES, Since};
+use crate::base::profile::{PROFILES, Since};
 
 /// The page that lists every command, group by group and by name.
 pub fn markdown(rows: impl IntoIterator<Item = &'static CommandSpec>) -> String {

@@ -1,4 +1,8 @@
-//! What a command is: its row, the cursor over its arguments, and the table of all rows.
+//! What a command is, in plain data: its row, the cursor over its arguments, and the table of all rows.
+//!
+//! Knows names, words, flags, keys and categories; not what a command does, nor to what.
+//! May use: `base`, `protocol`.
+//! Begin with [`CommandSpec`], the row, and [`Table::resolve`], which finds the row of a request.
 
 mod args;
 mod call;
@@ -13,7 +17,7 @@ mod usage;
 mod waiting;
 
 pub use args::Args;
-pub use call::{Call, Destination, Errand, Flow, Waiting};
+pub use call::{Call, ControlJob, Destination, Flow, Waiting};
 pub use docs::document;
 pub use info::describe;
 pub use keys::KeySpec;

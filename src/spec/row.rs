@@ -4,10 +4,10 @@ use super::args::Args;
 use super::call::Call;
 use super::keys::KeySpec;
 use super::waiting::{Outcome, Ready};
-use crate::error::CommandError;
-use crate::keyspace::View;
-use crate::profile::{Profile, Since};
-use crate::resp::{Reply, Words};
+use crate::base::error::CommandError;
+use crate::base::profile::{Profile, Since};
+use crate::data::keyspace::View;
+use crate::protocol::{Reply, Words};
 use crate::script::Interpreters;
 
 pub type CommandResult<'v> = Result<Reply<'v>, CommandError>;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::row::{CommandSpec, Flag};
-use crate::audit::Keys;
-use crate::control::Named;
-use crate::error::CommandError;
-use crate::profile::Profile;
-use crate::resp::Words;
+use crate::base::error::CommandError;
+use crate::base::profile::Profile;
+use crate::insight::audit::Keys;
+use crate::powers::Named;
+use crate::protocol::Words;
 
 /// Four times the number of commands, so that probes stay short.
 const SLOTS: usize = 1024;

@@ -5,7 +5,7 @@
 
 use super::keys::{Begin, Find, KeySpec};
 use super::row::{CommandSpec, Group};
-use crate::profile::Profile;
+use crate::base::profile::Profile;
 
 /// One argument of a command, or several that belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]

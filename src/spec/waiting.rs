@@ -1,8 +1,8 @@
 //! Commands that may have to wait until there is something to be had.
 
-use crate::clock::Millis;
-use crate::keyspace::Kind;
-use crate::resp::{OwnedWords, Reply, Words};
+use crate::base::clock::Millis;
+use crate::data::keyspace::Kind;
+use crate::protocol::{OwnedWords, Reply, Words};
 
 /// The key that has just got something, when a command that waits is tried again; only this one may then be served. `None`
 /// at the first attempt, and always on servers that try again as if the command had just come (Redis 7.2 and later).

@@ -7,11 +7,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::{Action, act, count, duration, expected, nothing_more, number, power, text};
-use crate::audit::{Allowance, Code, Evidence, Finding, FindingQuery, LiveAudit, Mark, Severity};
-use crate::clock::Clock;
-use crate::duration::spell_duration;
-use crate::error::CommandError;
-use crate::resp::Reply;
+use crate::base::clock::Clock;
+use crate::base::duration::spell_duration;
+use crate::base::error::CommandError;
+use crate::insight::audit::{Allowance, Code, Evidence, Finding, FindingQuery, LiveAudit, Mark, Severity};
+use crate::protocol::Reply;
 use crate::spec::{Args, Call, CommandResult, CommandSpec, Flow, Waiting};
 
 pub(super) const AUDIT: CommandSpec = power(

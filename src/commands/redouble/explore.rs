@@ -1,10 +1,10 @@
 //! REDOUBLE EXPLORE: the same test again and again, each time with the commands of its clients in another order.
 
 use super::{Action, act, begin, count, duration, expected, nothing_more, number, power, settle, text};
-use crate::control::{Findings, Order, Search};
-use crate::error::CommandError;
-use crate::resp::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Errand};
+use crate::base::error::CommandError;
+use crate::powers::{ExplorationSummary, Order, Search};
+use crate::protocol::Reply;
+use crate::spec::{Args, Call, CommandResult, CommandSpec, ControlJob};
 
 pub(super) const EXPLORE: CommandSpec = power(
     "EXPLORE",
@@ -121,7 +121,7 @@ fn next(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let driver = call.session.client.id();
     let number = call.server.control.explorer.next(driver, &call.server.clock).map_err(refused)?;
     match number {
-        Some(number) => begin(call, Errand::BeginRun, count(number)),
+        Some(number) => begin(call, ControlJob::BeginRun, count(number)),
         None => settle(call, Reply::Null),
     }
 }
@@ -148,7 +148,7 @@ fn stop(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     settle(call, describe(&findings))
 }
 
-fn describe(findings: &Findings) -> Reply<'static> {
+fn describe(findings: &ExplorationSummary) -> Reply<'static> {
     Reply::Map(vec![
         (text("runs"), count(findings.runs)),
         (text("random"), count(findings.random)),

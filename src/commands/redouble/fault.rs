@@ -2,9 +2,9 @@
 
 use super::pattern::{take_part, usage};
 use super::{Action, act, count, duration, expected, name, nothing_more, number, power, settle, text};
-use crate::control::{Fault, Rule, Verdict, line_of};
-use crate::error::CommandError;
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::powers::{Fault, Rule, Verdict, line_of};
+use crate::protocol::Reply;
 use crate::spec::{Args, Call, CommandResult, CommandSpec};
 
 pub(super) const FAULT: CommandSpec = power(

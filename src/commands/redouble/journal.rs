@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use super::pattern::{take_part, usage};
 use super::{Action, act, count, duration, expected, name, nothing_more, number, power, text};
-use crate::clock::Clock;
-use crate::config::parse_memory;
-use crate::control::{
+use crate::base::clock::Clock;
+use crate::base::duration::spell_duration;
+use crate::base::error::CommandError;
+use crate::clients::config::parse_memory;
+use crate::powers::{
     Child, Entry, Follower, Journal, LEAST_SIZE, MOST_SIZE, Outcome, Query, USUAL_SIZE, distance, rendered, short_line,
     write_journal,
 };
-use crate::duration::spell_duration;
-use crate::error::CommandError;
-use crate::resp::{OwnedWords, Reply};
+use crate::protocol::{OwnedWords, Reply};
 use crate::spec::{Args, Call, CommandResult, CommandSpec, Flow, Table, Waiting};
 
 pub(super) const JOURNAL: CommandSpec = power(

@@ -2,9 +2,9 @@
 
 use super::audit::{mark_fields, opened};
 use super::{Action, count, expected, nothing_more, power, text};
-use crate::audit::{EndedHold, KnownLock, LockHolder, LockWaiter};
-use crate::glob;
-use crate::resp::Reply;
+use crate::base::glob;
+use crate::insight::audit::{EndedHold, KnownLock, LockHolder, LockWaiter};
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec};
 
 pub(super) const LOCKS: CommandSpec = CommandSpec {

@@ -16,11 +16,11 @@ pub(super) mod space;
 pub use audit::so_many_found;
 pub use journal::reached;
 
-use crate::duration::parse_duration;
-use crate::error::CommandError;
-use crate::profile::Since;
-use crate::resp::{Reply, until_nul};
-use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Errand, Flag, Flow, Group, Handler, Waiting};
+use crate::base::duration::parse_duration;
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::protocol::{Reply, until_nul};
+use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, ControlJob, Flag, Flow, Group, Handler, Waiting};
 
 pub(super) const ROWS: &[CommandSpec] = &[REDOUBLE];
 
@@ -163,12 +163,12 @@ fn count(number: u64) -> Reply<'static> {
 
 /// Answers once everybody whom the command has let go on has gone as far as they can.
 fn settle(call: &mut Call<'_>, reply: Reply<'static>) -> CommandResult<'static> {
-    begin(call, Errand::Settle, reply)
+    begin(call, ControlJob::Settle, reply)
 }
 
 /// Sets something going; answers once all of it has happened.
-fn begin(call: &mut Call<'_>, errand: Errand, reply: Reply<'static>) -> CommandResult<'static> {
-    call.flow = Flow::Wait(Box::new(Waiting::Errand(errand, reply)));
+fn begin(call: &mut Call<'_>, job: ControlJob, reply: Reply<'static>) -> CommandResult<'static> {
+    call.flow = Flow::Wait(Box::new(Waiting::ControlJob(job, reply)));
     Ok(Reply::Nothing)
 }
 

@@ -1,8 +1,8 @@
 //! `[on COMMAND ...] [key GLOB] [client NAME|id] [db N]`, as faults, gates and questions to the journal take it.
 
 use super::{expected, number};
-use crate::control::{Pattern, Who};
-use crate::error::CommandError;
+use crate::base::error::CommandError;
+use crate::powers::{Pattern, Who};
 use crate::spec::{Args, Call, Category, CommandSpec, Group};
 
 /// The usage, for HELP.

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::{expected, nothing_more, power};
-use crate::resp::Reply;
+use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec};
 
 pub(super) const SAVE: CommandSpec = CommandSpec {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{Action, act, count, expected, nothing_more, power, text};
-use crate::error::CommandError;
-use crate::fleet::{CLOSED, Fleet, LONGEST_NAME};
-use crate::resp::Reply;
+use crate::base::error::CommandError;
+use crate::clients::fleet::{CLOSED, Fleet, LONGEST_NAME};
+use crate::protocol::Reply;
 use crate::spec::{Args, Call, CommandResult, CommandSpec, Destination, Flow};
 
 pub(super) const SPACE: CommandSpec = power(
