@@ -13,15 +13,10 @@ use super::journal::JournalGuard;
 use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
 use crate::base::clock::{Stopwatch, wait_here_for};
 use crate::base::error::Error;
-#[cfg(feature = "internals")]
-use crate::base::profile::Profile;
-use crate::commands::all;
 use crate::commands::so_many_found;
-use crate::insight::audit::Keys;
 use crate::insight::audit::{Allowance, Code, Finding, FindingQuery, KnownLock, LiveAudit, Mistakes, Severity};
-use crate::powers::Item;
-use crate::protocol::Words;
-use crate::spec::Table;
+#[cfg(feature = "internals")]
+use crate::{base::profile::Profile, commands::all, insight::audit::Keys, powers::Item, protocol::Words, spec::Table};
 
 impl World {
     /// The lock auditor: it goes through every command that clients send from now on, and through what the journal has
