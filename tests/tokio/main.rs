@@ -1,5 +1,7 @@
 //! The in-process API in async tests: on a current-thread runtime, as `#[tokio::test]` makes it, waiting lets tasks run.
 
+mod quickstart;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::future::Future;
