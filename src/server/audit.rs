@@ -13,10 +13,18 @@ use super::journal::JournalGuard;
 use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
 use crate::base::clock::{Stopwatch, wait_here_for};
 use crate::base::error::Error;
+#[cfg(feature = "internals")]
+use crate::base::profile::Profile;
+#[cfg(feature = "internals")]
+use crate::commands;
 use crate::commands::so_many_found;
 use crate::insight::audit::{Allowance, Code, Finding, FindingQuery, KnownLock, LiveAudit, Mistakes, Severity};
 #[cfg(feature = "internals")]
-use crate::{base::profile::Profile, commands::all, insight::audit::Keys, powers::Item, protocol::Words, spec::Table};
+use crate::powers::Item;
+#[cfg(feature = "internals")]
+use crate::protocol::Words;
+#[cfg(feature = "internals")]
+use crate::spec::RequestKeys;
 
 impl World {
     /// The lock auditor: it goes through every command that clients send from now on, and through what the journal has
@@ -81,8 +89,8 @@ pub fn now_of(world: &World) -> i64 {
 
 /// Which keys commands name, for this repository's own tests.
 #[cfg(feature = "internals")]
-pub fn naming() -> impl for<'w> Fn(Words<'w>) -> Keys<'w> + Send + Sync + 'static {
-    let table = Table::new(all(), Profile::default());
+pub fn naming() -> impl for<'w> Fn(Words<'w>) -> RequestKeys<'w> + Send + Sync + 'static {
+    let table = commands::table(Profile::default());
     move |words| table.keys(words)
 }
 

@@ -12,9 +12,10 @@ use super::handle::{World, refused};
 use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
 use crate::base::clock::wait_here_for;
 use crate::base::error::Error;
+use crate::clients::session::ControlJob;
 use crate::engine::Engine;
 use crate::powers::{Fault, Gate, Pattern, Rule, Side};
-use crate::spec::{ControlJob, Group};
+use crate::spec::Group;
 
 impl World {
     /// Arms a fault. It is disarmed when the guard is dropped, and whoever hangs because of it goes on.
