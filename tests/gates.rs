@@ -103,7 +103,7 @@ fn the_page_about_races_shows_what_redis_cli_shows() {
     let page = include_str!("../docs/races.md");
     let examples: Vec<&str> =
         page.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert_eq!(examples.len(), 3);
+    assert_eq!(examples.len(), 4);
     for example in examples {
         let server = ServerProcess::redouble(&["--threads", "2"]);
         let mut terminals = BTreeMap::new();

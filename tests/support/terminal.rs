@@ -15,8 +15,10 @@ pub struct Terminal {
 
 impl Terminal {
     pub fn open(address: SocketAddr) -> Self {
-        let mut child = Command::new("redis-cli")
-            .args(["--no-raw", "-h", &address.ip().to_string(), "-p", &address.port().to_string()])
+        let (host, port) = (address.ip().to_string(), address.port().to_string());
+        // A terminal shows errors of redis-cli itself, which it writes to standard error.
+        let mut child = Command::new("sh")
+            .args(["-c", "exec redis-cli \"$@\" 2>&1", "redis-cli", "--no-raw", "-h", &host, "-p", &port])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
