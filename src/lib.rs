@@ -8,66 +8,46 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::todo, clippy::dbg_macro)]
 #![cfg_attr(not(feature = "internals"), warn(missing_docs))]
 
-mod acl;
-mod audit;
+mod base;
 mod cli;
-mod clock;
+mod clients;
 mod commands;
-mod config;
-mod control;
-mod duration;
+mod data;
 mod engine;
-mod error;
-mod files;
-mod fleet;
-mod geo;
-mod glob;
-mod hyperloglog;
-mod identity;
-mod instance;
-mod keyspace;
-mod listpack;
-mod log;
-mod profile;
-mod pubsub;
-mod rdb;
-mod report;
-mod resp;
+mod insight;
+mod powers;
+mod protocol;
 mod script;
-mod seed;
 mod server;
-mod session;
 mod spec;
-mod stats;
-mod tracking;
 
 /// For this repository's own tests and benchmarks; not an interface, and gone without notice.
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::audit::{
+    pub use crate::base::clock::Clock;
+    pub use crate::clients::instance::Instance;
+    pub use crate::clients::session::{Client, Peer, Session};
+    pub use crate::commands::all_rows as all_commands;
+    pub use crate::data::keyspace::{Expiry, Keyspace, hash_of};
+    pub use crate::engine::{Engine, Fibers};
+    pub use crate::insight::audit::{
         Allowance, Auditor, End, Hold, Lock, Past, Place, Reason, Scope, Standing, Told, Waiter, Who, audit, auditor,
         tell,
     };
-    pub use crate::clock::Clock;
-    pub use crate::commands::all as all_commands;
-    pub use crate::control::{Event, EventKind, Item, read_journal};
-    pub use crate::engine::{Engine, Fibers};
-    pub use crate::instance::Instance;
-    pub use crate::keyspace::{Expiry, Keyspace, hash_of};
-    pub use crate::report::{html as report_html, text as report_text};
-    pub use crate::resp::{Framed, Framer, Limits, ProtocolError};
+    pub use crate::insight::report::{html as report_html, text as report_text};
+    pub use crate::powers::{Event, EventKind, Item, read_journal};
+    pub use crate::protocol::{Framed, Framer, Limits, ProtocolError};
     pub use crate::server::{journal_of, naming, now_of};
-    pub use crate::session::{Client, Peer, Session};
     pub use crate::spec::{Table, markdown};
 }
 
-pub use audit::{
+pub use base::error::Error;
+pub use base::profile::Profile;
+pub use insight::audit::{
     Code, EndedHold, Evidence, Finding, KnownLock, LockHolder, LockWaiter, Mark, Mistakes, Severity, story_of,
 };
-pub use control::{Child, Entry, Fault, Findings, Outcome, Pattern, Query, Search, Verdict, Who};
-pub use error::Error;
-pub use profile::Profile;
+pub use powers::{Child, Entry, ExplorationSummary, Fault, Outcome, Pattern, Query, Search, Verdict, Who};
 pub use server::{
     AuditGuard, Builder, Exploration, FaultGuard, GateGuard, JournalGuard, Server, Servers, Space, World,
 };

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use super::judging::{Judging, level_of, parted};
 use super::recorded::Recordings;
-use crate::control::Search;
-use crate::duration::parse_duration;
-use crate::resp::{quote, split_line};
+use crate::base::duration::parse_duration;
+use crate::powers::Search;
+use crate::protocol::{quote, split_line};
 
 /// What a command line asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -507,7 +507,7 @@ mod tests {
             ["--audit", "warn", "--locks", "a:*", "--port", "0", "--junit=x.xml", "--journal-out", "j", "--", "a"];
         let Request::Run(asked) = run(&flags) else { panic!("a run") };
         let judging = asked.audit.expect("an audit");
-        assert_eq!((judging.level, judging.locks), (crate::audit::Severity::Warning, vec![b"a:*".to_vec()]));
+        assert_eq!((judging.level, judging.locks), (crate::insight::audit::Severity::Warning, vec![b"a:*".to_vec()]));
         assert_eq!((judging.junit, asked.journal_out), (Some(PathBuf::from("x.xml")), Some(PathBuf::from("j"))));
         assert_eq!(asked.sources.flags, b"port \"0\" ");
         // What looks like a flag of the auditor's can be the value of one of the server's.

@@ -16,10 +16,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::arguments::Explore;
 use super::run::{OWN_FAILURE, Signals, environment, status_of};
 use super::{Start, complain, make_room, process};
-use crate::clock::Clock;
-use crate::control::Findings;
-use crate::duration::spell_duration;
-use crate::error::plain;
+use crate::base::clock::Clock;
+use crate::base::duration::spell_duration;
+use crate::base::error::plain;
+use crate::powers::ExplorationSummary;
 use crate::server::{Builder, Exploration};
 
 /// The status for a run that has taken too long: that of `timeout`.
@@ -235,8 +235,9 @@ fn strayed(exploration: &Exploration) -> String {
     how.map(|how| format!(" (it did not follow its order: {how})")).unwrap_or_default()
 }
 
-fn summary(findings: &Findings, has_ended_early: bool) -> String {
-    let Findings { runs, random, repeated, failed, skipped, turns, clients, strayed, too_long, .. } = findings;
+fn summary(findings: &ExplorationSummary, has_ended_early: bool) -> String {
+    let ExplorationSummary { runs, random, repeated, failed, skipped, turns, clients, strayed, too_long, .. } =
+        findings;
     let mut text = format!(
         "{}, {failed} failed; up to {clients} clients and {turns} commands; {}",
         if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") },

@@ -6,8 +6,8 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::audit::{Allowance, Scope, Severity};
-use crate::error::plain;
+use crate::base::error::plain;
+use crate::insight::audit::{Allowance, Scope, Severity};
 
 /// What an audit is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,8 @@
-//! The program: a drop-in `redis-server`.
+//! The program: a drop-in `redis-server`, and the words `run`, `explore`, `audit` and `report`.
+//!
+//! Knows arguments, configuration files, signals, child processes and exit statuses.
+//! May use: every floor below it.
+//! Begin with [`run`], which does what the command line asks for.
 
 mod arguments;
 mod audit;
@@ -18,11 +22,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use crate::config::{Config, LoadError, Loaded, load};
-use crate::error::plain;
-use crate::files::{Room, allow_clients};
-use crate::log::{Level, Log};
-use crate::profile::Profile;
+use crate::base::error::plain;
+use crate::base::files::{Room, allow_clients};
+use crate::base::log::{Level, Log};
+use crate::base::profile::Profile;
+use crate::clients::config::{Config, LoadError, Loaded, load};
 use crate::server::{Builder, Running};
 use arguments::{Request, Sources};
 use process::{Notice, Signals};

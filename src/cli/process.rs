@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{PidfdFlags, getppid, pidfd_open, set_parent_process_death_signal, setsid};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::instance::Instance;
+use crate::clients::instance::Instance;
 
 /// Tells the process in the background that it is the one.
 const IN_BACKGROUND: &str = "REDOUBLE_IN_BACKGROUND";
@@ -92,7 +92,7 @@ impl Notice {
     /// Writes numbers there, one in each line.
     pub(super) fn put_up(path: PathBuf, numbers: impl IntoIterator<Item = u32>) -> io::Result<Self> {
         let lines: String = numbers.into_iter().map(|number| format!("{number}\n")).collect();
-        crate::files::replace(&path, lines.as_bytes())?;
+        crate::base::files::replace(&path, lines.as_bytes())?;
         Ok(Self { path })
     }
 

@@ -11,13 +11,12 @@ use super::audit::{place_of, real_of};
 use super::complain;
 use super::judging::{Judging, cannot, level_of, parted};
 use super::verdict::{Lines, Recorded, Verdict, print};
-use crate::audit::tell::Judged;
-use crate::audit::{Told, auditor};
-use crate::commands::all;
-use crate::control::{Item, RecordedLines};
-use crate::error::plain;
-use crate::profile::Profile;
-use crate::spec::Table;
+use crate::base::error::plain;
+use crate::base::profile::Profile;
+use crate::commands;
+use crate::insight::audit::tell::Judged;
+use crate::insight::audit::{Told, auditor};
+use crate::powers::{Item, RecordedLines};
 
 /// The status for findings that the audit fails for,
 pub(super) const FOUND: u8 = 3;
@@ -30,7 +29,7 @@ pub(super) struct Recordings {
     /// The journal of each server; `-` for standard input.
     pub files: Vec<PathBuf>,
     pub judging: Judging,
-    /// Findings are told as lines of JSON.
+    /// ExplorationSummary are told as lines of JSON.
     pub json: bool,
 }
 
@@ -99,7 +98,7 @@ impl Recordings {
         judging.settle()?;
         let allowed = judging.allowances()?;
         let scope = judging.scope(&allowed);
-        let table = Table::new(all(), Profile::default());
+        let table = commands::table(Profile::default());
         let mut auditor = auditor(scope, move |words| table.keys(words));
         let mut sources =
             (1..).zip(files).map(|(server, path)| Source::open(server, path)).collect::<Result<Vec<_>, _>>()?;
@@ -204,7 +203,7 @@ fn tell(line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::Severity;
+    use crate::insight::audit::Severity;
 
     fn parse(words: &[&str]) -> Result<Recordings, String> {
         Recordings::parse(&words.iter().map(OsString::from).collect::<Vec<_>>())

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::complain;
-use crate::instance::Instance;
-use crate::stats::Unsupported;
+use crate::clients::instance::Instance;
+use crate::clients::stats::Unsupported;
 
 pub(super) struct Report {
     commands: u64,

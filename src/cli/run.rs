@@ -27,12 +27,12 @@ use super::recorded::FOUND;
 use super::report::{Report, say};
 use super::verdict::Recorded;
 use super::{Start, complain, enter_directory, make_room};
-use crate::clock::Clock;
-use crate::config::{Config, LoadError, Loaded, load_over};
-use crate::error::plain;
-use crate::instance::Instance;
-use crate::log::Log;
-use crate::profile::Profile;
+use crate::base::clock::Clock;
+use crate::base::error::plain;
+use crate::base::log::Log;
+use crate::base::profile::Profile;
+use crate::clients::config::{Config, LoadError, Loaded, load_over};
+use crate::clients::instance::Instance;
 use crate::server::{Builder, Server};
 
 /// The status of `redouble run` itself when it fails, as opposed to the command: that of `timeout` and `docker run`.

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::judging::{Allowed, Judging, cannot};
-use crate::audit::Severity;
-use crate::audit::tell::{self, Artifact, Judged};
-use crate::error::plain;
-use crate::files;
+use crate::base::error::plain;
+use crate::base::files;
+use crate::insight::audit::Severity;
+use crate::insight::audit::tell::{self, Artifact, Judged};
 
 /// How many runs of lines are remembered of one file.
 const MOST_RUNS: usize = 1 << 16;

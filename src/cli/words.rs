@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::config::LoadError;
-use crate::error::{Error, plain};
-use crate::profile::{Family, PROFILES, Profile};
+use crate::base::error::{Error, plain};
+use crate::base::profile::{Family, PROFILES, Profile};
+use crate::clients::config::LoadError;
 
 const HELP: &str = "\
 redouble: a Redis test double. Speaks the Redis protocol, keeps everything in memory.

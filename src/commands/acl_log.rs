@@ -2,22 +2,26 @@
 
 use super::acl::misused;
 use super::client_list::describe;
-use crate::acl::{Case, Denial};
-use crate::error::CommandError;
-use crate::profile::Since;
-use crate::resp::{Reply, Words, parse_integer};
-use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::clients::acl::{Case, Denial};
+use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::protocol::{Reply, Words, parse_integer};
+use crate::spec::{Args, Arity, CommandSpec, Flag, Group};
 
-pub(super) const LOG: CommandSpec = CommandSpec {
-    usage: "[count | RESET]",
-    summary: "Shows what was denied lately, or forgets it.",
-    complexity: "O(N) in the number of entries shown",
-    group: Group::Server,
-    since: Since::redis(6, 0, 0),
-    arity: Arity::AtLeast(2),
-    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-    ..CommandSpec::new("LOG", Handler::Connection(log))
-};
+pub(super) const LOG: Command = Command::new(
+    Handler::Connection(log),
+    CommandSpec {
+        usage: "[count | RESET]",
+        summary: "Shows what was denied lately, or forgets it.",
+        complexity: "O(N) in the number of entries shown",
+        group: Group::Server,
+        since: Since::redis(6, 0, 0),
+        arity: Arity::AtLeast(2),
+        flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+        ..CommandSpec::new("LOG")
+    },
+);
 
 /// How many entries are shown to who does not say.
 const USUAL: i64 = 10;
@@ -33,7 +37,7 @@ fn log(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let count = args.optional().map_or(Some(USUAL), parse_integer).ok_or(CommandError::NOT_AN_INTEGER)?;
     let entries = call.server.acl.log.latest(usize::try_from(count).unwrap_or(0));
     let (now, numbered) = (call.now(), args.profile().since_redis(7, 2));
-    let entry = |entry: crate::acl::Entry| {
+    let entry = |entry: crate::clients::acl::Entry| {
         let mut fields = vec![
             ("count", Reply::Integer(entry.count as i64)),
             ("reason", Reply::text(entry.case.reason)),

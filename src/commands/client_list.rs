@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::acl::DEFAULT_USER;
-use crate::profile::{Family, Since};
-use crate::resp::Words;
-use crate::session::Client;
-use crate::spec::Call;
-use crate::tracking::Shown;
+use crate::base::profile::{Family, Since};
+use crate::clients::acl::DEFAULT_USER;
+use crate::clients::session::Client;
+use crate::clients::tracking::Shown;
+use crate::commands::Call;
+use crate::protocol::Words;
 
 /// One line per connection.
 pub(super) fn describe_all(call: &Call<'_>, words: Words<'_>, clients: &[Arc<Client>]) -> Vec<u8> {

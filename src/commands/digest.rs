@@ -5,10 +5,10 @@
 
 use sha1_smol::Sha1;
 
-use crate::keyspace::{Entry, Kind, Stream, StreamId, View};
-use crate::profile::Profile;
-use crate::rdb::{Content, Field};
-use crate::resp::{write_double, write_shortest};
+use crate::base::profile::Profile;
+use crate::data::keyspace::{Entry, Kind, Stream, StreamId, View};
+use crate::data::rdb::{Content, Field};
+use crate::protocol::{write_double, write_shortest};
 
 /// A digest that is added to.
 #[derive(Clone, Copy, Default)]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::CommandError;
-use crate::keyspace::View;
-use crate::resp::parse_integer;
+use crate::base::error::CommandError;
+use crate::data::keyspace::View;
+use crate::protocol::parse_integer;
 
 pub(super) const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR value is out of range");
 

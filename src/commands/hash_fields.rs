@@ -1,11 +1,11 @@
 //! What the commands about single fields' times have in common: `FIELDS numfields field ...`, the options in front of it,
 //! and points in time. Redis and Valkey word and order their complaints differently.
 
-use crate::clock::Millis;
-use crate::error::CommandError;
-use crate::keyspace::{Hash, View};
-use crate::profile::{Family, Since, Version};
-use crate::resp::{Words, parse_integer};
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::base::profile::{Family, Since, Version};
+use crate::data::keyspace::{Hash, View};
+use crate::protocol::{Words, parse_integer};
 use crate::spec::Args;
 
 use super::lifetime::{Lifetime, Unit, invalid_expire_time};

@@ -1,10 +1,10 @@
 //! How long a key is to live: `EX`, `PX`, `EXAT` and `PXAT` with their values, turned into deadlines.
 
-use crate::clock::Millis;
-use crate::error::CommandError;
-use crate::keyspace::{EventClass, Expiry, View};
-use crate::profile::{Family, Since};
-use crate::resp::parse_integer;
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::base::profile::{Family, Since};
+use crate::data::keyspace::{EventClass, Expiry, View};
+use crate::protocol::parse_integer;
 use crate::spec::Args;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,12 @@
 //! Going through the elements of one value, step by step: what HSCAN, SSCAN and ZSCAN have in common.
 
 use super::scan::{INVALID_CURSOR, matches, parse_cursor};
-use crate::error::CommandError;
-use crate::keyspace::{Collection, View};
-use crate::profile::{Since, Version};
-use crate::resp::Reply;
-use crate::spec::{Args, CommandResult};
+use crate::base::error::CommandError;
+use crate::base::profile::{Since, Version};
+use crate::commands::CommandResult;
+use crate::data::keyspace::{Collection, View};
+use crate::protocol::Reply;
+use crate::spec::Args;
 
 /// What one step is to return.
 pub(super) struct Step<'a> {

@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::error::CommandError;
-use crate::keyspace::{Scored, SortedSet};
-use crate::profile::{Profile, Since, Version};
-use crate::resp::{is_blank, parse_float, until_nul};
+use crate::base::error::CommandError;
+use crate::base::profile::{Profile, Since, Version};
+use crate::data::keyspace::{Scored, SortedSet};
+use crate::protocol::{is_blank, parse_float, until_nul};
 
 const NO_SCORES: CommandError = CommandError::fixed("ERR min or max is not a float");
 const NO_MEMBERS: CommandError = CommandError::fixed("ERR min or max not valid string range item");
@@ -186,7 +186,7 @@ impl<'a> Between<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyspace::SortedSetLimits;
+    use crate::data::keyspace::SortedSetLimits;
 
     #[test]
     fn scores_are_read_as_each_server_reads_them() {

@@ -1,8 +1,8 @@
 //! Ids of entries in requests, and entries in replies.
 
-use crate::error::CommandError;
-use crate::keyspace::{StreamEntry, StreamId};
-use crate::resp::{Reply, parse_integer, until_nul};
+use crate::base::error::CommandError;
+use crate::data::keyspace::{StreamEntry, StreamId};
+use crate::protocol::{Reply, parse_integer, until_nul};
 
 pub(super) const BAD_ID: CommandError =
     CommandError::fixed("ERR Invalid stream ID specified as stream command argument");

@@ -11,15 +11,15 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::Engine;
-use super::errand::in_micros;
-use crate::clock::{Clock, LATEST, Millis};
-use crate::control::Matter;
-use crate::instance::Instance;
-use crate::session::{Client, Signal, Stance};
+use super::control_job::in_micros;
+use crate::base::clock::{Clock, LATEST, Millis};
+use crate::clients::instance::Instance;
+use crate::clients::session::{Activity, Client, Signal};
+use crate::powers::Hook;
 
 /// What was set going because somebody has looked around.
 #[derive(Default)]
-pub(super) struct Outlook {
+pub(super) struct AutoAdvance {
     /// The clock is about to be moved.
     moving: AtomicBool,
     /// Somebody will look again when silent clients have been silent for long enough.
@@ -39,8 +39,8 @@ impl Engine {
     /// From now on the clock moves by itself.
     pub(super) fn begin_auto(self: &Arc<Self>, grace: Option<Duration>) {
         let clients = self.instance.clients.all();
-        clients.iter().filter(|client| client.stance() != Stance::Scripting).for_each(|client| {
-            client.set_stance(Stance::Acting);
+        clients.iter().filter(|client| client.activity() != Activity::Scripting).for_each(|client| {
+            client.set_activity(Activity::Acting);
         });
         self.instance.clock.set_auto(Some(grace));
         // Each of them says what it does.
@@ -49,7 +49,7 @@ impl Engine {
 
     /// Has the clock moved if it moves by itself and everybody waits for that.
     #[cold]
-    pub fn look_around(self: &Arc<Self>) {
+    pub fn maybe_auto_advance(self: &Arc<Self>) {
         if !self.instance.clock.is_auto() || self.next_stop().is_none() {
             return;
         }
@@ -67,7 +67,7 @@ impl Engine {
                     event_loop.spawn(async move {
                         Clock::pass(wait).await;
                         engine.outlook.again.store(false, Ordering::SeqCst);
-                        engine.look_around();
+                        engine.maybe_auto_advance();
                     });
                 }
             }
@@ -88,26 +88,26 @@ impl Engine {
                 clock.set(stop);
             }
             self.set_off_due();
-            self.come_to_rest().await;
+            self.quiesce().await;
         }
         self.outlook.moving.store(false, Ordering::SeqCst);
         // Somebody may have looked just now and left it to this.
-        self.look_around();
+        self.maybe_auto_advance();
     }
 
     /// Lets those who wait for what others do see whether it was what has just been done. Until they have, time stands.
     pub fn let_drivers_look(&self) {
         for client in self.instance.clients.all() {
-            if client.stance() == Stance::Awaiting {
+            if client.activity() == Activity::Awaiting {
                 client.signal(Signal::Look);
             }
         }
     }
 
     fn others(&self) -> Others {
-        let Instance { clock, attention, control, .. } = &*self.instance;
+        let Instance { clock, active_hooks, control, .. } = &*self.instance;
         // Who is held for the sake of an order goes on without any time passing.
-        if attention.has(Matter::Explore) && control.explorer.holds_anybody() {
+        if active_hooks.has(Hook::Explore) && control.explorer.holds_anybody() {
             return Others::Act;
         }
         let (grace, now) = (clock.grace(), clock.uptime());
@@ -120,9 +120,9 @@ impl Engine {
             if only_listens(&client) {
                 continue;
             }
-            match (client.stance(), grace) {
-                (Stance::Waiting | Stance::Driving | Stance::Awaiting, _) => {}
-                (Stance::Idle, Some(grace)) => {
+            match (client.activity(), grace) {
+                (Activity::Waiting | Activity::Driving | Activity::Awaiting, _) => {}
+                (Activity::Idle, Some(grace)) => {
                     longest = longest.max(grace.saturating_sub(now.saturating_sub(client.idle_since())));
                 }
                 _ => return Others::Act,

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use super::monitor::secrets;
 use super::{Engine, Fibers, Resolved, transaction};
-use crate::clock::real_micros;
-use crate::control::{Ending, EventKind, Introduction, Line, Matter, Outcome, Passage, Stamp, Verdict};
-use crate::duration::spell_duration;
-use crate::error::CommandError;
-use crate::instance::Instance;
-use crate::keyspace::View;
-use crate::resp::{OwnedWords, Words};
-use crate::session::Session;
-use crate::spec::{CommandSpec, Flow, Group, Handler};
+use crate::base::clock::real_micros;
+use crate::base::duration::spell_duration;
+use crate::base::error::CommandError;
+use crate::clients::instance::Instance;
+use crate::clients::session::{Flow, Session};
+use crate::data::keyspace::View;
+use crate::powers::{ClientRecord, Ending, EventKind, Hook, Line, Outcome, Passage, Stamp, Verdict};
+use crate::protocol::{OwnedWords, Words};
+use crate::spec::{CommandKind, CommandSpec, Group, Secrets};
 
 const REDACTED: &[u8] = b"(redacted)";
 const REDACTED_REPLY: &[u8] = b"+(redacted)\r\n";
@@ -36,31 +36,31 @@ impl Engine {
         out: &mut Vec<u8>,
         fibers: &mut Fibers,
     ) -> Flow {
-        let spec = resolved.as_ref().ok().map(|resolved| resolved.spec);
+        let spec = resolved.as_ref().ok().map(|resolved| resolved.row.spec);
         if spec.is_some_and(|spec| spec.group == Group::Control) {
             self.keep_staged(session);
             return self.perform(session, resolved, words, out, fibers);
         }
-        session.note.open(session.db);
+        session.trace.open(session.db);
         if spec.is_some_and(|spec| transaction::may_run_scripts(session, spec)) {
             // The session may be elsewhere when the script ends.
-            session.note.keep(words);
+            session.trace.keep(words);
             self.keep_staged(session);
         }
         let start = out.len();
         match self.perform(session, resolved, words, out, fibers) {
             Flow::Wait(wait) => {
-                session.note.keep(words);
+                session.trace.keep(words);
                 Flow::Wait(wait)
             }
             flow => {
-                if !session.note.staging.has_memory() {
-                    session.note.staging = std::mem::take(&mut fibers.staging);
+                if !session.trace.staging.has_memory() {
+                    session.trace.staging = std::mem::take(&mut fibers.staging);
                 }
                 let reply = &out[start..];
                 let outcome = outcome(session, reply, &flow);
                 self.tell(session, spec, words, reply, outcome, None);
-                session.note.tidy(None);
+                session.trace.tidy(None);
                 flow
             }
         }
@@ -68,11 +68,11 @@ impl Engine {
 
     /// Puts what is staged into the journal: before anybody hears of it.
     pub(super) fn keep_staged(&self, session: &mut Session) {
-        let note = &mut session.note;
-        if !note.staging.is_empty() {
-            note.end_last();
-            let kept = self.instance.control.journal.keep(&mut note.staging);
-            note.unwritten = note.unwritten.or(kept.map(|(index, _)| index));
+        let trace = &mut session.trace;
+        if !trace.staging.is_empty() {
+            trace.end_last();
+            let kept = self.instance.control.journal.keep(&mut trace.staging);
+            trace.unwritten = trace.unwritten.or(kept.map(|(index, _)| index));
             if self.instance.audit.is_on() {
                 self.instance.attend_audit(kept.is_some_and(|(_, is_pressing)| is_pressing));
             }
@@ -83,14 +83,14 @@ impl Engine {
     #[inline(never)]
     pub fn end_batch(&self, session: &mut Session, fibers: &mut Fibers) {
         self.keep_staged(session);
-        fibers.staging = std::mem::take(&mut session.note.staging);
+        fibers.staging = std::mem::take(&mut session.trace.staging);
     }
 
     /// Begins to remember a request that gates and rules want to know of, too.
     pub(super) fn begin_note(&self, session: &mut Session, words: Words<'_>) {
-        if self.instance.attention.has(Matter::Journal) {
-            session.note.open(session.db);
-            session.note.keep(words);
+        if self.instance.active_hooks.has(Hook::Journal) {
+            session.trace.open(session.db);
+            session.trace.keep(words);
         }
     }
 
@@ -98,12 +98,12 @@ impl Engine {
     #[cold]
     pub(super) fn stamp(&self, view: &View<'_>, session: &mut Session) {
         let at = view.micros();
-        session.note.stamp(self.instance.control.journal.next(), at, self.instance.clock.real_at(at));
+        session.trace.stamp(self.instance.control.journal.next(), at, self.instance.clock.real_at(at));
     }
 
     /// The place in the order of a command that is let have what it has waited for.
     pub(super) fn stamp_served(&self, view: &View<'_>) -> Option<Stamp> {
-        if !self.instance.attention.has(Matter::Journal) {
+        if !self.instance.active_hooks.has(Hook::Journal) {
             return None;
         }
         Some(Stamp { seq: self.instance.control.journal.next(), at: view.micros(), real: real_micros() })
@@ -111,7 +111,7 @@ impl Engine {
 
     /// Tells of the command that the session has remembered, now that it has its reply.
     pub(super) fn tell_kept(&self, session: &mut Session, passage: Option<&Passage>, reply: &[u8], flow: &Flow) {
-        if !session.note.is_open() {
+        if !session.trace.is_open() {
             return;
         }
         let outcome = match passage.and_then(|passage| passage.rule.as_ref()).map(|rule| &rule.fault.verdict) {
@@ -124,27 +124,27 @@ impl Engine {
     }
 
     fn tell_as(&self, session: &mut Session, passage: Option<&Passage>, reply: &[u8], outcome: Outcome) {
-        let kept = session.note.take_kept();
+        let kept = session.trace.take_kept();
         let words = kept.as_ref().map_or(Words::new(&[], &[]), |kept| kept.as_words());
         self.tell(session, None, words, reply, outcome, passage);
         self.keep_staged(session);
-        session.note.tidy(kept);
+        session.trace.tidy(kept);
     }
 
     /// Tells of a command whose connection is gone: what it has waited for will not be told to anybody. `reply` is what
     /// it would have been.
     pub(super) fn give_up(&self, session: &mut Session, reply: &[u8]) {
-        if !session.note.is_open() {
+        if !session.trace.is_open() {
             return;
         }
         let passage = session.passage.take();
-        let outcome = if session.note.is_stamped() { Outcome::Lost } else { Outcome::NeverRan };
+        let outcome = if session.trace.is_stamped() { Outcome::Lost } else { Outcome::NeverRan };
         self.tell_as(session, passage.as_deref(), reply, outcome);
     }
 
     /// Tells that the last so many bytes of a session's replies will never be read by anybody.
     pub fn lose(&self, session: &Session, unwritten: usize) {
-        if let Some(from) = session.note.unwritten.filter(|_| unwritten > 0) {
+        if let Some(from) = session.trace.unwritten.filter(|_| unwritten > 0) {
             self.instance.control.journal.lose(session.client.id(), from, unwritten);
         }
     }
@@ -160,7 +160,7 @@ impl Engine {
         passage: Option<&Passage>,
     ) {
         let journal = &self.instance.control.journal;
-        let (stamp, duration) = match session.note.close() {
+        let (stamp, duration) = match session.trace.close() {
             Ending::Stamped(stamp) => (stamp, None),
             Ending::Now { end, real, duration } => {
                 (Stamp { seq: journal.next(), at: self.instance.clock.at_real(end), real }, Some(duration))
@@ -169,17 +169,17 @@ impl Engine {
         let Stamp { seq, at, real } = stamp;
         let mut redacted = OwnedWords::default();
         let (words, reply) = self.readable(session, spec, words, reply, &mut redacted);
-        if session.note.introduced != journal.life() {
+        if session.trace.introduced != journal.life() {
             self.introduce(session);
         }
-        let children = session.note.take_inside();
+        let children = session.trace.take_inside();
         let line = Line {
             seq,
             event: None,
             at,
             real,
             client: session.client.id(),
-            db: session.note.db,
+            db: session.trace.db,
             duration: duration.unwrap_or_default(),
             outcome,
             words,
@@ -189,9 +189,9 @@ impl Engine {
             gates: passage.map(|passage| passage.gates.as_slice()).unwrap_or_default(),
             children: children.as_deref(),
         };
-        session.note.put(&line, duration.is_some());
-        session.note.give_back(children);
-        if session.note.staging.is_full() {
+        session.trace.put(&line, duration.is_some());
+        session.trace.give_back(children);
+        if session.trace.staging.is_full() {
             self.keep_staged(session);
         }
     }
@@ -199,7 +199,7 @@ impl Engine {
     /// Tells that the connection of a session has ended, if anything is told of it.
     pub(super) fn tell_end(&self, session: &mut Session) {
         let journal = &self.instance.control.journal;
-        if session.note.introduced == journal.life() {
+        if session.trace.introduced == journal.life() {
             self.keep_staged(session);
             let at = (self.instance.clock.micros(), real_micros());
             journal.note_event(EventKind::Closed, session.client.id(), at, &OwnedWords::default());
@@ -232,9 +232,9 @@ impl Engine {
     fn introduce(&self, session: &mut Session) {
         self.keep_staged(session);
         let journal = &self.instance.control.journal;
-        session.note.introduced = journal.life();
+        session.trace.introduced = journal.life();
         let client = &session.client;
-        let introduction = Introduction { address: client.peer().address(), name: client.labels().name.clone() };
+        let introduction = ClientRecord { address: client.peer().address(), name: client.labels().name.clone() };
         journal.introduce(client.id(), introduction);
     }
 
@@ -248,8 +248,8 @@ impl Engine {
         reply: &'w [u8],
         redacted: &'w mut OwnedWords,
     ) -> (Words<'w>, &'w [u8]) {
-        match spec.map(|spec| spec.run) {
-            Some(Handler::Connection(_)) | None => self.without_secrets(session, spec, words, reply, redacted),
+        match spec.map(|spec| spec.kind) {
+            Some(CommandKind::Connection) | None => self.without_secrets(session, spec, words, reply, redacted),
             _ => (words, reply),
         }
     }
@@ -264,10 +264,10 @@ impl Engine {
         reply: &'w [u8],
         redacted: &'w mut OwnedWords,
     ) -> (Words<'w>, &'w [u8]) {
-        let Some(spec) = spec.or_else(|| Some(self.table.row_of(words)?.0)) else { return (words, reply) };
-        if matches!(spec.name, "SETNAME" | "HELLO" | "RESET") {
+        let Some(spec) = spec.or_else(|| Some(self.table.row_of(words)?.spec)) else { return (words, reply) };
+        if spec.names_client {
             // No life has this number.
-            session.note.introduced = 0;
+            session.trace.introduced = 0;
         }
         let hidden = hidden(spec, words);
         let words = if hidden.is_empty() {
@@ -278,8 +278,7 @@ impl Engine {
             }
             redacted.as_words()
         };
-        let is_told = spec.name == "GET"
-            && is_in(words, "CONFIG")
+        let is_told = spec.secrets == Secrets::SettingsInReply
             && SECRET_SETTINGS.iter().any(|name| memchr::memmem::find(reply, name.as_bytes()).is_some());
         (words, if is_told { REDACTED_REPLY } else { reply })
     }
@@ -294,7 +293,7 @@ impl Engine {
         reply: &[u8],
         fault: Option<&str>,
     ) {
-        if session.note.is_open() {
+        if session.trace.is_open() {
             self.note_one_inside(session, spec, words, reply, fault);
         }
     }
@@ -311,7 +310,7 @@ impl Engine {
         let mut redacted = OwnedWords::default();
         let (words, reply) = self.readable(session, spec, words, reply, &mut redacted);
         let db = session.db;
-        session.note.children().push(db, words, reply, fault);
+        session.trace.children().push(db, words, reply, fault);
     }
 }
 
@@ -319,7 +318,7 @@ impl Engine {
 #[inline]
 fn outcome(session: &Session, reply: &[u8], flow: &Flow) -> Outcome {
     match flow {
-        Flow::Drop if session.note.is_stamped() => Outcome::Lost,
+        Flow::Drop if session.trace.is_stamped() => Outcome::Lost,
         Flow::Drop => Outcome::NeverRan,
         _ if reply.is_empty() => Outcome::Silent,
         _ if session.transaction.is_some() && reply == b"+QUEUED\r\n" => Outcome::Queued,
@@ -329,11 +328,11 @@ fn outcome(session: &Session, reply: &[u8], flow: &Flow) -> Outcome {
 
 /// The positions of names and passwords that nobody else may read.
 fn hidden(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
-    match spec.name {
+    match spec.secrets {
         // Whatever is wrong with it.
-        "AUTH" => (1..words.len()).collect(),
-        "SETUSER" => (2..words.len()).collect(),
-        "SET" if is_in(words, "CONFIG") => {
+        Secrets::Credentials => (1..words.len()).collect(),
+        Secrets::UserRules => (2..words.len()).collect(),
+        Secrets::Settings => {
             let is_secret = |at: &usize| {
                 words.get(at - 1).is_some_and(|name| {
                     SECRET_SETTINGS.iter().any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
@@ -341,10 +340,6 @@ fn hidden(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
             };
             (3..words.len()).step_by(2).filter(is_secret).collect()
         }
-        _ => secrets(spec, words),
+        Secrets::None | Secrets::Handshake | Secrets::SettingsInReply => secrets(spec, words),
     }
-}
-
-fn is_in(words: Words<'_>, container: &str) -> bool {
-    words.get(0).is_some_and(|word| word.eq_ignore_ascii_case(container.as_bytes()))
 }

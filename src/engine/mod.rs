@@ -1,7 +1,11 @@
-//! The life of one command, and transactions.
+//! The life of one command, from its request to the last byte of its reply.
+//!
+//! Knows the order of the steps: hooks, permission, locks, the run, the reply, the journal.
+//! May use: every floor below it; sees no socket.
+//! Begin with [`Engine::execute`], the one function that every command passes.
 
 mod auto;
-mod errand;
+mod control_job;
 mod explore;
 mod fibers;
 mod journal;
@@ -16,22 +20,22 @@ mod waiting;
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use smallvec::SmallVec;
 
-use crate::control::{Company, Matter};
-use crate::error::CommandError;
-use crate::instance::Instance;
-use crate::keyspace::{Busy, Locked, Scope, View, hash_of};
-use crate::profile::Since;
-use crate::resp::{Protocol, Reply, Words};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::base::sync::MutexExt;
+use crate::clients::instance::Instance;
+use crate::clients::session::{Activity, Flow, Replies, Session, Waiting};
+use crate::clients::stats::Counters;
+use crate::commands::{self, Call, CommandResult, Handler, Handlers, Outcome};
+use crate::data::keyspace::{Busy, Locked, Scope, View, hash_of};
+use crate::powers::{Hook, HookPath};
+use crate::protocol::{Protocol, Reply, Words};
 use crate::script::{Interpreters, Pause};
-use crate::session::{Replies, Session, Stance};
-use crate::spec::{
-    Args, Call, CommandResult, CommandSpec, Flag, Flow, Group, Handler, Outcome, Table, Transaction, Waiting,
-};
-use crate::stats::Counters;
+use crate::spec::{Args, CommandKind, CommandSpec, Flag, Group, ResolvedRow, Table, TransactionCommand};
 
 pub use fibers::Fibers;
 
@@ -44,9 +48,7 @@ const MONITOR_WITHOUT_KEYS: CommandError = CommandError::fixed("ERR Replica can'
 /// What is known about a request before it runs.
 #[derive(Clone, Copy)]
 pub struct Resolved {
-    spec: &'static CommandSpec,
-    /// Where its arguments begin.
-    at: usize,
+    row: ResolvedRow,
     /// Its key, if it has exactly one: the position and the hash.
     key: Option<(usize, u64)>,
 }
@@ -63,11 +65,12 @@ impl Resolved {
 pub struct Engine {
     pub instance: Arc<Instance>,
     pub table: Table,
+    handlers: Handlers,
     /// Held while somebody keeps house, so that who moves the clock finds done what that set off.
     house: Mutex<()>,
     /// Errands are done one by one.
     turn: tokio::sync::Mutex<()>,
-    outlook: auto::Outlook,
+    outlook: auto::AutoAdvance,
 }
 
 impl Engine {
@@ -75,16 +78,17 @@ impl Engine {
         Self {
             instance,
             table,
+            handlers: Handlers::new(commands::all()),
             house: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
-            outlook: auto::Outlook::default(),
+            outlook: auto::AutoAdvance::default(),
         }
     }
 
     /// What is to be done now and then, and when the clock was moved: deletes keys whose time has passed, unless DEBUG
     /// SET-ACTIVE-EXPIRE has put an end to that, and closes connections that nobody uses.
-    pub fn keep_house(&self) {
-        let _house = self.house.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn cron(&self) {
+        let _house = self.house.lock_ignoring_poison();
         let instance = &self.instance;
         if instance.active_expire.load(Ordering::Relaxed)
             && let Some(mut view) = instance.keyspace.sweep(&instance.clock)
@@ -92,7 +96,7 @@ impl Engine {
             self.serve(&mut view, None);
             instance.stats.add(instance.settle(view, None));
         }
-        instance.keep_house();
+        instance.cron();
     }
 
     /// Forgets all data, scripts and functions, unless a script has them.
@@ -122,9 +126,9 @@ impl Engine {
         fibers: &mut Fibers,
     ) -> Flow {
         // What has begun its way ends it, although nothing may stand there any more.
-        match self.instance.attention.company() {
-            Company::Nobody if !session.is_under_way() => self.perform(session, resolved, words, out, fibers),
-            Company::Journal if session.passage.is_none() => self.journalled(session, resolved, words, out, fibers),
+        match self.instance.active_hooks.company() {
+            HookPath::Nobody if !session.is_under_way() => self.perform(session, resolved, words, out, fibers),
+            HookPath::Journal if session.passage.is_none() => self.journalled(session, resolved, words, out, fibers),
             _ => self.accompany(session, resolved, words, out, fibers),
         }
     }
@@ -143,17 +147,17 @@ impl Engine {
             Ok(resolved) => resolved,
             Err(error) => return self.refuse_unresolved(session, words, error, out),
         };
-        let Resolved { spec, at, .. } = resolved;
+        let spec = resolved.row.spec;
         session.last_command = Some(spec);
         if let Err(error) = self.admit(session, spec, words) {
             self.end_exception(session, Some(spec));
             let flow = self.refuse(session, is_exec(spec), error, out);
-            if is_exec(spec) && self.instance.attention.is_needed() {
+            if is_exec(spec) && self.instance.active_hooks.is_needed() {
                 self.show(session, spec, words, out);
             }
             return flow;
         }
-        if self.instance.attention.is_needed() {
+        if self.instance.active_hooks.is_needed() {
             if let Some(error) = self.is_busy(spec) {
                 return self.refuse(session, is_exec(spec), error, out);
             }
@@ -169,7 +173,7 @@ impl Engine {
         }
         if session.transaction.is_some() && transaction::is_queued(spec) {
             let start = out.len();
-            let queued = transaction::queue(session, spec, at, words);
+            let queued = transaction::queue(session, resolved.row, words);
             if queued > self.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Flow::Drop;
             }
@@ -195,7 +199,7 @@ impl Engine {
         out: &mut Vec<u8>,
         pause: Option<&Pause<'_>>,
     ) -> Flow {
-        let spec = resolved.spec;
+        let spec = resolved.row.spec;
         let start = out.len();
         let flow = match self.run(session, resolved, words, out, pause) {
             Ok(flow) => flow,
@@ -204,14 +208,14 @@ impl Engine {
         session.executed += 1;
         if session.replies != Replies::On && !matches!(flow, Flow::Wait(_)) {
             // EXEC leaves out what is to be left out itself, reply by reply.
-            let start = if matches!(spec.run, Handler::Transaction(_)) { out.len() } else { start };
+            let start = if matches!(spec.kind, CommandKind::Transaction(_)) { out.len() } else { start };
             self.withhold(session, start, out);
         }
         if !session.aside.is_empty() || !session.ahead.is_empty() {
             add_messages(session, start, out);
         }
         self.end_exception(session, Some(spec));
-        if self.instance.attention.is_needed() {
+        if self.instance.active_hooks.is_needed() {
             self.show(session, spec, words, out);
         }
         flow
@@ -220,12 +224,12 @@ impl Engine {
     /// Finds a request's row, and its key if there is exactly one.
     #[inline]
     pub fn resolve(&self, words: Words<'_>) -> Result<Resolved, CommandError> {
-        let (spec, at) = self.table.resolve(words)?;
-        let key = match spec.keys {
+        let row = self.table.resolve(words)?;
+        let key = match row.spec.keys {
             [keys] => keys.only().and_then(|index| Some((index, hash_of(words.get(index)?)))),
             _ => None,
         };
-        Ok(Resolved { spec, at, key })
+        Ok(Resolved { row, key })
     }
 
     #[inline]
@@ -237,9 +241,10 @@ impl Engine {
         out: &mut Vec<u8>,
         pause: Option<&Pause<'_>>,
     ) -> Result<Flow, Busy> {
-        let Resolved { spec, at, key } = resolved;
-        let mut args = Args::new(words, at, spec, &self.instance.profile);
-        let error = match spec.run {
+        let Resolved { row, key } = resolved;
+        let spec = row.spec;
+        let mut args = Args::new(words, row, &self.instance.profile);
+        let error = match self.handlers.of(row.id) {
             Handler::Keys(run) => {
                 let mut view = match self.lock_only_key(session, key)? {
                     // Made here and moved nowhere, for to read what was copied a moment ago takes longer than many a
@@ -257,7 +262,7 @@ impl Engine {
                 self.conclude(&mut view, session);
                 error
             }
-            Handler::Waiting(run) => {
+            Handler::Blocking(run) => {
                 let mut view = self.lock_keys(session, spec, key, words)?;
                 view.set_touch(!session.no_touch);
                 let (wish, error) = match run(&mut view, &mut args, None) {
@@ -266,9 +271,9 @@ impl Engine {
                     Err(error) => (None, write(Err(error), session, out)),
                 };
                 // As long as the view lives, nobody can put anything under the keys.
-                let wait = wish.map(|wish| self.begin_wait(session, spec, at, words, wish));
+                let wait = wish.map(|wish| self.begin_wait(session, row, words, wish));
                 if wait.is_some() {
-                    session.note.block();
+                    session.trace.block();
                 }
                 self.conclude(&mut view, session);
                 if let Some(wait) = wait {
@@ -338,19 +343,20 @@ impl Engine {
         &self,
         session: &mut Session,
         view: &mut View<'_>,
-        (spec, at): (&'static CommandSpec, usize),
+        row: ResolvedRow,
         words: Words<'_>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let mut args = Args::new(words, at, spec, &self.instance.profile);
+        let spec = row.spec;
+        let mut args = Args::new(words, row, &self.instance.profile);
         view.select(session.db);
         if spec.makes_keys(words) {
             view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
         }
         let mut flow = Flow::Continue;
-        let error = match spec.run {
+        let error = match self.handlers.of(row.id) {
             Handler::Keys(run) => write(run(view, &mut args), session, out),
-            Handler::Waiting(run) => write(run(view, &mut args, None).map(Outcome::into_reply), session, out),
+            Handler::Blocking(run) => write(run(view, &mut args, None).map(Outcome::into_reply), session, out),
             Handler::Database(run) => {
                 view.widen(Scope::Database);
                 write(run(view, &mut args), session, out)
@@ -419,7 +425,7 @@ impl Engine {
         let mut view = self.instance.keyspace.lock(scope, session.db, &self.instance.clock)?;
         view.set_touch(!session.no_touch);
         let (spec, words) = (args.spec(), args.words());
-        let mut args = Args::new(words, words.len() - args.left(), spec, args.profile());
+        let mut args = args.clone();
         let error = write(run(&mut view, &mut args), session, out);
         self.remember(&mut view, session, spec, words);
         self.conclude(&mut view, session);
@@ -465,7 +471,7 @@ impl Engine {
     /// Whether a session may run a command now.
     #[inline]
     fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
-        if matches!(spec.run, Handler::Debug(_)) {
+        if spec.kind == CommandKind::Debug {
             let local = session.client.peer().is_local();
             if !self.instance.config.live().allows_debug(local) {
                 return Err(CommandError::DEBUG_REFUSED);
@@ -521,8 +527,8 @@ impl Engine {
             return if forbidden { Err(CommandError::NOT_IN_TRANSACTION) } else { Ok(()) };
         }
         if !spec.has_flag(Flag::NoMulti)
-            && !matches!(spec.run, Handler::Transaction(Transaction::Multi | Transaction::Watch))
-            && spec.name != "REPLY"
+            && !matches!(spec.kind, CommandKind::Transaction(TransactionCommand::Multi | TransactionCommand::Watch))
+            && !spec.refused_in_transaction_by_valkey_9
         {
             return Ok(());
         }
@@ -533,7 +539,7 @@ impl Engine {
     /// Whether a command is refused because a script takes long.
     #[cold]
     fn is_busy(&self, spec: &CommandSpec) -> Option<CommandError> {
-        let busy = self.instance.attention.has(Matter::Script) && !spec.has_flag(Flag::AllowBusy);
+        let busy = self.instance.active_hooks.has(Hook::Script) && !spec.has_flag(Flag::AllowBusy);
         busy.then(|| self.busy_error())
     }
 
@@ -545,7 +551,7 @@ impl Engine {
     /// What can hold a command back: a server that stalls, a pause.
     #[cold]
     fn must_wait(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>) -> bool {
-        if self.instance.attention.has(Matter::Stall) {
+        if self.instance.active_hooks.has(Hook::Stall) {
             self.instance.wait_for_stall();
         }
         // Whoever drives a test is never held up.
@@ -558,7 +564,7 @@ impl Engine {
     /// Lets MONITOR clients see a command that has just run; if the session is one itself, what it sees goes to `own`.
     #[cold]
     fn show(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>, own: &mut Vec<u8>) {
-        if self.instance.attention.has(Matter::Monitor)
+        if self.instance.active_hooks.has(Hook::Monitor)
             && !spec.has_flag(Flag::SkipMonitor)
             && !spec.has_flag(Flag::Admin)
         {
@@ -569,7 +575,7 @@ impl Engine {
     /// As [`show`](Self::show), for a command that a script has run.
     #[cold]
     fn show_script(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) {
-        if self.instance.attention.has(Matter::Monitor)
+        if self.instance.active_hooks.has(Hook::Monitor)
             && !spec.has_flag(Flag::SkipMonitor)
             && !spec.has_flag(Flag::Admin)
         {
@@ -620,7 +626,7 @@ impl Engine {
         let name = words.get(0).unwrap_or_default();
         match (self.table.find(name), words.get(1)) {
             (None, _) => stats.count_unsupported(name),
-            (Some(row), Some(sub)) if !row.subcommands.is_empty() && self.table.find_sub(row, sub).is_none() => {
+            (Some(row), Some(sub)) if row.is_container && self.table.find_sub(row, sub).is_none() => {
                 stats.count_unsupported(&[row.name.as_bytes(), sub].join(&b' '));
             }
             _ => {}
@@ -717,7 +723,7 @@ fn is_monitor(session: &Session) -> bool {
 }
 
 fn is_exec(spec: &CommandSpec) -> bool {
-    matches!(spec.run, Handler::Transaction(Transaction::Exec))
+    spec.kind == CommandKind::Transaction(TransactionCommand::Exec)
 }
 
 impl Engine {
@@ -735,17 +741,17 @@ impl Engine {
         let Some(user) = here.acl.user(session.user.name()) else { return false };
         session.count();
         from.forget(session, &[]);
-        session.note.change_journals();
+        session.trace.change_journals();
         session.client.seen().monitor.store(false, Ordering::Relaxed);
         session.client.change_clocks(there.clock.millis(), here.clock.millis());
         session.counters = counters;
         session.become_user(&user, session.authenticated);
         here.look_at_clock();
-        session.client.set_stance(Stance::Acting);
+        session.client.set_activity(Activity::Acting);
         session.client.set_idle_since(here.clock.uptime());
         there.clients.hand_over(session.client.id(), &here.clients);
         // There it may have been the last for whom time had to wait.
-        from.look_around();
+        from.maybe_auto_advance();
         true
     }
 
@@ -756,7 +762,7 @@ impl Engine {
         // It may have been served without having heard of it yet.
         match session.client.take_served() {
             Some(served) => {
-                session.note.set_stamp(served.stamp);
+                session.trace.set_stamp(served.stamp);
                 self.give_up(session, &served.reply);
             }
             None => self.give_up(session, held_back),

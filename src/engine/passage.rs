@@ -12,11 +12,11 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{Engine, Fibers, Resolved, is_exec, keys, transaction};
-use crate::control::{Arrival, Guest, Matter, Passage, Rule, Stop, Ticket, Verdict};
-use crate::error::CommandError;
-use crate::resp::{Reply, Words, parse_integer};
-use crate::session::Session;
-use crate::spec::{CommandSpec, Flag, Flow, Group, Waiting};
+use crate::base::error::CommandError;
+use crate::clients::session::{Flow, Session, Waiting};
+use crate::powers::{Arrival, Hook, ParkedCommand, Passage, Permit, Rule, Verdict, WaitQueue};
+use crate::protocol::{Reply, Words, parse_integer};
+use crate::spec::{CommandSpec, Flag, Group};
 
 impl Engine {
     /// Runs a request that gates, rules or the journal may be about.
@@ -29,7 +29,7 @@ impl Engine {
         out: &mut Vec<u8>,
         fibers: &mut Fibers,
     ) -> Flow {
-        let spec = resolved.as_ref().ok().map(|resolved| resolved.spec);
+        let spec = resolved.as_ref().ok().map(|resolved| resolved.row.spec);
         if spec.is_some_and(|spec| spec.group == Group::Control) {
             self.keep_staged(session);
             return self.perform(session, resolved, words, out, fibers);
@@ -46,7 +46,7 @@ impl Engine {
                     Some(spec) => self.plan(&mut passage, session, spec, words),
                     None => passage.is_judged = true,
                 }
-                if passage.is_free() && !self.instance.attention.wants_all() {
+                if passage.is_free() && !self.instance.active_hooks.wants_all() {
                     return self.go_freely(session, resolved, words, out, fibers);
                 }
                 Box::new(passage)
@@ -96,8 +96,8 @@ impl Engine {
     }
 
     /// Holds whoever comes while a fault pauses the server.
-    fn halt(&self, session: &Session, words: Words<'_>) -> Option<Ticket> {
-        if !self.instance.attention.has(Matter::Halt) {
+    fn halt(&self, session: &Session, words: Words<'_>) -> Option<Permit> {
+        if !self.instance.active_hooks.has(Hook::Halt) {
             return None;
         }
         let rule = self.instance.control.faults.pause()?;
@@ -107,15 +107,15 @@ impl Engine {
     /// Whether gates and rules are for a command. What is only queued runs with its transaction, and what will be refused
     /// does not run at all.
     fn meets_anything(&self, session: &Session, spec: &CommandSpec) -> bool {
-        let attention = &self.instance.attention;
-        (attention.has(Matter::Fault) || attention.has(Matter::Gate))
+        let active_hooks = &self.instance.active_hooks;
+        (active_hooks.has(Hook::Fault) || active_hooks.has(Hook::Gate))
             && (spec.has_flag(Flag::NoAuth) || self.is_authenticated(session))
             && !(session.transaction.is_some() && transaction::is_queued(spec))
     }
 
     /// Finds out what a command meets: the gates in front of it, and the rest at once if there are none.
     fn plan(&self, passage: &mut Passage, session: &Session, spec: &'static CommandSpec, words: Words<'_>) {
-        if self.instance.attention.has(Matter::Gate) {
+        if self.instance.active_hooks.has(Hook::Gate) {
             let name = session.client.labels().name.clone();
             let (arrival, inside) = self.arrivals(session, &name, spec, words);
             passage.before = self.instance.control.gates.in_front(&arrival, &inside, || guest(session, words));
@@ -153,10 +153,10 @@ impl Engine {
             let mut db = session.db;
             for queued in transaction::queued(session) {
                 let words = queued.words.as_words();
-                inside.push(Arrival { db, ..self.arrival(session, client_name, queued.spec, words) });
+                inside.push(Arrival { db, ..self.arrival(session, client_name, queued.row.spec, words) });
                 // What follows a SELECT runs there.
                 let chosen = words.get(1).and_then(parse_integer).and_then(|number| u32::try_from(number).ok());
-                db = chosen.filter(|_| queued.spec.name == "SELECT").unwrap_or(db);
+                db = chosen.filter(|_| queued.row.spec.selects_database).unwrap_or(db);
             }
         }
         (self.arrival(session, client_name, spec, words), inside)
@@ -286,7 +286,7 @@ impl Engine {
         spec: &'static CommandSpec,
         words: Words<'_>,
     ) -> Option<(CommandError, Arc<Rule>)> {
-        if !self.instance.attention.has(Matter::Fault) {
+        if !self.instance.active_hooks.has(Hook::Fault) {
             return None;
         }
         let labels = session.client.labels();
@@ -300,7 +300,7 @@ impl Engine {
 }
 
 /// Holds a command at a stop. Whoever finds it there finds its client blocked.
-fn hold_at(stop: &Arc<Stop>, session: &Session, guest: Guest) -> Option<Ticket> {
+fn hold_at(stop: &Arc<WaitQueue>, session: &Session, guest: ParkedCommand) -> Option<Permit> {
     let blocked = &session.client.seen().blocked;
     blocked.store(true, Ordering::Relaxed);
     let ticket = stop.hold(guest);
@@ -313,9 +313,9 @@ const WORDS_SHOWN: usize = 16;
 const BYTES_SHOWN: usize = 128;
 
 /// A held command as others are told of it.
-pub(super) fn guest(session: &Session, words: Words<'_>) -> Guest {
+pub(super) fn guest(session: &Session, words: Words<'_>) -> ParkedCommand {
     let shown: SmallVec<[&[u8]; 8]> = words.iter().take(WORDS_SHOWN).collect();
-    Guest {
+    ParkedCommand {
         client: session.client.id(),
         client_name: session.client.labels().name.clone(),
         words: shown.iter().map(|word| word[..word.len().min(BYTES_SHOWN)].to_vec()).collect(),

@@ -1,11 +1,11 @@
 //! What the users of sessions may run.
 
 use super::Engine;
-use crate::acl::Denial;
+use crate::base::error::CommandError;
+use crate::clients::acl::Denial;
+use crate::clients::session::Session;
 use crate::commands;
-use crate::error::CommandError;
-use crate::resp::Words;
-use crate::session::Session;
+use crate::protocol::Words;
 use crate::spec::CommandSpec;
 
 impl Engine {

@@ -20,8 +20,8 @@ impl Engine {
         instance.active_expire.store(true, Ordering::Relaxed);
         instance.reset_settings();
         instance.clock.reset();
-        instance.keep_house();
-        self.come_to_rest().await;
+        instance.cron();
+        self.quiesce().await;
         instance.stats.reset();
         instance.reset_journal();
     }
@@ -32,7 +32,7 @@ impl Engine {
         /// not waited for any longer.
         const ROUNDS: u32 = 1_000;
         for _ in 0..ROUNDS {
-            self.come_to_rest().await;
+            self.quiesce().await;
             let clients = self.instance.clients.all();
             let mut ended = 0;
             for client in clients.iter().filter(|client| self.instance.unblock(client, false)) {

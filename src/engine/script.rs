@@ -8,18 +8,18 @@ use smallvec::SmallVec;
 
 use super::transaction::{may_write, queued};
 use super::{Engine, is_exec, key_hashes, write};
-use crate::clock::Stopwatch;
+use crate::base::clock::Stopwatch;
+use crate::base::error::CommandError;
+use crate::base::log::Level;
+use crate::base::profile::Profile;
+use crate::clients::instance::Instance;
+use crate::clients::session::{Flow, Session};
 use crate::commands::asks_to_wait;
-use crate::control::{Company, Matter, Rule};
-use crate::error::CommandError;
-use crate::instance::Instance;
-use crate::keyspace::{Busy, View};
-use crate::log::Level;
-use crate::profile::Profile;
-use crate::resp::{Protocol, Reply, Words, parse_integer};
+use crate::data::keyspace::{Busy, View};
+use crate::powers::{Hook, HookPath, Rule};
+use crate::protocol::{Protocol, Reply, Words, parse_integer};
 use crate::script::{Flags, Host, Interpreters, Kill, Kind, Pause, Random, Request, Scratch, Script, Slow};
-use crate::session::Session;
-use crate::spec::{Args, Arity, CommandSpec, Flag, Flow, Handler, Script as Which};
+use crate::spec::{Args, Arity, CommandKind, CommandSpec, Flag, ResolvedRow, ScriptCommand as Which};
 
 const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown Redis command called from script");
 const WRONG_ARITY: CommandError = CommandError::fixed("ERR Wrong number of args calling Redis command from script");
@@ -75,16 +75,16 @@ impl Engine {
         args: &mut Args<'_>,
         out: &mut Vec<u8>,
     ) -> Option<CommandError> {
-        if self.instance.attention.has(Matter::Monitor) {
+        if self.instance.active_hooks.has(Hook::Monitor) {
             self.show_caller(session, args.spec(), args.words());
         }
-        let is_told = session.note.is_open();
+        let is_told = session.trace.is_open();
         if is_told {
-            session.note.children().depth += 1;
+            session.trace.children().depth += 1;
         }
         let result = self.try_script(session, scene, which, args, out);
         if is_told {
-            session.note.children().depth -= 1;
+            session.trace.children().depth -= 1;
         }
         match result {
             Ok(()) => None,
@@ -159,7 +159,7 @@ impl Engine {
 
     /// What a script says about itself, if a request runs one that does.
     fn said_by_script(&self, spec: &CommandSpec, words: Words<'_>) -> Option<Flags> {
-        let Handler::Script(which) = spec.run else { return None };
+        let CommandKind::Script(which) = spec.kind else { return None };
         let flags = match (which, words.get(1)?) {
             (Which::Eval { .. }, text) => Flags::of(text)?,
             (Which::EvalSha { .. }, name) => self.interpreters().ok()?.started()?.find(name)?.flags,
@@ -174,7 +174,7 @@ impl Engine {
         let may_grow =
             |spec, words| self.said_by_script(spec, words).is_some_and(|flags| !flags.allow_oom && !flags.no_writes);
         may_grow(spec, words)
-            || is_exec(spec) && queued(session).any(|queued| may_grow(queued.spec, queued.words.as_words()))
+            || is_exec(spec) && queued(session).any(|queued| may_grow(queued.row.spec, queued.words.as_words()))
     }
 
     /// Whether a request changes data, or may do so, by what the scripts that it runs say about themselves.
@@ -185,7 +185,7 @@ impl Engine {
             None => may_write(spec),
         };
         writes(spec, words)
-            || is_exec(spec) && queued(session).any(|queued| writes(queued.spec, queued.words.as_words()))
+            || is_exec(spec) && queued(session).any(|queued| writes(queued.row.spec, queued.words.as_words()))
     }
 
     /// Whether a script may start, by what it says about itself.
@@ -262,7 +262,7 @@ impl Drop for Slowness<'_> {
     fn drop(&mut self) {
         if self.begun.get() {
             self.instance.scripts.set_slow(None);
-            self.instance.attention.lower(Matter::Script);
+            self.instance.active_hooks.lower(Hook::Script);
             self.instance.keyspace.set_busy(false);
         }
     }
@@ -309,13 +309,13 @@ impl Caller<'_, '_, '_> {
             since.elapsed().as_millis()
         ));
         instance.keyspace.set_busy(true);
-        instance.attention.raise(Matter::Script);
+        instance.active_hooks.raise(Hook::Script);
     }
 
     /// Whether a script may run a command.
     fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
         let arity = spec.arity_in(&self.engine.instance.profile);
-        if !arity.admits(words.len()) || (!spec.subcommands.is_empty() && arity != Arity::Exactly(1)) {
+        if !arity.admits(words.len()) || (spec.is_container && arity != Arity::Exactly(1)) {
             return Err(WRONG_ARITY);
         }
         if spec.has_flag(Flag::NoScript) {
@@ -350,14 +350,15 @@ impl Caller<'_, '_, '_> {
                 engine.count_unsupported(words);
                 Err(UNKNOWN)
             }
-            Some((spec, at)) => self
-                .admit(session, spec, words)
-                .and_then(|()| asks_to_wait(words, &engine.instance.profile).map_or(Ok((spec, at)), Err)),
+            Some(row) => self
+                .admit(session, row.spec, words)
+                .and_then(|()| asks_to_wait(words, &engine.instance.profile).map_or(Ok(row), Err)),
         };
-        let (spec, at) = checked
+        let row = checked
             .inspect_err(|error| engine.instance.stats.count_error(error.code()))
             .map_err(|error| (error, None))?;
-        if engine.instance.attention.company() == Company::Everybody
+        let ResolvedRow { spec, .. } = row;
+        if engine.instance.active_hooks.company() == HookPath::Everybody
             && let Some((error, rule)) = engine.fault_inside(session, spec, words)
         {
             return Err((error, Some(rule)));
@@ -365,7 +366,7 @@ impl Caller<'_, '_, '_> {
         session.protocol = self.protocol.get();
         // Nothing that scripts may call closes the connection.
         view.set_repeatable(true);
-        let _: Flow = engine.run_within(session, view, (spec, at), words, reply);
+        let _: Flow = engine.run_within(session, view, row, words, reply);
         view.set_repeatable(false);
         if session.tracking.remembers {
             // Up to 7.0 the keys that the script was given stand for whatever it reads.
@@ -375,7 +376,7 @@ impl Caller<'_, '_, '_> {
                 engine.remember_keys(view, session, self.spec, self.words);
             }
         }
-        if engine.instance.attention.is_needed() {
+        if engine.instance.active_hooks.is_needed() {
             engine.show_script(session, spec, words);
         }
         Ok(spec)
@@ -412,7 +413,7 @@ impl Host for Caller<'_, '_, '_> {
         let mut inner = self.inner.borrow_mut();
         let result = self.run_call(&mut inner, words, reply);
         let session = &mut inner.session;
-        if session.note.is_open() {
+        if session.trace.is_open() {
             match &result {
                 Ok(spec) => self.engine.note_child(session, Some(spec), words, &reply[start..], None),
                 Err((error, rule)) => {
@@ -435,7 +436,7 @@ impl Host for Caller<'_, '_, '_> {
     }
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
-        let (spec, _) = self.engine.table.row_of(words)?;
+        let ResolvedRow { spec, .. } = self.engine.table.row_of(words)?;
         let acl = &self.engine.instance.acl;
         Some(acl.may_run(&self.inner.borrow().session.user, spec, words).is_ok())
     }

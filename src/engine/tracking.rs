@@ -1,9 +1,9 @@
 //! Client-side caching, where it meets the life of a command.
 
 use super::{Engine, keys};
-use crate::keyspace::View;
-use crate::resp::Words;
-use crate::session::Session;
+use crate::clients::session::Session;
+use crate::data::keyspace::View;
+use crate::protocol::Words;
 use crate::spec::{CommandSpec, Flag};
 
 impl Engine {

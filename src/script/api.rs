@@ -4,10 +4,10 @@ use super::Kind;
 use super::convert::{push_error, push_reply, truncated};
 use super::functions::register_function;
 use super::lua::{Frame, Kind as Type, Native, Raised};
-use crate::error::CommandError;
-use crate::log::Level;
-use crate::profile::{Family, Profile, Version};
-use crate::resp::{Protocol, write_integer};
+use crate::base::error::CommandError;
+use crate::base::log::Level;
+use crate::base::profile::{Family, Profile, Version};
+use crate::protocol::{Protocol, write_integer};
 
 const NO_ARGUMENTS: &str = "ERR Please specify at least one argument for this redis lib call";
 const BAD_ARGUMENT: &str = "ERR Lua redis lib command arguments must be strings or integers";
@@ -160,7 +160,7 @@ fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, Raised> {
 fn collect_words(
     frame: &Frame<'_>,
     profile: &Profile,
-    words: &mut crate::resp::OwnedWords,
+    words: &mut crate::protocol::OwnedWords,
 ) -> Result<(), &'static str> {
     words.clear();
     let count = frame.top();
@@ -188,9 +188,9 @@ fn write_argument(out: &mut Vec<u8>, value: f64, profile: &Profile) {
         if integer as f64 == value && integer.unsigned_abs() < 1 << 52 {
             return write_integer(out, integer);
         }
-        crate::resp::write_shortest(out, value);
+        crate::protocol::write_shortest(out, value);
     } else {
-        crate::resp::write_double(out, value);
+        crate::protocol::write_double(out, value);
         // C prints the sign of what is no number, too.
         if value.is_nan() && value.is_sign_negative() {
             out.insert(out.len() - 3, b'-');

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::Host;
 use super::lua::{Frame, Kind};
-use crate::resp::{Protocol, parse_float, parse_integer, write_integer};
+use crate::protocol::{Protocol, parse_float, parse_integer, write_integer};
 
 /// Pushes a reply, given as the bytes that a client would get. What remains behind it is handed back.
 pub fn push_reply<'r>(frame: &mut Frame<'_>, reply: &'r [u8]) -> Option<&'r [u8]> {
@@ -226,10 +226,10 @@ fn write_table(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
                 write_error(frame.bytes(-1).unwrap_or_default(), out);
             }
             ("ok", Kind::String) => {
-                write_line(b'+', crate::resp::until_nul(frame.bytes(-1).unwrap_or_default()), out);
+                write_line(b'+', crate::protocol::until_nul(frame.bytes(-1).unwrap_or_default()), out);
             }
             ("double", Kind::Number) => {
-                crate::resp::Reply::Double(frame.number(-1).unwrap_or_default()).write(target.client, out);
+                crate::protocol::Reply::Double(frame.number(-1).unwrap_or_default()).write(target.client, out);
             }
             ("map" | "set", Kind::Table) => {
                 write_pairs(frame, field == "map", target, out);
@@ -321,7 +321,7 @@ fn write_verbatim(text: &[u8], format: &[u8], resp3: bool, out: &mut Vec<u8>) {
     }
     write_header(b'=', text.len() + 4, out);
     // The format has three letters, whatever the script says.
-    let format = crate::resp::until_nul(format);
+    let format = crate::protocol::until_nul(format);
     for at in 0..3 {
         out.push(format.get(at).copied().unwrap_or(b' '));
     }
@@ -333,7 +333,7 @@ fn write_verbatim(text: &[u8], format: &[u8], resp3: bool, out: &mut Vec<u8>) {
 /// An error line, as `-CODE message`, from what a script says it is.
 pub fn write_error(message: &[u8], out: &mut Vec<u8>) {
     // C's formatting ends at a NUL, and Redis cuts line ends off at the end.
-    let message = crate::resp::until_nul(message);
+    let message = crate::protocol::until_nul(message);
     let end = message.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
     write_line(b'-', &message[..end], out);
 }

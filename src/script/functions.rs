@@ -11,11 +11,11 @@ use super::lua::{Frame, Kept, Kind as Type, Raised};
 use super::machine::{MEMORY, Machine, Name, Request, Script, push_words};
 use super::shebang::{self, Flags, Heading, is_name};
 use super::{Host, Kind, Random, Scratch, sandbox};
-use crate::clock::Stopwatch;
-use crate::error::CommandError;
-use crate::log::{Level, Log};
-use crate::profile::Profile;
-use crate::resp::{Protocol, Words, until_nul};
+use crate::base::clock::Stopwatch;
+use crate::base::error::CommandError;
+use crate::base::log::{Level, Log};
+use crate::base::profile::Profile;
+use crate::protocol::{Protocol, Words, until_nul};
 
 const BAD_NAME: &str =
     "ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";

@@ -9,8 +9,8 @@ use super::Kind;
 use super::lua::{Kept, Raised};
 use super::machine::{Machine, Name, Request, Script, Sha, push_words};
 use super::shebang;
-use crate::error::CommandError;
-use crate::profile::Profile;
+use crate::base::error::CommandError;
+use crate::base::profile::Profile;
 
 pub struct Interpreter {
     machine: Machine,

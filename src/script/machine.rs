@@ -6,8 +6,8 @@ use super::convert::{is_counted, write_error, write_value};
 use super::lua::{Frame, Kept, Kind as Type, Lua, Raised};
 use super::shebang::Flags;
 use super::{Host, Kind, api, sandbox};
-use crate::profile::{Profile, Since};
-use crate::resp::{Protocol, Words, until_nul};
+use crate::base::profile::{Profile, Since};
+use crate::protocol::{Protocol, Words, until_nul};
 
 /// What everything in one interpreter together may use. Redis knows no limit; here a script that eats memory gets Lua's
 /// own error instead of taking the server down.

@@ -1,4 +1,8 @@
-//! The Lua host: a callback in, a reply out. Knows no command.
+//! The Lua host: a script in, a reply out, and a callback for what the script asks of the server.
+//!
+//! Knows Lua, the sandbox and libraries of functions; no command and no data.
+//! May use: `base`, `protocol`.
+//! Begin with [`Interpreters`], the Lua states of one server.
 
 mod api;
 mod arguments;
@@ -22,10 +26,10 @@ mod library_tests;
 
 use std::cell::{Cell, RefCell};
 
-use crate::error::CommandError;
-use crate::log::Level;
-use crate::profile::Profile;
-use crate::resp::{OwnedWords, Protocol, Words};
+use crate::base::error::CommandError;
+use crate::base::log::Level;
+use crate::base::profile::Profile;
+use crate::protocol::{OwnedWords, Protocol, Words};
 
 pub use fiber::{Fiber, Pause, Progress, Stack};
 pub use functions::{Conflict, Function, Functions, Library};

@@ -1,12 +1,13 @@
 //! The scripts of one server: its interpreters, and what others may know and ask of the script that runs.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::{Functions, Interpreter, Random, Request, Scratch, Script};
-use crate::clock::Stopwatch;
-use crate::error::CommandError;
-use crate::profile::Profile;
+use crate::base::clock::Stopwatch;
+use crate::base::error::CommandError;
+use crate::base::profile::Profile;
+use crate::base::sync::MutexExt;
 
 /// The interpreters, and what is known of the script that one of them runs.
 #[derive(Default)]
@@ -258,6 +259,6 @@ impl Scripts {
     }
 
     fn held_slow(&self) -> MutexGuard<'_, Option<Slow>> {
-        self.slow.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slow.lock_ignoring_poison()
     }
 }

@@ -6,8 +6,8 @@
 
 use super::lua::{Frame, Kind, Lua, Raised, push_refusal};
 use super::{Kind as For, api, bit, cjson, cmsgpack, random, structs};
-use crate::profile::{Family, Profile, Since};
-use crate::resp::until_nul;
+use crate::base::profile::{Family, Profile, Since};
+use crate::protocol::until_nul;
 
 /// In the metatable of a stand-in: the table that it stands for.
 const REAL: &str = "redouble.real";

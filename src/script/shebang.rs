@@ -1,7 +1,7 @@
 //! The first line of a script: `#!lua name=… flags=…`.
 
-use crate::error::CommandError;
-use crate::resp::{split_line, until_nul};
+use crate::base::error::CommandError;
+use crate::protocol::{split_line, until_nul};
 
 /// What a script says about itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

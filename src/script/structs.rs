@@ -2,7 +2,7 @@
 
 use super::arguments::{truncated, truncated_unsigned};
 use super::lua::{Frame, Raised};
-use crate::resp::until_nul;
+use crate::protocol::until_nul;
 
 pub(super) fn open(frame: &mut Frame<'_>) {
     frame.push_table(0, 3);

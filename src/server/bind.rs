@@ -7,8 +7,8 @@ use std::path::Path;
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::error::{Error, plain};
-use crate::log::Log;
+use crate::base::error::{Error, plain};
+use crate::base::log::Log;
 
 /// One of the addresses that `bind` lists.
 struct Host<'a> {

@@ -17,21 +17,21 @@ use super::handle::{Server, Servers};
 use super::load::load;
 use super::node::{Node, Nodes};
 use super::worker::{Workers, event_loop};
-use crate::acl::Acl;
-use crate::audit::{Allowance, Code, LiveAudit, Naming, Scope};
-use crate::clock::Clock;
+use crate::base::clock::Clock;
+use crate::base::duration::spell_duration;
+use crate::base::error::Error;
+use crate::base::log::{Level, Log};
+use crate::base::profile::Profile;
+use crate::clients::acl::Acl;
+use crate::clients::config::Config;
+use crate::clients::fleet::MOST_INSTANCES;
+use crate::clients::instance::Instance;
+use crate::clients::stats::Unsupported;
 use crate::commands;
-use crate::config::Config;
-use crate::duration::spell_duration;
 use crate::engine::Engine;
-use crate::error::Error;
-use crate::fleet::MOST_INSTANCES;
-use crate::instance::Instance;
-use crate::log::{Level, Log};
-use crate::profile::Profile;
-use crate::resp::Words;
+use crate::insight::audit::{Allowance, Code, LiveAudit, Naming, Scope};
+use crate::protocol::Words;
 use crate::spec::{Group, Table};
-use crate::stats::Unsupported;
 
 /// What a server is to be like before it starts.
 pub struct Builder {
@@ -267,7 +267,8 @@ impl Builder {
         let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone());
         let workers = Arc::new(Workers::new(loops));
         let is_controlled = self.config.is_on("control");
-        let rows = commands::all().filter(|row| is_controlled || row.group != Group::Control);
+        let rows = commands::all_rows().into_iter();
+        let rows = rows.filter(|row| is_controlled || row.spec.group != Group::Control);
         let table = Table::new(rows, self.profile);
         let mut instance = Instance::new(self.config, self.profile, self.databases);
         instance.log = self.log;
@@ -438,7 +439,7 @@ async fn housekeeping(nodes: Arc<Nodes>) {
     let mut period = Node::PERIOD;
     for round in (0..EMPTY_SPACES_TOO).cycle() {
         Clock::pass(period.max(LEAST)).await;
-        let shortest = nodes.all().iter().map(|node| node.keep_house(round == 0)).min();
+        let shortest = nodes.all().iter().map(|node| node.cron(round == 0)).min();
         period = shortest.unwrap_or(Node::PERIOD);
     }
 }

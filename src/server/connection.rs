@@ -17,13 +17,13 @@ use tokio::io::ReadBuf;
 
 use super::node::Node;
 use super::stream::Stream;
-use crate::clock::Alarm;
+use crate::base::clock::Alarm;
+use crate::base::error::CommandError;
+use crate::clients::session::{Activity, Destination, Flow, Served, Session, Signal, Waiting};
+use crate::clients::stats::add;
 use crate::engine::{Engine, Fibers, Resolved};
-use crate::error::CommandError;
-use crate::resp::{Framed, Framer, Limits, ProtocolError, Reply};
-use crate::session::{Served, Session, Signal, Stance};
-use crate::spec::{Destination, Flow, Group, Waiting};
-use crate::stats::add;
+use crate::protocol::{Framed, Framer, Limits, ProtocolError, Reply};
+use crate::spec::Group;
 
 /// How much is read at once.
 const READ: usize = 64 * 1024;
@@ -245,7 +245,7 @@ impl Connection {
             Some(engine) => {
                 let left = std::mem::replace(&mut self.engine, engine);
                 if left.instance.clock.is_auto() {
-                    left.look_around();
+                    left.maybe_auto_advance();
                 }
             }
             None => self.state = State::Dropped,
@@ -265,7 +265,7 @@ impl Connection {
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
         let output_limit = live.output_limit(session.subscriber);
         let (mut used, mut destination) = (0, None);
-        session.note.begin_batch();
+        session.trace.begin_batch();
         while *state == State::Open && waiting.is_none() {
             if session.client.seen().closing.load(Ordering::Relaxed) {
                 // Killed by a command that ran on another thread.
@@ -326,7 +326,7 @@ impl Connection {
                 break;
             }
         }
-        if self.session.note.staging.has_memory() {
+        if self.session.trace.staging.has_memory() {
             self.engine.end_batch(&mut self.session, fibers);
         }
         (used, destination)
@@ -384,7 +384,7 @@ impl Connection {
             }
         }
         self.written = 0;
-        self.session.note.written();
+        self.session.trace.written();
         let mut output = std::mem::take(&mut self.output);
         if output.capacity() <= REPLIES_KEPT && spare.len() < SPARE {
             output.clear();
@@ -463,7 +463,7 @@ impl Connection {
                     Poll::Pending => None,
                 },
                 // It became an event when it began.
-                Waiting::Errand(..) => return,
+                Waiting::ControlJob(..) => return,
             };
             match end {
                 Some(end) => self.end_wait(end, scratch),
@@ -480,7 +480,7 @@ impl Connection {
         seen.timed.store(false, Ordering::Relaxed);
         // It was not idle while it waited.
         seen.last_used.store(self.engine.instance.recently(), Ordering::Relaxed);
-        self.session.client.set_stance(Stance::Acting);
+        self.session.client.set_activity(Activity::Acting);
         // Whoever ended it may have done so before this connection knew that it waits.
         self.engine.instance.claim_wait(&self.session.client);
         let mut out = Vec::new();
@@ -493,7 +493,7 @@ impl Connection {
                     End::Served(served) => {
                         self.engine.hand_on(&mut self.session, &served.reply, &mut out);
                         alarm = served.alarm.or(alarm);
-                        self.session.note.set_stamp(served.stamp);
+                        self.session.trace.set_stamp(served.stamp);
                     }
                 }
                 then = self.engine.leave(&mut self.session, 0, &mut out, Flow::Continue);
@@ -520,7 +520,7 @@ impl Connection {
                     self.engine.answer(&mut self.session, &reply, &mut out);
                 }
             }
-            Waiting::Unpause | Waiting::Script | Waiting::Errand(..) => {}
+            Waiting::Unpause | Waiting::Script | Waiting::ControlJob(..) => {}
         }
         // What it does now is a consequence of what has ended its wait, and of nothing else.
         self.session.is_awaited = alarm.is_some() || !self.settling.is_empty() || self.session.client.is_expected();
@@ -551,29 +551,29 @@ impl Connection {
 
     /// Lets a clock that moves on when everybody waits see what this connection does.
     #[cold]
-    fn show_stance(&mut self) {
+    fn show_activity(&mut self) {
         let has_read = std::mem::take(&mut self.has_read);
         let drives = self.session.last_command.is_some_and(|spec| spec.group == Group::Control);
-        let stance = match &self.waiting {
-            Some((Waiting::Script, _)) => Stance::Scripting,
-            _ if !self.output.is_empty() => Stance::Acting,
-            Some((Waiting::Event(_), _)) => Stance::Awaiting,
-            Some((Waiting::Underway(_), _)) => Stance::Driving,
-            Some(_) => Stance::Waiting,
-            None if drives && !self.is_informed => Stance::Driving,
-            None => Stance::Idle,
+        let activity = match &self.waiting {
+            Some((Waiting::Script, _)) => Activity::Scripting,
+            _ if !self.output.is_empty() => Activity::Acting,
+            Some((Waiting::Event(_), _)) => Activity::Awaiting,
+            Some((Waiting::Underway(_), _)) => Activity::Driving,
+            Some(_) => Activity::Waiting,
+            None if drives && !self.is_informed => Activity::Driving,
+            None => Activity::Idle,
         };
         let (client, clock) = (&self.session.client, &self.engine.instance.clock);
         // Whoever goes on from a wait acts until now.
-        if has_read || client.stance() == Stance::Acting {
+        if has_read || client.activity() == Activity::Acting {
             self.engine.let_drivers_look();
         }
-        let before = client.set_stance(stance);
-        if stance == Stance::Idle && (has_read || before != Stance::Idle) {
+        let before = client.set_activity(activity);
+        if activity == Activity::Idle && (has_read || before != Activity::Idle) {
             client.set_idle_since(clock.uptime());
         }
-        if stance != Stance::Idle || client.seen().is_subscriber() || clock.grace().is_some() {
-            self.engine.look_around();
+        if activity != Activity::Idle || client.seen().is_subscriber() || clock.grace().is_some() {
+            self.engine.maybe_auto_advance();
         }
     }
 
@@ -590,7 +590,7 @@ impl Connection {
         };
         self.waiting = None;
         self.session.client.seen().blocked.store(false, Ordering::Relaxed);
-        self.session.client.set_stance(Stance::Acting);
+        self.session.client.set_activity(Activity::Acting);
         let then = self.engine.leave(&mut self.session, 0, &mut out, flow);
         self.go_on(then, &mut out, scratch);
         if !self.is_running_script() {
@@ -711,18 +711,18 @@ fn begin_wait(
             out.extend_from_slice(&reply.split_to(bytes.min(reply.len())));
             (Waiting::Drip { reply, bytes, every, alarm: None, ticket, then }, alarm)
         }
-        Waiting::Errand(errand, reply) => {
+        Waiting::ControlJob(job, reply) => {
             // To the end, even if the client does not wait for that.
-            let errand = tokio::spawn(Arc::clone(engine).run_errand(errand));
+            let job = tokio::spawn(Arc::clone(engine).run_control_job(job));
             let event = async move {
                 // It only fails to end when the server does.
-                let _ = errand.await;
+                let _ = job.await;
                 reply
             };
             (Waiting::Underway(Box::pin(event)), None)
         }
         Waiting::Script => {
-            session.client.set_stance(Stance::Scripting);
+            session.client.set_activity(Activity::Scripting);
             (Waiting::Script, None)
         }
         other => (other, None),
@@ -739,7 +739,7 @@ impl Future for Connection {
         this.session.client.register(cx.waker());
         let polled = SCRATCH.with_borrow_mut(|scratch| this.poll_serve(cx, scratch)).map(|_ended_either_way| ());
         if this.engine.instance.clock.is_auto() && polled.is_pending() {
-            this.show_stance();
+            this.show_activity();
         }
         polled
     }
@@ -768,7 +768,7 @@ impl Drop for Connection {
         self.engine.lose(&self.session, unwritten);
         self.engine.disconnect(&mut self.session, held_back);
         if self.engine.instance.clock.is_auto() {
-            self.engine.look_around();
+            self.engine.maybe_auto_advance();
         }
     }
 }

@@ -8,7 +8,7 @@ use socket2::SockRef;
 
 use super::bind::{bind_unix, listen_again, listen_on};
 use super::listener::Listener;
-use crate::error::Error;
+use crate::base::error::Error;
 
 pub(super) enum Door {
     Tcp {

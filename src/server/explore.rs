@@ -9,11 +9,11 @@ use tokio::runtime::Handle;
 
 use super::handle::World;
 use super::load::load;
-use crate::clock::Clock;
-use crate::control::{Findings, Order, Search};
+use crate::base::clock::Clock;
+use crate::base::error::Error;
+use crate::clients::session::ControlJob;
 use crate::engine::Engine;
-use crate::error::Error;
-use crate::spec::Errand;
+use crate::powers::{ExplorationSummary, Order, Search};
 
 impl World {
     /// Begins to run a test in every order of the commands that its clients send at the same time. Whoever is connected
@@ -79,10 +79,10 @@ impl Exploration {
         let instance = &self.engine.instance;
         let number = instance.control.explorer.next(0, &instance.clock).map_err(refused)?;
         if number.is_none() {
-            self.engine.run_errand_here(Errand::Settle);
+            self.engine.run_control_job_here(ControlJob::Settle);
             return Ok(None);
         }
-        self.wait_for(Arc::clone(&self.engine).run_errand(Errand::PutBack))?;
+        self.wait_for(Arc::clone(&self.engine).run_control_job(ControlJob::PutBack))?;
         self.seeds.iter().try_for_each(|path| load(&self.engine, path))?;
         let engine = Arc::clone(&self.engine);
         self.wait_for(async move { engine.arm_run() })?;
@@ -121,14 +121,14 @@ impl Exploration {
     }
 
     /// What has come of it so far; the run that is on does not count.
-    pub fn findings(&self) -> Result<Findings, Error> {
+    pub fn findings(&self) -> Result<ExplorationSummary, Error> {
         self.engine.instance.control.explorer.findings().map_err(refused)
     }
 
     /// Ends it, and lets everybody go on; what has come of it, with the run that was on.
-    pub fn stop(self) -> Result<Findings, Error> {
+    pub fn stop(self) -> Result<ExplorationSummary, Error> {
         let findings = self.engine.instance.stop_exploring().map_err(refused)?;
-        self.engine.run_errand_here(Errand::Settle);
+        self.engine.run_control_job_here(ControlJob::Settle);
         Ok(findings)
     }
 
@@ -147,7 +147,7 @@ impl Drop for Exploration {
     fn drop(&mut self) {
         // Somebody may have stopped it by command.
         if self.engine.instance.stop_exploring().is_ok() {
-            self.engine.run_errand_here(Errand::Settle);
+            self.engine.run_control_job_here(ControlJob::Settle);
         }
     }
 }

@@ -10,11 +10,11 @@ use tokio::runtime::Handle;
 
 use super::builder::Builder;
 use super::node::{Node, Nodes};
+use crate::base::error::{CommandError, Error};
+use crate::clients::fleet::LONGEST_NAME;
+use crate::clients::instance::Instance;
+use crate::clients::session::ControlJob;
 use crate::engine::Engine;
-use crate::error::{CommandError, Error};
-use crate::fleet::LONGEST_NAME;
-use crate::instance::Instance;
-use crate::spec::Errand;
 
 /// A running server. Dropping it stops the server and frees its port.
 ///
@@ -142,7 +142,7 @@ impl Server {
 
 /// Waits for whoever goes on.
 fn settle(worlds: &[Arc<Engine>]) {
-    worlds.iter().for_each(|engine| engine.run_errand_here(Errand::Settle));
+    worlds.iter().for_each(|engine| engine.run_control_job_here(ControlJob::Settle));
 }
 
 impl Deref for Server {
@@ -188,7 +188,7 @@ impl Servers {
         let missing = || Error::Refused(format!("there is no server {index}; there are {}", self.len()));
         let server = self.get(index).ok_or_else(missing)?;
         let nodes = server.world.node.beside().map_err(refused)?;
-        server.world.engine.run_errand_here(nodes.skew(micros));
+        server.world.engine.run_control_job_here(nodes.skew(micros));
         Ok(())
     }
 }
@@ -300,49 +300,49 @@ impl World {
 
     /// Stops its clock where it is.
     pub fn freeze(&self) {
-        self.run(Errand::Freeze(None));
+        self.run(ControlJob::Freeze(None));
     }
 
     /// Lets the clock run as fast as the machine's, on from where it is.
     pub fn resume(&self) {
-        self.run(Errand::Run(1.0));
+        self.run(ControlJob::Run(1.0));
     }
 
     /// Lets the clock run so many times as fast as the machine's, on from where it is; from 0.001 to 1,000,000, and what
     /// lies outside counts as the nearest of these.
     pub fn speed(&self, factor: f64) {
         let factor = if factor.is_nan() { 1.0 } else { factor };
-        self.run(Errand::Run(factor.clamp(Errand::SLOWEST, Errand::FASTEST)));
+        self.run(ControlJob::Run(factor.clamp(ControlJob::SLOWEST, ControlJob::FASTEST)));
     }
 
     /// Stops the clock, and lets it jump to the next deadline whenever every client waits. A client that has sent nothing
     /// for `idle` in real time is not waited for; with `None`, everybody who could send something is.
     pub fn auto_advance(&self, idle: Option<Duration>) {
-        self.run(Errand::Auto(idle));
+        self.run(ControlJob::Auto(idle));
     }
 
     /// Moves the clock forward, by whole microseconds. On return everything that this sets off has happened: keys
     /// that are due are gone, whoever waited for a time that has come has the reply, and connections that are idle for
     /// too long are closed.
     pub fn advance(&self, duration: Duration) {
-        self.run(Errand::Advance(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)));
+        self.run(ControlJob::Advance(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)));
     }
 
     /// Sets the clock, forwards or backwards; it goes on running or standing as before. What lies before 1970 counts as
     /// 1970. Complete on return, as [`advance`](Self::advance) is.
     pub fn set_time(&self, time: SystemTime) {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.run(Errand::SetClock(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)));
+        self.run(ControlJob::SetClock(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)));
     }
 
     /// Puts everything back to what it was when the server started: data, scripts, users, settings, counters, faults,
     /// gates, the clock. Whoever waits is answered as if the time were up, and clients stay connected. Complete on return.
     pub fn reset(&self) {
-        self.run(Errand::Reset);
+        self.run(ControlJob::Reset);
     }
 
-    fn run(&self, errand: Errand) {
-        self.engine().run_errand_here(errand);
+    fn run(&self, job: ControlJob) {
+        self.engine().run_control_job_here(job);
     }
 }
 

@@ -8,11 +8,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::handle::{World, refused};
-use crate::clock::{Stopwatch, wait_here_for};
+use crate::base::clock::{Stopwatch, wait_here_for};
+use crate::base::error::Error;
 use crate::commands::reached;
-use crate::control::{Entry, Query, USUAL_SIZE, write_journal};
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::powers::{Entry, Query, USUAL_SIZE, write_journal};
 
 /// How long a test waits, in real time, for commands to come.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(10);

@@ -11,11 +11,11 @@ use tokio::net::{TcpListener, UnixListener};
 
 use super::node::Node;
 use super::stream::Stream;
-use crate::clock::Clock;
-use crate::control::Matter;
-use crate::error::CommandError;
-use crate::resp::{Protocol, Reply};
-use crate::session::Peer;
+use crate::base::clock::Clock;
+use crate::base::error::CommandError;
+use crate::clients::session::Peer;
+use crate::powers::Hook;
+use crate::protocol::{Protocol, Reply};
 
 /// A socket that is listened on.
 pub(super) enum Listener {
@@ -112,7 +112,7 @@ async fn accept_one(listener: &Listener) -> io::Result<(Socket, Peer)> {
 
 fn admit(socket: Socket, peer: Peer, node: &Arc<Node>) {
     let instance = node.instance();
-    if instance.attention.has(Matter::Fault) && instance.control.faults.refuse() {
+    if instance.active_hooks.has(Hook::Fault) && instance.control.faults.refuse() {
         instance.stats.rejected_connections.fetch_add(1, Ordering::Relaxed);
         return socket.reset();
     }

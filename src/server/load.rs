@@ -5,16 +5,15 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::acl::Acl;
+use crate::base::error::{Error, plain};
+use crate::clients::acl::Acl;
+use crate::clients::session::{Client, Flow, Peer, Session, Waiting};
+use crate::clients::stats::Counters;
+use crate::data::keyspace::{Entry, hash_of};
+use crate::data::rdb::{Key, Piece, SnapshotReader, Unreadable, is_snapshot, suits};
+use crate::data::seed::{Damage, Source};
 use crate::engine::{Engine, Fibers};
-use crate::error::{Error, plain};
-use crate::keyspace::{Entry, hash_of};
-use crate::rdb::{Key, Piece, SnapshotReader, Unreadable, is_snapshot, suits};
-use crate::resp::{OwnedWords, first_error};
-use crate::seed::{Damage, Source};
-use crate::session::{Client, Peer, Session};
-use crate::spec::{Flow, Waiting};
-use crate::stats::Counters;
+use crate::protocol::{OwnedWords, first_error};
 
 /// As much of a file as tells what it is.
 const HEAD: u64 = 16;
@@ -174,8 +173,8 @@ impl<'p> Player<'p> {
                             break flow;
                         }
                     },
-                    Waiting::Errand(errand, reply) => {
-                        self.engine.run_errand_here(errand);
+                    Waiting::ControlJob(job, reply) => {
+                        self.engine.run_control_job_here(job);
                         self.engine.answer(&mut self.session, &reply, &mut self.reply);
                         Flow::Continue
                     }

@@ -1,4 +1,8 @@
-//! Sockets and threads around the engine.
+//! Sockets and threads around the engine, and the interface for tests in Rust.
+//!
+//! Knows listeners, connections, event loops, instances and spaces; runs no command itself.
+//! May use: every floor below it.
+//! Begin with [`Builder`], which starts servers, and `connection.rs`, which serves one client.
 
 mod audit;
 mod bind;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -13,12 +13,12 @@ use tokio::task::{AbortHandle, JoinHandle};
 use super::door::Door;
 use super::listener::accept;
 use super::worker::Workers;
+use crate::base::error::{CommandError, Error};
+use crate::base::sync::MutexExt;
+use crate::clients::fleet::{CLOSED, Fleet, MOST_SPACES, NO_SUCH_SPACE, TOO_MANY_SPACES};
+use crate::clients::instance::Instance;
+use crate::clients::session::{ControlJob, Session, Signal};
 use crate::engine::Engine;
-use crate::error::{CommandError, Error};
-use crate::fleet::{CLOSED, Fleet, MOST_SPACES, NO_SUCH_SPACE, TOO_MANY_SPACES};
-use crate::instance::Instance;
-use crate::session::{Session, Signal};
-use crate::spec::Errand;
 
 /// All instances of a process.
 pub(super) struct Nodes {
@@ -207,9 +207,9 @@ impl Node {
         lock(&self.doors).clear();
     }
 
-    /// Does an errand to the end, even if nobody waits for that.
-    pub(super) fn begin(&self, engine: &Arc<Engine>, errand: Errand) -> JoinHandle<()> {
-        self.main.spawn(Arc::clone(engine).run_errand(errand))
+    /// Does an job to the end, even if nobody waits for that.
+    pub(super) fn begin(&self, engine: &Arc<Engine>, job: ControlJob) -> JoinHandle<()> {
+        self.main.spawn(Arc::clone(engine).run_control_job(job))
     }
 
     // ---- the worlds
@@ -222,9 +222,9 @@ impl Node {
 
     /// Does what is to be done now and then in every world that has any of it; where there are no clients, only if
     /// `empty_too`. Says when to do so again: where time runs faster, what is due is due sooner.
-    pub(super) fn keep_house(&self, empty_too: bool) -> Duration {
+    pub(super) fn cron(&self, empty_too: bool) -> Duration {
         let period = |engine: &Engine| {
-            engine.keep_house();
+            engine.cron();
             engine.instance.clock.shortened(Self::PERIOD)
         };
         let mut shortest = period(&self.root);
@@ -351,5 +351,5 @@ fn close_world(engine: &Engine) {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock_ignoring_poison()
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::node::{Node, Nodes};
-use crate::clock::Millis;
-use crate::control::{Fault, Matter, Pattern, Verdict, Who};
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::clients::fleet::{Consequences, Fleet, InstanceFigures, InstanceState, Order, SpaceFigures};
+use crate::clients::instance::Instance;
+use crate::clients::session::ControlJob;
+use crate::data::keyspace::Busy;
 use crate::engine::Engine;
-use crate::error::CommandError;
-use crate::fleet::{Consequences, Fleet, InstanceFigures, InstanceState, Order, SpaceFigures};
-use crate::instance::Instance;
-use crate::keyspace::Busy;
-use crate::spec::Errand;
+use crate::powers::{Fault, Hook, Pattern, Verdict, Who};
 
 const FIRST_IS_THE_MEASURE: CommandError =
     CommandError::fixed("ERR the clocks of the others are compared with that of instance 1; skew another one");
@@ -76,10 +76,10 @@ impl Fleet for Node {
             Order::Resume => return Ok(settled(node.resume())),
             Order::Heal(client) => return Ok(settled(node.heal(client.as_deref())?)),
             Order::Skew(micros) => {
-                let errand = node.begin(node.root(), nodes.skew(micros));
+                let job = node.begin(node.root(), nodes.skew(micros));
                 return Ok(Box::pin(async {
                     // It only fails to end when the server does.
-                    let _ = errand.await;
+                    let _ = job.await;
                 }));
             }
         }
@@ -104,9 +104,9 @@ impl Nodes {
     }
 
     /// What sets a clock so many microseconds ahead of the first instance's.
-    pub(super) fn skew(&self, micros: i64) -> Errand {
+    pub(super) fn skew(&self, micros: i64) -> ControlJob {
         let first = self.first().map_or(0, |first| first.instance().clock.micros());
-        Errand::SetClock(first.saturating_add(micros))
+        ControlJob::SetClock(first.saturating_add(micros))
     }
 }
 
@@ -220,8 +220,8 @@ impl Node {
 
     /// Lets a new space share what holds for the whole instance.
     pub(super) fn pass_on_orders(&self, space: &Instance) {
-        let attention = &self.instance().attention;
-        if attention.has(Matter::Fault) {
+        let active_hooks = &self.instance().active_hooks;
+        if active_hooks.has(Hook::Fault) {
             let rules = self.instance().control.faults.all();
             for rule in rules.iter().filter(|rule| rule.fault.name == PAUSE || rule.fault.name.starts_with(CUT)) {
                 // In a space that has just been made there is none of this name, and room for it.
@@ -246,7 +246,7 @@ fn cut_of(client: &[u8]) -> String {
 fn settled(worlds: Vec<Arc<Engine>>) -> Consequences {
     Box::pin(async move {
         for engine in worlds {
-            engine.run_errand(Errand::Settle).await;
+            engine.run_control_job(ControlJob::Settle).await;
         }
     })
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handle::{World, refused};
-use crate::clock::wait_here_for;
-use crate::control::{Fault, Gate, Pattern, Rule, Side};
+use crate::base::clock::wait_here_for;
+use crate::base::error::Error;
+use crate::clients::session::ControlJob;
 use crate::engine::Engine;
-use crate::error::Error;
-use crate::spec::{Errand, Group};
+use crate::powers::{Fault, Gate, Pattern, Rule, Side};
+use crate::spec::Group;
 
 /// How long a test waits, in real time, for somebody to come to a gate.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -124,7 +125,7 @@ impl Drop for FaultGuard {
     fn drop(&mut self) {
         // Somebody may have removed it by command, and put another one of this name in its place.
         if self.engine.instance.remove_this_fault(&self.rule) {
-            self.engine.run_errand_here(Errand::Settle);
+            self.engine.run_control_job_here(ControlJob::Settle);
         }
     }
 }
@@ -161,7 +162,7 @@ impl GateGuard {
         if self.gate.stop.step(&self.engine.instance.clock).is_none() {
             return Err(Error::Refused(format!("nobody is held at gate '{}'", self.gate.name)));
         }
-        self.engine.run_errand_here(Errand::Settle);
+        self.engine.run_control_job_here(ControlJob::Settle);
         Ok(())
     }
 
@@ -170,7 +171,7 @@ impl GateGuard {
     pub fn open(&self) -> usize {
         let held = self.gate.stop.held();
         self.engine.instance.control.gates.open_soon(&self.gate);
-        self.engine.run_errand_here(Errand::LetGo);
+        self.engine.run_control_job_here(ControlJob::LetGo);
         held
     }
 
@@ -188,7 +189,7 @@ impl GateGuard {
 impl Drop for GateGuard {
     fn drop(&mut self) {
         if self.engine.instance.remove_this_gate(&self.gate) {
-            self.engine.run_errand_here(Errand::LetGo);
+            self.engine.run_control_job_here(ControlJob::LetGo);
         }
     }
 }

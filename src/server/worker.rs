@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use super::connection::Connection;
 use super::listener::Socket;
 use super::node::Node;
-use crate::session::{Client, Session};
+use crate::clients::session::{Client, Session};
 
 /// Where connections are served, of all instances alike.
 pub(super) struct Workers {

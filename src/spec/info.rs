@@ -3,7 +3,7 @@
 use super::keys::{Begin, Find, KeySpec};
 use super::row::{CommandSpec, Flag};
 use super::table::{Table, full_name};
-use crate::resp::Reply;
+use crate::protocol::Reply;
 
 /// One command, as COMMAND INFO lists it.
 pub fn describe(table: &Table, container: Option<&CommandSpec>, spec: &'static CommandSpec) -> Reply<'static> {

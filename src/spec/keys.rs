@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::resp::{Words, parse_integer};
+use crate::protocol::{Words, parse_integer};
 
 /// One group of keys, in the terms of Redis's key specifications.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,10 @@
-//! What a command is: its row, the cursor over its arguments, and the table of all rows.
+//! What a command is, in plain data: its row, the cursor over its arguments, and the table of all rows.
+//!
+//! Knows names, words, flags, keys and categories; not what a command does, nor to what.
+//! May use: `base`, `protocol`.
+//! Begin with [`CommandSpec`], the row, and [`Table::resolve`], which finds the row of a request.
 
 mod args;
-mod call;
 mod docs;
 mod info;
 mod keys;
@@ -10,10 +13,8 @@ mod markdown;
 mod row;
 mod table;
 mod usage;
-mod waiting;
 
 pub use args::Args;
-pub use call::{Call, Destination, Errand, Flow, Waiting};
 pub use docs::document;
 pub use info::describe;
 pub use keys::KeySpec;
@@ -21,8 +22,9 @@ pub use keys::KeySpec;
 pub use keys::{Begin, Find};
 #[cfg(feature = "internals")]
 pub use markdown::markdown;
-pub use row::{Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, Script, Transaction};
-pub use table::{Table, full_name};
+pub use row::{
+    Arity, Category, Channels, CommandKind, CommandSpec, Flag, Group, ScriptCommand, Secrets, TransactionCommand,
+};
+pub use table::{NamedRequest, RequestKeys, ResolvedRow, Row, RowId, Table, full_name};
 #[cfg(test)]
 pub use usage::{Argument, arguments};
-pub use waiting::{Outcome, Ready, Wish};

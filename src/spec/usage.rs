@@ -5,7 +5,7 @@
 
 use super::keys::{Begin, Find, KeySpec};
 use super::row::{CommandSpec, Group};
-use crate::profile::Profile;
+use crate::base::profile::Profile;
 
 /// One argument of a command, or several that belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -349,15 +349,11 @@ fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &Co
 
 #[cfg(test)]
 mod tests {
-    use super::super::row::Handler;
     use super::super::{Arity, KeySpec};
     use super::*;
 
-    const KEYED: CommandSpec = CommandSpec {
-        arity: Arity::AtLeast(2),
-        keys: &[KeySpec::one(1, &["RW"])],
-        ..CommandSpec::new("TEST", Handler::Container)
-    };
+    const KEYED: CommandSpec =
+        CommandSpec { arity: Arity::AtLeast(2), keys: &[KeySpec::one(1, &["RW"])], ..CommandSpec::new("TEST") };
 
     /// A tree in one line: names, types, tokens and flags.
     fn shown(arguments: &[Argument]) -> String {

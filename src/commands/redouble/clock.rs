@@ -1,18 +1,22 @@
 //! REDOUBLE CLOCK: what time it is for the server, and everything that has a time there.
 
 use super::{Action, act, begin, duration, expected, nothing_more, power, text};
-use crate::clock::{LATEST, Pace};
-use crate::duration::spell_duration;
-use crate::error::CommandError;
-use crate::resp::{Reply, parse_integer};
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Errand};
+use crate::base::clock::{LATEST, Pace};
+use crate::base::duration::spell_duration;
+use crate::base::error::CommandError;
+use crate::clients::session::ControlJob;
+use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::protocol::{Reply, parse_integer};
+use crate::spec::Args;
 
-pub(super) const CLOCK: CommandSpec = power(
-    "CLOCK",
-    "<NOW | INFO | FREEZE [unix-time-milliseconds] | ADVANCE duration | SET unix-time-milliseconds | SPEED factor | \
+pub(super) const CLOCK: Command = Command::new(
+    Handler::Connection(|call, args| act(ACTIONS, call, args)),
+    power(
+        "CLOCK",
+        "<NOW | INFO | FREEZE [unix-time-milliseconds] | ADVANCE duration | SET unix-time-milliseconds | SPEED factor | \
      AUTO [IDLE duration] | RESUME>",
-    "Reads, stops and moves the server's clock.",
-    |call, args| act(ACTIONS, call, args),
+        "Reads, stops and moves the server's clock.",
+    ),
 );
 
 pub(super) const ACTIONS: &[Action] = &[
@@ -89,40 +93,40 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn freeze(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let at = if args.is_empty() { None } else { Some(instant(args)?) };
     nothing_more(args)?;
-    begin(call, Errand::Freeze(at), Reply::OK)
+    begin(call, ControlJob::Freeze(at), Reply::OK)
 }
 
 fn advance(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let by = i64::try_from(duration(args)?.as_micros()).unwrap_or(i64::MAX);
     nothing_more(args)?;
-    begin(call, Errand::Advance(by), Reply::OK)
+    begin(call, ControlJob::Advance(by), Reply::OK)
 }
 
 fn set(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let to = instant(args)?;
     nothing_more(args)?;
-    begin(call, Errand::SetClock(to), Reply::OK)
+    begin(call, ControlJob::SetClock(to), Reply::OK)
 }
 
 fn speed(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let word = args.optional();
     let factor = word
         .and_then(|word| std::str::from_utf8(word).ok()?.parse::<f64>().ok())
-        .filter(|factor| (Errand::SLOWEST..=Errand::FASTEST).contains(factor))
+        .filter(|factor| (ControlJob::SLOWEST..=ControlJob::FASTEST).contains(factor))
         .ok_or_else(|| expected("a factor from 0.001 to 1000000 was expected", word))?;
     nothing_more(args)?;
-    begin(call, Errand::Run(factor), Reply::OK)
+    begin(call, ControlJob::Run(factor), Reply::OK)
 }
 
 fn auto(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let grace = if args.take("idle") { Some(duration(args)?) } else { None };
     nothing_more(args)?;
-    begin(call, Errand::Auto(grace), Reply::OK)
+    begin(call, ControlJob::Auto(grace), Reply::OK)
 }
 
 fn resume(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    begin(call, Errand::Run(1.0), Reply::OK)
+    begin(call, ControlJob::Run(1.0), Reply::OK)
 }
 
 /// An instant in milliseconds since 1970, in microseconds.

@@ -1,17 +1,21 @@
 //! REDOUBLE EXPLORE: the same test again and again, each time with the commands of its clients in another order.
 
 use super::{Action, act, begin, count, duration, expected, nothing_more, number, power, settle, text};
-use crate::control::{Findings, Order, Search};
-use crate::error::CommandError;
-use crate::resp::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Errand};
+use crate::base::error::CommandError;
+use crate::clients::session::ControlJob;
+use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::powers::{ExplorationSummary, Order, Search};
+use crate::protocol::Reply;
+use crate::spec::Args;
 
-pub(super) const EXPLORE: CommandSpec = power(
-    "EXPLORE",
-    "<START [RUNS runs] [RANDOM runs] [SEED seed] [SETTLE duration] [CLIENT name-pattern] [CLIENTS clients] [EVERY-ORDER] | \
+pub(super) const EXPLORE: Command = Command::new(
+    Handler::Connection(|call, args| act(ACTIONS, call, args)),
+    power(
+        "EXPLORE",
+        "<START [RUNS runs] [RANDOM runs] [SEED seed] [SETTLE duration] [CLIENT name-pattern] [CLIENTS clients] [EVERY-ORDER] | \
      NEXT | FAILED | ORDER | FINDINGS | REPLAY token [SETTLE duration] [CLIENT name-pattern] | STOP>",
-    "Lets the commands of racing clients through one by one, in another order each time.",
-    |call, args| act(ACTIONS, call, args),
+        "Lets the commands of racing clients through one by one, in another order each time.",
+    ),
 );
 
 pub(super) const ACTIONS: &[Action] = &[
@@ -121,7 +125,7 @@ fn next(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let driver = call.session.client.id();
     let number = call.server.control.explorer.next(driver, &call.server.clock).map_err(refused)?;
     match number {
-        Some(number) => begin(call, Errand::BeginRun, count(number)),
+        Some(number) => begin(call, ControlJob::BeginRun, count(number)),
         None => settle(call, Reply::Null),
     }
 }
@@ -148,7 +152,7 @@ fn stop(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     settle(call, describe(&findings))
 }
 
-fn describe(findings: &Findings) -> Reply<'static> {
+fn describe(findings: &ExplorationSummary) -> Reply<'static> {
     Reply::Map(vec![
         (text("runs"), count(findings.runs)),
         (text("random"), count(findings.random)),

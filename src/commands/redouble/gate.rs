@@ -8,18 +8,22 @@ use std::time::Duration;
 
 use super::pattern::{take_part, usage};
 use super::{Action, act, begin, count, duration, expected, name, nothing_more, number, power, settle, text};
-use crate::clock::Clock;
-use crate::control::{Gate, Pattern, Side, line_of};
-use crate::error::CommandError;
-use crate::resp::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Errand, Flow, Waiting};
+use crate::base::clock::Clock;
+use crate::base::error::CommandError;
+use crate::clients::session::{ControlJob, Flow, Waiting};
+use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::powers::{Gate, Pattern, Side, line_of};
+use crate::protocol::Reply;
+use crate::spec::Args;
 
-pub(super) const GATE: CommandSpec = power(
-    "GATE",
-    "<ADD name [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [<BEFORE | AFTER>] \
+pub(super) const GATE: Command = Command::new(
+    Handler::Connection(|call, args| act(ACTIONS, call, args)),
+    power(
+        "GATE",
+        "<ADD name [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [<BEFORE | AFTER>] \
      [TIMEOUT duration] | WAIT name [count [timeout]] | OPEN name | STEP name | LIST | REMOVE name | CLEAR>",
-    "Holds commands and lets them go on one by one.",
-    |call, args| act(ACTIONS, call, args),
+        "Holds commands and lets them go on one by one.",
+    ),
 );
 
 pub(super) const ACTIONS: &[Action] = &[
@@ -117,7 +121,7 @@ fn open(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
     let held = gate.stop.held();
     call.server.control.gates.open_soon(&gate);
-    begin(call, Errand::LetGo, count(held as u64))
+    begin(call, ControlJob::LetGo, count(held as u64))
 }
 
 fn step(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -150,7 +154,7 @@ fn remove(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = name(args)?;
     nothing_more(args)?;
     call.server.remove_gate(&name).ok_or_else(|| no_gate(&name))?;
-    begin(call, Errand::LetGo, Reply::OK)
+    begin(call, ControlJob::LetGo, Reply::OK)
 }
 
 fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -158,7 +162,7 @@ fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let gates = call.server.remove_gates();
     let unreached = gates.iter().filter(|gate| gate.stop.arrived() == 0).map(|gate| text(gate.name.clone()));
     let reply = Reply::Array(unreached.collect());
-    begin(call, Errand::LetGo, reply)
+    begin(call, ControlJob::LetGo, reply)
 }
 
 fn find(call: &Call<'_>, args: &mut Args<'_>) -> Result<Arc<Gate>, CommandError> {

@@ -1,17 +1,21 @@
 //! REDOUBLE INSTANCE: the servers of one process, each of which can stop, hang, or have another time.
 
 use super::{Action, act, count, duration, expected, nothing_more, number, power, text};
-use crate::error::CommandError;
-use crate::fleet::{CLOSED, InstanceFigures, Order};
-use crate::resp::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Flow, Waiting};
+use crate::base::error::CommandError;
+use crate::clients::fleet::{CLOSED, InstanceFigures, Order};
+use crate::clients::session::{Flow, Waiting};
+use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::protocol::Reply;
+use crate::spec::Args;
 
-pub(super) const INSTANCE: CommandSpec = power(
-    "INSTANCE",
-    "<LIST | STOP number | START number [EMPTY] | PAUSE number | RESUME number | SKEW number duration | \
+pub(super) const INSTANCE: Command = Command::new(
+    Handler::Connection(|call, args| act(ACTIONS, call, args)),
+    power(
+        "INSTANCE",
+        "<LIST | STOP number | START number [EMPTY] | PAUSE number | RESUME number | SKEW number duration | \
      CUT number client | HEAL number [client]>",
-    "Stops, starts, pauses and skews the instances of this process, or cuts clients off from them.",
-    |call, args| act(ACTIONS, call, args),
+        "Stops, starts, pauses and skews the instances of this process, or cuts clients off from them.",
+    ),
 );
 
 pub(super) const ACTIONS: &[Action] = &[
@@ -129,7 +133,7 @@ fn signed(args: &mut Args<'_>) -> Result<i64, CommandError> {
     let Some(size) = word.and_then(|word| word.strip_prefix(b"-")) else {
         return Ok(i64::try_from(duration(args)?.as_micros()).unwrap_or(i64::MAX));
     };
-    let size = crate::duration::parse_duration(size);
+    let size = crate::base::duration::parse_duration(size);
     let size = size.ok_or_else(|| expected("a duration such as 250ms, 1.5s or -2m was expected", word))?;
     args.optional();
     Ok(i64::try_from(size.as_micros()).map_or(i64::MIN, |micros| -micros))

@@ -1,7 +1,7 @@
 //! Values to JSON.
 
 use super::{Setting, setting};
-use crate::resp::{write_general, write_integer};
+use crate::protocol::{write_general, write_integer};
 use crate::script::lua::{Frame, Kind, Raised};
 
 pub(super) fn encode(frame: &mut Frame<'_>) -> Result<usize, Raised> {

@@ -5,7 +5,7 @@ mod encode;
 
 use super::arguments::truncated;
 use super::lua::{Frame, Kind, Native, Raised};
-use crate::resp::until_nul;
+use crate::protocol::until_nul;
 
 /// What a script can change. Each copy of the library has a table of these, which its functions have in reach.
 #[derive(Clone, Copy)]

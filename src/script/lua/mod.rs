@@ -419,10 +419,10 @@ unsafe extern "C" fn allocate(data: *mut c_void, old: *mut c_void, old_size: usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::CommandError;
-    use crate::log::Level;
-    use crate::profile::Profile;
-    use crate::resp::{Protocol, Words};
+    use crate::base::error::CommandError;
+    use crate::base::log::Level;
+    use crate::base::profile::Profile;
+    use crate::protocol::{Protocol, Words};
     use crate::script::{Random, Scratch};
 
     struct Patient(Cell<u32>, RefCell<Scratch>, Profile);

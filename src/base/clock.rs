@@ -1,0 +1,614 @@
+//! The only source of time.
+//!
+//! A server's clock runs with the machine's, shifted by an offset, or faster, or slower, or stands still. Everything that
+//! has a deadline reads this clock; nothing else in the crate asks the machine for the time or waits for it (a lint keeps it so).
+//! Slow-log, uptime and log lines are about the machine and stay on real time.
+
+use crate::base::sync::MutexExt;
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+/// A point in time on a server's clock, in milliseconds since 1970: the unit of every deadline.
+pub type Millis = i64;
+
+/// Marks "runs as fast as the machine's" in [`Clock::standing`],
+const RUNNING: i64 = i64::MIN;
+/// and "runs at another speed".
+const SCALED: i64 = i64::MIN + 1;
+
+/// The last instant a clock can be set to, in microseconds: far from the end of what can be counted, so that sums with it
+/// do not overflow. The first is 1970.
+pub(crate) const LATEST: i64 = i64::MAX / 4;
+
+/// How a clock goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// It stands.
+    Standing,
+    /// It runs so many times as fast as the machine's.
+    Times(f64),
+}
+
+/// A stretch at a speed of its own: where it began, on the machine's clock and on this one, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    from: i64,
+    to: i64,
+    speed: f64,
+}
+
+impl Stretch {
+    fn micros(self) -> i64 {
+        // Out of range comes out as the nearest there is.
+        let passed = (machine_micros().saturating_sub(self.from) as f64 * self.speed) as i64;
+        self.to.saturating_add(passed).min(LATEST)
+    }
+}
+
+/// A server's clock. Each server has its own.
+pub struct Clock {
+    /// Microseconds added to the machine's time while the clock runs.
+    offset: AtomicI64,
+    /// The instant at which the clock stands, in microseconds, or [`RUNNING`], or [`SCALED`].
+    standing: AtomicI64,
+    /// How it runs while it is [`SCALED`].
+    stretch: Mutex<Option<Stretch>>,
+    /// It stands, and is moved on by itself when everybody waits,
+    auto: AtomicBool,
+    /// where clients that have sent nothing for so long in real time count for nothing.
+    grace: Mutex<Option<Duration>>,
+    started: Instant,
+    alarms: Mutex<Alarms>,
+}
+
+#[derive(Default)]
+struct Alarms {
+    next: u64,
+    waiting: BTreeMap<(Millis, u64), Arc<AlarmState>>,
+    /// Alarms that have rung and that their sleepers still hold.
+    ringing: usize,
+    /// Woken when the earliest deadline may have become earlier, or time has moved.
+    driver: Option<Waker>,
+    /// Woken when no alarm rings any more.
+    settlers: Vec<Waker>,
+}
+
+struct AlarmState {
+    inner: Mutex<AlarmInner>,
+}
+
+#[derive(Default)]
+struct AlarmInner {
+    rang: bool,
+    /// It rang before its time, because nobody is to wait any longer.
+    early: bool,
+    sleeper: Option<Waker>,
+}
+
+/// Real time since something began: for what must end although the server's clock stands still.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    #[allow(clippy::disallowed_methods)]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock {
+    #[allow(clippy::disallowed_methods)]
+    pub fn new() -> Self {
+        Self {
+            offset: AtomicI64::new(0),
+            standing: AtomicI64::new(RUNNING),
+            stretch: Mutex::default(),
+            auto: AtomicBool::new(false),
+            grace: Mutex::default(),
+            started: Instant::now(),
+            alarms: Mutex::default(),
+        }
+    }
+
+    /// Microseconds since 1970.
+    #[inline]
+    pub fn micros(&self) -> i64 {
+        match self.standing.load(Ordering::Acquire) {
+            RUNNING => machine_micros().saturating_add(self.offset.load(Ordering::Acquire)),
+            SCALED => self.scaled_micros(),
+            standing => standing,
+        }
+    }
+
+    #[cold]
+    fn scaled_micros(&self) -> i64 {
+        match *self.stretch() {
+            Some(stretch) => stretch.micros(),
+            // It has become another pace in between.
+            None => self.micros(),
+        }
+    }
+
+    /// What the machine's clock showed when this one showed that, in microseconds, if it runs as fast.
+    #[inline]
+    pub(crate) fn real_at(&self, micros: i64) -> Option<i64> {
+        let is_running = self.standing.load(Ordering::Acquire) == RUNNING;
+        is_running.then(|| micros.saturating_sub(self.offset.load(Ordering::Acquire)))
+    }
+
+    /// What the clock shows when the machine's shows this, which it does now, in microseconds.
+    #[inline]
+    pub(crate) fn at_real(&self, micros: i64) -> i64 {
+        match self.standing.load(Ordering::Acquire) {
+            RUNNING => micros.saturating_add(self.offset.load(Ordering::Acquire)),
+            SCALED => self.scaled_micros(),
+            standing => standing,
+        }
+    }
+
+    /// Milliseconds since 1970.
+    #[inline]
+    pub fn millis(&self) -> Millis {
+        self.micros().div_euclid(1000)
+    }
+
+    pub fn pace(&self) -> Pace {
+        match self.standing.load(Ordering::Acquire) {
+            RUNNING => Pace::Times(1.0),
+            SCALED => Pace::Times(self.stretch().map_or(1.0, |stretch| stretch.speed)),
+            _ => Pace::Standing,
+        }
+    }
+
+    /// How far ahead of the machine's clock it is, in microseconds.
+    pub fn offset(&self) -> i64 {
+        self.micros().saturating_sub(machine_micros())
+    }
+
+    /// Real time since the server was made.
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Lets the clock stand or run, on from where it is. What it did before.
+    pub(crate) fn set_pace(&self, pace: Pace) -> Pace {
+        let mut alarms = self.alarms();
+        let before = self.pace();
+        self.go_on_from(self.micros(), pace);
+        alarms.wake_driver();
+        before
+    }
+
+    /// Moves the clock to an instant, forwards or backwards, within what it can show; it goes on running or standing as
+    /// before.
+    pub(crate) fn set(&self, micros: i64) {
+        let mut alarms = self.alarms();
+        self.go_on_from(micros.clamp(0, LATEST), self.pace());
+        alarms.wake_driver();
+    }
+
+    /// Gives the clock back to the machine: it shows the same from now on.
+    pub(crate) fn reset(&self) {
+        let mut alarms = self.alarms();
+        self.set_auto(None);
+        self.offset.store(0, Ordering::Release);
+        self.standing.store(RUNNING, Ordering::Release);
+        *self.stretch() = None;
+        alarms.wake_driver();
+    }
+
+    /// Only called by who holds the alarms.
+    fn go_on_from(&self, micros: i64, pace: Pace) {
+        match pace {
+            Pace::Standing => self.standing.store(micros, Ordering::Release),
+            Pace::Times(1.0) => {
+                self.offset.store(micros.saturating_sub(machine_micros()), Ordering::Release);
+                self.standing.store(RUNNING, Ordering::Release);
+            }
+            Pace::Times(speed) => {
+                *self.stretch() = Some(Stretch { from: machine_micros(), to: micros, speed });
+                self.standing.store(SCALED, Ordering::Release);
+            }
+        }
+    }
+
+    fn stretch(&self) -> MutexGuard<'_, Option<Stretch>> {
+        self.stretch.lock_ignoring_poison()
+    }
+
+    /// Whether the clock is to be moved on by itself when everybody waits.
+    #[inline]
+    pub fn is_auto(&self) -> bool {
+        self.auto.load(Ordering::Relaxed)
+    }
+
+    /// Who has sent nothing for so long in real time is not waited for.
+    pub fn grace(&self) -> Option<Duration> {
+        *self.grace.lock_ignoring_poison()
+    }
+
+    /// From now on the clock is moved on by itself, or not; `Some` says after which time without a word a client does
+    /// not count any more, if after any.
+    pub(crate) fn set_auto(&self, auto: Option<Option<Duration>>) {
+        *self.grace.lock_ignoring_poison() = auto.flatten();
+        self.auto.store(auto.is_some(), Ordering::SeqCst);
+    }
+
+    /// An alarm that rings once the clock has reached `deadline`.
+    pub(crate) fn alarm(self: &Arc<Self>, deadline: Millis) -> Alarm {
+        let mut alarms = self.alarms();
+        let id = alarms.next;
+        alarms.next += 1;
+        let state = Arc::new(AlarmState { inner: Mutex::default() });
+        let earliest = alarms.waiting.first_key_value().is_none_or(|((first, _), _)| deadline < *first);
+        alarms.waiting.insert((deadline, id), Arc::clone(&state));
+        if earliest {
+            alarms.wake_driver();
+        }
+        Alarm { clock: Arc::clone(self), key: (deadline, id), state }
+    }
+
+    /// An alarm that rings so long from now, but not before the next millisecond.
+    pub(crate) fn alarm_after(self: &Arc<Self>, duration: Duration) -> Alarm {
+        let millis = i64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(LATEST).max(1);
+        self.alarm(self.millis().saturating_add(millis))
+    }
+
+    /// An alarm that has rung already: for what the passing of time has set off otherwise, and is not yet dealt with.
+    pub(crate) fn rung_alarm(self: &Arc<Self>) -> Alarm {
+        let mut alarms = self.alarms();
+        let id = alarms.next;
+        alarms.next += 1;
+        alarms.ringing += 1;
+        let inner = AlarmInner { rang: true, ..AlarmInner::default() };
+        Alarm {
+            clock: Arc::clone(self),
+            key: (Millis::MIN, id),
+            state: Arc::new(AlarmState { inner: Mutex::new(inner) }),
+        }
+    }
+
+    /// Rings every alarm that is due.
+    pub(crate) fn ring(&self) {
+        let now = self.millis();
+        let mut alarms = self.alarms();
+        while let Some(entry) = alarms.waiting.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            entry.remove().ring();
+            alarms.ringing += 1;
+        }
+    }
+
+    /// Rings every alarm before its time; whether there was any.
+    pub(crate) fn ring_early(&self) -> bool {
+        let mut alarms = self.alarms();
+        let early = std::mem::take(&mut alarms.waiting);
+        alarms.ringing += early.len();
+        early.values().for_each(|alarm| alarm.inner().early = true);
+        early.values().for_each(|alarm| alarm.ring());
+        !early.is_empty()
+    }
+
+    /// The earliest deadline that somebody waits for, if the clock can get there.
+    pub(crate) fn next_alarm(&self) -> Option<Millis> {
+        let earliest = self.alarms().waiting.first_key_value().map(|((deadline, _), _)| *deadline);
+        earliest.filter(|&deadline| deadline <= LATEST / 1000)
+    }
+
+    /// Whether everything that has rung has been dealt with.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.alarms().ringing == 0
+    }
+
+    /// Waits until whoever waited for an alarm that has rung has dealt with it.
+    pub(crate) async fn settle(&self) {
+        poll_fn(|cx| {
+            let mut alarms = self.alarms();
+            if alarms.ringing == 0 {
+                return Poll::Ready(());
+            }
+            if !alarms.settlers.iter().any(|settler| settler.will_wake(cx.waker())) {
+                alarms.settlers.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Rings the alarms as time passes, for ever.
+    pub(crate) async fn drive(self: Arc<Self>) {
+        loop {
+            let wait = poll_fn(|cx| match self.until_next_alarm(cx.waker()) {
+                None => Poll::Pending,
+                Some(wait) => Poll::Ready(wait),
+            })
+            .await;
+            if wait.is_zero() {
+                self.ring();
+                continue;
+            }
+            // Whatever comes first: the deadline, or a change that makes another one the earliest.
+            let mut sleep = pin!(Self::pass(wait));
+            let mut first = true;
+            poll_fn(|cx| {
+                if sleep.as_mut().poll(cx).is_ready() || !std::mem::replace(&mut first, false) {
+                    return Poll::Ready(());
+                }
+                self.alarms().driver = Some(cx.waker().clone());
+                Poll::Pending
+            })
+            .await;
+        }
+    }
+
+    /// So much of this clock's time in real time, as long as the clock is faster than the machine's.
+    pub(crate) fn shortened(&self, duration: Duration) -> Duration {
+        match self.pace() {
+            Pace::Times(speed) if speed > 1.0 => duration.div_f64(speed),
+            _ => duration,
+        }
+    }
+
+    /// Lets real time pass.
+    #[allow(clippy::disallowed_methods)]
+    pub(crate) async fn pass(duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+
+    /// How long, in real time, until the earliest alarm is due; `None` when time stands still or nobody waits.
+    /// The waker is called when that may have changed.
+    pub(crate) fn until_next_alarm(&self, waker: &Waker) -> Option<Duration> {
+        let mut alarms = self.alarms();
+        alarms.driver = Some(waker.clone());
+        let deadline = alarms.waiting.first_key_value()?.0.0;
+        let micros = deadline.saturating_mul(1000).saturating_sub(self.micros());
+        if micros <= 0 {
+            return Some(Duration::ZERO);
+        }
+        match self.pace() {
+            Pace::Standing => None,
+            // Never nothing, so that who waits really does.
+            Pace::Times(speed) => Some(Duration::from_micros(((micros as f64 / speed).ceil() as u64).max(1))),
+        }
+    }
+
+    /// Blocks this thread in real time, as DEBUG SLEEP does.
+    #[allow(clippy::disallowed_methods)]
+    pub(crate) fn block(&self, duration: Duration) {
+        std::thread::sleep(duration);
+    }
+
+    fn alarms(&self) -> MutexGuard<'_, Alarms> {
+        self.alarms.lock_ignoring_poison()
+    }
+}
+
+impl Alarms {
+    fn wake_driver(&mut self) {
+        if let Some(driver) = &self.driver {
+            driver.wake_by_ref();
+        }
+    }
+}
+
+impl AlarmState {
+    fn inner(&self) -> MutexGuard<'_, AlarmInner> {
+        self.inner.lock_ignoring_poison()
+    }
+
+    fn ring(&self) {
+        let mut inner = self.inner();
+        inner.rang = true;
+        if let Some(sleeper) = inner.sleeper.take() {
+            sleeper.wake();
+        }
+    }
+}
+
+/// A deadline somebody waits for. Dropping it means: done with it.
+pub struct Alarm {
+    clock: Arc<Clock>,
+    key: (Millis, u64),
+    state: Arc<AlarmState>,
+}
+
+impl Alarm {
+    /// Whether the alarm has rung; if not, `waker` is called when it does.
+    pub(crate) fn has_rung(&self, waker: &Waker) -> bool {
+        let mut inner = self.state.inner();
+        if !inner.rang {
+            inner.sleeper = Some(waker.clone());
+        }
+        inner.rang
+    }
+
+    /// Whether it rang before its time, because nobody is to wait any longer.
+    pub(crate) fn is_early(&self) -> bool {
+        self.state.inner().early
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        let mut alarms = self.clock.alarms();
+        if alarms.waiting.remove(&self.key).is_none() {
+            alarms.ringing -= 1;
+            if alarms.ringing == 0 {
+                alarms.settlers.drain(..).for_each(Waker::wake);
+            }
+        }
+    }
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Blocks this thread, which serves nobody, until a future is there.
+pub(crate) fn wait_here<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        // Should the thread be woken for no reason, it looks again.
+        if let Some(there) = wait_here_for(future.as_mut(), Duration::MAX) {
+            return there;
+        }
+    }
+}
+
+/// As [`wait_here`], for so long in real time at most.
+#[allow(clippy::disallowed_methods)]
+pub(crate) fn wait_here_for<T>(future: impl Future<Output = T>, longest: Duration) -> Option<T> {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    let since = Instant::now();
+    loop {
+        if let Poll::Ready(there) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(there);
+        }
+        let left = longest.checked_sub(since.elapsed()).filter(|left| !left.is_zero())?;
+        std::thread::park_timeout(left);
+    }
+}
+
+/// Asked for on every command, so by the cheapest road: `SystemTime` would compute with 128 bits on the way.
+#[inline]
+fn machine_micros() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    now.tv_sec * 1_000_000 + now.tv_nsec / 1000
+}
+
+/// The machine's time in microseconds since 1970, for log lines, start-up stamps and the journal.
+#[inline]
+pub(crate) fn real_micros() -> i64 {
+    machine_micros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frozen_clock_stands_until_it_is_moved() {
+        let clock = Clock::new();
+        clock.set_pace(Pace::Standing);
+        let before = clock.micros();
+        assert_eq!(clock.micros(), before);
+        clock.set(before + 1_500);
+        assert_eq!(clock.micros(), before + 1_500);
+        clock.set(1_000_000);
+        assert_eq!(clock.millis(), 1_000);
+    }
+
+    #[test]
+    fn a_resumed_clock_goes_on_from_where_it_stood() {
+        let clock = Clock::new();
+        clock.set_pace(Pace::Standing);
+        clock.set(5_000_000_000_000_000);
+        clock.set_pace(Pace::Times(1.0));
+        let now = clock.micros();
+        assert!((5_000_000_000_000_000..5_000_000_600_000_000).contains(&now), "{now}");
+    }
+
+    #[test]
+    fn an_alarm_rings_when_time_reaches_it_and_not_before() {
+        let clock = Arc::new(Clock::new());
+        clock.set_pace(Pace::Standing);
+        clock.set(1_000_000);
+        let alarm = clock.alarm(2_000);
+        clock.set(1_999_999);
+        clock.ring();
+        assert!(!alarm.has_rung(Waker::noop()));
+        clock.set(2_000_000);
+        clock.ring();
+        assert!(alarm.has_rung(Waker::noop()));
+        drop(alarm);
+        assert!(clock.is_settled());
+    }
+
+    #[test]
+    fn a_clock_at_another_speed_goes_on_from_where_it_is_and_back_again() {
+        let clock = Clock::new();
+        clock.set(5_000_000_000_000_000);
+        clock.set_pace(Pace::Times(1_000_000.0));
+        let (first, second) = (clock.micros(), clock.micros());
+        assert!(5_000_000_000_000_000 <= first && first <= second, "{first} {second}");
+        assert_eq!(clock.set_pace(Pace::Times(1.0)), Pace::Times(1_000_000.0));
+        assert!(clock.micros() >= second);
+        clock.set_pace(Pace::Standing);
+        clock.set(7);
+        clock.set_pace(Pace::Times(0.001));
+        assert!((7..1_000_000).contains(&clock.micros()));
+    }
+
+    #[test]
+    fn waits_are_as_much_shorter_as_the_clock_is_faster() {
+        let clock = Arc::new(Clock::new());
+        let wait = |speed: f64, millis: i64| {
+            clock.set_pace(Pace::Standing);
+            clock.set(1_000_000);
+            let _alarm = clock.alarm(1_000 + millis);
+            clock.set_pace(Pace::Times(speed));
+            clock.until_next_alarm(Waker::noop()).unwrap()
+        };
+        let about = |wait: Duration, most: u64| {
+            let most = Duration::from_micros(most);
+            assert!(most / 2 < wait && wait <= most, "{wait:?} {most:?}");
+        };
+        about(wait(1.0, 60_000), 60_000_000);
+        about(wait(10.0, 600_000), 60_000_000);
+        about(wait(0.001, 60), 60_000_000);
+        assert!(wait(1_000_000.0, 1) <= Duration::from_micros(1));
+        let farthest = wait(0.001, i64::MAX - 1_000);
+        assert!(farthest > Duration::from_secs(1 << 40), "{farthest:?}");
+    }
+
+    #[test]
+    fn a_clock_stays_within_what_it_can_show() {
+        let clock = Clock::new();
+        clock.set_pace(Pace::Standing);
+        for (to, shown) in [(i64::MAX, LATEST), (i64::MIN, 0), (-1, 0), (0, 0)] {
+            clock.set(to);
+            assert_eq!(clock.micros(), shown, "{to}");
+        }
+        clock.set(i64::MAX);
+        clock.set_pace(Pace::Times(1_000_000.0));
+        assert!(clock.micros() <= LATEST);
+        clock.reset();
+        assert!(clock.offset().abs() < 1_000_000);
+        assert_eq!(clock.pace(), Pace::Times(1.0));
+    }
+
+    #[test]
+    fn what_rings_early_says_so() {
+        let clock = Arc::new(Clock::new());
+        let (near, far) = (clock.alarm(Millis::MAX - 1), clock.alarm(Millis::MAX));
+        assert_eq!(clock.next_alarm(), None, "no clock gets there");
+        assert!(clock.ring_early() && !clock.ring_early());
+        assert!(near.has_rung(Waker::noop()) && far.is_early());
+        drop((near, far));
+        assert!(clock.is_settled());
+    }
+}

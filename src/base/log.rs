@@ -1,0 +1,149 @@
+//! The log: lines as Redis writes them, on standard output or in a file. Each server has its own.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::base::clock;
+
+/// How much a line matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    Debug,
+    Verbose,
+    Notice,
+    Warning,
+}
+
+impl Level {
+    fn mark(self) -> char {
+        match self {
+            Self::Debug => '.',
+            Self::Verbose => '-',
+            Self::Notice => '*',
+            Self::Warning => '#',
+        }
+    }
+}
+
+enum Sink {
+    Nowhere,
+    Output,
+    File(File),
+}
+
+/// Where one server's log lines go.
+pub struct Log {
+    sink: Sink,
+    least: AtomicU8,
+    /// `C` until the server has its final process, `M` from then on, as Redis marks them.
+    role: AtomicU8,
+}
+
+impl Log {
+    /// Says nothing: the log of a server inside another program.
+    pub fn silent() -> Self {
+        Self::to(Sink::Nowhere)
+    }
+
+    /// Writes to standard output.
+    pub fn output() -> Self {
+        Self::to(Sink::Output)
+    }
+
+    /// Appends to a file.
+    pub fn file(path: &Path) -> io::Result<Self> {
+        Ok(Self::to(Sink::File(File::options().append(true).create(true).open(path)?)))
+    }
+
+    fn to(sink: Sink) -> Self {
+        Self { sink, least: AtomicU8::new(Level::Notice as u8), role: AtomicU8::new(b'C') }
+    }
+
+    /// Leaves out what matters less; `level` is a [`Level`] as a number.
+    pub fn set_least(&self, level: u8) {
+        self.least.store(level, Ordering::Relaxed);
+    }
+
+    /// From now on this is the log of a server that runs.
+    pub fn begin_serving(&self) {
+        self.role.store(b'M', Ordering::Relaxed);
+    }
+
+    pub fn notice(&self, text: impl AsRef<str>) {
+        self.write(Level::Notice, text.as_ref());
+    }
+
+    pub fn warn(&self, text: impl AsRef<str>) {
+        self.write(Level::Warning, text.as_ref());
+    }
+
+    pub fn write(&self, level: Level, text: &str) {
+        if level as u8 >= self.least.load(Ordering::Relaxed) {
+            let role = char::from(self.role.load(Ordering::Relaxed));
+            let (pid, time, mark) = (std::process::id(), timestamp(clock::real_micros()), level.mark());
+            self.put(&format!("{pid}:{role} {time} {mark} {text}\n"));
+        }
+    }
+
+    /// The line that tells of a signal, which Redis writes in another way than all others.
+    pub fn signal(&self, text: &str) {
+        if Level::Warning as u8 >= self.least.load(Ordering::Relaxed) {
+            let seconds = clock::real_micros().div_euclid(1_000_000);
+            self.put(&format!("{}:signal-handler ({seconds}) {text}\n", std::process::id()));
+        }
+    }
+
+    /// A log that cannot be written to is no reason to end: whoever read it may be gone.
+    fn put(&self, line: &str) {
+        let _ = match &self.sink {
+            Sink::Nowhere => Ok(()),
+            Sink::Output => io::stdout().lock().write_all(line.as_bytes()),
+            Sink::File(file) => (&*file).write_all(line.as_bytes()),
+        };
+    }
+}
+
+/// `20 Nov 2026 21:22:25.454`, in UTC.
+fn timestamp(micros: i64) -> String {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let millis = micros.div_euclid(1000);
+    let (days, in_day) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
+    let (year, month, day) = civil(days);
+    let (seconds, millis) = (in_day / 1000, in_day % 1000);
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{day:02} {} {year} {hours:02}:{minutes:02}:{seconds:02}.{millis:03}", MONTHS[month - 1])
+}
+
+/// The date that lies a number of days after 1 January 1970, in the Gregorian calendar.
+///
+/// Years are counted from March, so that the leap day is the last of its year; 400 such years always have the same
+/// number of days.
+pub fn civil(days: i64) -> (i64, usize, i64) {
+    const ERA: i64 = 146_097;
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(ERA), days.rem_euclid(ERA));
+    let year = (day - day / 1_460 + day / 36_524 - day / (ERA - 1)) / 365;
+    let in_year = day - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * in_year + 2) / 153;
+    let day = in_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year + i64::from(month <= 2);
+    (year, usize::try_from(month).unwrap_or(1), day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_redis_writes_them() {
+        assert_eq!(timestamp(0), "01 Jan 1970 00:00:00.000");
+        assert_eq!(timestamp(1_795_209_745_454_321), "20 Nov 2026 21:22:25.454");
+        assert_eq!(timestamp(951_782_400_000_000), "29 Feb 2000 00:00:00.000");
+        assert_eq!(timestamp(4_107_542_399_999_000), "28 Feb 2100 23:59:59.999");
+        assert_eq!(timestamp(4_107_542_400_000_000), "01 Mar 2100 00:00:00.000");
+    }
+}

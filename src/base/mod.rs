@@ -1,0 +1,15 @@
+//! What every floor uses: errors, time, patterns, files, the log.
+//!
+//! Knows no protocol, no data and no client.
+//! May use: nothing of this crate.
+//! Begin with [`error`], which has every error text of general use, and [`clock`], the only source of time.
+
+pub mod clock;
+pub mod duration;
+pub mod error;
+pub mod files;
+pub mod glob;
+pub mod identity;
+pub mod log;
+pub mod profile;
+pub mod sync;

@@ -1,0 +1,276 @@
+//! Which commands a user may run: sets of commands, and how rules describe them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::RuleError;
+use crate::base::profile::Profile;
+use crate::protocol::{Words, until_nul};
+use crate::spec::{Category, CommandSpec, Flag, Table, full_name};
+
+/// The commands of one server, numbered, subcommands included.
+#[derive(Default)]
+pub struct Commands {
+    entries: Vec<Entry>,
+    /// The numbers of the entries by their names.
+    by_name: HashMap<String, usize>,
+    /// The numbers of the entries by the addresses of their rows.
+    by_row: HashMap<usize, usize>,
+    profile: Profile,
+}
+
+struct Entry {
+    /// `get`, `client|list`.
+    name: String,
+    categories: u32,
+    /// A subcommand stands behind its container, and has none of its own.
+    is_sub: bool,
+    /// How many subcommands follow.
+    subs: usize,
+    no_auth: bool,
+}
+
+impl Commands {
+    pub fn new(table: &Table) -> Self {
+        let mut commands = Self { profile: *table.profile(), ..Self::default() };
+        for row in table.rows() {
+            commands.add(row, row.name.to_ascii_lowercase(), false, table.subs(row).count());
+            for sub in table.subs(row) {
+                commands.add(sub, full_name(row, sub), true, 0);
+            }
+        }
+        commands
+    }
+
+    fn add(&mut self, row: &'static CommandSpec, name: String, is_sub: bool, subs: usize) {
+        let number = self.entries.len();
+        self.by_row.insert(std::ptr::from_ref(row).addr(), number);
+        self.by_name.insert(name.clone(), number);
+        let categories = row.all_categories().iter().fold(0, |mask, category| mask | bit(*category));
+        let no_auth = row.has_flag(Flag::NoAuth);
+        self.entries.push(Entry { name, categories, is_sub, subs, no_auth });
+    }
+
+    pub(super) fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Since 7.2 rules are remembered as they were given; before, a set is described by the best rules found for it.
+    fn keep_rules(&self) -> bool {
+        self.profile.since_redis(7, 2)
+    }
+
+    fn number_of(&self, row: &CommandSpec) -> Option<usize> {
+        self.by_row.get(&std::ptr::from_ref(row).addr()).copied()
+    }
+
+    /// A command by its full name, in whatever case.
+    fn find(&self, name: &[u8]) -> Option<usize> {
+        let name = std::str::from_utf8(until_nul(name)).ok()?;
+        self.by_name.get(&name.to_ascii_lowercase()).copied()
+    }
+
+    /// The names of all commands in a category.
+    pub fn in_category(&self, category: Category) -> impl Iterator<Item = &str> {
+        let members = self.entries.iter().filter(move |entry| entry.categories & bit(category) != 0);
+        members.map(|entry| entry.name.as_str())
+    }
+
+    /// The number of a container and of all its subcommands, or of a single command.
+    fn family(&self, number: usize) -> std::ops::RangeInclusive<usize> {
+        number..=number + self.entries[number].subs
+    }
+}
+
+fn bit(category: Category) -> u32 {
+    1 << category as u32
+}
+
+/// A category by its name, in whatever case.
+pub fn category(name: &[u8]) -> Option<Category> {
+    Category::ALL.iter().copied().find(|category| category.name().as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// Some of a server's commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandSet {
+    /// A bit for each number.
+    allowed: Vec<u64>,
+    /// Began as all commands, so it would include those that a later version adds.
+    future: bool,
+    /// Commands that are only allowed with certain first arguments.
+    first_arguments: BTreeMap<usize, Vec<Vec<u8>>>,
+    /// The rules that made the set, as far as none was made void by a later one.
+    rules: Vec<(bool, String)>,
+}
+
+impl CommandSet {
+    /// Every command there is.
+    pub fn all(commands: &Commands) -> Self {
+        let mut all = Self { future: true, ..Self::default() };
+        (0..commands.entries.len()).for_each(|number| all.put(number, true));
+        all
+    }
+
+    /// Whether nothing is left out.
+    pub fn is_all(&self, commands: &Commands) -> bool {
+        (0..commands.entries.len()).all(|number| self.has(number))
+    }
+
+    /// Whether a command may be run with these words.
+    pub fn allows(&self, commands: &Commands, row: &CommandSpec, words: Words<'_>) -> bool {
+        let Some(number) = commands.number_of(row) else { return false };
+        let entry = &commands.entries[number];
+        if entry.no_auth || self.has(number) {
+            return true;
+        }
+        let first = words.get(1 + usize::from(entry.is_sub)).map(until_nul);
+        let allowed = self.first_arguments.get(&number).map(Vec::as_slice).unwrap_or_default();
+        first.is_some_and(|first| allowed.iter().any(|argument| argument.eq_ignore_ascii_case(first)))
+    }
+
+    /// Applies a rule: `+get`, `-@dangerous`, `+select|0`, `allcommands`.
+    pub fn apply(&mut self, commands: &Commands, rule: &[u8]) -> Result<(), RuleError> {
+        let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
+        if is("allcommands") || is("+@all") {
+            *self = Self::all(commands);
+            return Ok(());
+        }
+        if is("nocommands") || is("-@all") {
+            *self = Self::default();
+            return Ok(());
+        }
+        match rule {
+            [sign @ (b'+' | b'-'), b'@', name @ ..] => {
+                let category = category(name).ok_or(RuleError::Unknown)?;
+                self.put_category(commands, category, *sign == b'+');
+            }
+            [b'+', name @ ..] => match name.iter().rposition(|&byte| byte == b'|') {
+                Some(bar) => self.allow_part(commands, &name[..bar], &name[bar + 1..])?,
+                None => self.put_family(commands, commands.find(name).ok_or(RuleError::Unknown)?, true),
+            },
+            [b'-', name @ ..] => self.put_family(commands, commands.find(name).ok_or(RuleError::Unknown)?, false),
+            _ => return Err(RuleError::Syntax),
+        }
+        if commands.keep_rules() {
+            self.remember(rule);
+        }
+        Ok(())
+    }
+
+    /// `+command|part`: a subcommand, or a command with only this first argument.
+    fn allow_part(&mut self, commands: &Commands, name: &[u8], part: &[u8]) -> Result<(), RuleError> {
+        let number = commands.find(name).ok_or(RuleError::Unknown)?;
+        if commands.entries[number].is_sub {
+            return Err(RuleError::PartOfSubcommand);
+        }
+        if part.is_empty() {
+            return Err(RuleError::Syntax);
+        }
+        if commands.entries[number].subs > 0 {
+            let sub = commands.find(&[name, b"|", part].concat()).ok_or(RuleError::Unknown)?;
+            self.put_family(commands, sub, true);
+            return Ok(());
+        }
+        let arguments = self.first_arguments.entry(number).or_default();
+        if !arguments.iter().any(|known| known.eq_ignore_ascii_case(part)) {
+            arguments.push(part.to_vec());
+        }
+        Ok(())
+    }
+
+    /// Puts a rule last, in place of those that it makes void.
+    fn remember(&mut self, rule: &[u8]) {
+        let name = String::from_utf8_lossy(&rule[1..]).to_ascii_lowercase();
+        let is_void =
+            |old: &str| old.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('|'));
+        self.rules.retain(|(_, old)| !is_void(old));
+        self.rules.push((rule[0] == b'+', name));
+    }
+
+    fn has(&self, number: usize) -> bool {
+        self.allowed.get(number / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+
+    fn put(&mut self, number: usize, allow: bool) {
+        if self.allowed.len() <= number / 64 {
+            self.allowed.resize(number / 64 + 1, 0);
+        }
+        let mask = 1 << (number % 64);
+        if allow {
+            self.allowed[number / 64] |= mask;
+        } else {
+            self.allowed[number / 64] &= !mask;
+        }
+    }
+
+    /// A command and its subcommands; what was said about its first arguments is forgotten.
+    fn put_family(&mut self, commands: &Commands, number: usize, allow: bool) {
+        self.first_arguments.remove(&number);
+        commands.family(number).for_each(|number| self.put(number, allow));
+    }
+
+    fn put_category(&mut self, commands: &Commands, category: Category, allow: bool) {
+        for (number, entry) in commands.entries.iter().enumerate() {
+            if entry.categories & bit(category) != 0 {
+                self.put_family(commands, number, allow);
+            }
+        }
+    }
+
+    // ---- as rules
+
+    /// Rules that make this set.
+    pub fn describe(&self, commands: &Commands) -> Vec<u8> {
+        let start: &[u8] = if self.future { b"+@all" } else { b"-@all" };
+        let mut text = start.to_vec();
+        if commands.keep_rules() {
+            for (allow, name) in &self.rules {
+                text.extend([b' ', if *allow { b'+' } else { b'-' }]);
+                text.extend(name.as_bytes());
+            }
+            return text;
+        }
+        let mut made = if self.future { Self::all(commands) } else { Self::default() };
+        for category in self.best_categories(commands) {
+            made.put_category(commands, category, !self.future);
+            text.extend([b' ', if self.future { b'-' } else { b'+' }]);
+            text.extend(category.rule().as_bytes());
+        }
+        for (number, entry) in commands.entries.iter().enumerate() {
+            let allow = self.has(number);
+            if allow != made.has(number) {
+                made.put_family(commands, number, allow);
+                text.extend([b' ', if allow { b'+' } else { b'-' }]);
+                text.extend(entry.name.as_bytes());
+            }
+            for argument in self.first_arguments.get(&number).into_iter().flatten().filter(|_| !allow) {
+                text.extend([b" +", entry.name.as_bytes(), b"|", argument].concat());
+            }
+        }
+        text
+    }
+
+    /// The categories to add (or to take away, if the set began as all commands) that come closest to the set: each
+    /// time the one with the fewest commands that are not wanted, and among those the one with the most that are.
+    fn best_categories(&self, commands: &Commands) -> Vec<Category> {
+        let mut left = self.clone();
+        let mut best: Vec<Category> = Vec::new();
+        loop {
+            let mut found: Option<(usize, usize, Category)> = None;
+            for category in Category::ALL.iter().copied().filter(|category| !best.contains(category)) {
+                let members = commands.entries.iter().enumerate();
+                let members = members.filter(|(_, entry)| entry.categories & bit(category) != 0);
+                let (on, off): (Vec<_>, Vec<_>) = members.partition(|(number, _)| left.has(*number));
+                let (same, differing) = if self.future { (off.len(), on.len()) } else { (on.len(), off.len()) };
+                let is_better =
+                    found.is_none_or(|(least, most, _)| differing < least || (differing == least && same > most));
+                if same > differing && is_better {
+                    found = Some((differing, same, category));
+                }
+            }
+            let Some((_, _, category)) = found else { return best };
+            left.put_category(commands, category, self.future);
+            best.push(category);
+        }
+    }
+}

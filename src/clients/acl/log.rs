@@ -1,0 +1,132 @@
+//! The record of what was denied.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use crate::base::clock::Millis;
+use crate::base::sync::MutexExt;
+
+/// One denial, or several of the same kind.
+#[derive(Clone)]
+pub struct Entry {
+    pub id: u64,
+    pub count: u64,
+    pub case: Case,
+    pub created: Millis,
+    /// When it happened last.
+    pub updated: Millis,
+    /// The client that it happened to last, as CLIENT LIST shows it.
+    pub client: Vec<u8>,
+}
+
+/// What was denied.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Case {
+    /// `command`, `key`, `channel` or `auth`.
+    pub reason: &'static str,
+    /// `toplevel`, `multi` or `lua`.
+    pub context: &'static str,
+    pub object: Vec<u8>,
+    pub user: Vec<u8>,
+}
+
+/// What was denied lately, the latest first.
+#[derive(Default)]
+pub struct DenialLog {
+    entries: Mutex<VecDeque<Entry>>,
+    next_id: AtomicU64,
+    /// `acllog-max-len`.
+    most: AtomicUsize,
+    /// How often each reason was given: for INFO.
+    counts: [AtomicU64; REASONS.len()],
+}
+
+/// The reasons, in the order in which INFO counts them.
+pub const REASONS: [&str; 4] = ["auth", "command", "key", "channel"];
+
+/// Among how many of the latest entries a denial looks for its like, and how old that may be.
+const NEAR: usize = 10;
+const SAME_TIME: Millis = 60_000;
+/// A client can name what it may not touch as long as it likes.
+const LONGEST_OBJECT: usize = 64 * 1024;
+
+impl DenialLog {
+    pub fn set_most(&self, most: usize) {
+        self.most.store(most, Ordering::Relaxed);
+    }
+
+    pub fn record(&self, mut case: Case, client: Vec<u8>, now: Millis) {
+        if let Some(at) = REASONS.iter().position(|reason| *reason == case.reason) {
+            self.counts[at].fetch_add(1, Ordering::Relaxed);
+        }
+        case.object.truncate(LONGEST_OBJECT);
+        let mut entries = self.entries();
+        let like = |entry: &Entry| entry.case == case && (now - entry.updated).abs() <= SAME_TIME;
+        let known = entries.iter().take(NEAR).position(like).and_then(|at| entries.remove(at));
+        match known {
+            Some(entry) => entries.push_front(Entry { count: entry.count + 1, updated: now, client, ..entry }),
+            None => {
+                let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+                entries.push_front(Entry { id, count: 1, case, created: now, updated: now, client });
+                // As in Redis, only a new entry makes older ones go.
+                entries.truncate(self.most.load(Ordering::Relaxed));
+            }
+        }
+    }
+
+    pub fn latest(&self, count: usize) -> Vec<Entry> {
+        self.entries().iter().take(count).cloned().collect()
+    }
+
+    pub fn clear(&self) {
+        self.entries().clear();
+    }
+
+    /// How often each of [`REASONS`] was given.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        REASONS.into_iter().zip(self.counts.iter().map(|count| count.load(Ordering::Relaxed)))
+    }
+
+    fn entries(&self) -> MutexGuard<'_, VecDeque<Entry>> {
+        self.entries.lock_ignoring_poison()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(object: &str) -> Case {
+        Case { reason: "key", context: "toplevel", object: object.into(), user: b"u".to_vec() }
+    }
+
+    fn shown(log: &DenialLog) -> Vec<(String, u64)> {
+        let text = |entry: Entry| (String::from_utf8(entry.case.object).unwrap(), entry.count);
+        log.latest(usize::MAX).into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn the_same_within_a_minute_is_counted_and_comes_first() {
+        let log = DenialLog::default();
+        log.set_most(128);
+        for (object, now) in [("a", 0), ("b", 1), ("a", 60_000), ("b", 60_002)] {
+            log.record(case(object), Vec::new(), now);
+        }
+        assert_eq!(shown(&log), [("b".into(), 1), ("a".into(), 2), ("b".into(), 1)]);
+        assert_eq!(log.latest(2)[1].created, 0);
+        assert_eq!(log.latest(2)[1].updated, 60_000);
+    }
+
+    #[test]
+    fn only_so_many_are_kept() {
+        let log = DenialLog::default();
+        log.set_most(2);
+        for object in ["a", "b", "c"] {
+            log.record(case(object), Vec::new(), 0);
+        }
+        assert_eq!(shown(&log), [("c".into(), 1), ("b".into(), 1)]);
+        log.clear();
+        assert!(shown(&log).is_empty());
+    }
+}

@@ -1,0 +1,274 @@
+//! Configuration text: a file, standard input and flags, one after the other, read as one.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use super::table::TABLE;
+use super::{Config, Reason, contradiction, find, names, store, value_of};
+use crate::base::error::plain;
+use crate::base::profile::Profile;
+use crate::protocol::split_line;
+
+/// A configuration, and the server to behave as.
+pub struct Loaded {
+    pub config: Config,
+    pub profile: Profile,
+}
+
+/// Why a configuration cannot be used, and where it says so.
+#[derive(Debug)]
+pub struct LoadError {
+    /// The line's number and its text, unless the fault is in no single line.
+    pub line: Option<(usize, Vec<u8>)>,
+    pub reason: Reason,
+    /// The profile as far as it was known.
+    pub profile: Profile,
+}
+
+/// How deep files may include files; Redis would go on until its stack is full.
+const MOST_NESTED: usize = 16;
+
+struct Line {
+    number: usize,
+    text: Vec<u8>,
+    /// The words of the line, or what is wrong with it.
+    words: Result<Vec<Vec<u8>>, Reason>,
+}
+
+/// Reads configuration text. `file` is the one that CONFIG REWRITE will write to.
+pub fn load(text: &[u8], file: Option<PathBuf>, profile: Profile) -> Result<Loaded, LoadError> {
+    load_over(Config::default(), text, file, profile)
+}
+
+/// As [`load`], where what the text does not say is as it is in `config`.
+pub fn load_over(config: Config, text: &[u8], file: Option<PathBuf>, profile: Profile) -> Result<Loaded, LoadError> {
+    let mut lines = Vec::new();
+    collect(text, 0, &mut lines);
+    // Which directives there are depends on the profile, so that comes first wherever it stands.
+    let mut loader = Loader { config: Config { file, ..config }, profile, save_seen: false };
+    loader.find_profile(&lines)?;
+    let names = |line: &Line, name: &[u8]| {
+        line.words.as_ref().is_ok_and(|words| words.first().is_some_and(|first| first.eq_ignore_ascii_case(name)))
+    };
+    let pubsub_default_given = lines.iter().any(|line| names(line, b"acl-pubsub-default"));
+    for line in lines {
+        if let Err(reason) = line.words.and_then(|words| loader.apply(&words)) {
+            return Err(LoadError { line: Some((line.number, line.text)), reason, profile: loader.profile });
+        }
+    }
+    let Loader { config, profile, .. } = loader;
+    if let Some(reason) = contradiction(&config.values()) {
+        return Err(LoadError { line: None, reason, profile });
+    }
+    config.assign("compat", profile.name());
+    if !profile.since_redis(7, 0) {
+        // Nobody had to ask for DEBUG yet.
+        config.assign("enable-debug-command", "yes");
+        // Nor for channels.
+        if !pubsub_default_given {
+            config.assign("acl-pubsub-default", "allchannels");
+        }
+    }
+    Ok(Loaded { config, profile })
+}
+
+/// Splits text into lines, with those of included files where they are included.
+fn collect(text: &[u8], depth: usize, lines: &mut Vec<Line>) {
+    for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
+        let text = trimmed(line);
+        if text.is_empty() || text.starts_with(b"#") {
+            continue;
+        }
+        let words = split_line(text).ok_or(Reason::Borrowed("Unbalanced quotes in configuration line"));
+        let included = match words.as_deref() {
+            Ok([]) => continue,
+            Ok([name, pattern]) if name.eq_ignore_ascii_case(b"include") => Some(pattern.clone()),
+            _ => None,
+        };
+        let Some(pattern) = included else {
+            lines.push(Line { number: index + 1, text: text.to_vec(), words });
+            continue;
+        };
+        match read_included(&pattern, depth) {
+            Ok(texts) => texts.iter().for_each(|text| collect(text, depth + 1, lines)),
+            Err(reason) => lines.push(Line { number: index + 1, text: text.to_vec(), words: Err(reason) }),
+        }
+    }
+}
+
+fn trimmed(line: &[u8]) -> &[u8] {
+    let is_blank = |byte: &u8| b" \t\r\n".contains(byte);
+    let start = line.iter().position(|byte| !is_blank(byte)).unwrap_or(line.len());
+    let end = line.iter().rposition(|byte| !is_blank(byte)).map_or(start, |last| last + 1);
+    &line[start..end]
+}
+
+/// The files that `include` means: one, or all of a directory that match a pattern.
+fn read_included(pattern: &[u8], depth: usize) -> Result<Vec<Vec<u8>>, Reason> {
+    if depth == MOST_NESTED {
+        return Err("files include each other without end".into());
+    }
+    let path = super::table::path(pattern);
+    let name = path.file_name().map(std::ffi::OsStr::as_encoded_bytes).unwrap_or_default();
+    let read = |path: &Path| {
+        std::fs::read(path)
+            .map_err(|error| Cow::Owned(format!("can't open config file '{}': {}", path.display(), plain(&error))))
+    };
+    if !name.iter().any(|byte| b"*?[".contains(byte)) {
+        return read(&path).map(|text| vec![text]);
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let matches = |path: &PathBuf| {
+        path.file_name().is_some_and(|file| crate::base::glob::matches(name, file.as_encoded_bytes(), false))
+    };
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(matches).collect();
+    files.sort();
+    files.iter().map(|file| read(file)).collect()
+}
+
+struct Loader {
+    config: Config,
+    profile: Profile,
+    /// The first `save` replaces the default, those behind it add to it.
+    save_seen: bool,
+}
+
+impl Loader {
+    fn find_profile(&mut self, lines: &[Line]) -> Result<(), LoadError> {
+        for line in lines {
+            let Ok([name, value]) = line.words.as_deref() else { continue };
+            if name.eq_ignore_ascii_case(b"compat") {
+                let line = Some((line.number, line.text.clone()));
+                self.profile = String::from_utf8_lossy(value).parse().map_err(|reason| LoadError {
+                    line,
+                    reason: Reason::Owned(reason),
+                    profile: self.profile,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, words: &[Vec<u8>]) -> Result<(), Reason> {
+        let [name, values @ ..] = words else { return Ok(()) };
+        if name.eq_ignore_ascii_case(b"user") && !values.is_empty() {
+            return self.declare_user(values);
+        }
+        let Some((place, _)) = find(name, &self.profile) else { return self.apply_other(name, values.len()) };
+        let row = &TABLE[place];
+        let mut stored = self.config.values();
+        let before = value_of(&stored, place);
+        // Several words may come as one, as they do in a flag that a program passes on: `--save "900 1"`.
+        let split = match values {
+            [value] if row.takes_several_words() && !value.is_empty() => split_line(value),
+            _ => None,
+        };
+        let values: Vec<&[u8]> = split.as_deref().unwrap_or(values).iter().map(Vec::as_slice).collect();
+        if !row.takes_several_words() && values.len() != 1 {
+            return Err("wrong number of arguments".into());
+        }
+        let mut value = row.read(&values, &before)?;
+        if row.name == "save" {
+            if self.save_seen && !value.is_empty() && !before.is_empty() {
+                value = [before.as_slice(), &value].join(&b' ');
+            }
+            self.save_seen = true;
+        }
+        // Each adds to those in front of it.
+        if matches!(row.name, "load" | "locks" | "not-locks" | "audit-allow") && !before.is_empty() {
+            value = [before.as_slice(), &value].join(&b' ');
+        }
+        store(&mut stored, &self.config.live, place, value);
+        Ok(())
+    }
+
+    /// `user NAME RULES`. The rules are read when the commands that they speak of are known.
+    fn declare_user(&mut self, words: &[Vec<u8>]) -> Result<(), Reason> {
+        let name = &words[0];
+        if self.config.users.iter().any(|user| user[0] == *name) {
+            let name = String::from_utf8_lossy(name);
+            let reason = "Duplicate user found. A user can only be defined once in config files";
+            return Err(format!("Error in user declaration '{name}': {reason}").into());
+        }
+        self.config.users.push(words.to_vec());
+        Ok(())
+    }
+
+    /// What Redis reads but does not list as a parameter.
+    fn apply_other(&self, name: &[u8], values: usize) -> Result<(), Reason> {
+        const OUTLIVED: [&str; 3] = ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        match (name.as_str(), values) {
+            (name, 1) if OUTLIVED.contains(&name) => Ok(()),
+            ("loadmodule", 1..) => Err("this server loads no modules".into()),
+            ("rename-command", 2) => Err("this server renames no commands".into()),
+            ("sentinel", _) => Err("sentinel directive while not in sentinel mode".into()),
+            _ if self.is_newer(&name) => Err(format!("{} does not have this directive", self.profile).into()),
+            _ => Err("Bad directive or wrong number of arguments".into()),
+        }
+    }
+
+    /// Whether some other profile has a directive that this one lacks.
+    fn is_newer(&self, name: &str) -> bool {
+        TABLE.iter().any(|row| row.name == name) && names_of_all(name, &self.profile)
+    }
+}
+
+fn names_of_all(name: &str, profile: &Profile) -> bool {
+    !TABLE.iter().any(|row| names(row, profile).any(|known| known == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded(text: &str) -> Config {
+        load(text.as_bytes(), None, Profile::default()).unwrap_or_else(|error| panic!("{}", error.reason)).config
+    }
+
+    fn refused(text: &str) -> (Option<usize>, String) {
+        let error = load(text.as_bytes(), None, Profile::default()).err().unwrap();
+        (error.line.map(|(number, _)| number), error.reason.into_owned())
+    }
+
+    #[test]
+    fn the_last_line_of_a_directive_counts() {
+        let config = loaded("port 1\n# a comment\n\n  PORT \"2\"  \r\n");
+        assert_eq!(config.text("port"), "2");
+    }
+
+    #[test]
+    fn save_lines_add_up_and_the_first_replaces_the_default() {
+        assert_eq!(loaded("").text("save"), "3600 1 300 100 60 10000");
+        assert_eq!(loaded("save 900 1\nsave 300 10").text("save"), "900 1 300 10");
+        assert_eq!(loaded("save 900 1\nsave \"\"").text("save"), "");
+        assert_eq!(loaded("save \"\"\nsave 5 6").text("save"), "5 6");
+    }
+
+    #[test]
+    fn several_words_may_come_as_one() {
+        assert_eq!(loaded("save \"900  1 \"").text("save"), "900 1");
+        assert_eq!(loaded("save \" \"").text("save"), "");
+        assert_eq!(loaded("bind \"127.0.0.1 ::1\"").text("bind"), "127.0.0.1 ::1");
+        let limits = loaded("client-output-buffer-limit \"normal 8mb 0 0\"").text("client-output-buffer-limit");
+        assert!(limits.starts_with("normal 8388608 0 0 slave "), "{limits}");
+        assert_eq!(refused("save '\"900 1\"'"), (Some(1), "Invalid save parameters".into()));
+    }
+
+    #[test]
+    fn a_fault_is_named_with_its_line() {
+        assert_eq!(refused("port 1\nbogus 2"), (Some(2), "Bad directive or wrong number of arguments".into()));
+        assert_eq!(refused("\nport 1 2"), (Some(2), "wrong number of arguments".into()));
+        assert_eq!(refused("requirepass \"x"), (Some(1), "Unbalanced quotes in configuration line".into()));
+        assert_eq!(refused("maxmemory 1mb\nmaxmemory-policy allkeys-lru").0, None);
+    }
+
+    #[test]
+    fn the_profile_counts_wherever_it_stands() {
+        let text = b"set-max-listpack-entries 5\ncompat redis-7.2";
+        assert!(load(text, None, "redis-6.2".parse().unwrap()).is_ok());
+        let text = b"set-max-listpack-entries 5";
+        assert!(load(text, None, "redis-7.0".parse().unwrap()).is_err());
+    }
+}

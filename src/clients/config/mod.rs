@@ -1,0 +1,413 @@
+//! Configuration: what `redis-server` calls directives.
+//!
+//! A directive is one row in [`table`]. Flags, configuration files and CONFIG SET all go through [`Directive::read`],
+//! so that a value means the same and is refused with the same words wherever it comes from.
+
+mod directive;
+mod file;
+mod output_limit;
+mod rewrite;
+mod special;
+mod table;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+
+use crate::base::log::Level;
+use crate::base::profile::Profile;
+use crate::base::sync::MutexExt;
+use crate::insight::audit::{Allowance, Scope};
+
+pub use directive::{Change, Directive, Reason, parse_memory};
+pub use file::{LoadError, Loaded, load, load_over};
+pub use output_limit::OutputLimit;
+use table::TABLE;
+
+/// What `enable-debug-command` can say.
+pub const DEBUG_NO: u8 = 0;
+pub const DEBUG_YES: u8 = 1;
+pub const DEBUG_LOCAL: u8 = 2;
+
+/// The settings that running code reads, kept in the form in which it reads them.
+pub struct Live {
+    pub max_clients: AtomicUsize,
+    /// Seconds after which an idle connection is closed; 0 for never.
+    pub timeout: AtomicU64,
+    /// Seconds after which the other end of an idle connection is probed; 0 for never.
+    pub keepalive: AtomicU32,
+    pub max_bulk: AtomicI64,
+    pub query_buffer_limit: AtomicUsize,
+    /// How much may wait to be sent to one client that only asks, and to one that listens to channels.
+    pub normal_output: OutputLimit,
+    pub subscriber_output: OutputLimit,
+    /// `notify-keyspace-events`, as bits: classes of events and the channels they are published on.
+    pub events: AtomicU32,
+    pub max_memory: AtomicUsize,
+    /// Milliseconds after which others are told that a script keeps the server busy; 0 for never.
+    pub busy_threshold: AtomicU64,
+    /// `tracking-table-max-keys`; 0 for no limit.
+    pub max_tracked_keys: AtomicUsize,
+    /// `gate-timeout`, in microseconds of real time: how long a gate holds anybody at most; 0 for no limit.
+    pub gate_timeout: AtomicU64,
+    pub protected_mode: AtomicBool,
+    /// SELECT goes to the space that is called like the number.
+    pub spaces_by_database: AtomicBool,
+    /// `enable-debug-command`: who may use DEBUG.
+    pub debug_commands: AtomicU8,
+    /// The least [`Level`] that is logged.
+    pub log_level: AtomicU8,
+    password: RwLock<Option<Vec<u8>>>,
+    unix_socket: RwLock<Option<PathBuf>>,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self {
+            max_clients: AtomicUsize::new(10_000),
+            timeout: AtomicU64::new(0),
+            keepalive: AtomicU32::new(300),
+            max_bulk: AtomicI64::new(512 << 20),
+            query_buffer_limit: AtomicUsize::new(1 << 30),
+            busy_threshold: AtomicU64::new(5000),
+            normal_output: OutputLimit::new(1 << 30, 0, 0),
+            subscriber_output: OutputLimit::new(32 << 20, 8 << 20, 60),
+            events: AtomicU32::new(0),
+            max_memory: AtomicUsize::new(0),
+            max_tracked_keys: AtomicUsize::new(1_000_000),
+            gate_timeout: AtomicU64::new(60_000_000),
+            protected_mode: AtomicBool::new(true),
+            spaces_by_database: AtomicBool::new(false),
+            debug_commands: AtomicU8::new(DEBUG_NO),
+            log_level: AtomicU8::new(Level::Notice as u8),
+            password: RwLock::new(None),
+            unix_socket: RwLock::new(None),
+        }
+    }
+}
+
+impl Live {
+    /// `requirepass`, if there is one.
+    pub fn password(&self) -> Option<Vec<u8>> {
+        self.password.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How much may wait to be sent to a client.
+    pub fn output_limit(&self, subscriber: bool) -> &OutputLimit {
+        if subscriber { &self.subscriber_output } else { &self.normal_output }
+    }
+
+    /// Whether a client may use DEBUG.
+    pub fn allows_debug(&self, local: bool) -> bool {
+        match self.debug_commands.load(Ordering::Relaxed) {
+            DEBUG_YES => true,
+            DEBUG_LOCAL => local,
+            _ => false,
+        }
+    }
+
+    /// `unixsocket`, if there is one.
+    pub fn unix_socket(&self) -> Option<PathBuf> {
+        self.unix_socket.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_unix_socket(&self, path: Option<PathBuf>) {
+        *self.unix_socket.write().unwrap_or_else(PoisonError::into_inner) = path;
+    }
+
+    fn set_password(&self, password: Option<Vec<u8>>) {
+        *self.password.write().unwrap_or_else(PoisonError::into_inner) = password;
+    }
+}
+
+/// The configuration of one server.
+#[derive(Default)]
+pub struct Config {
+    /// The values that are not the default, by the place of their row.
+    values: Mutex<Values>,
+    live: Live,
+    /// The file that CONFIG REWRITE writes to.
+    file: Option<PathBuf>,
+    /// What the file says about users: each a name and rules.
+    users: Vec<Vec<Vec<u8>>>,
+}
+
+type Values = BTreeMap<usize, Vec<u8>>;
+
+/// All settings as they were at some time.
+#[derive(Clone, Default)]
+pub struct Settings(Values);
+
+/// Why CONFIG SET changed nothing.
+#[derive(Debug)]
+pub enum Refusal {
+    Unknown { name: Vec<u8> },
+    Value { name: Vec<u8>, reason: Reason },
+}
+
+impl Config {
+    pub fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// The same settings for another server, which changes its own only. None of them names a file that it would share.
+    pub fn copy(&self) -> Self {
+        let copy = Self::default();
+        let mut values = copy.values();
+        for (place, value) in &*self.values() {
+            store(&mut values, &copy.live, *place, value.clone());
+        }
+        for name in ["aclfile", "unixsocket"] {
+            if let Some(place) = find_row(name.as_bytes()) {
+                store(&mut values, &copy.live, place, Vec::new());
+            }
+        }
+        drop(values);
+        copy
+    }
+
+    /// The configuration file, if the server was given one.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// The users that the configuration declares: each a name and rules.
+    pub fn users(&self) -> &[Vec<Vec<u8>>] {
+        &self.users
+    }
+
+    /// A setting as CONFIG GET shows it. Empty for a name that no row has.
+    pub fn value(&self, name: &str) -> Vec<u8> {
+        find_row(name.as_bytes()).map(|place| value_of(&self.values(), place)).unwrap_or_default()
+    }
+
+    /// A setting as text.
+    pub fn text(&self, name: &str) -> String {
+        String::from_utf8_lossy(&self.value(name)).into_owned()
+    }
+
+    /// A setting that is a number.
+    pub fn number<N: std::str::FromStr + Default>(&self, name: &str) -> N {
+        table::number(&self.value(name))
+    }
+
+    /// A setting that is `yes` or `no`.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.value(name) == b"yes"
+    }
+
+    /// A setting that is a path, if it is not empty.
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        Some(self.value(name)).filter(|value| !value.is_empty()).map(|value| table::path(&value))
+    }
+
+    /// A setting that is a list of paths, each quoted.
+    pub fn paths(&self, name: &str) -> Vec<PathBuf> {
+        self.list(name).iter().map(|word| table::path(word)).collect()
+    }
+
+    /// A setting that is a list of words, each quoted.
+    fn list(&self, name: &str) -> Vec<Vec<u8>> {
+        crate::protocol::split_line(&self.value(name)).unwrap_or_default()
+    }
+
+    /// What the lock auditor is to look for.
+    pub fn lock_scope(&self) -> Scope {
+        // Each was read once when it was set.
+        let allowed = self.list("audit-allow");
+        let allowed = allowed.iter().filter_map(|line| Allowance::parse(&String::from_utf8_lossy(line)).ok());
+        Scope {
+            locks: self.list("locks"),
+            not_locks: self.list("not-locks"),
+            allowed: allowed.collect(),
+            ..Scope::default()
+        }
+    }
+
+    /// Records a setting that the server's own code decided on.
+    pub fn assign(&self, name: &str, value: impl Into<Vec<u8>>) {
+        if let Some(place) = find_row(name.as_bytes()) {
+            store(&mut self.values(), &self.live, place, value.into());
+        }
+    }
+
+    /// All settings as they are now.
+    pub fn settings(&self) -> Settings {
+        Settings(self.values().clone())
+    }
+
+    /// Sets everything to what it was.
+    pub fn restore(&self, settings: &Settings) {
+        let mut values = self.values();
+        let changed: Vec<usize> = values.keys().copied().collect();
+        for place in changed.into_iter().filter(|place| !settings.0.contains_key(place)) {
+            store(&mut values, &self.live, place, TABLE[place].default.as_bytes().to_vec());
+        }
+        for (place, value) in &settings.0 {
+            store(&mut values, &self.live, *place, value.clone());
+        }
+    }
+
+    /// The settings that a name or a pattern of CONFIG GET means, each with the name it is shown under.
+    pub fn matching(&self, pattern: &[u8], profile: &Profile) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let values = self.values();
+        if !pattern.iter().any(|byte| b"[*?".contains(byte)) {
+            let found = find(pattern, profile).map(|(place, _)| (pattern.to_vec(), shown_value(&values, place)));
+            return found.into_iter().collect();
+        }
+        let mut found = Vec::new();
+        for (place, row) in TABLE.iter().enumerate().filter(|(_, row)| !row.hidden) {
+            for name in names(row, profile).filter(|name| crate::base::glob::matches(pattern, name.as_bytes(), true)) {
+                found.push((name.as_bytes().to_vec(), shown_value(&values, place)));
+            }
+        }
+        found
+    }
+
+    /// CONFIG SET: all of the pairs, or none.
+    pub fn set(&self, pairs: &[(&[u8], &[u8])], profile: &Profile) -> Result<(), Refusal> {
+        let mut values = self.values();
+        let protected_may_change = value_of_name(&values, "enable-protected-configs") != b"no";
+        let mut named: Vec<(usize, &'static str)> = Vec::new();
+        for (name, _) in pairs {
+            let refuse = |reason: Reason| Refusal::Value { name: name.to_vec(), reason };
+            let Some((place, canonical)) = find(name, profile) else {
+                return Err(Refusal::Unknown { name: name.to_vec() });
+            };
+            match TABLE[place].change {
+                Change::AtStart => return Err(refuse("can't set immutable config".into())),
+                Change::Protected if !protected_may_change => {
+                    return Err(refuse("can't set protected config".into()));
+                }
+                _ => {}
+            }
+            // As in Redis, a name and its alias are two parameters.
+            if named.contains(&(place, canonical)) {
+                return Err(refuse("duplicate parameter".into()));
+            }
+            named.push((place, canonical));
+        }
+        let mut after = values.clone();
+        for (at, ((place, name), (_, value))) in named.iter().zip(pairs).enumerate() {
+            let row = &TABLE[*place];
+            let before = value_of(&after, *place);
+            let read = row.read(&words_of(row, value), &before);
+            let checked = read.and_then(|new| if new == before { Ok(new) } else { check(row, &new).map(|()| new) });
+            match checked {
+                Ok(new) => after.insert(*place, new),
+                Err(reason) => {
+                    self.take_back(&mut values, &named[..=at]);
+                    return Err(Refusal::Value { name: name.as_bytes().to_vec(), reason });
+                }
+            };
+        }
+        if let Some(reason) = contradiction(&after) {
+            let about_memory = |name: &&str| name.starts_with("maxmemory");
+            let name = named.iter().map(|(_, name)| *name).find(about_memory).unwrap_or("maxmemory");
+            return Err(Refusal::Value { name: name.as_bytes().to_vec(), reason });
+        }
+        for (place, value) in after {
+            store(&mut values, &self.live, place, value);
+        }
+        Ok(())
+    }
+
+    /// Redis takes back a CONFIG SET that it refuses by setting what CONFIG GET showed before, which need not be all of it.
+    fn take_back(&self, values: &mut Values, named: &[(usize, &'static str)]) {
+        for (place, _) in named.iter().filter(|(place, _)| TABLE[*place].shown.is_some()) {
+            let shown = shown_value(values, *place);
+            store(values, &self.live, *place, shown);
+        }
+    }
+
+    /// CONFIG REWRITE. `None` when there is no file to write to. `users` are the lines of all users, unless they have a
+    /// file of their own.
+    pub fn rewrite(&self, profile: &Profile, users: &[Vec<u8>]) -> Option<std::io::Result<()>> {
+        let file = self.file.as_deref()?;
+        Some(rewrite::rewrite(file, &self.values(), users, profile))
+    }
+
+    fn values(&self) -> MutexGuard<'_, Values> {
+        self.values.lock_ignoring_poison()
+    }
+}
+
+/// What can only be told while the server runs.
+fn check(row: &Directive, new: &[u8]) -> Result<(), Reason> {
+    if let Change::Settled(reason) = row.change {
+        return Err(reason.into());
+    }
+    if row.name == "maxclients" {
+        let clients = table::number(new);
+        if let Err(possible) = crate::base::files::allow_clients(clients) {
+            let text = "The operating system is not able to handle the specified number of clients, try with";
+            return Err(format!("{text} {possible}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Why settings that are right by themselves cannot be had together.
+fn contradiction(values: &Values) -> Option<Reason> {
+    let limited = value_of_name(values, "maxmemory") != b"0";
+    let evicts = value_of_name(values, "maxmemory-policy") != b"noeviction";
+    (limited && evicts)
+        .then(|| "this server evicts no keys: with maxmemory, maxmemory-policy must be noeviction".into())
+}
+
+/// The words of a value as CONFIG SET gives it. Every single blank separates two.
+fn words_of<'a>(row: &Directive, value: &'a [u8]) -> Vec<&'a [u8]> {
+    if !row.takes_several_words() {
+        vec![value]
+    } else if value.is_empty() {
+        Vec::new()
+    } else {
+        value.split(|&byte| byte == b' ').collect()
+    }
+}
+
+fn store(values: &mut Values, live: &Live, place: usize, value: Vec<u8>) {
+    let row = &TABLE[place];
+    if let Some(carry) = row.carry {
+        carry(live, &value);
+    }
+    if value == row.default.as_bytes() {
+        values.remove(&place);
+    } else {
+        values.insert(place, value);
+    }
+}
+
+fn value_of(values: &Values, place: usize) -> Vec<u8> {
+    values.get(&place).cloned().unwrap_or_else(|| TABLE[place].default.as_bytes().to_vec())
+}
+
+fn shown_value(values: &Values, place: usize) -> Vec<u8> {
+    let value = value_of(values, place);
+    TABLE[place].shown.map_or_else(|| value.clone(), |shown| shown(&value))
+}
+
+fn value_of_name(values: &Values, name: &str) -> Vec<u8> {
+    find_row(name.as_bytes()).map(|place| value_of(values, place)).unwrap_or_default()
+}
+
+/// The names under which a profile knows a directive.
+fn names(row: &Directive, profile: &Profile) -> impl Iterator<Item = &'static str> {
+    let name = profile.has(row.since).then_some(row.name);
+    name.into_iter().chain(row.alias)
+}
+
+/// A directive that a profile has: its place and the name it was found by.
+fn find(name: &[u8], profile: &Profile) -> Option<(usize, &'static str)> {
+    // Ours for what Redis calls its I/O threads; listed under Redis's name only.
+    let name = if name.eq_ignore_ascii_case(b"threads") { b"io-threads" } else { name };
+    TABLE.iter().enumerate().find_map(|(place, row)| {
+        let found = names(row, profile).find(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
+        Some((place, found))
+    })
+}
+
+fn find_row(name: &[u8]) -> Option<usize> {
+    TABLE.iter().position(|row| row.name.as_bytes() == name)
+}

@@ -1,0 +1,72 @@
+//! `client-output-buffer-limit`: how much may wait to be sent to one client.
+
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use crate::base::clock::Millis;
+
+/// The limits of one class of clients. 0 is no limit.
+pub struct OutputLimit {
+    /// A client for whom more waits is closed.
+    hard: AtomicUsize,
+    /// A client for whom more waits is closed after some time.
+    soft: AtomicUsize,
+    seconds: AtomicI64,
+}
+
+impl OutputLimit {
+    /// Redis only counts what does not fit into the 16 KiB that every client has for replies anyway.
+    const FREE: usize = 16 << 10;
+
+    pub fn new(hard: usize, soft: usize, seconds: i64) -> Self {
+        let limit = Self { hard: AtomicUsize::new(0), soft: AtomicUsize::new(0), seconds: AtomicI64::new(0) };
+        limit.set(hard, soft, seconds);
+        limit
+    }
+
+    pub(super) fn set(&self, hard: usize, soft: usize, seconds: i64) {
+        let passed_at = |bytes: usize| if bytes == 0 { usize::MAX } else { bytes.saturating_add(Self::FREE) };
+        self.hard.store(passed_at(hard), Ordering::Relaxed);
+        self.soft.store(passed_at(soft), Ordering::Relaxed);
+        self.seconds.store(seconds, Ordering::Relaxed);
+    }
+
+    /// So much may wait without being noticed.
+    #[inline]
+    pub fn notice(&self) -> usize {
+        self.hard.load(Ordering::Relaxed).min(self.soft.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub fn is_hard_passed(&self, waiting: usize) -> bool {
+        waiting > self.hard.load(Ordering::Relaxed)
+    }
+
+    pub fn is_soft_passed(&self, waiting: usize) -> bool {
+        waiting > self.soft.load(Ordering::Relaxed)
+    }
+
+    /// Whether the soft limit may have been passed for no longer than this. Redis counts whole seconds.
+    pub fn is_over(&self, lagging: Millis) -> bool {
+        lagging.div_euclid(1000) > self.seconds.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_limit_is_never_passed() {
+        let limit = OutputLimit::new(0, 0, 0);
+        assert!(!limit.is_hard_passed(usize::MAX - 1) && !limit.is_soft_passed(usize::MAX - 1));
+        assert_eq!(limit.notice(), usize::MAX);
+    }
+
+    #[test]
+    fn a_soft_limit_may_be_passed_for_a_while() {
+        let limit = OutputLimit::new(1 << 20, 1 << 10, 2);
+        assert_eq!(limit.notice(), (1 << 10) + OutputLimit::FREE);
+        assert!(limit.is_soft_passed(1 << 18) && !limit.is_hard_passed(1 << 18));
+        assert!(!limit.is_over(2_999) && limit.is_over(3_000));
+    }
+}

@@ -1,0 +1,520 @@
+//! The part of a connection that the rest of the server can see: CLIENT LIST reads it, CLIENT KILL signals it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::task::Waker;
+use std::time::Duration;
+
+use crate::base::clock::{Alarm, Millis};
+use crate::base::sync::MutexExt;
+use crate::clients::acl::User;
+use crate::clients::config::OutputLimit;
+use crate::data::keyspace::Kind;
+use crate::powers::Stamp;
+use crate::protocol::{OwnedWords, Protocol};
+use crate::spec::{CommandSpec, ResolvedRow};
+
+/// Where a connection comes from, and where it arrived.
+#[derive(Clone, Debug)]
+pub enum Peer {
+    Tcp { peer: SocketAddr, local: SocketAddr },
+    Unix { path: PathBuf },
+}
+
+impl Peer {
+    /// `addr` as CLIENT LIST shows it.
+    pub fn address(&self) -> String {
+        match self {
+            Self::Tcp { peer, .. } => peer.to_string(),
+            Self::Unix { path } => format!("{}:0", path.display()),
+        }
+    }
+
+    /// `laddr` as CLIENT LIST shows it.
+    pub fn local_address(&self) -> String {
+        match self {
+            Self::Tcp { local, .. } => local.to_string(),
+            Self::Unix { path } => format!("{}:0", path.display()),
+        }
+    }
+
+    pub fn is_unix(&self) -> bool {
+        matches!(self, Self::Unix { .. })
+    }
+
+    /// Whether the other end is on this machine.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp { peer, .. } => match peer.ip() {
+                std::net::IpAddr::V4(ip) => ip.is_loopback(),
+                std::net::IpAddr::V6(ip) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
+            },
+            Self::Unix { .. } => true,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address())
+    }
+}
+
+/// What one connection can ask of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Signal {
+    /// Close at once.
+    Kill = 1,
+    /// CLIENT UNBLOCK: answer as if the time were up.
+    UnblockTimeout = 2,
+    /// CLIENT UNBLOCK ... ERROR.
+    UnblockError = 4,
+    /// CLIENT PAUSE is over.
+    Unpause = 8,
+    /// There is something in the outbox.
+    Mail = 16,
+    /// The server ends: write what there is to write, then close.
+    Close = 32,
+    /// What it waited for is there.
+    Served = 64,
+    /// Its connection does what it was asked, and has not written yet what comes of it.
+    Attended = 128,
+    /// What it waits for may be there.
+    Look = 256,
+}
+
+/// What a connection does, as far as a clock is concerned that moves on when everybody waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Activity {
+    /// It has something to do, or its client has something to read.
+    Acting,
+    /// Its client may send something at any time.
+    Idle,
+    /// Its client can do nothing until something happens.
+    Waiting,
+    /// Its client drives a test,
+    Driving,
+    /// or waits for what others do, to drive a test.
+    Awaiting,
+    /// It runs a script that takes long.
+    Scripting,
+}
+
+impl Activity {
+    const ALL: [Self; 6] = [Self::Acting, Self::Idle, Self::Waiting, Self::Driving, Self::Awaiting, Self::Scripting];
+}
+
+/// An alarm that somebody waits for until the connection has done what it was asked.
+struct Expected {
+    alarm: Alarm,
+    /// It was asked for more in between, which may be all there is left to do.
+    again: bool,
+}
+
+/// What others wait for a connection to do.
+#[derive(Default)]
+struct Expectation {
+    alarm: Option<Expected>,
+    /// The connection is gone, and nobody is to wait for it any more: whoever still knows of its client may keep that for
+    /// long.
+    is_over: bool,
+}
+
+/// What a client waits for that others may end.
+#[derive(Default)]
+enum Wait {
+    #[default]
+    Nothing,
+    Time,
+    Keys(Box<Blocked>),
+    /// For its own connection to send it this reply.
+    Served(Served),
+}
+
+/// A command that waits for keys.
+pub struct Blocked {
+    pub row: ResolvedRow,
+    pub words: OwnedWords,
+    pub db: u32,
+    pub keys: Vec<Box<[u8]>>,
+    pub kind: Kind,
+    pub protocol: Protocol,
+}
+
+/// What a client that waited gets.
+pub struct Served {
+    pub reply: Vec<u8>,
+    /// If time has brought it: whoever moves the clock waits until this is dropped.
+    pub(crate) alarm: Option<Alarm>,
+    /// Its place in the order of the journal, if that is on.
+    pub stamp: Option<Stamp>,
+}
+
+/// What somebody has taken the right to end.
+pub enum Claim {
+    Time,
+    Keys(Box<Blocked>),
+}
+
+/// Marks "not lagging" in [`Client::lags_for_too_long`].
+const NEVER: Millis = Millis::MIN;
+/// An outbox that has grown beyond this is given back once it is empty.
+const OUTBOX_KEPT: usize = 32 << 10;
+
+/// One connection, as everybody sees it.
+pub struct Client {
+    id: u64,
+    peer: Peer,
+    fd: i32,
+    created: AtomicI64,
+    signals: AtomicU32,
+    waker: OnceLock<Waker>,
+    outbox: Mutex<Vec<u8>>,
+    /// Since when more waits to be sent than should for long, or [`NEVER`].
+    lagging_since: AtomicI64,
+    wait: Mutex<Wait>,
+    expected: Mutex<Expectation>,
+    activity: AtomicU8,
+    /// Since when it is idle, in real time since the server began.
+    idle_since: AtomicU64,
+    seen: Seen,
+    labels: Mutex<Labels>,
+}
+
+/// What CLIENT LIST shows; written by the connection itself.
+#[derive(Default)]
+pub struct Seen {
+    pub db: AtomicU32,
+    pub resp3: AtomicBool,
+    /// Commands queued since MULTI, or -1.
+    pub queued: AtomicI64,
+    pub queued_bytes: AtomicUsize,
+    pub watched: AtomicUsize,
+    pub last_used: AtomicI64,
+    pub commands: AtomicU64,
+    pub input: AtomicUsize,
+    /// Bytes received, and bytes sent, since the connection was accepted.
+    pub received: AtomicU64,
+    pub sent: AtomicU64,
+    pub output: AtomicUsize,
+    /// To how many channels, patterns and shard channels it listens.
+    pub subscriptions: [AtomicUsize; 3],
+    pub blocked: AtomicBool,
+    /// Whether what holds it up ends by itself.
+    pub timed: AtomicBool,
+    /// A key that it watches was touched, as far as it has noticed.
+    pub touched: AtomicBool,
+    pub monitor: AtomicBool,
+    pub no_evict: AtomicBool,
+    pub no_touch: AtomicBool,
+    pub closing: AtomicBool,
+}
+
+impl Seen {
+    /// Whether it listens to anything.
+    pub fn is_subscriber(&self) -> bool {
+        self.subscriptions.iter().any(|count| count.load(Ordering::Relaxed) > 0)
+    }
+}
+
+/// What the client says about itself, and what it did last.
+#[derive(Clone, Default)]
+pub struct Labels {
+    pub name: Vec<u8>,
+    pub library: Vec<u8>,
+    pub library_version: Vec<u8>,
+    /// The last command; a subcommand's own row, if it was one.
+    pub last_command: Option<&'static CommandSpec>,
+    /// Who it is; from the moment on in which its session begins.
+    pub user: Option<Arc<User>>,
+}
+
+impl Client {
+    pub fn new(id: u64, peer: Peer, fd: i32, created: Millis) -> Self {
+        let seen = Seen { queued: AtomicI64::new(-1), last_used: AtomicI64::new(created), ..Seen::default() };
+        Self {
+            id,
+            peer,
+            fd,
+            created: AtomicI64::new(created),
+            signals: AtomicU32::new(0),
+            waker: OnceLock::new(),
+            outbox: Mutex::default(),
+            lagging_since: AtomicI64::new(NEVER),
+            wait: Mutex::default(),
+            expected: Mutex::default(),
+            activity: AtomicU8::new(Activity::Acting as u8),
+            idle_since: AtomicU64::new(0),
+            seen,
+            labels: Mutex::default(),
+        }
+    }
+
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    pub fn fd(&self) -> i32 {
+        self.fd
+    }
+
+    /// When the connection was accepted, on the server's clock.
+    pub fn created(&self) -> Millis {
+        self.created.load(Ordering::Relaxed)
+    }
+
+    /// Goes over from a server whose clock shows one time to another's: it has been there, and idle, for as long as before.
+    pub fn change_clocks(&self, from: Millis, to: Millis) {
+        for time in [&self.created, &self.seen.last_used] {
+            let before = time.load(Ordering::Relaxed);
+            time.store(to.saturating_sub(from.saturating_sub(before)), Ordering::Relaxed);
+        }
+        self.lagging_since.store(NEVER, Ordering::Relaxed);
+    }
+
+    pub fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    pub fn labels(&self) -> MutexGuard<'_, Labels> {
+        self.labels.lock_ignoring_poison()
+    }
+
+    /// Tells the connection to call this waker when it is signalled. The same for the connection's whole life.
+    pub(crate) fn register(&self, waker: &Waker) {
+        if self.waker.get().is_none() {
+            let _ = self.waker.set(waker.clone());
+        }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        self.signals.fetch_or(signal as u32, Ordering::AcqRel);
+        self.wake();
+    }
+
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = self.waker.get() {
+            waker.wake_by_ref();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_signals(&self) -> bool {
+        self.signals.load(Ordering::Acquire) != 0
+    }
+
+    /// Takes a signal down; whether it was up.
+    pub(crate) fn take_signal(&self, signal: Signal) -> bool {
+        self.signals.fetch_and(!(signal as u32), Ordering::AcqRel) & signal as u32 != 0
+    }
+
+    /// Its connection begins to do what it was asked. To be followed by [`rest`](Self::rest).
+    pub(crate) fn attend(&self) {
+        self.signals.fetch_or(Signal::Attended as u32, Ordering::AcqRel);
+    }
+
+    /// Its connection has done what it was asked, and written what came of it.
+    pub(crate) fn rest(&self) {
+        let mut expected = self.expected();
+        let before = self.signals.fetch_and(!(Signal::Attended as u32), Ordering::AcqRel);
+        let more = before & !(Signal::Attended as u32) != 0;
+        if let Some(expected) = expected.alarm.as_mut().filter(|expected| more && !expected.again) {
+            expected.again = true;
+            return;
+        }
+        let done = expected.alarm.take();
+        drop(expected);
+        drop(done);
+    }
+
+    /// If it was asked for anything that is not done yet, holds an alarm until it is.
+    pub(crate) fn expect(&self, alarm: impl FnOnce() -> Alarm) {
+        let mut expected = self.expected();
+        let is_free = expected.alarm.is_none() && !expected.is_over;
+        if is_free && self.has_signals() && self.activity() != Activity::Scripting {
+            expected.alarm = Some(Expected { alarm: alarm(), again: false });
+        }
+    }
+
+    /// Holds an alarm until the connection has ended.
+    pub(crate) fn expect_end(&self, alarm: Alarm) {
+        let mut expected = self.expected();
+        if !expected.is_over {
+            expected.alarm = Some(Expected { alarm, again: false });
+        }
+    }
+
+    /// The connection ends: hands over the alarm that is held until it has done what it was asked. Nobody waits for it from
+    /// now on.
+    pub(crate) fn end_expectation(&self) -> Option<Alarm> {
+        let mut expected = self.expected();
+        expected.is_over = true;
+        expected.alarm.take().map(|expected| expected.alarm)
+    }
+
+    /// Whether somebody waits for what the connection does now.
+    pub(crate) fn is_expected(&self) -> bool {
+        self.expected().alarm.is_some()
+    }
+
+    fn expected(&self) -> MutexGuard<'_, Expectation> {
+        self.expected.lock_ignoring_poison()
+    }
+
+    pub(crate) fn activity(&self) -> Activity {
+        let activity = self.activity.load(Ordering::SeqCst);
+        Activity::ALL.into_iter().find(|other| *other as u8 == activity).unwrap_or(Activity::Acting)
+    }
+
+    /// Sets the activity; what it was before.
+    pub(crate) fn set_activity(&self, activity: Activity) -> Activity {
+        let before = self.activity();
+        self.activity.store(activity as u8, Ordering::SeqCst);
+        before
+    }
+
+    pub(crate) fn set_idle_since(&self, uptime: Duration) {
+        self.idle_since.store(u64::try_from(uptime.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Since when it is idle, in real time since the server began.
+    pub(crate) fn idle_since(&self) -> Duration {
+        Duration::from_micros(self.idle_since.load(Ordering::Relaxed))
+    }
+
+    /// From now on it waits for its time to pass.
+    pub(crate) fn wait_for_time(&self) {
+        *self.wait() = Wait::Time;
+    }
+
+    /// From now on it waits for keys.
+    pub(crate) fn wait_for_keys(&self, blocked: Blocked) {
+        *self.wait() = Wait::Keys(Box::new(blocked));
+    }
+
+    /// Takes the right to end what the client waits for; only one of those who try gets it.
+    pub(crate) fn claim_wait(&self) -> Option<Claim> {
+        let mut wait = self.wait();
+        match std::mem::take(&mut *wait) {
+            Wait::Time => Some(Claim::Time),
+            Wait::Keys(blocked) => Some(Claim::Keys(blocked)),
+            other => {
+                *wait = other;
+                None
+            }
+        }
+    }
+
+    /// Lets `attempt` try what the client waits for, which may be what ends the wait. Nobody else can end it
+    /// meanwhile. Hands back what it no longer waits for; it is to be sent [`Signal::Served`].
+    pub(crate) fn serve(&self, attempt: impl FnOnce(&Blocked) -> Option<Served>) -> Option<Box<Blocked>> {
+        let mut wait = self.wait();
+        let Wait::Keys(blocked) = &*wait else { return None };
+        if self.seen.closing.load(Ordering::Relaxed) {
+            return None;
+        }
+        let served = attempt(blocked)?;
+        match std::mem::replace(&mut *wait, Wait::Served(served)) {
+            Wait::Keys(blocked) => Some(blocked),
+            _ => None,
+        }
+    }
+
+    /// What it waited for.
+    pub(crate) fn take_served(&self) -> Option<Served> {
+        let mut wait = self.wait();
+        match std::mem::take(&mut *wait) {
+            Wait::Served(served) => Some(served),
+            other => {
+                *wait = other;
+                None
+            }
+        }
+    }
+
+    fn wait(&self) -> MutexGuard<'_, Wait> {
+        self.wait.lock_ignoring_poison()
+    }
+
+    /// Sends bytes to the client that answer nothing it asked. Returns how many wait to be sent.
+    pub fn send(&self, bytes: &[u8]) -> usize {
+        let mut outbox = self.outbox();
+        if self.seen.closing.load(Ordering::Relaxed) {
+            return 0;
+        }
+        // Where something waits already, its signal is on the way.
+        let first = outbox.is_empty();
+        outbox.extend_from_slice(bytes);
+        let waiting = outbox.len() + self.seen.output.load(Ordering::Relaxed);
+        if first {
+            // Before anybody else can find that something waits: it is to be sent in front of whatever is asked next.
+            self.signals.fetch_or(Signal::Mail as u32, Ordering::AcqRel);
+        }
+        drop(outbox);
+        if first {
+            self.wake();
+        }
+        waiting
+    }
+
+    /// Moves what others have sent to the end of `out`.
+    pub(crate) fn take_mail(&self, out: &mut Vec<u8>) {
+        self.take_signal(Signal::Mail);
+        let mut outbox = self.outbox();
+        out.extend_from_slice(&outbox);
+        outbox.clear();
+        outbox.shrink_to(OUTBOX_KEPT);
+    }
+
+    /// How many bytes wait to be sent to the client.
+    pub fn waiting(&self) -> usize {
+        self.outbox().len() + self.seen.output.load(Ordering::Relaxed)
+    }
+
+    /// Whether so much waits to be sent, or has for so long, that the client is to be closed.
+    pub fn lags_for_too_long(&self, waiting: usize, limit: &OutputLimit, now: Millis) -> bool {
+        let since = &self.lagging_since;
+        if !limit.is_soft_passed(waiting) {
+            since.store(NEVER, Ordering::Relaxed);
+        } else if since.load(Ordering::Relaxed) == NEVER {
+            since.store(now, Ordering::Relaxed);
+        }
+        limit.is_hard_passed(waiting)
+            || match since.load(Ordering::Relaxed) {
+                NEVER => false,
+                since => limit.is_over(now.saturating_sub(since)),
+            }
+    }
+
+    fn outbox(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.outbox.lock_ignoring_poison()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::clock::Clock;
+
+    #[test]
+    fn nobody_waits_for_a_connection_that_is_gone_even_if_its_client_is_still_known() {
+        let clock = Arc::new(Clock::new());
+        let client = Client::new(1, Peer::Unix { path: PathBuf::new() }, 0, 0);
+        client.signal(Signal::Kill);
+        client.expect(|| clock.rung_alarm());
+        assert!(client.is_expected() && !clock.is_settled());
+        drop(client.end_expectation());
+        client.expect(|| clock.rung_alarm());
+        client.expect_end(clock.rung_alarm());
+        assert!(!client.is_expected() && clock.is_settled());
+    }
+}

@@ -1,0 +1,92 @@
+//! The connections of one server.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::client::{Client, Peer, Signal};
+use crate::base::clock::Millis;
+use crate::base::sync::MutexExt;
+
+/// Every connection, by id.
+#[derive(Default)]
+pub struct Clients {
+    register: Arc<Register>,
+    connected: Mutex<BTreeMap<u64, Arc<Client>>>,
+    count: AtomicUsize,
+}
+
+/// What the worlds behind one port count together: ids are never given twice, and `maxclients` is for all of them.
+#[derive(Default)]
+struct Register {
+    last_id: AtomicU64,
+    count: AtomicUsize,
+}
+
+impl Clients {
+    /// The connections of one more world behind the same port.
+    pub fn beside(other: &Self) -> Self {
+        Self { register: Arc::clone(&other.register), ..Self::default() }
+    }
+
+    /// Takes in a connection, unless there are `most` already.
+    pub fn add(&self, peer: Peer, fd: i32, now: Millis, most: usize) -> Option<Arc<Client>> {
+        let one_more = |count| (count < most).then_some(count + 1);
+        self.register.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
+        let mut connected = self.connected();
+        let id = self.register.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let client = Arc::new(Client::new(id, peer, fd, now));
+        connected.insert(id, Arc::clone(&client));
+        self.count.store(connected.len(), Ordering::Relaxed);
+        Some(client)
+    }
+
+    pub fn remove(&self, id: u64) {
+        if self.take(id).is_some() {
+            self.register.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets a connection go over to another world behind the same port; not if it was killed meanwhile.
+    pub fn hand_over(&self, id: u64, to: &Self) {
+        if let Some(client) = self.take(id) {
+            let mut connected = to.connected();
+            connected.insert(id, client);
+            to.count.store(connected.len(), Ordering::Relaxed);
+        }
+    }
+
+    fn take(&self, id: u64) -> Option<Arc<Client>> {
+        let mut connected = self.connected();
+        let client = connected.remove(&id);
+        self.count.store(connected.len(), Ordering::Relaxed);
+        client
+    }
+
+    pub fn get(&self, id: u64) -> Option<Arc<Client>> {
+        self.connected().get(&id).cloned()
+    }
+
+    /// All connections, oldest first.
+    pub fn all(&self) -> Vec<Arc<Client>> {
+        self.connected().values().cloned().collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn signal_all(&self, signal: Signal) {
+        for client in self.connected().values() {
+            client.signal(signal);
+        }
+    }
+
+    fn connected(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Client>>> {
+        self.connected.lock_ignoring_poison()
+    }
+}

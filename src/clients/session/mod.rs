@@ -1,0 +1,194 @@
+//! What one connection remembers, and what others can see and ask of it.
+
+mod client;
+mod clients;
+mod flow;
+mod tracking;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::clients::acl::User;
+use crate::clients::stats::{Counters, add};
+use crate::data::keyspace::{Tally, Watch};
+use crate::powers::{CommandTrace, Passage};
+use crate::protocol::{OwnedWords, Protocol};
+use crate::spec::{CommandSpec, ResolvedRow};
+
+pub use client::{Activity, Blocked, Claim, Client, Peer, Served, Signal};
+pub use clients::Clients;
+pub use flow::{ControlJob, Destination, Flow, Waiting};
+pub use tracking::{Choice, SessionTracking, TrackingMode};
+
+/// The state of one connection, owned by whoever runs its commands.
+pub struct Session {
+    /// What other connections see of this one.
+    pub client: Arc<Client>,
+    pub db: u32,
+    pub protocol: Protocol,
+    /// Who the client is. Until it has said so, and as long as nothing else is asked for, the default user.
+    pub user: Arc<User>,
+    pub authenticated: bool,
+    pub replies: Replies,
+    /// CLIENT NO-TOUCH: reading a key does not count as using it.
+    pub no_touch: bool,
+    pub transaction: Option<Transaction>,
+    pub watching: Watching,
+    pub tracking: SessionTracking,
+    /// EXEC is running the queue: nothing may block.
+    pub executing: bool,
+    /// Messages to this connection that go in front of the running command's reply.
+    pub ahead: Vec<u8>,
+    /// Messages to this connection that the running command has caused, to follow its reply.
+    pub aside: Vec<u8>,
+    /// It listens to channels.
+    pub subscriber: bool,
+    /// The row of the last request that had one.
+    pub last_command: Option<&'static CommandSpec>,
+    /// The last command as others see it.
+    published_command: Option<&'static CommandSpec>,
+    /// How many commands it ran since the statistics were last told.
+    pub executed: u64,
+    /// What they did.
+    pub tally: Tally,
+    /// Where the command is on its way past gates and faults, while it is under way.
+    pub passage: Option<Box<Passage>>,
+    /// What the journal is going to be told of the command.
+    pub trace: CommandTrace,
+    /// Somebody waits until the consequences of what it does have happened.
+    pub is_awaited: bool,
+    /// The counters of the thread that runs its commands.
+    pub counters: Arc<Counters>,
+}
+
+/// What CLIENT REPLY asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replies {
+    On,
+    Off,
+    /// CLIENT REPLY SKIP was just run: the next command gets no reply.
+    SkipNext,
+    /// The command that now runs gets no reply.
+    Skip,
+}
+
+impl Replies {
+    /// Whether a reply that is due now is left out.
+    pub fn are_withheld(self) -> bool {
+        matches!(self, Self::Off | Self::Skip)
+    }
+
+    /// What holds for the command after the one that has just run.
+    pub fn for_next(self) -> Self {
+        match self {
+            Self::SkipNext => Self::Skip,
+            Self::Skip => Self::On,
+            other => other,
+        }
+    }
+}
+
+/// Commands queued since MULTI.
+#[derive(Default)]
+pub struct Transaction {
+    pub queue: Vec<Queued>,
+    /// A command could not be queued, so EXEC will refuse.
+    pub broken: bool,
+    /// Bytes held by the queue, for limits and CLIENT LIST.
+    pub size: usize,
+}
+
+/// A command that waits for EXEC. Its options are parsed when it runs.
+pub struct Queued {
+    pub row: ResolvedRow,
+    pub words: OwnedWords,
+}
+
+/// The keys a connection watches.
+#[derive(Default)]
+pub struct Watching {
+    pub watch: Arc<Watch>,
+    pub keys: Vec<(u32, Box<[u8]>)>,
+}
+
+impl Session {
+    /// A session of the default user.
+    pub fn new(client: Arc<Client>, user: &Arc<User>, counters: Arc<Counters>) -> Self {
+        client.labels().user = Some(Arc::clone(user));
+        Self {
+            client,
+            db: 0,
+            protocol: Protocol::Resp2,
+            user: Arc::clone(user),
+            authenticated: user.is_open(),
+            replies: Replies::On,
+            no_touch: false,
+            transaction: None,
+            watching: Watching::default(),
+            tracking: SessionTracking::default(),
+            executing: false,
+            ahead: Vec::new(),
+            aside: Vec::new(),
+            subscriber: false,
+            last_command: None,
+            published_command: None,
+            executed: 0,
+            tally: Tally::default(),
+            passage: None,
+            trace: CommandTrace::default(),
+            is_awaited: false,
+            counters,
+        }
+    }
+
+    /// Whether a command has begun that something held up: it is to be accompanied to its end.
+    #[inline]
+    pub fn is_under_way(&self) -> bool {
+        self.passage.is_some() || self.trace.is_open()
+    }
+
+    /// Changes the protocol. Whoever sends the connection messages must know before the next one.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+        self.client.seen().resp3.store(protocol == Protocol::Resp3, Ordering::Relaxed);
+    }
+
+    /// The client is somebody else from now on.
+    pub fn become_user(&mut self, user: &Arc<User>, authenticated: bool) {
+        self.client.labels().user = Some(Arc::clone(user));
+        self.user = Arc::clone(user);
+        self.authenticated = authenticated;
+    }
+
+    /// Tells the statistics what was done since they were last told.
+    pub fn count(&mut self) {
+        let executed = std::mem::take(&mut self.executed);
+        add(&self.counters.commands, executed);
+        add(&self.client.seen().commands, executed);
+        self.counters.add(std::mem::take(&mut self.tally));
+    }
+
+    /// Lets other connections see what this one has become.
+    pub fn publish(&mut self) {
+        let (queued, bytes) = match &self.transaction {
+            Some(transaction) => (transaction.queue.len() as i64, transaction.size),
+            None => (-1, 0),
+        };
+        let seen = self.client.seen();
+        seen.db.store(self.db, Ordering::Relaxed);
+        seen.resp3.store(self.protocol == Protocol::Resp3, Ordering::Relaxed);
+        seen.queued.store(queued, Ordering::Relaxed);
+        seen.queued_bytes.store(bytes, Ordering::Relaxed);
+        seen.watched.store(self.watching.keys.len(), Ordering::Relaxed);
+        seen.touched.store(self.watching.watch.is_touched(), Ordering::Relaxed);
+        seen.no_touch.store(self.no_touch, Ordering::Relaxed);
+        let same = match (self.last_command, self.published_command) {
+            (Some(last), Some(published)) => std::ptr::eq(last, published),
+            (last, published) => last.is_none() && published.is_none(),
+        };
+        if !same {
+            self.client.labels().last_command = self.last_command;
+            self.published_command = self.last_command;
+        }
+    }
+}

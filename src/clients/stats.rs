@@ -1,0 +1,227 @@
+//! What a server counts, for INFO.
+//!
+//! Each thread that serves connections has counters of its own, which it alone writes; so counting costs a load and a
+//! store, and two threads never wait for each other to count.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::base::sync::MutexExt;
+use crate::data::keyspace::Tally;
+
+/// Adds to a counter that only the calling thread ever writes.
+#[inline]
+pub fn add(counter: &AtomicU64, amount: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+}
+
+/// The counters of one thread.
+#[derive(Default)]
+pub struct Counters {
+    pub commands: AtomicU64,
+    pub input_bytes: AtomicU64,
+    pub output_bytes: AtomicU64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    expired: AtomicU64,
+    changes: AtomicU64,
+    locks: AtomicU64,
+}
+
+impl Counters {
+    /// Only for the thread that the counters belong to.
+    #[inline]
+    pub fn add(&self, tally: Tally) {
+        add(&self.hits, tally.hits);
+        add(&self.misses, tally.misses);
+        add(&self.expired, tally.expired);
+        add(&self.changes, tally.changes);
+        add(&self.locks, tally.locks);
+    }
+}
+
+/// The sum of all counters at one time.
+#[derive(Clone, Copy, Default)]
+pub struct Totals {
+    pub connections: u64,
+    pub rejected_connections: u64,
+    pub commands: u64,
+    pub input_bytes: u64,
+    pub output_bytes: u64,
+    pub hits: u64,
+    pub misses: u64,
+    pub expired: u64,
+    pub errors: u64,
+    /// Never reset: there is no save that would.
+    pub changes: u64,
+    /// Locks that were taken. Never reset either.
+    pub locks: u64,
+}
+
+/// Commands that were asked for and that the server does not have.
+#[derive(Clone, Default)]
+pub struct Unsupported {
+    /// How often each was asked for, in capitals.
+    pub by_name: BTreeMap<String, u64>,
+    /// How often any was asked for that came too late to be told apart.
+    pub others: u64,
+}
+
+impl Unsupported {
+    /// Most names that are told apart, and most bytes of each: clients make up as many as they like.
+    const MOST: usize = 128;
+    const LONGEST: usize = 64;
+
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// Whether something was asked for that a test may have needed. Client libraries ask when they connect which
+    /// subcommands of CLIENT there are, and live with the answer of a server that is older than they are.
+    pub fn matters(&self) -> bool {
+        self.others > 0 || self.by_name.keys().any(|name| !name.starts_with("CLIENT "))
+    }
+
+    /// Adds what another server was asked for.
+    pub fn add(&mut self, other: Self) {
+        for (name, count) in other.by_name {
+            *self.by_name.entry(name).or_default() += count;
+        }
+        self.others += other.others;
+    }
+}
+
+impl std::fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = self.by_name.iter().map(|(name, count)| format!("{name} ({count})"));
+        let others = (self.others > 0).then(|| format!("others ({})", self.others));
+        f.write_str(&names.chain(others).collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// Every counter of one server.
+#[derive(Default)]
+pub struct Stats {
+    pub connections: AtomicU64,
+    pub rejected_connections: AtomicU64,
+    errors: AtomicU64,
+    /// How often each error code was answered.
+    errors_by_code: Mutex<BTreeMap<Vec<u8>, u64>>,
+    unsupported: Mutex<Unsupported>,
+    /// By the number of the thread.
+    threads: Mutex<Vec<Arc<Counters>>>,
+    /// What was done by no connection: by the sweep, by the handle.
+    elsewhere: Mutex<Tally>,
+    /// The sums at the last CONFIG RESETSTAT, from which INFO counts.
+    reset_at: Mutex<Totals>,
+}
+
+impl Stats {
+    /// Most different error codes that are told apart; a client can make up as many as it likes.
+    const MOST_CODES: usize = 128;
+
+    /// The counters of a thread, made when it first serves here.
+    pub fn thread(&self, number: usize) -> Arc<Counters> {
+        let mut threads = lock(&self.threads);
+        if threads.len() <= number {
+            threads.resize_with(number + 1, Arc::default);
+        }
+        Arc::clone(&threads[number])
+    }
+
+    /// Counts what no connection did.
+    pub fn add(&self, tally: Tally) {
+        *lock(&self.elsewhere) += tally;
+    }
+
+    pub fn count_error(&self, code: &[u8]) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        let mut by_code = lock(&self.errors_by_code);
+        if let Some(count) = by_code.get_mut(code) {
+            *count += 1;
+        } else if by_code.len() < Self::MOST_CODES {
+            by_code.insert(code.to_vec(), 1);
+        }
+    }
+
+    /// Counts a command that this server does not have.
+    pub fn count_unsupported(&self, name: &[u8]) {
+        let shown = name.iter().take(Unsupported::LONGEST).flat_map(|byte| byte.to_ascii_uppercase().escape_ascii());
+        let name: String = shown.map(char::from).collect();
+        let mut unsupported = lock(&self.unsupported);
+        if let Some(count) = unsupported.by_name.get_mut(&name) {
+            *count += 1;
+        } else if unsupported.by_name.len() < Unsupported::MOST {
+            unsupported.by_name.insert(name, 1);
+        } else {
+            unsupported.others += 1;
+        }
+    }
+
+    /// The commands that were asked for and that this server does not have, by name.
+    pub fn unsupported(&self) -> Unsupported {
+        lock(&self.unsupported).clone()
+    }
+
+    pub fn errors_by_code(&self) -> Vec<(Vec<u8>, u64)> {
+        lock(&self.errors_by_code).iter().map(|(code, count)| (code.clone(), *count)).collect()
+    }
+
+    /// The sums since the last reset.
+    pub fn totals(&self) -> Totals {
+        // In this order: a reset in between must not make the older figures the larger ones.
+        let reset = *lock(&self.reset_at);
+        let all = self.all();
+        Totals {
+            connections: all.connections - reset.connections,
+            rejected_connections: all.rejected_connections - reset.rejected_connections,
+            commands: all.commands - reset.commands,
+            input_bytes: all.input_bytes - reset.input_bytes,
+            output_bytes: all.output_bytes - reset.output_bytes,
+            hits: all.hits - reset.hits,
+            misses: all.misses - reset.misses,
+            expired: all.expired - reset.expired,
+            errors: all.errors - reset.errors,
+            changes: all.changes,
+            locks: all.locks,
+        }
+    }
+
+    pub fn reset(&self) {
+        *lock(&self.reset_at) = self.all();
+        lock(&self.errors_by_code).clear();
+    }
+
+    /// The sums since the server began, whatever CONFIG RESETSTAT has said.
+    pub fn all(&self) -> Totals {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let elsewhere = *lock(&self.elsewhere);
+        let mut totals = Totals {
+            connections: load(&self.connections),
+            rejected_connections: load(&self.rejected_connections),
+            errors: load(&self.errors),
+            hits: elsewhere.hits,
+            misses: elsewhere.misses,
+            expired: elsewhere.expired,
+            changes: elsewhere.changes,
+            locks: elsewhere.locks,
+            ..Totals::default()
+        };
+        for thread in lock(&self.threads).iter() {
+            totals.commands += load(&thread.commands);
+            totals.input_bytes += load(&thread.input_bytes);
+            totals.output_bytes += load(&thread.output_bytes);
+            totals.hits += load(&thread.hits);
+            totals.misses += load(&thread.misses);
+            totals.expired += load(&thread.expired);
+            totals.changes += load(&thread.changes);
+            totals.locks += load(&thread.locks);
+        }
+        totals
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock_ignoring_poison()
+}

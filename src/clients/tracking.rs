@@ -1,0 +1,461 @@
+//! Client-side caching: who has read which key, who wants to hear of every key, and what they are told.
+//!
+//! A key is remembered while the view that read it still holds its lock, and a change is told before the view that made
+//! it lets go. So no change falls between a read and its being remembered. Once told of, a key is forgotten until it is
+//! read again.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::base::sync::MutexExt;
+use crate::clients::session::{Client, Clients, Session, TrackingMode};
+use crate::data::keyspace::{CHANGES, News, Settings};
+use crate::protocol::{Protocol, Reply};
+
+/// Who is told of a message to a subscriber in RESP2.
+const CHANNEL: &str = "__redis__:invalidate";
+/// How many keys are forgotten at once, at first, when there are too many.
+const EFFORT: usize = 100;
+/// So many readers of one key are not looked through for those that have gone.
+const FEW: usize = 64;
+
+/// What a server knows about its clients' caches.
+#[derive(Default)]
+pub struct Tracking {
+    most_keys: AtomicUsize,
+    overfull: AtomicBool,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    trackers: BTreeMap<u64, Tracker>,
+    /// Who has read a key since it last changed. A connection that has ended stays until the key changes.
+    readers: BTreeMap<Box<[u8]>, BTreeSet<u64>>,
+    /// The sum of all readers.
+    items: usize,
+    /// Who wants to hear of every key with a prefix.
+    prefixes: BTreeMap<Box<[u8]>, BTreeSet<u64>>,
+    /// The key that was forgotten last for want of room.
+    evicted: Box<[u8]>,
+    /// How often in a row there was still no room after some were forgotten.
+    struggles: usize,
+}
+
+struct Tracker {
+    client: Arc<Client>,
+    mode: TrackingMode,
+    prefixes: BTreeSet<Box<[u8]>>,
+    /// The connection that its messages were to go to has gone.
+    broken: bool,
+}
+
+/// What CLIENT TRACKINGINFO and CLIENT LIST show.
+pub struct Shown {
+    pub mode: TrackingMode,
+    pub broken: bool,
+    pub prefixes: Vec<Box<[u8]>>,
+}
+
+/// What INFO counts.
+pub struct Totals {
+    pub clients: usize,
+    pub keys: usize,
+    pub items: usize,
+    pub prefixes: usize,
+}
+
+/// Two prefixes of one client of which one begins with the other.
+pub struct Overlap {
+    pub new: Box<[u8]>,
+    pub other: Box<[u8]>,
+    /// The other one holds already; otherwise it is of the same request.
+    pub holds: bool,
+    /// The position of the new one in the request.
+    pub at: usize,
+}
+
+/// How messages reach connections.
+pub struct Post<'a> {
+    clients: &'a Clients,
+    /// For whom more bytes wait than this is named.
+    notice: usize,
+    slow: RefCell<Vec<(Arc<Client>, usize)>>,
+}
+
+/// Where messages to the connection go that runs the command.
+struct Own<'a> {
+    id: u64,
+    out: &'a mut Vec<u8>,
+}
+
+impl Tracking {
+    /// `tracking-table-max-keys`; 0 for no limit.
+    pub fn set_most_keys(&self, most: usize) {
+        self.most_keys.store(most, Ordering::Relaxed);
+        self.measure(&self.table());
+    }
+
+    /// Whether more keys are remembered than there is room for.
+    #[inline]
+    pub fn is_overfull(&self) -> bool {
+        self.overfull.load(Ordering::Relaxed)
+    }
+
+    fn measure(&self, table: &Table) {
+        let most = self.most_keys.load(Ordering::Relaxed);
+        let overfull = most != 0 && table.readers.len() > most && !table.trackers.is_empty();
+        self.overfull.store(overfull, Ordering::Relaxed);
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock_ignoring_poison()
+    }
+
+    // ---- who tracks
+
+    /// Begins to track, or goes on in another way. Prefixes are added to those that hold.
+    pub fn start(&self, session: &mut Session, mode: TrackingMode, prefixes: &[&[u8]], settings: &Settings) {
+        let id = session.client.id();
+        let mut table = self.table();
+        let table = &mut *table;
+        let tracker = table.trackers.entry(id).or_insert_with(|| Tracker {
+            client: Arc::clone(&session.client),
+            mode,
+            prefixes: BTreeSet::new(),
+            broken: false,
+        });
+        tracker.mode = mode;
+        tracker.broken = false;
+        if mode.broadcast {
+            let every: &[&[u8]] = &[b""];
+            for &prefix in if prefixes.is_empty() { every } else { prefixes } {
+                tracker.prefixes.insert(prefix.into());
+                table.prefixes.entry(prefix.into()).or_default().insert(id);
+            }
+        }
+        session.tracking.start(mode);
+        settings.want_news(CHANGES, CHANGES);
+        self.measure(table);
+    }
+
+    /// Ends the tracking of a session.
+    pub fn stop(&self, session: &mut Session, settings: &Settings) {
+        if session.tracking.mode.is_some() {
+            session.tracking.stop();
+            self.forget(session.client.id(), settings);
+        }
+    }
+
+    /// Forgets a connection that tracks no more, or has ended.
+    pub fn forget(&self, id: u64, settings: &Settings) {
+        let mut table = self.table();
+        let table = &mut *table;
+        let Some(tracker) = table.trackers.remove(&id) else { return };
+        for prefix in tracker.prefixes {
+            if let Some(clients) = table.prefixes.get_mut(&prefix) {
+                clients.remove(&id);
+                if clients.is_empty() {
+                    table.prefixes.remove(&prefix);
+                }
+            }
+        }
+        table.rest(settings);
+        self.measure(table);
+    }
+
+    /// The first prefix that overlaps with another one of the same client.
+    pub fn overlap(&self, id: u64, prefixes: &[&[u8]]) -> Option<Overlap> {
+        let table = self.table();
+        let held = table.trackers.get(&id).map(|tracker| &tracker.prefixes);
+        prefixes.iter().enumerate().find_map(|(at, &new)| {
+            let of = |other: &[u8], holds| Overlap { new: new.into(), other: other.into(), holds, at };
+            let overlaps = |other: &[u8]| new.starts_with(other) || other.starts_with(new);
+            let holding = held.and_then(|held| held.iter().find(|other| overlaps(other)));
+            let given = || prefixes[at + 1..].iter().find(|other| overlaps(other));
+            holding.map(|other| of(other, true)).or_else(|| given().map(|other| of(other, false)))
+        })
+    }
+
+    /// How a connection tracks, if it does.
+    pub fn shown(&self, id: u64) -> Option<Shown> {
+        let table = self.table();
+        let Tracker { mode, broken, prefixes, .. } = table.trackers.get(&id)?;
+        Some(Shown { mode: *mode, broken: *broken, prefixes: prefixes.iter().cloned().collect() })
+    }
+
+    pub fn totals(&self) -> Totals {
+        let table = self.table();
+        Totals {
+            clients: table.trackers.len(),
+            keys: table.readers.len(),
+            items: table.items,
+            prefixes: table.prefixes.len(),
+        }
+    }
+
+    // ---- what was read
+
+    /// Remembers that a connection has read keys. To be called while the view that read them holds its locks.
+    pub fn remember<'k>(&self, id: u64, keys: impl Iterator<Item = &'k [u8]>) {
+        let mut table = self.table();
+        let Table { trackers, readers, items, .. } = &mut *table;
+        if !trackers.contains_key(&id) {
+            return;
+        }
+        for key in keys {
+            let Some(ids) = readers.get_mut(key) else {
+                readers.insert(key.into(), BTreeSet::from([id]));
+                *items += 1;
+                continue;
+            };
+            *items += usize::from(ids.insert(id));
+            if ids.len() > FEW && ids.len().is_power_of_two() {
+                let before = ids.len();
+                ids.retain(|id| trackers.contains_key(id));
+                *items -= before - ids.len();
+            }
+        }
+        self.measure(&table);
+    }
+
+    /// Forgets some keys if there are too many, and tells whoever read them. What the session itself is told goes to
+    /// `out`.
+    pub fn evict(&self, post: &Post<'_>, session: &Session, out: &mut Vec<u8>) {
+        let most = self.most_keys.load(Ordering::Relaxed);
+        let mut table = self.table();
+        let own = &mut Some(Own { id: session.client.id(), out });
+        for _ in 0..EFFORT.saturating_mul(table.struggles + 1) {
+            if table.readers.len() <= most {
+                break;
+            }
+            let Some(key) = table.next_to_evict() else { break };
+            table.invalidate(&key, post, own, None);
+            table.evicted = key;
+        }
+        table.struggles = if table.readers.len() > most { table.struggles + 1 } else { 0 };
+        self.measure(&table);
+    }
+
+    // ---- what is told
+
+    /// Tells of changes: to be called while the view that made them holds its locks. What the session `by` is to hear
+    /// itself, and what is broadcast, waits for [`deliver`](Self::deliver).
+    pub fn spread(&self, news: &[News], post: &Post<'_>, by: Option<&mut Session>, settings: &Settings) {
+        let mut table = self.table();
+        let mut changed = BTreeMap::new();
+        match by {
+            Some(session) => {
+                let id = session.client.id();
+                let tracking = &mut session.tracking;
+                let own = &mut Some(Own { id, out: &mut session.aside });
+                table.note(news, post, own, Some(&mut tracking.owed), &mut tracking.changed);
+            }
+            None => {
+                table.note(news, post, &mut None, None, &mut changed);
+                table.broadcast(changed, post, &mut None);
+            }
+        }
+        table.rest(settings);
+        self.measure(&table);
+    }
+
+    /// Delivers what a command or a transaction has left to be told, behind its reply.
+    pub fn deliver(&self, post: &Post<'_>, session: &mut Session) {
+        let id = session.client.id();
+        let tracking = &mut session.tracking;
+        let owed = std::mem::take(&mut tracking.owed);
+        let changed = std::mem::take(&mut tracking.changed);
+        let mut table = self.table();
+        let own = &mut Some(Own { id, out: &mut session.aside });
+        for key in owed {
+            let resp3 = is_resp3(&session.client);
+            let body = key.map_or_else(|| null(resp3), |key| array(&[&key]));
+            table.send(&session.client, tracking.redirect, &body, post, own);
+        }
+        table.broadcast(changed, post, own);
+    }
+}
+
+/// What changed, and who did it; nobody, if time did.
+type Changed = BTreeMap<Box<[u8]>, Option<u64>>;
+/// Keys that the client itself changed and had read, or `None` for all at once.
+type Owed = Vec<Option<Box<[u8]>>>;
+
+impl Table {
+    /// Nobody need report changes while there is nobody to be told and nothing to be forgotten.
+    fn rest(&self, settings: &Settings) {
+        if self.trackers.is_empty() && self.readers.is_empty() {
+            settings.want_news(CHANGES, 0);
+        }
+    }
+
+    fn note(
+        &mut self,
+        news: &[News],
+        post: &Post<'_>,
+        own: &mut Option<Own<'_>>,
+        mut owed: Option<&mut Owed>,
+        changed: &mut Changed,
+    ) {
+        let id = own.as_ref().map(|own| own.id);
+        for news in news {
+            match news {
+                News::Changed { key, expired } => {
+                    if self.prefixes.keys().any(|prefix| key.starts_with(prefix)) {
+                        changed.insert(key.clone(), id.filter(|_| !expired));
+                    }
+                    self.invalidate(key, post, own, owed.as_deref_mut());
+                }
+                News::Flushed => self.flush(post, own, owed.as_deref_mut()),
+                News::Event { .. } => {}
+            }
+        }
+    }
+
+    /// Tells whoever has read a key, and forgets that they did. The client whose command it is hears of it through
+    /// `owed`, if there is such a list, and otherwise at once.
+    fn invalidate(&mut self, key: &[u8], post: &Post<'_>, own: &mut Option<Own<'_>>, mut owed: Option<&mut Owed>) {
+        let Some(ids) = self.readers.remove(key) else { return };
+        self.items -= ids.len();
+        let body = array(&[key]);
+        for id in ids {
+            let Some(Tracker { client, mode, .. }) = self.trackers.get(&id) else { continue };
+            let is_own = own.as_ref().is_some_and(|own| own.id == id);
+            if mode.broadcast || mode.no_loop && is_own {
+                continue;
+            }
+            match &mut owed {
+                Some(owed) if is_own => owed.push(Some(key.into())),
+                _ => {
+                    let (client, redirect) = (Arc::clone(client), mode.redirect);
+                    self.send(&client, redirect, &body, post, own);
+                }
+            }
+        }
+    }
+
+    /// Everything is gone: tells everybody who tracks.
+    fn flush(&mut self, post: &Post<'_>, own: &mut Option<Own<'_>>, mut owed: Option<&mut Owed>) {
+        let all: Vec<_> = self.trackers.values().map(|one| (Arc::clone(&one.client), one.mode.redirect)).collect();
+        for (client, redirect) in all {
+            let is_own = own.as_ref().is_some_and(|own| own.id == client.id());
+            match &mut owed {
+                Some(owed) if is_own => owed.push(None),
+                _ => self.send(&client, redirect, &null(is_resp3(&client)), post, own),
+            }
+        }
+        self.readers.clear();
+        self.items = 0;
+    }
+
+    /// Tells those who asked for prefixes: all keys of one prefix together.
+    fn broadcast(&mut self, changed: Changed, post: &Post<'_>, own: &mut Option<Own<'_>>) {
+        if changed.is_empty() {
+            return;
+        }
+        let mut messages = Vec::new();
+        for (prefix, ids) in &self.prefixes {
+            let keys = || changed.iter().filter(|(key, _)| key.starts_with(prefix));
+            for id in ids {
+                let Some(Tracker { client, mode, .. }) = self.trackers.get(id) else { continue };
+                let others = keys().filter(|(_, by)| !mode.no_loop || **by != Some(*id));
+                let told: Vec<&[u8]> = others.map(|(key, _)| &**key).collect();
+                if !told.is_empty() {
+                    messages.push((Arc::clone(client), mode.redirect, array(&told)));
+                }
+            }
+        }
+        for (client, redirect, body) in messages {
+            self.send(&client, redirect, &body, post, own);
+        }
+    }
+
+    /// Sends one message to a connection, or to the one that its messages go to instead.
+    fn send(&mut self, client: &Arc<Client>, redirect: u64, body: &[u8], post: &Post<'_>, own: &mut Option<Own<'_>>) {
+        let mut message = Vec::new();
+        if redirect == 0 {
+            if is_resp3(client) {
+                write_push(&mut message, body);
+                post.hand_over(client, &message, own);
+            }
+            return;
+        }
+        let Some(target) = post.clients.get(redirect) else {
+            if let Some(tracker) = self.trackers.get_mut(&client.id()) {
+                tracker.broken = true;
+            }
+            if is_resp3(client) {
+                let broken = Reply::Push(vec![Reply::text("tracking-redir-broken"), Reply::Integer(redirect as i64)]);
+                broken.write(Protocol::Resp3, &mut message);
+                post.hand_over(client, &message, own);
+            }
+            return;
+        };
+        if is_resp3(&target) {
+            write_push(&mut message, body);
+        } else if target.seen().is_subscriber() {
+            message.extend_from_slice(b"*3\r\n");
+            Reply::text("message").write(Protocol::Resp2, &mut message);
+            Reply::text(CHANNEL).write(Protocol::Resp2, &mut message);
+            message.extend_from_slice(body);
+        } else {
+            return;
+        }
+        post.hand_over(&target, &message, own);
+    }
+
+    /// The key behind the one that went last, so that each has its turn.
+    fn next_to_evict(&self) -> Option<Box<[u8]>> {
+        let behind = (Bound::Excluded(&*self.evicted), Bound::Unbounded);
+        let next = self.readers.range::<[u8], _>(behind).next().or_else(|| self.readers.iter().next());
+        next.map(|(key, _)| key.clone())
+    }
+}
+
+impl<'a> Post<'a> {
+    pub fn new(clients: &'a Clients, notice: usize) -> Self {
+        Self { clients, notice, slow: RefCell::default() }
+    }
+
+    /// The clients for whom much waits.
+    pub fn into_slow(self) -> Vec<(Arc<Client>, usize)> {
+        self.slow.into_inner()
+    }
+
+    fn hand_over(&self, client: &Arc<Client>, message: &[u8], own: &mut Option<Own<'_>>) {
+        match own {
+            Some(own) if own.id == client.id() => own.out.extend_from_slice(message),
+            _ => {
+                let waiting = client.send(message);
+                if waiting > self.notice {
+                    self.slow.borrow_mut().push((Arc::clone(client), waiting));
+                }
+            }
+        }
+    }
+}
+
+fn is_resp3(client: &Client) -> bool {
+    client.seen().resp3.load(Ordering::Relaxed)
+}
+
+fn write_push(message: &mut Vec<u8>, body: &[u8]) {
+    message.extend_from_slice(b">2\r\n");
+    Reply::text("invalidate").write(Protocol::Resp3, message);
+    message.extend_from_slice(body);
+}
+
+fn array(keys: &[&[u8]]) -> Vec<u8> {
+    let mut body = Vec::new();
+    Reply::Array(keys.iter().map(|&key| Reply::bulk(key)).collect()).write(Protocol::Resp3, &mut body);
+    body
+}
+
+/// Null as the client writes it whose cache it is about, whoever is told.
+fn null(resp3: bool) -> Vec<u8> {
+    if resp3 { b"_\r\n".to_vec() } else { b"$-1\r\n".to_vec() }
+}

@@ -1,0 +1,103 @@
+//! What a view can do with values that hold elements, whatever their type.
+
+use super::entry::Entry;
+use super::news::EventClass;
+use super::value::{Collection, Kind, Value};
+use super::view::View;
+use crate::base::error::CommandError;
+use crate::protocol::Words;
+
+impl View<'_> {
+    /// The value under a key, read for its elements.
+    pub fn collection<T: Collection>(&mut self, key: &[u8]) -> Result<Option<&T>, CommandError> {
+        match self.used(key) {
+            None => Ok(None),
+            Some(at) => self.entry(at).collection().map(Some).ok_or(CommandError::WRONG_TYPE),
+        }
+    }
+
+    /// The values under several keys, read for their elements.
+    pub fn collections<T: Collection>(&mut self, keys: Words<'_>) -> Result<Vec<Option<&T>>, CommandError> {
+        for key in keys.iter() {
+            self.collection::<T>(key)?;
+        }
+        let view = &*self;
+        Ok(keys.iter().map(|key| view.found(key)?.collection()).collect())
+    }
+
+    /// The entries under several keys, each of one of these types, read for their elements.
+    pub fn entries(&mut self, keys: Words<'_>, kinds: &[Kind]) -> Result<Vec<Option<&Entry>>, CommandError> {
+        for key in keys.iter() {
+            if self.read(key).is_some_and(|entry| !kinds.contains(&entry.kind())) {
+                return Err(CommandError::WRONG_TYPE);
+            }
+        }
+        let view = &*self;
+        Ok(keys.iter().map(|key| view.found(key)).collect())
+    }
+
+    /// The value under a key, looked at by a command that is about to change it.
+    pub fn collection_to_write<T: Collection>(&mut self, key: &[u8]) -> Result<Option<&T>, CommandError> {
+        match self.aimed_at(key) {
+            None => Ok(None),
+            Some(at) => self.entry(at).collection().map(Some).ok_or(CommandError::WRONG_TYPE),
+        }
+    }
+
+    /// Changes the value under a key, if there is one; `change` says how many changes that were. The key goes with the
+    /// last element. Hands back what `change` did, and whether the key is gone.
+    pub fn change<T: Collection, R>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut T) -> (R, usize),
+    ) -> Result<Option<(R, bool)>, CommandError> {
+        let Some(at) = self.aimed_at(key) else { return Ok(None) };
+        let change = |entry: &mut Entry| entry.collection_mut().map(|value| (change(value), value.is_over()));
+        let ((result, changes), over) = self.rewrite_quietly(at, change).ok_or(CommandError::WRONG_TYPE)?;
+        if over {
+            self.take(key);
+        } else if changes > 0 {
+            self.changed(key);
+        }
+        self.count_further(changes.saturating_sub(1));
+        Ok(Some((result, over)))
+    }
+
+    /// As [`change`](Self::change), for a value that comes into being if there is none, unless nothing is in it then.
+    pub fn change_or_make<T: Collection, R>(
+        &mut self,
+        key: &[u8],
+        make: impl FnOnce() -> T,
+        change: impl FnOnce(&mut T) -> (R, usize),
+    ) -> Result<R, CommandError> {
+        let Some(at) = self.aimed_at(key) else {
+            let mut value = make();
+            let (result, changes) = change(&mut value);
+            if !value.is_over() {
+                self.insert(Entry::boxed(key, value.into(), None, self.access_time()));
+                self.count_further(changes.saturating_sub(1));
+            }
+            return Ok(result);
+        };
+        let change = |entry: &mut Entry| entry.collection_mut().map(change);
+        let (result, changes) = self.rewrite_quietly(at, change).ok_or(CommandError::WRONG_TYPE)?;
+        if changes > 0 {
+            self.changed(key);
+            self.count_further(changes - 1);
+        }
+        Ok(result)
+    }
+
+    /// Tells that elements were removed from the value under a key, and, if they were its last, that the key is gone.
+    pub fn notify_removal(&mut self, class: EventClass, name: &'static str, key: &[u8], gone: bool) {
+        self.notify(class, name, key);
+        if gone {
+            self.notify(EventClass::Generic, "del", key);
+        }
+    }
+
+    /// Puts a value in place of whatever is under a key; without a deadline.
+    pub fn put_value(&mut self, key: &[u8], value: impl Into<Value>) {
+        self.put(Entry::boxed(key, value.into(), None, self.access_time()));
+    }
+}

@@ -1,0 +1,53 @@
+//! Which keys of a shard expire when, for the sweep. Correctness never asks it: every look-up checks the deadline.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::base::clock::Millis;
+
+/// A heap of (deadline, hash). An entry whose deadline changed leaves its old row behind; such rows are skipped when
+/// they come up, and thrown out all at once when they outnumber the living.
+#[derive(Default)]
+pub struct Deadlines {
+    heap: BinaryHeap<Reverse<(Millis, u64)>>,
+}
+
+/// Below this many rows, throwing out the dead is not worth it.
+const SMALL: usize = 64;
+
+impl Deadlines {
+    pub fn add(&mut self, deadline: Millis, hash: u64) {
+        self.heap.push(Reverse((deadline, hash)));
+    }
+
+    pub fn earliest(&self) -> Option<Millis> {
+        self.heap.peek().map(|Reverse((deadline, _))| *deadline)
+    }
+
+    #[cfg(test)]
+    pub fn rows(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Takes out the earliest row that is due at `now`.
+    pub fn pop_due(&mut self, now: Millis) -> Option<(Millis, u64)> {
+        if self.earliest()? >= now {
+            return None;
+        }
+        self.heap.pop().map(|Reverse(row)| row)
+    }
+
+    /// Whether there are more than twice as many rows as `living` keys with a deadline.
+    pub fn is_stale(&self, living: usize) -> bool {
+        self.heap.len() > SMALL + 2 * living
+    }
+
+    /// Throws out the rows that do not stand for a living key any more.
+    pub fn prune(&mut self, lives: impl Fn(Millis, u64) -> bool) {
+        let mut rows = std::mem::take(&mut self.heap).into_vec();
+        rows.retain(|Reverse((deadline, hash))| lives(*deadline, *hash));
+        rows.sort_unstable();
+        rows.dedup();
+        self.heap = rows.into();
+    }
+}

@@ -1,0 +1,125 @@
+//! How Redis would hold a string in memory, which OBJECT ENCODING and OBJECT REFCOUNT tell.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::entry::{AccessTime, Entry, TextRef};
+use crate::protocol::parse_integer;
+
+/// The longest text that can be a 64-bit integer, and the longest string that stands beside its header.
+const LONGEST_INTEGER: usize = 20;
+const LONGEST_EMBEDDED: usize = 44;
+
+/// The times of so many integers are kept, a power of two: there is one for each of the 10,000 shared ones.
+const TIMES: usize = 1 << 14;
+/// The same where little memory is to be taken. There every 256th integer has its time in common with this one.
+const FEW_TIMES: usize = 1 << 8;
+/// Integers of so many digits at most are the same objects in every key that holds them.
+const SHARED_DIGITS: usize = 4;
+
+/// What Redis answers for an object that everybody shares.
+const SHARED: i64 = i32::MAX as i64;
+
+impl TextRef<'_> {
+    pub fn encoding(&self) -> &'static str {
+        if self.as_integer().is_some() {
+            "int"
+        } else if !self.edited && self.bytes.len() <= LONGEST_EMBEDDED {
+            "embstr"
+        } else {
+            "raw"
+        }
+    }
+
+    /// The value, if Redis would hold it as an integer.
+    fn as_integer(&self) -> Option<i64> {
+        if self.edited || self.verbatim || self.bytes.len() > LONGEST_INTEGER {
+            return None;
+        }
+        parse_integer(self.bytes)
+    }
+}
+
+impl Entry {
+    /// The encoding of the value, as OBJECT ENCODING names it.
+    pub fn encoding(&self) -> &'static str {
+        let other = match self {
+            Self::Boxed(boxed) => boxed.value.encoding(),
+            Self::Packed(_) => None,
+        };
+        other.unwrap_or_else(|| self.text().map_or("raw", |text| text.encoding()))
+    }
+
+    /// How many references there are to the value, as OBJECT REFCOUNT counts them.
+    pub fn references(&self) -> i64 {
+        if self.shared_integer().is_some() { SHARED } else { 1 }
+    }
+
+    /// The value, if Redis would have all keys that hold it share one object.
+    #[inline]
+    pub fn shared_integer(&self) -> Option<usize> {
+        let text = self.text().filter(|text| text.bytes.len() <= SHARED_DIGITS)?;
+        let value = usize::try_from(text.as_integer()?).ok()?;
+        (!self.is_private()).then_some(value)
+    }
+}
+
+/// When each integer that keys share was last used, in whichever key: what Redis takes for the access time of them all.
+pub(super) struct SharedIntegers {
+    /// An integer that was never used is as old as the server.
+    made: AccessTime,
+    used: Box<[AtomicU32]>,
+}
+
+impl SharedIntegers {
+    pub(super) fn new(now: AccessTime, few: bool) -> Self {
+        let times = if few { FEW_TIMES } else { TIMES };
+        Self { made: now, used: (0..times).map(|_| AtomicU32::new(0)).collect() }
+    }
+
+    #[inline]
+    pub(super) fn touch(&self, value: usize, now: AccessTime) {
+        self.used[value & (self.used.len() - 1)].store(now, Ordering::Relaxed);
+    }
+
+    pub(super) fn accessed(&self, value: usize) -> AccessTime {
+        self.used[value & (self.used.len() - 1)].load(Ordering::Relaxed).max(self.made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoding(bytes: &[u8]) -> &'static str {
+        TextRef { bytes, edited: false, verbatim: false }.encoding()
+    }
+
+    #[test]
+    fn whole_strings_are_encoded_by_what_they_say() {
+        for integer in ["0", "-1", "10000", "-9223372036854775808", "9223372036854775807"] {
+            assert_eq!(encoding(integer.as_bytes()), "int", "{integer}");
+        }
+        for text in ["", "+1", "01", "-0", " 1", "1.0", "9223372036854775808", &"x".repeat(44)] {
+            assert_eq!(encoding(text.as_bytes()), "embstr", "{text}");
+        }
+        assert_eq!(encoding(&[b'x'; 45]), "raw");
+    }
+
+    #[test]
+    fn edited_strings_are_raw_and_verbatim_ones_are_never_integers() {
+        assert_eq!(TextRef { bytes: b"5", edited: true, verbatim: false }.encoding(), "raw");
+        assert_eq!(TextRef { bytes: b"5", edited: false, verbatim: true }.encoding(), "embstr");
+    }
+
+    #[test]
+    fn a_small_integer_is_shared_until_it_is_copied() {
+        let mut entry = Entry::string(b"k", b"9999", None, 0);
+        assert_eq!(entry.references(), SHARED);
+        entry.set_private();
+        let mut entry = entry.renamed(b"other");
+        assert_eq!(entry.references(), 1);
+        entry.write_string(b"1234", Some(5));
+        assert_eq!(entry.references(), SHARED);
+        assert_eq!(Entry::string(b"k", b"10000", None, 0).references(), 1);
+    }
+}

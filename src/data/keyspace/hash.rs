@@ -1,0 +1,402 @@
+//! A hash's fields with their values, and the ways in which Redis keeps them.
+
+mod times;
+
+use smallvec::SmallVec;
+
+use super::indexed::{Indexed, Keyed};
+use crate::base::clock::Millis;
+use times::Times;
+
+/// A field with its value: the length of the field in front, in one byte or, if that is 255, in the four behind it.
+pub struct Pair(SmallVec<[u8; 24]>);
+
+/// A copy takes no more memory than it needs; what SmallVec would allocate for one is rounded up.
+impl Clone for Pair {
+    fn clone(&self) -> Self {
+        Self(SmallVec::from_slice(&self.0))
+    }
+}
+
+const LONG: u8 = u8::MAX;
+
+impl Pair {
+    fn new(field: &[u8], value: &[u8]) -> Self {
+        let header = if field.len() < usize::from(LONG) { 1 } else { 5 };
+        let mut bytes = SmallVec::with_capacity(header + field.len() + value.len());
+        match u8::try_from(field.len()) {
+            Ok(length) if length < LONG => bytes.push(length),
+            _ => {
+                bytes.push(LONG);
+                bytes.extend_from_slice(&u32::try_from(field.len()).unwrap_or(u32::MAX).to_le_bytes());
+            }
+        }
+        bytes.extend_from_slice(field);
+        bytes.extend_from_slice(value);
+        Self(bytes)
+    }
+
+    /// Puts another value in place of this one, where there is room for it.
+    fn set_value(&mut self, value: &[u8]) {
+        let start = self.0.len() - self.value().len();
+        let (length, room) = (start + value.len(), self.0.capacity());
+        if length > room || self.0.spilled() && length * 2 + 64 < room {
+            *self = Self::new(self.field(), value);
+        } else {
+            self.0.truncate(start);
+            self.0.extend_from_slice(value);
+        }
+    }
+
+    #[inline]
+    fn split(&self) -> (&[u8], &[u8]) {
+        let (header, length) = match self.0[0] {
+            LONG => (5, u32::from_le_bytes([self.0[1], self.0[2], self.0[3], self.0[4]]) as usize),
+            length => (1, usize::from(length)),
+        };
+        self.0[header..].split_at(length)
+    }
+
+    pub fn field(&self) -> &[u8] {
+        self.split().0
+    }
+
+    pub fn value(&self) -> &[u8] {
+        self.split().1
+    }
+}
+
+impl Keyed for Pair {
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.field()
+    }
+
+    fn outside(&self) -> usize {
+        if self.0.spilled() { self.0.capacity() } else { 0 }
+    }
+}
+
+/// When a hash changes how it is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct HashLimits {
+    /// The most fields that are kept as one list.
+    pub packed: usize,
+    /// The longest field or value that stands in such a list.
+    pub longest: usize,
+    /// Whether a command that brings many fields has room made for all of them beforehand.
+    pub foresees: bool,
+    /// Whether fields that have times can be kept as one list.
+    pub packs_times: bool,
+}
+
+/// Fields with their values. The order is kept as long as Redis would have them in one list; there those with a time to
+/// live stand in front, the earliest first.
+#[derive(Clone)]
+pub struct Hash {
+    pairs: Indexed<Pair>,
+    /// There as soon as a field was to get a time.
+    times: Option<Box<Times>>,
+}
+
+impl Default for Hash {
+    fn default() -> Self {
+        Self { pairs: Indexed::new(true), times: None }
+    }
+}
+
+impl Hash {
+    pub fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    pub fn size(&self) -> usize {
+        size_of::<Self>() + self.pairs.size() + self.times.as_ref().map_or(0, |times| times.size())
+    }
+
+    pub fn encoding(&self) -> &'static str {
+        match &self.times {
+            _ if !self.pairs.is_ordered() => "hashtable",
+            None => "listpack",
+            Some(_) => "listpackex",
+        }
+    }
+
+    pub fn is_packed(&self) -> bool {
+        self.pairs.is_ordered()
+    }
+
+    #[inline]
+    pub fn get(&self, field: &[u8]) -> Option<&[u8]> {
+        Some(self.pairs.get(self.pairs.find(field)?)?.value())
+    }
+
+    pub fn contains(&self, field: &[u8]) -> bool {
+        self.pairs.find(field).is_some()
+    }
+
+    /// A field by its place.
+    pub fn at(&self, place: usize) -> Option<&Pair> {
+        self.pairs.get(place)
+    }
+
+    /// Prepares for fields and values, in turn, that are about to be written.
+    #[inline]
+    pub fn expect<'w>(&mut self, words: impl ExactSizeIterator<Item = &'w [u8]>, limits: &HashLimits) {
+        if self.pairs.is_ordered()
+            && (limits.foresees && words.len() / 2 > limits.packed || {
+                let mut words = words;
+                words.any(|word| word.len() > limits.longest)
+            })
+        {
+            self.spread();
+        }
+    }
+
+    /// Writes a field, which lives for ever then; whether it is new.
+    pub fn set(&mut self, field: &[u8], value: &[u8], limits: &HashLimits) -> bool {
+        let new = self.rewrite(field, value, limits);
+        if self.times.is_some() {
+            self.set_time(field, None, limits);
+        }
+        new
+    }
+
+    /// Writes a field, which keeps its time to live; whether it is new.
+    #[inline]
+    pub fn rewrite(&mut self, field: &[u8], value: &[u8], limits: &HashLimits) -> bool {
+        let found = self.pairs.find(field);
+        match found {
+            Some(place) => self.pairs.update(place, |pair| pair.set_value(value)),
+            None => self.pairs.push(Pair::new(field, value)),
+        }
+        if self.pairs.is_ordered() && (self.len() > limits.packed || field.len().max(value.len()) > limits.longest) {
+            self.spread();
+        }
+        found.is_none()
+    }
+
+    /// Removes a field; whether it was there.
+    pub fn remove(&mut self, field: &[u8]) -> bool {
+        let Some(place) = self.pairs.find(field) else { return false };
+        self.pairs.remove(place);
+        if let Some(times) = &mut self.times {
+            times.set(field, None);
+        }
+        true
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Pair> {
+        self.pairs.iter()
+    }
+
+    /// One step of a walk through the fields, as [`Indexed::walk`] does it.
+    pub fn walk(&self, left: u64, count: usize) -> (u64, impl ExactSizeIterator<Item = &Pair>) {
+        self.pairs.walk(left, count)
+    }
+
+    /// From now on kept in a hash table.
+    pub fn spread(&mut self) {
+        self.pairs.set_ordered(false);
+    }
+
+    // ---- fields with a time to live
+
+    /// Prepares for fields to get times.
+    pub fn expect_times(&mut self, limits: &HashLimits) {
+        if limits.packs_times {
+            self.times.get_or_insert_default();
+        }
+    }
+
+    /// Until when a field lives, if it does not live for ever.
+    pub fn time(&self, field: &[u8]) -> Option<Millis> {
+        self.times.as_ref()?.get(field)
+    }
+
+    /// Has a field, if it is there, live until a time, or for ever; whether that is a change.
+    pub fn set_time(&mut self, field: &[u8], time: Option<Millis>, limits: &HashLimits) -> bool {
+        if time.is_none() && self.time(field).is_none() {
+            return false;
+        }
+        let Some(place) = self.pairs.find(field) else { return false };
+        let times = self.times.get_or_insert_default();
+        times.set(field, time);
+        if !limits.packs_times {
+            self.pairs.set_ordered(false);
+        } else if self.pairs.is_ordered() {
+            let pair = self.pairs.remove(place);
+            let later = |other: &Pair| {
+                let other = times.get(other.field());
+                other.is_none_or(|other| time.is_some_and(|time| other >= time))
+            };
+            let place = match time {
+                Some(_) => self.pairs.iter().position(later),
+                None => None,
+            };
+            self.pairs.insert(place.unwrap_or(self.pairs.len()), pair);
+        }
+        true
+    }
+
+    /// When the first field runs out of time.
+    #[inline]
+    pub fn earliest(&self) -> Option<Millis> {
+        self.times.as_ref()?.earliest()
+    }
+
+    /// Whether it was made ready for fields with times, if servers do that.
+    pub fn is_timed(&self) -> bool {
+        self.times.is_some()
+    }
+
+    /// Removes the fields whose time has passed.
+    pub fn expire(&mut self, now: Millis) {
+        let Some(times) = &mut self.times else { return };
+        while let Some(field) = times.pop_due(now) {
+            if let Some(place) = self.pairs.find(&field) {
+                self.pairs.remove(place);
+            }
+        }
+    }
+
+    /// Whether no field is left whose time has not passed.
+    pub fn is_spent(&self, now: Millis) -> bool {
+        self.times.as_ref().is_some_and(|times| times.len() == self.len() && times.all_due(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: HashLimits = HashLimits { packed: 30, longest: 64, foresees: false, packs_times: true };
+
+    /// What Redis's list would hold: fields in order, each with its value and its time.
+    #[derive(Default)]
+    struct Model(Vec<(Vec<u8>, Vec<u8>, Option<Millis>)>);
+
+    impl Model {
+        fn place(&self, field: &[u8]) -> Option<usize> {
+            self.0.iter().position(|(other, ..)| other == field)
+        }
+
+        fn write(&mut self, field: &[u8], value: Vec<u8>) -> bool {
+            match self.place(field) {
+                Some(place) => self.0[place].1 = value,
+                None => {
+                    self.0.push((field.to_vec(), value, None));
+                    return true;
+                }
+            }
+            false
+        }
+
+        fn set_time(&mut self, field: &[u8], time: Option<Millis>) {
+            let Some(place) = self.place(field) else { return };
+            if self.0[place].2.is_none() && time.is_none() {
+                return;
+            }
+            let (field, value, _) = self.0.remove(place);
+            let behind = |(_, _, other): &(_, _, Option<Millis>)| other.is_none_or(|other| Some(other) >= time);
+            let place = if time.is_some() { self.0.iter().position(behind) } else { None };
+            self.0.insert(place.unwrap_or(self.0.len()), (field, value, time));
+        }
+    }
+
+    #[test]
+    fn a_hash_is_one_list_until_something_in_it_is_too_much() {
+        let limits = HashLimits { packed: 2, longest: 4, foresees: true, packs_times: true };
+        let hash_of = |words: &[&str]| {
+            let mut hash = Hash::default();
+            for pair in words.chunks(2) {
+                hash.set(pair[0].as_bytes(), pair[1].as_bytes(), &limits);
+            }
+            hash
+        };
+        assert_eq!(hash_of(&["a", "1", "b", "2", "a", "3333"]).encoding(), "listpack");
+        assert_eq!(hash_of(&["a", "1", "b", "2", "c", "3"]).encoding(), "hashtable");
+        assert_eq!(hash_of(&["a", "11111"]).encoding(), "hashtable");
+        assert_eq!(hash_of(&["aaaaa", "1"]).encoding(), "hashtable");
+        let expecting = |words: &[&str], limits: &HashLimits| {
+            let mut hash = Hash::default();
+            hash.expect(words.iter().map(|word| word.as_bytes()), limits);
+            hash.encoding()
+        };
+        let many = ["a", "1", "a", "2", "a", "3"];
+        assert_eq!(expecting(&many, &limits), "hashtable");
+        assert_eq!(expecting(&many, &HashLimits { foresees: false, ..limits }), "listpack");
+        assert_eq!(expecting(&["a", "11111"], &limits), "hashtable");
+        let mut hash = hash_of(&["a", "1"]);
+        hash.expect_times(&limits);
+        assert_eq!(hash.encoding(), "listpackex");
+        hash.set_time(b"a", Some(1), &HashLimits { packs_times: false, ..limits });
+        assert_eq!(hash.encoding(), "hashtable");
+    }
+
+    #[test]
+    fn long_fields_and_values_are_kept_whole() {
+        let mut hash = Hash::default();
+        for length in [0, 1, 22, 23, 24, 254, 255, 256, 70_000] {
+            let field = vec![b'f'; length];
+            for value in [0, 1, 300, 100_000, 5] {
+                hash.set(&field, &vec![b'v'; value], &LIMITS);
+                assert_eq!(hash.get(&field), Some(&vec![b'v'; value][..]), "{length} {value}");
+            }
+        }
+        assert_eq!(hash.len(), 9);
+    }
+
+    proptest! {
+        #[test]
+        fn a_hash_is_what_was_written_in_the_order_of_redis(
+            steps in prop::collection::vec((0..6u8, 0..40u32, 0..100usize, 0..50i64), 0..300),
+            packed in 0..50usize,
+        ) {
+            let limits = HashLimits { packed, ..LIMITS };
+            let (mut hash, mut model) = (Hash::default(), Model::default());
+            for (step, field, length, time) in steps {
+                let field = format!("field:{field}").into_bytes();
+                let value = vec![b'v'; length];
+                match step {
+                    0 => {
+                        prop_assert_eq!(hash.set(&field, &value, &limits), model.write(&field, value));
+                        model.set_time(&field, None);
+                    }
+                    1 => prop_assert_eq!(hash.rewrite(&field, &value, &limits), model.write(&field, value)),
+                    2 => {
+                        let place = model.place(&field);
+                        prop_assert_eq!(hash.remove(&field), place.is_some());
+                        place.map(|place| model.0.remove(place));
+                    }
+                    3 => {
+                        hash.expect_times(&limits);
+                        hash.set_time(&field, Some(time), &limits);
+                        model.set_time(&field, Some(time));
+                    }
+                    4 => {
+                        hash.set_time(&field, None, &limits);
+                        model.set_time(&field, None);
+                    }
+                    _ => {
+                        let spent = model.0.iter().all(|(_, _, until)| until.is_some_and(|until| until < time));
+                        prop_assert_eq!(hash.is_spent(time), spent && (hash.len() > 0 || hash.times.is_some()));
+                        hash.expire(time);
+                        model.0.retain(|(_, _, until)| until.is_none_or(|until| until >= time));
+                    }
+                }
+                prop_assert_eq!(hash.len(), model.0.len());
+                prop_assert_eq!(hash.earliest(), model.0.iter().filter_map(|(_, _, time)| *time).min());
+            }
+            let mut listed: Vec<_> =
+                hash.iter().map(|pair| (pair.field().to_vec(), pair.value().to_vec(), hash.time(pair.field()))).collect();
+            if !hash.is_packed() {
+                listed.sort();
+                model.0.sort();
+            }
+            prop_assert_eq!(listed, model.0);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Until when fields of a hash live.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::base::clock::Millis;
+
+/// The fields that do not live for ever, by name and by time.
+#[derive(Clone, Default)]
+pub struct Times {
+    by_field: BTreeMap<Box<[u8]>, Millis>,
+    by_time: BTreeSet<(Millis, Box<[u8]>)>,
+    /// Bytes of all their names.
+    names: usize,
+}
+
+/// About how many bytes a field takes in both trees, beside its name in each.
+const NODES: usize = 2 * (size_of::<Box<[u8]>>() + size_of::<Millis>()) * 3 / 2;
+
+impl Times {
+    pub fn len(&self) -> usize {
+        self.by_field.len()
+    }
+
+    pub fn get(&self, field: &[u8]) -> Option<Millis> {
+        self.by_field.get(field).copied()
+    }
+
+    pub fn set(&mut self, field: &[u8], time: Option<Millis>) {
+        if let Some((name, old)) = self.by_field.remove_entry(field) {
+            self.names -= name.len();
+            self.by_time.remove(&(old, name));
+        }
+        if let Some(time) = time {
+            self.names += field.len();
+            self.by_field.insert(field.into(), time);
+            self.by_time.insert((time, field.into()));
+        }
+    }
+
+    pub fn earliest(&self) -> Option<Millis> {
+        self.by_time.first().map(|(time, _)| *time)
+    }
+
+    /// Takes out the earliest field, if its time has passed.
+    pub fn pop_due(&mut self, now: Millis) -> Option<Box<[u8]>> {
+        if self.earliest()? >= now {
+            return None;
+        }
+        let (_, field) = self.by_time.pop_first()?;
+        self.by_field.remove(&field);
+        self.names -= field.len();
+        Some(field)
+    }
+
+    /// Whether the times of all fields have passed.
+    pub fn all_due(&self, now: Millis) -> bool {
+        self.by_time.last().is_none_or(|(time, _)| *time < now)
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn size(&self) -> usize {
+        size_of::<Self>() + self.len() * NODES + 2 * self.names
+    }
+}

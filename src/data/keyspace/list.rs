@@ -1,0 +1,489 @@
+//! A list: chunks of elements, divided where Redis would divide them (DUMP shows that).
+
+mod chunk;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{VecDeque, vec_deque};
+
+use crate::data::listpack::{self, Element};
+use chunk::Chunk;
+
+pub use chunk::End;
+
+/// What stands around the elements in a listpack, and what Redis sets aside for what stands around one of them.
+const AROUND_ALL: usize = 7;
+const AROUND_ONE: usize = 8;
+
+/// What a chunk may hold if only the number of its elements is limited.
+const SAFE_SIZE: usize = 8192;
+
+/// So few chunks that it is not worth while to give back the memory of some.
+const FEW: usize = 16;
+
+/// What a chunk may hold, as `list-max-listpack-size` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkLimit {
+    Bytes(usize),
+    Elements(usize),
+}
+
+impl ChunkLimit {
+    /// The limit that a setting stands for: elements, or below zero one of five sizes.
+    pub fn of(setting: i64) -> Self {
+        match setting {
+            0.. => Self::Elements(setting.clamp(1, 0x7fff) as usize),
+            -1 => Self::Bytes(4096),
+            -2 => Self::Bytes(8192),
+            -3 => Self::Bytes(16_384),
+            -4 => Self::Bytes(32_768),
+            _ => Self::Bytes(65_536),
+        }
+    }
+
+    fn admits(self, bytes: usize, count: usize) -> bool {
+        match self {
+            Self::Bytes(most) => bytes <= most,
+            Self::Elements(most) => bytes <= SAFE_SIZE && count <= most,
+        }
+    }
+
+    fn bytes(self) -> usize {
+        match self {
+            Self::Bytes(most) => most,
+            Self::Elements(_) => SAFE_SIZE,
+        }
+    }
+
+    fn half(self) -> Self {
+        match self {
+            Self::Bytes(most) => Self::Bytes(most / 2),
+            Self::Elements(most) => Self::Elements(most / 2),
+        }
+    }
+}
+
+/// When a list changes how it is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct ListLimits {
+    pub chunk: ChunkLimit,
+    /// Whether the server keeps a list that is short as one listpack (Redis 7.2 and later).
+    pub packs: bool,
+}
+
+/// Elements in order.
+pub struct List {
+    chunks: VecDeque<Chunk>,
+    len: usize,
+    /// Bytes of memory in chunks.
+    bytes: usize,
+    limit: ChunkLimit,
+    /// Kept as one listpack, whatever its chunk's limit.
+    packed: bool,
+}
+
+impl Clone for List {
+    fn clone(&self) -> Self {
+        let chunks = self.chunks.clone();
+        let bytes = chunks.iter().map(Chunk::size).sum();
+        Self { chunks, bytes, ..*self }
+    }
+}
+
+impl List {
+    /// An empty list, as commands make it.
+    pub fn new(limits: &ListLimits) -> Self {
+        Self { chunks: VecDeque::with_capacity(1), len: 0, bytes: 0, limit: limits.chunk, packed: limits.packs }
+    }
+
+    /// A list of chunks that are there already: the number of elements and their bytes. Nothing about the bytes may be
+    /// wrong.
+    pub fn of_nodes(nodes: impl Iterator<Item = (usize, Vec<u8>)>, limits: &ListLimits) -> Self {
+        let mut list = Self { packed: false, ..Self::new(limits) };
+        list.chunks.extend(nodes.filter(|(count, _)| *count > 0).map(|(count, bytes)| Chunk::of(count, bytes)));
+        list.len = list.chunks.iter().map(Chunk::count).sum();
+        list.bytes = list.chunks.iter().map(Chunk::size).sum();
+        list.pack(limits);
+        list
+    }
+
+    /// A list of these elements.
+    pub fn of<'e>(elements: impl Iterator<Item = &'e [u8]>, limits: &ListLimits) -> Self {
+        let mut list = Self { packed: false, ..Self::new(limits) };
+        elements.for_each(|element| list.push(End::Back, element));
+        list.pack(limits);
+        list
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn size(&self) -> usize {
+        size_of::<Self>() + self.chunks.capacity() * size_of::<Chunk>() + self.bytes
+    }
+
+    /// How it is kept, as OBJECT ENCODING names it.
+    pub fn encoding(&self) -> &'static str {
+        if self.packed { "listpack" } else { "quicklist" }
+    }
+
+    /// The chunks: how many elements each has, and their bytes as in a listpack.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (usize, &[u8])> {
+        self.chunks.iter().map(|chunk| (chunk.count(), chunk.bytes()))
+    }
+
+    // ---- how it is kept
+
+    /// Prepares for so many elements, of so many bytes together, that are about to come.
+    pub fn expect(&mut self, count: usize, bytes: usize, limits: &ListLimits) {
+        if self.packed && !limits.chunk.admits(self.packed_size() + bytes, self.len + count) {
+            self.packed = false;
+            self.limit = limits.chunk;
+        }
+    }
+
+    /// As [`expect`](Self::expect), for these elements.
+    #[inline]
+    pub fn expect_all<'e>(&mut self, elements: impl ExactSizeIterator<Item = &'e [u8]>, limits: &ListLimits) {
+        if self.packed {
+            self.expect(elements.len(), elements.map(<[u8]>::len).sum(), limits);
+        }
+    }
+
+    /// Becomes one listpack if it fits in.
+    pub fn pack(&mut self, limits: &ListLimits) {
+        self.pack_within(limits.chunk, limits);
+    }
+
+    /// After elements have gone: becomes one listpack if it fits in well, so that it does not change for ever to and fro.
+    pub fn relax(&mut self, limits: &ListLimits) {
+        self.pack_within(limits.chunk.half(), limits);
+    }
+
+    fn pack_within(&mut self, limit: ChunkLimit, limits: &ListLimits) {
+        let fits = match limit {
+            ChunkLimit::Bytes(most) => self.packed_size() <= most,
+            ChunkLimit::Elements(most) => self.len <= most && (self.len > 1 || self.packed_size() <= SAFE_SIZE),
+        };
+        if limits.packs && self.chunks.len() == 1 && fits {
+            self.packed = true;
+        }
+    }
+
+    fn packed_size(&self) -> usize {
+        AROUND_ALL + self.chunks.front().map_or(0, |chunk| chunk.bytes().len())
+    }
+
+    /// Whether a chunk takes one more element.
+    fn admits(&self, chunk: Option<&Chunk>, element: &[u8]) -> bool {
+        chunk.is_some_and(|chunk| {
+            let size = AROUND_ALL + chunk.bytes().len() + element.len() + AROUND_ONE;
+            self.packed || self.limit.admits(size, chunk.count() + 1)
+        })
+    }
+
+    /// Works on one chunk, and keeps count of its memory.
+    #[inline]
+    fn work<R>(&mut self, chunk: usize, work: impl FnOnce(&mut Chunk) -> R) -> Option<R> {
+        let chunk = self.chunks.get_mut(chunk)?;
+        let before = chunk.size();
+        let result = work(chunk);
+        self.bytes = self.bytes + chunk.size() - before;
+        Some(result)
+    }
+
+    fn put_chunk(&mut self, at: usize, chunk: Chunk) {
+        self.bytes += chunk.size();
+        self.chunks.insert(at, chunk);
+    }
+
+    fn drop_chunk(&mut self, at: usize) {
+        if let Some(chunk) = self.chunks.remove(at) {
+            self.bytes -= chunk.size();
+        }
+        // Chunks can be as many as the elements.
+        if self.chunks.capacity() > FEW && self.chunks.len() * 4 < self.chunks.capacity() {
+            self.chunks.shrink_to(self.chunks.len() * 2);
+        }
+    }
+
+    // ---- the ends
+
+    #[inline]
+    pub fn push(&mut self, end: End, element: &[u8]) {
+        let usual = self.limit.bytes();
+        let (last, behind) = match end {
+            End::Front => (0, 0),
+            End::Back => (self.chunks.len().saturating_sub(1), self.chunks.len()),
+        };
+        let at = if self.admits(self.chunks.get(last), element) {
+            last
+        } else {
+            // What is inside will hardly grow any more.
+            self.work(last, Chunk::fit);
+            self.chunks.insert(behind, Chunk::new());
+            behind
+        };
+        self.work(at, |chunk| chunk.push(end, Element::of(element), usual));
+        self.len += 1;
+    }
+
+    #[inline]
+    pub fn pop(&mut self, end: End) -> Option<Vec<u8>> {
+        let at = if end == End::Front { 0 } else { self.chunks.len().checked_sub(1)? };
+        let (element, left) = self.work(at, |chunk| (chunk.pop(end), chunk.count()))?;
+        if left == 0 {
+            self.drop_chunk(at);
+        }
+        self.len -= usize::from(element.is_some());
+        element
+    }
+
+    /// Removes so many elements at an end.
+    pub fn cut(&mut self, end: End, count: usize) {
+        let mut count = count.min(self.len);
+        self.len -= count;
+        while count > 0 {
+            let at = if end == End::Front { 0 } else { self.chunks.len() - 1 };
+            let here = self.chunks[at].count();
+            if here <= count {
+                self.drop_chunk(at);
+                count -= here;
+            } else {
+                self.work(at, |chunk| chunk.cut(end, count));
+                count = 0;
+            }
+        }
+    }
+
+    // ---- by place
+
+    /// In which chunk an element stands, and the how manieth of that chunk it is; looked for from the nearer end.
+    fn locate(&self, index: usize) -> Option<(usize, usize)> {
+        if index >= self.len {
+            return None;
+        }
+        if index < self.len / 2 {
+            let mut before = 0;
+            for (at, chunk) in self.chunks.iter().enumerate() {
+                if index < before + chunk.count() {
+                    return Some((at, index - before));
+                }
+                before += chunk.count();
+            }
+        }
+        let mut before = self.len;
+        for (at, chunk) in self.chunks.iter().enumerate().rev() {
+            before -= chunk.count();
+            if index >= before {
+                return Some((at, index - before));
+            }
+        }
+        None
+    }
+
+    pub fn get(&self, index: usize) -> Option<Element<'_>> {
+        self.range(index, 1).next()
+    }
+
+    /// Writes over an element.
+    pub fn set(&mut self, index: usize, element: &[u8]) {
+        let usual = self.limit.bytes();
+        if let Some((at, number)) = self.locate(index) {
+            self.work(at, |chunk| chunk.replace(number, Element::of(element), usual));
+        }
+    }
+
+    /// Puts an element in front of the one at `index`, or behind it.
+    pub fn insert(&mut self, index: usize, behind: bool, element: &[u8]) {
+        let Some((at, number)) = self.locate(index) else { return };
+        let usual = self.limit.bytes();
+        let (value, count) = (Element::of(element), self.chunks[at].count());
+        self.len += 1;
+        if self.admits(self.chunks.get(at), element) {
+            let number = number + usize::from(behind);
+            self.work(at, |chunk| {
+                if number == count { chunk.push(End::Back, value, usual) } else { chunk.insert(number, value, usual) }
+            });
+            return;
+        }
+        let (outside, neighbour, end) = match behind {
+            true => (number + 1 == count, Some(at + 1), End::Front),
+            false => (number == 0, at.checked_sub(1), End::Back),
+        };
+        let neighbour = neighbour.filter(|&neighbour| outside && self.admits(self.chunks.get(neighbour), element));
+        if let Some(neighbour) = neighbour {
+            self.work(neighbour, |chunk| chunk.push(end, value, usual));
+            return;
+        }
+        let mut alone = Chunk::new();
+        if outside {
+            alone.push(End::Back, value, usual);
+            self.put_chunk(at + usize::from(behind), alone);
+            return;
+        }
+        // In the midst of a full chunk: its end, from the new element on, becomes a chunk of its own; if the new one is
+        // to stand in front, what was the beginning is the new chunk.
+        let split = number + usize::from(behind);
+        if let Some(mut rest) = self.work(at, |chunk| chunk.split_off(split)) {
+            if behind {
+                rest.push(End::Front, value, usual);
+            }
+            self.put_chunk(at + 1, rest);
+            if !behind {
+                self.work(at, |chunk| chunk.push(End::Back, value, usual));
+            }
+        }
+        self.merge_around(if behind { at } else { at + 1 });
+    }
+
+    /// Merges chunks around one that was split, two at a time, where two fit into one.
+    fn merge_around(&mut self, mut center: usize) {
+        if center >= 2 && self.merge(center - 2) {
+            center -= 1;
+        }
+        self.merge(center + 1);
+        if center >= 1 && self.merge(center - 1) {
+            center -= 1;
+        }
+        self.merge(center);
+    }
+
+    /// Merges a chunk with the next one, if both fit into one.
+    fn merge(&mut self, at: usize) -> bool {
+        let (Some(one), Some(next)) = (self.chunks.get(at), self.chunks.get(at + 1)) else { return false };
+        let size = AROUND_ALL + one.bytes().len() + next.bytes().len();
+        if !self.limit.admits(size, one.count() + next.count()) {
+            return false;
+        }
+        if let Some(next) = self.chunks.remove(at + 1) {
+            self.bytes -= next.size();
+            self.work(at, |chunk| chunk.append(&next));
+        }
+        true
+    }
+
+    /// Removes elements that are equal to this one, at most so many, from one end on; tells how many.
+    pub fn remove(&mut self, element: &[u8], from: End, most: usize) -> usize {
+        let element = Element::of(element);
+        let mut places = Vec::new();
+        let mut removed = 0;
+        let mut passed = 0;
+        while passed < self.chunks.len() && removed < most {
+            let at = if from == End::Front { passed } else { self.chunks.len() - 1 - passed };
+            find(&self.chunks[at], element, from, most - removed, &mut places);
+            removed += places.len();
+            let left = self.chunks[at].count() - places.len();
+            if left == 0 {
+                self.drop_chunk(at);
+            } else {
+                self.work(at, |chunk| chunk.remove(&places));
+                passed += 1;
+            }
+        }
+        self.len -= removed;
+        removed
+    }
+
+    // ---- reading
+
+    pub fn iter(&self) -> Elements<'_> {
+        self.range(0, self.len)
+    }
+
+    /// So many elements from `start` on.
+    pub fn range(&self, start: usize, count: usize) -> Elements<'_> {
+        let left = count.min(self.len.saturating_sub(start));
+        let Some((at, number)) = self.locate(start) else { return Elements::none() };
+        let chunk = &self.chunks[at];
+        Elements { chunks: self.chunks.range(at + 1..), rest: &chunk.bytes()[chunk.position(number)..], left }
+    }
+
+    /// So many elements from `start` on towards the front.
+    pub fn backwards(&self, start: usize, count: usize) -> Backwards<'_> {
+        let left = count.min(start.saturating_add(1));
+        let Some((at, number)) = self.locate(start) else { return Backwards(Elements::none()) };
+        let chunk = &self.chunks[at];
+        let rest = &chunk.bytes()[..chunk.position(number + 1)];
+        Backwards(Elements { chunks: self.chunks.range(..at), rest, left })
+    }
+}
+
+/// Fills in where the elements that are equal to one stand, at most so many; ascending, whichever end was the first.
+fn find(chunk: &Chunk, element: Element<'_>, from: End, most: usize, places: &mut Vec<(usize, usize)>) {
+    places.clear();
+    let bytes = chunk.bytes();
+    let (mut start, mut end) = (0, bytes.len());
+    while places.len() < most {
+        let next = if from == End::Front { listpack::first(&bytes[start..end]) } else { listpack::last(&bytes[..end]) };
+        let Some((found, size)) = next else { break };
+        let at = if from == End::Front { start } else { end - size };
+        if found == element {
+            places.push((at, size));
+        }
+        if from == End::Front { start += size } else { end = at }
+    }
+    if from == End::Back {
+        places.reverse();
+    }
+}
+
+/// Elements of a list, one after the other.
+pub struct Elements<'l> {
+    chunks: vec_deque::Iter<'l, Chunk>,
+    rest: &'l [u8],
+    left: usize,
+}
+
+impl Elements<'_> {
+    fn none() -> Self {
+        Self { chunks: vec_deque::Iter::default(), rest: &[], left: 0 }
+    }
+}
+
+impl<'l> Iterator for Elements<'l> {
+    type Item = Element<'l>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'l>> {
+        self.left = self.left.checked_sub(1)?;
+        if self.rest.is_empty() {
+            self.rest = self.chunks.next()?.bytes();
+        }
+        let (element, size) = listpack::first(self.rest)?;
+        self.rest = &self.rest[size..];
+        Some(element)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Elements<'_> {}
+
+/// Elements of a list, the last one first.
+pub struct Backwards<'l>(Elements<'l>);
+
+impl<'l> Iterator for Backwards<'l> {
+    type Item = Element<'l>;
+
+    fn next(&mut self) -> Option<Element<'l>> {
+        let Elements { chunks, rest, left } = &mut self.0;
+        *left = left.checked_sub(1)?;
+        if rest.is_empty() {
+            *rest = chunks.next_back()?.bytes();
+        }
+        let (element, size) = listpack::last(rest)?;
+        *rest = &rest[..rest.len() - size];
+        Some(element)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Backwards<'_> {}

@@ -1,0 +1,346 @@
+//! The entries of a stream, in nodes.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use super::node::{Fields, Node};
+use super::{Group, StreamId};
+use crate::base::clock::Millis;
+
+/// When a node takes no more entries: 0 is no limit.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeLimits {
+    pub bytes: usize,
+    pub entries: usize,
+}
+
+/// The most bytes of fields that an entry can have, and that a node has whatever the setting says.
+const MOST_BYTES: usize = 1 << 30;
+
+/// Bytes of memory that a node takes beside its entries: its place among the nodes.
+const NODE: usize = size_of::<Node>() + size_of::<StreamId>() + 8;
+
+/// How much to take off the front.
+#[derive(Clone, Copy, Debug)]
+pub enum Trim {
+    /// All but so many entries.
+    MaxLen(u64),
+    /// All that come before this one.
+    MinId(StreamId),
+}
+
+/// An entry that is not deleted.
+#[derive(Clone, Copy)]
+pub struct Entry<'l> {
+    pub id: StreamId,
+    pub fields: Fields<'l>,
+}
+
+#[derive(Default)]
+pub struct Log {
+    /// Each under the id of its first entry, which may be deleted.
+    nodes: BTreeMap<StreamId, Node>,
+    len: u64,
+    last: StreamId,
+    first: StreamId,
+    /// The greatest id that XDEL has deleted.
+    max_deleted: StreamId,
+    /// How many entries there ever were.
+    added: u64,
+    bytes: usize,
+}
+
+impl Clone for Log {
+    fn clone(&self) -> Self {
+        let nodes = self.nodes.clone();
+        // A copy of a node has no room left.
+        let bytes = nodes.values().map(|node| NODE + node.size()).sum();
+        Self { nodes, bytes, ..*self }
+    }
+}
+
+impl Log {
+    /// What was written elsewhere: nodes with their ids. `None` if two have the same one.
+    pub fn of(nodes: impl Iterator<Item = (StreamId, Node)>) -> Option<Self> {
+        let mut log = Self::default();
+        for (id, node) in nodes {
+            log.len += node.live() as u64;
+            log.bytes += NODE + node.size();
+            if log.nodes.insert(id, node).is_some() {
+                return None;
+            }
+        }
+        Some(log)
+    }
+
+    /// Sets what was written beside the nodes.
+    pub fn set_counters(&mut self, last: StreamId, first: StreamId, max_deleted: StreamId, added: u64) {
+        (self.last, self.first, self.max_deleted, self.added) = (last, first, max_deleted, added);
+    }
+
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The greatest id that there ever was.
+    pub fn last(&self) -> StreamId {
+        self.last
+    }
+
+    /// The id of the first entry, or 0-0 if there is none.
+    pub fn first(&self) -> StreamId {
+        self.first
+    }
+
+    pub fn max_deleted(&self) -> StreamId {
+        self.max_deleted
+    }
+
+    pub fn added(&self) -> u64 {
+        self.added
+    }
+
+    /// The nodes with their ids.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (StreamId, &Node)> {
+        self.nodes.iter().map(|(id, node)| (*id, node))
+    }
+
+    /// Bytes of memory that it takes beside its own size.
+    pub fn size(&self) -> usize {
+        self.bytes
+    }
+
+    /// The id that an entry gets that comes now, unless there is none left.
+    pub fn next_id(&self, now: Millis) -> Option<StreamId> {
+        let ms = u64::try_from(now).unwrap_or(0);
+        if ms > self.last.ms { Some(StreamId { ms, seq: 0 }) } else { self.last.next() }
+    }
+
+    /// Whether an entry of these names and values can be kept.
+    pub fn has_room_for<'w>(words: impl Iterator<Item = &'w [u8]>) -> bool {
+        words.map(<[u8]>::len).sum::<usize>() <= MOST_BYTES
+    }
+
+    /// Adds an entry, of names and values in turn. Its id must be greater than the last.
+    pub fn append<'w>(
+        &mut self,
+        id: StreamId,
+        words: impl ExactSizeIterator<Item = &'w [u8]> + Clone,
+        limits: NodeLimits,
+    ) {
+        let more: usize = words.clone().map(<[u8]>::len).sum();
+        let most = if limits.bytes == 0 { MOST_BYTES } else { limits.bytes.min(MOST_BYTES) };
+        if let Some(mut entry) = self.nodes.last_entry() {
+            let own = *entry.key();
+            let node = entry.get_mut();
+            let before = node.size();
+            let full = node.packed_size() + more >= most || limits.entries > 0 && node.entries() >= limits.entries;
+            if full {
+                node.shrink();
+            } else {
+                node.append(own, id, words.clone());
+            }
+            self.bytes = self.bytes + node.size() - before;
+            if !full {
+                return self.count(id);
+            }
+        }
+        let mut node = Node::for_entry(words.clone());
+        node.append(id, id, words);
+        self.bytes += NODE + node.size();
+        self.nodes.insert(id, node);
+        self.count(id);
+    }
+
+    fn count(&mut self, id: StreamId) {
+        self.len += 1;
+        self.added = self.added.wrapping_add(1);
+        self.last = id;
+        if self.len == 1 {
+            self.first = id;
+        }
+    }
+
+    /// The entries from one id to another.
+    pub fn range(&self, from: StreamId, to: StreamId) -> impl Iterator<Item = Entry<'_>> {
+        let start = self.node_of(from).unwrap_or(from);
+        let nodes = self.nodes.range((Bound::Included(start), Bound::Included(to.max(start))));
+        let entries = nodes.flat_map(|(own, node)| node.iter(*own));
+        entries
+            .filter(|entry| !entry.deleted)
+            .skip_while(move |entry| entry.id < from)
+            .take_while(move |entry| entry.id <= to)
+            .map(|entry| Entry { id: entry.id, fields: entry.fields })
+    }
+
+    /// As [`range`](Self::range), the last one first.
+    pub fn range_back(&self, from: StreamId, to: StreamId) -> impl Iterator<Item = Entry<'_>> {
+        let nodes = self.nodes.range(..=to).rev();
+        let entries = nodes.flat_map(|(own, node)| node.iter_back(*own));
+        entries
+            .filter(|entry| !entry.deleted)
+            .skip_while(move |entry| entry.id > to)
+            .take_while(move |entry| entry.id >= from)
+            .map(|entry| Entry { id: entry.id, fields: entry.fields })
+    }
+
+    pub fn get(&self, id: StreamId) -> Option<Entry<'_>> {
+        self.range(id, id).next()
+    }
+
+    /// The first entry that is left.
+    pub fn front(&self) -> Option<Entry<'_>> {
+        self.range(StreamId::LEAST, StreamId::GREATEST).next()
+    }
+
+    /// The last entry that is left.
+    pub fn back(&self) -> Option<Entry<'_>> {
+        self.range_back(StreamId::LEAST, StreamId::GREATEST).next()
+    }
+
+    /// The id of the last entry that is left.
+    pub fn last_left(&self) -> Option<StreamId> {
+        self.back().map(|entry| entry.id)
+    }
+
+    /// The node in which an entry of this id would be.
+    fn node_of(&self, id: StreamId) -> Option<StreamId> {
+        self.nodes.range(..=id).next_back().map(|(own, _)| *own)
+    }
+
+    /// Whether there was such an entry.
+    pub fn delete(&mut self, id: StreamId) -> bool {
+        let Some((&own, node)) = self.nodes.range_mut(..=id).next_back() else { return false };
+        if !node.delete(own, id) {
+            return false;
+        }
+        if node.live() == 0 {
+            self.drop_node(own);
+        }
+        self.len -= 1;
+        self.max_deleted = self.max_deleted.max(id);
+        if self.len == 0 || id == self.first {
+            self.find_first();
+        }
+        true
+    }
+
+    fn find_first(&mut self) {
+        self.first = self.front().map(|entry| entry.id).unwrap_or_default();
+    }
+
+    fn drop_node(&mut self, own: StreamId) {
+        if let Some(node) = self.nodes.remove(&own) {
+            self.bytes -= NODE + node.size();
+        }
+    }
+
+    /// Takes entries off the front: whole nodes only, if `roughly`, and at most `limit` entries, if that is not 0. How many
+    /// there were.
+    pub fn trim(&mut self, trim: Trim, roughly: bool, limit: u64) -> u64 {
+        let mut trimmed = 0;
+        while let Some((&own, node)) = self.nodes.iter_mut().next() {
+            let entries = node.live() as u64;
+            if matches!(trim, Trim::MaxLen(most) if self.len <= most) || limit > 0 && trimmed + entries > limit {
+                break;
+            }
+            let whole = match trim {
+                Trim::MaxLen(most) => self.len - entries >= most,
+                Trim::MinId(least) => node.iter_back(own).next().is_none_or(|last| last.id < least),
+            };
+            if whole {
+                self.drop_node(own);
+                self.len -= entries;
+                trimmed += entries;
+                continue;
+            }
+            if !roughly {
+                let mut left = self.len;
+                let deleted = node.delete_while(own, |id, deleted| {
+                    let wanted = match trim {
+                        Trim::MaxLen(most) => left > most,
+                        Trim::MinId(least) => id < least,
+                    };
+                    left -= u64::from(wanted && !deleted);
+                    wanted
+                });
+                self.len -= deleted as u64;
+                trimmed += deleted as u64;
+            }
+            break;
+        }
+        if trimmed > 0 {
+            self.find_first();
+        }
+        trimmed
+    }
+
+    /// XSETID: what the stream remembers of what was there.
+    pub fn set_last(&mut self, last: StreamId, added: Option<u64>, max_deleted: Option<StreamId>) {
+        self.last = last;
+        self.added = added.unwrap_or(self.added);
+        self.max_deleted = max_deleted.unwrap_or(self.max_deleted);
+    }
+
+    /// Whether something may have been deleted that would come from this id on.
+    pub fn has_holes_from(&self, id: StreamId) -> bool {
+        self.len > 0 && self.max_deleted != StreamId::LEAST && self.max_deleted >= self.first && id <= self.max_deleted
+    }
+
+    /// How many entries there ever were up to this id, as far as that can be told.
+    pub fn added_up_to(&self, id: StreamId) -> Option<u64> {
+        if self.added == 0 {
+            return Some(0);
+        }
+        if self.len == 0 && id <= self.last || id == self.last {
+            return Some(self.added);
+        }
+        if id > self.last {
+            return None;
+        }
+        if self.max_deleted == StreamId::LEAST || self.max_deleted < self.first {
+            let before = self.added.wrapping_sub(self.len);
+            if id < self.first {
+                return Some(before);
+            }
+            if id == self.first {
+                return Some(before.wrapping_add(1));
+            }
+        }
+        None
+    }
+
+    /// How many entries a group has still to read, as far as that can be told.
+    pub fn lag(&self, group: &Group) -> Option<i64> {
+        if self.added == 0 {
+            return Some(0);
+        }
+        let known = group.read().filter(|_| !self.has_holes_from(group.last()));
+        let read = known.or_else(|| self.added_up_to(group.last()).map(|read| read as i64))?;
+        Some((self.added as i64).wrapping_sub(read))
+    }
+
+    /// How many nodes a radix tree has whose keys are the ids of the nodes: what XINFO reports.
+    pub fn tree_nodes(&self) -> usize {
+        let keys: Vec<[u8; 16]> = self.nodes.keys().map(|id| id.to_bytes()).collect();
+        if keys.is_empty() { 1 } else { tree_nodes(&keys, 0) }
+    }
+}
+
+/// The nodes of a radix tree below those that the first `depth` bytes of the keys lead to: one for what the keys share,
+/// one where they part, and one at the end of each.
+fn tree_nodes(keys: &[[u8; 16]], depth: usize) -> usize {
+    let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return 0 };
+    let shared = first[depth..].iter().zip(&last[depth..]).take_while(|(one, other)| one == other).count();
+    let stem = usize::from(shared > 0) + 1;
+    if keys.len() == 1 {
+        return stem;
+    }
+    let parting = depth + shared;
+    let branches = keys.chunk_by(|one, other| one[parting] == other[parting]);
+    stem + branches.map(|branch| tree_nodes(branch, parting + 1)).sum::<usize>()
+}

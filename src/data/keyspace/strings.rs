@@ -1,0 +1,198 @@
+//! What a view can do with strings.
+
+use smallvec::SmallVec;
+
+use super::entry::{AccessTime, Entry, TextRef};
+use super::value::{Kind, Text, Value};
+use super::view::View;
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+
+/// What a write does to the deadline of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// The key lives until somebody deletes it.
+    Never,
+    /// As it was.
+    Keep,
+    At(Millis),
+}
+
+impl Expiry {
+    /// The deadline that comes out of it, for a key that has this one.
+    fn resolve(self, old: Option<Millis>) -> Option<Millis> {
+        match self {
+            Self::Never => None,
+            Self::Keep => old,
+            Self::At(deadline) => Some(deadline),
+        }
+    }
+}
+
+impl View<'_> {
+    /// The string under a key, read for its value.
+    #[inline]
+    pub fn string(&mut self, key: &[u8]) -> Result<Option<&[u8]>, CommandError> {
+        Ok(self.text(key)?.map(|text| text.bytes))
+    }
+
+    /// The strings under several keys, read for their values; nothing for what is absent or no string.
+    pub fn strings<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<Option<&[u8]>> {
+        for key in keys.clone() {
+            self.used(key);
+        }
+        let view = &*self;
+        keys.map(|key| Some(view.found(key)?.text()?.bytes)).collect()
+    }
+
+    /// As [`string`](Self::string), with how it is encoded.
+    #[inline]
+    pub fn text(&mut self, key: &[u8]) -> Result<Option<TextRef<'_>>, CommandError> {
+        match self.used(key) {
+            None => Ok(None),
+            Some(at) => self.entry(at).text().map(Some).ok_or(CommandError::WRONG_TYPE),
+        }
+    }
+
+    /// Writes a whole string, whatever was there before.
+    #[inline]
+    pub fn set_string(&mut self, key: &[u8], value: &[u8], expiry: Expiry) {
+        let accessed = self.access_time();
+        match self.aimed_at(key) {
+            Some(at) if self.entry(at).kind() == Kind::Stream => {
+                // Who reads in the stream's group is to be told that it is gone.
+                let deadline = self.entry(at).deadline();
+                self.put(Entry::string(key, value, expiry.resolve(deadline), accessed));
+            }
+            Some(at) => self.rewrite(at, |entry| {
+                let deadline = expiry.resolve(entry.deadline());
+                entry.write_string(value, deadline);
+                entry.set_accessed(accessed);
+            }),
+            None => {
+                let deadline = match expiry {
+                    Expiry::Never | Expiry::Keep => None,
+                    Expiry::At(deadline) => Some(deadline),
+                };
+                self.insert(Entry::string(key, value, deadline, accessed));
+            }
+        }
+    }
+
+    /// Writes a string if nothing is under the key, whatever its type.
+    #[inline]
+    pub fn insert_if_absent(&mut self, key: &[u8], value: &[u8], deadline: Option<Millis>) -> bool {
+        if self.aimed_at(key).is_some() {
+            return false;
+        }
+        self.insert(Entry::string(key, value, deadline, self.access_time()));
+        true
+    }
+
+    /// Writes a whole string that lives for ever, and hands out the one it replaces.
+    pub fn exchange_string(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
+        let Some(at) = self.used(key) else {
+            self.insert(Entry::string(key, value, None, self.access_time()));
+            return Ok(None);
+        };
+        let old = self.entry(at).text().ok_or(CommandError::WRONG_TYPE)?.bytes.to_vec();
+        self.rewrite(at, |entry| entry.write_string(value, None));
+        Ok(Some(old))
+    }
+
+    /// Writes a string made from the one that is there; the deadline stays. A `verbatim` one is text for OBJECT ENCODING
+    /// even if it reads as an integer.
+    pub fn remake_string<R>(
+        &mut self,
+        key: &[u8],
+        verbatim: bool,
+        make: impl FnOnce(Option<&[u8]>, &mut SmallVec<[u8; 32]>) -> Result<R, CommandError>,
+    ) -> Result<R, CommandError> {
+        let mut value = SmallVec::new();
+        let Some(at) = self.aimed_at(key) else {
+            let result = make(None, &mut value)?;
+            let mut entry = Entry::string(key, &value, None, self.access_time());
+            if verbatim {
+                entry.set_verbatim();
+            }
+            self.insert(entry);
+            return Ok(result);
+        };
+        let old = self.entry(at).text().ok_or(CommandError::WRONG_TYPE)?;
+        let result = make(Some(old.bytes), &mut value)?;
+        self.rewrite(at, |entry| {
+            entry.write_string(&value, entry.deadline());
+            if verbatim {
+                entry.set_verbatim();
+            }
+        });
+        Ok(result)
+    }
+
+    /// The string under a key, looked at by a command that is about to write it.
+    pub fn string_to_write(&mut self, key: &[u8]) -> Result<Option<&[u8]>, CommandError> {
+        match self.aimed_at(key) {
+            None => Ok(None),
+            Some(at) => Ok(Some(self.entry(at).text().ok_or(CommandError::WRONG_TYPE)?.bytes)),
+        }
+    }
+
+    /// Edits a string in place (an empty one if there is none), and leaves it in the `raw` encoding.
+    pub fn edit_string<R>(&mut self, key: &[u8], edit: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, CommandError> {
+        self.amend_string(key, |bytes| (edit(bytes), true))
+    }
+
+    /// As [`edit_string`](Self::edit_string), but `edit` says whether this counts as a change to those who watch.
+    pub fn amend_string<R>(
+        &mut self,
+        key: &[u8],
+        edit: impl FnOnce(&mut Vec<u8>) -> (R, bool),
+    ) -> Result<R, CommandError> {
+        let Some(at) = self.aimed_at(key) else {
+            let mut bytes = Vec::new();
+            let (result, changed) = edit(&mut bytes);
+            self.insert_quietly(raw(key, bytes, self.access_time()));
+            if changed {
+                self.changed(key);
+            }
+            return Ok(result);
+        };
+        if self.entry(at).text().is_none() {
+            return Err(CommandError::WRONG_TYPE);
+        }
+        let edit = |entry: &mut Entry| entry.edit_text().map(|text| edit(&mut text.bytes));
+        let (result, changed) = self.rewrite_quietly(at, edit).ok_or(CommandError::WRONG_TYPE)?;
+        if changed {
+            self.changed(key);
+        }
+        Ok(result)
+    }
+
+    /// Edits a string that is there and that `check` lets pass, and leaves it in the `raw` encoding. `edit` says how many
+    /// changes that were.
+    pub fn revise_string<R>(
+        &mut self,
+        key: &[u8],
+        check: impl FnOnce(&[u8]) -> Result<(), CommandError>,
+        edit: impl FnOnce(&mut Vec<u8>) -> (R, usize),
+    ) -> Result<Option<R>, CommandError> {
+        let Some(at) = self.aimed_at(key) else { return Ok(None) };
+        check(self.entry(at).text().ok_or(CommandError::WRONG_TYPE)?.bytes)?;
+        let edit = |entry: &mut Entry| entry.edit_text().map(|text| edit(&mut text.bytes));
+        let (result, changes) = self.rewrite_quietly(at, edit).ok_or(CommandError::WRONG_TYPE)?;
+        if changes > 0 {
+            self.changed(key);
+            self.count_further(changes - 1);
+        }
+        Ok(Some(result))
+    }
+
+    /// Writes a whole string in the `raw` encoding, as BITOP does.
+    pub fn set_raw_string(&mut self, key: &[u8], bytes: Vec<u8>) {
+        self.put(raw(key, bytes, self.access_time()));
+    }
+}
+
+fn raw(key: &[u8], bytes: Vec<u8>, accessed: AccessTime) -> Entry {
+    Entry::boxed(key, Value::String(Text { bytes, edited: true, verbatim: false }), None, accessed)
+}

@@ -1,0 +1,197 @@
+//! Going through the keys: SCAN, and a key at random.
+
+use super::View;
+use super::overdue::is_over;
+use crate::data::keyspace::entry::Entry;
+use crate::data::keyspace::store::{hash_of, scan_position};
+use crate::data::keyspace::value::Kind;
+
+/// In how many strides a big shard is walked at most, whatever the count.
+const MOST_STRIDES: usize = 64;
+
+/// Which keys SCAN returns.
+pub struct ScanFilter<'a> {
+    pub matches: &'a dyn Fn(&[u8]) -> bool,
+    /// Names of types are compared with this; `None` lets every type through.
+    pub kind: Option<&'a dyn Fn(Kind) -> bool>,
+}
+
+impl<'k> View<'k> {
+    /// A number below `end` that looks random and is the same in every run.
+    pub fn random_below(&self, end: usize) -> usize {
+        self.draws()(end)
+    }
+
+    /// As [`random_below`](Self::random_below), also while the view is being changed.
+    pub fn draws(&self) -> impl Fn(usize) -> usize + use<'k> {
+        let keyspace = self.keyspace;
+        move |end| (keyspace.random() % (end.max(1) as u64)) as usize
+    }
+
+    /// A live key, each about as likely as any other.
+    pub fn random_key(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let total = self.len() as u64;
+            if total == 0 {
+                return None;
+            }
+            let mut nth = (self.keyspace.random() % total) as usize;
+            let seed = self.keyspace.random();
+            let (db, now) = (self.db, self.now);
+            let shard = self.locked.iter().filter(|locked| locked.db == db).find_map(|locked| {
+                let here = locked.shard.len();
+                if nth < here {
+                    return Some(&locked.shard);
+                }
+                nth -= here;
+                None
+            })?;
+            let entry = shard.entry(shard.any_slot(seed)?);
+            let key = entry.key().to_vec();
+            if !is_over(entry, now) {
+                return Some(key);
+            }
+            self.exists(&key);
+        }
+    }
+
+    /// The keys from `cursor` on: about `count` of them are looked at, those that pass are returned, with the cursor
+    /// to go on from (0 at the end). A key that is there all the time is returned exactly once, because the order is
+    /// that of the hashes, which do not change.
+    pub fn scan(&mut self, cursor: u64, count: usize, filter: &ScanFilter<'_>) -> (u64, Vec<Vec<u8>>) {
+        let mut found = Vec::new();
+        let mut over: Vec<Vec<u8>> = Vec::new();
+        let mut left = count.max(1);
+        let mut next = 0;
+        let (db, now) = (self.db, self.now);
+        let shift = self.keyspace.shift;
+        let first = (cursor >> shift) as u32;
+        for locked in self.locked.iter().filter(|locked| locked.db == db && locked.index >= first) {
+            let mut rows: Vec<(u64, &Entry)> = locked
+                .shard
+                .iter()
+                .map(|entry| (scan_position(hash_of(entry.key())), entry))
+                .filter(|(position, _)| *position >= cursor)
+                .collect();
+            // Finding where a stride begins costs a look at the whole shard.
+            let stride = left.max(locked.shard.len() / MOST_STRIDES);
+            rows.sort_unstable_by_key(|(position, _)| *position);
+            let mut taken = 0;
+            let mut last = 0;
+            for &(position, entry) in &rows {
+                if taken >= stride && position != last {
+                    next = position;
+                    break;
+                }
+                (taken, last) = (taken + 1, position);
+                if is_over(entry, now) {
+                    over.push(entry.key().to_vec());
+                } else if (filter.matches)(entry.key()) && filter.kind.is_none_or(|kind| kind(entry.kind())) {
+                    found.push(entry.key().to_vec());
+                }
+            }
+            left = left.saturating_sub(taken);
+            if next != 0 {
+                break;
+            }
+            if left == 0 {
+                next = u64::from(locked.index + 1) << shift;
+                if locked.index as usize + 1 == self.keyspace.shards() {
+                    next = 0;
+                }
+                break;
+            }
+        }
+        for key in over {
+            self.exists(&key);
+        }
+        (next, found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::base::clock::Clock;
+    use crate::data::keyspace::{Expiry, Keyspace, Scope};
+
+    const ALL: ScanFilter<'_> = ScanFilter { matches: &|_| true, kind: None };
+
+    fn new_keyspace() -> (Keyspace, Clock) {
+        let clock = Clock::new();
+        (Keyspace::new(1, &clock), clock)
+    }
+
+    fn in_view<R>(keyspace: &Keyspace, clock: &Clock, work: impl FnOnce(&mut View<'_>) -> R) -> R {
+        let mut view = keyspace.lock(Scope::Database, 0, clock).unwrap();
+        let result = work(&mut view);
+        view.finish();
+        result
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// SCAN's promise, kept more strictly than Redis does, which may return a key twice.
+        #[test]
+        fn a_key_that_stays_is_scanned_exactly_once_while_others_come_and_go(
+            stay in 0..3000u32,
+            steps in prop::collection::vec((1..400usize, 0..600u32, any::<bool>()), 1..60),
+        ) {
+            let (keyspace, clock) = new_keyspace();
+            in_view(&keyspace, &clock, |view| {
+                (0..stay).for_each(|n| view.set_string(format!("stays:{n}").as_bytes(), b"", Expiry::Never));
+            });
+            let mut seen: HashMap<Vec<u8>, u32> = HashMap::new();
+            let mut cursor = 0;
+            let mut others = 0u32;
+            for (count, change, grow) in steps.into_iter().cycle() {
+                let found;
+                (cursor, found) = in_view(&keyspace, &clock, |view| view.scan(cursor, count, &ALL));
+                found.into_iter().for_each(|key| *seen.entry(key).or_default() += 1);
+                if cursor == 0 {
+                    break;
+                }
+                in_view(&keyspace, &clock, |view| for _ in 0..change {
+                    if grow && others < 20_000 {
+                        others += 1;
+                        view.set_string(format!("passes:{others}").as_bytes(), b"", Expiry::Never);
+                    } else {
+                        view.remove(format!("passes:{others}").as_bytes());
+                        others = others.saturating_sub(1);
+                    }
+                });
+            }
+            for n in 0..stay {
+                prop_assert_eq!(seen.get(format!("stays:{n}").as_bytes()), Some(&1), "stays:{}", n);
+            }
+        }
+    }
+
+    #[test]
+    fn a_scan_of_a_database_that_does_not_change_finds_each_key_once_whatever_the_count() {
+        let (keyspace, clock) = new_keyspace();
+        in_view(&keyspace, &clock, |view| {
+            (0..1000).for_each(|n| view.set_string(format!("{n}").as_bytes(), b"", Expiry::Never));
+        });
+        for count in [1, 7, 64, 1000, usize::MAX] {
+            let (mut found, mut cursor) = (Vec::new(), 0);
+            loop {
+                let (next, keys) = in_view(&keyspace, &clock, |view| view.scan(cursor, count, &ALL));
+                found.extend(keys);
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+            assert_eq!(found.len(), 1000, "{count}");
+            found.sort();
+            found.dedup();
+            assert_eq!(found.len(), 1000, "{count}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Who waits for which key, in the order in which they came (BLPOP and its kin).
+
+use crate::base::sync::MutexExt;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use super::store::hash_of;
+
+/// A place in a queue: the later, the higher.
+pub type Turn = u64;
+
+/// Those who wait for one key, by their turn.
+struct Queue {
+    key: Box<[u8]>,
+    waiting: VecDeque<(Turn, u64)>,
+}
+
+#[derive(Default)]
+struct Queues {
+    /// By database and hash of the key.
+    by_hash: HashMap<(u32, u64), Vec<Queue>>,
+    turns: Turn,
+}
+
+/// Everybody who waits, each known by a number. Who begins to wait for a key holds the key's shard, so that nobody who
+/// holds it can miss them.
+#[derive(Default)]
+pub struct Waiters {
+    /// How many hashes are waited for, so that a write that nobody waits for costs one load.
+    awaited: AtomicUsize,
+    queues: Mutex<Queues>,
+}
+
+impl Waiters {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.awaited.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether anybody waits for a key with this hash.
+    pub fn await_hash(&self, db: u32, hash: u64) -> bool {
+        self.queues().by_hash.contains_key(&(db, hash))
+    }
+
+    /// Whether anybody waits for a key.
+    pub fn await_key(&self, db: u32, key: &[u8]) -> bool {
+        self.queues().find(db, key).is_some()
+    }
+
+    /// Somebody waits for these keys from now on.
+    pub fn add<'k>(&self, db: u32, keys: impl Iterator<Item = &'k [u8]>, who: u64) {
+        let mut queues = self.queues();
+        queues.turns += 1;
+        let turn = queues.turns;
+        for key in keys {
+            let of_hash = queues.by_hash.entry((db, hash_of(key))).or_default();
+            let known = of_hash.iter().position(|queue| *queue.key == *key);
+            let place = known.unwrap_or_else(|| {
+                of_hash.push(Queue { key: key.into(), waiting: VecDeque::new() });
+                of_hash.len() - 1
+            });
+            let waiting = &mut of_hash[place].waiting;
+            if waiting.back().is_none_or(|(last, _)| *last != turn) {
+                waiting.push_back((turn, who));
+            }
+        }
+        self.awaited.store(queues.by_hash.len(), Ordering::Relaxed);
+    }
+
+    /// Somebody waits for these keys no longer.
+    pub fn remove<'k>(&self, db: u32, keys: impl Iterator<Item = &'k [u8]>, who: u64) {
+        let mut queues = self.queues();
+        for key in keys {
+            let hash = (db, hash_of(key));
+            let Some(of_hash) = queues.by_hash.get_mut(&hash) else { continue };
+            if let Some(queue) = of_hash.iter_mut().find(|queue| *queue.key == *key)
+                && let Some(place) = queue.waiting.iter().position(|(_, other)| *other == who)
+            {
+                queue.waiting.remove(place);
+            }
+            of_hash.retain(|queue| !queue.waiting.is_empty());
+            if of_hash.is_empty() {
+                queues.by_hash.remove(&hash);
+            }
+        }
+        self.awaited.store(queues.by_hash.len(), Ordering::Relaxed);
+    }
+
+    /// Whose turn it is after this one.
+    pub fn next(&self, db: u32, key: &[u8], after: Turn) -> Option<(Turn, u64)> {
+        let queues = self.queues();
+        let waiting = &queues.find(db, key)?.waiting;
+        waiting.get(waiting.partition_point(|(turn, _)| *turn <= after)).copied()
+    }
+
+    /// The hashes of all keys that somebody waits for, each with its database.
+    pub fn hashes(&self) -> Vec<(u32, u64)> {
+        self.queues().by_hash.keys().copied().collect()
+    }
+
+    /// The keys of a database that somebody waits for; who has waited longest comes first.
+    pub fn keys(&self, db: u32) -> Vec<Box<[u8]>> {
+        let queues = self.queues();
+        let of_database = queues.by_hash.iter().filter(|((of, _), _)| *of == db);
+        let mut keys: Vec<_> = of_database
+            .flat_map(|(_, of_hash)| of_hash)
+            .filter_map(|queue| Some((queue.waiting.front()?.0, queue.key.clone())))
+            .collect();
+        keys.sort_unstable();
+        keys.into_iter().map(|(_, key)| key).collect()
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock_ignoring_poison()
+    }
+}
+
+impl Queues {
+    fn find(&self, db: u32, key: &[u8]) -> Option<&Queue> {
+        self.by_hash.get(&(db, hash_of(key)))?.iter().find(|queue| *queue.key == *key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_come_in_the_order_of_waiting_and_nobody_is_left_behind() {
+        let waiters = Waiters::default();
+        let both = || [&b"a"[..], b"b", b"a"].into_iter();
+        waiters.add(0, both(), 7);
+        waiters.add(0, [&b"b"[..]].into_iter(), 8);
+        waiters.add(1, both(), 9);
+        assert!(waiters.await_hash(0, hash_of(b"a")) && !waiters.await_key(2, b"a"));
+        assert_eq!(waiters.next(0, b"a", 0), Some((1, 7)));
+        assert_eq!(waiters.next(0, b"a", 1), None);
+        assert_eq!(waiters.next(0, b"b", 1), Some((2, 8)));
+        assert_eq!(waiters.keys(0), [b"a"[..].into(), b"b"[..].into()] as [Box<[u8]>; 2]);
+        waiters.remove(0, both(), 7);
+        assert_eq!((waiters.next(0, b"a", 0), waiters.next(0, b"b", 0)), (None, Some((2, 8))));
+        waiters.remove(0, both(), 8);
+        waiters.remove(1, both(), 9);
+        assert!(waiters.is_empty());
+    }
+}

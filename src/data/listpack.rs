@@ -1,0 +1,285 @@
+//! Listpacks: short lists in one piece of memory, which Redis writes out as they are.
+//!
+//! Six bytes of header (size and number of elements), the elements, a last byte. An element is its encoding with the data,
+//! then the length of that, to be read backwards.
+
+use std::borrow::Cow;
+
+use crate::protocol::parse_integer;
+
+const HEADER: usize = 6;
+const END: u8 = 0xff;
+
+/// As many elements, or more, are not counted in the header.
+const UNCOUNTED: u16 = u16::MAX;
+
+/// What an element begins with. The bits behind a prefix are the beginning of the data.
+const STRING_6: u8 = 0x80;
+const INT_13: u8 = 0xc0;
+const STRING_12: u8 = 0xe0;
+const STRING_32: u8 = 0xf0;
+const INT_16: u8 = 0xf1;
+const INT_24: u8 = 0xf2;
+const INT_32: u8 = 0xf3;
+const INT_64: u8 = 0xf4;
+
+/// An element as it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element<'e> {
+    String(&'e [u8]),
+    Integer(i64),
+}
+
+impl<'e> Element<'e> {
+    /// What a string is kept as.
+    pub fn of(bytes: &'e [u8]) -> Self {
+        parse_integer(bytes).map_or(Self::String(bytes), Self::Integer)
+    }
+
+    pub fn to_bytes(self) -> Cow<'e, [u8]> {
+        match self {
+            Self::String(bytes) => Cow::Borrowed(bytes),
+            Self::Integer(value) => Cow::Owned(itoa::Buffer::new().format(value).as_bytes().to_vec()),
+        }
+    }
+
+    /// Bytes that it takes in a listpack.
+    pub fn size(self) -> usize {
+        let length = match self {
+            Self::Integer(0..=127) => 1,
+            Self::Integer(-4096..=4095) => 2,
+            Self::Integer(-0x8000..=0x7fff) => 3,
+            Self::Integer(-0x80_0000..=0x7f_ffff) => 4,
+            Self::Integer(-0x8000_0000..=0x7fff_ffff) => 5,
+            Self::Integer(_) => 9,
+            Self::String(bytes) if bytes.len() < 1 << 6 => 1 + bytes.len(),
+            Self::String(bytes) if bytes.len() < 1 << 12 => 2 + bytes.len(),
+            Self::String(bytes) => 5 + bytes.len(),
+        };
+        length + groups_of(length)
+    }
+
+    /// Appends it to others.
+    pub fn append(self, out: &mut Vec<u8>) {
+        let start = out.len();
+        match self {
+            Self::Integer(value) => write_integer(out, value),
+            Self::String(bytes) => write_string(out, bytes),
+        }
+        let length = out.len() - start;
+        write_length_backwards(out, length);
+    }
+
+    /// Writes it to a place of just its [`size`](Self::size).
+    pub fn write_to(self, place: &mut [u8]) {
+        let mut around = Vec::new();
+        match self {
+            Self::String(bytes) if bytes.len() < 1 << 6 => {
+                // Most elements are short strings: their length stands in one byte at either end.
+                if let [first, middle @ .., last] = place {
+                    *first = STRING_6 | bytes.len() as u8;
+                    middle.copy_from_slice(bytes);
+                    *last = bytes.len() as u8 + 1;
+                }
+            }
+            _ => {
+                self.append(&mut around);
+                place.copy_from_slice(&around);
+            }
+        }
+    }
+}
+
+/// The first of some elements, and how many bytes it takes with all that belongs to it.
+pub fn first(elements: &[u8]) -> Option<(Element<'_>, usize)> {
+    let (element, length) = read_element(elements)?;
+    Some((element, length + groups_of(length)))
+}
+
+/// The last of some elements, and how many bytes it takes with all that belongs to it.
+pub fn last(elements: &[u8]) -> Option<(Element<'_>, usize)> {
+    let mut length = 0;
+    let mut groups = 0;
+    for &byte in elements.iter().rev().take(5) {
+        length |= usize::from(byte & 0x7f) << (7 * groups);
+        groups += 1;
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    let start = elements.len().checked_sub(length + groups)?;
+    let (element, found) = read_element(&elements[start..])?;
+    (found == length).then_some((element, length + groups))
+}
+
+/// All elements, with what stands around them.
+pub fn write<'m>(members: impl Iterator<Item = &'m [u8]>) -> Vec<u8> {
+    let (mut elements, mut count) = (Vec::new(), 0);
+    for member in members {
+        Element::of(member).append(&mut elements);
+        count += 1;
+    }
+    enclose(&elements, count)
+}
+
+/// Elements that are written already, with what stands around them.
+pub fn enclose(elements: &[u8], count: usize) -> Vec<u8> {
+    let count = u16::try_from(count).unwrap_or(UNCOUNTED);
+    let mut out = vec![0; HEADER];
+    out.extend_from_slice(elements);
+    out.push(END);
+    let size = u32::try_from(out.len()).unwrap_or(u32::MAX);
+    out[..4].copy_from_slice(&size.to_le_bytes());
+    out[4..HEADER].copy_from_slice(&count.to_le_bytes());
+    out
+}
+
+fn write_integer(out: &mut Vec<u8>, value: i64) {
+    let bytes = value.to_le_bytes();
+    match value {
+        0..=127 => out.push(bytes[0]),
+        -4096..=4095 => out.extend_from_slice(&[INT_13 | (bytes[1] & 0x1f), bytes[0]]),
+        -0x8000..=0x7fff => {
+            out.push(INT_16);
+            out.extend_from_slice(&bytes[..2]);
+        }
+        -0x80_0000..=0x7f_ffff => {
+            out.push(INT_24);
+            out.extend_from_slice(&bytes[..3]);
+        }
+        -0x8000_0000..=0x7fff_ffff => {
+            out.push(INT_32);
+            out.extend_from_slice(&bytes[..4]);
+        }
+        _ => {
+            out.push(INT_64);
+            out.extend_from_slice(&bytes);
+        }
+    }
+}
+
+fn write_string(out: &mut Vec<u8>, member: &[u8]) {
+    let length = member.len();
+    if length < 1 << 6 {
+        out.push(STRING_6 | length as u8);
+    } else if length < 1 << 12 {
+        out.extend_from_slice(&[STRING_12 | (length >> 8) as u8, length as u8]);
+    } else {
+        out.push(STRING_32);
+        out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
+    }
+    out.extend_from_slice(member);
+}
+
+/// Seven bits a byte; all but the first byte, which is read last, are marked.
+fn write_length_backwards(out: &mut Vec<u8>, length: usize) {
+    let groups = groups_of(length);
+    for group in (0..groups).rev() {
+        let mark = if group + 1 == groups { 0 } else { 0x80 };
+        out.push((length >> (7 * group)) as u8 & 0x7f | mark);
+    }
+}
+
+fn groups_of(length: usize) -> usize {
+    match length {
+        0..=127 => 1,
+        128..16_383 => 2,
+        16_383..2_097_151 => 3,
+        2_097_151..268_435_455 => 4,
+        _ => 5,
+    }
+}
+
+/// The elements, unless something about them is wrong.
+pub fn read(bytes: &[u8]) -> Option<Vec<Cow<'static, [u8]>>> {
+    let size = u32::from_le_bytes(*bytes.first_chunk()?);
+    if usize::try_from(size).ok()? != bytes.len() || *bytes.last()? != END {
+        return None;
+    }
+    let count = u16::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
+    let mut rest = bytes.get(HEADER..bytes.len() - 1)?;
+    let mut members = Vec::new();
+    while !rest.is_empty() {
+        let (member, length) = read_element(rest)?;
+        members.push(Cow::Owned(member.to_bytes().into_owned()));
+        let mut backwards = Vec::new();
+        write_length_backwards(&mut backwards, length);
+        rest = rest.get(length..)?.strip_prefix(backwards.as_slice())?;
+    }
+    (count == UNCOUNTED || usize::from(count) == members.len()).then_some(members)
+}
+
+/// The first element, and how many bytes it takes.
+fn read_element(bytes: &[u8]) -> Option<(Element<'_>, usize)> {
+    let (&first, rest) = bytes.split_first()?;
+    let string = |header: usize, length: usize| {
+        let member = bytes.get(header..)?.get(..length)?;
+        Some((Element::String(member), header + length))
+    };
+    let integer = |size: usize| {
+        let data = rest.get(..size)?;
+        let mut wide = [if data.last()? & 0x80 == 0 { 0 } else { 0xff }; 8];
+        wide[..size].copy_from_slice(data);
+        Some((Element::Integer(i64::from_le_bytes(wide)), 1 + size))
+    };
+    match first {
+        0..STRING_6 => Some((Element::Integer(i64::from(first)), 1)),
+        STRING_6..INT_13 => string(1, usize::from(first & 0x3f)),
+        INT_13..STRING_12 => {
+            let value = i64::from(first & 0x1f) << 8 | i64::from(*rest.first()?);
+            let value = if value < 1 << 12 { value } else { value - (1 << 13) };
+            Some((Element::Integer(value), 2))
+        }
+        STRING_12..STRING_32 => string(2, usize::from(first & 0x0f) << 8 | usize::from(*rest.first()?)),
+        STRING_32 => string(5, usize::try_from(u32::from_le_bytes(*rest.first_chunk()?)).ok()?),
+        INT_16 => integer(2),
+        INT_24 => integer(3),
+        INT_32 => integer(4),
+        INT_64 => integer(8),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            integers in prop::collection::vec(any::<(i64, u8)>(), 0..20),
+            strings in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..20),
+            long in 0..20_000usize,
+        ) {
+            let mut members: Vec<Vec<u8>> = integers.iter().map(|(n, by)| (n >> (by % 64)).to_string().into_bytes()).collect();
+            members.extend(strings);
+            members.push(vec![b'x'; long]);
+            let written = write(members.iter().map(Vec::as_slice));
+            prop_assert_eq!(&read(&written).unwrap(), &members);
+            let elements = &written[HEADER..written.len() - 1];
+            let (mut there, mut back) = (elements, elements);
+            for (member, opposite) in members.iter().zip(members.iter().rev()) {
+                let (element, size) = first(there).unwrap();
+                prop_assert_eq!((&*element.to_bytes(), size), (member.as_slice(), element.size()));
+                there = &there[size..];
+                let (element, size) = last(back).unwrap();
+                prop_assert_eq!((&*element.to_bytes(), size), (opposite.as_slice(), element.size()));
+                back = &back[..back.len() - size];
+            }
+            prop_assert!(there.is_empty() && back.is_empty());
+        }
+
+        #[test]
+        fn nothing_is_too_strange_to_be_read(body in prop::collection::vec(any::<u8>(), 0..40), count in 0..5u16) {
+            let mut bytes = (body.len() as u32 + 7).to_le_bytes().to_vec();
+            bytes.extend_from_slice(&count.to_le_bytes());
+            bytes.extend_from_slice(&body);
+            bytes.push(END);
+            let _ = read(&bytes);
+            let _ = read(&body);
+            let _ = (first(&body), last(&body));
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Snapshots, as Redis keeps them in files: libraries of functions, then databases with their keys, each piece behind a
+//! byte that says what it is, and a checksum of everything at the end.
+
+use super::reader::Reader;
+use super::{CHECKSUM, Content, VALKEY_FORMAT, format_of, read_value, write_content, write_length, write_string};
+use super::{LIBRARY, TIMES};
+use crate::base::clock::Millis;
+use crate::base::profile::{Family, PROFILES, Profile, Since};
+
+/// What a piece is. Everything else is the type of a value, whose key follows.
+const SLOT_SIZES: u8 = 244;
+const MODULE: u8 = 247;
+const IDLE: u8 = 248;
+const FREQUENCY: u8 = 249;
+const NOTE: u8 = 250;
+const SIZES: u8 = 251;
+const DEADLINE: u8 = 252;
+const DEADLINE_IN_SECONDS: u8 = 253;
+const DATABASE: u8 = 254;
+const END: u8 = 255;
+
+/// Values that only a module can read.
+const MODULE_VALUES: [u8; 2] = [6, 7];
+
+/// Since when there is a checksum at the end, and how long it is.
+const CHECKED: u16 = 5;
+const CHECKSUM_SIZE: usize = 8;
+
+/// Whether bytes begin as a snapshot does.
+pub fn is_snapshot(bytes: &[u8]) -> bool {
+    header(bytes).is_some()
+}
+
+/// Whose format a snapshot is in, of which version, and how long it takes to say so.
+fn header(bytes: &[u8]) -> Option<(Family, u16, usize)> {
+    const LENGTH: usize = 9;
+    let (family, digits) = match bytes.get(..LENGTH)? {
+        [b'R', b'E', b'D', b'I', b'S', digits @ ..] => (Family::Redis, digits),
+        [b'V', b'A', b'L', b'K', b'E', b'Y', digits @ ..] => (Family::Valkey, digits),
+        _ => return None,
+    };
+    let version = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    Some((family, version, LENGTH))
+}
+
+/// One piece of a snapshot.
+#[derive(Debug, PartialEq)]
+pub enum Piece {
+    /// The text of a library of functions.
+    Library(Vec<u8>),
+    /// What follows is in this database.
+    Database(usize),
+    Key(Key),
+}
+
+/// A key with its value.
+#[derive(Debug, PartialEq)]
+pub struct Key {
+    pub name: Vec<u8>,
+    pub content: Content<'static>,
+    pub deadline: Option<Millis>,
+    /// Seconds for which nobody had used it.
+    pub idle: u32,
+}
+
+/// Why a snapshot cannot be read, and at which byte.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    pub at: usize,
+    pub reason: String,
+}
+
+/// Reads a snapshot piece by piece. Whatever server has written it, all is read that any of them writes; what there may be
+/// on the server that reads it is for that one to say.
+pub struct SnapshotReader<'a> {
+    bytes: &'a [u8],
+    reader: Reader<'a>,
+    /// The latest of the family that has written it.
+    writer: Profile,
+    version: u16,
+    /// What is behind the end.
+    rest: Option<&'a [u8]>,
+}
+
+impl<'a> SnapshotReader<'a> {
+    /// `None` if the bytes do not begin as a snapshot does.
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        let (family, version, length) = header(bytes)?;
+        let writer = PROFILES.into_iter().rfind(|profile| profile.family() == family).unwrap_or_default();
+        Some(Self { bytes, reader: Reader::new(&bytes[length..]), writer, version, rest: None })
+    }
+
+    /// The next piece; `None` at the end, once the checksum was found to be right.
+    pub fn next(&mut self) -> Result<Option<Piece>, Unreadable> {
+        let (mut deadline, mut idle) = (None, 0);
+        while self.rest.is_none() {
+            let at = self.at();
+            let cut = |at| Unreadable { at, reason: "the snapshot ends in the middle".to_owned() };
+            let what = self.reader.byte().ok_or_else(|| cut(at))?;
+            let reader = &mut self.reader;
+            let piece = match what {
+                NOTE => reader.string().and_then(|_| reader.string()).map(|_| None),
+                SIZES => reader.length().and_then(|_| reader.length()).map(|_| None),
+                SLOT_SIZES => reader.length().and_then(|_| reader.length()).and_then(|_| reader.length()).map(|_| None),
+                FREQUENCY => reader.byte().map(|_| None),
+                IDLE => reader.length().map(|seconds| {
+                    idle = u32::try_from(seconds).unwrap_or(u32::MAX);
+                    None
+                }),
+                DEADLINE => reader.integer_64().map(|millis| {
+                    deadline = Some(millis);
+                    None
+                }),
+                DEADLINE_IN_SECONDS => reader.integer_32().map(|seconds| {
+                    deadline = Some(Millis::from(seconds).saturating_mul(1000));
+                    None
+                }),
+                DATABASE => reader.length().map(|db| Some(Piece::Database(db))),
+                LIBRARY => reader.string().map(|source| Some(Piece::Library(source))),
+                MODULE => return Err(Unreadable { at, reason: "it holds data of a module".to_owned() }),
+                END => {
+                    self.end(at)?;
+                    break;
+                }
+                kind => return self.key(at, kind, deadline, idle).map(|key| Some(Piece::Key(key))),
+            };
+            if let Some(piece) = piece.ok_or_else(|| cut(at))? {
+                return Ok(Some(piece));
+            }
+        }
+        Ok(None)
+    }
+
+    fn key(&mut self, at: usize, kind: u8, deadline: Option<Millis>, idle: u32) -> Result<Key, Unreadable> {
+        let unreadable = |reason: String| Unreadable { at, reason };
+        let name = self.reader.string().ok_or_else(|| unreadable("the snapshot ends in the middle".to_owned()))?;
+        let shown = || name.escape_ascii();
+        if MODULE_VALUES.contains(&kind) {
+            return Err(unreadable(format!("the key '{}' holds data of a module", shown())));
+        }
+        match read_value(kind, &mut self.reader, &self.writer) {
+            Some(content) => Ok(Key { name, content, deadline, idle }),
+            None => {
+                let version = self.version;
+                let reason = format!("the value of '{}' (type {kind}, format {version}) cannot be read", shown());
+                Err(unreadable(reason))
+            }
+        }
+    }
+
+    fn end(&mut self, at: usize) -> Result<(), Unreadable> {
+        let signed = self.at();
+        let (body, behind) = self.bytes.split_at(signed);
+        if self.version < CHECKED {
+            self.rest = Some(behind);
+            return Ok(());
+        }
+        let cut = || Unreadable { at, reason: "the snapshot ends before its checksum".to_owned() };
+        let (checksum, rest) = behind.split_first_chunk::<CHECKSUM_SIZE>().ok_or_else(cut)?;
+        let claimed = u64::from_le_bytes(*checksum);
+        // Who writes none writes zero.
+        if claimed != 0 && CHECKSUM.checksum(body) != claimed {
+            return Err(Unreadable { at: signed, reason: "the checksum is wrong: the file is damaged".to_owned() });
+        }
+        self.rest = Some(rest);
+        Ok(())
+    }
+
+    fn at(&self) -> usize {
+        self.bytes.len() - self.reader.left()
+    }
+
+    /// What is behind the snapshot, once its end was reached: an append-only file goes on with commands.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest.unwrap_or_default()
+    }
+}
+
+/// Whether a server has what a value is made of: fields with a time to live are newer than hashes.
+pub fn suits(content: &Content<'_>, profile: &Profile) -> bool {
+    !has_times(content) || profile.has(TIMES) || profile.has(Since::valkey(9, 0, 0))
+}
+
+fn has_times(content: &Content<'_>) -> bool {
+    matches!(content, Content::Hash { fields, .. } if fields.iter().any(|field| field.until.is_some()))
+}
+
+/// Writes a snapshot.
+pub struct SnapshotWriter {
+    out: Vec<u8>,
+    value: Vec<u8>,
+    profile: Profile,
+}
+
+impl SnapshotWriter {
+    /// In the format of Redis 7.0, which whatever came later reads, too; but with fields that have a time to live, in that
+    /// of the server itself.
+    pub fn new(own: Profile, times: bool) -> Self {
+        let common = PROFILES.into_iter().find(|profile| profile.since_redis(7, 0)).unwrap_or(own);
+        let profile = if times { own } else { common };
+        let out = match format_of(&profile) {
+            VALKEY_FORMAT => format!("VALKEY{VALKEY_FORMAT:03}"),
+            format => format!("REDIS{format:04}"),
+        };
+        let mut writer = Self { out: out.into_bytes(), value: Vec::new(), profile };
+        writer.note("redis-ver", &profile.redis_version().to_string());
+        writer.note("redis-bits", &usize::BITS.to_string());
+        writer
+    }
+
+    fn note(&mut self, name: &str, value: &str) {
+        self.out.push(NOTE);
+        write_string(&mut self.out, name.as_bytes());
+        write_string(&mut self.out, value.as_bytes());
+    }
+
+    pub fn library(&mut self, source: &[u8]) {
+        self.out.push(LIBRARY);
+        write_string(&mut self.out, source);
+    }
+
+    /// What follows is in this database, and there are so many keys, of which so many have a deadline.
+    pub fn database(&mut self, db: u32, keys: usize, volatile: usize) {
+        self.out.push(DATABASE);
+        write_length(&mut self.out, db as usize);
+        self.out.push(SIZES);
+        write_length(&mut self.out, keys);
+        write_length(&mut self.out, volatile);
+    }
+
+    pub fn key(&mut self, name: &[u8], mut content: Content<'_>, deadline: Option<Millis>) {
+        let times = has_times(&content);
+        match &mut content {
+            Content::Set { packed, .. } => *packed = *packed && self.profile.since_redis(7, 2),
+            Content::Hash { timed, .. } => *timed = times,
+            _ => {}
+        }
+        if let Some(deadline) = deadline {
+            self.out.push(DEADLINE);
+            self.out.extend_from_slice(&deadline.to_le_bytes());
+        }
+        self.value.clear();
+        write_content(&mut self.value, &content, &self.profile);
+        // The type stands in front of the key, the value behind it.
+        let (kind, value) = self.value.split_at(1);
+        self.out.extend_from_slice(kind);
+        write_string(&mut self.out, name);
+        self.out.extend_from_slice(value);
+    }
+
+    /// The whole snapshot, with its checksum.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.out.push(END);
+        let checksum = CHECKSUM.checksum(&self.out);
+        self.out.extend_from_slice(&checksum.to_le_bytes());
+        self.out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+
+    fn text(text: &'static str) -> Content<'static> {
+        Content::String(Cow::Borrowed(text.as_bytes()))
+    }
+
+    fn sample() -> Vec<u8> {
+        let mut writer = SnapshotWriter::new(Profile::default(), false);
+        writer.library(b"#!lua name=l");
+        writer.database(3, 2, 1);
+        writer.key(b"a", text("1"), None);
+        writer.key(b"b", text("two"), Some(1_700_000_000_000));
+        writer.finish()
+    }
+
+    fn pieces(bytes: &[u8]) -> Result<Vec<Piece>, Unreadable> {
+        let mut reader = SnapshotReader::new(bytes).expect("a snapshot");
+        std::iter::from_fn(|| reader.next().transpose()).collect()
+    }
+
+    fn key(name: &str, content: Content<'static>, deadline: Option<Millis>, idle: u32) -> Piece {
+        Piece::Key(Key { name: name.as_bytes().to_vec(), content, deadline, idle })
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let expected = [
+            Piece::Library(b"#!lua name=l".to_vec()),
+            Piece::Database(3),
+            key("a", text("1"), None, 0),
+            key("b", text("two"), Some(1_700_000_000_000), 0),
+        ];
+        assert_eq!(pieces(&sample()).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_snapshot_that_lost_or_changed_a_byte_anywhere_is_refused() {
+        let whole = sample();
+        for length in 9..whole.len() {
+            assert!(pieces(&whole[..length]).is_err(), "{length}");
+        }
+        for at in 9..whole.len() - CHECKSUM_SIZE {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            assert!(pieces(&damaged).is_err(), "{at}");
+        }
+    }
+
+    #[test]
+    fn old_deadlines_and_what_was_noted_of_use_are_understood() {
+        let mut bytes = b"REDIS0009\xf9\x05\xfd\x01\0\0\0\x00\x01a\x011\xf8\x07\x00\x01b\x012\xff".to_vec();
+        bytes.extend_from_slice(&[0; CHECKSUM_SIZE]);
+        assert_eq!(pieces(&bytes).unwrap(), [key("a", text("1"), Some(1000), 0), key("b", text("2"), None, 7)]);
+    }
+
+    #[test]
+    fn data_of_modules_is_refused_with_the_name_of_the_key() {
+        let refused = pieces(b"REDIS0009\x07\x01k\x00").unwrap_err();
+        assert_eq!(refused, Unreadable { at: 9, reason: "the key 'k' holds data of a module".to_owned() });
+        assert_eq!(pieces(b"REDIS0009\xf7").unwrap_err().reason, "it holds data of a module");
+    }
+
+    #[test]
+    fn what_is_behind_a_snapshot_is_left_alone() {
+        let mut bytes = sample();
+        bytes.extend_from_slice(b"*1\r\n");
+        let mut reader = SnapshotReader::new(&bytes).unwrap();
+        while reader.next().unwrap().is_some() {}
+        assert_eq!(reader.rest(), b"*1\r\n");
+    }
+}

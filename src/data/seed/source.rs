@@ -1,0 +1,160 @@
+//! Commands in a file: lines as `redis-cli` takes them, or requests as clients send them and append-only files keep them.
+
+use std::io::{self, BufRead, Read};
+
+use crate::protocol::{Framed, Framer, Limits, OwnedWords, ProtocolError, split_line};
+
+/// As much as a length can say: a file is as long as it is.
+const LIMITS: Limits = Limits { bulk: i64::MAX / 4, authenticated: true };
+/// How much more of a request is read at a time.
+const STEP: u64 = 64 * 1024;
+
+/// Reads commands one after the other; never more of the file than the next one needs.
+pub struct Source<R> {
+    file: R,
+    framer: Framer,
+    /// The request that is being read.
+    request: Vec<u8>,
+    words: OwnedWords,
+    /// The line on which the last command began, and that on which the next one does.
+    line: u64,
+    next_line: u64,
+}
+
+/// Why there is no next command.
+#[derive(Debug)]
+pub enum Damage {
+    /// A quote is not closed, or text follows it.
+    Quotes,
+    /// The file ends in the middle of a request.
+    Cut,
+    Protocol(ProtocolError),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Damage {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl<R: BufRead> Source<R> {
+    /// `line` is the number of the first line.
+    pub fn new(file: R, line: u64) -> Self {
+        Self {
+            file,
+            framer: Framer::default(),
+            request: Vec::new(),
+            words: OwnedWords::default(),
+            line,
+            next_line: line,
+        }
+    }
+
+    /// The next command; nothing at the end of the file.
+    pub fn next(&mut self) -> Result<Option<&OwnedWords>, Damage> {
+        loop {
+            let Some(&first) = self.file.fill_buf()?.first() else { return Ok(None) };
+            let before = std::mem::replace(&mut self.line, self.next_line);
+            let found = if first == b'*' { self.request()? } else { self.text()? };
+            if found {
+                return Ok(Some(&self.words));
+            }
+            self.line = before;
+        }
+    }
+
+    /// The line on which the last command began.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// A line of text; nothing if it is empty or a comment.
+    fn text(&mut self) -> Result<bool, Damage> {
+        self.request.clear();
+        self.file.read_until(b'\n', &mut self.request)?;
+        self.next_line += 1;
+        let line = self.request.trim_ascii();
+        if line.is_empty() || line.starts_with(b"#") {
+            return Ok(false);
+        }
+        self.words = split_line(line).ok_or(Damage::Quotes)?.into_iter().collect();
+        Ok(true)
+    }
+
+    /// A request as on the wire; nothing if it has no words.
+    fn request(&mut self) -> Result<bool, Damage> {
+        self.request.clear();
+        self.framer.reset();
+        let framed: Framed = loop {
+            // Up to the end of a line, and as much more as is known to be needed.
+            let needed = (self.framer.needed() as u64).saturating_sub(self.request.len() as u64);
+            let read = match needed {
+                0 => self.file.read_until(b'\n', &mut self.request)?,
+                _ => self.file.by_ref().take(needed.min(STEP)).read_to_end(&mut self.request)?,
+            };
+            if read == 0 {
+                return Err(Damage::Cut);
+            }
+            if let Some(framed) = self.framer.next(&self.request, LIMITS).map_err(Damage::Protocol)? {
+                break framed;
+            }
+        };
+        self.next_line += memchr::memchr_iter(b'\n', &self.request).count() as u64;
+        self.words.fill(self.framer.words(framed, &self.request));
+        self.framer.forget();
+        Ok(!framed.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn commands(text: &str) -> Result<Vec<(u64, String)>, String> {
+        let mut source = Source::new(text.as_bytes(), 1);
+        let mut found = Vec::new();
+        loop {
+            match source.next() {
+                Ok(Some(words)) => {
+                    let words: Vec<_> = words.as_words().iter().map(String::from_utf8_lossy).collect();
+                    let words = words.join("|");
+                    found.push((source.line(), words));
+                }
+                Ok(None) => return Ok(found),
+                Err(damage) => return Err(format!("{}: {damage:?}", source.line())),
+            }
+        }
+    }
+
+    fn at(line: u64, words: &str) -> (u64, String) {
+        (line, words.to_owned())
+    }
+
+    #[test]
+    fn lines_are_read_as_redis_cli_reads_them() {
+        let text = "# comment\n\nSET a 'b c'\r\n  GET \"\\x61\\n\"  \n  # another\nPING";
+        assert_eq!(commands(text).unwrap(), [at(3, "SET|a|b c"), at(4, "GET|a\n"), at(6, "PING")]);
+    }
+
+    #[test]
+    fn requests_are_read_as_a_server_reads_them_between_the_notes_of_an_append_only_file() {
+        let text = "#TS:1\r\n*2\r\n$3\r\nGET\r\n$3\r\na\nb\r\n*0\r\n#TS:2\r\n*1\r\n$4\r\nPING\r\nECHO x\n";
+        assert_eq!(commands(text).unwrap(), [at(2, "GET|a\nb"), at(10, "PING"), at(13, "ECHO|x")]);
+    }
+
+    #[test]
+    fn what_is_cut_off_or_garbled_is_told_with_its_line() {
+        assert_eq!(commands("PING\nSET a \"b\n").unwrap_err(), "2: Quotes");
+        assert_eq!(commands("PING\n*1\r\n$4\r\nPI").unwrap_err(), "2: Cut");
+        assert_eq!(commands("*1\r\n$4\r\n").unwrap_err(), "1: Cut");
+        assert_eq!(commands("*1\r\nPING\r\n").unwrap_err(), "1: Protocol(NotABulk(80))");
+    }
+
+    #[test]
+    fn a_long_word_is_read_whole() {
+        let long = "x".repeat(3 << 20);
+        let text = format!("*2\r\n$4\r\nECHO\r\n${}\r\n{long}\r\nECHO {long}\n", long.len());
+        assert_eq!(commands(&text).unwrap(), [at(1, &format!("ECHO|{long}")), at(6, &format!("ECHO|{long}"))]);
+    }
+}

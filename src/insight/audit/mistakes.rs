@@ -1,0 +1,50 @@
+//! Findings as a test that fails because of them tells them.
+
+use std::fmt::{self, Debug, Display, Formatter};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::finding::{Evidence, Finding};
+use crate::base::duration::spell_duration;
+
+/// What was found and is not allowed. Shown as a story: what is wrong, the commands that prove it, what to do instead.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Mistakes {
+    /// In the order in which they were found; never empty.
+    pub findings: Vec<Arc<Finding>>,
+}
+
+impl std::error::Error for Mistakes {}
+
+/// The same, since this is what a test that unwraps shows.
+impl Debug for Mistakes {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        Display::fmt(self, f)
+    }
+}
+
+impl Display for Mistakes {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let count = self.findings.len();
+        writeln!(f, "{count} {} with locks", if count == 1 { "mistake" } else { "mistakes" })?;
+        for (number, finding) in (1..).zip(&self.findings) {
+            write!(f, "\n{number}. {finding}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Finding {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let times = if self.times > 1 { format!(" ({} times)", self.times) } else { String::new() };
+        writeln!(f, "{} {}: {}{times}", self.severity.name(), self.code.name(), self.sentence)?;
+        let first = self.evidence.first().map_or(0, |evidence| evidence.mark.real);
+        for Evidence { mark, what } in &self.evidence {
+            let after = Duration::from_micros(u64::try_from(mark.real - first).unwrap_or(0));
+            let who = if mark.client == 0 { String::new() } else { format!("{}: ", mark.actor()) };
+            writeln!(f, "     #{} +{} {who}{} -- {what}", mark.seq, spell_duration(after), mark.line)?;
+        }
+        writeln!(f, "   instead: {}", self.code.instead())?;
+        writeln!(f, "   see {}", self.docs())
+    }
+}

@@ -1,0 +1,221 @@
+//! What makes one holder of a lock differ from another.
+
+use super::quoted;
+use crate::insight::audit::code::Code;
+use crate::insight::audit::finding::Mark;
+use crate::insight::audit::happening::{Draft, Happening, Scene};
+use crate::insight::audit::lock::{Reason, Same, Who, put};
+use crate::insight::audit::stamp::Instant;
+use crate::insight::audit::step::Shape;
+
+/// How many bits a token has that nobody guesses.
+const ENOUGH: f64 = 64.0;
+/// How many tokens are remembered of each lock, and how much of each.
+const MOST_TOKENS: usize = 4;
+const LONGEST: usize = 64;
+/// How often a token is used that is always the same.
+const OFTEN: u32 = 3;
+
+/// What is remembered of one lock.
+#[derive(Clone, Default)]
+pub struct Memory {
+    /// The last tokens with which it was taken, the latest at the end.
+    used: Vec<Used>,
+}
+
+/// A token.
+#[derive(Clone)]
+struct Used {
+    token: Box<[u8]>,
+    /// Who has used it first, and with what command.
+    who: Who,
+    first: Mark,
+    /// The first command of somebody else with it.
+    other: Option<Mark>,
+    times: u32,
+}
+
+pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
+    match *happening {
+        Happening::Acquired { .. } => {
+            let Some(hold) = scene.lock.holds.last() else { return };
+            // A time as value is by design what others can guess, and what they can have, too.
+            if hold.instant.is_some() || scene.lock.reasons.has(Reason::Instant) {
+                return;
+            }
+            let token = hold.token.clone();
+            used(scene, &token, true);
+            guessable(scene, &token);
+        }
+        Happening::Refused { value, .. } if !scene.lock.reasons.has(Reason::Instant) => used(scene, value, false),
+        _ => {}
+    }
+}
+
+/// Somebody uses a token: it takes the lock, or is refused.
+fn used(scene: &mut Scene<'_>, token: &[u8], took: bool) {
+    let (Some(by), mark) = (scene.by.cloned(), scene.mark.clone()) else { return };
+    let token = &token[..token.len().min(LONGEST)];
+    let memory = &mut scene.lock.memory.tokens;
+    let Some(at) = memory.used.iter().position(|used| *used.token == *token) else {
+        if took {
+            if memory.used.len() >= MOST_TOKENS {
+                memory.used.remove(0);
+            }
+            let new = Used { token: token.into(), who: by, first: mark, other: None, times: 1 };
+            put(&mut memory.used, new);
+        }
+        return;
+    };
+    let are_others = memory.used.len() > 1;
+    let known = &mut memory.used[at];
+    let same = known.who.same(&by);
+    let is_strong = bits(token, mark.at, mark.real) >= ENOUGH;
+    // Connections without names that share a random token belong to one program.
+    let is_other = same == Same::No || (same == Same::Unknown && !is_strong);
+    if took {
+        known.times += 1;
+    }
+    if is_other && known.other.is_none() {
+        known.other = Some(mark.clone());
+    }
+    let known = known.clone();
+    if same == Same::No && !is_trivial(token) && (is_strong || (are_others && took)) {
+        let does = if took { "took" } else { "tried to take" };
+        let sentence = format!(
+            "{} {does} {} with the token that {} had used",
+            mark.actor(),
+            quoted(scene.lock),
+            known.who.actor()
+        );
+        let evidence = vec![known.first.shows("took the lock with a token"), scene.now("used the same token")];
+        let culprit = mark.client;
+        return scene.tell(Draft { code: Code::TokenReused, severity: None, sentence, evidence, culprit });
+    }
+    let is_constant = !is_strong && (is_trivial(token) || (took && known.times >= OFTEN && !are_others));
+    if let (Some(other), true) = (known.other, is_constant) {
+        let sentence = format!(
+            "{} and {} used the same token for {}: `{}`",
+            known.who.actor(),
+            other.actor(),
+            quoted(scene.lock),
+            String::from_utf8_lossy(token)
+        );
+        let evidence = vec![
+            known.first.shows("used the token"),
+            other.shows("used the same token"),
+            scene.now("used the same token"),
+        ];
+        scene.tell(Draft { code: Code::TokenConstant, severity: None, sentence, evidence, culprit: 0 });
+    }
+}
+
+fn guessable(scene: &mut Scene<'_>, token: &[u8]) {
+    // What nobody takes for a token is told of otherwise.
+    if scene.lock.shape != Shape::Value || is_trivial(token) {
+        return;
+    }
+    let Mark { at, real, .. } = scene.mark;
+    if bits(token, at, real) >= ENOUGH {
+        return;
+    }
+    let shown = String::from_utf8_lossy(&token[..token.len().min(LONGEST)]).into_owned();
+    let why = match is_time(token, at, real) {
+        true => "which is a time",
+        false => "which others can guess or make, too",
+    };
+    let sentence = format!("{} took {} with the token `{shown}`, {why}", scene.mark.actor(), quoted(scene.lock));
+    let evidence = vec![scene.now("took the lock with a token that can be guessed")];
+    scene.tell(Draft { code: Code::TokenGuessable, severity: None, sentence, evidence, culprit: 0 });
+}
+
+/// Whether it is what one writes if there is no token.
+fn is_trivial(token: &[u8]) -> bool {
+    const WORDS: [&[u8]; 12] =
+        [b"true", b"false", b"lock", b"locked", b"yes", b"y", b"ok", b"on", b"none", b"null", b"nil", b"x"];
+    token.len() <= 1 || WORDS.iter().any(|word| token.eq_ignore_ascii_case(word))
+}
+
+fn is_time(token: &[u8], at: i64, real: i64) -> bool {
+    Instant::in_value(token, at, real).is_some()
+}
+
+/// How many random bits a token may have: rather too many than too few.
+fn bits(token: &[u8], at: i64, real: i64) -> f64 {
+    if is_time(token, at, real) && token.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
+        return 0.0;
+    }
+    let length = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    let mut seen = [false; 256];
+    token.iter().for_each(|byte| seen[usize::from(*byte)] = true);
+    let distinct = seen.iter().filter(|seen| **seen).count();
+    if distinct <= 4 {
+        return length(token.len()) * length(distinct.max(1)).log2();
+    }
+    if token.iter().any(|byte| !byte.is_ascii_graphic() && *byte != b' ') {
+        return length(token.len()) * 6.0;
+    }
+    let digits: Vec<u8> = token.iter().copied().filter(|byte| !matches!(byte, b'-' | b'{' | b'}')).collect();
+    if digits.len() >= 16 && digits.iter().all(u8::is_ascii_hexdigit) && !digits.iter().all(u8::is_ascii_digit) {
+        return length(digits.len()) * 4.0;
+    }
+    let runs = token.split(|byte| !byte.is_ascii_alphanumeric());
+    runs.map(|run| {
+        let has = |is: fn(&u8) -> bool| run.iter().any(is);
+        let each = match (has(u8::is_ascii_digit), has(u8::is_ascii_lowercase), has(u8::is_ascii_uppercase)) {
+            // A part that is a time says nothing.
+            (true, false, false) if is_time(run, at, real) => 0.0,
+            (true, false, false) => 3.3,
+            (true, true, true) => 5.9,
+            (true, ..) => 5.0,
+            (false, true, true) if run.len() >= 16 => 5.5,
+            // Words; a long one may be none.
+            _ if run.len() >= 16 => 4.0,
+            _ => 2.0,
+        };
+        length(run.len()) * each
+    })
+    .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_700_000_000_000_000;
+
+    #[test]
+    fn what_libraries_use_for_tokens_cannot_be_guessed() {
+        for token in [
+            "f47ac10b-58cc-4372-a567-0e02b2c3d479",
+            "c8f7e55e2b7b11ee9d3f0242ac120002",
+            "9f86d081884c7d65",
+            "sJ8fK2mQ9xT4bV7nL1cW6z",
+            "AAAAAGVy-Qm3kT9x_u2w1g",
+            "f47ac10b-58cc-4372-a567-0e02b2c3d479:42",
+            "qwjkzxnvbapelkdjfmxa",
+        ] {
+            assert!(bits(token.as_bytes(), NOW, NOW) >= ENOUGH, "{token}");
+        }
+        let raw: Vec<u8> = (0..20).map(|byte: u8| byte.wrapping_mul(97)).collect();
+        assert!(bits(&raw, NOW, NOW) >= ENOUGH);
+    }
+
+    #[test]
+    fn what_others_can_make_too_can_be_guessed() {
+        for token in [
+            "1700000010",
+            "1700000010.123456",
+            "1700000010123",
+            "12345",
+            "worker-1",
+            "web-1.example.com:4711",
+            "host:4711:1700000010",
+            "0.7316498235",
+            "00000000000000000000000000000001",
+            "my-service",
+        ] {
+            assert!(bits(token.as_bytes(), NOW, NOW) < ENOUGH, "{token}");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What journals tell: the lock auditor, and reports for people.
+//!
+//! Knows recorded commands, not the server that recorded them; reads no clock and no keyspace.
+//! May use: `base`, `protocol`, `spec`, `powers` (the journal's types).
+//! Begin with [`audit`]: `Auditor::feed` takes one line of a journal, and findings come out.
+
+pub mod audit;
+pub mod report;

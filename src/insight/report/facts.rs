@@ -1,0 +1,558 @@
+//! What a report tells, whatever it looks like: moments in one order, clients, locks, and who held them from when to when.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::Journals;
+use super::readable::{readable, visible};
+use crate::insight::audit::{
+    Auditor, Code, Deed, DeedKind, End, Evidence, Finding, Mark, Place, Severity, Span, SpanKind, Standing, plausible,
+};
+use crate::powers::{EventKind, Item};
+
+/// How many moments and locks a report tells of: those that findings rest on first, then those that are about locks.
+const MOST_MOMENTS: usize = 100_000;
+const MOST_LOCKS: usize = 5_000;
+
+/// A place on each of the three axes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spot {
+    /// In the order of all moments, from 0; between two of them, half a step before the later one.
+    pub order: f64,
+    /// On the server's clock and in real time, in microseconds since 1970.
+    pub at: i64,
+    pub real: i64,
+}
+
+/// One line of a journal.
+pub struct Moment<'a> {
+    pub server: u16,
+    pub item: &'a Item,
+    /// Whose it is, in the list of clients.
+    pub client: Option<usize>,
+    pub kind: Kind,
+    /// The lock that it is about, in the list of locks.
+    pub lock: Option<usize>,
+}
+
+/// What a command came to, as far as locks are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Other,
+    Read,
+    Missed,
+    Extended,
+    Set,
+    Refused,
+    Released,
+    Took,
+    /// It deleted or overwrote what another one held.
+    Foreign,
+}
+
+impl Kind {
+    /// Its name on the page.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Other => "other",
+            Self::Read => "read",
+            Self::Missed => "missed",
+            Self::Extended => "extended",
+            Self::Set => "set",
+            Self::Refused => "refused",
+            Self::Released => "released",
+            Self::Took => "took",
+            Self::Foreign => "foreign",
+        }
+    }
+
+    fn of(deed: DeedKind) -> Self {
+        match deed {
+            DeedKind::Read => Self::Read,
+            DeedKind::Missed => Self::Missed,
+            DeedKind::Extended => Self::Extended,
+            DeedKind::Set => Self::Set,
+            DeedKind::Refused => Self::Refused,
+            DeedKind::Removed => Self::Released,
+            DeedKind::Took => Self::Took,
+            DeedKind::Flushed => Self::Other,
+        }
+    }
+}
+
+/// A connection.
+pub struct Client {
+    pub server: u16,
+    pub id: u64,
+    pub name: String,
+    pub address: String,
+}
+
+impl Client {
+    /// What it is called in a heading: its name, or its number.
+    pub fn title(&self) -> String {
+        if self.name.is_empty() { format!("client {}", self.id) } else { self.name.clone() }
+    }
+}
+
+/// A key that is taken for a lock.
+pub struct Lock {
+    pub place: Arc<Place>,
+    pub name: String,
+    /// The worst that was found about it.
+    pub worst: Option<Severity>,
+}
+
+/// Somebody held a lock, or waited for it.
+pub struct Stretch {
+    pub lock: usize,
+    pub client: usize,
+    pub kind: SpanKind,
+    pub from: Spot,
+    /// Not over if there is none.
+    pub until: Option<Spot>,
+    pub end: Option<End>,
+    /// Since when and why the server did not stand by it any more.
+    pub lost: Option<(Spot, String)>,
+    /// Until when its holder went on as if it had not expired.
+    pub unnoticed: Option<Spot>,
+    /// How often it was refused, for somebody who waited.
+    pub attempts: usize,
+}
+
+/// What the server had at a lock's key, and who had put it there.
+pub struct Stay {
+    pub lock: usize,
+    pub client: Option<usize>,
+    pub from: Spot,
+    pub until: Option<Spot>,
+}
+
+/// One command or event that a finding rests on.
+pub struct Proof<'a> {
+    pub shown: &'a Evidence,
+    pub spot: Spot,
+    /// Which moment that is, if it is one.
+    pub moment: Option<usize>,
+}
+
+pub struct Found<'a> {
+    pub finding: &'a Finding,
+    pub lock: Option<usize>,
+    pub spot: Spot,
+    pub proofs: Vec<Proof<'a>>,
+}
+
+pub struct Facts<'a> {
+    pub servers: usize,
+    pub clients: Vec<Client>,
+    pub locks: Vec<Lock>,
+    pub moments: Vec<Moment<'a>>,
+    pub stretches: Vec<Stretch>,
+    pub stays: Vec<Stay>,
+    pub found: Vec<Found<'a>>,
+    /// Commands that there are in the journals, moments and locks that there was no room for, and findings.
+    pub commands: usize,
+    pub moments_left_out: usize,
+    pub locks_left_out: usize,
+    pub unlisted: u64,
+    index: Index,
+}
+
+/// Where the lines of each server are among all moments: by place in its order.
+struct Index(HashMap<u16, Vec<(u64, usize)>>);
+
+impl Index {
+    fn of(lines: &[(u16, &Item)]) -> Self {
+        let mut places: HashMap<u16, Vec<(u64, usize)>> = HashMap::new();
+        for (at, (server, item)) in lines.iter().enumerate() {
+            places.entry(*server).or_default().push((seq_of(item), at));
+        }
+        places.values_mut().for_each(|places| places.sort_unstable());
+        Self(places)
+    }
+
+    fn exact(&self, server: u16, seq: u64) -> Option<usize> {
+        let places = self.0.get(&server)?;
+        let at = places.binary_search_by_key(&seq, |(seq, _)| *seq).ok()?;
+        Some(places[at].1)
+    }
+
+    /// The first moment at this place or behind it; one behind the last if there is none.
+    fn next(&self, server: u16, seq: u64) -> usize {
+        let Some(places) = self.0.get(&server) else { return 0 };
+        let at = places.partition_point(|(other, _)| *other < seq);
+        places.get(at).or(places.last()).map_or(0, |(_, at)| *at)
+    }
+}
+
+impl<'a> Facts<'a> {
+    pub fn of(journals: &'a Journals, auditor: &'a Auditor) -> Self {
+        let findings = auditor.findings();
+        let deeds = auditor.picture().map(|picture| picture.deeds.as_slice()).unwrap_or_default();
+        let spans = auditor.picture().map(|picture| picture.spans.as_slice()).unwrap_or_default();
+        let mut locks = locks_of(auditor, deeds, findings);
+        let locks_left_out = locks.len().saturating_sub(MOST_LOCKS);
+        locks.truncate(MOST_LOCKS);
+        let lock_at: HashMap<Arc<Place>, usize> =
+            locks.iter().enumerate().map(|(at, lock)| (Arc::clone(&lock.place), at)).collect();
+        let all = merged(journals);
+        let commands = all.iter().filter(|(_, item)| matches!(item, Item::Command(_))).count();
+        let (lines, moments_left_out) = chosen(all, deeds, findings, &lock_at);
+        let index = Index::of(&lines);
+        let mut facts = Facts {
+            servers: journals.len(),
+            clients: Vec::new(),
+            locks,
+            moments: Vec::with_capacity(lines.len()),
+            stretches: Vec::new(),
+            stays: Vec::new(),
+            found: Vec::new(),
+            commands,
+            moments_left_out,
+            locks_left_out,
+            unlisted: auditor.unlisted(),
+            index,
+        };
+        for (server, item) in lines {
+            facts.moments.push(Moment { server, item, client: None, kind: Kind::Other, lock: None });
+        }
+        let done = facts.note_deeds(deeds, &lock_at);
+        facts.note_clients();
+        facts.note_spans(spans, &lock_at, &done);
+        facts.note_stays(&done);
+        facts.found = findings.iter().map(|finding| facts.found_of(finding, &lock_at)).collect();
+        facts.note_unnoticed(&done);
+        facts
+    }
+
+    fn spot(&self, moment: usize) -> Spot {
+        let (at, real) = times_of(self.moments[moment].item);
+        Spot { order: moment as f64, at, real }
+    }
+
+    /// Where a mark is: at a moment, or between two.
+    fn spot_of(&self, mark: &Mark) -> (Spot, Option<usize>) {
+        let Mark { server, seq, at, real, .. } = *mark;
+        let Some(moment) = self.index.exact(server, seq) else {
+            let order = self.index.next(server, seq) as f64 - 0.5;
+            return (Spot { order, at, real }, None);
+        };
+        let is_command = matches!(self.moments[moment].item, Item::Command(_));
+        let order = moment as f64;
+        match mark.client {
+            0 if &*mark.line == "(the end)" => (Spot { order: order + 0.5, at, real }, None),
+            0 if is_command => (Spot { order: order - 0.5, at, real }, None),
+            _ => (Spot { order, at, real }, Some(moment)),
+        }
+    }
+
+    /// What commands did to locks, by lock; each with its moment.
+    fn note_deeds<'d>(&mut self, deeds: &'d [Deed], locks: &HashMap<Arc<Place>, usize>) -> Vec<Vec<(usize, &'d Deed)>> {
+        let mut done = vec![Vec::new(); self.locks.len()];
+        for deed in deeds {
+            let Some(&lock) = locks.get(&deed.place) else { continue };
+            let Some(moment) = self.index.exact(deed.place.server, deed.seq) else { continue };
+            done[lock].push((moment, deed));
+            let (kind, moment) = (Kind::of(deed.kind), &mut self.moments[moment]);
+            if moment.lock.is_none() || rank(kind) > rank(moment.kind) {
+                (moment.kind, moment.lock) = (kind, Some(lock));
+            }
+        }
+        done
+    }
+
+    /// All clients that have sent a command, those that have to do with locks first.
+    fn note_clients(&mut self) {
+        let mut about_locks = Vec::new();
+        let mut others = Vec::new();
+        let mut known: HashMap<(u16, u64), (bool, String, String)> = HashMap::new();
+        for moment in &self.moments {
+            let Item::Command(entry) = moment.item else { continue };
+            let key = (moment.server, entry.client);
+            let client = known.entry(key).or_insert_with(|| {
+                others.push(key);
+                (false, String::new(), visible(&entry.address))
+            });
+            if moment.lock.is_some() && !client.0 {
+                client.0 = true;
+                about_locks.push(key);
+            }
+            if !entry.name.is_empty() {
+                client.1 = readable(&entry.name);
+            }
+        }
+        others.retain(|key| known.get(key).is_some_and(|client| !client.0));
+        about_locks.extend(others);
+        let mut places = HashMap::new();
+        for (server, id) in about_locks {
+            let Some((_, name, address)) = known.remove(&(server, id)) else { continue };
+            places.insert((server, id), self.clients.len());
+            self.clients.push(Client { server, id, name, address });
+        }
+        for moment in &mut self.moments {
+            let id = match moment.item {
+                Item::Command(entry) => entry.client,
+                Item::Event(event) => event.client,
+            };
+            moment.client = places.get(&(moment.server, id)).copied();
+        }
+    }
+
+    fn note_spans(&mut self, spans: &[Span], locks: &HashMap<Arc<Place>, usize>, done: &[Vec<(usize, &Deed)>]) {
+        let clients: HashMap<(u16, u64), usize> =
+            self.clients.iter().enumerate().map(|(at, client)| ((client.server, client.id), at)).collect();
+        for span in spans {
+            let Some(&lock) = locks.get(&span.place) else { continue };
+            let Some(&client) = clients.get(&(span.who.server, span.who.client)) else { continue };
+            let from = self.spot_of(&span.from).0;
+            let until = span.until.as_ref().map(|mark| self.spot_of(mark).0);
+            let lost = match &span.standing {
+                Standing::Held => None,
+                Standing::Deleted(mark) => Some((mark, format!("{} deleted it", self.actor(mark)))),
+                Standing::Overwritten(mark) => Some((mark, format!("{} overwrote it", self.actor(mark)))),
+                Standing::Flushed(mark) => Some((mark, format!("{} deleted all keys", self.actor(mark)))),
+                Standing::Vanished => None,
+            };
+            let lost = lost.map(|(mark, what)| {
+                let (spot, moment) = self.spot_of(mark);
+                (spot, moment, what)
+            });
+            if let Some((_, Some(moment), _)) = &lost {
+                self.moments[*moment].kind = Kind::Foreign;
+            }
+            let last = until.map_or(f64::MAX, |until| until.order);
+            let is_attempt = |(moment, deed): &&(usize, &Deed)| {
+                deed.kind == DeedKind::Refused && self.moments[*moment].client == Some(client)
+            };
+            let tries = between(&done[lock], from.order, last);
+            let attempts = if span.kind == SpanKind::Waiting { tries.iter().filter(is_attempt).count() } else { 0 };
+            self.stretches.push(Stretch {
+                lock,
+                client,
+                kind: span.kind,
+                from,
+                until,
+                end: span.end.clone(),
+                lost: lost.map(|(spot, _, what)| (spot, what)),
+                unnoticed: None,
+                attempts,
+            });
+        }
+        self.stretches.sort_by(|one, other| {
+            (one.lock, one.from.order).partial_cmp(&(other.lock, other.from.order)).unwrap_or(std::cmp::Ordering::Equal)
+        });
+    }
+
+    fn actor(&self, mark: &Mark) -> String {
+        match (mark.client, mark.name.is_empty()) {
+            (0, _) => "the server".to_owned(),
+            (client, true) => format!("client {client}"),
+            (_, false) => visible(&mark.name),
+        }
+    }
+
+    /// What the server had at the keys of locks.
+    fn note_stays(&mut self, done: &[Vec<(usize, &Deed)>]) {
+        for (lock, deeds) in done.iter().enumerate() {
+            let mut now: Option<(Stay, usize, Option<i64>)> = None;
+            for (moment, deed) in deeds {
+                let spot = self.spot(*moment);
+                now = now.and_then(|(stay, since, deadline)| match self.passing(since, *moment, deadline) {
+                    Some(until) => {
+                        self.stays.push(Stay { until: Some(until), ..stay });
+                        None
+                    }
+                    None => Some((stay, since, deadline)),
+                });
+                let is_set = matches!(deed.kind, DeedKind::Took | DeedKind::Set);
+                now = match now.take() {
+                    Some((stay, ..)) if deed.is_there && !is_set => Some((stay, *moment, deed.deadline)),
+                    before => {
+                        if let Some((stay, ..)) = before {
+                            self.stays.push(Stay { until: Some(spot), ..stay });
+                        }
+                        let client = self.moments[*moment].client.filter(|_| is_set);
+                        let stay = Stay { lock, client, from: spot, until: None };
+                        deed.is_there.then_some((stay, *moment, deed.deadline))
+                    }
+                };
+            }
+            if let Some((stay, since, deadline)) = now {
+                let until = self.passing(since, self.moments.len() - 1, deadline);
+                self.stays.push(Stay { until, ..stay });
+            }
+        }
+    }
+
+    /// When a deadline passed between two moments, as far as the server's clock was seen.
+    fn passing(&self, since: usize, until: usize, deadline: Option<i64>) -> Option<Spot> {
+        let deadline = deadline?;
+        let server = self.moments[since].server;
+        let is_over = |moment: &usize| {
+            self.moments[*moment].server == server && times_of(self.moments[*moment].item).0.div_euclid(1000) > deadline
+        };
+        let over = (since..=until).find(is_over)?;
+        let spot = self.spot(over);
+        let at = deadline.saturating_add(1).saturating_mul(1000).min(spot.at);
+        Some(Spot { order: spot.order - 0.5, at, real: spot.real.saturating_sub(spot.at - at) })
+    }
+
+    fn found_of(&self, finding: &'a Finding, locks: &HashMap<Arc<Place>, usize>) -> Found<'a> {
+        let proofs: Vec<Proof<'_>> = finding
+            .evidence
+            .iter()
+            .map(|shown| {
+                let (spot, moment) = self.spot_of(&shown.mark);
+                Proof { shown, spot, moment }
+            })
+            .collect();
+        let spot = match (self.index.exact(finding.server, finding.seq), proofs.last()) {
+            (_, Some(last)) if last.shown.mark.seq >= finding.seq => last.spot,
+            (Some(moment), _) => self.spot(moment),
+            (None, Some(last)) => last.spot,
+            (None, None) => Spot { order: 0.0, at: finding.at, real: finding.at },
+        };
+        let place = Place { server: finding.server, db: finding.db, key: Arc::clone(&finding.key) };
+        Found { finding, lock: locks.get(&place).copied(), spot, proofs }
+    }
+
+    /// How long holders went on after their lock had expired: until they wanted to release or extend it, or did the last of
+    /// what was found.
+    fn note_unnoticed(&mut self, done: &[Vec<(usize, &Deed)>]) {
+        let mut unnoticed = Vec::new();
+        let is_work = |found: &&Found<'_>| found.finding.code == Code::WorkAfterExpiry;
+        let works: Vec<&Found<'_>> = self.found.iter().filter(is_work).collect();
+        for stretch in &self.stretches {
+            let over = stretch.until.filter(|_| stretch.end == Some(End::Expired));
+            unnoticed.push(over.and_then(|over| {
+                let mut later = between(&done[stretch.lock], over.order, f64::MAX).iter();
+                let own = later.find(|(moment, _)| self.moments[*moment].client == Some(stretch.client));
+                let next = own.filter(|(_, deed)| {
+                    !matches!(deed.kind, DeedKind::Took | DeedKind::Refused | DeedKind::Read | DeedKind::Flushed)
+                });
+                let found = works.iter().filter(|found| found.lock == Some(stretch.lock));
+                let client = &self.clients[stretch.client];
+                let worked = found.flat_map(|found| &found.proofs).filter(|proof| {
+                    let mark = &proof.shown.mark;
+                    (mark.server, mark.client) == (client.server, client.id) && proof.spot.order > over.order
+                });
+                let worked = worked.map(|proof| proof.spot).max_by(|one, other| one.order.total_cmp(&other.order));
+                let next = next.map(|(moment, _)| self.spot(*moment));
+                next.into_iter().chain(worked).max_by(|one, other| one.order.total_cmp(&other.order))
+            }));
+        }
+        for (stretch, unnoticed) in self.stretches.iter_mut().zip(unnoticed) {
+            stretch.unnoticed = unnoticed;
+        }
+    }
+
+    /// How many findings there are of a severity, those that are allowed left out.
+    pub fn count(&self, severity: Severity) -> usize {
+        let is_meant = |found: &&Found<'_>| found.finding.allowed.is_none() && found.finding.severity == severity;
+        self.found.iter().filter(is_meant).count()
+    }
+}
+
+/// The deeds from one place in the order to another.
+fn between<'s, 'd>(deeds: &'s [(usize, &'d Deed)], from: f64, until: f64) -> &'s [(usize, &'d Deed)] {
+    let first = deeds.partition_point(|(moment, _)| (*moment as f64) < from);
+    let behind = deeds.partition_point(|(moment, _)| *moment as f64 <= until);
+    &deeds[first..behind.max(first)]
+}
+
+fn rank(kind: Kind) -> u8 {
+    kind as u8
+}
+
+pub fn times_of(item: &Item) -> (i64, i64) {
+    let (at, real) = match item {
+        Item::Command(entry) => (entry.at, entry.real),
+        Item::Event(event) => (event.at, event.real),
+    };
+    (plausible(at), plausible(real))
+}
+
+pub fn seq_of(item: &Item) -> u64 {
+    match item {
+        Item::Command(entry) => entry.seq,
+        Item::Event(event) => event.seq,
+    }
+}
+
+/// All lines in the order of real time, those of one server in their order.
+fn merged(journals: &Journals) -> Vec<(u16, &Item)> {
+    let mut rest: Vec<(u16, &[Item])> = journals.iter().map(|(server, items)| (*server, items.as_slice())).collect();
+    std::iter::from_fn(|| {
+        let next = rest.iter_mut().filter(|(_, items)| !items.is_empty());
+        let (server, items) = next.min_by_key(|(_, items)| items.first().map(|item| times_of(item).1))?;
+        let (first, others) = items.split_first()?;
+        *items = others;
+        Some((*server, first))
+    })
+    .collect()
+}
+
+/// The lines that are told of, and how many are not.
+fn chosen<'a>(
+    mut all: Vec<(u16, &'a Item)>,
+    deeds: &[Deed],
+    findings: &[Arc<Finding>],
+    locks: &HashMap<Arc<Place>, usize>,
+) -> (Vec<(u16, &'a Item)>, usize) {
+    // What becomes of connections that have said nothing is of no interest.
+    let speakers: BTreeSet<(u16, u64)> = all
+        .iter()
+        .filter_map(|(server, item)| if let Item::Command(entry) = item { Some((*server, entry.client)) } else { None })
+        .collect();
+    all.retain(|(server, item)| match item {
+        Item::Event(event) if event.kind == EventKind::Closed => speakers.contains(&(*server, event.client)),
+        _ => true,
+    });
+    let left_out = all.len().saturating_sub(MOST_MOMENTS);
+    if left_out == 0 {
+        return (all, 0);
+    }
+    let evidence = findings.iter().flat_map(|finding| &finding.evidence);
+    let proving: BTreeSet<_> = evidence.map(|shown| (shown.mark.server, shown.mark.seq)).collect();
+    let about = deeds.iter().filter(|deed| locks.contains_key(&deed.place));
+    let about: BTreeSet<_> = about.map(|deed| (deed.place.server, deed.seq)).collect();
+    let class = |server: u16, item: &Item| {
+        let key = (server, seq_of(item));
+        match item {
+            _ if proving.contains(&key) => 0,
+            Item::Event(event) if event.kind != EventKind::Closed => 0,
+            _ if about.contains(&key) => 1,
+            _ => 2,
+        }
+    };
+    let mut ranked: Vec<(u8, usize)> =
+        all.iter().enumerate().map(|(at, (server, item))| (class(*server, item), at)).collect();
+    ranked.sort_unstable();
+    ranked.truncate(MOST_MOMENTS);
+    ranked.sort_unstable_by_key(|(_, at)| *at);
+    (ranked.into_iter().map(|(_, at)| all[at]).collect(), left_out)
+}
+
+/// The locks, those first about which the worst was found, then those that came first.
+fn locks_of(auditor: &Auditor, deeds: &[Deed], findings: &[Arc<Finding>]) -> Vec<Lock> {
+    let mut worst: HashMap<(u16, u32, &[u8]), Severity> = HashMap::new();
+    for finding in findings.iter().filter(|finding| finding.allowed.is_none()) {
+        let known = worst.entry((finding.server, finding.db, &finding.key)).or_insert(finding.severity);
+        *known = (*known).max(finding.severity);
+    }
+    let mut first: HashMap<&Place, usize> = HashMap::new();
+    for (at, deed) in deeds.iter().enumerate() {
+        first.entry(&deed.place).or_insert(at);
+    }
+    let mut known = auditor.known();
+    known.sort_by_cached_key(|place| {
+        let worst = worst.get(&(place.server, place.db, &*place.key)).copied();
+        (std::cmp::Reverse(worst), first.get(&**place).copied().unwrap_or(usize::MAX))
+    });
+    let named = known.into_iter().map(|place| {
+        let worst = worst.get(&(place.server, place.db, &*place.key)).copied();
+        Lock { name: readable(&place.key), worst, place }
+    });
+    named.collect()
+}

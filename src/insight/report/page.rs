@@ -1,0 +1,357 @@
+//! The page: one file with everything in it, which asks nobody for anything.
+//!
+//! What comes from a journal stands in it as JSON alone, and the page's script shows it as text. The policy in the page's
+//! head lets nothing run but that script, by its hash.
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::caption::caption;
+use super::facts::{Facts, Found, Moment, Spot, Stay, Stretch, seq_of, times_of};
+use super::readable::{clipped, line, readable, reply, visible};
+use crate::insight::audit::{End, Severity, SpanKind};
+use crate::powers::{Child, Entry, Item, Outcome};
+
+const PAGE: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/style.css");
+const MODEL: &str = include_str!("page/model.js");
+const DRAWING: &str = include_str!("page/drawing.js");
+const SCRIPT: &str = include_str!("page/script.js");
+
+/// How many of the commands that EXEC or a script has run are shown.
+const MOST_INSIDE: usize = 40;
+
+#[derive(Serialize)]
+struct Data<'a> {
+    servers: usize,
+    commands: usize,
+    moments_left_out: usize,
+    locks_left_out: usize,
+    findings_left_out: u64,
+    clients: Vec<ClientData<'a>>,
+    locks: Vec<LockData<'a>>,
+    moments: Vec<MomentData>,
+    stretches: Vec<StretchData<'a>>,
+    stays: Vec<StayData>,
+    findings: Vec<FindingData<'a>>,
+}
+
+#[derive(Serialize)]
+struct ClientData<'a> {
+    server: u16,
+    id: u64,
+    name: &'a str,
+    address: &'a str,
+}
+
+#[derive(Serialize)]
+struct LockData<'a> {
+    server: u16,
+    db: u32,
+    name: &'a str,
+    worst: Option<&'static str>,
+}
+
+/// One line of a journal: what is usual is left out.
+#[derive(Default, Serialize)]
+struct MomentData {
+    server: u16,
+    seq: u64,
+    at: i64,
+    real: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lock: Option<usize>,
+    line: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    reply: String,
+    #[serde(skip_serializing_if = "is_nothing")]
+    took: u64,
+    #[serde(skip_serializing_if = "is_nothing")]
+    db: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gates: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    inside: Vec<String>,
+}
+
+/// Where something is on the three axes.
+type Three = (f64, i64, i64);
+
+#[derive(Serialize)]
+struct StretchData<'a> {
+    lock: usize,
+    client: usize,
+    kind: &'static str,
+    from: Three,
+    until: Option<Three>,
+    end: Option<&'static str>,
+    lost: Option<(Three, &'a str)>,
+    unnoticed: Option<Three>,
+    attempts: usize,
+}
+
+#[derive(Serialize)]
+struct StayData {
+    lock: usize,
+    client: Option<usize>,
+    from: Three,
+    until: Option<Three>,
+}
+
+#[derive(Serialize)]
+struct FindingData<'a> {
+    code: &'static str,
+    severity: &'static str,
+    title: &'static str,
+    caption: &'static str,
+    instead: &'static str,
+    sentence: String,
+    times: u64,
+    server: u16,
+    db: u32,
+    key: String,
+    lock: Option<usize>,
+    spot: Three,
+    allowed: Option<&'a str>,
+    evidence: Vec<EvidenceData>,
+}
+
+#[derive(Serialize)]
+struct EvidenceData {
+    spot: Three,
+    moment: Option<usize>,
+    who: String,
+    line: String,
+    what: String,
+}
+
+pub fn html(facts: &Facts<'_>) -> String {
+    // The script is data's only reader; a text that would end the element it stands in is no different in JSON.
+    let data = serde_json::to_string(&data(facts)).unwrap_or_default();
+    let data = data
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029");
+    let script = format!("'use strict';\n{MODEL}{DRAWING}{SCRIPT}");
+    let policy = format!(
+        "default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'",
+        hash_of(&script),
+        hash_of(STYLE)
+    );
+    let mut page = String::with_capacity(PAGE.len() + STYLE.len() + script.len() + data.len());
+    let mut rest = PAGE;
+    let parts = [("{{policy}}", policy.as_str()), ("{{style}}", STYLE), ("{{data}}", &data), ("{{script}}", &script)];
+    for (name, part) in parts {
+        let (before, behind) = rest.split_once(name).unwrap_or((rest, ""));
+        page.push_str(before);
+        page.push_str(part);
+        rest = behind;
+    }
+    page.push_str(rest);
+    page
+}
+
+fn data<'a>(facts: &'a Facts<'a>) -> Data<'a> {
+    Data {
+        servers: facts.servers,
+        commands: facts.commands,
+        moments_left_out: facts.moments_left_out,
+        locks_left_out: facts.locks_left_out,
+        findings_left_out: facts.unlisted,
+        clients: facts
+            .clients
+            .iter()
+            .map(|client| ClientData {
+                server: client.server,
+                id: client.id,
+                name: &client.name,
+                address: &client.address,
+            })
+            .collect(),
+        locks: facts
+            .locks
+            .iter()
+            .map(|lock| LockData {
+                server: lock.place.server,
+                db: lock.place.db,
+                name: &lock.name,
+                worst: lock.worst.map(Severity::name),
+            })
+            .collect(),
+        moments: facts.moments.iter().map(moment).collect(),
+        stretches: facts.stretches.iter().map(stretch).collect(),
+        stays: facts.stays.iter().map(stay).collect(),
+        findings: facts.found.iter().map(finding).collect(),
+    }
+}
+
+fn moment(moment: &Moment<'_>) -> MomentData {
+    let (at, real) = times_of(moment.item);
+    let common = MomentData {
+        server: moment.server,
+        seq: seq_of(moment.item),
+        at,
+        real,
+        client: moment.client,
+        ..MomentData::default()
+    };
+    match moment.item {
+        Item::Command(entry) => command(entry, moment, common),
+        Item::Event(event) => {
+            MomentData { event: Some(event.kind.name()), line: clipped(&visible(&event.detail), 200), ..common }
+        }
+    }
+}
+
+fn command(entry: &Entry, moment: &Moment<'_>, common: MomentData) -> MomentData {
+    let mut inside = Vec::new();
+    list_inside(&entry.children, 0, &mut inside);
+    if entry.children_missing > 0 {
+        inside.push(format!("({} more that the journal has not kept)", entry.children_missing));
+    }
+    MomentData {
+        kind: moment.lock.map(|_| moment.kind.name()),
+        lock: moment.lock,
+        line: line(&entry.words, entry.words_missing),
+        reply: reply(entry),
+        took: entry.duration,
+        db: u64::from(entry.db),
+        outcome: (entry.outcome != Outcome::Answered).then(|| entry.outcome.name()),
+        fault: entry.fault.as_deref().map(visible),
+        gates: entry.gates.iter().map(|gate| visible(gate)).collect(),
+        inside,
+        ..common
+    }
+}
+
+fn list_inside(children: &[Child], depth: usize, lines: &mut Vec<String>) {
+    for child in children {
+        if lines.len() > MOST_INSIDE {
+            return;
+        }
+        if lines.len() == MOST_INSIDE {
+            return lines.push("\u{2026}".to_owned());
+        }
+        let shown = clipped(&line(&child.words, child.words_missing), 200);
+        let answer = clipped(&visible(&crate::powers::rendered(&child.reply)), 100);
+        lines.push(format!("{}{shown} \u{2192} {answer}", "  ".repeat(depth.min(8))));
+        list_inside(&child.children, depth + 1, lines);
+    }
+}
+
+fn stretch(stretch: &Stretch) -> StretchData<'_> {
+    StretchData {
+        lock: stretch.lock,
+        client: stretch.client,
+        kind: match stretch.kind {
+            SpanKind::Held => "held",
+            SpanKind::MayHold => "may-hold",
+            SpanKind::Waiting => "waiting",
+        },
+        from: three(stretch.from),
+        until: stretch.until.map(three),
+        end: stretch.end.as_ref().map(|end| match end {
+            End::Released => "released",
+            End::Expired => "expired",
+            End::Closed => "closed",
+            End::Told => "told",
+        }),
+        lost: stretch.lost.as_ref().map(|(spot, what)| (three(*spot), what.as_str())),
+        unnoticed: stretch.unnoticed.map(three),
+        attempts: stretch.attempts,
+    }
+}
+
+fn stay(stay: &Stay) -> StayData {
+    StayData { lock: stay.lock, client: stay.client, from: three(stay.from), until: stay.until.map(three) }
+}
+
+fn finding<'a>(found: &'a Found<'a>) -> FindingData<'a> {
+    let finding = found.finding;
+    FindingData {
+        code: finding.code.name(),
+        severity: finding.severity.name(),
+        title: finding.code.title(),
+        caption: caption(finding.code),
+        instead: finding.code.instead(),
+        sentence: visible(&finding.sentence),
+        times: finding.times,
+        server: finding.server,
+        db: finding.db,
+        key: readable(&finding.key),
+        lock: found.lock,
+        spot: three(found.spot),
+        allowed: finding.allowed.as_deref(),
+        evidence: found
+            .proofs
+            .iter()
+            .map(|proof| EvidenceData {
+                spot: three(proof.spot),
+                moment: proof.moment,
+                who: if proof.shown.mark.client == 0 { String::new() } else { visible(&proof.shown.mark.actor()) },
+                line: visible(&proof.shown.mark.line),
+                what: visible(&proof.shown.what),
+            })
+            .collect(),
+    }
+}
+
+fn three(spot: Spot) -> Three {
+    (spot.order, spot.at, spot.real)
+}
+
+fn is_nothing(number: &u64) -> bool {
+    *number == 0
+}
+
+/// As a content security policy names what may be used.
+fn hash_of(text: &str) -> String {
+    format!("sha256-{}", base64(&Sha256::digest(text.as_bytes())))
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for part in bytes.chunks(3) {
+        let bits = part.iter().chain(&[0, 0]).take(3).fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte));
+        for (place, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+            let letter = if place <= part.len() { LETTERS[bits >> shift & 63] } else { b'=' };
+            text.push(char::from(letter));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_written_as_browsers_read_them() {
+        for (bytes, text) in
+            [(&b""[..], ""), (b"f", "Zg=="), (b"fo", "Zm8="), (b"foo", "Zm9v"), (b"foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(bytes), text);
+        }
+    }
+
+    #[test]
+    fn the_page_has_a_place_for_each_part() {
+        for name in ["{{policy}}", "{{style}}", "{{data}}", "{{script}}"] {
+            assert_eq!(PAGE.matches(name).count(), 1, "{name}");
+        }
+        assert!(![MODEL, DRAWING, SCRIPT].concat().contains("innerHTML"), "nothing of a journal is taken for HTML");
+    }
+}

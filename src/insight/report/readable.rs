@@ -1,0 +1,101 @@
+//! Bytes of strangers as people can read them: nothing of it moves a cursor, turns the direction of writing or ends a line.
+
+use std::fmt::Write;
+
+use crate::powers::{Entry, rendered};
+
+/// How much of a command and of a reply is shown, in characters.
+const MOST_SHOWN: usize = 600;
+
+/// Bytes as text; what cannot be seen is escaped.
+pub fn readable(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => visible(text),
+        Err(_) => bytes.escape_ascii().to_string().replace("\\\"", "\"").replace("\\'", "'"),
+    }
+}
+
+/// Text in which what cannot be seen is escaped.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        let mut escaped = letter.escape_debug();
+        if matches!(letter, '"' | '\'' | '\\') || escaped.len() == 1 {
+            shown.push(letter);
+        } else {
+            shown.extend(&mut escaped);
+        }
+    }
+    shown
+}
+
+/// The first so many characters of a text; dots at the end if there are more.
+pub fn clipped(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['\u{2026}']).collect(),
+    }
+}
+
+/// The words of a command on one line, with quotes around those that have spaces in them.
+pub fn line(words: &[Vec<u8>], missing: u64) -> String {
+    let mut line = String::new();
+    for word in words {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        let part = &word[..word.len().min(MOST_SHOWN * 4)];
+        let word = readable(part);
+        if word.is_empty() || word.contains(' ') {
+            let _ = write!(line, "\"{word}\"");
+        } else {
+            line.push_str(&word);
+        }
+        if line.len() > MOST_SHOWN * 4 {
+            break;
+        }
+    }
+    let mut line = clipped(&line, MOST_SHOWN);
+    if missing > 0 {
+        let _ = write!(line, " (and {missing} bytes that the journal has not kept)");
+    }
+    line
+}
+
+/// A reply on one line.
+pub fn reply(entry: &Entry) -> String {
+    clipped(&visible(&rendered(&entry.reply)), MOST_SHOWN)
+}
+
+/// A reply in as few characters as can be.
+pub fn short_reply(entry: &Entry) -> String {
+    let reply = reply(entry);
+    match reply.strip_prefix("(integer) ") {
+        Some(number) => number.to_owned(),
+        None if reply == "(nil)" => "nil".to_owned(),
+        None => reply,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_escaped() {
+        for (bytes, shown) in [
+            (&b"lock.foo"[..], "lock.foo"),
+            ("schl\u{fc}ssel \"a\" \\".as_bytes(), "schl\u{fc}ssel \"a\" \\"),
+            (b"a\x1b[2Jb\r\n", "a\\u{1b}[2Jb\\r\\n"),
+            ("a\u{202e}b\u{2028}".as_bytes(), "a\\u{202e}b\\u{2028}"),
+            (b"\xff'\n", "\\xff'\\n"),
+        ] {
+            assert_eq!(readable(bytes), shown);
+        }
+        assert_eq!(
+            line(&[b"SET".to_vec(), b"a b".to_vec(), Vec::new()], 3).split(" (").next(),
+            Some("SET \"a b\" \"\"")
+        );
+        assert_eq!(clipped("abcd", 3), "ab\u{2026}");
+    }
+}

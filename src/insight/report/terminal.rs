@@ -1,0 +1,155 @@
+//! The report as lines of text: what was found, and then the story of each lock.
+
+use super::columns::story;
+use super::facts::{Facts, Found};
+use super::readable::{clipped, readable, visible};
+use crate::insight::audit::Severity;
+
+/// How wide the text is at most.
+pub const WIDTH: usize = 100;
+/// How many stories are told of locks about which nothing was found, and of those about which something was.
+const MOST_QUIET: usize = 20;
+const MOST_STORIES: usize = 200;
+
+/// How a terminal shows something that stands out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Ink(pub bool);
+
+impl Ink {
+    pub fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    pub fn of(self, severity: Severity, text: &str) -> String {
+        match severity {
+            Severity::Error => self.with("1;31", text),
+            Severity::Warning => self.with("1;33", text),
+            Severity::Note => self.with("1;36", text),
+        }
+    }
+
+    fn with(self, code: &str, text: &str) -> String {
+        if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// What stands for a severity beside its word.
+pub fn symbol(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "\u{2716}",
+        Severity::Warning => "!",
+        Severity::Note => "i",
+    }
+}
+
+pub fn text(facts: &Facts<'_>, is_coloured: bool) -> String {
+    let ink = Ink(is_coloured);
+    let mut lines = vec![ink.bold(&summary(facts)), String::new()];
+    for (number, found) in facts.found.iter().enumerate() {
+        tell(number + 1, found, ink, &mut lines);
+        lines.push(String::new());
+    }
+    if facts.unlisted > 0 {
+        lines.push(format!("There were {} more findings.", facts.unlisted));
+        lines.push(String::new());
+    }
+    let (with, without): (Vec<usize>, Vec<usize>) =
+        (0..facts.locks.len()).partition(|lock| facts.found.iter().any(|found| found.lock == Some(*lock)));
+    let told = with.iter().take(MOST_STORIES).chain(without.iter().take(MOST_QUIET));
+    for lock in told {
+        story(facts, *lock, ink, &mut lines);
+        lines.push(String::new());
+    }
+    let quiet =
+        without.len().saturating_sub(MOST_QUIET) + with.len().saturating_sub(MOST_STORIES) + facts.locks_left_out;
+    if quiet > 0 {
+        lines.push(format!("{} of which no story is told here.", counted(quiet, "more lock")));
+        lines.push(String::new());
+    }
+    if !facts.locks.is_empty() {
+        lines.push("\u{2551} holds it   \u{254e} thinks that it holds it   \u{250b} may hold it: the reply was lost   \u{2506} waits".to_owned());
+        lines.push("\u{25b2} takes   \u{2715} is refused   \u{25bc} releases   \u{25bc}! deletes or overwrites another's   \u{25c6} sets   \u{25b3} extends".to_owned());
+        lines.push(
+            "\u{25bd} does not find its own   \u{25cb} reads   \u{25a0} the connection ends   \u{26a1} a fault"
+                .to_owned(),
+        );
+    }
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn summary(facts: &Facts<'_>) -> String {
+    let counts: Vec<String> = [Severity::Error, Severity::Warning, Severity::Note]
+        .into_iter()
+        .filter(|severity| facts.count(*severity) > 0)
+        .map(|severity| counted(facts.count(severity), severity.name()))
+        .collect();
+    let allowed = facts.found.iter().filter(|found| found.finding.allowed.is_some()).count();
+    let mut what = if counts.is_empty() { "nothing found".to_owned() } else { counts.join(", ") };
+    if allowed > 0 {
+        what.push_str(&format!(" ({allowed} allowed)"));
+    }
+    let locks = facts.locks.len() + facts.locks_left_out;
+    format!(
+        "{what}; {} of {}, {}{}{}",
+        counted(facts.commands, "command"),
+        counted(facts.clients.len(), "client"),
+        counted(locks, "lock"),
+        if facts.servers > 1 { format!(", {} servers", facts.servers) } else { String::new() },
+        if locks == 0 && facts.commands > 0 { "; --locks GLOB says which keys are locks" } else { "" }
+    )
+}
+
+fn tell(number: usize, found: &Found<'_>, ink: Ink, lines: &mut Vec<String>) {
+    let finding = found.finding;
+    let severity = finding.severity;
+    let head = format!("{} {} {number}", symbol(severity), severity.name());
+    let key = clipped(&readable(&finding.key), 50);
+    lines.push(format!("{}  {}  {key}", ink.of(severity, &head), finding.code.name()));
+    wrap(&visible(&finding.sentence), "  ", lines);
+    let who = |proof: &super::facts::Proof<'_>| match (proof.shown.mark.client, proof.shown.mark.name.is_empty()) {
+        (0, _) => String::new(),
+        (client, true) => format!("client {client}"),
+        (_, false) => clipped(&visible(&proof.shown.mark.name), 16),
+    };
+    let widest = found.proofs.iter().map(|proof| who(proof).chars().count()).max().unwrap_or(0);
+    for proof in &found.proofs {
+        let mark = &proof.shown.mark;
+        let seq = if finding.server > 1 { format!("{}.{}", mark.server, mark.seq) } else { mark.seq.to_string() };
+        let line = clipped(&visible(&mark.line), 44);
+        let what = visible(&proof.shown.what);
+        // What is no command stands in parentheses, and says what the few words say already.
+        let told = if line.starts_with('(') { what } else { format!("{line}: {what}") };
+        let shown = format!("  {seq:>6}  {:widest$}  {told}", who(proof));
+        lines.push(clipped(&shown, WIDTH));
+    }
+    if finding.times > 1 {
+        lines.push(format!("  Seen {} times.", finding.times));
+    }
+    match &finding.allowed {
+        Some(reason) => wrap(&format!("Allowed: {}", visible(reason)), "  ", lines),
+        None => wrap(&format!("Instead: {}", finding.code.instead()), "  ", lines),
+    }
+}
+
+/// A text in lines that are not too long.
+fn wrap(text: &str, indent: &str, lines: &mut Vec<String>) {
+    let mut line = indent.to_owned();
+    for word in text.split(' ') {
+        if line.len() > indent.len() && line.chars().count() + word.chars().count() >= WIDTH {
+            lines.push(std::mem::replace(&mut line, indent.to_owned()));
+        }
+        if line.len() > indent.len() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+}
+
+pub fn counted(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}

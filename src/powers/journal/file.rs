@@ -1,0 +1,443 @@
+//! The journal as a file: lines of JSON.
+
+use std::io::{self, BufRead};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::entry::{Child, Entry, Event, EventKind, Item, Outcome};
+use super::render::rendered;
+use crate::base::files;
+
+/// How long a line may be: whatever a journal keeps of a command is shorter, also in digits.
+const LONGEST_LINE: u64 = 64 << 20;
+
+/// One command. Bytes that are no UTF-8 are shown escaped, and stand in a field of their own in hexadecimal digits.
+#[derive(Serialize)]
+struct Line {
+    seq: u64,
+    time_us: i64,
+    real_time_us: i64,
+    duration_us: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_after_us: Option<u64>,
+    client: u64,
+    name: String,
+    address: String,
+    db: u32,
+    #[serde(flatten)]
+    ran: Ran,
+    outcome: &'static str,
+    gates: Vec<String>,
+    children_missing: u64,
+}
+
+/// What both a command and one inside it have.
+#[derive(Serialize)]
+struct Ran {
+    command: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command_hex: Option<Vec<String>>,
+    command_missing: u64,
+    /// As people read it.
+    reply: String,
+    raw: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw_hex: Option<String>,
+    reply_length: u64,
+    fault: Option<String>,
+    children: Vec<LineInside>,
+}
+
+#[derive(Serialize)]
+struct LineInside {
+    db: u32,
+    #[serde(flatten)]
+    ran: Ran,
+}
+
+/// What happened beside commands.
+#[derive(Serialize)]
+struct EventLine {
+    seq: u64,
+    time_us: i64,
+    real_time_us: i64,
+    event: &'static str,
+    client: u64,
+    name: String,
+    address: String,
+    detail: String,
+}
+
+/// Any line as it is read: a command, or an event. Only what nobody can do without must be there, so that what others have
+/// recorded can be read, too.
+#[derive(Deserialize)]
+struct Read {
+    seq: u64,
+    time_us: i64,
+    real_time_us: Option<i64>,
+    #[serde(default)]
+    duration_us: u64,
+    held_after_us: Option<u64>,
+    #[serde(default)]
+    client: u64,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    address: String,
+    #[serde(default)]
+    db: u32,
+    command: Option<Vec<String>>,
+    command_hex: Option<Vec<String>>,
+    #[serde(default)]
+    command_missing: u64,
+    #[serde(default)]
+    raw: String,
+    raw_hex: Option<String>,
+    reply_length: Option<u64>,
+    outcome: Option<String>,
+    fault: Option<String>,
+    #[serde(default)]
+    gates: Vec<String>,
+    #[serde(default)]
+    children: Vec<ReadInside>,
+    #[serde(default)]
+    children_missing: u64,
+    event: Option<String>,
+    #[serde(default)]
+    detail: String,
+}
+
+#[derive(Deserialize)]
+struct ReadInside {
+    #[serde(default)]
+    db: u32,
+    command: Vec<String>,
+    command_hex: Option<Vec<String>>,
+    #[serde(default)]
+    command_missing: u64,
+    #[serde(default)]
+    raw: String,
+    raw_hex: Option<String>,
+    reply_length: Option<u64>,
+    fault: Option<String>,
+    #[serde(default)]
+    children: Vec<ReadInside>,
+}
+
+/// Writes a journal to a file, one JSON object a line; it is there whole or not at all. Says how many commands there are.
+pub fn write_journal(path: &Path, items: &[Item]) -> io::Result<u64> {
+    files::replace(path, &exported(items))?;
+    Ok(items.iter().filter(|item| matches!(item, Item::Command(_))).count() as u64)
+}
+
+/// Reads a journal, line by line; each is handed on as it comes. Empty lines are passed over. The error says which line
+/// is none, and why; what came before it was handed on.
+pub fn read_journal(lines: impl BufRead, mut take: impl FnMut(Item)) -> io::Result<()> {
+    for item in RecordedLines::of(lines) {
+        take(item?.1);
+    }
+    Ok(())
+}
+
+/// The lines of a journal with their numbers in the file, from 1. Empty lines are passed over; nothing comes after an error,
+/// which says which line is none, and why.
+pub struct RecordedLines<R> {
+    input: R,
+    line: Vec<u8>,
+    number: u64,
+    is_over: bool,
+}
+
+impl<R: BufRead> RecordedLines<R> {
+    pub fn of(input: R) -> Self {
+        Self { input, line: Vec::new(), number: 0, is_over: false }
+    }
+
+    fn read(&mut self) -> io::Result<Option<(u64, Item)>> {
+        loop {
+            self.line.clear();
+            let room = io::Read::take(&mut self.input, LONGEST_LINE).read_until(b'\n', &mut self.line)?;
+            if room == 0 {
+                return Ok(None);
+            }
+            self.number += 1;
+            if self.line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let item = match self.line.len() as u64 == LONGEST_LINE {
+                true => Err(format!("it is longer than {} MB", LONGEST_LINE >> 20)),
+                false => read_line(&self.line),
+            };
+            return item.map(|item| Some((self.number, item))).map_err(|error| {
+                let text = format!("line {}: {error}", self.number);
+                io::Error::new(io::ErrorKind::InvalidData, text)
+            });
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for RecordedLines<R> {
+    type Item = io::Result<(u64, Item)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let next = self.read().transpose();
+        self.is_over = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+fn read_line(line: &[u8]) -> Result<Item, String> {
+    let read: Read = serde_json::from_slice(line).map_err(|error| {
+        // Which line it is, is told by those who count them.
+        let text = error.to_string();
+        text.replace(" at line 1 column ", ", at column ")
+    })?;
+    match (read.command.is_some(), &read.event) {
+        (true, _) => read.entry().map(|entry| Item::Command(Box::new(entry))),
+        (false, Some(_)) => read.event().map(Item::Event),
+        (false, None) => Err("there is neither a command nor an event".to_owned()),
+    }
+}
+
+impl Read {
+    fn entry(self) -> Result<Entry, String> {
+        let outcome = match &self.outcome {
+            None => Outcome::Answered,
+            Some(name) => Outcome::ALL
+                .into_iter()
+                .find(|outcome| outcome.name() == name)
+                .ok_or_else(|| format!("there is no outcome '{name}'"))?,
+        };
+        let reply = bytes(self.raw, self.raw_hex.as_deref())?;
+        Ok(Entry {
+            seq: self.seq,
+            at: self.time_us,
+            real: self.real_time_us.unwrap_or(self.time_us),
+            duration: self.duration_us,
+            held_after: self.held_after_us,
+            client: self.client,
+            name: self.name.into_bytes(),
+            address: self.address,
+            db: self.db,
+            words: words(self.command.unwrap_or_default(), self.command_hex.as_deref())?,
+            words_missing: self.command_missing,
+            reply_length: self.reply_length.unwrap_or(reply.len() as u64),
+            reply,
+            outcome,
+            fault: self.fault,
+            gates: self.gates,
+            children: self.children.into_iter().map(ReadInside::child).collect::<Result<_, _>>()?,
+            children_missing: self.children_missing,
+        })
+    }
+
+    fn event(self) -> Result<Event, String> {
+        let name = self.event.unwrap_or_default();
+        let kind = EventKind::ALL.into_iter().find(|kind| kind.name() == name);
+        Ok(Event {
+            seq: self.seq,
+            at: self.time_us,
+            real: self.real_time_us.unwrap_or(self.time_us),
+            kind: kind.ok_or_else(|| format!("there is no event '{name}'"))?,
+            client: self.client,
+            name: self.name.into_bytes(),
+            address: self.address,
+            detail: self.detail,
+        })
+    }
+}
+
+impl ReadInside {
+    fn child(self) -> Result<Child, String> {
+        let reply = bytes(self.raw, self.raw_hex.as_deref())?;
+        Ok(Child {
+            db: self.db,
+            words: words(self.command, self.command_hex.as_deref())?,
+            words_missing: self.command_missing,
+            reply_length: self.reply_length.unwrap_or(reply.len() as u64),
+            reply,
+            fault: self.fault,
+            children: self.children.into_iter().map(Self::child).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// The words of a command as they were.
+fn words(text: Vec<String>, hex: Option<&[String]>) -> Result<Vec<Vec<u8>>, String> {
+    match hex {
+        Some(words) => words.iter().map(|word| bytes_of(word)).collect(),
+        None => Ok(text.into_iter().map(String::into_bytes).collect()),
+    }
+}
+
+/// A reply as it was.
+fn bytes(text: String, hex: Option<&str>) -> Result<Vec<u8>, String> {
+    hex.map_or_else(|| Ok(text.into_bytes()), bytes_of)
+}
+
+/// A journal as a file has it: one object a line.
+fn exported(items: &[Item]) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for item in items {
+        let line = match item {
+            Item::Command(entry) => serde_json::to_vec(&line(entry)),
+            Item::Event(event) => serde_json::to_vec(&event_line(event)),
+        };
+        // Nothing in a line can fail to be written to memory; if it did, the line would be left out.
+        if let Ok(mut line) = line {
+            lines.append(&mut line);
+            lines.push(b'\n');
+        }
+    }
+    lines
+}
+
+impl Ran {
+    /// What is kept of a command, whole.
+    fn of(words: &[Vec<u8>], reply: &[u8], children: &[Child]) -> Self {
+        Self {
+            command: words.iter().map(|word| readable(word)).collect(),
+            command_hex: hex_of_all(words),
+            command_missing: 0,
+            reply: rendered(reply),
+            raw: readable(reply),
+            raw_hex: hex_if_needed(reply),
+            reply_length: reply.len() as u64,
+            fault: None,
+            children: children.iter().map(line_inside).collect(),
+        }
+    }
+}
+
+fn line(entry: &Entry) -> Line {
+    Line {
+        seq: entry.seq,
+        time_us: entry.at,
+        real_time_us: entry.real,
+        duration_us: entry.duration,
+        held_after_us: entry.held_after,
+        client: entry.client,
+        name: readable(&entry.name),
+        address: entry.address.clone(),
+        db: entry.db,
+        ran: Ran {
+            command_missing: entry.words_missing,
+            reply_length: entry.reply_length,
+            fault: entry.fault.clone(),
+            ..Ran::of(&entry.words, &entry.reply, &entry.children)
+        },
+        outcome: entry.outcome.name(),
+        gates: entry.gates.clone(),
+        children_missing: entry.children_missing,
+    }
+}
+
+fn event_line(event: &Event) -> EventLine {
+    EventLine {
+        seq: event.seq,
+        time_us: event.at,
+        real_time_us: event.real,
+        event: event.kind.name(),
+        client: event.client,
+        name: readable(&event.name),
+        address: event.address.clone(),
+        detail: event.detail.clone(),
+    }
+}
+
+fn line_inside(child: &Child) -> LineInside {
+    LineInside {
+        db: child.db,
+        ran: Ran {
+            command_missing: child.words_missing,
+            reply_length: child.reply_length,
+            fault: child.fault.clone(),
+            ..Ran::of(&child.words, &child.reply, &child.children)
+        },
+    }
+}
+
+fn readable(bytes: &[u8]) -> String {
+    std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_owned)
+}
+
+fn hex_of_all(words: &[Vec<u8>]) -> Option<Vec<String>> {
+    let is_needed = words.iter().any(|word| std::str::from_utf8(word).is_err());
+    is_needed.then(|| words.iter().map(|word| hex(word)).collect())
+}
+
+fn hex_if_needed(bytes: &[u8]) -> Option<String> {
+    std::str::from_utf8(bytes).is_err().then(|| hex(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes_of(digits: &str) -> Result<Vec<u8>, String> {
+    let bytes = digits.as_bytes().chunks(2).map(|pair| {
+        let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
+        u8::from_str_radix(pair, 16).ok()
+    });
+    bytes.collect::<Option<_>>().ok_or_else(|| format!("'{digits}' is no bytes in hexadecimal digits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_no_text_are_escaped_and_given_in_digits() {
+        let entry = Entry {
+            seq: 7,
+            at: 1,
+            real: 2,
+            duration: 3,
+            held_after: None,
+            client: 4,
+            name: b"worker".to_vec(),
+            address: "127.0.0.1:5".into(),
+            db: 0,
+            words: vec![b"SET".to_vec(), b"k\n".to_vec(), vec![0xff]],
+            words_missing: 0,
+            reply: b"+OK\r\n".to_vec(),
+            reply_length: 5,
+            outcome: Outcome::Answered,
+            fault: None,
+            gates: Vec::new(),
+            children: Vec::new(),
+            children_missing: 0,
+        };
+        let item = Item::Command(Box::new(entry));
+        let text = String::from_utf8(exported(std::slice::from_ref(&item))).unwrap();
+        assert_eq!(text.lines().count(), 1);
+        assert!(text.contains(r#""command":["SET","k\n","\\xff"],"command_hex":["534554","6b0a","ff"]"#), "{text}");
+        assert!(text.contains(r#""reply":"OK","raw":"+OK\r\n","reply_length":5,"fault":null"#), "{text}");
+        let mut read = Vec::new();
+        read_journal(text.as_bytes(), |item| read.push(item)).unwrap();
+        assert_eq!(read, [item]);
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_named() {
+        let event = r#"{"seq":1,"time_us":2,"event":"closed","client":3}"#;
+        let command = r#"{"seq":2,"time_us":2,"client":3,"command":["PING"],"outcome":"answered"}"#;
+        let read = |text: &str| {
+            let mut count = 0;
+            read_journal(text.as_bytes(), |_| count += 1).map(|()| count).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(&format!("{event}\n\n{command}\n")), Ok(2));
+        for (wrong, why) in [
+            ("{", "line 2: EOF while parsing"),
+            (r#"{"seq":1,"time_us":2,"client":3,"command":["PING"],"outcome":"told"}"#, "there is no outcome 'told'"),
+            (r#"{"seq":1,"time_us":2,"event":"broke"}"#, "there is no event 'broke'"),
+        ] {
+            let error = read(&format!("{event}\n{wrong}\n")).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

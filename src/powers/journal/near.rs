@@ -1,0 +1,96 @@
+//! Which commands come closest to one that was expected.
+
+use crate::protocol::quote;
+
+/// How much of a command is compared.
+const MOST_WORDS: usize = 8;
+const MOST_BYTES: usize = 32;
+/// What another command name costs; a missing or further word costs its length, but not more than this.
+const OTHER_NAME: usize = 16;
+/// How much of a command is shown.
+const SHOWN: usize = 200;
+
+/// How far a command is from an expected one: 0 for the same. Of long words and of many, only the first part counts.
+pub fn distance(expected: &[&[u8]], words: &[&[u8]]) -> usize {
+    let longest = expected.len().max(words.len()).min(MOST_WORDS);
+    let mut sum = 0;
+    for index in 0..longest {
+        sum += match (expected.get(index), words.get(index)) {
+            (Some(one), Some(other)) if index == 0 => {
+                let edits = edits(&clipped(one).to_ascii_uppercase(), &clipped(other).to_ascii_uppercase());
+                if edits == 0 { 0 } else { OTHER_NAME.min(edits * 4) }
+            }
+            (Some(one), Some(other)) => edits(clipped(one), clipped(other)),
+            (Some(word), None) | (None, Some(word)) => word.len().clamp(1, OTHER_NAME),
+            (None, None) => 0,
+        };
+    }
+    sum
+}
+
+/// A command on one line, the beginning of it if it is long.
+pub fn short_line(words: &[&[u8]]) -> String {
+    let mut line = String::new();
+    for word in words {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        if line.len() >= SHOWN {
+            line.push_str("...");
+            break;
+        }
+        let shown = &word[..word.len().min(SHOWN)];
+        if !shown.is_empty() && shown.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'"') {
+            line.push_str(&String::from_utf8_lossy(shown));
+        } else {
+            line.push_str(&String::from_utf8_lossy(&quote(shown)));
+        }
+    }
+    line
+}
+
+fn clipped(word: &[u8]) -> &[u8] {
+    &word[..word.len().min(MOST_BYTES)]
+}
+
+/// How many bytes must be put in, taken out or replaced to make one word of the other.
+fn edits(one: &[u8], other: &[u8]) -> usize {
+    if one == other {
+        return 0;
+    }
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, byte) in one.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for place in 1..row.len() {
+            let replaced = diagonal + usize::from(other[place - 1] != *byte);
+            diagonal = row[place];
+            row[place] = replaced.min(row[place] + 1).min(row[place - 1] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn between(one: &str, other: &str) -> usize {
+        let words = |line: &'static str| line.split(' ').map(str::as_bytes).collect::<Vec<_>>();
+        distance(&words(one.to_owned().leak()), &words(other.to_owned().leak()))
+    }
+
+    #[test]
+    fn the_same_command_is_nearest() {
+        assert_eq!(between("SET lock 1", "set lock 1"), 0);
+        assert!(between("SET lock 1", "SET lokc 1") < between("SET lock 1", "GET lock"));
+        assert!(between("DEL lock:a", "DEL lock:b") < between("DEL lock:a", "DEL session:9"));
+        assert!(between("DEL lock:a", "DEL lock:b") < between("DEL lock:a", "UNLINK lock:a"));
+    }
+
+    #[test]
+    fn edits_are_counted() {
+        assert_eq!(edits(b"kitten", b"sitting"), 3);
+        assert_eq!(edits(b"", b"abc"), 3);
+    }
+}

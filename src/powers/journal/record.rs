@@ -1,0 +1,404 @@
+//! How the journal keeps one command: bytes, one behind the other.
+//!
+//! A fixed head; where the words stand; the words with what was between them on the wire; the reply; and, only if there
+//! is any of that, the fault, the gates, and the commands inside. To write one is a few copies, which is what a command
+//! pays while the journal is on.
+
+use smallvec::SmallVec;
+
+use super::entry::{EventKind, Outcome};
+use crate::protocol::{OwnedWords, Span, Words};
+
+/// How much is kept of a command: so many words, bytes of words, bytes of the reply.
+const MOST_WORDS: usize = 1024;
+const MOST_BYTES: usize = 16 * 1024;
+const MOST_REPLY: usize = 16 * 1024;
+/// The same for a command inside EXEC or a script,
+const MOST_BYTES_INSIDE: usize = 1024;
+/// and how much all of those may take together.
+const MOST_INSIDE: usize = 64 * 1024;
+
+const HEAD: usize = 72;
+/// Stands for no time that a reply was held for.
+const NOT_HELD: u64 = u64::MAX;
+/// Where in the head the duration stands.
+const DURATION: usize = 40;
+const HEAD_INSIDE: usize = 32;
+
+/// What is to be kept of a command.
+pub struct Line<'a> {
+    pub seq: u64,
+    /// What it is if it is no command; its words are the detail then.
+    pub event: Option<EventKind>,
+    /// When it took effect: on the server's clock and in real time, in microseconds since 1970.
+    pub at: i64,
+    pub real: i64,
+    pub client: u64,
+    pub db: u32,
+    /// In microseconds of real time.
+    pub duration: u64,
+    pub outcome: Outcome,
+    pub words: Words<'a>,
+    pub reply: &'a [u8],
+    /// From its effect to its reply, in microseconds of real time; only kept if there is a fault, a gate or a child.
+    pub held_after: Option<u64>,
+    pub fault: Option<&'a str>,
+    pub gates: &'a [Box<str>],
+    pub children: Option<&'a Children>,
+}
+
+/// A kept command, where it stands.
+pub struct Record<'a> {
+    pub seq: u64,
+    /// What it is if it is no command.
+    pub event: Option<EventKind>,
+    pub at: i64,
+    pub real: i64,
+    pub client: u64,
+    pub db: u32,
+    pub duration: u64,
+    pub outcome: Outcome,
+    kept: Kept<'a>,
+    rest: &'a [u8],
+}
+
+/// The little of a record that tells whether it is worth reading.
+pub struct RecordHeader<'a> {
+    pub seq: u64,
+    pub at: i64,
+    pub real: i64,
+    pub client: u64,
+    pub db: u32,
+    /// It is no command.
+    pub is_event: bool,
+    /// How many words there are, and the first two.
+    pub words: usize,
+    pub first: &'a [u8],
+    pub second: &'a [u8],
+}
+
+/// The words and the reply of a command, or of one inside it.
+pub struct Kept<'a> {
+    spans: SmallVec<[Span; 8]>,
+    stretch: &'a [u8],
+    pub reply: &'a [u8],
+    /// How many bytes of words are not kept.
+    pub words_missing: u64,
+    /// How long the reply is, kept or not.
+    pub reply_length: u64,
+}
+
+impl<'a> Kept<'a> {
+    pub fn words(&self) -> Words<'_> {
+        Words::new(self.stretch, &self.spans)
+    }
+
+    fn read(bytes: &mut Bytes<'a>, [words, stretch, reply, words_missing, reply_length]: [u32; 5]) -> Option<Self> {
+        let spans = bytes.take(words as usize * 8)?;
+        let spans = spans.chunks_exact(8).map(|span| {
+            let mut span = Bytes(span);
+            Some(Span { start: span.u32()? as usize, end: span.u32()? as usize })
+        });
+        let spans = spans.collect::<Option<SmallVec<[Span; 8]>>>()?;
+        let (stretch, reply) = (bytes.take(stretch as usize)?, bytes.take(reply as usize)?);
+        let (words_missing, reply_length) = (words_missing.into(), reply_length.into());
+        Some(Self { spans, stretch, reply, words_missing, reply_length })
+    }
+}
+
+/// A command inside EXEC or a script.
+pub struct Inside<'a> {
+    /// 1 for what the command itself has run, 2 for what that has run.
+    pub depth: u8,
+    pub db: u32,
+    pub kept: Kept<'a>,
+    pub fault: Option<&'a [u8]>,
+}
+
+/// The commands that a command has run inside itself, as they ended: whoever runs others comes behind them.
+#[derive(Default)]
+pub struct Children {
+    bytes: Vec<u8>,
+    left_out: u32,
+    /// How deep the command stands that runs now.
+    pub depth: u8,
+}
+
+impl Children {
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.left_out == 0
+    }
+
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.left_out = 0;
+        self.depth = 0;
+    }
+
+    /// Keeps a command that has ended.
+    pub fn push(&mut self, db: u32, words: Words<'_>, reply: &[u8], fault: Option<&str>) {
+        let mut short = OwnedWords::default();
+        let (words, missing) = shortened(words, MOST_BYTES_INSIDE, &mut short);
+        let (stretch, spans) = words.stretch();
+        let kept = &reply[..reply.len().min(MOST_BYTES_INSIDE)];
+        let fault = fault.unwrap_or_default();
+        let size = HEAD_INSIDE + spans.len() * 8 + stretch.len() + kept.len() + fault.len();
+        if self.bytes.len() + size > MOST_INSIDE {
+            self.left_out = self.left_out.saturating_add(1);
+            return;
+        }
+        let numbers = [size, spans.len(), stretch.len(), kept.len(), missing, reply.len(), fault.len()].map(number);
+        self.bytes.extend([self.depth.max(1), 0, 0, 0]);
+        self.bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        self.bytes.extend(db.to_le_bytes());
+        write_spans(&mut self.bytes, spans);
+        self.bytes.extend_from_slice(stretch);
+        self.bytes.extend_from_slice(kept);
+        self.bytes.extend_from_slice(fault.as_bytes());
+    }
+}
+
+impl<'a> Record<'a> {
+    /// Appends a command.
+    #[inline]
+    pub fn write(line: &Line<'_>, out: &mut Vec<u8>) {
+        let (stretch, spans) = line.words.stretch();
+        if stretch.len() > MOST_BYTES || spans.len() > MOST_WORDS {
+            let mut short = OwnedWords::default();
+            let (words, missing) = shortened(line.words, MOST_BYTES, &mut short);
+            return Self::write_kept(line, words, missing, out);
+        }
+        Self::write_kept(line, line.words, 0, out);
+    }
+
+    #[inline]
+    fn write_kept(line: &Line<'_>, words: Words<'_>, missing: usize, out: &mut Vec<u8>) {
+        let (stretch, spans) = words.stretch();
+        let reply = &line.reply[..line.reply.len().min(MOST_REPLY)];
+        let start = out.len();
+        let mut head = [0; HEAD];
+        let mut put = |at: usize, bytes: &[u8]| head[at..at + bytes.len()].copy_from_slice(bytes);
+        let size = HEAD + spans.len() * 8 + stretch.len() + reply.len();
+        put(0, &number(size).to_le_bytes());
+        put(4, &[line.outcome as u8, line.event.map_or(0, |kind| kind as u8)]);
+        put(8, &line.seq.to_le_bytes());
+        put(16, &line.at.to_le_bytes());
+        put(24, &line.real.to_le_bytes());
+        put(32, &line.client.to_le_bytes());
+        put(DURATION, &line.duration.to_le_bytes());
+        put(48, &line.db.to_le_bytes());
+        put(52, &number(spans.len()).to_le_bytes());
+        put(56, &number(stretch.len()).to_le_bytes());
+        put(60, &number(reply.len()).to_le_bytes());
+        put(64, &number(missing).to_le_bytes());
+        put(68, &number(line.reply.len()).to_le_bytes());
+        out.extend_from_slice(&head);
+        write_spans(out, spans);
+        out.extend_from_slice(stretch);
+        out.extend_from_slice(reply);
+        if line.fault.is_some() || !line.gates.is_empty() || line.children.is_some_and(|inside| !inside.is_empty()) {
+            Self::write_rest(line, start, out);
+        }
+    }
+
+    #[cold]
+    fn write_rest(line: &Line<'_>, start: usize, out: &mut Vec<u8>) {
+        write_name(line.fault.unwrap_or_default(), out);
+        out.extend(number(line.gates.len()).to_le_bytes());
+        line.gates.iter().for_each(|gate| write_name(gate, out));
+        out.extend(line.held_after.map_or(NOT_HELD, |held| held.min(NOT_HELD - 1)).to_le_bytes());
+        let children = line.children.map_or((&[][..], 0), |children| (children.bytes.as_slice(), children.left_out));
+        out.extend(children.1.to_le_bytes());
+        out.extend_from_slice(children.0);
+        let size = number(out.len() - start);
+        out[start..start + 4].copy_from_slice(&size.to_le_bytes());
+    }
+
+    /// The first of some records, and how many bytes it takes.
+    pub fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
+        let mut head = Bytes(bytes);
+        let size = head.u32()? as usize;
+        let mut rest = Bytes(bytes.get(4..size)?);
+        let &[outcome, event, ..] = rest.take(4)? else { return None };
+        let (outcome, event) = (Outcome::from_number(outcome), EventKind::from_number(event));
+        let (seq, at, real) = (rest.u64()?, rest.u64()?.cast_signed(), rest.u64()?.cast_signed());
+        let (client, duration, db) = (rest.u64()?, rest.u64()?, rest.u32()?);
+        let lengths = [rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?];
+        let kept = Kept::read(&mut rest, lengths)?;
+        Some((Self { seq, event, at, real, client, db, duration, outcome, kept, rest: rest.0 }, size))
+    }
+
+    /// How many bytes the first of some records takes, its place in the order, and its real time.
+    #[inline]
+    pub fn measure(bytes: &[u8]) -> Option<(usize, u64, i64)> {
+        let size = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
+        let seq = u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?);
+        let real = i64::from_le_bytes(bytes.get(24..32)?.try_into().ok()?);
+        Some((size, seq, real))
+    }
+
+    /// Takes a look at the first of some records.
+    #[inline]
+    pub fn glance(bytes: &'a [u8]) -> Option<RecordHeader<'a>> {
+        let head = bytes.first_chunk::<HEAD>()?;
+        let long = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
+        let short = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
+        let words = short(52)? as usize;
+        let spans = bytes.get(HEAD..HEAD + words * 8)?;
+        let stretch = bytes.get(HEAD + words * 8..)?;
+        let word = |index: usize| {
+            let span = spans.get(index * 8..index * 8 + 8)?;
+            let start = u32::from_le_bytes(span.get(..4)?.try_into().ok()?) as usize;
+            let end = u32::from_le_bytes(span.get(4..)?.try_into().ok()?) as usize;
+            stretch.get(start..end)
+        };
+        Some(RecordHeader {
+            seq: long(8)?,
+            at: long(16)?.cast_signed(),
+            real: long(24)?.cast_signed(),
+            client: long(32)?,
+            db: short(48)?,
+            is_event: head[5] != 0,
+            words,
+            first: word(0).unwrap_or_default(),
+            second: word(1).unwrap_or_default(),
+        })
+    }
+
+    /// How long the first of some records took, which was not known when it was written.
+    #[inline]
+    pub fn set_duration(bytes: &mut [u8], duration: u64) {
+        if let Some(place) = bytes.get_mut(DURATION..DURATION + 8) {
+            place.copy_from_slice(&duration.to_le_bytes());
+        }
+    }
+
+    /// Says of the first of some records that its reply was lost; which client it was for, and how long the reply was.
+    pub fn lose(bytes: &mut [u8]) {
+        if let Some(outcome) = bytes.get_mut(4)
+            && *outcome == Outcome::Answered as u8
+        {
+            *outcome = Outcome::Lost as u8;
+        }
+    }
+
+    pub fn words(&self) -> Words<'_> {
+        self.kept.words()
+    }
+
+    pub fn kept(&self) -> &Kept<'a> {
+        &self.kept
+    }
+
+    /// The rule that it met.
+    pub fn fault(&self) -> Option<&'a [u8]> {
+        Bytes(self.rest).name().filter(|name| !name.is_empty())
+    }
+
+    /// The gates that it came to, in that order.
+    pub fn gates(&self) -> Vec<&'a [u8]> {
+        self.after_fault().and_then(|mut rest| rest.names()).unwrap_or_default()
+    }
+
+    /// From its effect to its reply, if something could hold it up.
+    pub fn held_after(&self) -> Option<u64> {
+        let mut rest = self.after_fault()?;
+        rest.names()?;
+        rest.u64().filter(|held| *held != NOT_HELD)
+    }
+
+    /// What it has run inside itself, as that ended, and how many of those are not kept.
+    pub fn inside(&self) -> (Vec<Inside<'a>>, u32) {
+        self.read_inside().unwrap_or_default()
+    }
+
+    fn after_fault(&self) -> Option<Bytes<'a>> {
+        let mut rest = Bytes(self.rest);
+        rest.name()?;
+        Some(rest)
+    }
+
+    fn read_inside(&self) -> Option<(Vec<Inside<'a>>, u32)> {
+        let mut rest = self.after_fault()?;
+        rest.names()?;
+        rest.u64()?;
+        let left_out = rest.u32()?;
+        let mut inside = Vec::new();
+        while let Some(depth) = rest.take(4).and_then(|bytes| bytes.first()) {
+            let _size = rest.u32()?;
+            let lengths = [rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?];
+            let (fault, db) = (rest.u32()?, rest.u32()?);
+            let kept = Kept::read(&mut rest, lengths)?;
+            let fault = Some(rest.take(fault as usize)?).filter(|fault| !fault.is_empty());
+            inside.push(Inside { depth: *depth, db, kept, fault });
+        }
+        Some((inside, left_out))
+    }
+}
+
+/// As many words, and as much of them, as there is room for; and how many bytes that leaves out.
+#[cold]
+fn shortened<'w>(words: Words<'w>, most: usize, short: &'w mut OwnedWords) -> (Words<'w>, usize) {
+    let (stretch, spans) = words.stretch();
+    if stretch.len() <= most && spans.len() <= MOST_WORDS {
+        return (words, 0);
+    }
+    let mut room = most;
+    let mut missing = 0;
+    for (index, word) in words.iter().enumerate() {
+        let kept = if index < MOST_WORDS { word.len().min(room) } else { 0 };
+        if index < MOST_WORDS && (kept > 0 || word.is_empty()) {
+            short.push(&word[..kept]);
+        }
+        room -= kept;
+        missing += word.len() - kept;
+    }
+    (short.as_words(), missing)
+}
+
+/// Bytes that no counter here outgrows; what is longer counts as that.
+fn number(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+#[inline]
+fn write_spans(out: &mut Vec<u8>, spans: impl Iterator<Item = Span>) {
+    for span in spans {
+        let both = (span.start as u64 & 0xffff_ffff) | (span.end as u64) << 32;
+        out.extend_from_slice(&both.to_le_bytes());
+    }
+}
+
+fn write_name(name: &str, out: &mut Vec<u8>) {
+    out.extend(number(name.len()).to_le_bytes());
+    out.extend_from_slice(name.as_bytes());
+}
+
+/// What is left to be read.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    fn name(&mut self) -> Option<&'a [u8]> {
+        let length = self.u32()?;
+        self.take(length as usize)
+    }
+
+    fn names(&mut self) -> Option<Vec<&'a [u8]>> {
+        let count = self.u32()?;
+        (0..count).map(|_| self.name()).collect()
+    }
+}

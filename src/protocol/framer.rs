@@ -1,0 +1,311 @@
+//! The incremental request framer.
+//!
+//! It works on the read buffer in place: a request is a list of spans into that buffer, and nothing is copied. A
+//! partial request is never looked at twice; parsing goes on where it stopped. Nothing is allocated because a length
+//! line claims something: only bytes that arrived take memory.
+
+use super::inline;
+use super::number::parse_integer;
+use super::words::{Span, Words};
+use crate::base::error::CommandError;
+
+/// Redis's limit for an inline request and for one length line (`PROTO_INLINE_MAX_SIZE`).
+const LINE_LIMIT: usize = 64 * 1024;
+/// Most words (bytes in a word) of a request before the client has authenticated.
+const UNAUTHENTICATED_WORDS: i64 = 10;
+const UNAUTHENTICATED_BULK: i64 = 16 * 1024;
+/// A word list longer than this is given back after its request, so that one request does not hold memory for ever.
+const SPANS_KEPT: usize = 1024;
+
+/// What a client may send.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// `proto-max-bulk-len`.
+    pub bulk: i64,
+    /// A client that has yet to authenticate may only send short requests.
+    pub authenticated: bool,
+}
+
+/// Bytes that are no request. The client is told, then its connection closes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ProtocolError {
+    BigInline,
+    UnbalancedQuotes,
+    BigCountLine,
+    InvalidCount,
+    UnauthenticatedCount,
+    BigLengthLine,
+    NotABulk(u8),
+    InvalidLength,
+    UnauthenticatedLength,
+}
+
+impl ProtocolError {
+    pub fn to_command_error(&self) -> CommandError {
+        CommandError::fixed(match self {
+            Self::BigInline => "ERR Protocol error: too big inline request",
+            Self::UnbalancedQuotes => "ERR Protocol error: unbalanced quotes in request",
+            Self::BigCountLine => "ERR Protocol error: too big mbulk count string",
+            Self::InvalidCount => "ERR Protocol error: invalid multibulk length",
+            Self::UnauthenticatedCount => "ERR Protocol error: unauthenticated multibulk length",
+            Self::BigLengthLine => "ERR Protocol error: too big bulk count string",
+            Self::InvalidLength => "ERR Protocol error: invalid bulk length",
+            Self::UnauthenticatedLength => "ERR Protocol error: unauthenticated bulk length",
+            Self::NotABulk(found) => {
+                let mut text = b"ERR Protocol error: expected '$', got '".to_vec();
+                text.extend([*found, b'\'']);
+                return CommandError::new(text);
+            }
+        })
+    }
+}
+
+/// Reads the number of a count or length line as almost every request has it: a few digits with the line end right
+/// behind them. Anything else is for the slow path to judge.
+#[inline]
+fn short_number(input: &[u8], at: usize) -> Option<(i64, usize)> {
+    let rest = input.get(at..)?;
+    let mut value = 0;
+    for (index, &byte) in rest.iter().take(6).enumerate() {
+        match byte {
+            b'0'..=b'9' => value = value * 10 + i64::from(byte - b'0'),
+            b'\r' if index > 0 && rest.len() > index + 1 && (rest[0] != b'0' || index == 1) => {
+                return Some((value, at + index + 2));
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+#[derive(Clone, Copy)]
+enum Expect {
+    Start,
+    Inline,
+    Count,
+    Length { left: usize },
+    Body { left: usize, length: usize },
+}
+
+/// A whole request: where it stands in the buffer it was found in, and which of the framer's spans are its words.
+#[derive(Clone, Copy, Debug)]
+pub struct Framed {
+    first: usize,
+    count: usize,
+    length: usize,
+    inline: bool,
+}
+
+impl Framed {
+    /// How many bytes of the buffer the request takes.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Whether the request has no words (`*0`, an empty line), and so is no request.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// Finds requests in a buffer that grows at its end.
+pub struct Framer {
+    expect: Expect,
+    /// Where the next piece begins, from the start of the request.
+    at: usize,
+    /// How far the line that begins at `at` has been searched for its end.
+    searched: usize,
+    /// The words of every request since the last [`Framer::forget`].
+    spans: Vec<Span>,
+    /// Where the words of the request that is being framed begin in `spans`.
+    first: usize,
+    /// The words of inline requests, free of quotes and escapes.
+    unquoted: Vec<u8>,
+    inline: bool,
+}
+
+impl Default for Framer {
+    fn default() -> Self {
+        Self {
+            expect: Expect::Start,
+            at: 0,
+            searched: 0,
+            spans: Vec::new(),
+            first: 0,
+            unquoted: Vec::new(),
+            inline: false,
+        }
+    }
+}
+
+impl Framer {
+    /// Looks for the end of the request that begins at the start of `input`. Returns the request once it is whole;
+    /// `None` asks for more bytes behind the same ones. A request without words (`*0`, an empty line) is whole, too.
+    #[inline]
+    pub fn next(&mut self, input: &[u8], limits: Limits) -> Result<Option<Framed>, ProtocolError> {
+        loop {
+            match self.expect {
+                Expect::Start => {
+                    let Some(&first) = input.first() else { return Ok(None) };
+                    self.begin();
+                    self.inline = first != b'*';
+                    self.expect = if self.inline { Expect::Inline } else { Expect::Count };
+                }
+                Expect::Inline => return self.inline_request(input),
+                Expect::Count => {
+                    if let Some((count @ 1..=UNAUTHENTICATED_WORDS, next)) = short_number(input, self.at + 1) {
+                        self.advance(next);
+                        self.expect = Expect::Length { left: count as usize };
+                        continue;
+                    }
+                    let Some(line) = self.line(input, ProtocolError::BigCountLine)? else { return Ok(None) };
+                    let count = parse_integer(&line[1..])
+                        .filter(|&count| count <= i64::from(i32::MAX))
+                        .ok_or(ProtocolError::InvalidCount)?;
+                    if count > UNAUTHENTICATED_WORDS && !limits.authenticated {
+                        return Err(ProtocolError::UnauthenticatedCount);
+                    }
+                    if count <= 0 {
+                        return Ok(Some(self.finish()));
+                    }
+                    self.expect = Expect::Length { left: count as usize };
+                }
+                Expect::Length { left } => {
+                    if input.get(self.at) == Some(&b'$')
+                        && let Some((length, next)) = short_number(input, self.at + 1)
+                        && length <= UNAUTHENTICATED_BULK.min(limits.bulk)
+                    {
+                        self.advance(next);
+                        self.expect = Expect::Body { left, length: length as usize };
+                        continue;
+                    }
+                    let Some(line) = self.line(input, ProtocolError::BigLengthLine)? else { return Ok(None) };
+                    let length = match line {
+                        [b'$', digits @ ..] => parse_integer(digits)
+                            .filter(|length| (0..=limits.bulk).contains(length))
+                            .ok_or(ProtocolError::InvalidLength)?,
+                        // An empty line stands for its own line end, as the byte that Redis finds there.
+                        other => return Err(ProtocolError::NotABulk(*other.first().unwrap_or(&b'\r'))),
+                    };
+                    if length > UNAUTHENTICATED_BULK && !limits.authenticated {
+                        return Err(ProtocolError::UnauthenticatedLength);
+                    }
+                    self.expect = Expect::Body { left, length: length as usize };
+                }
+                Expect::Body { left, length } => {
+                    let end = self.at + length;
+                    if input.len() < end + 2 {
+                        return Ok(None);
+                    }
+                    self.spans.push(Span { start: self.at, end });
+                    self.advance(end + 2);
+                    if left == 1 {
+                        return Ok(Some(self.finish()));
+                    }
+                    self.expect = Expect::Length { left: left - 1 };
+                }
+            }
+        }
+    }
+
+    /// The words of a request that was found at the start of `input`, until [`forget`](Self::forget).
+    #[inline]
+    pub fn words<'a>(&'a self, request: Framed, input: &'a [u8]) -> Words<'a> {
+        let spans = &self.spans[request.first..request.first + request.count];
+        Words::new(if request.inline { &self.unquoted } else { input }, spans)
+    }
+
+    /// Forgets the requests found so far, but not what is known about one that is still partial.
+    pub fn forget(&mut self) {
+        if self.is_partial() {
+            self.spans.drain(..self.first);
+        } else if self.spans.capacity() > SPANS_KEPT {
+            self.spans = Vec::new();
+        } else {
+            self.spans.clear();
+        }
+        self.first = 0;
+        if self.unquoted.capacity() > SPANS_KEPT {
+            self.unquoted = Vec::new();
+        }
+        self.unquoted.clear();
+    }
+
+    /// Forgets everything: the next call begins with a new request.
+    pub fn reset(&mut self) {
+        self.expect = Expect::Start;
+        self.forget();
+    }
+
+    /// How many bytes, from the start of the request, are known to be needed before it can be whole.
+    pub fn needed(&self) -> usize {
+        match self.expect {
+            Expect::Body { length, .. } => self.at + length + 2,
+            _ => 0,
+        }
+    }
+
+    /// Whether a request has begun and waits for its rest.
+    pub fn is_partial(&self) -> bool {
+        !matches!(self.expect, Expect::Start)
+    }
+
+    fn begin(&mut self) {
+        self.at = 0;
+        self.searched = 0;
+        self.first = self.spans.len();
+    }
+
+    /// The next piece begins at `at`.
+    #[inline]
+    fn advance(&mut self, at: usize) {
+        self.at = at;
+        self.searched = at;
+    }
+
+    fn finish(&mut self) -> Framed {
+        self.expect = Expect::Start;
+        Framed { first: self.first, count: self.spans.len() - self.first, length: self.at, inline: self.inline }
+    }
+
+    /// The line that begins at `at`, without its two bytes of line end, once those have arrived. As in Redis, whose
+    /// search is C's `strchr`, a NUL hides a line end that stands behind it.
+    fn line<'a>(&mut self, input: &'a [u8], too_long: ProtocolError) -> Result<Option<&'a [u8]>, ProtocolError> {
+        let from = self.searched.max(self.at);
+        match memchr::memchr2(b'\r', 0, &input[from..]) {
+            Some(found) if input[from + found] == b'\r' => {
+                let end = from + found;
+                self.searched = end;
+                if input.len() < end + 2 {
+                    return Ok(None);
+                }
+                let line = &input[self.at..end];
+                self.advance(end + 2);
+                Ok(Some(line))
+            }
+            hidden => {
+                self.searched = hidden.map_or(input.len(), |found| from + found);
+                if input.len() - self.at > LINE_LIMIT { Err(too_long) } else { Ok(None) }
+            }
+        }
+    }
+
+    fn inline_request(&mut self, input: &[u8]) -> Result<Option<Framed>, ProtocolError> {
+        match memchr::memchr2(b'\n', 0, &input[self.searched..]) {
+            Some(found) if input[self.searched + found] == b'\n' => {
+                let end = self.searched + found;
+                let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+                inline::split(line, &mut self.unquoted, &mut self.spans).ok_or(ProtocolError::UnbalancedQuotes)?;
+                self.at = end + 1;
+                Ok(Some(self.finish()))
+            }
+            hidden => {
+                self.searched = hidden.map_or(input.len(), |found| self.searched + found);
+                if input.len() > LINE_LIMIT { Err(ProtocolError::BigInline) } else { Ok(None) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,21 @@
+//! The wire: bytes to requests, replies to bytes, in RESP2 and RESP3.
+//!
+//! Knows framing, limits and the forms of replies; no command.
+//! May use: `base`.
+//! Begin with [`Framer`], which takes requests out of a buffer, and [`Reply`], which becomes bytes.
+
+mod framer;
+mod grisu;
+mod inline;
+mod number;
+mod reply;
+mod words;
+
+pub use framer::{Framed, Framer, Limits, ProtocolError};
+pub use inline::{is_blank, quote, quote_readably, split_line};
+pub use number::{
+    is_whole, parse_float, parse_integer, write_double, write_general, write_integer, write_short_double,
+    write_shortest,
+};
+pub use reply::{Bulks, Protocol, Reply, first_error};
+pub use words::{OwnedWords, Span, Words, until_nul};

@@ -1,0 +1,288 @@
+//! Replies as values, and the one place that turns them into RESP2 or RESP3 bytes.
+
+use std::borrow::Cow;
+
+use super::number::{plain_decimal, write_double, write_integer, write_short_double};
+use crate::base::error::CommandError;
+
+/// The protocol version of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Resp2,
+    Resp3,
+}
+
+/// What a command answers. Bulk strings may borrow from the keyspace while its locks are held.
+#[derive(Clone, Debug)]
+pub enum Reply<'a> {
+    /// A simple string: `+OK`.
+    Status(&'static str),
+    /// A simple string that is put together while the server runs; it must not contain a line end.
+    StatusText(String),
+    Error(CommandError),
+    Integer(i64),
+    Bulk(Cow<'a, [u8]>),
+    /// A bulk string that is an integer's digits.
+    Digits(i64),
+    /// The absent value: `$-1`, or `_` in RESP3.
+    Null,
+    /// The absent array: `*-1`, or `_` in RESP3.
+    NullArray,
+    Array(Vec<Reply<'a>>),
+    /// An array of bulk strings.
+    Bulks(Bulks),
+    /// Pairs in the order given; a flat array in RESP2.
+    Map(Vec<(Reply<'a>, Reply<'a>)>),
+    /// Pairs in the order given: a map, but an array of arrays of two in RESP2.
+    MapOrPairs(Vec<(Reply<'a>, Reply<'a>)>),
+    /// Pairs as arrays of two; all in one flat array in RESP2.
+    Pairs(Vec<(Reply<'a>, Reply<'a>)>),
+    Set(Vec<Reply<'a>>),
+    Push(Vec<Reply<'a>>),
+    Double(f64),
+    /// A double as servers since 7.2 write it.
+    ShortDouble(f64),
+    /// A double as Redis writes those that it calls long: in decimal, however many digits that takes.
+    LongDouble(f64),
+    Boolean(bool),
+    /// Text with its three-letter format; a plain bulk string in RESP2.
+    Verbatim(&'static str, Cow<'a, [u8]>),
+    BigNumber(&'static str),
+    /// A value with attributes in front of it; RESP2 leaves the attributes out.
+    Attributed(Vec<(Reply<'a>, Reply<'a>)>, Box<Reply<'a>>),
+    /// Several replies, one after the other: a push and the answer behind it.
+    Several(Vec<Reply<'a>>),
+    /// No reply at all: the command took care of that itself, or nothing may be answered.
+    Nothing,
+}
+
+/// Bulk strings, written as they come: where there are many, that takes half as long as to collect them first.
+#[derive(Clone, Debug, Default)]
+pub struct Bulks {
+    count: usize,
+    written: Vec<u8>,
+}
+
+impl Bulks {
+    /// Room for so many short ones.
+    pub fn with_capacity(count: usize) -> Self {
+        Self { count: 0, written: Vec::with_capacity(count.min(MOST_AT_ONCE) * SHORT_BULK) }
+    }
+
+    #[inline]
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.count += 1;
+        bulk(&mut self.written, bytes);
+    }
+
+    #[inline]
+    pub fn push_integer(&mut self, value: i64) {
+        self.push(itoa::Buffer::new().format(value).as_bytes());
+    }
+}
+
+/// What a short bulk string takes, and for how many room is made beforehand.
+const SHORT_BULK: usize = 16;
+const MOST_AT_ONCE: usize = 4096;
+
+impl<'a> Reply<'a> {
+    pub const OK: Reply<'static> = Reply::Status("OK");
+
+    pub fn bulk(bytes: impl Into<Cow<'a, [u8]>>) -> Self {
+        Self::Bulk(bytes.into())
+    }
+
+    /// A bulk string made of text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Bulk(Cow::Owned(text.into().into_bytes()))
+    }
+
+    pub fn strings<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> Self {
+        Self::Array(texts.into_iter().map(|text| Self::text(text.as_ref())).collect())
+    }
+
+    /// A bulk string, or the absent value.
+    pub fn bulk_or_null(bytes: Option<&'a [u8]>) -> Self {
+        bytes.map_or(Self::Null, |bytes| Self::Bulk(Cow::Borrowed(bytes)))
+    }
+
+    /// Appends the reply's bytes.
+    #[inline]
+    pub fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
+        match self {
+            Self::Status(text) => line(out, b'+', text.as_bytes()),
+            Self::Integer(value) => number_line(out, b':', *value),
+            Self::Bulk(bytes) => bulk(out, bytes),
+            Self::Null => match protocol {
+                Protocol::Resp2 => out.extend_from_slice(b"$-1\r\n"),
+                Protocol::Resp3 => out.extend_from_slice(b"_\r\n"),
+            },
+            other => other.write_rare(protocol, out),
+        }
+    }
+
+    fn write_rare(&self, protocol: Protocol, out: &mut Vec<u8>) {
+        let resp3 = protocol == Protocol::Resp3;
+        match self {
+            Self::Error(error) => line(out, b'-', error.line()),
+            Self::Digits(value) => bulk(out, itoa::Buffer::new().format(*value).as_bytes()),
+            Self::StatusText(text) => line(out, b'+', text.as_bytes()),
+            Self::NullArray if !resp3 => out.extend_from_slice(b"*-1\r\n"),
+            Self::Array(items) => array(out, b'*', items, protocol),
+            Self::Bulks(Bulks { count, written }) => {
+                number_line(out, b'*', *count as i64);
+                out.extend_from_slice(written);
+            }
+            Self::Set(items) => array(out, if resp3 { b'~' } else { b'*' }, items, protocol),
+            Self::Push(items) => array(out, if resp3 { b'>' } else { b'*' }, items, protocol),
+            Self::Map(pairs) => map(out, if resp3 { b'%' } else { b'*' }, pairs, protocol),
+            Self::MapOrPairs(pairs) if resp3 => map(out, b'%', pairs, protocol),
+            Self::MapOrPairs(pairs) => {
+                number_line(out, b'*', pairs.len() as i64);
+                for (key, value) in pairs {
+                    number_line(out, b'*', 2);
+                    key.write(protocol, out);
+                    value.write(protocol, out);
+                }
+            }
+            Self::Pairs(pairs) if resp3 => {
+                number_line(out, b'*', pairs.len() as i64);
+                for (one, other) in pairs {
+                    out.extend_from_slice(b"*2\r\n");
+                    one.write(protocol, out);
+                    other.write(protocol, out);
+                }
+            }
+            Self::Pairs(pairs) => map(out, b'*', pairs, protocol),
+            Self::Double(value) => {
+                let mut digits = Vec::with_capacity(24);
+                write_double(&mut digits, *value);
+                if resp3 { line(out, b',', &digits) } else { bulk(out, &digits) }
+            }
+            Self::ShortDouble(value) => {
+                let mut digits = Vec::with_capacity(24);
+                write_short_double(&mut digits, *value);
+                if resp3 { line(out, b',', &digits) } else { bulk(out, &digits) }
+            }
+            Self::LongDouble(value) => {
+                let digits = plain_decimal(*value);
+                if resp3 { line(out, b',', digits.as_bytes()) } else { bulk(out, digits.as_bytes()) }
+            }
+            Self::Boolean(value) if resp3 => out.extend_from_slice(if *value { b"#t\r\n" } else { b"#f\r\n" }),
+            Self::Boolean(value) => number_line(out, b':', i64::from(*value)),
+            Self::Verbatim(format, bytes) if resp3 => {
+                number_line(out, b'=', bytes.len() as i64 + 4);
+                out.extend_from_slice(format.as_bytes());
+                out.push(b':');
+                out.extend_from_slice(bytes);
+                out.extend_from_slice(b"\r\n");
+            }
+            Self::Verbatim(_, bytes) => bulk(out, bytes),
+            Self::BigNumber(digits) if resp3 => line(out, b'(', digits.as_bytes()),
+            Self::BigNumber(digits) => bulk(out, digits.as_bytes()),
+            Self::Attributed(attributes, reply) => {
+                if resp3 {
+                    map(out, b'|', attributes, protocol);
+                }
+                reply.write(protocol, out);
+            }
+            Self::Several(replies) => {
+                for reply in replies {
+                    reply.write(protocol, out);
+                }
+            }
+            Self::Nothing => {}
+            Self::NullArray | Self::Status(_) | Self::Integer(_) | Self::Bulk(_) | Self::Null => {
+                out.extend_from_slice(b"_\r\n");
+            }
+        }
+    }
+}
+
+impl From<CommandError> for Reply<'_> {
+    fn from(error: CommandError) -> Self {
+        Self::Error(error)
+    }
+}
+
+fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
+    out.reserve(text.len() + 3);
+    out.push(kind);
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn number_line(out: &mut Vec<u8>, kind: u8, value: i64) {
+    out.reserve(24);
+    out.push(kind);
+    write_integer(out, value);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[inline]
+fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.reserve(bytes.len() + 28);
+    match bytes.len() {
+        length @ 0..10 => out.extend_from_slice(&[b'$', b'0' + length as u8, b'\r', b'\n']),
+        length @ 10..100 => {
+            let (tens, ones) = (length as u8 / 10, length as u8 % 10);
+            out.extend_from_slice(&[b'$', b'0' + tens, b'0' + ones, b'\r', b'\n']);
+        }
+        length => number_line(out, b'$', length as i64),
+    }
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn array(out: &mut Vec<u8>, kind: u8, items: &[Reply<'_>], protocol: Protocol) {
+    number_line(out, kind, items.len() as i64);
+    for item in items {
+        item.write(protocol, out);
+    }
+}
+
+fn map(out: &mut Vec<u8>, kind: u8, pairs: &[(Reply<'_>, Reply<'_>)], protocol: Protocol) {
+    let count = if kind == b'*' { pairs.len() * 2 } else { pairs.len() };
+    number_line(out, kind, count as i64);
+    for (key, value) in pairs {
+        key.write(protocol, out);
+        value.write(protocol, out);
+    }
+}
+
+/// The first error in replies that were written, however deep it stands in them.
+pub fn first_error(mut replies: &[u8]) -> Option<&[u8]> {
+    // Whatever contains others has them right behind its own line, so depth need not be known.
+    while let Some((&kind, rest)) = replies.split_first() {
+        let end = memchr::memchr(b'\r', rest)?;
+        let (line, behind) = rest.split_at(end);
+        replies = behind.get(2..)?;
+        match kind {
+            b'-' => return Some(line),
+            b'$' | b'=' | b'!' => {
+                let length = std::str::from_utf8(line).ok()?.parse::<i64>().ok()?;
+                let Ok(length) = usize::try_from(length) else { continue };
+                let (body, behind) = replies.split_at_checked(length)?;
+                if kind == b'!' {
+                    return Some(body);
+                }
+                replies = behind.get(2..)?;
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_found_wherever_it_stands_and_never_inside_a_text() {
+        assert_eq!(first_error(b"-ERR no\r\n"), Some(&b"ERR no"[..]));
+        assert_eq!(first_error(b"*3\r\n+OK\r\n$5\r\n-ER\r\n\r\n*1\r\n-WRONGTYPE x\r\n"), Some(&b"WRONGTYPE x"[..]));
+        assert_eq!(first_error(b"*2\r\n$-1\r\n:-1\r\n$0\r\n\r\n*0\r\n$6\r\n-ERR x\r\n"), None);
+        assert_eq!(first_error(b"!6\r\nERR no\r\n"), Some(&b"ERR no"[..]));
+    }
+}
