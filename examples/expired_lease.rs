@@ -1,5 +1,5 @@
-//! A lock outlives its time by nothing: it is there in its last millisecond, and gone in the next, and whoever releases it
-//! then must not release somebody else's. Nobody sleeps.
+//! A lock exists in the last millisecond of its lifetime and is gone in the next. A holder that releases it later must
+//! not release another client's lock. The test moves the clock, so nothing sleeps.
 //!
 //! `cargo run --example expired_lease`
 

@@ -1,4 +1,4 @@
-//! The lock was taken, and its client never heard: what does the client do next?
+//! A client takes a lock, but its reply is lost: what does the client do next?
 //!
 //! `cargo run --example lost_reply`
 

@@ -1,5 +1,5 @@
-//! Redlock over five servers: what is left of a quorum when one is down, one cannot be reached by one client, and one has
-//! its clock ahead.
+//! Redlock over five servers: one server is down, one is unreachable for one client, and one has its clock ahead. Is
+//! there still only one quorum?
 //!
 //! `cargo run --example redlock_partition`
 
@@ -9,7 +9,7 @@ use redouble::{Server, Servers};
 
 const QUORUM: usize = 3;
 
-/// On how many servers a client gets the lock. One that does not answer in time counts as one that refuses.
+/// Returns how many servers grant the lock to a client. A server that does not answer in time counts as a refusal.
 fn votes(servers: &Servers, name: &str) -> usize {
     let vote = |url: String| -> redis::RedisResult<bool> {
         let mut client = redis::Client::open(url)?.get_connection()?;

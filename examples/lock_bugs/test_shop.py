@@ -49,7 +49,7 @@ class Orders(unittest.TestCase):
 
     def test_the_bank_may_take_its_time(self):
         def meanwhile():
-            # Three seconds for the server; nobody has to wait for them.
+            # Move the server's clock by three seconds; the test itself does not wait.
             self.redis.execute_command("REDOUBLE CLOCK ADVANCE", "3s")
 
         self.redis.set("stock:pot", 5)

@@ -1,5 +1,5 @@
-//! The auditor in CI: a test suite that misuses a lock must fail, say by which commands, and leave files that CI systems can
-//! show; one that does not must be left alone.
+//! The auditor in CI: a test suite that misuses a lock fails, the output names the commands that caused it, and the
+//! files are in formats that CI systems show. A suite without lock bugs keeps its own exit status.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,13 +13,13 @@ use serde_json::Value;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_redouble");
 
-/// Tells where its servers are, and ends when it is told with which status.
+/// Prints the addresses of its servers, then reads the status to exit with.
 const WAITS: &str = r#"echo "$REDIS_URLS"; read status; exit "$status""#;
 
 fn program(name: &str) -> Command {
     let mut command = Command::new(BINARY);
     command.arg(name).env_remove("GITHUB_ACTIONS");
-    // A group of its own: what is typed where these tests run is not meant for it.
+    // Its own process group keeps signals from the terminal of the tests away from it.
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -40,7 +40,7 @@ fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A directory of its own for one test.
+/// A temporary directory for one test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -55,7 +55,7 @@ impl Folder {
         self.0.join(name).display().to_string()
     }
 
-    /// A file with these lines.
+    /// Writes a file with these lines and returns its path.
     fn file(&self, name: &str, lines: &str) -> String {
         fs::write(self.0.join(name), lines).unwrap();
         self.text(name)
@@ -72,7 +72,7 @@ impl Drop for Folder {
     }
 }
 
-/// A run whose command's clients are this test's.
+/// A run of `redouble run` whose command's clients are in the test.
 struct Running {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -106,7 +106,7 @@ impl Running {
         wire
     }
 
-    /// Lets the command end with this status.
+    /// Lets the command exit with this status.
     fn end(mut self, status: u8) -> Output {
         writeln!(self.child.stdin.take().unwrap(), "{status}").unwrap();
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -123,14 +123,14 @@ impl Drop for Running {
     }
 }
 
-/// The release that does it right.
+/// The correct release: compares the token before it deletes.
 const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 
-/// Tokens that nobody could guess.
+/// Tokens that are long enough not to be guessed.
 const OURS: &str = "5b1d6a9f0e3c51c7a0b4e8d29f6357aa";
 const THEIRS: &str = "c70a91e4d2f8b3650d1f9ace7e4482bb";
 
-/// B deletes the lock that A has, and takes it.
+/// B deletes A's lock and takes it.
 fn race(a: &mut Wire, b: &mut Wire, key: &str) {
     assert_eq!(a.ask(&format!("SET {key} {OURS} NX PX 60000")), Frame::status("OK"));
     assert_eq!(b.ask(&format!("SET {key} {THEIRS} NX PX 60000")), Frame::NullBulk);
@@ -138,7 +138,7 @@ fn race(a: &mut Wire, b: &mut Wire, key: &str) {
     assert_eq!(b.ask(&format!("SET {key} {THEIRS} NX PX 60000")), Frame::status("OK"));
 }
 
-/// A takes the lock, B is refused, A releases it as one should.
+/// A takes the lock, B is refused, and A releases its own lock.
 fn behave(a: &mut Wire, b: &mut Wire, key: &str) {
     assert_eq!(a.ask(&format!("SET {key} {OURS} NX PX 60000")), Frame::status("OK"));
     assert_eq!(b.ask(&format!("SET {key} {THEIRS} NX PX 60000")), Frame::NullBulk);
@@ -146,7 +146,7 @@ fn behave(a: &mut Wire, b: &mut Wire, key: &str) {
     assert_eq!(released, Frame::Integer(1));
 }
 
-/// Has two clients race for `lock:a` on the first server, and ends the command.
+/// Runs the race for `lock:a` on the first server, then lets the command exit with this status.
 fn raced(running: Running, status: u8) -> Output {
     {
         let (mut a, mut b) = (running.client("A"), running.client("B"));
@@ -191,7 +191,7 @@ fn a_run_that_no_lock_was_seen_in_says_so_rather_than_well_done() {
     let expected =
         "redouble run: no lock was misused, but none was seen either: --locks GLOB says which keys are locks\n";
     assert_eq!((errors(&output).as_str(), output.status.code()), (expected, Some(0)));
-    // Whoever runs it knows better.
+    // `--locks` overrides the names that the auditor takes for locks by itself.
     let output = run(&["--audit", "--locks", "cache:*"], "redis-cli -u $REDIS_URL SET cache:1 a NX PX 1000");
     assert!(errors(&output).contains("1 lock watched"), "{}", errors(&output));
 }
@@ -395,7 +395,7 @@ fn what_was_found_before_a_test_has_reset_the_server_counts() {
     let said = errors(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains(BLAME) && said.contains("(2 locks watched)"), "{said}");
-    // The journal has only what came after.
+    // The journal begins after the findings of the first part.
     assert_eq!(audit(&[&journal]).status.code(), Some(0));
     let log: Value = serde_json::from_str(&folder.read("audit.sarif")).expect("JSON");
     assert!(log["runs"][0]["results"][0]["locations"][0].get("physicalLocation").is_none(), "{log}");
@@ -426,7 +426,7 @@ fn an_audit_that_nobody_can_make_sense_of_is_explained() {
 
 // ---- redouble audit
 
-/// What is told of findings by the run itself, and by the audit of its journals.
+/// Returns the findings that the run prints and those that `redouble audit` prints for its journals.
 fn told_by_both(servers: usize, play: impl FnOnce(&Running)) -> (String, String) {
     let folder = Folder::new(&format!("both-{servers}"));
     let (journal, instances) = (folder.text("j.jsonl"), servers.to_string());
@@ -474,7 +474,7 @@ fn the_same_is_found_in_the_files_of_several_servers() {
     assert_eq!(live, offline);
 }
 
-/// A journal as others may record it: with no more than what nobody can do without.
+/// A journal as another program may write it, with the required fields only.
 const BARE: &str = r#"{"seq":1,"time_us":1700000000000000,"client":1,"command":["SET","l","5b1d","NX"],"raw":"+OK\r\n"}
 {"seq":2,"time_us":1700000000100000,"client":2,"command":["SET","l","c70a","NX"],"raw":"$-1\r\n"}
 
@@ -508,7 +508,7 @@ fn findings_for_programs_are_lines_of_json() {
     assert_eq!(output.status.code(), Some(3));
     let lines: Vec<Value> = out(&output).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert!(lines.iter().any(|line| line["code"] == "two-holders" && line["key"] == "l"), "{lines:?}");
-    // Nothing else is among them.
+    // Standard error holds nothing but annotations.
     assert!(errors(&output).lines().all(|line| line.starts_with("::")), "{}", errors(&output));
 }
 

@@ -1,4 +1,5 @@
-//! One grammar for all words: help, `--flag value` and `--flag=value`, suggestions, error texts, directories.
+//! The grammar that all words of the command line share: help, `--flag value` and `--flag=value`, suggestions, error
+//! texts, and directories of output files.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -7,7 +8,7 @@ use super::run::{BINARY, Folder, command, errors, out, said};
 
 const SUBCOMMANDS: [&str; 4] = ["run", "explore", "audit", "report"];
 
-/// What the program does with these arguments; nothing stands in its directory but what a test has put there.
+/// Runs the program in a directory that holds only what the test has put there.
 fn program(folder: &Folder, arguments: &[&str]) -> Output {
     Command::new(BINARY).args(arguments).current_dir(&folder.0).stdin(Stdio::null()).output().unwrap()
 }
@@ -98,7 +99,7 @@ fn a_configuration_file_may_be_called_like_a_mistyped_word() {
     let said = errors(&program(&folder, &["runn"]));
     assert!(said.contains("at line 1\n>>> 'prot 1'\n") && said.ends_with("Did you mean port?\n"), "{said}");
     assert!(!said.contains("redouble run"), "{said}");
-    // What resembles nothing is a file that is not there, and nothing else.
+    // A word that resembles nothing is taken for the file of a configuration; no suggestion is printed.
     assert_eq!(errors(&program(&folder, &["redis.conf"])), "");
     assert_eq!(errors(&program(&folder, &["./rnu"])), "");
 }
@@ -121,7 +122,7 @@ fn values_stand_behind_their_flags_or_behind_an_equals_sign() {
     }
     // An empty value is a value.
     assert_eq!(said(&["--save="], "redis-cli -u $REDIS_URL CONFIG GET save"), "save\n\n");
-    // What expects a value gets it, whatever it looks like.
+    // A flag that takes a value accepts a value that begins with a hyphen.
     let script = "redis-cli --no-auth-warning -a --databases=3 -u redis://$REDIS_HOST:$REDIS_PORT CONFIG GET databases";
     assert_eq!(said(&["--requirepass", "--databases=3"], script), "databases\n16\n");
     let journal = folder.text("j.jsonl");
@@ -144,7 +145,7 @@ fn values_stand_behind_their_flags_or_behind_an_equals_sign() {
         let output = program(&folder, &arguments);
         let said = errors(&output);
         assert!(said.contains("order 1 fails") && output.status.code() == Some(1), "{said}");
-        // Only what the run depends on goes into the command line that replays it.
+        // The command line for a replay holds only the flags that the order of the run depends on.
         let replay = said.lines().find(|line| line.contains("replay: ")).unwrap();
         let replayed = replay.contains("settle") && replay.contains("limit");
         assert!(replayed && !replay.contains("--runs") && !replay.contains("--random"), "{replay}");
@@ -267,7 +268,7 @@ fn directories_of_files_that_are_written_are_made() {
     for name in ["q/x.xml", "r/x.sarif", "s/t/r.html", "s/u/r.txt"] {
         assert!(folder.0.join(name).is_file(), "{name}");
     }
-    // A server's relative paths are meant from its own directory, the rest from where the command is.
+    // Relative paths of a server's directives start at its `dir`; all others start at the current directory.
     fs::create_dir(folder.text("server")).unwrap();
     let flags = ["--dir=server", "--port-file=ports/port", "--journal-out=out/j.jsonl"];
     let output = command(&flags, "cat server/ports/port | grep -c .").current_dir(&folder.0).output().unwrap();

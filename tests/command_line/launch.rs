@@ -1,4 +1,4 @@
-//! The binary as those start it who would start `redis-server`: harnesses, scripts, people.
+//! The binary as harnesses, scripts and people start `redis-server`.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,10 +17,10 @@ use crate::support::{wait_for, wait_until};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_redouble");
 
-/// How long anything may take before a test gives up; never how long it takes.
+/// The time-out of every wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A directory of its own for one test.
+/// A temporary directory for one test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -46,7 +46,7 @@ impl Drop for Folder {
     }
 }
 
-/// A running server whose output is read.
+/// A running server whose output the test reads.
 struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -75,7 +75,7 @@ impl Running {
         Self { child, lines, seen: Vec::new() }
     }
 
-    /// The first line, from the beginning, that holds a text.
+    /// Reads from the beginning of the output up to the first line that contains a text.
     fn line(&mut self, text: &str) -> String {
         if let Some(line) = self.seen.iter().find(|line| line.contains(text)) {
             return line.clone();
@@ -93,7 +93,7 @@ impl Running {
         }
     }
 
-    /// Everything that is said until the end.
+    /// Reads all output until the process exits.
     fn all_lines(&mut self) -> String {
         loop {
             match self.lines.recv_timeout(PATIENCE) {
@@ -132,7 +132,7 @@ impl Drop for Running {
     }
 }
 
-/// A connection that speaks inline commands and gives replies back as text, one line each.
+/// A connection that sends inline commands and returns each reply as one line of text.
 struct Talk<S>(BufReader<S>);
 
 impl<S: Read + Write> Talk<S> {
@@ -167,7 +167,7 @@ fn on_socket(path: &Path) -> Talk<UnixStream> {
     Talk::new(UnixStream::connect(path).unwrap())
 }
 
-/// What a program says that ends by itself.
+/// Runs a program that exits by itself and returns its output.
 fn run(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
@@ -222,7 +222,7 @@ fn a_newer_profile_says_which_kind_of_connections_it_accepts() {
 fn the_port_file_holds_the_port_once_the_server_can_be_connected_to() {
     let folder = Folder::new("port-file");
     let mut server = start(&["--port", "0", "--port-file", &folder.text("port"), "--logfile", &folder.text("log")]);
-    // The file is there or it is not; there is no half of it to be seen.
+    // The file appears with its whole content: the server writes a temporary file and renames it.
     let port = wait_for("the port file", || {
         let text = fs::read_to_string(folder.path("port"));
         assert!(text.is_ok() || server.child.try_wait().unwrap().is_none(), "it ended");
@@ -487,7 +487,7 @@ fn it_ends_at_once_with_clients_that_hang_and_tells_which_faults_have_never_fire
         for (client, line) in clients.iter_mut().zip(["SET k v", "PING"].iter().cycle()) {
             client.0.get_mut().write_all(format!("{line}\r\n").as_bytes()).unwrap();
         }
-        // They get there without anybody's help.
+        // The clients become blocked without any further command.
         wait_until("four clients that hang", || {
             driver.ask("INFO clients").lines().any(|line| line == "blocked_clients:4")
         });
@@ -533,7 +533,7 @@ fn sighup_changes_nothing() {
 fn in_the_background_it_writes_its_pid_and_outlives_the_program_that_was_started() {
     let folder = Folder::new("daemon");
     let (socket, pid) = (folder.text("s"), folder.text("pid"));
-    // Relative paths mean the same to the process that stays as to the one that was started.
+    // `--daemonize` must not change what relative paths refer to.
     fs::create_dir(folder.path("data")).unwrap();
     fs::write(folder.path("a.conf"), "daemonize yes\nport 0\ndir data\n").unwrap();
     let arguments = ["a.conf", "--unixsocket", &socket, "--pidfile", &pid];
@@ -546,7 +546,7 @@ fn in_the_background_it_writes_its_pid_and_outlives_the_program_that_was_started
     assert_eq!(fs::read_to_string(folder.path("pid")).unwrap().trim_end(), shown);
     assert_eq!(talk.ask("CONFIG GET dir"), format!("dir {}", folder.text("data")));
     talk.0.get_mut().write_all(b"SHUTDOWN NOSAVE\r\n").unwrap();
-    // The connection ends when the server does.
+    // The server closes the connection when it exits.
     let _ = talk.0.read_to_end(&mut Vec::new());
 }
 
@@ -558,7 +558,7 @@ fn it_ends_together_with_its_parent() {
     let mut server = Running::of(parent.unwrap());
     server.line("Ready to accept connections");
     server.signal(Signal::KILL);
-    // Its output only ends when the last process ends that holds it, which is the server.
+    // The pipe closes when the last process that holds it exits, which is the server.
     let said = server.all_lines();
     assert!(said.contains("is now ready to exit, bye bye..."), "{said}");
     assert!(!folder.path("pid").exists());

@@ -1,7 +1,7 @@
-//! The program `redouble`: its command line, its files, its output, its exit status and the signals that it takes.
+//! The program `redouble`: its command line, files, output, exit statuses and signals.
 //!
-//! Every test starts the binary. A new flag or a new word gets its tests in the file of the word: `launch.rs` is for the
-//! server itself, `grammar.rs` for what all words have in common.
+//! Every test starts the binary. A new flag or word gets its tests in the file of that word. `launch.rs` tests the
+//! server itself, `grammar.rs` what all words have in common.
 
 mod audit;
 mod grammar;

@@ -16,7 +16,7 @@ const RACE: &str = concat!(
     "\n",
 );
 
-/// A folder that is there for one test.
+/// A temporary directory for one test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -45,7 +45,7 @@ impl Folder {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program");
-        // It may have ended before it has read that.
+        // The program may exit before it has read all of its input.
         let _ = child.stdin.take().expect("its input").write_all(input.as_bytes());
         child.wait_with_output().expect("its end")
     }

@@ -1,5 +1,5 @@
-//! `redouble run`: a test suite that is given a server, and must find it, must not lose its own signals, output and status
-//! to it, and must leave nothing behind.
+//! `redouble run`: the command that it starts finds its server and keeps its own signals, output and exit status. No
+//! process remains afterwards.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,7 +15,7 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_redouble");
 pub(crate) fn command(flags: &[&str], script: &str) -> Command {
     let mut command = Command::new(BINARY);
     command.arg("run").args(flags).args(["--", "sh", "-c", script]);
-    // A group of its own: what is typed where these tests run is not meant for it.
+    // Its own process group keeps signals from the terminal of the tests away from it.
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -32,7 +32,7 @@ pub(crate) fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What a script says that ends well, and with nothing on standard error.
+/// Returns the output of a script that exits with 0 and prints nothing on standard error.
 #[track_caller]
 pub(crate) fn said(flags: &[&str], script: &str) -> String {
     let output = run(flags, script);
@@ -40,7 +40,7 @@ pub(crate) fn said(flags: &[&str], script: &str) -> String {
     out(&output)
 }
 
-/// A directory of its own for one test.
+/// A temporary directory for one test.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -90,7 +90,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// What is said until everybody is gone who could say something.
+    /// Reads all output until every process that holds the pipe has exited.
     fn rest(&mut self) -> String {
         let mut rest = String::new();
         self.lines.read_to_string(&mut rest).unwrap();
@@ -146,7 +146,7 @@ fn a_port_that_was_asked_for_is_the_one_and_a_taken_one_is_an_error() {
     let reason = format!("redouble run: cannot listen on 127.0.0.1:{port}: Address already in use");
     assert!(errors(&output).starts_with(&reason), "{}", errors(&output));
     drop(taken);
-    // Somebody else may take a port between our letting go of it and the server's taking it.
+    // Another process may take the port before the server does, so the test tries again.
     let is_right = |_| {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
         let output = run(&["--port", &port], "echo $REDIS_PORT");
@@ -174,7 +174,7 @@ fn the_command_is_where_it_was_and_as_free_as_it_was() {
     let here = std::env::current_dir().unwrap();
     let limit = Command::new("sh").args(["-c", "ulimit -n"]).output().unwrap();
     let script = "pwd; ulimit -n; env | grep -c '^REDOUBLE'";
-    // What the server needed to become the command does not go on to it; what was there before does.
+    // The command inherits the environment, but not the variables that the program sets for its own server process.
     let before = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("REDOUBLE")).count();
     let expected = format!("{}\n{}{before}\n", here.display(), String::from_utf8_lossy(&limit.stdout));
     assert_eq!(out(&run(&["--dir", &folder.text("")], script)), expected);
@@ -232,7 +232,7 @@ fn a_command_that_is_not_there_or_cannot_be_run_is_named() {
     }
 }
 
-/// Says on which port its server is, waits for what cannot come, and says so when a signal does.
+/// Prints the port of its server, blocks for ever, and reports a signal.
 const WAITS: &str = r#"trap 'echo "got it"; exit 9' TERM INT HUP QUIT USR1 USR2
                        echo "$REDIS_PORT"
                        redis-cli -u "$REDIS_URL" BLPOP nothing 0 >/dev/null 2>&1 & wait"#;
@@ -255,8 +255,8 @@ fn killed_it_takes_its_server_and_the_command_along() {
     let mut running = Running::of(&mut command(&[], WAITS));
     let port = running.line();
     running.signal(Signal::KILL);
-    // This only ends when the last of them has ended. The kernel tells the command of the end of each thread that could have
-    // been its parent.
+    // The pipe closes when the last process exits. The kernel signals the command once for each thread of the parent
+    // that could have been its new parent.
     let rest = running.rest();
     assert!(rest.starts_with("got it\n"), "{rest}");
     assert_eq!(running.child.wait().unwrap().signal(), Some(9));
@@ -279,7 +279,7 @@ fn it_ends_with_its_parent_if_that_is_asked_for() {
 fn the_server_is_gone_when_the_command_has_ended_and_not_before() {
     let port = said(&[], "redis-cli -u $REDIS_URL PING >/dev/null; echo $REDIS_PORT");
     assert!(!is_served(port.trim_end()));
-    // Whoever shuts the server down does not shut down the command.
+    // A SHUTDOWN of the server does not end the command.
     let output = run(&[], "redis-cli -u $REDIS_URL SHUTDOWN NOSAVE; echo went on; exit 4");
     assert_eq!((out(&output).as_str(), output.status.code()), ("went on\n", Some(4)));
 }
@@ -310,7 +310,7 @@ fn the_report_tells_what_happened_and_standard_output_is_left_alone() {
     assert_eq!(report.lines().count(), 1, "{report}");
 }
 
-/// Meets what is not supported, and arms what nothing comes to.
+/// Sends an unsupported command, and arms a fault and a gate that no command matches.
 const SLOPPY: &str = r#"cli() { redis-cli -u "$REDIS_URL" "$@" >/dev/null; }
     cli NOSUCH a; cli nosuch b; cli CONFIG NOSUCH; cli EVAL 'return redis.pcall("nosuch3")' 0
     cli REDOUBLE FAULT ADD lost on DEL close-after; cli REDOUBLE FAULT ADD met on GET error 'E x'
@@ -358,7 +358,7 @@ fn strict_fails_for_it_and_says_why() {
     let output = run(&["--strict"], SLOPPY);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(errors(&output).lines().collect::<Vec<_>>(), [FAULTS.as_slice(), &[WHY]].concat());
-    // What the command itself has to say about failing goes first.
+    // The command's own failure status takes precedence.
     assert_eq!(run(&["--strict"], &format!("{SLOPPY}; exit 6")).status.code(), Some(6));
     assert_eq!(said(&["--strict"], "redis-cli -u $REDIS_URL GET a"), "\n");
 }

@@ -1,5 +1,5 @@
-//! Seed data: what a server begins with is all there, exactly, or the server does not start; and what it has it can write
-//! down for another one, this project's or a real one.
+//! Seed data: a server loads all of its seed file exactly, or does not start. REDOUBLE SAVE writes files that both
+//! redouble and the real server can load.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Wire};
 use crate::support::{Dice, address, profile, spawn, start};
 
-/// A directory of its own for one test.
+/// A temporary directory for one test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -66,7 +66,7 @@ fn what_a_file_of_commands_says_is_there_for_the_first_client() {
     assert_eq!(wire.ask("HGET job state"), Frame::bulk("in progress"));
     assert_eq!(wire.ask("GET n"), Frame::bulk("2"));
     assert_eq!(wire.ask("LLEN list").integer(), 2);
-    // Nobody is to see that anything was loaded: not in the ids of clients, not in what is counted.
+    // Loading leaves no trace in client ids and statistics.
     assert_eq!(wire.ask("CLIENT ID").integer(), 1);
     let stats = wire.ask("INFO stats").text();
     assert!(stats.contains("total_connections_received:1\r\n"), "{stats}");
@@ -238,7 +238,7 @@ fn a_file_that_cannot_be_written_is_an_error_that_names_it() {
 
 // ---- there and back
 
-/// Fills a few databases with values of every type, grown and shrunk, small and large, with and without deadlines.
+/// Fills a few databases with values of every type, grown and shrunk, small and large, with and without expiry.
 fn fill(wire: &mut Wire, dice: &mut Dice, newer: bool) {
     fn word(dice: &mut Dice) -> Vec<u8> {
         match dice.below(6) {
@@ -263,7 +263,7 @@ fn fill(wire: &mut Wire, dice: &mut Dice, newer: bool) {
             for turn in 0..many {
                 let (one, other) = (word(dice), word(dice));
                 let (one, other) = (one.as_slice(), other.as_slice());
-                // Sets that begin with integers are sorted until something else is put into them.
+                // A set of integers is sorted until another kind of member is added.
                 let (member, number) = ([b"m", one].concat(), (dice.next() as i64 >> dice.below(60)).to_string());
                 let score = format!("{}", (dice.next() as i64 >> dice.below(60)) as f64 / 8.0);
                 let words: Vec<&[u8]> = match kind {
@@ -308,7 +308,7 @@ fn fill(wire: &mut Wire, dice: &mut Dice, newer: bool) {
     wire.ask("SELECT 0");
 }
 
-/// All keys with their deadlines.
+/// Returns all keys with their deadlines.
 fn deadlines(wire: &mut Wire) -> Vec<(usize, Vec<u8>, Frame)> {
     let mut found = Vec::new();
     for db in 0..16 {
@@ -324,7 +324,7 @@ fn deadlines(wire: &mut Wire) -> Vec<(usize, Vec<u8>, Frame)> {
     found
 }
 
-/// All keys with their values as DUMP gives them.
+/// Returns all keys with their DUMP payloads.
 fn payloads(wire: &mut Wire) -> Vec<Frame> {
     let keys = deadlines(wire);
     keys.iter()
@@ -346,7 +346,7 @@ fn whatever_there_is_comes_back_the_same_in_both_forms_and_on_every_kind_of_serv
     let folder = Folder::new("round");
     for (seed, name) in ["redis-6.2", "redis-7.0", "redis-7.2", "redis-7.4", "valkey-9.1"].into_iter().enumerate() {
         let flags = ["--compat", name, DEBUG[0], DEBUG[1]];
-        // Before 7.0 nobody had to ask for DEBUG.
+        // DEBUG needs no directive before 7.0.
         let flags = if name == "redis-6.2" { &flags[..2] } else { &flags };
         let server = ServerProcess::redouble(flags);
         let mut wire = Wire::connect(server.address());
@@ -362,7 +362,7 @@ fn whatever_there_is_comes_back_the_same_in_both_forms_and_on_every_kind_of_serv
             if ending == "rdb" && name == "redis-7.0" {
                 assert!(payloads(&mut other) == payloads(&mut wire), "{name}");
             }
-            // What was loaded is saved the same, byte for byte.
+            // A server that loaded a file saves the same bytes.
             let again = folder.text(&format!("again.{ending}"));
             assert_eq!(other.ask(&format!("REDOUBLE SAVE {again}")), ok());
             assert!(fs::read(&path).unwrap() == fs::read(&again).unwrap(), "{name} {ending}");
@@ -386,7 +386,7 @@ fn a_real_server_loads_what_was_saved_and_its_own_snapshot_is_loaded() {
     let mut theirs = Wire::connect(real.address());
     assert!(deadlines(&mut theirs) == deadlines(&mut wire));
     assert_eq!(theirs.ask("FCALL f 0"), Frame::bulk("f"));
-    // 7.2 writes the scores into the digest in another way than 7.0.
+    // The digest of 7.2 formats scores differently from that of 7.0.
     let same =
         ServerProcess::redouble(&["--compat", "redis-7.0", "--load", &folder.text("ours.rdb"), DEBUG[0], DEBUG[1]]);
     assert_eq!(digest(&mut theirs), digest(&mut Wire::connect(same.address())));
@@ -420,7 +420,7 @@ fn a_real_server_can_be_fed_with_what_was_saved_through_redis_cli() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // redis-cli knows no comments.
+    // redis-cli does not accept comments.
     let text = fs::read(&path).unwrap();
     let commands = &text[text.iter().position(|byte| *byte == b'\n').unwrap() + 1..];
     let mut input = child.stdin.take().unwrap();
@@ -479,7 +479,7 @@ fn keys_whose_time_is_up_are_neither_saved_nor_loaded() {
     server.advance(Duration::from_millis(1001));
     assert_eq!(wire.ask(&format!("REDOUBLE SAVE {}", folder.text("later.txt"))), ok());
     assert!(!fs::read_to_string(folder.text("later.txt")).unwrap().contains("goes"));
-    // Long ago for every server that starts now.
+    // A time that is past for every server that starts later.
     server.set_time(UNIX_EPOCH + Duration::from_secs(1000));
     wire.ask("SET goes 1 PX 1000");
     for path in [&text, &snapshot] {

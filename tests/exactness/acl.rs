@@ -1,4 +1,4 @@
-//! Users and what they may do, told as stories.
+//! ACL users and their permissions.
 
 use redis::{Connection, RedisResult, Value};
 use redouble::Server;
@@ -27,7 +27,7 @@ fn lines(connection: &mut Connection, line: &str) -> Vec<String> {
     redis::from_redis_value(run(connection, line).unwrap_or_else(|error| panic!("{line}: {error}"))).unwrap()
 }
 
-/// The code of the error that a command gets.
+/// Returns the error code of a command's reply.
 fn code(connection: &mut Connection, line: &str) -> String {
     let error = run(connection, line).expect_err(line);
     error.code().unwrap_or("none").to_owned()
@@ -52,7 +52,7 @@ fn a_service_that_may_only_touch_its_locks_cannot_read_anything_else() {
     for line in ["GET session:1", "MGET lock:foo session:1", "COPY session:1 lock:1", "RENAME session:1 lock:1"] {
         assert_eq!(code(&mut service, line), "NOPERM", "{line}");
     }
-    // Nor can it look around, or give itself more.
+    // The user can neither inspect the server nor extend its own permissions.
     for line in ["KEYS *", "FLUSHALL", "CONFIG GET requirepass", "ACL SETUSER svc allkeys", "MONITOR", "SHUTDOWN"] {
         assert_eq!(code(&mut service, line), "NOPERM", "{line}");
     }
@@ -140,7 +140,7 @@ fn a_password_that_the_builder_was_given_is_the_default_users() {
     done(&mut client_at(&format!("redis://{address}")), "PING");
 }
 
-/// Whatever rules made a user: the line that ACL LIST prints makes it again.
+/// The line that ACL LIST prints recreates the user, whatever rules made it.
 #[test]
 fn what_acl_list_prints_makes_the_same_user_again() {
     const RULES: &[&str] = &[
@@ -202,7 +202,7 @@ fn what_acl_list_prints_makes_the_same_user_again() {
             let rules: Vec<&str> = (0..=dice.below(10)).map(|_| RULES[dice.below(RULES.len())]).collect();
             let rules = rules.join(" ");
             if run(&mut admin, &format!("ACL SETUSER a reset {rules}")).is_err() {
-                // A pattern behind the one that means all.
+                // The rules are refused: a key pattern follows `allkeys`.
                 continue;
             }
             let shown = |lines: Vec<String>, start: &str| -> String {

@@ -1,7 +1,7 @@
-//! Commands that touch several keys happen at one instant, however many threads serve: nobody ever sees half of one.
+//! Commands over several keys are atomic with any number of server threads: no client sees a partial effect.
 //!
-//! Writers change several keys so that something about them always holds; readers look, as often as they can, whether
-//! it does. The keys are many and their names are long, so that they stand in different shards.
+//! Writers change several keys and keep an invariant over them; readers check the invariant as often as they can. Many
+//! keys with long names spread over different shards.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,11 +12,11 @@ use redouble::Server;
 use crate::support::wire::{Frame, Wire};
 use crate::support::{Deadline, Dice, address, start};
 
-/// How many looks the readers take together, and how many changes the writers make at least.
+/// The number of reads of all readers together, and the least number of writes.
 const LOOKS: usize = 1500;
 const CHANGES: usize = 300;
 
-/// Eight keys in different places of the keyspace.
+/// Returns eight keys that lie in different shards.
 fn keys(prefix: &str) -> Vec<String> {
     (0..8).map(|index| format!("{prefix}:a-key-that-stands-somewhere:{index}")).collect()
 }
@@ -25,8 +25,8 @@ fn words<'a>(command: &'a str, keys: &'a [String]) -> Vec<&'a str> {
     std::iter::once(command).chain(keys.iter().map(String::as_str)).collect()
 }
 
-/// Two threads write and two read until there were enough of both. Each gets its own connection and the number of
-/// its turn.
+/// Runs two writers and two readers until both have done enough. Each gets its own connection and the number of its
+/// turn.
 fn race(write: impl Fn(&mut Wire, usize) + Sync, read: impl Fn(&mut Wire, usize) + Sync) {
     let server = start(Server::builder().threads(2));
     race_on(&server, write, read);
@@ -65,7 +65,7 @@ fn race_on(server: &Server, write: impl Fn(&mut Wire, usize) + Sync, read: impl 
     });
 }
 
-/// Ends the race when a thread fails.
+/// Stops the race when a thread panics.
 struct Canary<'a>(&'a AtomicBool);
 
 impl Drop for Canary<'_> {
@@ -94,7 +94,7 @@ fn exec<W: AsRef<[u8]>>(wire: &mut Wire, commands: &[Vec<W>]) -> Vec<Frame> {
     }
 }
 
-/// Sends commands one behind the other without waiting, and returns their replies.
+/// Pipelines commands and returns their replies.
 fn pipeline<W: AsRef<[u8]>, C: AsRef<[W]>>(wire: &mut Wire, commands: impl Iterator<Item = C>) -> Vec<Frame> {
     let requests: Vec<Vec<u8>> = commands.map(|command| crate::support::wire::request(command.as_ref())).collect();
     wire.send(&requests.concat());
@@ -176,7 +176,7 @@ fn a_copy_has_value_and_lifetime_of_its_source_at_once() {
     let (source, copy) = (keys[0].as_str(), keys[1].as_str());
     race(
         |wire, turn| {
-            // With a lifetime the value is "mortal", without one it is "immortal".
+            // The value says whether the key has a lifetime: "mortal" or "immortal".
             match turn / 4 % 2 {
                 0 => wire.call(&["SET", source, "mortal", "EX", "1000"]),
                 _ => wire.call(&["SET", source, "immortal"]),
@@ -337,7 +337,7 @@ fn scan_finds_every_key_that_stays_while_others_come_and_go() {
             }
         },
         |wire, turn| {
-            // Whole iterations are long; a few of them are enough.
+            // A full SCAN iteration takes long, so only a few turns do one.
             if turn % 160 > 4 {
                 wire.ask("PING");
                 return;
@@ -392,7 +392,7 @@ fn whatever_commands_meet_nobody_waits_for_ever() {
                             continue;
                         }
                     };
-                    // A reply that does not come within the patience of a read fails the test.
+                    // A reply that exceeds the read time-out fails the test.
                     wire.ask(&command);
                 }
             });

@@ -1,7 +1,7 @@
-//! Clients that wait for an element: who gets it, who does not, and what becomes of one that goes away.
+//! Clients blocked on lists and sorted sets: who is served, in which order, and what happens to one that disconnects.
 //!
-//! Nobody here waits for time to pass. A test knows that a client waits because the server says so (INFO), and clocks stand
-//! still until the test moves them.
+//! No test waits for time to pass. INFO tells when a client is blocked, and clocks are frozen until the test advances
+//! them.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -13,12 +13,12 @@ use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Wire, request};
 use crate::support::{address, profile, spawn, spawn_frozen, start};
 
-/// Connections that each wait with the same command, in this order.
+/// Returns connections that are blocked by the same command, in this order.
 fn waiting(server: std::net::SocketAddr, admin: &mut Wire, line: &str, count: usize) -> Vec<Wire> {
     (0..count).map(|_| wait(server, admin, line)).collect()
 }
 
-/// A connection that waits with a command.
+/// Returns a connection that is blocked by a command.
 fn wait(server: std::net::SocketAddr, admin: &mut Wire, line: &str) -> Wire {
     let before = blocked(admin);
     let mut client = Wire::connect(server);
@@ -38,12 +38,12 @@ fn send(client: &mut Wire, line: &str) {
     client.send(&request(&words));
 }
 
-/// What BLPOP answers.
+/// The reply of BLPOP.
 fn popped(key: &str, element: &str) -> Frame {
     Frame::Array(vec![Frame::bulk(key), Frame::bulk(element)])
 }
 
-/// Both servers: what is told of the one is to be true of the other.
+/// Runs a test on redouble and on the real server, which must behave the same.
 fn on_both(story: impl Fn(std::net::SocketAddr)) {
     let redis = ServerProcess::redis(&[]);
     story(redis.address());
@@ -132,7 +132,7 @@ fn a_client_that_is_killed_takes_nothing_with_it() {
         let id = client.ask("CLIENT ID").integer();
         send(&mut client, "BLPOP l 0");
         admin.ask_until("INFO clients", |info| info.contains("blocked_clients:1\r"));
-        // In one go, so that the server has no time to close the connection in between.
+        // One write sends both commands, so the server cannot close the connection between them.
         let kill = request(&["CLIENT", "KILL", "ID", &id.to_string()]);
         admin.send(&[kill, request(&["RPUSH", "l", "a"])].concat());
         assert_eq!((admin.expect(), admin.expect()), (Frame::Integer(1), Frame::Integer(1)));
@@ -337,7 +337,7 @@ fn producers_and_consumers_on_many_threads_lose_nothing_and_double_nothing() {
                 let mut client = Wire::connect(at);
                 let mut got = Vec::new();
                 loop {
-                    // Some wait for two lists, in either order, and some through a third one.
+                    // Consumers block on two lists in either order, or on a third list.
                     let reply = match consumer % 4 {
                         0 => client.ask("BLPOP one two 0"),
                         1 => client.ask("BRPOP two one 0"),

@@ -1,6 +1,6 @@
-//! Clients that wait for entries of a stream: alone, or as members of a group.
+//! Clients blocked on streams, as plain readers and as members of a consumer group.
 //!
-//! Nobody here waits for time to pass: clocks stand still until the test moves them.
+//! No test waits for time to pass: clocks are frozen until the test advances them.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::support::{CHECKED_PROFILE, Deadline, address, profile, spawn_frozen, 
 
 const GONE: &str = "UNBLOCKED the stream key no longer exists";
 
-/// A connection that waits with a command.
+/// Returns a connection that is blocked by a command.
 fn wait(server: SocketAddr, admin: &mut Wire, line: &str) -> Wire {
     let before = blocked(admin);
     let mut client = Wire::connect(server);
@@ -29,7 +29,7 @@ fn blocked(admin: &mut Wire) -> usize {
     line.trim().parse().expect("a number")
 }
 
-/// Both servers: what is told of the one is to be true of the other.
+/// Runs a test on redouble and on the real server, which must behave the same.
 fn on_both(story: impl Fn(SocketAddr)) {
     let redis = ServerProcess::redis(&[]);
     story(redis.address());
@@ -43,7 +43,7 @@ fn frozen_as_checked() -> Server {
     server
 }
 
-/// What is read of one stream: entries with one field `f` each.
+/// The entries of one stream in a reply, each with one field `f`.
 fn entries(stream: &str, entries: &[(&str, &str)]) -> Frame {
     let entry = |(id, value): &(&str, &str)| {
         Frame::Array(vec![Frame::bulk(id), Frame::Array(vec![Frame::bulk("f"), Frame::bulk(value)])])
@@ -109,7 +109,7 @@ fn members_of_a_group_share_out_what_comes_and_readers_all_get_it() {
             assert!(members[turn + 1..].iter_mut().all(|member| !member.has_reply()));
         }
         assert_eq!(reader.expect(), entries("s", &[("1-1", "v0")]));
-        // What a transaction adds is shared out when all of it is there.
+        // The server delivers a transaction's entries after EXEC has added all of them.
         let mut greedy = wait(server, &mut admin, "XREADGROUP GROUP g c0 BLOCK 0 COUNT 2 STREAMS s >");
         let mut modest = wait(server, &mut admin, "XREADGROUP GROUP g c1 BLOCK 0 STREAMS s >");
         let mut late = wait(server, &mut admin, "XREADGROUP GROUP g c2 BLOCK 0 STREAMS s >");
@@ -160,7 +160,7 @@ fn every_entry_goes_to_exactly_one_member_of_a_group_however_many_read() {
     let deadline = Deadline::start();
     while !finished(&members) {
         deadline.check("the members to end");
-        // Whoever gets the word for another passes it over, so it is said again.
+        // A member that reads the end entry of another member ignores it, so every round adds them again.
         for member in (0..MEMBERS).filter(|member| !members[*member].is_finished()) {
             admin.ask(&format!("XADD s * f end{member}"));
         }

@@ -1,4 +1,4 @@
-//! What connections do to each other, and to themselves.
+//! Commands that act on connections: their own and others'.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use redouble::{Builder, Profile, Server};
 
 use crate::support::wait_until;
 
-/// A connection that shows its replies as they stood on the wire.
+/// A connection that returns replies as they are on the wire.
 struct Client {
     reader: BufReader<TcpStream>,
 }
@@ -20,7 +20,7 @@ impl Client {
         Self { reader: BufReader::new(stream) }
     }
 
-    /// Sends commands, words apart by blanks, lines by `|`, all at once.
+    /// Sends commands in one write. Blanks separate words, `|` separates commands.
     fn send(&mut self, commands: &str) {
         let text: String = commands.split('|').map(|line| format!("{}\r\n", line.trim())).collect();
         self.reader.get_mut().write_all(text.as_bytes()).unwrap();
@@ -31,7 +31,7 @@ impl Client {
         self.read()
     }
 
-    /// One reply, whole.
+    /// Reads one complete reply.
     fn read(&mut self) -> String {
         let mut reply = String::new();
         let length = self.reader.read_line(&mut reply).unwrap();
@@ -59,7 +59,7 @@ impl Client {
         self.ask("CLIENT ID").trim_start_matches(':').trim_end().to_owned()
     }
 
-    /// Asks for the line of a connection until it says something. The connection is at work meanwhile.
+    /// Polls CLIENT LIST until the line of a connection contains a text. The connection is busy meanwhile.
     fn see(&mut self, id: &str, field: &str) {
         wait_until(format_args!("{field} of client {id}"), || {
             self.ask(&format!("CLIENT LIST ID {id}")).contains(field)
@@ -143,7 +143,7 @@ fn a_pause_ends_when_the_servers_clock_says_so() {
     let (mut holder, mut other) = (Client::of(&server), Client::of(&server));
     other.ask("PING");
     assert_eq!(holder.ask("CLIENT PAUSE 1000 ALL"), "+OK\r\n");
-    // Errors need no data, and so no waiting.
+    // Errors do not access data, so they are not delayed.
     assert!(other.ask("NOPE").starts_with("-ERR unknown command"));
     other.send("PING");
     server.advance(Duration::from_millis(999));
@@ -186,7 +186,7 @@ fn a_connection_that_waits_is_let_go_by_another_or_by_time() {
         assert_eq!(other.ask(&unblock), ":0\r\n");
         assert_eq!([waiter.read().as_str(), waiter.read().as_str()], [answer, "+PONG\r\n"]);
     }
-    // One wait behind the other, and time ends both.
+    // Two WAITs follow each other, and a time-out ends each.
     waiter.send("WAIT 1 1000|WAIT 1 1000|PING");
     other.see(&id, "flags=b ");
     server.advance(Duration::from_millis(1000));
@@ -219,7 +219,7 @@ fn replies_are_left_out_exactly_as_asked_for() {
     assert!(client.read().starts_with("-ERR unknown command 'NOPE'"));
     client.send("CLIENT REPLY OFF|PING|NOPE|SET key off|CLIENT REPLY SKIP|CLIENT REPLY ON|GET key");
     assert_eq!([client.read(), client.read()], ["+OK\r\n", "$3\r\noff\r\n"]);
-    // Inside a transaction only what follows is left out.
+    // Inside a transaction, CLIENT REPLY SKIP omits the next reply only.
     client.send("MULTI|PING one|CLIENT REPLY SKIP|PING two|EXEC|PING three|PING four");
     let replies: Vec<String> = (0..5).map(|_| client.read()).collect();
     assert_eq!(
@@ -296,7 +296,7 @@ fn a_monitor_sees_what_others_run_but_no_secrets() {
         assert!(time.starts_with('+') && time.contains('.'), "{line}");
         assert_eq!(rest, format!("[{db} {address}] {words}\r\n"));
     }
-    // Its own commands are shown to it behind their replies.
+    // A monitoring connection sees its own commands after their replies.
     assert_eq!(monitor.ask("PING"), "+PONG\r\n");
     assert!(monitor.read().ends_with("\"PING\"\r\n"));
     assert_eq!(monitor.ask("RESET"), "+RESET\r\n");
@@ -321,7 +321,7 @@ fn a_touched_key_makes_exec_answer_with_nothing() {
         watcher.ask("GET key");
         assert_eq!(watcher.ask("EXEC"), "*-1\r\n", "{touch}");
     }
-    // A key that was gone already does not go again.
+    // The expiry of a key that was missing at WATCH is no change.
     watcher.ask("WATCH key");
     watcher.ask("MULTI");
     watcher.ask("PING");

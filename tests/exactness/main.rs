@@ -1,8 +1,8 @@
-//! Redis's behaviour: what a command answers, in which order effects become visible, what a connection may do.
+//! Redis's behaviour: what a command answers, in which order effects become visible, and what a connection may do.
 //!
-//! Uses only what a client sees, and no test power except the clock. Where the real redis-server 7.0.15 knows the
-//! command, the test asks it too. A new command gets a transcript first (`transcripts/`, listed in `transcripts.rs`);
-//! what needs several threads, split packets or random input gets a test in the file of its subject.
+//! The tests use only what a client sees, and no test power except the clock. They run on the real redis-server 7.0.15
+//! too, where it knows the command. A new command gets a transcript first (`transcripts/`, listed in `transcripts.rs`).
+//! Tests that need several threads, split packets or random input belong in the file of their subject.
 
 mod acl;
 mod atomicity;

@@ -1,4 +1,4 @@
-//! The protocol on real sockets: split, pipelined, binary, too long, malformed; and RESP3.
+//! The protocol on real sockets: split, pipelined, binary, oversized and malformed requests; and RESP3.
 
 use std::io::Write;
 use std::thread;
@@ -18,7 +18,7 @@ fn wire(server: &Server) -> Wire {
     Wire::connect(address(server))
 }
 
-/// Everything a server answers to some bytes, up to the end of the connection.
+/// Sends bytes in these pieces and returns everything the server answers until it closes the connection.
 fn conversation(address: std::net::SocketAddr, pieces: &[&[u8]]) -> Vec<u8> {
     let mut wire = Wire::connect(address);
     for piece in pieces {
@@ -32,7 +32,7 @@ fn conversation(address: std::net::SocketAddr, pieces: &[&[u8]]) -> Vec<u8> {
 fn requests_may_be_split_anywhere() {
     let server = spawn();
     let mut wire = wire(&server);
-    // One byte at a time: every split there is.
+    // One byte at a time covers every possible split.
     let bytes = [request(&["SET", "k", "a\r\nb"]), request(&["GET", "k"]), b"PING inline\r\n".to_vec()].concat();
     for byte in &bytes {
         wire.send(std::slice::from_ref(byte));
@@ -49,7 +49,7 @@ fn a_request_waits_for_its_last_byte_and_no_longer() {
     let mut other = wire(&server);
     let bytes = request(&["SET", "k", "v"]);
     slow.send(&bytes[..bytes.len() - 1]);
-    // Two round trips of another client: the server has seen what the slow one has sent.
+    // After two round trips of another client the server has read what the slow client sent.
     other.ask("PING");
     assert_eq!(other.ask("EXISTS k"), Frame::Integer(0));
     slow.send(&bytes[bytes.len() - 1..]);
@@ -134,7 +134,7 @@ fn a_request_larger_than_the_query_buffer_closes_the_connection() {
     assert_eq!(wire.ask("EXISTS k"), Frame::Integer(0));
 }
 
-/// Bytes that are no request, and what is said before the connection closes.
+/// Malformed requests, and the server's last words before it closes the connection.
 const MALFORMED: &[(&[u8], &[u8])] = &[
     (b"*1\r\nPING\r\n", b"-ERR Protocol error: expected '$', got 'P'\r\n"),
     (b"*1\r\n*1\r\n", b"-ERR Protocol error: expected '$', got '*'\r\n"),
@@ -149,7 +149,7 @@ const MALFORMED: &[(&[u8], &[u8])] = &[
     (b"PING 'a'b\r\n", b"-ERR Protocol error: unbalanced quotes in request\r\n"),
     (b"POST / HTTP/1.1\r\nHost: a\r\n\r\n", b""),
     (b"Host: a\r\n", b""),
-    // Not even what came before is answered.
+    // The security abort drops the replies to earlier commands, too.
     (b"*1\r\n$4\r\nPING\r\nhost: a\r\nPING\r\n", b""),
 ];
 
@@ -159,7 +159,7 @@ fn what_is_no_request_is_refused_word_for_word_and_the_connection_closes() {
     for (bytes, answer) in MALFORMED {
         let mut wire = wire(&server);
         wire.send(bytes);
-        // Without an end of sending: it is the server that closes.
+        // The client keeps its sending side open, so it is the server that closes.
         let got = wire.read_to_end();
         assert_eq!(got, *answer, "{:?}: {:?}", String::from_utf8_lossy(bytes), String::from_utf8_lossy(&got));
     }
@@ -174,7 +174,7 @@ fn what_is_no_request_is_refused_word_for_word_and_the_connection_closes() {
     }
 }
 
-/// Pieces of protocol, whole and broken, of which whole and broken conversations are made.
+/// Fragments of protocol, complete and broken, that make up random conversations.
 fn soup() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => Just(request(&["PING"])),
@@ -206,7 +206,7 @@ fn whatever_arrives_is_answered_as_redis_answers_it() {
         ..ProptestConfig::default()
     };
     proptest!(config, |(soup in soup(), cut in any::<prop::sample::Index>())| {
-        // What an earlier conversation has written is forgotten first.
+        // FLUSHALL removes what an earlier conversation has written.
         let bytes = [request(&["FLUSHALL"]), soup].concat();
         let cut = cut.index(bytes.len() + 1);
         let expected = conversation(redis.address(), &[&bytes]);

@@ -1,4 +1,5 @@
-//! Stories about those who listen: whom a message reaches, when, and whom it harms if it is not read.
+//! Pub/sub and keyspace events: who receives a message, in which order, and what a subscriber that does not read costs
+//! others.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ fn listener(server: &Server, line: &str) -> Wire {
     wire
 }
 
-/// Everything that was sent to who listens in RESP2, each as channel and message.
+/// Reads all messages that a RESP2 subscriber has received, as pairs of channel and message.
 #[track_caller]
 fn heard(wire: &mut Wire) -> Vec<(String, String)> {
     wire.send(b"PING\r\n");
@@ -65,7 +66,7 @@ fn a_slow_subscriber_is_closed_at_its_limit_and_harms_nobody() {
     let mut quick = listener(&server, "SUBSCRIBE news");
     let text = "x".repeat(LENGTH);
     let mut closed = false;
-    // The system takes some megabytes for the slow one before anything waits here.
+    // Socket buffers take several megabytes before the server's output buffer grows.
     for _ in 0..4_000 {
         let reached = publisher.call(&["PUBLISH", "news", &text]).integer();
         assert_eq!(quick.expect().items()[2].text().len(), LENGTH);
@@ -97,7 +98,7 @@ fn a_soft_limit_closes_whoever_is_slow_for_too_long() {
         let list = publisher.ask("CLIENT LIST TYPE pubsub").text();
         list.split_whitespace().find_map(|field| field.strip_prefix("omem=")?.parse::<usize>().ok()).unwrap_or(0)
     };
-    // What is on its way to the system is not stuck: only what still waits after many more messages is.
+    // The output buffer counts as full only when bytes remain in it after many more messages.
     let deadline = Deadline::start();
     while waiting(&mut publisher) < 4 << 20 {
         deadline.check("a full output buffer");
@@ -131,7 +132,7 @@ fn a_waiter_woken_by_a_message_gets_the_lock() {
     let server = spawn();
     let (mut holder, mut waiter) = (connect(&server), connect(&server));
     assert_eq!(holder.ask("SET lock one NX PX 30000"), Frame::status("OK"));
-    // First listen, then try again: a release in between would be missed otherwise.
+    // Subscribing before the second try catches a release in between.
     let mut ear = listener(&server, "SUBSCRIBE released:lock");
     assert_eq!(waiter.ask("SET lock two NX PX 30000"), Frame::NullBulk);
     holder.ask("MULTI");
@@ -153,7 +154,7 @@ fn locks_that_expire_are_announced_in_the_order_of_their_deadlines_before_the_cl
         assert_eq!(client.ask(&format!("SET {key} token NX PX {milliseconds}")), Frame::status("OK"));
     }
     server.advance(Duration::from_millis(400));
-    // At its last millisecond a key is still there.
+    // A key still exists at its last millisecond.
     assert_eq!(texts(&heard(&mut ear)), ["a", "b", "c"]);
     server.advance(Duration::from_millis(1));
     assert_eq!(heard(&mut ear), [("__keyevent@0__:expired".to_owned(), "d".to_owned())]);
@@ -167,7 +168,7 @@ fn a_lock_that_is_found_expired_is_announced_at_once() {
     let mut client = connect(&server);
     client.ask("CONFIG SET notify-keyspace-events KEA");
     let mut ear = listener(&server, "PSUBSCRIBE __keyevent@0__:*");
-    // Inside a transaction nobody else comes to delete it.
+    // Inside a transaction no other client or expiry cycle can delete the key first.
     for line in ["MULTI", "SET lock token EXAT 1", "SET lock other NX PX 100", "EXEC"] {
         client.ask(line);
     }
@@ -251,7 +252,7 @@ fn messages_to_oneself_come_where_each_server_puts_them() {
         let frames = [wire.expect(), wire.expect()];
         assert_eq!(matches!(frames[0], Frame::Push(_)), first, "{name}");
         assert_eq!(matches!(frames[1], Frame::Push(_)), !first, "{name}");
-        // Never inside what EXEC answers.
+        // A message never arrives inside the reply of EXEC.
         wire.ask("MULTI");
         wire.ask("PUBLISH news x");
         assert_eq!(wire.ask("EXEC").items(), [Frame::Integer(1)], "{name}");

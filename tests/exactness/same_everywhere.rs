@@ -1,8 +1,8 @@
-//! A command is one function, wherever it is called from: sent alone, in a transaction, by a script that calls it, by a
-//! script that calls many. Random commands, right and wrong ones, must answer the same everywhere and leave the same data.
+//! A command behaves the same however it is called: alone, in a transaction, or by a script that calls one or many
+//! commands. Random commands, valid and invalid, must give the same replies and leave the same data.
 //!
-//! Half of the commands come from templates, so that most of them make sense; the other half are made from the table
-//! that the server itself shows, with whatever words there are.
+//! Half of the commands come from templates, so most of them are valid. The other half come from the server's own
+//! command table, with random words.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::{Dice, address, start};
 const ROUNDS: usize = 100;
 const COMMANDS: usize = 30;
 const KEYS: [&str; 5] = ["a", "b", "c", "{tag}d", ""];
-/// Keys that mostly hold one type: lists, hashes, sets, sorted sets, streams, places.
+/// Keys that mostly hold one type: list, hash, set, sorted set, stream, geo.
 const TYPED_KEYS: [&str; 11] = ["l1", "l2", "h1", "h2", "s1", "s2", "z1", "z2", "x1", "g1", "g2"];
 
 /// Words of templates: `K` is a key, `I` an integer, `V` a value, `T` a time in the future or not, `O` an option; `L`, `H`,
@@ -239,10 +239,10 @@ const ENDS: &[&str] = &["LEFT", "RIGHT", "left", "BOTH"];
 const BOUNDS: &[&str] = &["-", "+", "[b", "(b", "[e", "(1", "b"];
 const TIMES: &[&str] = &["1", "50", "1000", "100000", "0", "-5", "9223372036854775807", "soon"];
 
-/// What is not said twice the same way.
+/// Commands whose replies are random.
 const CHANCE: [&str; 5] = ["randomkey", "srandmember", "spop", "hrandfield", "zrandmember"];
 
-/// Small collections are kept in a different way than large ones; here most become large.
+/// Collections above these limits change their encoding; with these values most do.
 const PACKING: [&str; 5] = [
     "hash-max-listpack-entries",
     "list-max-listpack-size",
@@ -253,7 +253,7 @@ const PACKING: [&str; 5] = [
 
 struct Author {
     dice: Dice,
-    /// Names of commands and how many words they need at least, from the table.
+    /// The names of commands and the least number of their words, from the command table.
     table: Vec<(String, i64)>,
 }
 
@@ -367,10 +367,11 @@ fn by_one_script(wire: &mut Wire, commands: &[Vec<String>]) -> Vec<Frame> {
     wire.call(&words).items().to_vec()
 }
 
-/// A reply as it is once Lua has had it: its numbers are doubles, and it has one kind of nothing.
+/// A reply as Lua's conversion leaves it: numbers are doubles, and there is one null.
 fn through_lua(frame: &Frame) -> Frame {
     match frame {
-        // The double next to the largest integer is beyond it, and C makes the smallest of that.
+        // The double nearest to the largest integer is out of range, and the conversion in C gives the smallest
+        // integer.
         Frame::Integer(value) if *value as f64 >= 2_f64.powi(63) => Frame::Integer(i64::MIN),
         Frame::Integer(value) => Frame::Integer(*value as f64 as i64),
         Frame::NullArray => Frame::NullBulk,
@@ -388,7 +389,7 @@ const LOOK: &str = "local found = {}
     end
     return found";
 
-/// Everything there is: each key of two databases with its value and deadline.
+/// Returns each key of two databases with its value and deadline.
 fn contents(wire: &mut Wire) -> Vec<Frame> {
     let mut contents = Vec::new();
     for db in ["0", "1"] {
@@ -439,7 +440,7 @@ fn the_same_commands_answer_the_same_alone_in_a_transaction_and_in_scripts() {
             }
             errors += expected.iter().filter(|reply| reply.is_error()).count();
             others += expected.iter().filter(|reply| !reply.is_error()).count();
-            // What is over is deleted now, and not at some moment that differs from server to server.
+            // Advancing by zero deletes expired keys on every server at the same point.
             servers.iter().for_each(|server| server.advance(Duration::ZERO));
             let left: Vec<Vec<Frame>> = wires.iter_mut().map(contents).collect();
             for ((name, ..), other) in ways.iter().zip(&left).skip(1) {
@@ -452,7 +453,7 @@ fn the_same_commands_answer_the_same_alone_in_a_transaction_and_in_scripts() {
                 server.advance(passes);
             }
         }
-        // The random commands are neither all wrong nor all right.
+        // The random commands must mix successes and errors.
         assert!(errors * 20 > others && others * 4 > errors, "{errors} errors and {others} other replies");
     }
 }

@@ -1,7 +1,6 @@
-//! What scripts are for: things that a client cannot do in several steps without somebody stepping in between.
+//! Scripts make several steps atomic for other clients.
 //!
-//! Time moves only when a test moves it, but where a test is about a running clock. Nothing waits: who does not get an
-//! answer within the patience of a read fails the test.
+//! Clocks are frozen, except in the test of a running clock. A reply that exceeds the read time-out fails the test.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,7 +13,7 @@ use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Wire, request};
 use crate::support::{Deadline, Dice, address, client, client_at, spawn, spawn_frozen, start, wait_until};
 
-/// The release that the documentation of SET shows: the lock goes only if it still holds the token.
+/// The release from the documentation of SET: deletes the lock only if it still holds the token.
 const RELEASE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
 
@@ -30,7 +29,7 @@ fn take(connection: &mut Connection, token: &str) -> bool {
     command::<Option<String>>(connection, &["SET", "lock.foo", token, "NX", "PX", "30000"]).is_some()
 }
 
-/// Runs a script without keys declared.
+/// Runs a script without declared keys.
 fn eval(wire: &mut Wire, script: &str) -> Frame {
     wire.call(&["EVAL", script, "0"])
 }
@@ -80,7 +79,7 @@ fn a_crash_between_setnx_and_expire_leaves_the_lock_for_ever() {
     {
         let mut holder = client(&server);
         assert_eq!(command::<i64>(&mut holder, &["SETNX", "lock.foo", "a"]), 1);
-        // The EXPIRE that was to follow never comes.
+        // The holder crashes before it sends EXPIRE.
     }
     for _ in 0..30 {
         server.advance(Duration::from_secs(365 * 24 * 3600));
@@ -88,7 +87,7 @@ fn a_crash_between_setnx_and_expire_leaves_the_lock_for_ever() {
     }
     assert_eq!(command::<i64>(&mut heir, &["TTL", "lock.foo"]), -1);
 
-    // The two in one script: there is no moment between them in which to crash.
+    // One script does both, so a crash cannot separate them.
     command::<i64>(&mut heir, &["DEL", "lock.foo"]);
     let both = "return redis.call('setnx', KEYS[1], ARGV[1]) == 1 and redis.call('expire', KEYS[1], 30)";
     assert_eq!(command::<i64>(&mut heir, &["EVAL", both, "1", "lock.foo", "b"]), 1);
@@ -114,7 +113,7 @@ fn a_release_by_watch_loses_to_an_expiry_and_frees_nobody() {
         assert_eq!(holder.ask("EXEC"), Frame::NullArray);
         assert_eq!(command::<i64>(&mut heir, &["EXISTS", "lock.foo"]), i64::from(heir_comes));
     }
-    // Within its time it wins.
+    // Within its lifetime the holder keeps the lock.
     let mut holder = Wire::connect(address(&server));
     holder.ask("SET lock.foo a PX 30000");
     holder.ask("WATCH lock.foo");
@@ -130,7 +129,7 @@ fn a_script_sees_one_instant_however_long_it_takes() {
     let over = AtomicBool::new(false);
     let deadline = Deadline::start();
     thread::scope(|scope| {
-        // The clock runs by itself, and jumps on top of that.
+        // The clock runs, and the test advances it as well.
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 deadline.check("the last script");
@@ -179,7 +178,7 @@ fn scripts_are_atomic_whatever_else_goes_on_and_nobody_waits_for_ever() {
     const TURNS: usize = 250;
     let server = start(Server::builder().threads(2));
     let keys: Vec<String> = (0..8).map(|index| format!("a-key-that-stands-somewhere:{index}")).collect();
-    // All keys always hold the same number, or none is there.
+    // All keys hold the same number, or none exists.
     let declared = "for _, key in ipairs(KEYS) do redis.call('incr', key) end return redis.call('mget', unpack(KEYS))";
     let undeclared = "for i = 7, 0, -1 do redis.call('incr', 'a-key-that-stands-somewhere:' .. i) end
                       local values = {}
@@ -259,7 +258,7 @@ fn a_script_may_use_keys_that_it_did_not_declare_in_other_databases_too() {
     wire.ask("SELECT 5");
     assert_eq!(wire.ask("GET copied"), Frame::bulk("3"));
 
-    // Neither does a script that fails, nor one in a transaction, take its client along.
+    // The SELECT of a script that fails, or that runs in a transaction, does not change the client's database either.
     assert!(eval(&mut wire, "redis.call('select', 7) error('x')").is_error());
     wire.ask("MULTI");
     wire.call(&["EVAL", "return redis.call('select', 7)", "0"]);
@@ -292,7 +291,7 @@ fn a_script_touches_what_others_watch() {
 fn a_script_that_is_known_is_not_compiled_again() {
     let server = spawn();
     let mut wire = Wire::connect(address(&server));
-    // A megabyte to compile; its run is over at once.
+    // A script of a megabyte takes long to compile and no time to run.
     let script = format!("local text = '{}' return 7", "x".repeat(1 << 20));
     let sha = wire.call(&["SCRIPT", "LOAD", &script]).text();
     wire.call(&["EVALSHA", &sha, "0"]);
@@ -304,7 +303,7 @@ fn a_script_that_is_known_is_not_compiled_again() {
     let after = figure(&mut wire, "used_memory_lua");
     assert!(after < used + (512 << 10), "80 runs left {} bytes behind", after - used);
     assert_eq!(figure(&mut wire, "number_of_cached_scripts"), 1);
-    // As a check of the check: another text is compiled.
+    // The counter-check: another text is compiled and does use memory.
     wire.call(&["EVAL", &script.replace('x', "y"), "0"]);
     assert!(figure(&mut wire, "used_memory_lua") > used + (512 << 10));
     assert_eq!(figure(&mut wire, "number_of_cached_scripts"), 2);
@@ -321,7 +320,7 @@ fn the_interpreter_is_started_by_the_first_script() {
     assert!(figure(&mut wire, "used_memory_lua") > 0);
 }
 
-/// A client that sends EVALSHA, and comes with the text only if it is asked for it.
+/// A client that sends EVALSHA first, and EVAL only after NOSCRIPT.
 fn fall_back(url: &str) {
     let mut connection = client_at(url);
     let script = Script::new("return {KEYS[1], ARGV[1], redis.call('incr', KEYS[1])}");

@@ -1,4 +1,4 @@
-//! Client-side caching: whoever keeps a copy of a key is told when the copy is no longer true.
+//! Client-side caching: a client that caches a key is told when the cached value is no longer valid.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use redouble::Server;
 use crate::support::wire::{Frame, Wire};
 use crate::support::{address, spawn, spawn_frozen, start};
 
-/// A client that keeps copies of what it reads, and drops them when it is told to.
+/// A client that caches what it reads and drops entries on invalidation.
 struct Caching {
     wire: Wire,
     copies: BTreeMap<String, Option<String>>,
@@ -24,7 +24,7 @@ impl Caching {
         Self { wire, copies: BTreeMap::new() }
     }
 
-    /// Sends a command and returns its reply. What comes before the reply is about the copies.
+    /// Sends a command and returns its reply. Messages before the reply are invalidations.
     fn ask(&mut self, line: &str) -> Frame {
         let words: Vec<&str> = line.split(' ').collect();
         assert!(self.wire.send(&crate::support::wire::request(&words)));
@@ -44,7 +44,7 @@ impl Caching {
         }
     }
 
-    /// Reads a key unless there is a copy of it.
+    /// Reads a key from the cache, or else from the server.
     fn get(&mut self, key: &str) -> Option<String> {
         if let Some(copy) = self.copies.get(key) {
             return copy.clone();
@@ -57,7 +57,7 @@ impl Caching {
         value
     }
 
-    /// Hears everything that was sent until now.
+    /// Processes all invalidations that the server has sent so far.
     fn listen(&mut self) {
         assert_eq!(self.ask("PING"), Frame::status("PONG"));
     }
@@ -113,8 +113,8 @@ fn others_writes_are_told_and_own_writes_only_without_noloop() {
     }
 }
 
-/// What rueidis does: a lock is taken and looked at on the tracking connection, and whoever waits for it looks again
-/// as soon as it is told that the key has changed.
+/// The way of rueidis: the tracking connection tries to take the lock and reads it; an invalidation makes a waiter try
+/// again.
 #[test]
 fn a_waiter_hears_of_the_release_of_a_lock() {
     let server = spawn();
@@ -125,7 +125,7 @@ fn a_waiter_hears_of_the_release_of_a_lock() {
     assert_eq!(waiter.ask("SET lock two NX PX 5000"), Frame::Null);
     assert_eq!(waiter.get("lock").as_deref(), Some("one"));
     assert_eq!(holder.ask("DEL lock"), Frame::Integer(1));
-    // It asks for nothing and is told.
+    // The waiter sends nothing and receives the invalidation.
     assert_eq!(waiter.wire.expect(), invalidation("lock"));
     assert_eq!(waiter.ask("SET lock two NX PX 5000"), Frame::status("OK"));
     holder.listen();
@@ -171,7 +171,7 @@ fn the_table_is_kept_within_its_limit() {
     assert_eq!(client.copies.len(), 10);
     let info = client.ask("INFO stats").text();
     assert!(info.contains("tracking_total_keys:10\r\n"), "{info}");
-    // Every key had its turn, not only the first.
+    // The last keys are cached too, so eviction does not keep the first ones only.
     assert!(client.copies.contains_key("k99") || client.copies.contains_key("k98"), "{:?}", client.copies);
 }
 
@@ -190,7 +190,8 @@ fn readers_that_have_gone_are_not_kept_for_ever() {
 const ROUNDS: usize = 150;
 const KEYS: usize = 4;
 
-/// Writers change keys while readers keep copies, on different threads. Whenever all is quiet, every copy is true.
+/// Writers change keys while readers on other threads cache them. Once all invalidations are processed, every cached
+/// value is current.
 fn no_copy_outlives_its_truth(options: &str, write: impl Fn(&mut Wire, usize) + Sync) {
     let server = start(Server::builder().threads(2));
     let mut readers = [Caching::connect(&server, options), Caching::connect(&server, options)];

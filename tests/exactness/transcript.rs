@@ -47,11 +47,11 @@ use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Silence, Wire, request, split};
 use crate::support::{CHECKED_PROFILE, address, profile};
 
-/// A transcript, as read from its file.
+/// A transcript, parsed from its file.
 pub struct Transcript {
     path: PathBuf,
     lines: Vec<Line>,
-    /// The profile it is for, if it is not for the real server.
+    /// The profile that the transcript needs, or none if the real server can run it.
     pub compat: Option<String>,
     pub clock: bool,
     start: Vec<(String, String)>,
@@ -71,12 +71,12 @@ struct Step {
     order: Order,
 }
 
-/// Which order of a reply's elements is right.
+/// The order in which the elements of a reply may come.
 #[derive(Clone, Copy)]
 enum Order {
     AsWritten,
     Any,
-    /// Any order of its pairs.
+    /// Pairs in any order.
     Pairs,
 }
 
@@ -125,7 +125,7 @@ impl Transcript {
         transcript
     }
 
-    /// What a line asks for; `None` for settings, which are taken in at once, and replies.
+    /// Parses a line as an action. Settings take effect at once and return `None`, as replies do.
     fn action(&mut self, number: usize, line: &str) -> Option<Action> {
         let place = format!("{}:{number}", self.path.display());
         let words = |text: &str| split(text.as_bytes()).unwrap_or_else(|| panic!("{place}: unbalanced quotes"));
@@ -165,12 +165,12 @@ impl Transcript {
         })
     }
 
-    /// Whether the real server can be asked.
+    /// Whether the real server can run the transcript.
     pub fn is_checked(&self) -> bool {
         self.compat.is_none() && !self.clock
     }
 
-    /// Plays the transcript to redouble: in this process, or as the program if it is started with directives.
+    /// Runs the transcript against redouble: in this process, or as the program if it needs directives.
     pub fn play_to_redouble(&self) {
         let compat = self.compat.as_deref().unwrap_or(CHECKED_PROFILE);
         let outcome = if self.start.is_empty() {
@@ -190,7 +190,7 @@ impl Transcript {
         self.start.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]).collect()
     }
 
-    /// Plays the transcript to the real server; with `REDOUBLE_RECORD=1` writes down what it answers.
+    /// Runs the transcript against the real server. With `REDOUBLE_RECORD=1` records its answers.
     pub fn play_to_redis(&self) {
         assert!(self.is_checked(), "the real server cannot play {}", self.path.display());
         let server = ServerProcess::redis(&self.directives());
@@ -198,7 +198,7 @@ impl Transcript {
         if is_recording() { self.record(&outcome) } else { self.judge(&outcome) }
     }
 
-    /// Writes down what a server that somebody else started answers, for profiles that the tests cannot start.
+    /// Records the answers of a running server, for profiles that the tests cannot start.
     pub fn record_from(&self, address: SocketAddr) {
         Wire::connect(address).ask("FLUSHALL");
         self.record(&self.play(address, None));
@@ -211,7 +211,7 @@ impl Transcript {
         })
     }
 
-    /// Runs all steps; one list of reply lines for each.
+    /// Runs all steps and returns the reply lines of each.
     fn play(&self, address: SocketAddr, server: Option<&Server>) -> Vec<Vec<String>> {
         let mut connections = Connections::from([("a".to_owned(), Known::connect(address))]);
         let mut current = "a".to_owned();
@@ -266,7 +266,7 @@ impl Transcript {
         answers
     }
 
-    /// Fails the test if the answers are not those written down.
+    /// Fails the test if the answers differ from the transcript.
     fn judge(&self, answers: &[Vec<String>]) {
         let mut report = String::new();
         let mut failures = 0;
@@ -287,7 +287,7 @@ impl Transcript {
         assert!(failures == 0, "{}: {failures} answers are not as written\n{report}", self.path.display());
     }
 
-    /// Rewrites the file with these answers, where they are not what it already says.
+    /// Rewrites the answers in the file that differ.
     fn record(&self, answers: &[Vec<String>]) {
         let mut text = String::new();
         let mut answers = answers.iter();
@@ -307,8 +307,8 @@ impl Transcript {
         std::fs::write(&self.path, text).unwrap_or_else(|error| panic!("{}: {error}", self.path.display()));
     }
 
-    /// The commands that this transcript sends, as COMMAND LIST names them; also with their first argument, in case
-    /// that is a subcommand.
+    /// Returns the commands that the transcript sends, as COMMAND LIST names them; also with their first argument,
+    /// which may be a subcommand.
     pub fn commands(&self) -> Vec<String> {
         let lower = |word: &[u8]| String::from_utf8_lossy(word).to_lowercase();
         self.steps()
@@ -329,7 +329,7 @@ pub fn is_recording() -> bool {
     std::env::var_os("REDOUBLE_RECORD").is_some_and(|value| value == "1")
 }
 
-/// A connection, and its id once somebody has asked for that.
+/// A connection, and its client id once it is known.
 struct Known {
     wire: Wire,
     id: Option<i64>,
@@ -340,7 +340,7 @@ impl Known {
         Self { wire: Wire::connect(address), id: None }
     }
 
-    /// Asked for only once: a client that is blocked cannot answer.
+    /// Asks the server only once, because a blocked client cannot answer.
     fn id(&mut self) -> i64 {
         *self.id.get_or_insert_with(|| self.wire.ask("CLIENT ID").integer())
     }
@@ -363,7 +363,7 @@ fn reply(wire: &mut Wire, order: Order) -> Vec<String> {
     }
 }
 
-/// Everything that comes before the answer to a PING, which looks like a message itself to who listens in RESP2.
+/// Reads all messages before the reply to a PING. For a RESP2 subscriber that reply looks like a message, too.
 fn messages(wire: &mut Wire) -> Vec<String> {
     let mark = Frame::bulk("no more messages");
     wire.send(&request(&["PING", "no more messages"]));
@@ -383,7 +383,7 @@ fn messages(wire: &mut Wire) -> Vec<String> {
 
 // ---- what is sent
 
-/// Replaces `{…}` in words.
+/// Replaces the `{…}` placeholders in words.
 fn fill_in(words: &[Vec<u8>], connections: &mut Connections) -> Vec<Vec<u8>> {
     words.iter().map(|word| fill_in_word(word, connections)).collect()
 }
@@ -402,7 +402,7 @@ fn fill_in_word(word: &[u8], connections: &mut Connections) -> Vec<u8> {
 }
 
 fn value_of(name: &str, connections: &mut Connections) -> Option<Vec<u8>> {
-    // The machine's time is what both servers start from.
+    // Both servers start with the machine's time.
     #[allow(clippy::disallowed_methods)]
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let offset = |rest: &str| if rest.is_empty() { Some(0) } else { rest.parse::<i64>().ok() };
@@ -468,7 +468,7 @@ fn render(frame: &Frame, depth: usize, lines: &mut Vec<String>) {
     }
 }
 
-/// The text of a line, with what cannot be seen written as `\xNN`.
+/// Returns a line as text, with unprintable bytes as `\xNN`.
 fn escaped(bytes: &[u8]) -> String {
     let mut text = String::new();
     for &byte in bytes {
@@ -487,7 +487,7 @@ fn quoted(bytes: &[u8]) -> String {
     escaped(bytes).replace('"', "\\\"").replace("\\x0d", "\\r").replace("\\x0a", "\\n")
 }
 
-/// Whether an answer is what was written down, patterns included.
+/// Whether an answer matches the expected lines and their patterns.
 fn agree(expected: &[String], answer: &[String]) -> bool {
     let mut answer = answer.iter().peekable();
     for pattern in expected {
@@ -533,7 +533,7 @@ fn matches(pattern: &str, line: &str) -> bool {
     false
 }
 
-/// `*` stands for anything; nothing else is special.
+/// Matches a glob in which only `*` is special.
 fn glob_matches(glob: &str, text: &str) -> bool {
     let mut pieces = glob.split('*');
     let first = pieces.next().unwrap_or_default();

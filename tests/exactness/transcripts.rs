@@ -1,8 +1,8 @@
-//! Every transcript is played twice, to redouble as redis-7.0 and to the real redis-server 7.0.15, and both must answer
-//! what is written down. Transcripts of commands that 7.0.15 does not have are played to redouble alone.
+//! Every transcript runs twice, against redouble as redis-7.0 and against the real redis-server 7.0.15; both must give
+//! the recorded answers. Transcripts of commands that 7.0.15 lacks run against redouble alone.
 //!
-//! `REDOUBLE_RECORD=1 cargo test --test exactness redis_answers` rewrites the answers from the real server: read the
-//! difference before you commit it. `transcript.rs` says how they are written.
+//! `REDOUBLE_RECORD=1 cargo test --test exactness redis_answers` records the answers of the real server: read the
+//! difference before you commit it. `transcript.rs` describes the format.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::support::process::ServerProcess;
 use crate::support::wire::Wire;
 use crate::transcript::{Transcript, directory, is_recording};
 
-/// One pair of tests for each transcript that the real server can play.
+/// A pair of tests for each transcript that the real server can run.
 macro_rules! checked {
     ($($name:ident)*) => {
         const CHECKED: &[&str] = &[$(stringify!($name)),*];
@@ -30,7 +30,7 @@ macro_rules! checked {
     };
 }
 
-/// One test for each transcript that only redouble can play.
+/// A test for each transcript that only redouble can run.
 macro_rules! alone {
     ($($name:ident)*) => {
         const ALONE: &[&str] = &[$(stringify!($name)),*];
@@ -165,7 +165,7 @@ fn every_command_of_every_profile_stands_in_a_transcript() {
     for profile in ["redis-6.2", "redis-7.0", "redis-7.2", "redis-8.4", "valkey-9.1"] {
         let server = crate::support::start(redouble::Server::builder().compat(crate::support::profile(profile)));
         let mut wire = Wire::connect(crate::support::address(&server));
-        // Before 7.0 there is no COMMAND LIST.
+        // COMMAND LIST does not exist before 7.0.
         let rows = wire.ask("COMMAND");
         let names = rows.items().iter().flat_map(|row| {
             let subcommands = row.items().get(9).map(|rows| rows.items().to_vec()).unwrap_or_default();
@@ -183,7 +183,8 @@ fn the_real_server_is_the_one_that_the_transcripts_were_written_by() {
     assert!(info.contains("redis_version:7.0."), "the transcripts are Redis 7.0's:\n{info}");
 }
 
-/// A transcript for another server is written down from one that is running:
+/// Records a transcript from another server that is running:
+///
 /// `REDOUBLE_RECORD=1 REDOUBLE_RECORD_FROM=127.0.0.1:7801 REDOUBLE_RECORD_NAME=valkey_locks cargo test record_another`.
 #[test]
 fn record_another() {

@@ -1,7 +1,7 @@
-//! Scripts that do not end, or take all they can get: the server stays up, says that it is busy, and lets others end
-//! what may be ended. Whatever can be asked of the real server without losing it is asked there, too.
+//! Scripts that never end or use up resources: the server stays up, reports that it is busy, and lets clients stop what
+//! may be stopped. Tests that do not kill the real server run against it, too.
 //!
-//! Nothing here waits for a time: a script is known to have become slow when somebody is answered BUSY.
+//! No test waits for a fixed time: a BUSY reply tells that a script counts as slow.
 
 use std::net::SocketAddr;
 use std::sync::mpsc;
@@ -19,13 +19,13 @@ const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write com
                           command.";
 const FOREVER: &str = "while true do end";
 
-/// What the client of a script is told that SCRIPT KILL has ended.
+/// The error that a script's client receives after SCRIPT KILL.
 fn killed(script: &str) -> Frame {
     let sha = sha1_smol::Sha1::from(script).digest();
     Frame::error(&format!("ERR Script killed by user with SCRIPT KILL... script: {sha}, on @user_script:1."))
 }
 
-/// A server in this process that calls a script slow after a few milliseconds.
+/// A server in this process whose `busy-reply-threshold` is a few milliseconds.
 fn impatient(threads: usize) -> Server {
     let server = start(Server::builder().threads(threads).compat(profile(CHECKED_PROFILE)));
     be_impatient(address(&server));
@@ -36,7 +36,7 @@ fn be_impatient(address: SocketAddr) {
     assert_eq!(Wire::connect(address).ask("CONFIG SET busy-reply-threshold 5"), Frame::status("OK"));
 }
 
-/// Tells a story to the real server and to redouble: both must go through with it.
+/// Runs a test on the real server and on redouble.
 fn on_both(story: impl Fn(SocketAddr)) {
     let redis = ServerProcess::redis(&["--save", ""]);
     be_impatient(redis.address());
@@ -47,14 +47,14 @@ fn on_both(story: impl Fn(SocketAddr)) {
     }
 }
 
-/// Has a connection run a script, without waiting for what comes of it.
+/// Sends a script on a new connection without waiting for its reply.
 fn begin(address: SocketAddr, script: &str) -> Wire {
     let mut wire = Wire::connect(address);
     assert!(wire.send(&request(&["EVAL", script, "0"])));
     wire
 }
 
-/// Asks until the answer is that the server is busy.
+/// Polls until the server answers BUSY.
 #[track_caller]
 fn until_busy(wire: &mut Wire) {
     wait_for("the server to be busy", || match wire.ask("EXISTS whatever") {
@@ -69,16 +69,16 @@ fn until_busy(wire: &mut Wire) {
     });
 }
 
-/// Asks until the answer is something else.
+/// Polls until the server no longer answers BUSY.
 #[track_caller]
 fn until_idle(wire: &mut Wire) {
     wait_until("the server to be idle", || matches!(wire.ask("EXISTS whatever"), Frame::Integer(_)));
 }
 
-/// Everybody is served as if nothing had been the matter, scripts included.
+/// Checks that the server runs commands and scripts normally again.
 #[track_caller]
 fn assert_unaffected(address: SocketAddr) {
-    // Enough of them to be served by every thread.
+    // Several connections, so that every thread serves one.
     for _ in 0..4 {
         let mut wire = Wire::connect(address);
         assert_eq!(wire.ask("PING"), Frame::status("PONG"));
@@ -88,7 +88,7 @@ fn assert_unaffected(address: SocketAddr) {
     }
 }
 
-/// Ends the running script, and sees to it that its client hears of it.
+/// Kills the running script and checks that its client gets the error.
 #[track_caller]
 fn end(other: &mut Wire, runner: &mut Wire, script: &str) {
     assert_eq!(other.ask("SCRIPT KILL"), Frame::status("OK"));
@@ -96,7 +96,7 @@ fn end(other: &mut Wire, runner: &mut Wire, script: &str) {
     assert_eq!(runner.ask("PING"), Frame::status("PONG"));
 }
 
-/// Fails the test if something does not end by itself.
+/// Fails the test if a call does not return in time.
 fn within_patience(what: &str, run: impl FnOnce() + Send + 'static) {
     let (done, wait) = mpsc::channel();
     thread::spawn(move || {
@@ -131,7 +131,7 @@ fn a_script_that_never_ends_is_ended_by_script_kill_whatever_it_does_about_it() 
 
 #[test]
 fn a_reply_without_end_is_ended_like_a_script() {
-    // The real server would fill all memory.
+    // The real server would use up all memory.
     let server = impatient(1);
     let mut other = Wire::connect(address(&server));
     for script in [
@@ -155,7 +155,7 @@ fn a_slow_script_sends_its_own_client_messages_in_that_clients_protocol() {
         let mut runner = Wire::connect(address);
         runner.ask("HELLO 3");
         runner.ask("SUBSCRIBE news");
-        // Long enough to be slow, and then over by itself.
+        // The script runs long enough to count as slow, then ends.
         let script = "for i = 1, 3000000 do end redis.call('PUBLISH', 'news', 'hi') return 1";
         assert!(runner.send(&request(&["EVAL", script, "0"])));
         let answers = [runner.expect(), runner.expect()];
@@ -165,7 +165,7 @@ fn a_slow_script_sends_its_own_client_messages_in_that_clients_protocol() {
 
 #[test]
 fn a_script_that_catches_its_end_in_an_error_handler_is_ended_all_the_same() {
-    // The real server never gets rid of this one.
+    // The real server cannot stop this script.
     let server = impatient(1);
     let mut other = Wire::connect(address(&server));
     let script = "while true do xpcall(function() while true do end end, function() while true do end end) end";
@@ -180,7 +180,7 @@ fn a_script_that_catches_its_end_in_an_error_handler_is_ended_all_the_same() {
 fn many_short_coroutines_do_not_hide_a_script_that_never_ends() {
     let server = impatient(1);
     let mut other = Wire::connect(address(&server));
-    // Each level runs too few instructions of its own to be asked whether it may go on.
+    // Each coroutine runs fewer instructions than the interval of the time-out hook.
     let script = "local function level(n) for i = 1, 3000 do if n > 0 then coroutine.wrap(level)(n - 1) end end end
                   coroutine.wrap(level)(12)";
     let mut runner = begin(address(&server), script);
@@ -252,7 +252,7 @@ fn everybody_hears_that_the_server_is_busy_on_every_thread_and_even_those_who_wa
     for _ in 0..5 {
         let mut runner = Wire::connect(address(&server));
         runner.send(&request(&["EVAL", script, "1", "k"]));
-        // Some of these arrive before the script, some find the key locked, some come after it has become slow.
+        // Some of these commands arrive before the script, some wait for its key, some come after it counts as slow.
         let deadline = Deadline::start();
         loop {
             deadline.check("everybody to be told");
@@ -281,7 +281,7 @@ fn everybody_hears_that_the_server_is_busy_on_every_thread_and_even_those_who_wa
 fn a_script_that_wrote_is_not_ended_and_what_it_wrote_is_seen_when_it_has() {
     on_both(|address| {
         let mut other = Wire::connect(address);
-        // Long enough to be slow, and then it ends by itself.
+        // The script runs long enough to count as slow, then ends.
         let script = "redis.call('set', 'k', 'v') for i = 1, 30000000 do end return redis.call('incr', 'n')";
         let mut runner = begin(address, script);
         until_busy(&mut other);
@@ -333,7 +333,7 @@ fn a_server_that_is_dropped_takes_its_scripts_with_it() {
 #[test]
 fn a_server_that_is_dropped_before_its_script_is_slow_ends_as_well() {
     for threads in [1, 2] {
-        // The default: five seconds.
+        // The default threshold is five seconds.
         let server = start(Server::builder().threads(threads));
         let runner = begin(address(&server), FOREVER);
         within_patience("a dropped server", move || drop(server));
@@ -447,7 +447,7 @@ fn what_recurses_too_deeply_is_an_error() {
 fn a_reply_may_be_nested_deeply_but_not_without_end() {
     let server = start(Server::builder().compat(profile(CHECKED_PROFILE)));
     let mut wire = Wire::connect(address(&server));
-    // Such a reply is not for people, nor for clients that recurse; it is looked at as bytes.
+    // The test compares bytes, because reading so deep a reply would recurse.
     for depth in [10, 1000, 10_000] {
         let script = format!("local t = {{}} for i = 1, {depth} do t = {{t}} end return t");
         wire.send(&request(&["EVAL", &script, "0"]));

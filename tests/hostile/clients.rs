@@ -1,4 +1,4 @@
-//! Clients that mean no good, or are merely broken: the server stays up, stays small, and serves the others.
+//! Malicious and broken clients: the server stays up, keeps its memory small, and serves other clients.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ fn pong() -> Frame {
     Frame::status("PONG")
 }
 
-/// A good client must be served as if nothing were the matter.
+/// Checks that a well-behaved client is served normally.
 fn assert_unaffected(address: SocketAddr) {
     let mut wire = Wire::connect(address);
     assert_eq!(wire.ask("PING"), pong());
@@ -32,7 +32,7 @@ fn random_bytes_end_nothing_but_their_own_connection() {
         let mut wire = Wire::connect(address(&server));
         let length = 1 + dice.below(2000);
         let mut bytes = dice.bytes(length);
-        // Half of them look like the beginning of a request.
+        // Half of them begin like a request.
         if dice.below(2) == 0 {
             bytes[0] = b'*';
         }
@@ -123,7 +123,7 @@ fn a_request_of_a_million_words_is_a_request() {
 fn lua_keeps_to_its_own_memory() {
     let server = ServerProcess::redouble(&[]);
     let mut wire = Wire::connect(server.address());
-    // Where Lua's own reckoning overflows, and where Lua forgets to keep a string alive.
+    // The ranges overflow Lua's own arithmetic or make Lua drop a string that is in use.
     for range in ["-1, 2147483647", "-2147483648, 2147483647", "-2147483648"] {
         let script = format!("return {{pcall(unpack, {{}}, {range})}}");
         let answer = wire.call(&["EVAL", &script, "0"]);
@@ -177,7 +177,7 @@ fn a_client_that_never_reads_is_closed_at_its_output_limit() {
 
     let mut hog = TcpStream::connect(server.address()).expect("a connection");
     hog.set_write_timeout(Some(crate::support::wire::PATIENCE)).expect("a time-out");
-    // Far more than the limit and what the sockets hold, until the server has had enough and closes.
+    // The requests exceed the limit and the socket buffers, so the server closes the connection.
     let asked = (0..1000).take_while(|_| hog.write_all(&request(&["GET", "large"])).is_ok()).count();
     assert_eq!(good.ask("PING"), pong());
     let mut taken = 0;
@@ -206,7 +206,7 @@ fn a_client_that_pipelines_without_reading_does_not_fill_the_memory() {
     let batch = request(&["ECHO", &"x".repeat(1000)]).repeat(1000);
     let mut good = Wire::connect(server.address());
     let mut sent = 0;
-    // Sends whatever is taken; the round trips in between let the server come to it.
+    // Each turn writes what the socket takes; the round trips give the server time to read it.
     for _ in 0..400 {
         match (&hog).write(&batch) {
             Ok(written) => sent += written,
@@ -264,7 +264,7 @@ fn one_client_too_many_is_told_so() {
         assert_eq!(refused.read_to_end(), b"-ERR max number of clients reached\r\n");
     }
     assert!(first.ask("INFO stats").text().contains("rejected_connections:3\r\n"));
-    // A place that becomes free can be taken.
+    // A closed connection makes room for a new one.
     let [gone, mut stays] = others;
     let id = { gone }.ask("CLIENT ID").integer();
     stays.ask_until("CLIENT LIST", |list| !list.contains(&format!("id={id} ")));
@@ -290,7 +290,7 @@ fn ten_thousand_idle_connections_leave_room_for_those_that_work() {
         halves.into_iter().flat_map(|half| half.join().unwrap_or_else(|_| Vec::new())).collect()
     });
     assert_eq!(connections.len(), IDLE);
-    // The server may still be taking them in.
+    // The server may still be accepting connections.
     let connected = format!("connected_clients:{}\r\n", IDLE + 1);
     good.ask_until("INFO clients", |info| info.contains(&connected));
     let grown = server.resident().saturating_sub(before);
@@ -298,7 +298,7 @@ fn ten_thousand_idle_connections_leave_room_for_those_that_work() {
     for turn in 0..1000 {
         assert_eq!(good.ask(&format!("SET k {turn}")), Frame::status("OK"));
     }
-    // Those that were idle are served as well as any.
+    // Connections that were idle are served like any other.
     for mut idle in connections.iter().step_by(997) {
         idle.write_all(b"PING\r\n").expect("it is connected");
         let mut answer = [0; 7];
@@ -309,7 +309,7 @@ fn ten_thousand_idle_connections_leave_room_for_those_that_work() {
     good.ask_until("INFO clients", |info| info.contains("connected_clients:1\r\n"));
 }
 
-/// Lets this process, and those that it starts, open so many files.
+/// Raises the limit of open files for this process and its children.
 fn raise_file_limit(wanted: u64) {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
@@ -378,7 +378,7 @@ fn replies_to_a_client_that_left_are_not_given_to_the_next_one() {
     assert_eq!(good.ask(&format!("SET secret {}", "s".repeat(100))), Frame::status("OK"));
     for _ in 0..50 {
         let mut rude = Wire::connect(address(&server));
-        // More replies than the socket takes; the connection is reset while they are written.
+        // The replies exceed the socket buffer, and the client resets the connection while they are written.
         rude.send(&request(&["GET", "secret"]).repeat(5_000));
         drop(rude);
         let mut next = Wire::connect(address(&server));

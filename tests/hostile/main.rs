@@ -1,7 +1,7 @@
-//! Load and malice: broken clients, endless scripts, random misuse of the test powers. The server survives, stays small
-//! and serves the others.
+//! Load and malice: broken clients, endless scripts, random misuse of the test powers. The server survives, keeps its
+//! memory small, and serves other clients.
 //!
-//! Tests here take many files, much memory or a whole core; they are a binary of their own so that they run beside no
+//! These tests use many files, much memory or a whole core. They are a separate binary so that they do not run beside
 //! other tests.
 
 mod busy;

@@ -1,5 +1,5 @@
-//! Whoever drives a test makes mistakes, and so do the clients under test: whatever the powers are asked for, and whoever
-//! leaves in the middle of it, one RESET puts everything back, nobody stays held, and the server ends at once.
+//! Drivers and clients misuse the test powers and disconnect at any point. One RESET restores the server, no client
+//! stays parked, and the server shuts down at once.
 
 use std::ops::Range;
 use std::panic;
@@ -11,10 +11,10 @@ use crate::support::wire::{Frame, PATIENCE, Silence, Wire, request};
 use crate::support::{Dice, address, spawn};
 use redouble::{Fault, Pattern, Server, Servers, Verdict};
 
-/// How many panics there have been in the server's own code.
+/// The number of panics in the server's own code.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// Has panics counted: the event loop catches those of a connection, and only that connection ends.
+/// Counts panics. The event loop catches a panic of a connection, so the test would not see it otherwise.
 fn count_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -28,7 +28,7 @@ fn count_panics() {
     });
 }
 
-/// Fails if something takes longer than a test waits for a reply.
+/// Fails if a call takes longer than the read time-out.
 #[track_caller]
 fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
@@ -36,7 +36,7 @@ fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'sta
     receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what}: it never ended"))
 }
 
-/// What may stand for a placeholder, good and bad.
+/// Valid and invalid values of each placeholder.
 const CHOICES: &[(&str, &[&str])] = &[
     ("NAME", &["a", "b", "c", "d"]),
     ("SPACE", &["", "s", "t", "u"]),
@@ -114,7 +114,7 @@ const CHOICES: &[(&str, &[&str])] = &[
     ("TOKEN", &["1", "a", "v1", "xx1-1-1", ""]),
 ];
 
-/// Everything that can be asked for, weighted by how often it stands here.
+/// The commands to choose from; repeated lines are more likely.
 const COMMANDS: &[&str] = &[
     "REDOUBLE CLOCK NOW",
     "REDOUBLE CLOCK INFO",
@@ -295,7 +295,7 @@ const COMMANDS: &[&str] = &[
     "FUNCTION FLUSH",
 ];
 
-/// One request: mostly as it should be, sometimes with a word too many, too few, or wrong.
+/// Returns a random request: mostly valid, sometimes with a word missing, added or wrong.
 fn draw(dice: &mut Dice) -> Vec<u8> {
     let line = COMMANDS[dice.below(COMMANDS.len())];
     let fill = |word: &str, dice: &mut Dice| -> Vec<u8> {
@@ -319,7 +319,7 @@ fn draw(dice: &mut Dice) -> Vec<u8> {
     if words.is_empty() { request(&["PING"]) } else { request(&words) }
 }
 
-/// Reads what has come, so that it is never the test that keeps a server waiting.
+/// Reads all available replies, so that the test does not block the server.
 fn drain(wire: &mut Wire) {
     let socket = wire.tcp();
     socket.set_nonblocking(true).expect("a socket that does not wait");
@@ -328,7 +328,7 @@ fn drain(wire: &mut Wire) {
     socket.set_nonblocking(false).expect("a socket that waits");
 }
 
-/// Sends whatever there is from a dozen connections that come and go, then puts everything back.
+/// Sends random commands from a dozen connections that come and go, then resets the server.
 fn rage(seed: u64, threads: usize, steps: usize) {
     count_panics();
     let what = format!("seed {seed}, {threads} threads");
@@ -340,7 +340,7 @@ fn rage(seed: u64, threads: usize, steps: usize) {
             0 if wires.len() < 12 => wires.push(Wire::connect(address(&servers[0]))),
             1 if wires.len() > 8 => drop(wires.swap_remove(dice.below(wires.len()))),
             2 if !wires.is_empty() => {
-                // Half a request, and away.
+                // Sends half a request and disconnects.
                 let request = draw(&mut dice);
                 let mut wire = wires.swap_remove(dice.below(wires.len()));
                 wire.send(&request[..dice.below(request.len())]);
@@ -356,7 +356,7 @@ fn rage(seed: u64, threads: usize, steps: usize) {
             }
         }
     }
-    // As much as may be in the way: one RESET answers, although everybody is still there.
+    // One RESET must succeed while all clients are still connected.
     let servers = put_back(&what, servers);
     drop(wires);
     let (servers, mut wire) = until_alone(&what, servers);
@@ -373,8 +373,8 @@ fn rage(seed: u64, threads: usize, steps: usize) {
     assert_eq!(PANICS.load(Ordering::SeqCst), 0, "{what}");
 }
 
-/// A connection that is the only one. What the others had sent behind a command that was held still runs when they are
-/// gone, and may close this one, or stop the server.
+/// Returns the only remaining connection. Commands that others pipelined behind a parked one still run after they
+/// disconnect; they may close this connection or stop the server.
 fn until_alone(what: &str, mut servers: Servers) -> (Servers, Wire) {
     const MOST: usize = 10_000;
     for _ in 0..MOST {
@@ -396,10 +396,10 @@ fn until_alone(what: &str, mut servers: Servers) -> (Servers, Wire) {
     panic!("{what}: some connection never ended");
 }
 
-/// RESET by hand, which nothing can refuse.
+/// Resets from Rust, which no fault can prevent.
 fn put_back(what: &str, servers: Servers) -> Servers {
     in_time(&format!("{what}: a reset"), move || {
-        // It may be stopped, and then it is reset all the same.
+        // The server may be stopped; a reset works all the same.
         for server in servers.iter() {
             let _ = server.start();
             server.reset();
@@ -408,7 +408,7 @@ fn put_back(what: &str, servers: Servers) -> Servers {
     })
 }
 
-/// The seeds of a run; other ones, or more, by hand: `SEEDS=1000..2000 cargo test --features internals --test hostile powers`.
+/// The seeds of a run. `SEEDS=1000..2000 cargo test --features internals --test hostile powers` runs others.
 fn seeds(usual: Range<u64>) -> Range<u64> {
     let Ok(asked) = std::env::var("SEEDS") else { return usual };
     let (from, to) = asked.split_once("..").expect("SEEDS=from..to");
@@ -445,19 +445,19 @@ fn ten_thousand_rules_and_gates_are_the_most_and_go_away_at_once() {
         );
         assert_eq!(wire.ask(&format!("REDOUBLE {power} LIST")).items().len(), 10_000);
     }
-    // None of them is about this.
+    // No gate or fault matches this command.
     assert_eq!(wire.ask("SET lock token"), Frame::status("OK"));
     let mut held = Wire::connect(address(&server));
     held.send(b"GETDEL lock\r\n");
     wire.ask_until("INFO clients", |info| info.contains("blocked_clients:1\r\n"));
     assert_eq!(wire.ask("REDOUBLE RESET"), Frame::status("OK"));
-    // It runs before the data go.
+    // RESET lets a parked command run before it removes the data.
     assert_eq!(held.expect(), Frame::bulk("token"));
     assert_eq!(wire.ask("REDOUBLE GATE LIST"), Frame::Array(vec![]));
     assert_eq!(wire.ask("REDOUBLE FAULT LIST"), Frame::Array(vec![]));
 }
 
-/// A server on which clients are held in every way there is, and those who drive wait, too.
+/// A server with clients that every power holds, and drivers that wait, too.
 fn crowded() -> (Server, Vec<Wire>) {
     let server = spawn();
     let mut driver = Wire::connect(address(&server));
@@ -504,7 +504,7 @@ fn a_reset_frees_clients_held_in_every_way() {
     assert_eq!(driver.ask("REDOUBLE RESET"), Frame::status("OK"));
     let info = driver.ask("INFO clients").text();
     assert!(info.contains("blocked_clients:0\r\n"), "{info}");
-    // Everyone but the last three, who are drivers and listeners, has both replies.
+    // All but the last three connections, which are drivers and subscribers, have both replies.
     for wire in &mut wires[..80] {
         wire.expect();
         wire.expect();
