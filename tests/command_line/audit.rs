@@ -191,7 +191,7 @@ fn a_run_that_no_lock_was_seen_in_says_so_rather_than_well_done() {
     let expected =
         "redouble run: no lock was misused, but none was seen either: --locks GLOB says which keys are locks\n";
     assert_eq!((errors(&output).as_str(), output.status.code()), (expected, Some(0)));
-    // `--locks` overrides the names that the auditor takes for locks by itself.
+    // `--locks` marks keys that the auditor does not take for locks by itself.
     let output = run(&["--audit", "--locks", "cache:*"], "redis-cli -u $REDIS_URL SET cache:1 a NX PX 1000");
     assert!(errors(&output).contains("1 lock watched"), "{}", errors(&output));
 }
@@ -395,7 +395,7 @@ fn what_was_found_before_a_test_has_reset_the_server_counts() {
     let said = errors(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains(BLAME) && said.contains("(2 locks watched)"), "{said}");
-    // The journal begins after the findings of the first part.
+    // The journal holds only what came after the reset.
     assert_eq!(audit(&[&journal]).status.code(), Some(0));
     let log: Value = serde_json::from_str(&folder.read("audit.sarif")).expect("JSON");
     assert!(log["runs"][0]["results"][0]["locations"][0].get("physicalLocation").is_none(), "{log}");

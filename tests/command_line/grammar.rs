@@ -99,7 +99,7 @@ fn a_configuration_file_may_be_called_like_a_mistyped_word() {
     let said = errors(&program(&folder, &["runn"]));
     assert!(said.contains("at line 1\n>>> 'prot 1'\n") && said.ends_with("Did you mean port?\n"), "{said}");
     assert!(!said.contains("redouble run"), "{said}");
-    // A word that resembles nothing is taken for the file of a configuration; no suggestion is printed.
+    // A word that resembles nothing is a missing configuration file, without a suggestion.
     assert_eq!(errors(&program(&folder, &["redis.conf"])), "");
     assert_eq!(errors(&program(&folder, &["./rnu"])), "");
 }
@@ -145,7 +145,7 @@ fn values_stand_behind_their_flags_or_behind_an_equals_sign() {
         let output = program(&folder, &arguments);
         let said = errors(&output);
         assert!(said.contains("order 1 fails") && output.status.code() == Some(1), "{said}");
-        // The command line for a replay holds only the flags that the order of the run depends on.
+        // The command line for a replay holds only the flags that the run depends on.
         let replay = said.lines().find(|line| line.contains("replay: ")).unwrap();
         let replayed = replay.contains("settle") && replay.contains("limit");
         assert!(replayed && !replay.contains("--runs") && !replay.contains("--random"), "{replay}");

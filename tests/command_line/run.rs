@@ -109,7 +109,7 @@ fn is_served(port: &str) -> bool {
     TcpStream::connect(("127.0.0.1", port.parse().unwrap())).is_ok()
 }
 
-// ---- what the command is given
+// ---- what the command inherits
 
 #[test]
 fn the_command_finds_its_server_by_the_environment() {
@@ -174,7 +174,7 @@ fn the_command_is_where_it_was_and_as_free_as_it_was() {
     let here = std::env::current_dir().unwrap();
     let limit = Command::new("sh").args(["-c", "ulimit -n"]).output().unwrap();
     let script = "pwd; ulimit -n; env | grep -c '^REDOUBLE'";
-    // The command inherits the environment, but not the variables that the program sets for its own server process.
+    // The command inherits the original environment and limits, not those that the server has set for itself.
     let before = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("REDOUBLE")).count();
     let expected = format!("{}\n{}{before}\n", here.display(), String::from_utf8_lossy(&limit.stdout));
     assert_eq!(out(&run(&["--dir", &folder.text("")], script)), expected);
@@ -293,7 +293,7 @@ fn files_that_tell_of_the_server_are_there_while_it_is() {
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
 }
 
-// ---- what it says about what happened
+// ---- the report
 
 #[test]
 fn the_report_tells_what_happened_and_standard_output_is_left_alone() {

@@ -236,7 +236,7 @@ fn a_file_that_cannot_be_written_is_an_error_that_names_it() {
     assert!(wire.ask("REDOUBLE SAVE").is_error());
 }
 
-// ---- there and back
+// ---- round trips
 
 /// Fills a few databases with values of every type, grown and shrunk, small and large, with and without expiry.
 fn fill(wire: &mut Wire, dice: &mut Dice, newer: bool) {

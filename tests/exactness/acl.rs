@@ -202,7 +202,7 @@ fn what_acl_list_prints_makes_the_same_user_again() {
             let rules: Vec<&str> = (0..=dice.below(10)).map(|_| RULES[dice.below(RULES.len())]).collect();
             let rules = rules.join(" ");
             if run(&mut admin, &format!("ACL SETUSER a reset {rules}")).is_err() {
-                // The rules are refused: a key pattern follows `allkeys`.
+                // ACL SETUSER refuses a pattern after one that matches everything.
                 continue;
             }
             let shown = |lines: Vec<String>, start: &str| -> String {

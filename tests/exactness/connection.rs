@@ -59,7 +59,8 @@ impl Client {
         self.ask("CLIENT ID").trim_start_matches(':').trim_end().to_owned()
     }
 
-    /// Polls CLIENT LIST until the line of a connection contains a text. The connection is busy meanwhile.
+    /// Polls CLIENT LIST until the line of a connection contains a text. The polling keeps this
+    /// connection busy.
     fn see(&mut self, id: &str, field: &str) {
         wait_until(format_args!("{field} of client {id}"), || {
             self.ask(&format!("CLIENT LIST ID {id}")).contains(field)
@@ -219,7 +220,7 @@ fn replies_are_left_out_exactly_as_asked_for() {
     assert!(client.read().starts_with("-ERR unknown command 'NOPE'"));
     client.send("CLIENT REPLY OFF|PING|NOPE|SET key off|CLIENT REPLY SKIP|CLIENT REPLY ON|GET key");
     assert_eq!([client.read(), client.read()], ["+OK\r\n", "$3\r\noff\r\n"]);
-    // Inside a transaction, CLIENT REPLY SKIP omits the next reply only.
+    // In a transaction, CLIENT REPLY SKIP omits its own reply and the reply to the command after EXEC.
     client.send("MULTI|PING one|CLIENT REPLY SKIP|PING two|EXEC|PING three|PING four");
     let replies: Vec<String> = (0..5).map(|_| client.read()).collect();
     assert_eq!(

@@ -12,7 +12,7 @@
 //!
 //! Replies: `+status`, `-error`, `:integer`, `$"bulk"`, `nil` (`$-1`), `nil-array` (`*-1`), `null` (`_`), `*array`,
 //! `%map`, `~set`, `push N`, `|attribute`, `,double`, `#true`, `#false`, `(big number`, `="txt:verbatim"`.
-//! What differs from run to run is written as a pattern: `:<any>`, `:<1..100>`, `$<any>`, `$~"glob *"`, `*<any>` (an
+//! A pattern stands for what differs from run to run: `:<any>`, `:<1..100>`, `$<any>`, `$~"glob *"`, `*<any>` (an
 //! array with anything in it) and `<any>` (any reply at all).
 //!
 //! Words may contain `{now+5}` and `{nowms+5}` (unix time in seconds and milliseconds), `{id:b}` and `{addr:b}` (the id
@@ -23,17 +23,17 @@
 //! | `>> WORDS` | sends a command and reads nothing |
 //! | `@raw "bytes"` | sends bytes |
 //! | `@read` | reads one reply, which follows |
-//! | `@messages` | reads all messages that have come by now: those in front of the answer to a PING |
+//! | `@messages` | reads all messages that have arrived: those before the reply to a PING |
 //! | `@closed` | the server has closed this connection |
-//! | `@client b` | goes on as connection b; the first one is a |
+//! | `@client b` | continues on connection b; the first connection is a |
 //! | `@new` | replaces this connection by a new one |
 //! | `@resp3` | switches this connection to RESP3 |
 //! | `@unordered` | the elements of the next reply may come in any order |
-//! | `@pairs` | so may the pairs of the next reply, an array of names and values in turn |
+//! | `@pairs` | the pairs of the next reply, an array of names and values in turn, may come in any order |
 //! | `@advance 1500` | moves the clock by milliseconds (only in `@clock` files) |
 //! | `@start NAME VALUE` | at the top: the servers are started with this directive |
-//! | `@compat PROFILE` | at the top: only redouble, with this profile, can say this |
-//! | `@clock` | at the top: only redouble, whose clock stands still, can do this |
+//! | `@compat PROFILE` | at the top: only redouble with this profile runs this file |
+//! | `@clock` | at the top: only redouble, with a frozen clock, runs this file |
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -381,7 +381,7 @@ fn messages(wire: &mut Wire) -> Vec<String> {
     }
 }
 
-// ---- what is sent
+// ---- requests
 
 /// Replaces the `{…}` placeholders in words.
 fn fill_in(words: &[Vec<u8>], connections: &mut Connections) -> Vec<Vec<u8>> {
@@ -422,7 +422,7 @@ fn value_of(name: &str, connections: &mut Connections) -> Option<Vec<u8>> {
     Some(text.repeat(times.parse().ok()?).into_bytes())
 }
 
-// ---- what is answered
+// ---- replies
 
 fn rendered(mut frame: Frame, order: Order) -> Vec<String> {
     match (&mut frame, order) {

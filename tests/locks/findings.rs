@@ -1,8 +1,8 @@
-//! What the lock auditor finds in the traffic of a suite, against what it is known to find there.
+//! Compares what the lock auditor finds in a suite's traffic with the known findings.
 //!
-//! Beside each suite stands a file of its findings, `findings/LIBRARY.txt`, in the form in which findings are allowed:
-//! `CODE GLOB REASON`. Every finding must have a line, and every line a finding, unless its reason begins with
-//! `sometimes:`. The reasons say why the finding is right, or why nobody is to blame.
+//! `findings/LIBRARY.txt` lists the findings of a suite in the form of an allow list: `CODE GLOB REASON`. Every finding
+//! needs a line, and every line a finding, unless its reason begins with `sometimes:`. The reason says why the finding
+//! is right, or why it is nobody's mistake.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -15,7 +15,7 @@ use super::suites::Suite;
 use super::support::process::ServerProcess;
 use super::support::wire::{Frame, Wire};
 
-/// Has the servers of a suite write what they have seen; where.
+/// Exports the journals of a suite's servers and returns their paths.
 pub fn export(library: &str, servers: &[ServerProcess]) -> Result<Vec<PathBuf>, String> {
     let journals = folder().join("journals");
     fs::create_dir_all(&journals).map_err(|error| format!("{}: {error}", journals.display()))?;
@@ -38,7 +38,7 @@ pub fn export(library: &str, servers: &[ServerProcess]) -> Result<Vec<PathBuf>, 
     Ok(paths)
 }
 
-/// What is found in these journals that is not known, and what is known and not found; a line each.
+/// Returns a line for each finding in these journals that is not known, and for each known one that is missing.
 pub fn complaints(suite: &Suite, journals: &[PathBuf]) -> Result<Vec<String>, String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/locks/findings/{}.txt", suite.library));
     let known = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;

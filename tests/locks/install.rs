@@ -1,4 +1,4 @@
-//! Bringing a suite here, once: packages come through pip, npm and cargo, from wherever these are set up to look.
+//! Installs suites, once: through pip, npm and cargo, from the registries that these are configured for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use super::packages::{COMMON_NODE, done, folder, node_modules, once, python, said, write};
 use super::suites::{Edit, Source, Suite};
 
-/// Where a suite is to be run, and with what.
+/// Where a suite runs, and with which interpreter or packages.
 pub struct Installed {
     pub directory: PathBuf,
     pub program: PathBuf,
@@ -43,11 +43,11 @@ pub fn install(suite: &Suite) -> Result<Installed, String> {
     }
 }
 
-/// The command that runs a crate's unit tests.
+/// Returns the command that runs a crate's unit tests.
 pub fn cargo_test(directory: &Path, features: &[&str], more: &[&str]) -> Command {
     let mut command = Command::new(cargo());
     command.args(["test", "--lib", "--features", &features.join(",")]).args(more).current_dir(directory);
-    // Its own build folder, small: nobody looks at these programs with a debugger.
+    // A separate target folder without debug information stays small.
     command.arg("--target-dir").arg(directory.join("target"));
     command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
     command
@@ -57,12 +57,12 @@ fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-/// Unpacks the source package of a Python library: the one kind of package that brings its tests along.
+/// Unpacks the source package of a Python library; binary packages lack the tests.
 fn source_package(python: &Path, wanted: &str, package: &str, directory: &Path) -> Result<(), String> {
     let packed = directory.join("packed");
     let mut download = Command::new(python);
     download.args(["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", package]);
-    // What builds it stands in the requirements, at a fixed version as everything else.
+    // The requirements fix the version of the build tools, too.
     download.args(["--no-build-isolation", "--dest"]).arg(&packed).arg(wanted);
     done(download)?;
     let archive = only_entry(&packed)?;
@@ -78,7 +78,7 @@ fn source_package(python: &Path, wanted: &str, package: &str, directory: &Path) 
     Ok(())
 }
 
-/// Where cargo has put a crate's source.
+/// Returns the folder in which cargo keeps a crate's source.
 fn crate_source(package: &str, version: &str) -> Result<PathBuf, String> {
     let directory = folder().join("fetched").join(package);
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
@@ -92,7 +92,7 @@ fn crate_source(package: &str, version: &str) -> Result<PathBuf, String> {
     let mut metadata = Command::new(cargo());
     metadata.args(["metadata", "--quiet", "--format-version", "1", "--manifest-path"]).arg(&manifest);
     let metadata = said(&mut metadata)?;
-    // One path in a long line of JSON: between the quote before it and its well-known end.
+    // Finds one path in a long line of JSON: from a quote to the path's known end.
     let end = format!("{package}-{version}");
     let at = metadata.find(&format!("/{end}/Cargo.toml\"")).ok_or_else(|| format!("cargo does not know {end}"))?;
     let start = metadata[..at].rfind('"').map_or(0, |quote| quote + 1);

@@ -1,4 +1,5 @@
-//! What lock libraries make of a lock that was taken and whose reply was lost: the table on `docs/lost-replies.md`, played.
+//! Runs the cases of the table on `docs/lost-replies.md`: what lock libraries do when the reply to a successful lock
+//! command is lost.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +11,7 @@ use super::support::process::ServerProcess;
 
 const PAGE: &str = include_str!("../../docs/lost-replies.md");
 
-/// Whether the page says what happens. `Err` if that cannot be found out.
+/// Whether the page says what happens. `Err` if the programs cannot run.
 pub fn page_is_right() -> Result<bool, String> {
     let mut happened = Vec::new();
     let programs = [python_program()?, node_program()?, rust_program()?];
@@ -42,7 +43,7 @@ fn node_program() -> Result<Command, String> {
     Ok(command)
 }
 
-/// Beside rslock's own source, with which it shares what is built already.
+/// Builds the program beside rslock's own source and shares its build.
 fn rust_program() -> Result<Command, String> {
     let suite = SUITES.iter().find(|suite| suite.library == "rslock").ok_or("no suite is called rslock")?;
     let Source::Rust { features, .. } = suite.source else { return Err("rslock is no crate".to_owned()) };

@@ -1,15 +1,15 @@
-//! The lock libraries' own test suites, against redis-server and against redouble: what passes there has to pass here.
+//! The lock libraries' own test suites, against redis-server and against redouble: what passes on the first must pass
+//! on the second.
 //!
 //! ```text
-//! cargo test --test locks                       the fast ones
-//! cargo test --test locks -- --all              all that do not have to be named
-//! cargo test --test locks -- --library pottery  one
-//! cargo test --test locks -- --server NAME=COMMAND  in place of redouble
+//! cargo test --test locks                       the fast suites
+//! cargo test --test locks -- --all              all suites but those that only run when named
+//! cargo test --test locks -- --library pottery  one suite
+//! cargo test --test locks -- --server NAME=COMMAND  another server in place of redouble
 //! ```
 //!
-//! There is no list of failures that are expected. A suite that fares worse here than there, that cannot be installed or
-//! says nothing, makes this fail; so does one in whose traffic the lock auditor finds more or less than is known of it
-//! (`locks/findings`).
+//! There is no list of expected failures. The run fails if a suite passes fewer tests on redouble, cannot be installed
+//! or prints no results, or if the lock auditor's findings in its traffic differ from the known ones (`locks/findings`).
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -31,23 +31,23 @@ use run::{Run, Side, run, tail};
 use suites::{Pace, SUITES, Source, Suite};
 use verdicts::{Verdict, check_readers};
 
-/// How many runs go on at once. They sleep most of the time, but many look at the clock, so they must not be in each
-/// other's way.
+/// How many runs go on at once. They sleep most of the time, but many depend on timing, so they must not slow each
+/// other down.
 const AT_ONCE: usize = 4;
 
-/// What became of a suite on one side.
+/// The result of a suite on one side.
 enum Outcome {
     Ran(Run),
-    /// The server does not know these commands.
+    /// The commands that the server does not know.
     Lacks(Vec<String>),
     Broke(String),
 }
 
-/// A suite and what became of it: on redis-server, then on the server that is compared with it.
+/// The results of a suite: on redis-server, then on the server that is compared with it.
 struct Comparison {
     suite: &'static Suite,
     outcomes: [Outcome; 2],
-    /// Whether this is its second run, with nothing else going on.
+    /// Whether this is the suite's second run, without others beside it.
     again: bool,
 }
 
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Which suites, and against what.
+/// Parses the arguments: which suites, and against which server.
 fn wanted(mut arguments: impl Iterator<Item = String>) -> Result<(Vec<&'static Suite>, Option<String>), String> {
     let (mut all, mut library, mut server, mut filters) = (false, None, None, Vec::new());
     while let Some(argument) = arguments.next() {
@@ -75,8 +75,8 @@ fn wanted(mut arguments: impl Iterator<Item = String>) -> Result<(Vec<&'static S
             "--all" => all = true,
             "--library" => library = arguments.next(),
             "--server" => server = arguments.next(),
-            // `cargo test` gives every program the same flags and words: the flags are the harness's, which this one
-            // does without, and the words say which tests to run.
+            // `cargo test` passes the same flags and words to every test binary. This one has no harness, so it ignores
+            // the flags; the words name the tests to run.
             flag if flag.starts_with('-') => println!("locks: {flag} means nothing here"),
             _ => filters.push(argument),
         }
@@ -95,7 +95,7 @@ fn wanted(mut arguments: impl Iterator<Item = String>) -> Result<(Vec<&'static S
     Ok((suites.collect(), server))
 }
 
-/// Whether every suite fares as well on the server as on redis-server.
+/// Whether every suite passes as many tests on the server as on redis-server.
 fn compare(suites: &[&'static Suite], server: Option<String>) -> Result<bool, String> {
     if suites.is_empty() {
         println!("locks: no suite of that name");
@@ -109,7 +109,7 @@ fn compare(suites: &[&'static Suite], server: Option<String>) -> Result<bool, St
     let installed = install_all(suites);
     let mut comparisons = run_all(suites, &installed, &sides, &lacking);
     for (comparison, installed) in comparisons.iter_mut().zip(&installed) {
-        // Many tests bet on how long something takes, and machines stumble. What is wrong will be wrong again.
+        // Many tests depend on timing. A second run without load tells a real failure from a slow machine.
         if let (false, Ok(installed)) = (comparison.complaints().is_empty(), installed)
             && comparison.suite.seconds < 120
         {
@@ -132,7 +132,7 @@ fn compare(suites: &[&'static Suite], server: Option<String>) -> Result<bool, St
     Ok(is_well)
 }
 
-/// Installs what is missing: the package tools side by side, each with one suite at a time.
+/// Installs what is missing. The package tools run side by side, each with one suite at a time.
 fn install_all(suites: &[&'static Suite]) -> Vec<Result<Installed, String>> {
     let kinds: [fn(&Source) -> bool; 3] = [
         |source| matches!(source, Source::Python { .. }),
@@ -206,7 +206,7 @@ fn outcome(suite: &Suite, installed: Result<&Installed, &String>, side: &Side) -
 }
 
 impl Comparison {
-    /// What is not as it has to be.
+    /// Returns the differences that fail the comparison.
     fn complaints(&self) -> Vec<String> {
         let suite = self.suite;
         let mut complaints = Vec::new();
@@ -238,7 +238,7 @@ impl Comparison {
         complaints
     }
 
-    /// The tests that failed on one side only.
+    /// Returns the tests that fail on one side only.
     fn failures(&self) -> Vec<String> {
         let [there, here] = self.outcomes.each_ref().map(|outcome| match outcome {
             Outcome::Ran(run) => run.verdicts.named(Verdict::Failed).collect::<BTreeSet<_>>(),
@@ -247,7 +247,7 @@ impl Comparison {
         there.symmetric_difference(&here).map(|name| (*name).to_owned()).collect()
     }
 
-    /// Shows which tests failed and what was printed at the end.
+    /// Prints the tests that failed and the end of the output.
     fn explain(&self, ours: &Side) {
         if let Outcome::Ran(run) = &self.outcomes[0] {
             for name in run.verdicts.named(Verdict::Failed) {

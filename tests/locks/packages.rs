@@ -1,29 +1,29 @@
-//! What programs in other languages need, brought here once through pip and npm, from wherever these are set up to look.
+//! Installs the packages of programs in other languages, once, through pip and npm.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// An environment of Python packages.
+/// A virtual environment of Python packages.
 #[derive(Clone, Copy, Debug)]
 pub struct Requirements {
     pub name: &'static str,
     pub text: &'static str,
 }
 
-/// What most Python programs here run in.
+/// The environment of most Python programs here.
 pub const COMMON: Requirements = Requirements { name: "python", text: include_str!("python/requirements.txt") };
 
-/// The end of a file in a folder that was completed; it holds what the folder was made from.
+/// The file in a complete folder that holds what the folder was made from.
 const STAMP: &str = ".installed";
 
-/// Where everything goes: `target/locks`.
+/// The folder of all installed packages: `target/locks`.
 pub fn folder() -> PathBuf {
     let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
     temporary.parent().expect("it is a folder of the build folder").join("locks")
 }
 
-/// Makes a folder, unless it was made from the same before. One that was left half made is made again.
+/// Makes a folder, unless a complete one was made from the same input. An incomplete one is made again.
 pub fn once(directory: &Path, made_from: &str, make: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     let stamp = directory.join(STAMP);
     if fs::read_to_string(&stamp).is_ok_and(|found| found == made_from) {
@@ -38,7 +38,7 @@ pub fn once(directory: &Path, made_from: &str, make: impl FnOnce() -> Result<(),
     write(&stamp, made_from)
 }
 
-/// The interpreter of an environment with these packages in it.
+/// Returns the interpreter of an environment with these packages.
 pub fn python(requirements: Requirements) -> Result<PathBuf, String> {
     let directory = folder().join("environments").join(requirements.name);
     let interpreter = directory.join("bin").join("python");
@@ -56,7 +56,7 @@ pub fn python(requirements: Requirements) -> Result<PathBuf, String> {
     Ok(interpreter)
 }
 
-/// Packages for Node: a list, and a lock that fixes every version.
+/// Packages for Node: a list, and a lock file that fixes every version.
 #[derive(Clone, Copy, Debug)]
 pub struct NodePackages {
     pub name: &'static str,
@@ -64,14 +64,14 @@ pub struct NodePackages {
     pub lock: &'static str,
 }
 
-/// What most Node programs here run with.
+/// The packages of most Node programs here.
 pub const COMMON_NODE: NodePackages = NodePackages {
     name: "node",
     package: include_str!("node/package.json"),
     lock: include_str!("node/package-lock.json"),
 };
 
-/// The folder of these packages.
+/// Returns the folder of these packages.
 pub fn node_modules(NodePackages { name, package, lock }: NodePackages) -> Result<PathBuf, String> {
     let directory = folder().join(name);
     once(&directory, &format!("{package}{lock}"), || {
@@ -92,7 +92,7 @@ pub fn done(mut command: Command) -> Result<(), String> {
     said(&mut command).map(drop)
 }
 
-/// What a command that succeeds prints.
+/// Returns the output of a command, which must succeed.
 pub fn said(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| {
         format!("{} cannot be started ({error}): `make locks` installs it", command.get_program().display())

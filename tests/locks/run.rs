@@ -1,4 +1,4 @@
-//! Running a suite against a server.
+//! Runs a suite against a server.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -17,23 +17,23 @@ use super::support::process::ServerProcess;
 use super::support::wire::{Frame, Wire};
 use super::verdicts::Verdicts;
 
-/// One of the two servers that are compared: how it is started.
+/// One of the two servers that are compared, and how to start it.
 pub struct Side {
     pub name: String,
     program: PathBuf,
     arguments: Vec<String>,
-    /// It keeps a journal.
+    /// Whether it keeps a journal.
     tells: bool,
 }
 
-/// What a suite's run gave.
+/// The result of a suite's run.
 pub struct Run {
     pub verdicts: Verdicts,
-    /// Everything that it printed.
+    /// The file with all its output.
     pub log: PathBuf,
-    /// The commands that its servers saw, as far as they can be asked.
+    /// The commands that its servers received, as far as they report them.
     pub sent: Vec<String>,
-    /// What its servers have seen, if they can tell.
+    /// The journals of its servers, if they keep any.
     pub journals: Option<Vec<PathBuf>>,
 }
 
@@ -47,12 +47,12 @@ impl Side {
     }
 
     pub fn redouble() -> Self {
-        // Suites look at the version and leave out what it does not have, so both servers have to report the same.
+        // Suites skip tests by the server's version, so both servers must report the same one.
         let arguments = ["--compat", CHECKED_PROFILE, "--exit-with-parent", "yes"].map(str::to_owned).to_vec();
         Self { name: "redouble".to_owned(), program: env!("CARGO_BIN_EXE_redouble").into(), arguments, tells: true }
     }
 
-    /// `NAME=PROGRAM ARGUMENTS`, to which a server's directives are added.
+    /// Parses `NAME=PROGRAM ARGUMENTS`; a server's directives follow the arguments.
     pub fn named(described: &str) -> Result<Self, String> {
         let (name, command) = described.split_once('=').ok_or("--server NAME=COMMAND")?;
         let mut words = command.split_whitespace();
@@ -71,7 +71,7 @@ impl Side {
         ServerProcess::program(program, &arguments).map_err(|error| format!("{program}: {error}"))
     }
 
-    /// Which of these commands the server does not know.
+    /// Returns those of the commands that the server does not know.
     pub fn lacks(&self, commands: &[&str]) -> Result<Vec<String>, String> {
         let server = self.start(&[])?;
         let words = [&["COMMAND", "INFO"], commands].concat();
@@ -81,7 +81,7 @@ impl Side {
     }
 }
 
-/// Runs a suite against fresh servers. Nothing of it is left when this returns.
+/// Runs a suite against fresh servers. All its processes have ended when this returns.
 pub fn run(suite: &Suite, installed: &Installed, side: &Side) -> Result<Run, String> {
     let name = format!("{}-{}", suite.library, side.name.split(' ').next().unwrap_or_default());
     let mut command = command(suite, installed);
@@ -130,7 +130,7 @@ fn command(suite: &Suite, installed: &Installed) -> Command {
             let mut command = Command::new(&installed.program);
             command.args(["-m", "pytest", "-q", "-rA", "--tb=short", "--timeout=60", "-p", "no:cacheprovider"]);
             command.args(*pytest).current_dir(&installed.directory);
-            // Both sides run from one folder.
+            // Both sides share the folder, so neither leaves compiled files there.
             command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONPATH", redirect).envs(environment.iter().copied());
             command
         }
@@ -144,7 +144,7 @@ fn command(suite: &Suite, installed: &Installed) -> Command {
     }
 }
 
-/// A folder in which `redis-server` is this side's server.
+/// Makes a folder in which the program `redis-server` starts this side's server.
 fn disguise(side: &Side, name: &str) -> Result<PathBuf, String> {
     let shelf = folder().join("disguised").join(name);
     let script = shelf.join("redis-server");
@@ -157,7 +157,7 @@ fn disguise(side: &Side, name: &str) -> Result<PathBuf, String> {
     Ok(shelf)
 }
 
-/// Runs a command to its end, or to the end of its time, with everything that it started.
+/// Runs a command until it exits or its time is over, then kills its process group.
 fn finish(mut command: Command, log: &Path, limit: Duration) -> Result<(), String> {
     let file = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
     let errors = file.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
@@ -167,28 +167,28 @@ fn finish(mut command: Command, log: &Path, limit: Duration) -> Result<(), Strin
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || sender.send(child.wait()));
     let in_time = receiver.recv_timeout(limit).is_ok();
-    // What it left behind, or itself. That nothing is there is the usual case.
+    // Kills what the command left behind, or the command itself. Usually there is no such process any more.
     let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     if in_time { Ok(()) } else { Err(format!("it took longer than {} s\n{}", limit.as_secs(), tail(log))) }
 }
 
-/// The end of what a suite printed.
+/// Returns the end of a suite's output.
 pub fn tail(log: &Path) -> String {
     let output = fs::read(log).unwrap_or_default();
     let output = String::from_utf8_lossy(&output);
-    // Some lines are pages long.
+    // Some lines are very long.
     let lines: Vec<String> = output.lines().map(|line| line.chars().take(200).collect()).collect();
     lines[lines.len().saturating_sub(40)..].join("\n")
 }
 
-/// `cmdstat_set:calls=3,…` and so on: the names of the commands that were run.
+/// Returns the names of the commands that the server has run, from `cmdstat_set:calls=3,…`.
 fn commands_seen(server: &ServerProcess) -> Vec<String> {
     let statistics = Wire::connect(server.address()).ask("INFO commandstats").text();
     let names = statistics.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split([':', '|']).next());
     names.map(str::to_uppercase).collect()
 }
 
-/// Where a program is; one that stands under its name alone is looked for as the shell would.
+/// Finds a program; a bare name is looked up in `PATH`.
 fn on_path(program: &str) -> Result<PathBuf, String> {
     if program.contains('/') {
         return std::path::absolute(program).map_err(|error| format!("{program}: {error}"));

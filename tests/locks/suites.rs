@@ -1,41 +1,41 @@
-//! The suites, a row each: where it comes from, how it is made to run here, and what is known of it.
+//! The suites, a row each: the source, the changes it needs to run here, and the expected results.
 
 use super::packages::{COMMON, Requirements};
 /// The tests of one library that takes locks in Redis.
 pub struct Suite {
-    /// What people call it; what `LIBRARY=` takes.
+    /// The common name; also the value of `LIBRARY=`.
     pub library: &'static str,
     pub version: &'static str,
     pub source: Source,
     pub pace: Pace,
     pub servers: Servers,
-    /// Commands it sends besides those for strings and keys, scripts, transactions, pub/sub and connections. Where the
-    /// server does not know one of them, it says so and is not compared.
+    /// Commands that it sends besides those for strings, keys, scripts, transactions, pub/sub and connections. A server
+    /// that lacks one of them is not compared.
     pub needs: &'static [&'static str],
-    /// How many of its tests redis-server 7.0.15 passes. Fewer, and the suite was not what it was meant to be.
+    /// The number of its tests that redis-server 7.0.15 passes. Fewer passes mean that the suite did not run properly.
     pub passes: usize,
-    /// How many of those come and go from run to run, with Redis itself.
+    /// The number of tests whose result varies from run to run on redis-server as well.
     pub unsteady: usize,
-    /// Whether it uses files of fixed names, so that two runs of it must not meet.
+    /// Whether it uses files of fixed names, so that two runs must not overlap.
     pub keeps_files: bool,
-    /// How many seconds it takes when nothing else runs.
+    /// Its duration in seconds when nothing else runs.
     pub seconds: u64,
 }
 
-/// Where a suite comes from, which also says how it runs and how its output is read.
+/// The source of a suite; it also decides how the suite runs and how its output is read.
 pub enum Source {
-    /// A source package for Python, run by pytest.
+    /// A Python source package, run by pytest.
     Python {
         package: &'static str,
-        /// The environment that it runs in.
+        /// The environment in which it runs.
         requirements: Requirements,
-        /// Files that its package leaves out.
+        /// Files that the package lacks.
         added: &'static [(&'static str, &'static str)],
         edits: &'static [Edit],
         pytest: &'static [&'static str],
         environment: &'static [(&'static str, &'static str)],
     },
-    /// A file of a package for Node, run by mocha; the versions are those of `node/package-lock.json`.
+    /// A test file of a Node package, run by mocha. `node/package-lock.json` fixes the versions.
     Node { test: &'static str },
     /// The unit tests of a Rust crate.
     Rust { package: &'static str, features: &'static [&'static str], edits: &'static [Edit] },
@@ -47,18 +47,18 @@ pub enum Pace {
     Fast,
     /// Part of `make locks`.
     Slow,
-    /// Takes longer than all others together: runs when it is named.
+    /// Takes longer than all others together, so it only runs when named.
     WhenNamed,
 }
 
 pub enum Servers {
-    /// So many, whose addresses it is given.
+    /// This number of servers, whose addresses the suite gets.
     Given { count: usize, directives: &'static [&'static str] },
-    /// It starts `redis-server` itself, and finds ours under that name.
+    /// The suite starts `redis-server` itself; `PATH` leads it to the server under test.
     Own,
 }
 
-/// A change to an unpacked source: the text from `from` up to `until` becomes `with`. It must be there.
+/// A change to an unpacked source: `with` replaces the text from `from` up to `until`, which must exist.
 #[derive(Debug)]
 pub struct Edit {
     pub file: &'static str,
@@ -103,7 +103,7 @@ pub const SUITES: &[Suite] = &[
         source: Source::Node { test: "redlock/test.js" },
         pace: Pace::Fast,
         servers: ONE,
-        // A key of another type is put in the way of some locks, on purpose.
+        // Some tests put a key of another type where the lock belongs.
         needs: &["SADD"],
         passes: 224,
         unsteady: 0,
@@ -117,7 +117,7 @@ pub const SUITES: &[Suite] = &[
             package: "redlock-py",
             requirements: COMMON,
             added: &[],
-            // The old name is gone since Python 3.12.
+            // Python 3.12 has removed the old name.
             edits: &[Edit {
                 file: "tests/test_redlock.py",
                 from: "assertEquals",
@@ -155,7 +155,7 @@ pub const SUITES: &[Suite] = &[
         pace: Pace::Fast,
         servers: ONE,
         needs: &[],
-        // The one that fails compares the text of a client of redis-py, which has grown since.
+        // One test fails: it compares the text of a redis-py client, which has changed since.
         passes: 94,
         unsteady: 0,
         keeps_files: false,
@@ -168,9 +168,10 @@ pub const SUITES: &[Suite] = &[
             package: "rslock",
             features: &["tokio-comp"],
             edits: &[
-                // For a program of ours beside its own.
+                // Adds an example of this project beside the crate's own.
                 Edit { file: "Cargo.toml", from: "autoexamples = false", until: "\n", with: "autoexamples = true" },
-                // Its tests start three containers each. Here each has a database of its own on the three servers given.
+                // The tests start three containers each. Here each test uses its own database on the three given
+                // servers.
                 Edit {
                     file: "src/lock.rs",
                     from: "    use testcontainers::{",
@@ -214,7 +215,8 @@ pub const SUITES: &[Suite] = &[
         source: Source::Rust {
             package: "redlock",
             features: &[],
-            // It can be given servers instead of starting containers; what starts them is taken out.
+            // The tests accept given servers in place of containers; these edits remove the code that starts
+            // containers.
             edits: &[
                 Edit {
                     file: "src/redlock.rs",
@@ -289,7 +291,7 @@ pub const SUITES: &[Suite] = &[
             "ZREM",
             "ZREMRANGEBYSCORE",
         ],
-        // The others are for stores that are not Redis, and skipped.
+        // The others are for stores other than Redis, and skipped.
         passes: 230,
         unsteady: 0,
         keeps_files: true,
@@ -302,7 +304,7 @@ pub const SUITES: &[Suite] = &[
             package: "rq",
             requirements: COMMON,
             added: &[],
-            // Some tests leave signs in files of fixed names: each run has its own.
+            // Some tests write to files of fixed names. These edits give each run its own.
             edits: &[
                 Edit {
                     file: "tests/test_worker.py",
@@ -325,11 +327,10 @@ pub const SUITES: &[Suite] = &[
             ],
             pytest: &[
                 "tests",
-                // Its own alarms are the same as those of the way in which pytest would end a test.
+                // rq uses the alarm signal itself, so pytest cannot use it for its time-outs.
                 "--timeout-method=thread",
-                // What is about the command line, about signals, and about processes alone; a class that starts a
-                // program of rq's, which would have to be installed; and two tests that bet on which of two workers
-                // is there first.
+                // These tests are about the command line, signals and processes only; one class starts a program of rq,
+                // which is not installed; two tests depend on which of two workers starts first.
                 "--ignore=tests/test_cli.py",
                 "--ignore=tests/test_timeouts.py",
                 "--ignore=tests/test_worker_pool.py",
@@ -394,7 +395,7 @@ pub const SUITES: &[Suite] = &[
             ],
             edits: &[],
             pytest: &[
-                // Its own ask for a coverage report.
+                // The package's own options ask for a coverage report.
                 "--override-ini=addopts=",
                 "-k",
                 "redis",
@@ -429,9 +430,9 @@ pub const SUITES: &[Suite] = &[
         pace: Pace::WhenNamed,
         servers: Servers::Own,
         needs: &["BLPOP", "LLEN", "LPUSH"],
-        // Two more do not get along with this eventlet.
+        // Two more fail with this version of eventlet.
         passes: 176,
-        // Some sleep for exactly as long as a lock lives, and then ask.
+        // Some tests sleep for exactly the lifetime of a lock before they check it.
         unsteady: 6,
         keeps_files: false,
         seconds: 360,

@@ -1,4 +1,4 @@
-//! Reading what test runners print.
+//! Parses the output of test runners.
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
@@ -7,12 +7,12 @@ pub enum Verdict {
     Skipped,
 }
 
-/// Every test that a runner named, and what became of it.
+/// The tests that a runner reported, with their results.
 #[derive(Default)]
 pub struct Verdicts(Vec<(String, Verdict)>);
 
 impl Verdicts {
-    /// The summary that pytest prints under `-rA`, a line for each test.
+    /// Parses the summary of `pytest -rA`, which has a line for each test.
     pub fn of_pytest(output: &str) -> Self {
         let mut verdicts = Self::default();
         let summary = output.rsplit_once("= short test summary info =").map_or("", |(_, summary)| summary);
@@ -23,7 +23,7 @@ impl Verdicts {
                 "PASSED" | "XPASS" => verdicts.add(name, Verdict::Passed),
                 "FAILED" | "ERROR" => verdicts.add(name, Verdict::Failed),
                 "XFAIL" => verdicts.add(name, Verdict::Skipped),
-                // `SKIPPED [3] file.py:12: why` stands for three tests without names.
+                // `SKIPPED [3] file.py:12: why` counts three tests without names.
                 "SKIPPED" => {
                     let (count, place) = rest.trim_start_matches('[').split_once("] ").unwrap_or(("1", rest));
                     for _ in 0..count.parse().unwrap_or(1) {
@@ -36,7 +36,7 @@ impl Verdicts {
         verdicts
     }
 
-    /// The Test Anything Protocol, which mocha can speak.
+    /// Parses the Test Anything Protocol, which mocha can print.
     pub fn of_tap(output: &str) -> Self {
         let mut verdicts = Self::default();
         for line in output.lines() {
@@ -54,7 +54,7 @@ impl Verdicts {
         verdicts
     }
 
-    /// What `cargo test` prints.
+    /// Parses the output of `cargo test`.
     pub fn of_libtest(output: &str) -> Self {
         let mut verdicts = Self::default();
         for line in output.lines() {
@@ -83,13 +83,13 @@ impl Verdicts {
         self.named(Verdict::Passed).count()
     }
 
-    /// The tests that came to this end, in order.
+    /// Returns the tests with this result, in order.
     pub fn named(&self, verdict: Verdict) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(_, found)| *found == verdict).map(|(name, _)| name.as_str())
     }
 }
 
-/// This program has no test harness of its own, so it looks at its readers before it relies on them.
+/// Checks the parsers. This binary has no test harness, so it calls this before it relies on them.
 pub fn check_readers() {
     let pytest = Verdicts::of_pytest(
         "PASSED by somebody's print\n== short test summary info ==\nPASSED t.py::a[x y]\nSKIPPED [2] t.py:3: no\n\

@@ -1,8 +1,8 @@
-//! The documented lock pattern, and what becomes of it when clients are slow, crash or take turns in unlucky order.
+//! The documented lock pattern with clients that are slow, crash, or interleave in any order.
 //!
-//! A client is a small state machine that sends one command at each step, and time moves only when a test moves it. So
-//! an interleaving is a list of turns: for two clients every one of them is tried, for more clients a few thousand
-//! that are drawn with a seed. Nothing here depends on luck, and each failure says which turns led to it.
+//! A client is a small state machine that sends one command per step, and time moves only when a test advances it. An
+//! interleaving is therefore a list of turns. Two clients run through all interleavings; more clients run through a few
+//! thousand that a seed determines. Every failure reports its list of turns.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,10 +16,10 @@ use crate::support::{Deadline, Dice, client, profile, spawn_frozen, start};
 
 const KEY: &str = "lock.foo";
 
-/// For how long a holder may hold the lock, in seconds.
+/// The lifetime of the lock in seconds.
 const TIMEOUT: i64 = 10;
 
-/// The time as the clients see it, in whole seconds, as the documentation's expiry times are.
+/// The time in whole seconds, as in the documentation's expiry times.
 fn now(server: &Server) -> i64 {
     server.now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_secs() as i64
 }
@@ -32,27 +32,27 @@ fn command<T: redis::FromRedisValue>(connection: &mut Connection, words: &[&str]
     command.query(connection).unwrap_or_else(|error| panic!("{words:?}: {error}"))
 }
 
-/// How a client goes about taking the lock.
+/// The algorithm by which a client takes the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Algorithm {
-    /// SETNX; on 0 look with GET; if the time is past, GETSET and see whether what it returns is past, too.
+    /// SETNX; on 0, GET; if the time is past, GETSET, whose result must be past, too.
     Sane,
-    /// SETNX; on 0 look with GET; if the time is past, DEL and SETNX again.
+    /// SETNX; on 0, GET; if the time is past, DEL and SETNX again.
     Naive,
     /// `SET key token NX PX ttl`.
     Token,
 }
 
-/// What a client is about to do.
+/// The next action of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Try,
     Look,
-    /// The lock was seen to be out of date.
+    /// The client has seen that the lock is expired.
     TakeOver,
     Remove,
     TryAgain,
-    /// Believes that it holds the lock.
+    /// The client believes that it holds the lock.
     Inside,
     Outside,
     Done,
@@ -63,14 +63,14 @@ struct Contender<'a> {
     algorithm: Algorithm,
     name: usize,
     state: State,
-    /// Until when this client may believe that it holds the lock; compared in the way the algorithm compares.
+    /// The time until which this client may believe that it holds the lock, inclusive.
     deadline: i64,
-    /// Leaves without releasing the lock.
+    /// Whether the client leaves without releasing the lock.
     crashes: bool,
 }
 
 impl Contender<'_> {
-    /// Sends the next command and draws the conclusion.
+    /// Sends the next command and moves to the next state.
     fn step(&mut self, server: &Server) {
         let now = now(server);
         let mine = now + TIMEOUT + 1;
@@ -108,7 +108,7 @@ impl Contender<'_> {
             },
             (State::Inside, _) if self.crashes => State::Done,
             (State::Inside, _) => {
-                // The checked release, without a pause between the look at the time and the DEL.
+                // The checked release, without a delay between the check of the time and the DEL.
                 if self.holds(now) {
                     command::<i64>(self.connection, &["DEL", KEY]);
                 }
@@ -133,39 +133,39 @@ impl Contender<'_> {
     }
 }
 
-/// What a story begins with.
+/// The state of the lock at the beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Beginning {
     Free,
-    /// Somebody crashed while holding the lock, long ago.
+    /// A holder crashed long ago.
     Expired,
-    /// Somebody crashed while holding the lock, whose time is about to end.
+    /// A holder crashed, and the lock is about to expire.
     Expiring,
 }
 
-/// One story: who takes part, how it begins, and how often time moves on.
+/// A scenario: the clients, the state at the beginning, and the number of clock jumps.
 #[derive(Clone, Copy)]
 struct Plot {
     algorithm: Algorithm,
     clients: usize,
     beginning: Beginning,
-    /// How often the clock jumps past every deadline; the jumps take turns with the clients.
+    /// How often the clock jumps past every deadline. Jumps interleave with the clients' turns.
     jumps: usize,
     /// Whether clients crash while they hold the lock.
     crashes: bool,
 }
 
-/// How a story went.
+/// The outcome of a scenario.
 struct Ending {
-    /// The most clients that held the lock at the same time.
+    /// The largest number of clients that held the lock at the same time.
     most_inside: usize,
-    /// How many times a client got in.
+    /// How many times a client took the lock.
     entered: usize,
     turns: Vec<usize>,
 }
 
-/// Plays one story. `choose` picks who is next among those that still have something to do; the clock, if it may still
-/// jump, is the number after the last client.
+/// Runs a scenario. `choose` picks the next among the clients that are not done; the number after the last client is
+/// the clock, if it may still jump.
 fn play(
     server: &Server,
     connections: &mut [Connection],
@@ -228,12 +228,12 @@ fn play(
     }
 }
 
-/// Plays a story in every possible order, and calls `look` at the end of each.
+/// Runs a scenario in every possible order, and calls `look` after each run.
 fn in_every_order(server: &Server, plot: Plot, mut look: impl FnMut(&Ending)) -> usize {
     let mut connections: Vec<Connection> = (0..=plot.clients).map(|_| client(server)).collect();
     let mut played = 0;
-    // The choices of the story before: which of how many. The next story takes the same ones but for the last that
-    // was not yet the highest possible.
+    // The choices of the previous run, each with the number of alternatives. The next run repeats them up to the last
+    // one that can be increased, and increases that one.
     let mut script: Vec<(usize, usize)> = Vec::new();
     loop {
         let mut at = 0;
@@ -257,7 +257,7 @@ fn in_every_order(server: &Server, plot: Plot, mut look: impl FnMut(&Ending)) ->
     }
 }
 
-/// Plays a story in orders that are drawn with a seed.
+/// Runs a scenario in random orders that a seed determines.
 fn in_drawn_orders(server: &Server, plot: Plot, stories: usize, seed: u64, mut look: impl FnMut(&Ending)) {
     let mut connections: Vec<Connection> = (0..=plot.clients).map(|_| client(server)).collect();
     let mut dice = Dice::new(seed);
@@ -300,7 +300,7 @@ fn the_sane_algorithm_lets_only_one_of_two_clients_in_whatever_the_order() {
                 entered.insert(ending.entered);
             });
             assert!(played >= 6, "only {played} orders");
-            // Without time to pass, a lock whose time is not over is nobody's.
+            // A lock that has not expired cannot be taken unless the clock jumps.
             let hopeless = beginning == Beginning::Expiring && jumps == 0;
             assert_eq!(entered == BTreeSet::from([0]), hopeless, "{beginning:?}, {jumps} jumps: {entered:?}");
         }
@@ -356,13 +356,13 @@ fn the_naive_algorithm_lets_two_clients_in_when_it_is_steered() {
     let mine = (now(&server) + TIMEOUT + 1).to_string();
     command::<()>(&mut first, &["SET", "lock.foo", &past]);
 
-    // Both find the lock out of date.
+    // Both clients see that the lock is expired.
     assert_eq!(command::<String>(&mut first, &["GET", "lock.foo"]), past);
     assert_eq!(command::<String>(&mut second, &["GET", "lock.foo"]), past);
-    // The first removes it and takes it.
+    // The first deletes it and takes it.
     assert_eq!(command::<i64>(&mut first, &["DEL", "lock.foo"]), 1);
     assert_eq!(command::<i64>(&mut first, &["SETNX", "lock.foo", &mine]), 1);
-    // The second removes the lock that the first now holds, and takes it, too.
+    // The second deletes the first client's lock and takes it, too.
     assert_eq!(command::<i64>(&mut second, &["DEL", "lock.foo"]), 1);
     assert_eq!(command::<i64>(&mut second, &["SETNX", "lock.foo", &mine]), 1);
 }
@@ -388,13 +388,13 @@ fn a_checked_release_is_right_while_the_holder_is_within_its_time() {
     let deadline = now(&server) + TIMEOUT + 1;
     assert_eq!(command::<i64>(&mut holder, &["SETNX", "lock.foo", &deadline.to_string()]), 1);
 
-    // Within its time: nobody can have taken over, so the lock that DEL removes is the holder's own.
+    // Within its lifetime nobody can have taken over, so DEL removes the holder's own lock.
     server.advance(Duration::from_secs(TIMEOUT as u64));
     assert!(now(&server) <= deadline);
     assert_eq!(command::<i64>(&mut holder, &["GET", "lock.foo"]), deadline);
     assert_eq!(command::<i64>(&mut holder, &["DEL", "lock.foo"]), 1);
 
-    // Beyond it: the lock may be somebody else's by now, so a holder that looks at the time leaves it alone.
+    // Afterwards the lock may be another client's, so a holder that checks the time does not delete it.
     let deadline = now(&server) + TIMEOUT + 1;
     assert_eq!(command::<i64>(&mut holder, &["SETNX", "lock.foo", &deadline.to_string()]), 1);
     server.advance(Duration::from_secs(TIMEOUT as u64 + 2));
@@ -413,7 +413,7 @@ fn a_checked_release_that_is_paused_between_look_and_del_removes_the_lock_of_its
     let deadline = now(&server) + TIMEOUT + 1;
     assert_eq!(command::<i64>(&mut holder, &["SETNX", "lock.foo", &deadline.to_string()]), 1);
 
-    // The holder looks: its time is not over. Then it is paused for longer than the time it has left.
+    // The holder checks the time, which is not over. Then it pauses for longer than the rest of its lifetime.
     assert!(now(&server) <= deadline);
     server.advance(Duration::from_secs(TIMEOUT as u64 + 2));
     let next = (now(&server) + TIMEOUT + 1).to_string();
@@ -421,7 +421,7 @@ fn a_checked_release_that_is_paused_between_look_and_del_removes_the_lock_of_its
     assert!(command::<i64>(&mut heir, &["GET", "lock.foo"]) < now(&server));
     assert_eq!(command::<i64>(&mut heir, &["GETSET", "lock.foo", &next]), deadline);
 
-    // The DEL arrives now, and removes what is the heir's; a third client walks in beside the heir.
+    // Its DEL arrives late and removes the heir's lock; a third client takes the lock while the heir still holds it.
     assert_eq!(command::<i64>(&mut holder, &["DEL", "lock.foo"]), 1);
     assert_eq!(command::<i64>(&mut third, &["SETNX", "lock.foo", &next]), 1);
 }
@@ -483,17 +483,17 @@ fn a_compare_and_delete_never_removes_the_lock_of_somebody_else_however_late_it_
     }
 }
 
-/// What the threads of a crowd share: how many of them are in, and how many got in and crashed there.
+/// The state that the threads share: how many are inside, how many visits there were, and how many crashes.
 #[derive(Default)]
 struct Room {
     inside: AtomicUsize,
     visits: AtomicUsize,
     crashes: AtomicUsize,
-    /// A thread has failed, and may have left the lock behind for good.
+    /// Whether a thread has panicked; it may have left the lock behind.
     failed: AtomicBool,
 }
 
-/// Lets the others end when the thread that holds this fails.
+/// Stops the other threads when the thread that owns this panics.
 struct Canary<'a>(&'a Room);
 
 impl Drop for Canary<'_> {
@@ -514,8 +514,8 @@ impl Room {
     }
 }
 
-/// Many threads take the lock as often as they can; every seventh visit ends in a crash, after which only time helps:
-/// the one that crashed moves it on.
+/// Many threads take the lock as often as they can. Every seventh visit ends in a crash, after which the crashed thread
+/// advances the clock until the lock expires.
 fn crowd(
     server: &Server,
     take: impl Fn(&Server, &mut Connection, usize) -> bool + Sync,

@@ -1,6 +1,6 @@
-//! The documented lock pattern and Redlock: what they promise, in every order of their commands.
+//! The documented lock pattern and Redlock: their guarantees in every order of their commands.
 //!
-//! Uses only what a client sees. A lock algorithm that this project documents gets its tests here.
+//! The tests use only what a client sees. A lock algorithm that this project documents gets its tests here.
 
 mod lock_pattern;
 mod redlock;

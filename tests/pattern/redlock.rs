@@ -1,7 +1,8 @@
-//! Redlock over five servers: a lock that a majority grants, that outlives two of them and cannot be had from two.
+//! Redlock over five servers: a majority grants the lock, it survives the loss of two servers, and two servers cannot
+//! grant it.
 //!
-//! The client is written out here, as the documentation of the algorithm describes it: the crates that implement it bring
-//! more than a hundred others along. Their own tests run in `tests/locks`.
+//! The client is written here after the documentation of the algorithm, because the crates that implement it have more
+//! than a hundred dependencies. `tests/locks` runs their own tests.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ const RELEASE: &str = r#"
         return 0
     end"#;
 
-/// Five servers that know nothing of each other; some may have been stopped.
+/// Five independent servers, some of which may be stopped.
 struct Servers(Vec<Option<ServerProcess>>);
 
 impl Servers {
@@ -34,7 +35,7 @@ impl Servers {
         }
     }
 
-    /// What each of those that run has under the resource's name.
+    /// Returns the value of the resource's key on each running server.
     fn values(&self) -> Vec<Option<Vec<u8>>> {
         let ask = |server: &ServerProcess| {
             let mut connection = crate::support::client_at(&server.url());
@@ -44,25 +45,26 @@ impl Servers {
     }
 }
 
-/// A client with its own connections to all five, made while all of them ran.
+/// A client with its own connections to all five servers, opened while all of them run.
 struct Client {
     connections: Vec<redis::Connection>,
-    /// The name of [`RELEASE`].
+    /// The SHA-1 of [`RELEASE`].
     sha: String,
     token: Vec<u8>,
 }
 
 impl Client {
-    /// Tokens are bytes, as with most clients: zeros, line ends and all.
+    /// Tokens are arbitrary bytes, as with most clients.
     fn new(servers: &Servers, token: &[u8]) -> Self {
         let connect = |server: &ServerProcess| crate::support::client_at(&server.url());
         let mut connections: Vec<_> = servers.0.iter().flatten().map(connect).collect();
-        // Only the first learns the script; at the others EVALSHA has to fall back.
+        // Only the first server knows the script; on the others EVALSHA must fall back.
         let sha = redis::cmd("SCRIPT").arg("LOAD").arg(RELEASE).query(&mut connections[0]).expect("SCRIPT LOAD");
         Self { connections, sha, token: token.to_vec() }
     }
 
-    /// Asks every server, and has the lock if most of them granted it and time is left. Otherwise leaves nothing behind.
+    /// Asks every server. The client has the lock if a majority granted it and time is left; otherwise it releases it
+    /// everywhere.
     #[allow(clippy::disallowed_methods, reason = "how long asking took is part of the algorithm")]
     fn acquire(&mut self) -> Option<Duration> {
         let start = Instant::now();
@@ -82,7 +84,7 @@ impl Client {
         None
     }
 
-    /// Releases on all servers, also on those that did not grant the lock; says how many had it.
+    /// Releases on all servers, also on those that refused the lock, and returns how many held it.
     fn release(&mut self) -> usize {
         let (sha, token) = (&self.sha, &self.token);
         let replies = self.connections.iter_mut().map(|connection| release_at(connection, sha, token));

@@ -1,4 +1,5 @@
-//! The in-process API in async tests: on a current-thread runtime, as `#[tokio::test]` makes it, waiting lets tasks run.
+//! The in-process API in async tests: on the current-thread runtime of `#[tokio::test]`, waiting functions let tasks
+//! run.
 
 use std::future::Future;
 use std::time::Duration;
@@ -13,7 +14,7 @@ async fn connect(server: &Server) -> MultiplexedConnection {
     client.get_multiplexed_async_connection().await.unwrap()
 }
 
-/// A command that a task of the test's own runtime sends.
+/// Sends a command from a task of the test's own runtime.
 fn send(connection: &MultiplexedConnection, words: &'static str) -> tokio::task::JoinHandle<redis::Value> {
     let mut connection = connection.clone();
     let mut words = words.split(' ');

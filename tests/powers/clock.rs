@@ -1,7 +1,6 @@
-//! The server's clock in a test's hand: stopped, moved, faster, and moving by itself when everybody waits.
+//! The server's clock: frozen, moved, faster or slower, and automatic.
 //!
-//! Nobody sleeps. Where a test says that something has happened by the time a reply is there, it looks into the sockets
-//! without waiting.
+//! No test sleeps. Where a reply promises that something has happened, the test reads the sockets without waiting.
 
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
@@ -18,7 +17,7 @@ fn send(client: &mut Wire, line: &str) {
     client.send(&request(&words));
 }
 
-/// A connection that is held up by a command, or by several of which the first holds it up.
+/// Returns a connection with a pipeline whose first command blocks.
 fn held_up(server: &Server, driver: &mut Wire, lines: &[&str]) -> Wire {
     let before = blocked(driver);
     let mut client = Wire::connect(address(server));
@@ -42,7 +41,7 @@ fn now(driver: &mut Wire) -> i64 {
     clock(driver, "NOW").integer()
 }
 
-/// A field of CLOCK INFO.
+/// Returns a field of CLOCK INFO.
 fn info(driver: &mut Wire, field: &str) -> Frame {
     let reply = clock(driver, "INFO");
     let pairs = reply.items();
@@ -57,13 +56,13 @@ fn subscriber(server: &Server, driver: &mut Wire, channel: &str) -> Wire {
     subscriber
 }
 
-/// What a message says.
+/// Reads a message and returns its payload.
 fn message(client: &mut Wire) -> String {
     assert!(client.has_reply(), "the message is not there yet");
     client.expect().items()[2].text()
 }
 
-/// Servers with one thread and with several, whose clocks stand still.
+/// Runs a test on servers with one thread and with several, whose clocks are frozen.
 fn with_threads(story: impl Fn(&Server)) {
     for threads in [1, 3] {
         let server = start(Server::builder().threads(threads));
@@ -110,7 +109,7 @@ fn what_a_consequence_sets_off_has_happened_too() {
     with_threads(|server| {
         let mut driver = Wire::connect(address(server));
         driver.ask("REDOUBLE FAULT ADD slow on LPUSH delay 3s");
-        // The first gives up and asks for another queue, which a delayed command fills, which wakes the next.
+        // The first client's BLPOP times out; its BLMOVE is served by the delayed LPUSH and serves the second client.
         let mut first = held_up(server, &mut driver, &["BLPOP none 1", "BLMOVE one two LEFT RIGHT 10", "INCR count"]);
         let mut second = held_up(server, &mut driver, &["BLPOP two 10", "INCR count"]);
         let mut delayed = held_up(server, &mut driver, &["LPUSH one element", "INCR count"]);
@@ -221,7 +220,7 @@ fn an_advance_goes_on_to_its_end_when_its_driver_has_gone() {
     gone.send(&request(&["REDOUBLE", "CLOCK", "ADVANCE", "1h"]));
     gone.finish_sending();
     assert_eq!(waiter.expect(), Frame::NullArray);
-    // Errands are done in turn.
+    // Control jobs run one after the other, so this reply means that the first ADVANCE has ended.
     clock(&mut driver, "ADVANCE 0");
     assert_eq!(now(&mut driver), 1_000_000 + 3_600_000);
 }
@@ -238,7 +237,7 @@ fn a_client_that_does_not_read_holds_no_advance_up() {
     assert_eq!(clock(&mut driver, "ADVANCE 1s"), Frame::status(OK));
 }
 
-// ---- what runs on it
+// ---- what depends on it
 
 #[test]
 fn everything_that_has_a_time_goes_by_this_clock() {
@@ -316,7 +315,7 @@ fn idle_connections_are_closed_by_this_clock_when_the_advance_is_answered() {
         server.advance(Duration::from_secs(30));
         driver.ask("PING");
         server.advance(Duration::from_secs(31));
-        // The end of what can be read counts as something to read.
+        // The end of the stream counts as readable.
         assert_eq!(idle.tcp().peek(&mut [0]).expect("an end"), 0);
         assert_eq!(driver.ask("PING"), Frame::status("PONG"));
     });
@@ -426,7 +425,7 @@ fn a_slow_clock_hardly_moves_and_one_without_speed_is_refused() {
     assert!(clock(&mut driver, "SPEED").is_error());
 }
 
-// ---- by itself
+// ---- automatic
 
 #[test]
 fn time_jumps_from_deadline_to_deadline_while_everybody_waits() {
@@ -437,7 +436,7 @@ fn time_jumps_from_deadline_to_deadline_while_everybody_waits() {
         server.set_time(begin);
         let (one, other) = (client(&server), client(&server));
         server.auto_advance(None);
-        // A worker that looks for jobs every hour, and one that looks every 25 minutes and puts something there at last.
+        // One worker looks for jobs every hour; another looks every 25 minutes and finally adds one.
         let worker = thread::spawn(move || {
             let mut one = one;
             let mut rounds = 0;
@@ -455,7 +454,7 @@ fn time_jumps_from_deadline_to_deadline_while_everybody_waits() {
             assert!(none.is_none());
         }
         let _: i64 = redis::cmd("RPUSH").arg("jobs").arg("job").query(&mut other).unwrap();
-        // 2500 minutes are 41 whole hours.
+        // 2500 minutes are 41 full hours.
         let rounds = worker.join().unwrap();
         let passed = server.now().duration_since(begin).unwrap();
         assert_eq!(rounds, 42);
@@ -477,7 +476,7 @@ fn whoever_may_still_act_holds_time() {
         assert_eq!(now(&mut driver), 1_000_000);
     }
     assert_eq!(info(&mut driver, "next-deadline"), Frame::Integer(1_060_000));
-    // It waits, too; then for the next time it is the only one.
+    // First both are blocked; after its reply, only the other one is.
     send(&mut idle, "BLPOP q 10");
     assert_eq!(idle.expect(), Frame::NullArray);
     assert_eq!(now(&mut driver), 1_010_000);
@@ -524,7 +523,7 @@ fn delays_drips_and_pauses_pass_by_themselves() {
     let mut dripping = held_up(&server, &mut driver, &["ECHO abc"]);
     let mut paused = held_up(&server, &mut driver, &["SET k v", "BLPOP q 7200"]);
     clock(&mut driver, "AUTO");
-    // Whoever has got its reply may act: until it waits again, no more time passes.
+    // A client that has its reply may act, so no time passes until it blocks again.
     assert_eq!(dripping.expect(), Frame::bulk("abc"));
     assert_eq!(now(&mut driver), 1_000_000 + 8 * 60_000);
     send(&mut dripping, "BLPOP q 0");
@@ -541,10 +540,10 @@ fn a_driver_who_was_told_what_it_waited_for_has_all_the_time_it_needs() {
         driver.ask("REDOUBLE GATE ADD g on SET");
         let mut waiter = held_up(server, &mut driver, &["BLPOP q 60"]);
         let mut held = held_up(server, &mut driver, &["BLPOP q 10", "SET k v", "BLPOP q 0"]);
-        // It waits before time begins to move.
+        // The driver waits before time begins to move.
         let mut stepper = held_up(server, &mut driver, &["REDOUBLE GATE WAIT g"]);
         clock(&mut driver, "AUTO");
-        // Ten seconds pass, by themselves, until one comes to the gate; then none.
+        // Ten seconds pass until a command arrives at the gate; then the clock stops.
         assert_eq!(stepper.expect(), Frame::Integer(1));
         for _ in 0..100 {
             assert_eq!(now(&mut driver), 1_010_000);
@@ -614,7 +613,7 @@ fn a_clock_that_moved_by_itself_can_be_stopped_and_set_running() {
     assert_eq!(clock(&mut driver, "AUTO now").text(), "ERR nothing more was expected; received 'now'");
 }
 
-// ---- everything back
+// ---- reset
 
 #[test]
 fn a_reset_leaves_nothing_of_the_test_before() {
@@ -658,7 +657,7 @@ fn a_reset_leaves_nothing_of_the_test_before() {
         assert_eq!(info(&mut driver, "speed"), Frame::bulk("1"));
         assert!((-1..=0).contains(&info(&mut driver, "offset").integer()));
         assert!(!driver.ask("FLUSHALL").is_error());
-        // Whoever is there stays, and can write again.
+        // Connected clients stay connected and can write again.
         assert_eq!(idle.ask("CLIENT GETNAME"), Frame::bulk("idle"));
         assert_eq!(idle.ask("SET k v"), Frame::status(OK));
     });

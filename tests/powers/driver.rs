@@ -7,7 +7,7 @@ use redouble::Server;
 use crate::support::wire::{Frame, Wire, request};
 use crate::support::{address, spawn_frozen, wait_for};
 
-/// A connection for the test itself. It sends REDOUBLE commands, which no fault matches.
+/// The test's own connection. It sends REDOUBLE commands, which no fault matches.
 pub struct Driver(Wire);
 
 impl Driver {
@@ -23,12 +23,12 @@ impl Driver {
         self.0.call(words)
     }
 
-    /// The connection itself.
+    /// The underlying connection.
     pub fn wire(&mut self) -> &mut Wire {
         &mut self.0
     }
 
-    /// Arms a fault: `lost on SET close-after`.
+    /// Arms a fault, such as `lost on SET close-after`.
     #[track_caller]
     pub fn arm(&mut self, rule: &str) {
         assert_eq!(self.ask(&format!("REDOUBLE FAULT ADD {rule}")), Frame::status("OK"), "{rule}");
@@ -46,7 +46,7 @@ impl Driver {
         self.ask("REDOUBLE FAULT CLEAR").items().iter().map(Frame::text).collect()
     }
 
-    /// `matched`, `fired` and `hanging` of a fault.
+    /// Returns `matched`, `fired` and `hanging` of a fault.
     #[track_caller]
     pub fn counts(&mut self, name: &str) -> [i64; 3] {
         let list = self.ask("REDOUBLE FAULT LIST");
@@ -59,7 +59,7 @@ impl Driver {
         })
     }
 
-    /// Waits until a fault holds so many clients.
+    /// Waits until a fault holds this many clients.
     #[track_caller]
     pub fn until_hanging(&mut self, name: &str, wanted: i64) {
         wait_for(format_args!("{name} to hold {wanted} clients"), || {
@@ -74,14 +74,14 @@ impl Driver {
     }
 }
 
-/// A server with a frozen clock, the connection of the test, and a client.
+/// Returns a server with a frozen clock, the test's connection, and a client.
 pub fn begin() -> (Server, Driver, Wire) {
     let server = spawn_frozen();
     let (driver, client) = (Driver::connect(address(&server)), Wire::connect(address(&server)));
     (server, driver, client)
 }
 
-/// Sends a request whose reply may not come.
+/// Sends a request without reading the reply, which may never come.
 #[track_caller]
 pub fn send(client: &mut Wire, line: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,7 +1,7 @@
-//! The explorer: tests whose clients race, run in every order of their commands.
+//! The explorer: it runs a test with racing clients in every order of their commands.
 //!
-//! How long a silent client is waited for only matters where a story says so: elsewhere every client is held, waits for
-//! another one or is gone whenever a turn is given, and the number of clients is told beforehand.
+//! The settle time matters only where a test says so. Elsewhere the number of clients is given, and every client is
+//! parked, blocked or disconnected before a turn is given.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -13,13 +13,13 @@ use crate::support::wire::{Frame, Wire};
 use crate::support::{address, spawn, start};
 use redouble::{Search, Server};
 
-/// A search in which only what clients do decides.
+/// A search with a settle time so long that only the clients' actions decide.
 const TWO_CLIENTS: &str = "REDOUBLE EXPLORE START clients 2 settle 10s";
-/// The time at which the workers of these stories look, and the times at which their locks are over.
+/// The time that the workers see, and the expiry times of their locks.
 const NOW: i64 = 1_000;
 const EXPIRED: i64 = 900;
 
-/// Runs clients at the same time, each with a connection of its own that is closed when it is done.
+/// Runs clients concurrently, each with its own connection, which closes when the client is done.
 fn race<T: Send>(address: SocketAddr, clients: usize, work: impl Fn(&mut Wire, usize) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let (work, mut running) = (&work, Vec::new());
@@ -55,7 +55,7 @@ fn lines(driver: &mut Wire) -> Vec<String> {
     driver.ask("REDOUBLE EXPLORE ORDER").items().iter().map(Frame::text).collect()
 }
 
-/// Runs a test in every order; what came of each run, with the findings.
+/// Runs a test in every order. Returns the outcome of each run, and the findings.
 fn explore<T: Send>(
     server: &Server,
     start: &str,
@@ -77,7 +77,7 @@ fn expired_lock(driver: &mut Wire) {
     driver.ask(&format!("SET lock.foo {EXPIRED}"));
 }
 
-/// The time of a lock in a reply to GET or GETSET; a lock that is not there is over.
+/// Returns the expiry time in a reply to GET or GETSET; a missing lock counts as expired.
 fn deadline(reply: &Frame) -> i64 {
     match reply {
         Frame::NullBulk => 0,
@@ -85,7 +85,7 @@ fn deadline(reply: &Frame) -> i64 {
     }
 }
 
-/// Takes over an expired lock as nobody should; whether it believes to hold it.
+/// Takes over an expired lock in the wrong way. Returns whether the client believes that it holds the lock.
 fn take_over_with_del(wire: &mut Wire, client: usize) -> bool {
     let mine = 2_000 + client;
     if wire.ask(&format!("SETNX lock.foo {mine}")) == Frame::Integer(1) {
@@ -148,7 +148,7 @@ fn with_getset_one_client_gets_the_lock_in_every_order() {
     let (outcomes, findings) = explore(&server, TWO_CLIENTS, 2, expired_lock, take_over_with_getset);
     assert!(outcomes.iter().all(|held| held.iter().filter(|held| **held).count() == 1), "{outcomes:?}");
     assert_eq!(finding(&findings, "complete"), Frame::bulk("yes"));
-    // Worked out by hand: of the orders of SETNX, GET and GETSET, those that differ only in which GET is first are one.
+    // Counted by hand: orders of SETNX, GET and GETSET that differ only in the order of the two GETs are equivalent.
     assert_eq!((number(&findings, "runs"), number(&findings, "repeated")), (16, 0));
     assert_eq!((number(&findings, "turns"), number(&findings, "strayed")), (6, 0));
     let (every, findings) =
@@ -225,7 +225,7 @@ fn a_client_that_disconnects_in_the_middle_holds_nobody_up() {
     let work = |wire: &mut Wire, client: usize| {
         wire.ask("INCR visits");
         if client == 1 {
-            // It is gone before its second command has its turn, or with its reply unread.
+            // The client disconnects before its second command runs, or with the reply unread.
             wire.send(b"*2\r\n$4\r\nINCR\r\n$6\r\nvisits\r\n");
             return;
         }
@@ -249,7 +249,7 @@ fn a_client_that_waits_lets_the_one_go_first_that_serves_it() {
         }
     };
     let (outcomes, findings) = explore(&server, TWO_CLIENTS, 2, |_| {}, work);
-    // It waits first, or between the two, or after both.
+    // The client blocks first, between the two, or after both.
     assert_eq!(outcomes.len(), 3);
     assert!(outcomes.iter().all(|outcome| outcome[0] == "one"), "{outcomes:?}");
     assert_eq!(finding(&findings, "complete"), Frame::bulk("yes"));
@@ -273,7 +273,7 @@ fn a_transaction_is_one_turn_and_what_it_watches_counts() {
     };
     let (outcomes, findings) = explore(&server, TWO_CLIENTS, 2, |_| {}, work);
     let seen: BTreeSet<String> = outcomes.iter().map(|outcome| format!("{:?}", outcome[0])).collect();
-    // SET before WATCH, between WATCH and EXEC (in front of GET or behind it), behind EXEC.
+    // SET runs before WATCH, between WATCH and EXEC (before or after GET), or after EXEC.
     assert_eq!((outcomes.len(), seen.len()), (4, 3), "{outcomes:?}");
     assert_eq!(number(&findings, "turns"), 4);
 }
@@ -317,7 +317,7 @@ fn a_test_that_does_not_follow_its_order_is_reported_and_not_held_up() {
     let mut runs = 0;
     while next(&mut driver) {
         runs += 1;
-        // Two clients, of which one does something else in every other run.
+        // One of the two clients sends something else in every other run.
         race(address(&server), 2, |wire, client| {
             wire.ask("INCR a");
             wire.ask(if client == 2 && runs % 2 == 0 { "GET a" } else { "INCR a" });
@@ -425,7 +425,7 @@ fn from_rust_the_failing_order_is_found_and_replayed() {
 
 // ---- the program
 
-/// What the program runs below: this very test, as a process that is told to race.
+/// The command that the program runs below: this test itself, in a process whose environment makes it race.
 #[test]
 fn racers() {
     let Ok(takeover) = std::env::var("TAKEOVER") else { return };
@@ -470,7 +470,7 @@ fn the_program_finds_the_order_and_says_how_to_replay_it() {
     let replay = explore_racers(&["--settle", "10s", "--client", "worker-*", "--replay", token], "del");
     assert_eq!(replay.status.code(), Some(101), "{}", errors(&replay));
     assert!(errors(&replay).contains(token) && !errors(&replay).contains("did not follow"), "{}", errors(&replay));
-    // With the mistake gone the same order is gone through as far as it goes.
+    // The corrected test follows the same order as far as possible.
     let mended = explore_racers(&["--settle", "10s", "--client", "worker-*", "--replay", token], "getset");
     assert_eq!(mended.status.code(), Some(0), "{}", errors(&mended));
     assert!(errors(&mended).contains("the order passes (it did not follow its order"), "{}", errors(&mended));

@@ -1,6 +1,6 @@
-//! Faults as clients meet them: each verdict, on the wire, byte by byte.
+//! Faults as clients see them: each verdict, on the wire, byte by byte.
 //!
-//! Clocks stand still until a test moves them, and who must hang before a test goes on is asked for, not waited for.
+//! Clocks are frozen until a test advances them. A test polls the fault's counters to learn that a client hangs.
 
 use std::io::{ErrorKind, Read};
 
@@ -10,7 +10,7 @@ use crate::driver::{Driver, begin, ok, send};
 use crate::support::wire::{Frame, Wire, request};
 use crate::support::{address, start};
 
-/// How a connection has ended that nothing more comes from: whether it was reset, and not closed.
+/// Whether the peer reset the connection instead of closing it.
 #[track_caller]
 fn was_reset(client: &Wire) -> bool {
     match client.tcp().read(&mut [0; 16]) {
@@ -259,11 +259,11 @@ fn whoever_gives_up_while_it_hangs_is_forgotten_and_its_command_never_runs() {
     driver.until_hanging("stuck", 5);
     drop(clients.pop());
     driver.until_hanging("stuck", 4);
-    // As if it were done sending: a server that reads the end of what is sent is done with the client.
+    // A client that shuts down its sending side counts as disconnected.
     clients[0].finish_sending();
     driver.until_hanging("stuck", 3);
     assert!(clients[0].is_closed());
-    // What it has pipelined behind the command is dropped with it.
+    // The server drops the commands that it has pipelined after the hanging one.
     for _ in 0..1000 {
         send(&mut clients[1], "SET other v");
     }
@@ -399,13 +399,13 @@ fn a_paused_server_runs_nothing_and_answers_nobody_but_whoever_drives_the_test()
         let mut waiter = Wire::connect(address(&server));
         send(&mut waiter, "BLPOP l 1");
         driver.wire().ask_until("INFO clients", |info| info.contains("blocked_clients:1\r"));
-        // A rule that comes first does not make a paused server run anything.
+        // A fault that matches first does not make a paused server run a command.
         driver.arm("first on SET error oops");
         driver.arm("stop pause");
         clients.iter_mut().for_each(|client| send(client, "INCR n"));
         send(&mut clients[0], "SET n 1");
         driver.until_hanging("stop", 8);
-        // Nor does a connection that is made only now, or somebody whose time is up, get an answer.
+        // Neither a new connection nor a client whose time-out is over gets an answer.
         let mut late = Wire::connect(address(&server));
         send(&mut late, "PING");
         driver.advance("1s");

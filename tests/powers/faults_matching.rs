@@ -1,4 +1,4 @@
-//! Which commands a fault is about, when it fires, and what is told of it.
+//! Which commands a fault matches, when it fires, and what the server reports about it.
 
 use redouble::Server;
 
@@ -16,7 +16,7 @@ fn hit() -> Frame {
     Frame::error("HIT")
 }
 
-/// Which of these commands meet a rule with an error.
+/// Returns those of the commands that a fault answers with an error.
 #[track_caller]
 fn met<'l>(driver: &mut Driver, client: &mut Wire, rule: &str, lines: &[&'l str]) -> Vec<&'l str> {
     driver.arm(&format!("f {rule} error HIT"));
@@ -222,7 +222,7 @@ fn what_drives_the_test_meets_no_fault() {
     assert_eq!(driver.ask("PING"), Frame::status("PONG"));
 }
 
-// ---- what is told
+// ---- what is reported
 
 #[test]
 fn a_fault_that_never_fired_is_told() {

@@ -1,4 +1,4 @@
-//! Faults where more than a plain command is on its way: scripts, messages, handshakes, other protocols and sockets.
+//! Faults on more than plain commands: scripts, messages, handshakes, other protocols and sockets.
 
 use redouble::Server;
 
@@ -41,7 +41,7 @@ fn a_handshake_can_fail_like_anything_else() {
         assert_eq!(client.read().ok(), reply.map(Frame::error), "{rule}");
         assert_eq!(driver.disarm("f"), 1, "{rule}");
     }
-    // What is refused without a password is no match.
+    // A command that is refused for lack of authentication does not match.
     driver.arm("f on GET error HIT");
     let mut stranger = Wire::connect(address(&server));
     assert_eq!(stranger.ask("GET k"), Frame::error("NOAUTH Authentication required."));
@@ -55,7 +55,7 @@ fn a_handshake_can_fail_like_anything_else() {
 
 // ---- scripts
 
-/// Long enough to be put aside while others are served.
+/// The script runs long enough to be suspended while other clients are served.
 const SLOW: &str = "redis.call('SET', KEYS[1], 'v') for i = 1, 3000000 do end return 'done'";
 
 #[test]
@@ -137,7 +137,7 @@ fn every_verdict_falls_on_a_command_that_waited_for_an_element() {
     assert_eq!(client.read_bytes(9 + 7), b"\r\n$1\r\nx\r\n+PONG\r\n");
     driver.disarm("slow");
 
-    // Its time begins when it begins to wait.
+    // The delay begins when the client blocks.
     driver.arm("late on BLPOP delay 1s");
     send(&mut client, "BLPOP l 1");
     driver.until_hanging("late", 1);
@@ -329,7 +329,7 @@ fn whoever_a_moved_clock_lets_go_serves_others_before_the_mover_is_answered() {
         send(&mut waiter, "BLPOP l 0");
         driver.wire().ask_until("INFO clients", |info| info.contains("blocked_clients:1\r"));
         driver.arm("slow on GET drip 2 every 1s");
-        // What stands behind a reply that drips is a consequence of the clock, too.
+        // The command after a dripping reply is a consequence of the clock as well.
         pusher.send(&[request(&["GET", "k"]), request(&["RPUSH", "l", "x"])].concat());
         driver.until_hanging("slow", 1);
         driver.advance("10s");

@@ -1,5 +1,5 @@
-//! The decisive pair, for every command that writes: after `close-before` the data is what it was, after `close-after` it is
-//! what the command makes of it, and the client cannot tell the one from the other.
+//! For every command that writes: `close-before` leaves the data unchanged, `close-after` leaves the command's effect,
+//! and the client cannot tell the two apart.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::driver::Driver;
 use crate::support::wire::{Frame, Wire, request};
 use crate::support::{address, profile, start};
 
-/// A call of each command that writes, behind what makes it write something. Commands stand between `;`, words between
-/// blanks; `\x20` is a byte.
+/// A call of each writing command, after commands that prepare the data. `;` separates commands, blanks separate words;
+/// `\x20` stands for a byte.
 const SAMPLES: &[(&str, &str, &str)] = &[
     ("APPEND", "SET k a", "APPEND k b"),
     ("BITFIELD", "", "BITFIELD k SET u8 0 255"),
@@ -142,7 +142,7 @@ const PLACES: &str = "GEOADD a 13.36 38.11 Palermo 15.08 37.50 Catania";
 const STREAM: &str = "XADD s 1-1 f v;XGROUP CREATE s g 0";
 const PENDING: &str = "XADD s 1-1 f v;XGROUP CREATE s g 0;XREADGROUP GROUP g c STREAMS s >";
 
-/// Commands that write by running others, with the name that a rule has for them.
+/// Commands that write by calling others, with the command name that a fault matches.
 const RUNNERS: &[(&str, &str, &str)] = &[
     ("EVAL", "", "EVAL return\\x20redis.call('SET',KEYS[1],'v') 1 k"),
     ("EVALSHA", SCRIPT, "EVALSHA 948fb05a800633cd285d7440e4d64ca534f7c396 1 k"),
@@ -151,13 +151,13 @@ const RUNNERS: &[(&str, &str, &str)] = &[
         "FUNCTION LOAD #!lua\\x20name=l\\x0aredis.register_function('f',function(keys)\\x20redis.call('SET',keys[1],1)\\x20end)",
         "FCALL f 1 k",
     ),
-    // Slow enough to be put aside, as scripts that take long are.
+    // The script runs long enough to be suspended.
     ("EVAL", "", "EVAL redis.call('SET',KEYS[1],'v')\\x20for\\x20i=1,3000000\\x20do\\x20end\\x20return\\x201 1 k"),
 ];
 
 const SCRIPT: &str = "SCRIPT LOAD return\\x20redis.call('SET',KEYS[1],'v')";
 
-/// The servers whose commands these are.
+/// The profiles whose commands are covered.
 const PROFILES: [&str; 3] = ["redis-7.0", "redis-8.4", "valkey-9.1"];
 
 fn spawn_as(name: &str) -> Server {
@@ -171,7 +171,7 @@ fn words(line: &str) -> Vec<Vec<u8>> {
     line.split_whitespace().map(unescaped).collect()
 }
 
-/// A word with its `\x20` made bytes.
+/// Decodes `\x20` and the like in a word.
 fn unescaped(word: &str) -> Vec<u8> {
     let mut parts = word.split("\\x");
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
@@ -182,7 +182,7 @@ fn unescaped(word: &str) -> Vec<u8> {
     bytes
 }
 
-/// Everything that the server holds, as bytes that are equal when it is.
+/// Returns all data of the server in a form that can be compared.
 fn holdings(driver: &mut Driver) -> BTreeMap<String, Vec<Frame>> {
     let mut all = BTreeMap::new();
     for db in 0..2 {
@@ -198,7 +198,7 @@ fn holdings(driver: &mut Driver) -> BTreeMap<String, Vec<Frame>> {
     all
 }
 
-/// Puts the server where a sample begins.
+/// Resets the server and prepares the data of a sample.
 #[track_caller]
 fn set_up(driver: &mut Driver, setup: &str) {
     driver.ask("FLUSHALL");
@@ -209,7 +209,7 @@ fn set_up(driver: &mut Driver, setup: &str) {
     }
 }
 
-/// Sends a request under a fault, and says what the server holds afterwards. The client must get no byte.
+/// Sends a request under a fault and returns the server's data afterwards. The client must not receive a byte.
 #[track_caller]
 fn under_fault(server: &Server, driver: &mut Driver, rule: &str, sent: &[u8]) -> BTreeMap<String, Vec<Frame>> {
     driver.arm(&format!("f {rule}"));
@@ -279,7 +279,7 @@ fn a_script_that_never_ran_and_one_whose_reply_was_lost_are_told_apart_too() {
     }
 }
 
-/// What waits, what serves it, and which key is empty again when the element is gone.
+/// The name of a blocking command, a call of it, and the command that serves it and leaves the key empty again.
 const WAITERS: &[(&str, &str, &str)] = &[
     ("BLPOP", "BLPOP k 0", "RPUSH k 1"),
     ("BRPOP", "BRPOP k 0", "RPUSH k 1"),

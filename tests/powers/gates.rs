@@ -1,7 +1,7 @@
-//! Gates: a test holds the commands that it chooses, and lets them go on in the order that it wants.
+//! Gates: a test parks chosen commands and lets them go on in the order that it wants.
 //!
-//! Nothing here sleeps: whoever is to be held is waited for with GATE WAIT, and what STEP has let go has happened when it
-//! answers.
+//! No test sleeps: GATE WAIT tells that a command is parked, and the reply of STEP comes after the effects of the
+//! command.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -15,7 +15,7 @@ use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, PATIENCE, Wire, request};
 use crate::support::{address, start, wait_until};
 
-/// A server, and the connection of the test itself.
+/// A server and the test's own connection.
 struct Stage {
     server: Server,
     driver: Wire,
@@ -34,19 +34,19 @@ impl Stage {
         client
     }
 
-    /// `REDOUBLE GATE ...` of the test, which is to answer OK.
+    /// Sends `REDOUBLE GATE ...`, which must answer OK.
     #[track_caller]
     fn gate(&mut self, line: &str) {
         assert_eq!(self.driver.ask(&format!("REDOUBLE GATE {line}")), ok(), "{line}");
     }
 
-    /// Waits until so many are held.
+    /// Waits until the gate holds this many commands.
     #[track_caller]
     fn held(&mut self, gate: &str, count: i64) {
         assert_eq!(self.driver.ask(&format!("REDOUBLE GATE WAIT {gate} {count}")), Frame::Integer(count));
     }
 
-    /// Has a client send a command that is to be held.
+    /// Sends a client's command and waits until the gate holds it.
     #[track_caller]
     fn park(&mut self, client: &mut Wire, line: &str, gate: &str, count: i64) {
         client.send(&words(line));
@@ -58,7 +58,7 @@ impl Stage {
         self.driver.ask(line)
     }
 
-    /// What GATE LIST says of a gate.
+    /// Returns the entry of a gate in GATE LIST.
     fn list(&mut self, gate: &str) -> BTreeMap<String, Frame> {
         let gates = self.driver.ask("REDOUBLE GATE LIST");
         let described = gates.items().iter().map(|gate| {
@@ -67,13 +67,13 @@ impl Stage {
         described.into_iter().find(|described| described["name"].text() == gate).expect("the gate")
     }
 
-    /// Who is held at a gate, as GATE LIST shows it, without the numbers of the clients.
+    /// Returns the commands that a gate holds, as GATE LIST shows them, without client ids.
     fn guests(&mut self, gate: &str) -> Vec<String> {
         let held = self.list(gate)["held"].clone();
         held.items().iter().map(|guest| guest.text().splitn(3, ' ').nth(2).unwrap_or_default().to_owned()).collect()
     }
 
-    /// Waits until nobody is held there any more: what the server has heard of a client that is gone.
+    /// Waits until the gate holds no command, which means that the server has noticed the client's disconnect.
     fn until_nobody_is_held(&mut self, gate: &str) {
         wait_until(format_args!("nobody at {gate}"), || self.guests(gate).is_empty());
     }
@@ -87,14 +87,14 @@ fn words(line: &str) -> Vec<u8> {
     request(&line.split(' ').collect::<Vec<_>>())
 }
 
-/// Tells a story to a server of one thread, and to one of several.
+/// Runs a test on a server with one thread and on one with several.
 fn on_each(story: impl Fn(Stage)) {
     [1, 4].into_iter().for_each(|threads| story(Stage::new(threads)));
 }
 
 // ---- the documented race
 
-/// The lock has run out; both clients have seen that.
+/// Returns two clients that have both seen that the lock is expired.
 fn an_expired_lock(stage: &mut Stage) -> (Wire, Wire) {
     assert_eq!(stage.ask("SET lock.foo 1000"), ok());
     let (mut one, mut two) = (stage.client("one"), stage.client("two"));
@@ -151,7 +151,7 @@ fn before_it_has_not_run_and_after_it_has() {
         stage.park(&mut client, "SET k v", "before", 1);
         assert_eq!(stage.ask("GET k"), Frame::NullBulk);
         stage.gate("STEP before");
-        // The reply is on its way when STEP has answered.
+        // The reply is sent when STEP has answered.
         assert_eq!(stage.ask("GET k"), Frame::bulk("v"));
         assert_eq!(client.expect(), ok());
         stage.gate("REMOVE before");
@@ -192,10 +192,10 @@ fn a_blocking_command_is_held_before_it_waits_and_after_it_was_served() {
         stage.gate("ADD after on BLPOP after");
         let mut client = stage.client("c");
         stage.park(&mut client, "BLPOP l 0", "before", 1);
-        // It does not wait for the key yet.
+        // A parked BLPOP is not blocked on the key yet.
         assert_eq!(stage.ask("RPUSH l a"), Frame::Integer(1));
         assert_eq!(stage.ask("LPOP l"), Frame::bulk("a"));
-        // When STEP has answered, it does: who pushes now serves it, and the list stays empty.
+        // When STEP has answered, the client is blocked: a push serves it, and the list stays empty.
         stage.gate("STEP before");
         assert_eq!(stage.ask("RPUSH l b"), Frame::Integer(1));
         assert_eq!(stage.ask("EXISTS l"), Frame::Integer(0));
@@ -204,7 +204,7 @@ fn a_blocking_command_is_held_before_it_waits_and_after_it_was_served() {
         assert!(!client.has_reply());
         stage.gate("STEP after");
         assert_eq!(client.expect(), Frame::Array(vec![Frame::bulk("l"), Frame::bulk("b")]));
-        // Also what comes of its time being over is held.
+        // A gate after the command also holds the reply of a time-out.
         stage.ask("REDOUBLE CLOCK FREEZE");
         stage.park(&mut client, "BLPOP l 5", "before", 1);
         stage.gate("STEP before");
@@ -226,7 +226,7 @@ fn who_steps_a_push_finds_the_waiting_client_served() {
         stage.gate("STEP waits");
         stage.park(&mut pusher, "RPUSH l a", "push", 1);
         stage.gate("STEP push");
-        // Nobody need wait for it: it is there already.
+        // The reply of STEP comes after the arrival at the next gate.
         assert_eq!(stage.guests("got"), ["(waiter) BLPOP l 0"]);
         assert!(pusher.has_reply());
     });
@@ -345,7 +345,7 @@ fn a_command_comes_to_its_gates_one_after_another() {
         stage.park(&mut client, "SET k v", "b", 1);
         for (from, to) in [("b", "a"), ("a", "d"), ("d", "c")] {
             stage.gate(&format!("STEP {from}"));
-            // It is there: STEP answers no sooner.
+            // The reply of STEP comes after the arrival at the next gate.
             assert_eq!(stage.guests(to), ["(c) SET k v"], "{to}");
         }
         stage.gate("STEP c");
@@ -398,7 +398,7 @@ fn a_held_client_that_disconnects_is_forgotten() {
         stage.park(&mut one, "SET a 1", "door", 1);
         stage.park(&mut two, "SET b 2", "door", 2);
         drop(one);
-        // It may or may not be known yet that the first is gone: the turn is the second's either way.
+        // The server may or may not know yet that the first client is gone; the second is let go in both cases.
         stage.gate("STEP door");
         assert_eq!(stage.ask("EXISTS a"), Frame::Integer(0));
         assert_eq!(stage.ask("GET b"), Frame::bulk("2"));
@@ -420,7 +420,7 @@ fn a_held_client_that_is_killed_does_not_run_and_has_no_turn() {
         let id = one.ask("CLIENT ID").integer();
         stage.park(&mut one, "SET a 1", "door", 1);
         stage.park(&mut two, "SET b 2", "door", 2);
-        // CLIENT UNBLOCK is for who waits for keys or replicas.
+        // CLIENT UNBLOCK applies only to clients blocked on keys or replicas.
         assert_eq!(stage.ask(&format!("CLIENT UNBLOCK {id}")), Frame::Integer(0));
         assert_eq!(stage.ask(&format!("CLIENT KILL ID {id}")), Frame::Integer(1));
         stage.gate("STEP door");
@@ -454,7 +454,7 @@ fn a_held_client_is_seen_to_be_blocked_and_is_not_idle() {
         assert!(idle.is_closed());
         let mut driver = Wire::connect(address(&stage.server));
         assert_eq!(driver.ask("REDOUBLE GATE STEP before"), ok());
-        // Nor is one idle that has just been let go.
+        // A client that has just been let go is not idle either.
         driver.ask("REDOUBLE CLOCK ADVANCE 1s");
         assert_eq!(one.expect(), ok());
         assert_eq!(one.ask("EXISTS a"), Frame::Integer(1));
@@ -533,14 +533,14 @@ fn shutdown_and_sigterm_end_a_server_with_held_clients() {
     }
 }
 
-// ---- forgotten gates
+// ---- the watchdog
 
 #[test]
 fn a_forgotten_gate_lets_go_by_itself() {
     on_each(|mut stage| {
         stage.gate("ADD before on SET timeout 1ms");
         stage.gate("ADD after on SET after timeout 1ms");
-        // Real time is meant: it passes although the server's stands still.
+        // The watchdog uses real time, which passes although the server's clock is frozen.
         stage.ask("REDOUBLE CLOCK FREEZE");
         let mut client = stage.client("c");
         assert_eq!(client.ask("SET k v"), ok());
@@ -562,7 +562,7 @@ fn the_watchdogs_time_can_be_set_for_the_server_and_for_a_gate() {
     assert_eq!(driver.ask("REDOUBLE GATE ADD other on GET timeout 1ms"), ok());
     client.send(&words("SET k v"));
     assert_eq!(driver.ask("REDOUBLE GATE WAIT door"), Frame::Integer(1));
-    // The watchdog has looked around when the other gate lets go, and left this one alone.
+    // The watchdog has opened the other gate, and left this one closed.
     assert_eq!(driver.ask("GET k"), Frame::NullBulk);
     assert!(!client.has_reply());
     assert_eq!(driver.ask("CONFIG SET gate-timeout 1ms"), ok());
@@ -626,7 +626,7 @@ fn who_waits_in_vain_is_told_who_came() {
     let message = told(&mut stage, 1);
     assert!(message.starts_with(&format!("{nobody}these came last and do not match: client ")), "{message}");
     assert!(message.contains("(c) SET \"lokc.\\nfoo\" vvv") && message.len() < 600, "{message}");
-    // Only the last of many.
+    // The message shows the last few commands only.
     for number in 0..50 {
         client.ask(&format!("GET key{number}"));
     }
@@ -652,7 +652,7 @@ fn many_wait_at_once_and_each_hears_of_its_count_or_of_the_end() {
         let mut waiting: Vec<Wire> = (0..12).map(|number| stage.client(&format!("w{number}"))).collect();
         for (number, wire) in waiting.iter_mut().enumerate() {
             let wait = words(&format!("REDOUBLE GATE WAIT door {} 1h", number / 4 + 1));
-            // Who has the answer to what it sent in one go with that waits.
+            // The reply to PING shows that the server has read the GATE WAIT of the same write.
             wire.send(&[words("PING"), wait].concat());
             assert_eq!(wire.expect(), Frame::status("PONG"));
         }
@@ -662,7 +662,7 @@ fn many_wait_at_once_and_each_hears_of_its_count_or_of_the_end() {
         assert!(!waiting[4].has_reply());
         two.send(&words("SET b 2"));
         waiting[4..8].iter_mut().for_each(|wire| assert_eq!(wire.expect(), Frame::Integer(2)));
-        // One goes away while it waits, the others hear that the gate is gone.
+        // One client disconnects while it waits; the others are told that the gate is gone.
         drop(waiting.pop());
         stage.gate("REMOVE door");
         for wire in &mut waiting[8..] {
@@ -684,7 +684,7 @@ fn a_gate_is_opened_once_and_holds_nobody_from_then_on() {
             stage.park(client, &format!("RPUSH l {number}"), "door", number as i64 + 1);
         }
         assert_eq!(stage.ask("REDOUBLE GATE OPEN door"), Frame::Integer(50));
-        // In the order in which they came, and with their replies.
+        // The commands run in the order of their arrival, and all replies arrive.
         let order = stage.ask("LRANGE l 0 -1");
         assert_eq!(order.items(), (0..50).map(|number| Frame::bulk(&number.to_string())).collect::<Vec<_>>());
         assert!(clients.iter_mut().all(Wire::has_reply));
@@ -707,7 +707,7 @@ fn a_thousand_clients_are_held_and_a_removed_gate_lets_them_all_go() {
             client.send(&words("INCR k"));
         }
         stage.held("door", 1000);
-        // Half of them have had enough.
+        // Half of the clients disconnect.
         clients.truncate(500);
         assert_eq!(stage.guests("door").first().map(String::as_str), Some("INCR k"));
         wait_until("half of them to be gone", || stage.list("door")["held"].items().len() <= 500);
@@ -738,7 +738,7 @@ fn a_gate_holds_what_arrives_after_it_was_put_up() {
         stage.gate("ADD first on BLPOP");
         let mut client = stage.client("c");
         stage.park(&mut client, "BLPOP l 0", "first", 1);
-        // The second gate is of no concern to one that has come already, nor is the first one's namesake.
+        // A command that has arrived already is parked neither at a new gate nor at a new gate of the old name.
         stage.gate("ADD second on BLPOP");
         stage.gate("REMOVE first");
         stage.gate("ADD first on BLPOP");

@@ -1,4 +1,4 @@
-//! Faults and gates from Rust: what a guard holds, and what is left when it is gone.
+//! Faults and gates from Rust: what a guard does, and what remains after its drop.
 
 use crate::support::wire::{Frame, Wire};
 use crate::support::{address, spawn};
@@ -19,7 +19,7 @@ fn a_dropped_guard_lets_whoever_hangs_go_on() {
     gate.step().unwrap();
     assert_eq!((hang.fired(), hang.hanging()), (1, 1));
     drop(hang);
-    // Complete when the guard is gone: the reply was written.
+    // The reply is complete once the guard is dropped.
     assert!(client.has_reply());
     assert_eq!(client.expect(), Frame::status("OK"));
 }

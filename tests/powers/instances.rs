@@ -1,4 +1,4 @@
-//! Several instances in one process: a bench for what must hold over servers that fail one by one.
+//! Several instances in one process, for tests of algorithms over servers that fail independently.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -34,7 +34,7 @@ fn is_refused(address: SocketAddr) -> bool {
     TcpStream::connect(address).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
-/// One line of `REDOUBLE INSTANCE LIST`.
+/// Returns an entry of `REDOUBLE INSTANCE LIST`.
 fn state(wire: &mut Wire, number: usize) -> (String, i64, i64) {
     let list = wire.ask("REDOUBLE INSTANCE LIST");
     let row = list.items()[number - 1].items();
@@ -101,7 +101,7 @@ fn an_instance_that_starts_empty_has_lost_its_memory_but_not_its_clock() {
     assert_eq!(servers[1].now(), time);
 }
 
-/// The lock auditor must know that what was held before a restart is held no more, or still is.
+/// The lock auditor needs to know whether a restart has kept the locks.
 #[test]
 fn the_journal_says_when_an_instance_serves_again_and_whether_it_has_lost_its_memory() {
     let server = Server::builder().port(0).spawn().expect("the server starts");
@@ -121,7 +121,7 @@ fn the_journal_says_when_an_instance_serves_again_and_whether_it_has_lost_its_me
     let lines = fs::read_to_string(&path).expect("it is there");
     fs::remove_file(path).expect("it is there");
     let told = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
-    // Connections are noticed to be closed when they are.
+    // The server notices a closed connection at any later time, so the test ignores these lines.
     let told = told.filter(|line| line["event"] != "closed").map(|line| match line["event"].as_str() {
         Some(event) => format!("{event} {}", line["detail"].as_str().unwrap_or_default()),
         None => line["command"][0].as_str().unwrap_or_default().to_owned(),
@@ -167,7 +167,7 @@ fn a_paused_instance_accepts_and_answers_nothing_until_it_goes_on() {
     let mut driver = wire(&servers[1]);
     assert_eq!(state(&mut driver, 2).0, "paused", "its test powers answer all the same");
     let hanging = |list: &Frame| list.items().first().map(|rule| rule.items()[9].integer());
-    // Not a question of time: the server reads what it was sent, and then says that it hangs.
+    // The server reads the commands first and then counts them as hanging, so the test polls.
     wait_until("two commands that hang", || hanging(&driver.ask("REDOUBLE FAULT LIST")) == Some(2));
     assert!(!second.has_reply() && !new.has_reply() && !inside.has_reply());
     assert_eq!(first.ask("SET k 1"), ok(), "the others go on");
@@ -182,7 +182,7 @@ fn a_skewed_clock_loses_a_lock_early() {
     let servers = bench(3);
     servers.iter().for_each(|server| server.freeze());
     let mut wires: Vec<Wire> = servers.iter().map(wire).collect();
-    // They were not stopped in the same instant.
+    // The clocks were not frozen at the same instant.
     for number in 2..=3 {
         assert_eq!(wires[0].ask(&format!("REDOUBLE INSTANCE SKEW {number} 0")), ok());
     }
@@ -213,7 +213,7 @@ fn a_client_that_is_cut_off_gets_no_answer_and_changes_nothing_until_that_is_hea
         (named(&servers[1], "alice-1"), named(&servers[1], "bob"), wire(&servers[0]));
     assert_eq!(driver.ask("REDOUBLE INSTANCE CUT 2 alice-*"), ok());
     alice.send(b"SET k alice\r\n");
-    // One that takes the name later is cut off, too.
+    // A client that takes a matching name later is cut off, too.
     let mut later = named(&servers[1], "alice-2");
     later.send(b"SET k2 alice\r\n");
     assert_eq!(bob.ask("SET k bob NX"), ok());
@@ -248,7 +248,7 @@ fn there_is_an_end_to_how_many_cuts_there_can_be() {
     assert_eq!(wire.ask("REDOUBLE FAULT LIST"), Frame::Array(vec![]));
 }
 
-/// What one client gets from five servers when it asks all of them for the lock at once; `None` if there is no answer.
+/// Tries to take the lock on all five servers at once. `None` means no answer.
 fn acquire(servers: &Servers, name: &str) -> Vec<Option<Wire>> {
     let ask = |server: &Server| {
         let stream = TcpStream::connect(address(server)).ok()?;
@@ -281,16 +281,16 @@ fn redlock_over_five_holds_with_one_stopped_one_skewed_and_one_cut_off_from_a_cl
         bob.iter_mut().map(|wire| wire.as_mut().map(|wire| wire.expect() == ok())).collect();
     assert_eq!(replies, [Some(false), None, Some(false), Some(true), Some(false)], "and bob gets one of them");
 
-    // The one that comes back without its memory would give bob a second one: what Redlock asks of servers is to wait.
+    // The server that restarts empty gives bob a second vote, which is why Redlock delays restarts.
     assert_eq!(driver.ask("REDOUBLE INSTANCE START 2 EMPTY"), ok());
     assert_eq!(named(&servers[1], "bob").ask("SET lock bob NX PX 10000"), ok());
-    // The skewed one runs ahead, and loses alice's lock first.
+    // The skewed clock is ahead, so its server loses alice's lock first.
     servers.iter().for_each(|server| server.advance(Duration::from_secs(10)));
     assert_eq!(driver.ask("REDOUBLE INSTANCE SKEW 3 2h"), ok());
     let left = |server: &Server| wire(server).ask("GET lock");
     assert_eq!(left(&servers[2]), Frame::NullBulk);
     assert_eq!(left(&servers[0]), Frame::bulk("alice"));
-    // What alice asked the fourth runs at last, and finds that it is too late.
+    // Alice's command runs on the fourth server at last, after the lock has expired.
     assert_eq!(driver.ask("REDOUBLE INSTANCE HEAL 4"), ok());
     assert_eq!(alice[3].as_mut().map(Wire::expect), Some(Frame::NullBulk));
 }
@@ -298,7 +298,7 @@ fn redlock_over_five_holds_with_one_stopped_one_skewed_and_one_cut_off_from_a_cl
 #[test]
 fn ports_stand_in_a_row_from_the_one_that_was_asked_for() {
     let servers = loop {
-        // Somebody else may have one of them.
+        // Another process may use one of the ports.
         match Server::builder().port(free_port()).instances(3).spawn_all() {
             Err(Error::Bind { .. }) => {}
             other => break other.expect("the servers start"),
@@ -338,7 +338,7 @@ fn the_port_file_lists_every_instance_once_all_can_be_connected_to() {
     let path = file.display().to_string();
     let ports = {
         let server = ServerProcess::redouble(&["--port", "0", "--instances", "4", "--port-file", &path]);
-        // The file is there or it is not; there is no half of it to be seen.
+        // The file appears with its whole content: the server writes a temporary file and renames it.
         let text = wait_for("the port file", || fs::read_to_string(&file));
         let ports: Vec<u16> = text.lines().map(|line| line.parse().expect("a port")).collect();
         assert_eq!(ports.len(), 4);
@@ -359,7 +359,7 @@ fn the_port_file_lists_every_instance_once_all_can_be_connected_to() {
 
 #[test]
 fn sixty_four_instances_share_the_threads_of_one() {
-    // In a process of their own: other tests start threads in this one meanwhile.
+    // A separate process, because other tests start threads in this one.
     let file = std::env::temp_dir().join(format!("redouble-{}-sixty-four", std::process::id()));
     let path = file.display().to_string();
     let server = ServerProcess::redouble(&["--port", "0", "--instances", "64", "--port-file", &path]);

@@ -1,7 +1,6 @@
-//! The journal: what clients have sent, in which order it took effect, and what became of it.
+//! The journal: which commands clients have sent, in which order they took effect, and with which outcome.
 //!
-//! Nobody here waits for time to pass: a test knows that something has happened because the journal says so
-//! (REDOUBLE JOURNAL AWAIT), or a gate (REDOUBLE GATE WAIT).
+//! No test waits for time to pass: REDOUBLE JOURNAL AWAIT and REDOUBLE GATE WAIT tell that something has happened.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -19,7 +18,7 @@ fn journalled() -> (Server, Wire) {
     (server, driver)
 }
 
-/// What a map on the wire says, by name.
+/// A map reply, by field name.
 type Told = BTreeMap<String, Frame>;
 
 fn told(map: &Frame) -> Told {
@@ -61,7 +60,7 @@ fn send(client: &mut Wire, line: &str) {
 fn a_retry_that_ran_twice_stands_there_twice() {
     let (server, mut driver) = journalled();
     driver.ask("REDOUBLE FAULT ADD cut on INCR times 1 close-after");
-    // What a library does whose reply is lost.
+    // The client retries as a library does whose reply is lost.
     let mut client = Wire::connect(address(&server));
     send(&mut client, "INCR paid");
     assert!(client.is_closed());
@@ -196,7 +195,7 @@ fn nothing_is_missing_without_being_counted() {
     assert_eq!(entries + forgotten, SENT as i64);
     assert!(forgotten > 0 && entries > 500, "{info:?}");
     assert!(info["bytes"].integer() <= 256 << 10, "{info:?}");
-    // The oldest went.
+    // The oldest entries are dropped.
     assert_eq!(count(&mut driver, "key key:0"), 0);
     let last = list(&mut driver, "limit 1");
     assert_eq!(last[0]["seq"].integer(), SENT as i64);
@@ -289,7 +288,7 @@ fn what_exec_and_scripts_have_run_stands_inside_them() {
     assert!(called[1]["reply"].text().starts_with("(error) WRONGTYPE"), "{called:?}");
     assert_eq!(commands(&children(&entries[4])), ["GET a"]);
 
-    // Sent once, and run once.
+    // The command is sent once and runs once.
     assert_eq!(count(&mut driver, "on SET"), 1);
     assert_eq!(count(&mut driver, "children on SET"), 1);
     assert_eq!(count(&mut driver, "on INCR"), 0);
@@ -335,7 +334,7 @@ fn a_client_that_goes_while_it_waits_has_done_nothing() {
     let mut gone = commands(&entries);
     gone.sort();
     assert_eq!(gone, ["BLPOP jobs 0", "SET k 1"]);
-    // This one had run when its client went.
+    // This command had run when its client disconnected.
     wait_for(&mut driver, "on DEL outcome lost 1");
     assert_eq!(list(&mut driver, "on DEL")[0]["reply"].text(), "(integer) 0");
 }
@@ -428,7 +427,7 @@ fn nobody_waits_for_a_journal_that_is_switched_off_or_emptied() {
     let mut waiting = Wire::connect(address(&server));
     waiting.ask("SET a 1");
     send(&mut waiting, "REDOUBLE JOURNAL AWAIT on SET 2 60s");
-    // Its question is there once others have their answers, as they share a thread.
+    // The connections share a thread, so this reply means that the server has read JOURNAL AWAIT.
     driver.ask("PING");
     driver.ask("REDOUBLE JOURNAL CLEAR");
     driver.ask("SET b 1");
@@ -464,7 +463,7 @@ fn what_is_too_long_is_cut_off_and_its_length_told() {
     let names: usize = (0..5000).map(|n| format!("k{n}").len()).sum();
     let kept: usize = entries[1]["command"].items().iter().map(|word| word.text().len()).sum();
     assert_eq!(kept as i64 + entries[1]["command-missing"].integer(), 3 + names as i64);
-    // More inside than is kept.
+    // The script calls more commands than an entry keeps.
     driver.call(&["EVAL", "for i = 1, 5000 do redis.call('SET', KEYS[1], i) end", "1", "k"]);
     let entry = &list(&mut driver, "on EVAL")[0];
     let inside = entry["children"].items().len() as i64;

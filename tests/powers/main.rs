@@ -1,6 +1,7 @@
 //! The test powers: clock, faults, gates, explorer, journal, spaces, instances; on the wire and from Rust.
 //!
-//! Uses the public API and the wire. A new power gets a file here; a new verdict gets its tests in `faults.rs`.
+//! The tests use the public API and the wire. A new power gets a file here; a new verdict gets its tests in
+//! `faults.rs`.
 
 mod async_waits;
 mod clock;
@@ -14,7 +15,7 @@ mod gates;
 mod guards;
 mod instances;
 mod journal;
-/// What docs/quickstart-rust.md shows.
+/// docs/quickstart-rust.md shows this file.
 mod quickstart_tokio;
 mod servers;
 mod spaces;

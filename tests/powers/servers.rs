@@ -1,4 +1,4 @@
-//! Servers inside this process: they share nothing, end when they are dropped, and their clocks do as they are told.
+//! Servers inside this process: they share nothing, end when they are dropped, and have their own clocks.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -98,7 +98,7 @@ fn a_resumed_clock_runs_on_from_where_it_stood() {
     server.resume();
     let first = server.now();
     assert!(first >= then && first < then + Duration::from_secs(60), "{first:?}");
-    // It does run: this ends as soon as a microsecond has gone by.
+    // The clock runs: this ends as soon as a microsecond has passed.
     wait_until("the clock to move", || server.now() != first);
 }
 
@@ -159,7 +159,7 @@ fn a_key_is_readable_in_its_last_millisecond_and_gone_in_the_next() {
 #[test]
 fn less_than_a_millisecond_ends_no_key() {
     let server = spawn_frozen();
-    // A whole millisecond to begin with, so that the microseconds below are all there are.
+    // The clock starts at a whole millisecond, so that the steps below are its only microseconds.
     server.set_time(UNIX_EPOCH + Duration::from_secs(1_800_000_000));
     let mut wire = wire(&server);
     wire.ask("SET k v PX 5");
@@ -198,7 +198,7 @@ fn when_the_clock_has_been_moved_every_key_that_is_due_is_gone_and_no_other() {
     }
     assert_eq!(wire.ask("DBSIZE"), Frame::Integer(1000));
     server.advance(Duration::from_millis(501));
-    // Counted without being looked up: nobody touched them.
+    // DBSIZE alone counts the expired keys out; no command has accessed them.
     assert_eq!(wire.ask("DBSIZE"), Frame::Integer(500));
     let info = wire.ask("INFO stats").text();
     assert!(info.contains("expired_keys:500\r\n"), "{info}");
@@ -266,7 +266,7 @@ fn databases_are_apart_and_as_many_as_asked_for() {
     assert_eq!(wire.ask("DBSIZE"), Frame::Integer(2));
 }
 
-/// A path for a socket that no other test uses.
+/// Returns a socket path that no other test uses.
 fn socket_path(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("redouble-{}-{name}.sock", std::process::id()))
 }
@@ -348,7 +348,7 @@ fn moving_the_clock_does_not_wait_for_a_client_that_does_not_read() {
     let mut lazy = wire(&server);
     let mut other = wire(&server);
     assert_eq!(other.ask("SETRANGE big 1000000 x"), Frame::Integer(1_000_001));
-    // More than the socket holds, then a wait, then the end of the connection.
+    // The replies exceed the socket buffer; then the client blocks; then its connection ends.
     lazy.send(&request(&["GET", "big"]).repeat(30));
     lazy.send(&request(&["WAIT", "1", "1000"]));
     lazy.send(&request(&["QUIT"]));

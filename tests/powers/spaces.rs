@@ -1,4 +1,4 @@
-//! Spaces: private worlds behind one port, so that tests that run side by side need only one server.
+//! Spaces: isolated data and powers behind one port, so that parallel tests need only one server.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn wire(server: &Server) -> Wire {
     Wire::connect(address(server))
 }
 
-/// A connection in a space.
+/// Returns a connection in a space.
 fn inside(server: &Server, space: &str) -> Wire {
     let mut wire = wire(server);
     assert_eq!(wire.call(&["REDOUBLE", "SPACE", space]), ok());
@@ -200,7 +200,7 @@ fn a_url_with_a_users_name_is_enough() {
     assert_eq!(ask::<i64>(&mut in_one, "GET k"), 1);
     assert_eq!(ask::<i64>(&mut in_other, "GET k"), 2);
     assert_eq!(ask::<Option<i64>>(&mut client(&server), "GET k"), None);
-    // The same in RESP3, where clients say HELLO.
+    // The same with RESP3, where clients send HELLO.
     let mut modern = client_at(&format!("{}/?protocol=resp3", one.url()));
     assert_eq!(ask::<i64>(&mut modern, "GET k"), 1);
 }
@@ -267,7 +267,7 @@ fn the_handle_of_a_dropped_space_says_so() {
     let server = spawn();
     let space = server.space("one").expect("a space");
     server.drop_space("one").expect("it is there");
-    // Even if there is another one of its name.
+    // A new space of the same name does not revive the handle.
     let _other = server.space("one").expect("a space");
     space.freeze();
 }
@@ -290,7 +290,7 @@ fn a_database_leads_to_a_space_from_rust_too() {
     assert_eq!(ask::<i64>(&mut three, "DBSIZE"), 1);
     server.space("3").expect("a space").freeze();
     assert_eq!(ask::<(i64, i64)>(&mut three, "TIME"), ask::<(i64, i64)>(&mut three, "TIME"));
-    // Who is in a space of another name stays there.
+    // Clients in a space of another name stay in it.
     let mut one = inside(&server, "one");
     assert_eq!(one.ask("SELECT 3"), ok());
     assert_eq!(one.ask("DBSIZE"), Frame::Integer(0));

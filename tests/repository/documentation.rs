@@ -1,4 +1,4 @@
-//! The pages say what the code says, and lead where they say.
+//! The pages agree with the code, and their links lead to existing pages and sections.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The files of a folder, not of those in it, that end like this; with their text.
+/// Returns the files directly in a folder with this extension, and their text.
 fn files(folder: &str, extension: &str) -> BTreeMap<PathBuf, String> {
     let paths = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
     let paths = paths.filter(|path| path.extension().is_some_and(|found| found == extension));
@@ -92,14 +92,14 @@ fn every_finding_has_a_story_with_the_mistake_and_the_same_done_right() {
     }
 }
 
-/// The part of an address behind `#` that leads to a heading.
+/// Returns the anchor of a heading, the part of a link after `#`.
 fn anchor(heading: &str) -> String {
     let heading = heading.to_lowercase();
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The lines of a page that are no code.
+/// Returns the lines of a page outside code blocks.
 fn prose(page: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     page.lines().filter(move |line| {
@@ -109,10 +109,10 @@ fn prose(page: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the links of a page lead, as they stand there.
+/// Returns the link targets of a page as written.
 fn links(page: &str) -> Vec<String> {
     let text = prose(page).collect::<Vec<_>>().join("\n");
-    // What stands between backticks is shown, not meant.
+    // Text between backticks is code, so a link in it does not count.
     let shown: String = text.split('`').step_by(2).collect::<Vec<_>>().join("`");
     let targets = shown.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
     targets.map(|(target, _)| target.to_owned()).collect()

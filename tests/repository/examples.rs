@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! The examples run and succeed.
 
 #[path = "../../examples/deadlock_race.rs"]
 mod deadlock_race;

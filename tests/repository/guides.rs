@@ -1,9 +1,9 @@
-//! The sessions that the guides show are played: the server is started as the page says, and redis-cli prints what the page
-//! shows.
+//! Runs the sessions that the guides show: starts the server with the flags on the page, and compares the output of
+//! redis-cli with the page.
 //!
-//! A session is a `console` block that begins with a prompt, `127.0.0.1:6379> ` or the name of a client, `worker-1> `. Each
-//! prompt is a terminal of its own. Lines below a command are what it prints; `worker-1< ` comes before a reply that is
-//! printed later, and `...` stands for lines that the page leaves out.
+//! A session is a `console` block that begins with a prompt: `127.0.0.1:6379> ` or the name of a client, `worker-1> `.
+//! Each prompt has its own terminal. The lines below a command are its output. `worker-1< ` marks a reply that is
+//! printed later, and `...` stands for lines that the page omits.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,17 +12,17 @@ use std::net::SocketAddr;
 use crate::support::process::ServerProcess;
 use crate::terminal::Terminal;
 
-/// `locks_page.rs` plays this page, on a real server, too.
+/// `locks_page.rs` runs this page, and on a real server, too.
 const PLAYED_ELSEWHERE: &str = "locks.md";
 const END: &str = "the end of the session";
 
-/// The blocks of a page that are sessions.
+/// Returns the blocks of a page that are sessions.
 fn sessions(page: &str) -> Vec<&str> {
     let blocks = page.split("\n```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("console\n"));
     blocks.filter(|block| block.lines().next().is_some_and(|line| command(line).is_some())).collect()
 }
 
-/// The prompt of a line, and the command behind it.
+/// Splits a line into its prompt and the command.
 fn command(line: &str) -> Option<(&str, &str)> {
     line.split_once("> ").filter(|(prompt, _)| is_prompt(prompt))
 }
@@ -31,7 +31,7 @@ fn is_prompt(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || b"0123456789.:-".contains(&byte))
 }
 
-/// The flags with which the page starts its server, and the port that they name.
+/// Returns the flags with which the page starts its server, and the port.
 fn flags(page: &str) -> (Vec<&str>, u16) {
     let lines = page.lines().map(|line| line.trim_start_matches("$ "));
     let line = lines.filter_map(|line| line.strip_prefix("redouble --port ")).next().unwrap_or("6379");
@@ -47,7 +47,7 @@ struct Terminals {
 }
 
 impl Terminals {
-    /// The terminal of a prompt, which is opened when it is first needed.
+    /// Returns the terminal of a prompt and opens it on first use.
     fn of(&mut self, prompt: &str) -> &mut Terminal {
         let port = prompt.strip_prefix("127.0.0.1:").map_or(self.page_port, |port| port.parse().expect("a port"));
         let mut address = self.server;

@@ -1,4 +1,4 @@
-//! What the page about locks shows is what happens: its examples are played, and their output compared.
+//! Runs the examples of the page about locks and compares their output with the page.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -8,10 +8,10 @@ use crate::support::process::ServerProcess;
 use crate::support::wire::split;
 
 const PAGE: &str = include_str!("../../docs/locks.md");
-/// The ports that the page names; each stands for a server of its own.
+/// The ports on the page; each stands for a separate server.
 const PORTS: [u16; 6] = [6379, 7001, 7002, 7003, 7004, 7005];
 
-/// The fenced blocks of one language.
+/// Returns the fenced blocks of one language.
 fn blocks(language: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut open: Option<(bool, String)> = None;
@@ -37,7 +37,7 @@ fn servers(start: impl Fn() -> ServerProcess) -> BTreeMap<u16, ServerProcess> {
     PORTS.map(|port| (port, start())).into()
 }
 
-/// Plays every redis-cli session through redis-cli itself.
+/// Runs every redis-cli session through redis-cli itself.
 fn play_sessions(servers: &BTreeMap<u16, ServerProcess>) {
     for block in blocks("console") {
         let mut lines = block.lines().peekable();
@@ -86,8 +86,8 @@ fn run_python(interpreter: &str, servers: &BTreeMap<u16, ServerProcess>) {
     }
 }
 
-/// With `REDOUBLE_PYTHON=/path/to/python3`, one that has redis-py, the examples are run; `make locks` does so. Without,
-/// they are at least compiled.
+/// Runs the examples if `REDOUBLE_PYTHON=/path/to/python3` names an interpreter with redis-py, as `make locks` does.
+/// Otherwise only compiles them.
 #[test]
 fn every_python_example_runs_or_at_least_compiles() {
     if let Ok(interpreter) = std::env::var("REDOUBLE_PYTHON") {
@@ -102,7 +102,7 @@ fn every_python_example_runs_or_at_least_compiles() {
     }
 }
 
-/// What the page shows of Rust is the body of this function.
+/// The body of this function is the Rust example of the page.
 fn example() -> Result<(), Box<dyn std::error::Error>> {
     // The page begins here.
     let server = redouble::Server::builder().port(0).spawn()?;

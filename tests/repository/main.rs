@@ -1,7 +1,7 @@
-//! The repository agrees with itself: the source with the architecture page, the pages with the code, the examples with
-//! what they claim.
+//! The repository is consistent: the source with the architecture page, the pages with the code, the examples with
+//! their claims.
 //!
-//! A page whose examples are played gets its test here; so does a rule about the source (`architecture.rs`).
+//! A page whose examples run gets its test here; so does a rule about the source (`architecture.rs`).
 
 mod architecture;
 #[cfg(feature = "internals")]

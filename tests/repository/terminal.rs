@@ -1,4 +1,4 @@
-//! An interactive `redis-cli`: lines are typed into it, and its output is read.
+//! An interactive `redis-cli`: the test types lines into it and reads its output.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ pub struct Terminal {
 impl Terminal {
     pub fn open(address: SocketAddr) -> Self {
         let (host, port) = (address.ip().to_string(), address.port().to_string());
-        // A terminal shows errors of redis-cli itself, which it writes to standard error.
+        // The terminal merges standard error, to which redis-cli writes its own errors, into the output.
         let mut child = Command::new("sh")
             .args(["-c", "exec redis-cli \"$@\" 2>&1", "redis-cli", "--no-raw", "-h", &host, "-p", &port])
             .stdin(Stdio::piped())
@@ -35,14 +35,14 @@ impl Terminal {
         writeln!(keyboard, "{line}").and_then(|()| keyboard.flush()).expect("redis-cli reads");
     }
 
-    /// The next line that it shows.
+    /// Returns the next line of the output.
     #[track_caller]
     pub fn shows(&self) -> String {
         self.screen.recv_timeout(PATIENCE).expect("redis-cli shows nothing")
     }
 }
 
-/// Whether redis-cli says with this line how long a command took, as it does for more than half a second: `(1.32s)`.
+/// Whether the line is a duration such as `(1.32s)`, which redis-cli prints after half a second.
 fn is_duration(line: &str) -> bool {
     let seconds = line.strip_prefix('(').and_then(|rest| rest.strip_suffix("s)"));
     seconds.is_some_and(|seconds| seconds.parse::<f64>().is_ok())
@@ -50,7 +50,7 @@ fn is_duration(line: &str) -> bool {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // It ends by itself at the end of its input, unless it still waits for a reply.
+        // redis-cli exits at the end of its input, unless it still waits for a reply.
         drop(self.keyboard.take());
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use redouble::{Builder, Profile, Server};
 
-/// The profile that the real server of these tests can vouch for.
+/// The profile of the real server that the tests run.
 pub const CHECKED_PROFILE: &str = "redis-7.0";
 
 pub fn profile(name: &str) -> Profile {
@@ -56,7 +56,7 @@ pub fn client_at(url: &str) -> redis::Connection {
     connection
 }
 
-/// A point in real time at which a test gives up. Loops that wait for another thread or process check it each turn.
+/// A point in real time at which a test gives up. Loops that wait for another thread or process check it on each turn.
 pub struct Deadline(Instant);
 
 #[allow(clippy::disallowed_methods, reason = "a test that waits needs a bound in real time")]
@@ -67,7 +67,7 @@ impl Deadline {
         Self(Instant::now() + Self::AFTER)
     }
 
-    /// Lets other threads run. Panics with what was awaited when the time is over.
+    /// Yields to other threads. After the deadline, panics with a description of what was awaited.
     #[track_caller]
     pub fn check(&self, awaited: impl Display) {
         assert!(Instant::now() < self.0, "waited {:?} for {awaited}", Self::AFTER);
@@ -75,7 +75,7 @@ impl Deadline {
     }
 }
 
-/// Polls until there is an answer; panics after the [`Deadline`] with what was awaited and what was seen last.
+/// Polls until there is a value. After the [`Deadline`], panics with what was awaited and the last error.
 #[track_caller]
 pub fn wait_for<T, E: Debug>(awaited: impl Display, mut poll: impl FnMut() -> Result<T, E>) -> T {
     let deadline = Deadline::start();
@@ -87,7 +87,7 @@ pub fn wait_for<T, E: Debug>(awaited: impl Display, mut poll: impl FnMut() -> Re
     }
 }
 
-/// Polls until a condition holds; panics after the [`Deadline`] with what was awaited.
+/// Polls until a condition holds. After the [`Deadline`], panics with what was awaited.
 #[track_caller]
 pub fn wait_until(awaited: impl Display, mut holds: impl FnMut() -> bool) {
     let deadline = Deadline::start();

@@ -1,4 +1,4 @@
-//! Servers in their own processes: the real `redis-server`, and this project's binary.
+//! Servers in separate processes: the real `redis-server`, and this project's binary.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -7,18 +7,18 @@ use std::sync::mpsc;
 
 use super::wire::PATIENCE;
 
-/// A server that runs until this is dropped.
+/// A server process that is killed on drop.
 pub struct ServerProcess {
     child: Child,
     address: SocketAddr,
 }
 
 impl ServerProcess {
-    /// The real `redis-server`.
+    /// Starts the real `redis-server`.
     pub fn redis(arguments: &[&str]) -> Self {
         let directory = std::env::temp_dir();
         let directory = directory.to_str().expect("a path that is text");
-        // A file of its own: the server would load what another one has saved.
+        // A separate file, because the server would load what another one has saved.
         let file = format!("redouble-tests-{}-{}.rdb", std::process::id(), free_port());
         let mut all = vec!["--bind", "127.0.0.1", "--dir", directory, "--dbfilename", &file];
         all.extend(arguments);
@@ -30,13 +30,13 @@ impl ServerProcess {
         })
     }
 
-    /// This project's binary.
+    /// Starts this project's binary.
     pub fn redouble(arguments: &[&str]) -> Self {
         let binary = env!("CARGO_BIN_EXE_redouble");
         Self::program(binary, arguments).unwrap_or_else(|error| panic!("{binary}: {error}"))
     }
 
-    /// Any program that takes a server's directives and says when it is ready.
+    /// Starts any program that takes a server's directives and prints when it is ready.
     pub fn program(program: &str, arguments: &[&str]) -> std::io::Result<Self> {
         // Another process may take the port between `free_port` and the start of the server.
         let mut attempts = 0;
@@ -76,7 +76,7 @@ impl ServerProcess {
         self.child.id()
     }
 
-    /// Resident memory, in bytes.
+    /// Returns the resident memory in bytes.
     pub fn resident(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("the server runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
@@ -91,13 +91,13 @@ impl Drop for ServerProcess {
     }
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     listener.local_addr().expect("its address").port()
 }
 
-/// Waits for the line that says that the server is ready. The error is its output without that line.
+/// Waits for the line that says that the server is ready. The error is the output without that line.
 fn until_ready(child: &mut Child) -> Result<(), String> {
     let stdout = child.stdout.take().expect("piped");
     let mut stderr = child.stderr.take().expect("piped");
@@ -108,7 +108,7 @@ fn until_ready(child: &mut Child) -> Result<(), String> {
         let _ = stderr.read_to_string(&mut text);
         let _ = errors.send(text);
     });
-    // Reads on after the awaited line, so that the server never blocks on a full pipe.
+    // Keeps reading after the awaited line, so that the server never blocks on a full pipe.
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             let _ = sender.send(line + "\n");

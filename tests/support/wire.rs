@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use super::wait_for;
 
-/// The time-out of every read and write: a server that says nothing fails the test instead of hanging it.
+/// The time-out of every read and write: a silent server fails the test instead of hanging it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A reply as it stands on the wire.
+/// A reply as it is on the wire.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
     Status(Vec<u8>),
@@ -26,11 +26,11 @@ pub enum Frame {
     /// `_`
     Null,
     Array(Vec<Frame>),
-    /// Keys and values, in turn.
+    /// Keys and values in turn.
     Map(Vec<Frame>),
     Set(Vec<Frame>),
     Push(Vec<Frame>),
-    /// Keys and values in turn, then the reply they belong to.
+    /// Keys and values in turn, then the reply to which they belong.
     Attribute(Vec<Frame>),
     Double(Vec<u8>),
     Boolean(bool),
@@ -81,14 +81,14 @@ impl Frame {
     }
 }
 
-/// Why there is no reply.
+/// The reason why there is no reply.
 #[derive(Debug)]
 pub enum Silence {
     /// The server closed the connection.
     Closed,
-    /// Nothing came in [`PATIENCE`].
+    /// Nothing arrived within [`PATIENCE`].
     TooLong,
-    /// What came is no reply.
+    /// The bytes are not a reply.
     Garbage(Vec<u8>),
     Failed(io::Error),
 }
@@ -112,7 +112,7 @@ enum Socket {
 /// One connection.
 pub struct Wire {
     socket: Socket,
-    /// Bytes that have arrived and are not yet read as a reply.
+    /// Bytes that have arrived and are not parsed yet.
     buffer: Vec<u8>,
 }
 
@@ -139,7 +139,8 @@ impl Wire {
         }
     }
 
-    /// Sends bytes, and returns whether that worked. What a closed connection said before can still be read.
+    /// Sends bytes and returns whether that worked. Replies that arrived before the server closed the connection can
+    /// still be read.
     pub fn send(&mut self, bytes: &[u8]) -> bool {
         match &mut self.socket {
             Socket::Tcp(socket) => socket.write_all(bytes).is_ok(),
@@ -161,13 +162,13 @@ impl Wire {
         self.expect()
     }
 
-    /// Sends one command given as words between blanks, and reads its reply.
+    /// Sends one command, given as words between blanks, and reads its reply.
     pub fn ask(&mut self, line: &str) -> Frame {
         let words: Vec<&str> = line.split_whitespace().collect();
         self.call(&words)
     }
 
-    /// Repeats a command until the text of its reply is right.
+    /// Repeats a command until the text of its reply satisfies a condition.
     #[track_caller]
     pub fn ask_until(&mut self, line: &str, is_right: impl Fn(&str) -> bool) {
         wait_for(format_args!("another reply to {line}"), || {
@@ -176,13 +177,13 @@ impl Wire {
         });
     }
 
-    /// The next reply; the test fails if there is none.
+    /// Reads the next reply; the test fails if there is none.
     #[track_caller]
     pub fn expect(&mut self) -> Frame {
         self.read().unwrap_or_else(|silence| panic!("{silence}"))
     }
 
-    /// The next reply.
+    /// Reads the next reply.
     pub fn read(&mut self) -> Result<Frame, Silence> {
         loop {
             match parse(&self.buffer) {
@@ -212,7 +213,7 @@ impl Wire {
                 Err(Silence::TooLong)
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            // The server closed without having read everything.
+            // The server closed the connection without reading everything.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
                 Err(Silence::Closed)
             }
@@ -220,7 +221,7 @@ impl Wire {
         }
     }
 
-    /// Everything the server says until it closes the connection.
+    /// Reads everything until the server closes the connection.
     #[track_caller]
     pub fn read_to_end(&mut self) -> Vec<u8> {
         loop {
@@ -232,7 +233,7 @@ impl Wire {
         }
     }
 
-    /// The next bytes, exactly so many.
+    /// Reads exactly this many bytes.
     #[track_caller]
     pub fn read_bytes(&mut self, count: usize) -> Vec<u8> {
         while self.buffer.len() < count {
@@ -243,7 +244,7 @@ impl Wire {
         self.buffer.drain(..count).collect()
     }
 
-    /// Whether something has arrived that was not read yet; does not wait for it.
+    /// Whether unread bytes have arrived; does not wait for them.
     pub fn has_reply(&mut self) -> bool {
         let socket = self.tcp();
         socket.set_nonblocking(true).expect("a socket that does not wait");
@@ -252,7 +253,7 @@ impl Wire {
         !self.buffer.is_empty() || found.is_ok_and(|found| found > 0)
     }
 
-    /// Whether the server has closed the connection, now or within [`PATIENCE`]; what it said before is thrown away.
+    /// Whether the server closes the connection within [`PATIENCE`]. Discards what arrives before that.
     pub fn is_closed(&mut self) -> bool {
         loop {
             match self.fill() {
@@ -264,7 +265,7 @@ impl Wire {
     }
 }
 
-/// The bytes of a request.
+/// Encodes a request.
 pub fn request<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -276,7 +277,7 @@ pub fn request<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
     bytes
 }
 
-/// Splits a line into words as redis-cli does. `None` when quotes are not balanced.
+/// Splits a line into words as redis-cli does. `None` if quotes are unbalanced.
 pub fn split(mut rest: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-// What node-redlock makes of a lock script whose reply is lost.
+// What node-redlock does when the reply to its lock script is lost.
 const Redis = require('ioredis');
 const Redlock = require('redlock');
 
@@ -8,7 +8,7 @@ const power = (words) => test.call('REDOUBLE', ...words.split(' '));
 async function trial(verdict) {
   await test.flushall();
   const redlock = new Redlock([new Redis(process.env.REDIS_URL)], { retryCount: 3, retryDelay: 1, retryJitter: 1 });
-  // So that the server knows the script, and the fault meets the lock.
+  // Loads the script into the server, so that the fault matches the lock itself.
   await (await redlock.lock('other', 1000)).unlock();
   await power(`FAULT ADD f on EVALSHA key lock times 1 ${verdict}`);
   const said = await redlock.lock('lock', 30000).then(() => 'gives the lock', (error) => `throws ${error.name}`);

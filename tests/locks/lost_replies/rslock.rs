@@ -1,4 +1,4 @@
-//! What rslock makes of a lock whose reply is lost.
+//! What rslock does when the reply to its lock command is lost.
 
 use std::time::Duration;
 

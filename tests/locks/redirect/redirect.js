@@ -1,4 +1,4 @@
-// Node loads this before a suite: whoever connects to port 6379 comes to the server under test instead.
+// Node loads this before a suite. It redirects connections from port 6379 to the server under test.
 'use strict';
 
 const { Socket } = require('net');
@@ -8,7 +8,7 @@ const UNDER_TEST = Number(process.env.LOCKS_PORT);
 const connect = Socket.prototype.connect;
 
 Socket.prototype.connect = function (...words) {
-  // net.connect() hands its words over as one list, the options first.
+  // net.connect() passes its arguments on as one array, with the options first.
   const options = Array.isArray(words[0]) ? words[0][0] : words[0];
   if (Number(options?.port) === REDIS) options.port = UNDER_TEST;
   return connect.apply(this, words);

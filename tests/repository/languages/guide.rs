@@ -1,22 +1,21 @@
-//! A page that shows files, commands and what they print, and changes to a program: all of it is done, in the order of the
-//! page.
+//! Follows a page that shows files, commands with their output, and changes to a program, in the order of the page.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A part of a page that is to be done.
+/// A step of a page.
 enum Step {
-    /// A file, and what is in it: a block with a name behind its language.
+    /// A file and its content: a block with a name after its language.
     File(String, String),
-    /// A command, and what it prints. A printed line that ends in `...` may go on differently.
+    /// A command and its output. An output line that ends in `...` may continue differently.
     Console(String, String),
-    /// Lines with what is to be in front of them: a space, a minus or a plus.
+    /// A change to the program, in which each line begins with a space, a minus or a plus.
     Change(String),
 }
 
-/// Does what a page says in a folder: changes are made to `program`. Numbers, times and tokens may differ in what commands
-/// print.
+/// Follows a page in a folder and returns the number of its steps. Changes apply to `program`. Numbers, times and
+/// tokens in the output may differ.
 pub fn follow(page: &str, folder: &Path, program: &str, path: &str) -> usize {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(page)).expect("the page");
     let steps = steps(&page);
@@ -72,7 +71,7 @@ fn run(command: &str, expected: &str, folder: &Path, path: &str) {
     assert_eq!(output.status.code(), Some(if fails { 3 } else { 0 }), "$ {command}\n{said}");
 }
 
-/// Text in which the lines are cut that end in `...` where they are expected.
+/// Cuts the lines of a text whose expected counterparts end in `...`.
 fn shortened(text: &str, expected: &str) -> String {
     let expected = timeless(expected);
     let mut expected = expected.lines().map(|line| line.strip_suffix("..."));
@@ -83,7 +82,7 @@ fn shortened(text: &str, expected: &str) -> String {
     text.lines().map(cut).collect()
 }
 
-/// Text with an `N` for each number that is not in a name, and a `T` for each token.
+/// Replaces each number that is not part of a name by `N`, and each token by `T`.
 fn timeless(text: &str) -> String {
     let is_token = |word: &str| word.len() == 32 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
@@ -110,7 +109,7 @@ fn timeless(text: &str) -> String {
     shown
 }
 
-/// A program with a change made to it.
+/// Returns the program with a change applied.
 #[track_caller]
 fn changed(program: &str, change: &str) -> String {
     let side = |leave_out: char| -> String {

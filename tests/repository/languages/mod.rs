@@ -1,5 +1,4 @@
-//! The powers in other languages: each story is a program of its own that knows nothing but a client library and
-//! `REDIS_URL`.
+//! The powers in other languages: each example is a separate program that uses only a client library and `REDIS_URL`.
 
 mod guide;
 #[path = "../../locks/packages.rs"]
@@ -11,7 +10,7 @@ use std::sync::OnceLock;
 
 use packages::{COMMON, COMMON_NODE, NodePackages, node_modules, python};
 
-/// The most lines that a story may take: it is to show how little there is to it.
+/// The largest number of lines of an example, because short examples are the point.
 const LONGEST: usize = 40;
 
 static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
@@ -24,7 +23,7 @@ fn story(name: &str) -> PathBuf {
     path
 }
 
-/// Has the program run with a server of its own, and fail as well if a fault never fired or nobody came to a gate.
+/// Runs the program with a new server. It also fails if a fault never fires or a gate is never reached.
 fn tell(interpreter: &Path, name: &str, modules: &Path) {
     let mut run = Command::new(env!("CARGO_BIN_EXE_redouble"));
     run.args(["run", "--strict", "--"]).arg(interpreter).arg(story(name)).env("NODE_PATH", modules);
@@ -73,21 +72,21 @@ fn ioredis_plays_the_documented_race_always_the_same_way() {
     tell_in_node("deadlock_race");
 }
 
-/// What the quick start for vitest is run with.
+/// The packages of the quick start for vitest.
 const VITEST: NodePackages = NodePackages {
     name: "vitest",
     package: include_str!("vitest/package.json"),
     lock: include_str!("vitest/package-lock.json"),
 };
 
-/// An empty folder.
+/// Returns an empty folder.
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("redouble-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     folder
 }
 
-/// Where programs are looked for: those beside `interpreter`, this project's, and all others.
+/// Returns the search path for programs: the folder of `interpreter`, this project's, and the usual ones.
 fn path(interpreter: Option<&Path>) -> String {
     let folder = |path: &Path| path.parent().expect("it is in a folder").display().to_string();
     let redouble = folder(Path::new(env!("CARGO_BIN_EXE_redouble")));
@@ -103,7 +102,7 @@ fn the_guide_to_lock_bugs_does_what_it_says() {
         std::fs::copy(from, folder.join(name)).expect("the example");
     }
     let interpreter = PYTHON.get_or_init(|| python(COMMON)).as_ref().expect("redis-py");
-    // Four mistakes, each put right: five runs, five changes.
+    // The page mends four mistakes, in five runs and five changes.
     assert_eq!(guide::follow("find-lock-bugs.md", &folder, "shop.py", &path(Some(interpreter))), 10);
     std::fs::remove_dir_all(folder).expect("the folder goes");
 }
@@ -130,7 +129,7 @@ fn the_quick_start_for_vitest_does_what_it_says() {
 #[test]
 fn the_quick_start_for_any_language_does_what_it_says() {
     let folder = folder("any");
-    // Two files, the shell's and Go's, and a run of the first.
+    // Two files, for the shell and for Go, and a run of the first.
     assert_eq!(guide::follow("quickstart-any.md", &folder, "lock_test.sh", &path(None)), 3);
     std::fs::remove_dir_all(folder).expect("the folder goes");
 }

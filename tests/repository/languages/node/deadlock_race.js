@@ -15,7 +15,7 @@ async function withDelAndSetnx(client) {
 const withGetset = async (client) =>
   (await client.get('lock.foo')) < NOW && (await client.getset('lock.foo', NOW + 60)) < NOW;
 
-// C1 and C2 have both seen that the lock is expired, then C1 goes all the way, then C2.
+// C1 and C2 both see that the lock is expired; then C1 takes it over, then C2.
 async function holders(takeOver, command) {
   await test.set('lock.foo', NOW - 1);
   const racers = [{ name: 'C1' }, { name: 'C2' }];
