@@ -1,14 +1,14 @@
-"""A small shop: an order takes from the stock of a product, one order at a time."""
+"""A small shop: an order reduces the stock of a product, one order at a time."""
 
 from uuid import uuid4
 
 
 class Busy(Exception):
-    """Another order has the product; try again later."""
+    """Another order holds the lock of the product; try again later."""
 
 
 class SoldOut(Exception):
-    """There is not enough left."""
+    """The stock is too small for the order."""
 
 
 class Shop:

@@ -1,4 +1,4 @@
-"""The tests of the shop. They pass with every mistake that is in it."""
+"""Tests of the shop. They pass in spite of its lock bugs."""
 
 import os
 import unittest
@@ -13,7 +13,7 @@ def connect(name):
 
 
 class Payments:
-    """A bank that does something else while it charges."""
+    """A bank that calls a function while it charges."""
 
     def __init__(self, meanwhile=lambda: None):
         self.meanwhile = meanwhile

@@ -1,6 +1,6 @@
 """Two workers take over an expired lock, as documented for SETNX: with GETSET, or wrongly with DEL and SETNX.
 
-Fails if both of them believe to hold the lock. Speaks to the server at REDIS_PORT without any library.
+Fails if both believe that they hold the lock. Needs no client library; the server is at REDIS_PORT.
 """
 
 import os

@@ -45,7 +45,7 @@ fn race_on(server: &Server, write: impl Fn(&mut Wire, usize) + Sync, read: impl 
         for thread in 0..4 {
             let (write, read, changes, looks, failed, is_over) = (&write, &read, &changes, &looks, &failed, &is_over);
             scope.spawn(move || {
-                let _canary = Canary(failed);
+                let _guard = StopOnPanic(failed);
                 let mut wire = Wire::connect(address(server));
                 let mut turn = thread;
                 let deadline = Deadline::start();
@@ -66,9 +66,9 @@ fn race_on(server: &Server, write: impl Fn(&mut Wire, usize) + Sync, read: impl 
 }
 
 /// Stops the race when a thread panics.
-struct Canary<'a>(&'a AtomicBool);
+struct StopOnPanic<'a>(&'a AtomicBool);
 
-impl Drop for Canary<'_> {
+impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.store(true, Ordering::Relaxed);

@@ -44,11 +44,11 @@ fn popped(key: &str, element: &str) -> Frame {
 }
 
 /// Runs a test on redouble and on the real server, which must behave the same.
-fn on_both(story: impl Fn(std::net::SocketAddr)) {
+fn on_both(test: impl Fn(std::net::SocketAddr)) {
     let redis = ServerProcess::redis(&[]);
-    story(redis.address());
+    test(redis.address());
     let server = start(Server::builder().compat(profile(crate::support::CHECKED_PROFILE)));
-    story(address(&server));
+    test(address(&server));
 }
 
 #[test]

@@ -30,11 +30,11 @@ fn blocked(admin: &mut Wire) -> usize {
 }
 
 /// Runs a test on redouble and on the real server, which must behave the same.
-fn on_both(story: impl Fn(SocketAddr)) {
+fn on_both(test: impl Fn(SocketAddr)) {
     let redis = ServerProcess::redis(&[]);
-    story(redis.address());
+    test(redis.address());
     let server = start(Server::builder().compat(profile(CHECKED_PROFILE)));
-    story(address(&server));
+    test(address(&server));
 }
 
 fn frozen_as_checked() -> Server {

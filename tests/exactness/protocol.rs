@@ -175,7 +175,7 @@ fn what_is_no_request_is_refused_word_for_word_and_the_connection_closes() {
 }
 
 /// Fragments of protocol, complete and broken, that make up random conversations.
-fn soup() -> impl Strategy<Value = Vec<u8>> {
+fn fragments() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => Just(request(&["PING"])),
         2 => Just(request(&["GET", "k"])),
@@ -205,9 +205,9 @@ fn whatever_arrives_is_answered_as_redis_answers_it() {
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    proptest!(config, |(soup in soup(), cut in any::<prop::sample::Index>())| {
+    proptest!(config, |(fragments in fragments(), cut in any::<prop::sample::Index>())| {
         // FLUSHALL removes what an earlier conversation has written.
-        let bytes = [request(&["FLUSHALL"]), soup].concat();
+        let bytes = [request(&["FLUSHALL"]), fragments].concat();
         let cut = cut.index(bytes.len() + 1);
         let expected = conversation(redis.address(), &[&bytes]);
         for pieces in [&[bytes.as_slice()][..], &[&bytes[..cut], &bytes[cut..]]] {

@@ -251,13 +251,13 @@ const PACKING: [&str; 5] = [
     "stream-node-max-entries",
 ];
 
-struct Author {
+struct Generator {
     dice: Dice,
     /// The names of commands and the least number of their words, from the command table.
     table: Vec<(String, i64)>,
 }
 
-impl Author {
+impl Generator {
     fn new(seed: u64, wire: &mut Wire) -> Self {
         let table = wire.ask("COMMAND");
         let table = table.items().iter().map(Frame::items).filter_map(|row| {
@@ -425,10 +425,10 @@ fn the_same_commands_answer_the_same_alone_in_a_transaction_and_in_scripts() {
                 assert_eq!(wire.call(&["CONFIG", "SET", setting, "5"]), Frame::status("OK"));
             }
         }
-        let mut author = Author::new(seed, &mut wires[0]);
+        let mut generator = Generator::new(seed, &mut wires[0]);
         let (mut errors, mut others) = (0, 0);
         for round in 0..ROUNDS {
-            let commands: Vec<Vec<String>> = (0..COMMANDS).map(|_| author.command()).collect();
+            let commands: Vec<Vec<String>> = (0..COMMANDS).map(|_| generator.command()).collect();
             let expected = alone(&mut wires[0], &commands);
             for ((name, way, lua), wire) in ways.iter().zip(&mut wires).skip(1) {
                 let replies = way(wire, &commands);
@@ -446,8 +446,8 @@ fn the_same_commands_answer_the_same_alone_in_a_transaction_and_in_scripts() {
             for ((name, ..), other) in ways.iter().zip(&left).skip(1) {
                 assert_eq!(*other, left[0], "seed {seed}, round {round}: what is left {name}, after {commands:?}");
             }
-            let db = author.dice.below(2).to_string();
-            let passes = Duration::from_millis(author.dice.below(300) as u64);
+            let db = generator.dice.below(2).to_string();
+            let passes = Duration::from_millis(generator.dice.below(300) as u64);
             for (wire, server) in wires.iter_mut().zip(&servers) {
                 wire.call(&["SELECT", &db]);
                 server.advance(passes);

@@ -44,7 +44,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use redouble::Server;
 
 use crate::support::process::ServerProcess;
-use crate::support::wire::{Frame, Silence, Wire, request, split};
+use crate::support::wire::{Frame, ReadError, Wire, request, split};
 use crate::support::{CHECKED_PROFILE, address, profile};
 
 /// A transcript, parsed from its file.
@@ -213,7 +213,7 @@ impl Transcript {
 
     /// Runs all steps and returns the reply lines of each.
     fn play(&self, address: SocketAddr, server: Option<&Server>) -> Vec<Vec<String>> {
-        let mut connections = Connections::from([("a".to_owned(), Known::connect(address))]);
+        let mut connections = Connections::from([("a".to_owned(), KnownConnection::connect(address))]);
         let mut current = "a".to_owned();
         let mut answers = Vec::new();
         for step in self.steps() {
@@ -237,17 +237,17 @@ impl Transcript {
                 Action::Read => reply(connection(&mut connections, &current), step.order),
                 Action::Messages => messages(connection(&mut connections, &current)),
                 Action::Closed => match connection(&mut connections, &current).read() {
-                    Err(Silence::Closed) => Vec::new(),
+                    Err(ReadError::Closed) => Vec::new(),
                     Err(silence) => vec![format!("!! {silence}")],
                     Ok(frame) => rendered(frame, step.order),
                 },
                 Action::Client(name) => {
-                    connections.entry(name.clone()).or_insert_with(|| Known::connect(address));
+                    connections.entry(name.clone()).or_insert_with(|| KnownConnection::connect(address));
                     current.clone_from(name);
                     Vec::new()
                 }
                 Action::New => {
-                    connections.insert(current.clone(), Known::connect(address));
+                    connections.insert(current.clone(), KnownConnection::connect(address));
                     Vec::new()
                 }
                 Action::Resp3 => {
@@ -330,12 +330,12 @@ pub fn is_recording() -> bool {
 }
 
 /// A connection, and its client id once it is known.
-struct Known {
+struct KnownConnection {
     wire: Wire,
     id: Option<i64>,
 }
 
-impl Known {
+impl KnownConnection {
     fn connect(address: SocketAddr) -> Self {
         Self { wire: Wire::connect(address), id: None }
     }
@@ -346,9 +346,9 @@ impl Known {
     }
 }
 
-type Connections = BTreeMap<String, Known>;
+type Connections = BTreeMap<String, KnownConnection>;
 
-fn known<'a>(connections: &'a mut Connections, name: &str) -> &'a mut Known {
+fn known<'a>(connections: &'a mut Connections, name: &str) -> &'a mut KnownConnection {
     connections.get_mut(name).unwrap_or_else(|| panic!("no connection is called {name}"))
 }
 

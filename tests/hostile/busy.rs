@@ -10,7 +10,7 @@ use std::thread;
 use redouble::Server;
 
 use crate::support::process::ServerProcess;
-use crate::support::wire::{Frame, PATIENCE, Silence, Wire, request};
+use crate::support::wire::{Frame, PATIENCE, ReadError, Wire, request};
 use crate::support::{CHECKED_PROFILE, Deadline, address, profile, start, wait_for, wait_until};
 
 const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
@@ -37,13 +37,13 @@ fn be_impatient(address: SocketAddr) {
 }
 
 /// Runs a test on the real server and on redouble.
-fn on_both(story: impl Fn(SocketAddr)) {
+fn on_both(test: impl Fn(SocketAddr)) {
     let redis = ServerProcess::redis(&["--save", ""]);
     be_impatient(redis.address());
-    story(redis.address());
+    test(redis.address());
     for threads in [1, 2] {
         let server = impatient(threads);
-        story(address(&server));
+        test(address(&server));
     }
 }
 
@@ -326,7 +326,7 @@ fn a_server_that_is_dropped_takes_its_scripts_with_it() {
         within_patience("a dropped server", move || drop(server));
         assert!(other.is_closed());
         let answer = runner.read();
-        assert!(matches!(answer, Err(Silence::Closed) | Ok(Frame::Error(_))), "{answer:?}");
+        assert!(matches!(answer, Err(ReadError::Closed) | Ok(Frame::Error(_))), "{answer:?}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::support::process::ServerProcess;
-use crate::support::wire::{Frame, Silence, Wire, request};
+use crate::support::wire::{Frame, ReadError, Wire, request};
 use crate::support::{Dice, address, spawn};
 
 const MB: usize = 1 << 20;
@@ -368,7 +368,7 @@ fn a_closed_connection_is_seen_as_such() {
     let server = spawn();
     let mut wire = Wire::connect(address(&server));
     wire.ask("QUIT");
-    assert!(matches!(wire.read(), Err(Silence::Closed)));
+    assert!(matches!(wire.read(), Err(ReadError::Closed)));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Once, mpsc};
 use std::thread;
 
-use crate::support::wire::{Frame, PATIENCE, Silence, Wire, request};
+use crate::support::wire::{Frame, PATIENCE, ReadError, Wire, request};
 use crate::support::{Dice, address, spawn};
 use redouble::{Fault, Pattern, Server, Servers, Verdict};
 
@@ -329,7 +329,7 @@ fn drain(wire: &mut Wire) {
 }
 
 /// Sends random commands from a dozen connections that come and go, then resets the server.
-fn rage(seed: u64, threads: usize, steps: usize) {
+fn send_random_commands(seed: u64, threads: usize, steps: usize) {
     count_panics();
     let what = format!("seed {seed}, {threads} threads");
     let servers = Server::builder().port(0).threads(threads).instances(2).spawn_all().expect("two servers");
@@ -357,7 +357,7 @@ fn rage(seed: u64, threads: usize, steps: usize) {
         }
     }
     // One RESET must succeed while all clients are still connected.
-    let servers = put_back(&what, servers);
+    let servers = reset_all(&what, servers);
     drop(wires);
     let (servers, mut wire) = until_alone(&what, servers);
     assert_eq!(wire.ask("PING"), Frame::status("PONG"), "{what}");
@@ -378,7 +378,7 @@ fn rage(seed: u64, threads: usize, steps: usize) {
 fn until_alone(what: &str, mut servers: Servers) -> (Servers, Wire) {
     const MOST: usize = 10_000;
     for _ in 0..MOST {
-        servers = put_back(what, servers);
+        servers = reset_all(what, servers);
         let mut wire = Wire::connect(address(&servers[0]));
         wire.send(b"REDOUBLE INSTANCE LIST\r\nREDOUBLE RESET\r\n");
         match (wire.read(), wire.read()) {
@@ -389,7 +389,7 @@ fn until_alone(what: &str, mut servers: Servers) -> (Servers, Wire) {
                     return (servers, wire);
                 }
             }
-            (Err(Silence::TooLong), _) | (_, Err(Silence::TooLong)) => panic!("{what}: a RESET that never ended"),
+            (Err(ReadError::TimedOut), _) | (_, Err(ReadError::TimedOut)) => panic!("{what}: a RESET that never ended"),
             _ => {}
         }
     }
@@ -397,7 +397,7 @@ fn until_alone(what: &str, mut servers: Servers) -> (Servers, Wire) {
 }
 
 /// Resets from Rust, which no fault can prevent.
-fn put_back(what: &str, servers: Servers) -> Servers {
+fn reset_all(what: &str, servers: Servers) -> Servers {
     in_time(&format!("{what}: a reset"), move || {
         // The server may be stopped; a reset works all the same.
         for server in servers.iter() {
@@ -417,12 +417,12 @@ fn seeds(usual: Range<u64>) -> Range<u64> {
 
 #[test]
 fn whatever_is_asked_of_the_powers_one_reset_puts_it_back() {
-    seeds(1..5).for_each(|seed| rage(seed, 1, 1500));
+    seeds(1..5).for_each(|seed| send_random_commands(seed, 1, 1500));
 }
 
 #[test]
 fn and_so_it_does_with_several_threads() {
-    seeds(5..9).for_each(|seed| rage(seed, 4, 1500));
+    seeds(5..9).for_each(|seed| send_random_commands(seed, 4, 1500));
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub struct Side {
     program: PathBuf,
     arguments: Vec<String>,
     /// Whether it keeps a journal.
-    tells: bool,
+    journal: bool,
 }
 
 /// The result of a suite's run.
@@ -43,13 +43,13 @@ impl Side {
         let said = Command::new(&program).arg("--version").output().map_err(|error| error.to_string())?;
         let said = String::from_utf8_lossy(&said.stdout).into_owned();
         let version = said.split(" v=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("?");
-        Ok(Self { name: format!("redis-server {version}"), program, arguments: Vec::new(), tells: false })
+        Ok(Self { name: format!("redis-server {version}"), program, arguments: Vec::new(), journal: false })
     }
 
     pub fn redouble() -> Self {
         // Suites skip tests by the server's version, so both servers must report the same one.
         let arguments = ["--compat", CHECKED_PROFILE, "--exit-with-parent", "yes"].map(str::to_owned).to_vec();
-        Self { name: "redouble".to_owned(), program: env!("CARGO_BIN_EXE_redouble").into(), arguments, tells: true }
+        Self { name: "redouble".to_owned(), program: env!("CARGO_BIN_EXE_redouble").into(), arguments, journal: true }
     }
 
     /// Parses `NAME=PROGRAM ARGUMENTS`; a server's directives follow the arguments.
@@ -57,13 +57,13 @@ impl Side {
         let (name, command) = described.split_once('=').ok_or("--server NAME=COMMAND")?;
         let mut words = command.split_whitespace();
         let program = on_path(words.next().ok_or("--server NAME=COMMAND")?)?;
-        Ok(Self { name: name.to_owned(), program, arguments: words.map(str::to_owned).collect(), tells: false })
+        Ok(Self { name: name.to_owned(), program, arguments: words.map(str::to_owned).collect(), journal: false })
     }
 
     fn start(&self, directives: &[&str]) -> Result<ServerProcess, String> {
         let mut arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         arguments.extend(["--bind", "127.0.0.1", "--save", ""]);
-        if self.tells {
+        if self.journal {
             arguments.extend(["--journal", "yes", "--journal-size", "1gb"]);
         }
         arguments.extend(directives);
@@ -96,7 +96,7 @@ pub fn run(suite: &Suite, installed: &Installed, side: &Side) -> Result<Run, Str
             command.env("ADDRESSES", urls.join(","));
         }
         Servers::Own => {
-            let shelf = disguise(side, &name)?;
+            let shelf = redis_server_wrapper(side, &name)?;
             let path = std::env::var("PATH").unwrap_or_default();
             command.env("PATH", format!("{}:{path}", shelf.display()));
         }
@@ -116,7 +116,7 @@ pub fn run(suite: &Suite, installed: &Installed, side: &Side) -> Result<Run, Str
         return Err(format!("it ran no test\n{}", tail(&log)));
     }
     let sent = servers.first().map(commands_seen).unwrap_or_default();
-    let journals = match side.tells && !servers.is_empty() {
+    let journals = match side.journal && !servers.is_empty() {
         true => Some(findings::export(suite.library, &servers)?),
         false => None,
     };
@@ -145,7 +145,7 @@ fn command(suite: &Suite, installed: &Installed) -> Command {
 }
 
 /// Makes a folder in which the program `redis-server` starts this side's server.
-fn disguise(side: &Side, name: &str) -> Result<PathBuf, String> {
+fn redis_server_wrapper(side: &Side, name: &str) -> Result<PathBuf, String> {
     let shelf = folder().join("disguised").join(name);
     let script = shelf.join("redis-server");
     let words: Vec<String> = side.arguments.iter().map(|word| format!(" '{word}'")).collect();

@@ -145,7 +145,7 @@ enum Beginning {
 
 /// A scenario: the clients, the state at the beginning, and the number of clock jumps.
 #[derive(Clone, Copy)]
-struct Plot {
+struct Scenario {
     algorithm: Algorithm,
     clients: usize,
     beginning: Beginning,
@@ -156,7 +156,7 @@ struct Plot {
 }
 
 /// The outcome of a scenario.
-struct Ending {
+struct Outcome {
     /// The largest number of clients that held the lock at the same time.
     most_inside: usize,
     /// How many times a client took the lock.
@@ -169,19 +169,19 @@ struct Ending {
 fn play(
     server: &Server,
     connections: &mut [Connection],
-    plot: Plot,
+    scenario: Scenario,
     mut choose: impl FnMut(&[usize]) -> usize,
-) -> Ending {
+) -> Outcome {
     let (first, others) = connections.split_first_mut().expect("a connection to prepare with");
     command::<()>(first, &["FLUSHALL"]);
     let start = now(server);
-    let dead = match plot.beginning {
+    let dead = match scenario.beginning {
         Beginning::Free => None,
         Beginning::Expired => Some(start - 1),
         Beginning::Expiring => Some(start),
     };
     if let Some(time) = dead {
-        match (plot.algorithm, plot.beginning) {
+        match (scenario.algorithm, scenario.beginning) {
             (Algorithm::Token, Beginning::Expiring) => {
                 command::<()>(first, &["SET", KEY, "token-of-the-dead", "NX", "PX", "1"])
             }
@@ -189,55 +189,55 @@ fn play(
             _ => command::<()>(first, &["SET", KEY, &time.to_string()]),
         }
     }
-    let mut contenders: Vec<Contender<'_>> = others[..plot.clients]
+    let mut contenders: Vec<Contender<'_>> = others[..scenario.clients]
         .iter_mut()
         .enumerate()
         .map(|(name, connection)| Contender {
             connection,
-            algorithm: plot.algorithm,
+            algorithm: scenario.algorithm,
             name,
             state: State::Try,
             deadline: 0,
-            crashes: plot.crashes && name % 2 == 0,
+            crashes: scenario.crashes && name % 2 == 0,
         })
         .collect();
-    let mut ending = Ending { most_inside: 0, entered: 0, turns: Vec::new() };
-    let mut jumps = plot.jumps;
+    let mut outcome = Outcome { most_inside: 0, entered: 0, turns: Vec::new() };
+    let mut jumps = scenario.jumps;
     loop {
-        let mut able: Vec<usize> = (0..plot.clients).filter(|&name| !contenders[name].is_done()).collect();
+        let mut able: Vec<usize> = (0..scenario.clients).filter(|&name| !contenders[name].is_done()).collect();
         if able.is_empty() {
-            return ending;
+            return outcome;
         }
         if jumps > 0 {
-            able.push(plot.clients);
+            able.push(scenario.clients);
         }
         let turn = choose(&able);
-        ending.turns.push(turn);
-        if turn == plot.clients {
+        outcome.turns.push(turn);
+        if turn == scenario.clients {
             jumps -= 1;
             server.advance(Duration::from_secs(TIMEOUT as u64 + 2));
         } else {
             let contender = &mut contenders[turn];
             let was_inside = contender.state == State::Inside;
             contender.step(server);
-            ending.entered += usize::from(!was_inside && contender.state == State::Inside);
+            outcome.entered += usize::from(!was_inside && contender.state == State::Inside);
         }
         let now = now(server);
         let inside = contenders.iter().filter(|contender| contender.holds(now)).count();
-        ending.most_inside = ending.most_inside.max(inside);
+        outcome.most_inside = outcome.most_inside.max(inside);
     }
 }
 
 /// Runs a scenario in every possible order, and calls `look` after each run.
-fn in_every_order(server: &Server, plot: Plot, mut look: impl FnMut(&Ending)) -> usize {
-    let mut connections: Vec<Connection> = (0..=plot.clients).map(|_| client(server)).collect();
+fn in_every_order(server: &Server, scenario: Scenario, mut look: impl FnMut(&Outcome)) -> usize {
+    let mut connections: Vec<Connection> = (0..=scenario.clients).map(|_| client(server)).collect();
     let mut played = 0;
     // The choices of the previous run, each with the number of alternatives. The next run repeats them up to the last
     // one that can be increased, and increases that one.
     let mut script: Vec<(usize, usize)> = Vec::new();
     loop {
         let mut at = 0;
-        let ending = play(server, &mut connections, plot, |able| {
+        let outcome = play(server, &mut connections, scenario, |able| {
             if at == script.len() {
                 script.push((0, able.len()));
             }
@@ -246,7 +246,7 @@ fn in_every_order(server: &Server, plot: Plot, mut look: impl FnMut(&Ending)) ->
             able[choice]
         });
         played += 1;
-        look(&ending);
+        look(&outcome);
         while script.last().is_some_and(|&(choice, of)| choice + 1 == of) {
             script.pop();
         }
@@ -258,11 +258,11 @@ fn in_every_order(server: &Server, plot: Plot, mut look: impl FnMut(&Ending)) ->
 }
 
 /// Runs a scenario in random orders that a seed determines.
-fn in_drawn_orders(server: &Server, plot: Plot, stories: usize, seed: u64, mut look: impl FnMut(&Ending)) {
-    let mut connections: Vec<Connection> = (0..=plot.clients).map(|_| client(server)).collect();
+fn in_drawn_orders(server: &Server, scenario: Scenario, runs: usize, seed: u64, mut look: impl FnMut(&Outcome)) {
+    let mut connections: Vec<Connection> = (0..=scenario.clients).map(|_| client(server)).collect();
     let mut dice = Dice::new(seed);
-    for _ in 0..stories {
-        look(&play(server, &mut connections, plot, |able| able[dice.below(able.len())]));
+    for _ in 0..runs {
+        look(&play(server, &mut connections, scenario, |able| able[dice.below(able.len())]));
     }
 }
 
@@ -293,11 +293,11 @@ fn the_sane_algorithm_lets_only_one_of_two_clients_in_whatever_the_order() {
     let server = spawn_frozen();
     for beginning in BEGINNINGS {
         for (jumps, crashes) in [(0, false), (0, true), (1, false), (1, true), (2, true)] {
-            let plot = Plot { algorithm: Algorithm::Sane, clients: 2, beginning, jumps, crashes };
+            let scenario = Scenario { algorithm: Algorithm::Sane, clients: 2, beginning, jumps, crashes };
             let mut entered = BTreeSet::new();
-            let played = in_every_order(&server, plot, |ending| {
-                assert!(ending.most_inside <= 1, "{beginning:?}, two are in after the turns {:?}", ending.turns);
-                entered.insert(ending.entered);
+            let played = in_every_order(&server, scenario, |outcome| {
+                assert!(outcome.most_inside <= 1, "{beginning:?}, two are in after the turns {:?}", outcome.turns);
+                entered.insert(outcome.entered);
             });
             assert!(played >= 6, "only {played} orders");
             // A lock that has not expired cannot be taken unless the clock jumps.
@@ -312,11 +312,11 @@ fn the_sane_algorithm_lets_only_one_of_many_clients_in_whatever_the_order() {
     let server = spawn_frozen();
     for clients in 3..=8 {
         for (index, beginning) in BEGINNINGS.into_iter().enumerate() {
-            let plot = Plot { algorithm: Algorithm::Sane, clients, beginning, jumps: 3, crashes: true };
+            let scenario = Scenario { algorithm: Algorithm::Sane, clients, beginning, jumps: 3, crashes: true };
             let mut entered = 0;
-            in_drawn_orders(&server, plot, 60, (clients * 10 + index) as u64, |ending| {
-                assert!(ending.most_inside <= 1, "{beginning:?}, several are in after the turns {:?}", ending.turns);
-                entered += ending.entered;
+            in_drawn_orders(&server, scenario, 60, (clients * 10 + index) as u64, |outcome| {
+                assert!(outcome.most_inside <= 1, "{beginning:?}, several are in after the turns {:?}", outcome.turns);
+                entered += outcome.entered;
             });
             assert!(entered >= 60, "{clients} clients, {beginning:?}: hardly anybody ever got in");
         }
@@ -370,14 +370,14 @@ fn the_naive_algorithm_lets_two_clients_in_when_it_is_steered() {
 #[test]
 fn the_naive_algorithm_fails_in_some_orders_of_an_expired_lock_and_in_no_order_of_a_free_one() {
     let server = spawn_frozen();
-    let plot =
-        Plot { algorithm: Algorithm::Naive, clients: 2, beginning: Beginning::Expired, jumps: 0, crashes: false };
+    let scenario =
+        Scenario { algorithm: Algorithm::Naive, clients: 2, beginning: Beginning::Expired, jumps: 0, crashes: false };
     let mut broken = 0;
-    let played = in_every_order(&server, plot, |ending| broken += usize::from(ending.most_inside > 1));
+    let played = in_every_order(&server, scenario, |outcome| broken += usize::from(outcome.most_inside > 1));
     assert!(broken > 0 && broken < played, "{broken} of {played} orders let two in");
 
-    let plot = Plot { beginning: Beginning::Free, ..plot };
-    in_every_order(&server, plot, |ending| assert_eq!(ending.most_inside, 1, "after the turns {:?}", ending.turns));
+    let scenario = Scenario { beginning: Beginning::Free, ..scenario };
+    in_every_order(&server, scenario, |run| assert_eq!(run.most_inside, 1, "after the turns {:?}", run.turns));
 }
 
 #[test]
@@ -431,15 +431,15 @@ fn set_nx_px_lets_only_one_client_in_whatever_the_order() {
     let server = spawn_frozen();
     for beginning in BEGINNINGS {
         for (jumps, crashes) in [(0, false), (1, true), (2, true)] {
-            let plot = Plot { algorithm: Algorithm::Token, clients: 2, beginning, jumps, crashes };
-            in_every_order(&server, plot, |ending| {
-                assert!(ending.most_inside <= 1, "{beginning:?}, two are in after the turns {:?}", ending.turns);
+            let scenario = Scenario { algorithm: Algorithm::Token, clients: 2, beginning, jumps, crashes };
+            in_every_order(&server, scenario, |outcome| {
+                assert!(outcome.most_inside <= 1, "{beginning:?}, two are in after the turns {:?}", outcome.turns);
             });
         }
         for clients in 3..=8 {
-            let plot = Plot { algorithm: Algorithm::Token, clients, beginning, jumps: 3, crashes: true };
-            in_drawn_orders(&server, plot, 60, clients as u64, |ending| {
-                assert!(ending.most_inside <= 1, "{beginning:?}, several are in after the turns {:?}", ending.turns);
+            let scenario = Scenario { algorithm: Algorithm::Token, clients, beginning, jumps: 3, crashes: true };
+            in_drawn_orders(&server, scenario, 60, clients as u64, |outcome| {
+                assert!(outcome.most_inside <= 1, "{beginning:?}, several are in after the turns {:?}", outcome.turns);
             });
         }
     }
@@ -485,7 +485,7 @@ fn a_compare_and_delete_never_removes_the_lock_of_somebody_else_however_late_it_
 
 /// The state that the threads share: how many are inside, how many visits there were, and how many crashes.
 #[derive(Default)]
-struct Room {
+struct CriticalSection {
     inside: AtomicUsize,
     visits: AtomicUsize,
     crashes: AtomicUsize,
@@ -494,9 +494,9 @@ struct Room {
 }
 
 /// Stops the other threads when the thread that owns this panics.
-struct Canary<'a>(&'a Room);
+struct StopOnPanic<'a>(&'a CriticalSection);
 
-impl Drop for Canary<'_> {
+impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.failed.store(true, Ordering::SeqCst);
@@ -504,7 +504,7 @@ impl Drop for Canary<'_> {
     }
 }
 
-impl Room {
+impl CriticalSection {
     fn enter(&self) {
         let others = self.inside.fetch_add(1, Ordering::SeqCst);
         assert_eq!(others, 0, "somebody is in already");
@@ -523,22 +523,22 @@ fn crowd(
 ) {
     const THREADS: usize = 6;
     const VISITS: usize = 150;
-    let room = Room::default();
+    let section = CriticalSection::default();
     thread::scope(|scope| {
         for name in 0..THREADS {
-            let (room, take, release) = (&room, &take, &release);
+            let (section, take, release) = (&section, &take, &release);
             scope.spawn(move || {
-                let _canary = Canary(room);
+                let _guard = StopOnPanic(section);
                 let mut connection = client(server);
                 let deadline = Deadline::start();
-                while room.visits.load(Ordering::SeqCst) < VISITS && !room.failed.load(Ordering::SeqCst) {
+                while section.visits.load(Ordering::SeqCst) < VISITS && !section.failed.load(Ordering::SeqCst) {
                     if !take(server, &mut connection, name) {
                         deadline.check("the lock");
                         continue;
                     }
-                    room.enter();
-                    if room.visits.load(Ordering::SeqCst) % 7 == 0 {
-                        room.crashes.fetch_add(1, Ordering::SeqCst);
+                    section.enter();
+                    if section.visits.load(Ordering::SeqCst) % 7 == 0 {
+                        section.crashes.fetch_add(1, Ordering::SeqCst);
                         connection = client(server);
                         server.advance(Duration::from_secs(TIMEOUT as u64 + 2));
                     } else {
@@ -548,8 +548,8 @@ fn crowd(
             });
         }
     });
-    assert!(room.visits.load(Ordering::SeqCst) >= VISITS);
-    assert!(room.crashes.load(Ordering::SeqCst) > 0, "nobody crashed, so nothing was taken over");
+    assert!(section.visits.load(Ordering::SeqCst) >= VISITS);
+    assert!(section.crashes.load(Ordering::SeqCst) > 0, "nobody crashed, so nothing was taken over");
 }
 
 #[test]

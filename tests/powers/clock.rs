@@ -63,11 +63,11 @@ fn message(client: &mut Wire) -> String {
 }
 
 /// Runs a test on servers with one thread and with several, whose clocks are frozen.
-fn with_threads(story: impl Fn(&Server)) {
+fn with_threads(test: impl Fn(&Server)) {
     for threads in [1, 3] {
         let server = start(Server::builder().threads(threads));
         server.freeze();
-        story(&server);
+        test(&server);
     }
 }
 

@@ -68,14 +68,14 @@ impl Stage {
     }
 
     /// Returns the commands that a gate holds, as GATE LIST shows them, without client ids.
-    fn guests(&mut self, gate: &str) -> Vec<String> {
+    fn held_commands(&mut self, gate: &str) -> Vec<String> {
         let held = self.list(gate)["held"].clone();
         held.items().iter().map(|guest| guest.text().splitn(3, ' ').nth(2).unwrap_or_default().to_owned()).collect()
     }
 
     /// Waits until the gate holds no command, which means that the server has noticed the client's disconnect.
     fn until_nobody_is_held(&mut self, gate: &str) {
-        wait_until(format_args!("nobody at {gate}"), || self.guests(gate).is_empty());
+        wait_until(format_args!("nobody at {gate}"), || self.held_commands(gate).is_empty());
     }
 }
 
@@ -88,8 +88,8 @@ fn words(line: &str) -> Vec<u8> {
 }
 
 /// Runs a test on a server with one thread and on one with several.
-fn on_each(story: impl Fn(Stage)) {
-    [1, 4].into_iter().for_each(|threads| story(Stage::new(threads)));
+fn on_each(test: impl Fn(Stage)) {
+    [1, 4].into_iter().for_each(|threads| test(Stage::new(threads)));
 }
 
 // ---- the documented race
@@ -174,8 +174,8 @@ fn the_list_tells_who_is_held_with_what_on_either_side() {
     stage.park(&mut one, "SET a 1", "before", 1);
     stage.park(&mut three, "SET a2 3", "before", 2);
     stage.park(&mut two, "SET b 2", "after", 1);
-    assert_eq!(stage.guests("before"), ["(c1) SET a 1", "(c3) SET a2 3"]);
-    assert_eq!(stage.guests("after"), ["(c2) SET b 2"]);
+    assert_eq!(stage.held_commands("before"), ["(c1) SET a 1", "(c3) SET a2 3"]);
+    assert_eq!(stage.held_commands("after"), ["(c2) SET b 2"]);
     let list = stage.list("after");
     assert_eq!(list["rule"].text(), "on SET GETSET client c2 db 0 after");
     assert_eq!(stage.list("before")["rule"].text(), "on SET key a* before timeout 90s");
@@ -200,7 +200,7 @@ fn a_blocking_command_is_held_before_it_waits_and_after_it_was_served() {
         assert_eq!(stage.ask("RPUSH l b"), Frame::Integer(1));
         assert_eq!(stage.ask("EXISTS l"), Frame::Integer(0));
         stage.held("after", 1);
-        assert_eq!(stage.guests("after"), ["(c) BLPOP l 0"]);
+        assert_eq!(stage.held_commands("after"), ["(c) BLPOP l 0"]);
         assert!(!client.has_reply());
         stage.gate("STEP after");
         assert_eq!(client.expect(), Frame::Array(vec![Frame::bulk("l"), Frame::bulk("b")]));
@@ -209,7 +209,7 @@ fn a_blocking_command_is_held_before_it_waits_and_after_it_was_served() {
         stage.park(&mut client, "BLPOP l 5", "before", 1);
         stage.gate("STEP before");
         assert_eq!(stage.ask("REDOUBLE CLOCK ADVANCE 6s"), ok());
-        assert_eq!(stage.guests("after"), ["(c) BLPOP l 5"]);
+        assert_eq!(stage.held_commands("after"), ["(c) BLPOP l 5"]);
         stage.gate("STEP after");
         assert_eq!(client.expect(), Frame::NullArray);
     });
@@ -227,7 +227,7 @@ fn who_steps_a_push_finds_the_waiting_client_served() {
         stage.park(&mut pusher, "RPUSH l a", "push", 1);
         stage.gate("STEP push");
         // The reply of STEP comes after the arrival at the next gate.
-        assert_eq!(stage.guests("got"), ["(waiter) BLPOP l 0"]);
+        assert_eq!(stage.held_commands("got"), ["(waiter) BLPOP l 0"]);
         assert!(pusher.has_reply());
     });
 }
@@ -244,7 +244,7 @@ fn a_watched_key_that_changes_while_exec_is_held_breaks_the_transaction() {
         stage.park(&mut client, "EXEC", "exec", 1);
         assert_eq!(stage.ask("SET k 5"), ok());
         stage.gate("STEP exec");
-        assert_eq!(stage.guests("done"), ["(c) EXEC"]);
+        assert_eq!(stage.held_commands("done"), ["(c) EXEC"]);
         stage.gate("STEP done");
         assert_eq!(client.expect(), Frame::NullArray);
         for line in ["MULTI", "INCR k"] {
@@ -271,7 +271,7 @@ fn a_step_of_a_slow_script_answers_when_the_script_is_done() {
             stage.held("before", 1);
             stage.gate("STEP before");
             assert_eq!(stage.ask(&format!("EXISTS {key} {other}")), Frame::Integer(1));
-            assert_eq!(stage.guests("after").len(), 1);
+            assert_eq!(stage.held_commands("after").len(), 1);
             stage.gate("STEP after");
             assert!(client.has_reply());
             assert_eq!(client.expect(), ok());
@@ -346,7 +346,7 @@ fn a_command_comes_to_its_gates_one_after_another() {
         for (from, to) in [("b", "a"), ("a", "d"), ("d", "c")] {
             stage.gate(&format!("STEP {from}"));
             // The reply of STEP comes after the arrival at the next gate.
-            assert_eq!(stage.guests(to), ["(c) SET k v"], "{to}");
+            assert_eq!(stage.held_commands(to), ["(c) SET k v"], "{to}");
         }
         stage.gate("STEP c");
         assert_eq!(client.expect(), ok());
@@ -381,7 +381,7 @@ fn a_fault_stands_between_the_gates_of_a_command() {
         stage.gate("STEP before");
         assert_eq!(stage.ask("GET k"), Frame::NullBulk);
         assert_eq!(stage.ask("REDOUBLE CLOCK ADVANCE 5s"), ok());
-        assert_eq!(stage.guests("after"), ["(c) SET k v"]);
+        assert_eq!(stage.held_commands("after"), ["(c) SET k v"]);
         assert_eq!(stage.ask("GET k"), Frame::bulk("v"));
         stage.gate("STEP after");
         assert_eq!(client.expect(), ok());
@@ -709,7 +709,7 @@ fn a_thousand_clients_are_held_and_a_removed_gate_lets_them_all_go() {
         stage.held("door", 1000);
         // Half of the clients disconnect.
         clients.truncate(500);
-        assert_eq!(stage.guests("door").first().map(String::as_str), Some("INCR k"));
+        assert_eq!(stage.held_commands("door").first().map(String::as_str), Some("INCR k"));
         wait_until("half of them to be gone", || stage.list("door")["held"].items().len() <= 500);
         stage.gate("REMOVE door");
         assert_eq!(stage.ask("GET k"), Frame::bulk("500"));

@@ -19,28 +19,28 @@ fn journalled() -> (Server, Wire) {
 }
 
 /// A map reply, by field name.
-type Told = BTreeMap<String, Frame>;
+type Fields = BTreeMap<String, Frame>;
 
-fn told(map: &Frame) -> Told {
+fn fields(map: &Frame) -> Fields {
     map.items().chunks(2).map(|pair| (pair[0].text(), pair[1].clone())).collect()
 }
 
-fn list(driver: &mut Wire, question: &str) -> Vec<Told> {
+fn list(driver: &mut Wire, question: &str) -> Vec<Fields> {
     let reply = driver.ask(&format!("REDOUBLE JOURNAL LIST {question}"));
     assert!(!reply.is_error(), "{reply:?}");
-    reply.items().iter().map(told).collect()
+    reply.items().iter().map(fields).collect()
 }
 
-fn command(entry: &Told) -> String {
+fn command(entry: &Fields) -> String {
     entry["command"].items().iter().map(Frame::text).collect::<Vec<_>>().join(" ")
 }
 
-fn commands(entries: &[Told]) -> Vec<String> {
+fn commands(entries: &[Fields]) -> Vec<String> {
     entries.iter().map(command).collect()
 }
 
-fn children(entry: &Told) -> Vec<Told> {
-    entry["children"].items().iter().map(told).collect()
+fn children(entry: &Fields) -> Vec<Fields> {
+    entry["children"].items().iter().map(fields).collect()
 }
 
 fn count(driver: &mut Wire, question: &str) -> i64 {
@@ -190,7 +190,7 @@ fn nothing_is_missing_without_being_counted() {
     (0..SENT).for_each(|_| drop(client.expect()));
     sending.join().expect("a thread that ends").expect("a socket that takes everything");
 
-    let info = told(&driver.ask("REDOUBLE JOURNAL INFO"));
+    let info = fields(&driver.ask("REDOUBLE JOURNAL INFO"));
     let (entries, forgotten) = (info["entries"].integer(), info["forgotten"].integer());
     assert_eq!(entries + forgotten, SENT as i64);
     assert!(forgotten > 0 && entries > 500, "{info:?}");
@@ -229,7 +229,7 @@ fn waiting_in_vain_says_what_came_instead() {
     assert!(reply.contains("SET order:1 1") && reply.contains("SET ordre:7 1"), "{reply}");
 
     let near = driver.ask("REDOUBLE JOURNAL NEAR SET order:7 1");
-    let near: Vec<Told> = near.items().iter().map(told).collect();
+    let near: Vec<Fields> = near.items().iter().map(fields).collect();
     assert_eq!(command(&near[0]), "SET order:1 1");
     assert_eq!(near[0]["distance"], Frame::Integer(1));
     assert_eq!(command(&near[2]), "PING");

@@ -83,21 +83,21 @@ impl Frame {
 
 /// The reason why there is no reply.
 #[derive(Debug)]
-pub enum Silence {
+pub enum ReadError {
     /// The server closed the connection.
     Closed,
     /// Nothing arrived within [`PATIENCE`].
-    TooLong,
+    TimedOut,
     /// The bytes are not a reply.
     Garbage(Vec<u8>),
     Failed(io::Error),
 }
 
-impl fmt::Display for Silence {
+impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Closed => f.write_str("the server closed the connection"),
-            Self::TooLong => f.write_str("no reply came"),
+            Self::TimedOut => f.write_str("no reply came"),
             Self::Garbage(bytes) => write!(f, "not a reply: {:?}", String::from_utf8_lossy(bytes)),
             Self::Failed(error) => write!(f, "{error}"),
         }
@@ -184,40 +184,40 @@ impl Wire {
     }
 
     /// Reads the next reply.
-    pub fn read(&mut self) -> Result<Frame, Silence> {
+    pub fn read(&mut self) -> Result<Frame, ReadError> {
         loop {
             match parse(&self.buffer) {
                 Parsed::Whole(frame, length) => {
                     self.buffer.drain(..length);
                     return Ok(frame);
                 }
-                Parsed::Garbage => return Err(Silence::Garbage(std::mem::take(&mut self.buffer))),
+                Parsed::Garbage => return Err(ReadError::Garbage(std::mem::take(&mut self.buffer))),
                 Parsed::Partial => self.fill()?,
             }
         }
     }
 
-    fn fill(&mut self) -> Result<(), Silence> {
+    fn fill(&mut self) -> Result<(), ReadError> {
         let mut chunk = [0; 64 * 1024];
         let read = match &mut self.socket {
             Socket::Tcp(socket) => socket.read(&mut chunk),
             Socket::Unix(socket) => socket.read(&mut chunk),
         };
         match read {
-            Ok(0) => Err(Silence::Closed),
+            Ok(0) => Err(ReadError::Closed),
             Ok(read) => {
                 self.buffer.extend_from_slice(&chunk[..read]);
                 Ok(())
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                Err(Silence::TooLong)
+                Err(ReadError::TimedOut)
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             // The server closed the connection without reading everything.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
-                Err(Silence::Closed)
+                Err(ReadError::Closed)
             }
-            Err(error) => Err(Silence::Failed(error)),
+            Err(error) => Err(ReadError::Failed(error)),
         }
     }
 
@@ -227,7 +227,7 @@ impl Wire {
         loop {
             match self.fill() {
                 Ok(()) => {}
-                Err(Silence::Closed) => return std::mem::take(&mut self.buffer),
+                Err(ReadError::Closed) => return std::mem::take(&mut self.buffer),
                 Err(silence) => panic!("{silence} after {:?}", String::from_utf8_lossy(&self.buffer)),
             }
         }
@@ -258,7 +258,7 @@ impl Wire {
         loop {
             match self.fill() {
                 Ok(()) => self.buffer.clear(),
-                Err(Silence::Closed) => return true,
+                Err(ReadError::Closed) => return true,
                 Err(_) => return false,
             }
         }

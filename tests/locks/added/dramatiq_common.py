@@ -1,4 +1,4 @@
-"""What dramatiq's tests share; its source package leaves it out."""
+"""Shared code of dramatiq's tests, which its source package lacks."""
 
 
 def skip_in_ci(test):

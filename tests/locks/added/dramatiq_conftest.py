@@ -1,4 +1,4 @@
-"""The fixtures that dramatiq's tests ask for, with Redis as the only store; its source package leaves them out."""
+"""The fixtures of dramatiq's tests, which its source package lacks, with Redis as the only store."""
 
 import dramatiq
 import pytest

@@ -1,4 +1,4 @@
-"""The fixtures that pottery's tests ask for; its source package leaves them out."""
+"""The fixtures of pottery's tests, which its source package lacks."""
 
 import pytest
 from redis import Redis

@@ -1,4 +1,4 @@
-"""What redis-py's Lock makes of a SET whose reply is lost."""
+"""What redis-py's Lock does when the reply to its SET is lost."""
 
 import os
 from urllib.parse import urlsplit

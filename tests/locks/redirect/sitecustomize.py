@@ -1,4 +1,4 @@
-"""Python loads this before a suite: whoever connects to port 6379 comes to the server under test instead."""
+"""Python loads this before a suite. It redirects connections from port 6379 to the server under test."""
 
 import os
 import socket

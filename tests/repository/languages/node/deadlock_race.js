@@ -1,4 +1,4 @@
-// Two clients delete an expired lock and take it: both believe they hold it. With GETSET only one does.
+// Two clients delete an expired lock and take it: both believe that they hold it. With GETSET only one does.
 const assert = require('assert');
 const Redis = require('ioredis');
 

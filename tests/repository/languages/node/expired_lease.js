@@ -1,4 +1,4 @@
-// A lock is held for its last millisecond, and gone one later. Nobody sleeps.
+// A lock exists in its last millisecond and is gone in the next. Nothing sleeps.
 const assert = require('assert');
 const Redis = require('ioredis');
 

@@ -1,4 +1,4 @@
-"""Two clients delete an expired lock and take it: both believe they hold it. With GETSET only one does."""
+"""Two clients delete an expired lock and take it: both believe that they hold it. With GETSET only one does."""
 
 import os
 from threading import Thread
@@ -20,7 +20,7 @@ def with_getset(client):
 
 
 def holders(take_over, command):
-    """C1 and C2 have both seen that the lock is expired, then C1 goes all the way, then C2."""
+    """C1 and C2 both see that the lock is expired; then C1 takes it over, then C2."""
     test.set("lock.foo", NOW - 1)
     clients = {name: Redis.from_url(os.environ["REDIS_URL"], client_name=name) for name in ["C1", "C2"]}
     holds = {}

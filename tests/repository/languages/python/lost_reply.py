@@ -1,4 +1,4 @@
-"""A SET NX that never ran and one whose reply was lost look alike to the client. The server knows."""
+"""A client cannot tell a SET NX that never ran from one whose reply was lost. The server can."""
 
 import os
 
