@@ -48,17 +48,80 @@ pub enum Verdict {
     Pause,
 }
 
-/// Where a verdict can fall.
+/// Declares the kinds of verdicts.
+macro_rules! verdicts {
+    ($($(#[$doc:meta])* $kind:ident = $words:literal,)*) => {
+        /// Which verdict, without its values.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum VerdictKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl VerdictKind {
+            pub const ALL: &[Self] = &[$(Self::$kind,)*];
+            /// The words of each, in that order.
+            pub const WORDS: &[&str] = &[$($words,)*];
+
+            /// Its name and its values, in the notation of all rows: capitals stand for themselves.
+            pub fn words(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $words,)*
+                }
+            }
+        }
+    };
+}
+
+verdicts! {
+    Error = "ERROR text",
+    Delay = "DELAY duration",
+    CloseBefore = "CLOSE-BEFORE",
+    CloseAfter = "CLOSE-AFTER",
+    Truncate = "TRUNCATE bytes",
+    Hang = "HANG",
+    Drip = "DRIP bytes EVERY duration",
+    Reset = "RESET",
+    Refuse = "REFUSE",
+    Pause = "PAUSE",
+}
+
+/// What a verdict applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
-    /// On a command, also inside a transaction or script.
+enum Target {
+    /// A command, also inside a transaction or a script.
     Command,
-    /// On a request with all that it runs.
+    /// A request with all that it runs.
     Request,
-    /// On a connection.
+    /// A new connection.
     Connection,
-    /// On everybody.
-    Everybody,
+    /// The whole server.
+    Server,
+}
+
+impl VerdictKind {
+    /// The verdict of this name, in whatever case.
+    pub fn by_name(name: &[u8]) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| name.eq_ignore_ascii_case(kind.name().as_bytes()))
+    }
+
+    fn name(self) -> &'static str {
+        self.words().split(' ').next().unwrap_or_default()
+    }
+
+    fn target(self) -> Target {
+        match self {
+            Self::Error => Target::Command,
+            Self::Delay
+            | Self::CloseBefore
+            | Self::CloseAfter
+            | Self::Truncate
+            | Self::Hang
+            | Self::Drip
+            | Self::Reset => Target::Request,
+            Self::Refuse => Target::Connection,
+            Self::Pause => Target::Server,
+        }
+    }
 }
 
 impl Verdict {
@@ -67,32 +130,40 @@ impl Verdict {
         Self::Error(line.into())
     }
 
-    /// As it is written on the wire.
-    pub(crate) fn words(&self) -> Vec<Vec<u8>> {
-        let word = |word: &str| word.as_bytes().to_vec();
+    pub(crate) fn kind(&self) -> VerdictKind {
         match self {
-            Self::Error(line) => vec![word("error"), line.clone()],
-            Self::Delay(duration) => vec![word("delay"), spell_duration(*duration).into_bytes()],
-            Self::CloseBefore => vec![word("close-before")],
-            Self::CloseAfter => vec![word("close-after")],
-            Self::Truncate(bytes) => vec![word("truncate"), bytes.to_string().into_bytes()],
-            Self::Hang => vec![word("hang")],
-            Self::Drip { bytes, every } => {
-                vec![word("drip"), bytes.to_string().into_bytes(), word("every"), spell_duration(*every).into_bytes()]
-            }
-            Self::Reset => vec![word("reset")],
-            Self::Refuse => vec![word("refuse")],
-            Self::Pause => vec![word("pause")],
+            Self::Error(_) => VerdictKind::Error,
+            Self::Delay(_) => VerdictKind::Delay,
+            Self::CloseBefore => VerdictKind::CloseBefore,
+            Self::CloseAfter => VerdictKind::CloseAfter,
+            Self::Truncate(_) => VerdictKind::Truncate,
+            Self::Hang => VerdictKind::Hang,
+            Self::Drip { .. } => VerdictKind::Drip,
+            Self::Reset => VerdictKind::Reset,
+            Self::Refuse => VerdictKind::Refuse,
+            Self::Pause => VerdictKind::Pause,
         }
     }
 
-    fn reach(&self) -> Reach {
+    /// Its values, in the order of its words.
+    fn values(&self) -> Vec<Vec<u8>> {
         match self {
-            Self::Error(_) => Reach::Command,
-            Self::Refuse => Reach::Connection,
-            Self::Pause => Reach::Everybody,
-            _ => Reach::Request,
+            Self::Error(line) => vec![line.clone()],
+            Self::Delay(duration) => vec![spell_duration(*duration).into_bytes()],
+            Self::Truncate(bytes) => vec![bytes.to_string().into_bytes()],
+            Self::Drip { bytes, every } => vec![bytes.to_string().into_bytes(), spell_duration(*every).into_bytes()],
+            Self::CloseBefore | Self::CloseAfter | Self::Hang | Self::Reset | Self::Refuse | Self::Pause => Vec::new(),
         }
+    }
+
+    /// As it is written on the wire.
+    pub(crate) fn words(&self) -> Vec<Vec<u8>> {
+        let mut values = self.values().into_iter();
+        let words = self.kind().words().split(' ').map(|word| match word.contains(|c: char| c.is_ascii_lowercase()) {
+            true => values.next().unwrap_or_default(),
+            false => word.to_ascii_lowercase().into_bytes(),
+        });
+        words.collect()
     }
 }
 
@@ -205,7 +276,16 @@ impl Fault {
                 return Err("pause is about everybody, at once, and takes no conditions; hang is for single commands"
                     .to_owned());
             }
-            _ => {}
+            Verdict::Error(_)
+            | Verdict::Delay(_)
+            | Verdict::CloseBefore
+            | Verdict::CloseAfter
+            | Verdict::Truncate(_)
+            | Verdict::Hang
+            | Verdict::Drip { .. }
+            | Verdict::Reset
+            | Verdict::Refuse
+            | Verdict::Pause => {}
         }
         let bytes: usize = self.words().iter().map(Vec::len).sum();
         if bytes > MOST_BYTES {
@@ -296,7 +376,7 @@ pub struct Faults(RwLock<Vec<Armed>>);
 /// A rule, and what tells quickly that it is not meant.
 struct Armed {
     names: Names,
-    reach: Reach,
+    target: Target,
     rule: Arc<Rule>,
 }
 
@@ -314,9 +394,9 @@ impl Faults {
         if rules.len() >= MOST_RULES {
             return Err(format!("there are {MOST_RULES} faults already, which is the most there can be"));
         }
-        let (names, reach) = (fault.pattern.names(), fault.verdict.reach());
+        let (names, target) = (fault.pattern.names(), fault.verdict.kind().target());
         let rule = Arc::new(Rule::new(fault));
-        rules.push(Armed { names, reach, rule: Arc::clone(&rule) });
+        rules.push(Armed { names, target, rule: Arc::clone(&rule) });
         Ok(rule)
     }
 
@@ -365,13 +445,13 @@ impl Faults {
         let all = inside.iter().map(Arrival::names).fold(own, Names::and);
         let concerns = |armed: &Armed| {
             let pattern = &armed.rule.fault.pattern;
-            match armed.reach {
-                Reach::Command => armed.names.meet(own) && pattern.matches(arrival),
-                Reach::Request => {
+            match armed.target {
+                Target::Command => armed.names.meet(own) && pattern.matches(arrival),
+                Target::Request => {
                     armed.names.meet(all)
                         && (pattern.matches(arrival) || inside.iter().any(|arrival| pattern.matches(arrival)))
                 }
-                Reach::Connection | Reach::Everybody => false,
+                Target::Connection | Target::Server => false,
             }
         };
         self.first(concerns)
@@ -381,23 +461,23 @@ impl Faults {
     pub fn judge_inside(&self, arrival: &Arrival<'_>) -> Option<Arc<Rule>> {
         let own = arrival.names();
         self.first(|armed| {
-            armed.reach == Reach::Command && armed.names.meet(own) && armed.rule.fault.pattern.matches(arrival)
+            armed.target == Target::Command && armed.names.meet(own) && armed.rule.fault.pattern.matches(arrival)
         })
     }
 
     /// Whether a new connection is to be refused.
     pub fn refuse(&self) -> bool {
-        self.first(|armed| armed.reach == Reach::Connection).is_some()
+        self.first(|armed| armed.target == Target::Connection).is_some()
     }
 
     /// The rule that pauses the server, for a command that meets it.
     pub fn pause(&self) -> Option<Arc<Rule>> {
-        self.first(|armed| armed.reach == Reach::Everybody)
+        self.first(|armed| armed.target == Target::Server)
     }
 
     /// Whether the server is paused.
     pub fn pauses(&self) -> bool {
-        self.rules().iter().any(|armed| armed.reach == Reach::Everybody)
+        self.rules().iter().any(|armed| armed.target == Target::Server)
     }
 
     /// The first rule that is meant and fires.
@@ -518,6 +598,30 @@ mod tests {
         assert!(why(Fault { pattern: Pattern::any().db(1), ..of(Verdict::Pause) }).starts_with("pause is"));
         assert!(why(Fault { times: Some(1), ..of(Verdict::Pause) }).starts_with("pause is"));
         assert!(why(of(Verdict::Error(vec![b'x'; MOST_BYTES]))).contains("at most 65536 bytes"));
+    }
+
+    #[test]
+    fn verdicts_are_read_and_spelled_back_by_the_same_words() {
+        let verdicts = [
+            (Verdict::error("BUSY wait"), "error \"BUSY wait\""),
+            (Verdict::Delay(Duration::from_millis(1500)), "delay 1500ms"),
+            (Verdict::CloseBefore, "close-before"),
+            (Verdict::CloseAfter, "close-after"),
+            (Verdict::Truncate(3), "truncate 3"),
+            (Verdict::Hang, "hang"),
+            (Verdict::Drip { bytes: 2, every: Duration::from_secs(1) }, "drip 2 every 1s"),
+            (Verdict::Reset, "reset"),
+            (Verdict::Refuse, "refuse"),
+            (Verdict::Pause, "pause"),
+        ];
+        assert_eq!(verdicts.clone().map(|(verdict, _)| verdict.kind()), VerdictKind::ALL);
+        for (verdict, line) in verdicts {
+            assert_eq!(line_of(&verdict.words()), line);
+            assert_eq!(
+                VerdictKind::by_name(verdict.kind().name().to_ascii_lowercase().as_bytes()),
+                Some(verdict.kind())
+            );
+        }
     }
 
     #[test]

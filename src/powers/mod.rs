@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use active_hooks::{ActiveHooks, Hook, HookPath};
 pub use explore::{Entrant, ExplorationSummary, Explorer, Footprint, Look, Order, Search, Standing};
-pub use fault::{Fault, Faults, Rule, Verdict, line_of};
+pub use fault::{Fault, Faults, Rule, Verdict, VerdictKind, line_of};
 pub use gate::{Gate, Gates, Side};
 #[cfg(feature = "internals")]
 pub use journal::Event;

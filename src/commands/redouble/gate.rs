@@ -6,56 +6,45 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::pattern::{take_part, usage};
-use super::{Action, act, begin, count, duration, expected, name, nothing_more, number, power, settle, text};
+use super::pattern::{PATTERN, take_part};
+use super::words::{either, option_names};
+use super::{Action, Power, begin, count, duration, expected, name, nothing_more, number, settle, text};
 use crate::base::clock::Clock;
 use crate::base::error::CommandError;
+use crate::base::join::joined;
 use crate::powers::{Gate, Pattern, Side, line_of};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec, ControlJob, Flow, Waiting};
+use crate::spec::{Args, Call, CommandResult, ControlJob, Flow, Waiting};
 
-pub(super) const GATE: CommandSpec = power(
-    "GATE",
-    "<ADD name [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [<BEFORE | AFTER>] \
-     [TIMEOUT duration] | WAIT name [count [timeout]] | OPEN name | STEP name | LIST | REMOVE name | CLEAR>",
-    "Holds commands and lets them go on one by one.",
-    |call, args| act(ACTIONS, call, args),
-);
+pub(super) const GATE: Power = Power::new("GATE", "Holds commands and lets them go on one by one.", ACTIONS);
 
-pub(super) const ACTIONS: &[Action] = &[
+const ADD: &str = joined!(" ", ["ADD name", PATTERN, "[BEFORE | AFTER] [TIMEOUT duration]"]);
+
+const ACTIONS: &[Action] = &[
     Action {
-        name: "ADD",
-        usage: usage!("<name>", " [before|after] [timeout <duration>]"),
+        words: ADD,
         summary: "Holds commands before they run (the default), or with their replies after they ran; for as long as \
                   gate-timeout says, unless this does (0: for ever).",
         run: add,
     },
     Action {
-        name: "WAIT",
-        usage: "<name> [<count> [<timeout>]]",
+        words: "WAIT name [count [timeout]]",
         summary: "Answers once so many (1) are held there; an error after the timeout (4s of real time).",
         run: wait,
     },
     Action {
-        name: "OPEN",
-        usage: "<name>",
+        words: "OPEN name",
         summary: "Lets everybody go on, one after another, and holds nobody from then on; how many went.",
         run: open,
     },
     Action {
-        name: "STEP",
-        usage: "<name>",
+        words: "STEP name",
         summary: "Lets the one go on who came first. Answers once its command has taken effect.",
         run: step,
     },
-    Action { name: "LIST", usage: "", summary: "The gates, each with who is held there.", run: list },
-    Action { name: "REMOVE", usage: "<name>", summary: "Takes a gate away; whoever is held goes on.", run: remove },
-    Action {
-        name: "CLEAR",
-        usage: "",
-        summary: "Takes all gates away; the names of those that nobody came to.",
-        run: clear,
-    },
+    Action { words: "LIST", summary: "The gates, each with who is held there.", run: list },
+    Action { words: "REMOVE name", summary: "Takes a gate away; whoever is held goes on.", run: remove },
+    Action { words: "CLEAR", summary: "Takes all gates away; the names of those that nobody came to.", run: clear },
 ];
 
 /// Shorter than the time after which client libraries give up a reply by themselves, so that the test sees why.
@@ -73,12 +62,12 @@ fn add(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             side = Side::After;
         } else if args.take("timeout") {
             timeout = Some(duration(args)?);
-        } else if !take_part(&mut pattern, call, args, &["before", "after", "timeout"])? {
+        } else if !take_part(&mut pattern, call, args, ADD)? {
             break;
         }
     }
     if !args.is_empty() {
-        return Err(expected("on, key, client, db, before, after or timeout was expected", args.peek()));
+        return Err(expected(&format!("{} was expected", either(&option_names(ADD))), args.peek()));
     }
     call.server.add_gate(&name, pattern, side, timeout).map_err(|reason| CommandError::new(format!("ERR {reason}")))?;
     Ok(Reply::OK)

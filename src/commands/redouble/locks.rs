@@ -1,20 +1,16 @@
 //! REDOUBLE LOCKS: who holds what now, and who waits.
 
 use super::audit::{mark_fields, opened};
-use super::{Action, count, expected, nothing_more, power, text};
+use super::{Action, Power, count, expected, nothing_more, text};
 use crate::base::glob;
 use crate::insight::audit::{EndedHold, KnownLock, LockHolder, LockWaiter};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec};
+use crate::spec::{Args, Call, CommandResult};
 
-pub(super) const LOCKS: CommandSpec = CommandSpec {
-    arity: Arity::AtLeast(2),
+pub(super) const LOCKS: Power = Power {
     complexity: "O(N) where N is the number of locks.",
-    ..power("LOCKS", "[KEY pattern]", SUMMARY, locks)
+    ..Power::new("LOCKS", SUMMARY, &[Action { words: "[KEY glob]", summary: SUMMARY, run: locks }])
 };
-
-/// What HELP says of it: it has no actions.
-pub(super) const ACTIONS: &[Action] = &[Action { name: "", usage: "[key <glob>]", summary: SUMMARY, run: locks }];
 
 const SUMMARY: &str =
     "Says of each lock who holds it, who waits for it, since when and until when, as the audit knows.";

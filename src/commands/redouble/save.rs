@@ -4,17 +4,17 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::{expected, nothing_more, power};
+use super::{Action, Power, expected, nothing_more};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec};
+use crate::spec::{Args, Arity, Call, CommandResult};
 
-pub(super) const SAVE: CommandSpec = CommandSpec {
+pub(super) const SAVE: Power = Power {
     complexity: "O(N) where N is the size of all data",
     arity: Arity::Exactly(3),
-    ..power("SAVE", "path", SUMMARY, save)
+    ..Power::new("SAVE", SUMMARY, &[Action { words: "path", summary: SUMMARY, run: save }])
 };
 
-pub(super) const SUMMARY: &str =
+const SUMMARY: &str =
     "Writes all databases and functions to a file for --load: a snapshot if it ends in .rdb, else commands.";
 
 fn save(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
