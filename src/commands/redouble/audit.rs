@@ -12,9 +12,11 @@ use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
+use crate::clients::session::{Flow, Waiting};
+use crate::commands::{Call, CommandResult};
 use crate::insight::audit::{Allowance, Code, Evidence, Finding, FindingQuery, LiveAudit, Mark, Severity};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, Flow, Waiting};
+use crate::spec::Args;
 
 pub(super) const AUDIT: Power = Power {
     default_action: Some("LIST"),

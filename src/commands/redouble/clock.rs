@@ -4,8 +4,10 @@ use super::{Action, Power, begin, duration, expected, nothing_more, text};
 use crate::base::clock::{LATEST, Pace};
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
+use crate::clients::session::ControlJob;
+use crate::commands::{Call, CommandResult};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Call, CommandResult, ControlJob};
+use crate::spec::Args;
 
 pub(super) const CLOCK: Power = Power::new("CLOCK", "Reads, stops and moves the server's clock.", ACTIONS);
 

@@ -3,9 +3,11 @@
 use super::words::{either, options, spelled};
 use super::{Action, Power, begin, count, duration, expected, nothing_more, number, settle, text};
 use crate::base::error::CommandError;
+use crate::clients::session::ControlJob;
+use crate::commands::{Call, CommandResult};
 use crate::powers::{ExplorationSummary, Order, Search};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, ControlJob};
+use crate::spec::Args;
 
 pub(super) const EXPLORE: Power = Power::new(
     "EXPLORE",

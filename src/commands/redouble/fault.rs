@@ -5,9 +5,10 @@ use super::words::{option_names, spelled};
 use super::{Action, Power, count, duration, expected, name, nothing_more, number, settle, text};
 use crate::base::error::CommandError;
 use crate::base::join::joined;
+use crate::commands::{Call, CommandResult};
 use crate::powers::{Fault, Rule, Verdict, VerdictKind, line_of};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult};
+use crate::spec::Args;
 
 pub(super) const FAULT: Power =
     Power::new("FAULT", "Makes commands fail, hang, come late, or lose their replies.", ACTIONS);

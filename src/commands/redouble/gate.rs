@@ -12,9 +12,11 @@ use super::{Action, Power, begin, count, duration, expected, name, nothing_more,
 use crate::base::clock::Clock;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
+use crate::clients::session::{ControlJob, Flow, Waiting};
+use crate::commands::{Call, CommandResult};
 use crate::powers::{Gate, Pattern, Side, line_of};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, ControlJob, Flow, Waiting};
+use crate::spec::Args;
 
 pub(super) const GATE: Power = Power::new("GATE", "Holds commands and lets them go on one by one.", ACTIONS);
 

@@ -3,8 +3,10 @@
 use super::{Action, Power, count, duration, expected, nothing_more, number, text};
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, InstanceFigures, Order};
+use crate::clients::session::{Flow, Waiting};
+use crate::commands::{Call, CommandResult};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, Flow, Waiting};
+use crate::spec::Args;
 
 pub(super) const INSTANCE: Power = Power::new(
     "INSTANCE",

@@ -16,12 +16,14 @@ use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
 use crate::clients::config::parse_memory;
+use crate::clients::session::{Flow, Waiting};
+use crate::commands::{Call, CommandResult};
 use crate::powers::{
     Child, Entry, Follower, Journal, LEAST_SIZE, MOST_SIZE, Outcome, Query, USUAL_SIZE, distance, rendered, short_line,
     write_journal,
 };
 use crate::protocol::{OwnedWords, Reply};
-use crate::spec::{Args, Call, CommandResult, Flow, Table, Waiting};
+use crate::spec::{Args, Table};
 
 pub(super) const JOURNAL: Power =
     Power::new("JOURNAL", "Remembers every command that clients have sent, and tells of them.", ACTIONS);

@@ -3,9 +3,10 @@
 use super::audit::{mark_fields, opened};
 use super::{Action, Power, count, expected, nothing_more, text};
 use crate::base::glob;
+use crate::commands::{Call, CommandResult};
 use crate::insight::audit::{EndedHold, KnownLock, LockHolder, LockWaiter};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult};
+use crate::spec::Args;
 
 pub(super) const LOCKS: Power = Power {
     complexity: "O(N) where N is the number of locks.",

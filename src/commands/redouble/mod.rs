@@ -26,22 +26,26 @@ use crate::base::duration::parse_duration;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
 use crate::base::profile::Since;
+use crate::clients::session::{ControlJob, Flow, Waiting};
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, until_nul};
-use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, ControlJob, Flag, Flow, Group, Handler, Waiting};
+use crate::spec::{Args, Arity, CommandSpec, Flag, Group};
 use words::{is_keyword, option_names, spelled};
 
-pub(super) const ROWS: &[CommandSpec] = &[REDOUBLE];
+pub(super) const ROWS: &[Command] = &[REDOUBLE];
 
-const REDOUBLE: CommandSpec = CommandSpec {
-    summary: "The powers that a test has over this server: time, faults, gates, a journal, a lock auditor.",
-    complexity: "Depends on the subcommand",
-    group: Group::Control,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(2),
-    flags: FLAGS,
-    subcommands: SUBCOMMANDS,
-    ..CommandSpec::new("REDOUBLE", Handler::Container)
-};
+const REDOUBLE: Command = Command::container(
+    CommandSpec {
+        summary: "The powers that a test has over this server: time, faults, gates, a journal, a lock auditor.",
+        complexity: "Depends on the subcommand",
+        group: Group::Control,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(2),
+        flags: FLAGS,
+        ..CommandSpec::new("REDOUBLE")
+    },
+    SUBCOMMANDS,
+);
 
 /// The driver of a test gets through whatever else stops the server, but not from inside a transaction or a script.
 const FLAGS: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale, Flag::NoMulti, Flag::AllowBusy];
@@ -73,11 +77,12 @@ type Run = fn(&mut Call<'_>, &mut Args<'_>) -> CommandResult<'static>;
 macro_rules! powers {
     ($($power:path),* $(,)?) => {
         const POWERS: &[Power] = &[$($power),*];
-        const SUBCOMMANDS: &[CommandSpec] = &[$({
+        const SUBCOMMANDS: &[Command] = &[$({
             const WORDS: [&str; $power.actions.len()] = $power.words();
             const USAGE: &str = joined!(" | ", WORDS);
             const BRACKETS: [&str; 2] = $power.brackets();
-            $power.row(joined!("", [BRACKETS[0], USAGE, BRACKETS[1]]), |call, args| act(&$power, call, args))
+            let row = $power.row(joined!("", [BRACKETS[0], USAGE, BRACKETS[1]]));
+            Command::new(Handler::Connection(|call, args| act(&$power, call, args)), row)
         }),*];
     };
 }
@@ -125,7 +130,7 @@ impl Power {
         }
     }
 
-    const fn row(&self, usage: &'static str, run: Run) -> CommandSpec {
+    const fn row(&self, usage: &'static str) -> CommandSpec {
         CommandSpec {
             usage,
             summary: self.summary,
@@ -134,7 +139,7 @@ impl Power {
             since: Since::redis(1, 0, 0),
             arity: self.arity,
             flags: FLAGS,
-            ..CommandSpec::new(self.name, Handler::Connection(run))
+            ..CommandSpec::new(self.name)
         }
     }
 }
@@ -274,7 +279,8 @@ mod tests {
 
     #[test]
     fn the_row_of_a_power_has_the_words_of_its_actions() {
-        let usage = |name: &str| SUBCOMMANDS.iter().find(|row| row.name == name).map(|row| row.usage).unwrap();
+        let usage =
+            |name: &str| SUBCOMMANDS.iter().find(|row| row.spec.name == name).map(|row| row.spec.usage).unwrap();
         assert_eq!(
             usage("CLOCK"),
             "<NOW | INFO | FREEZE [unix-time-milliseconds] | ADVANCE duration | SET unix-time-milliseconds | SPEED factor | \

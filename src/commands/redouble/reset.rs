@@ -1,9 +1,11 @@
 //! REDOUBLE RESET: the server as it was when it started, for the next test.
 
 use super::{Action, Power, begin, nothing_more};
+use crate::clients::session::ControlJob;
+use crate::commands::{Call, CommandResult};
 use crate::powers::Hook;
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Call, CommandResult, ControlJob};
+use crate::spec::{Args, Arity};
 
 pub(super) const RESET: Power = Power {
     arity: Arity::Exactly(2),

@@ -5,8 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::{Action, Power, expected, nothing_more};
+use crate::commands::{Call, CommandResult};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Call, CommandResult};
+use crate::spec::{Args, Arity};
 
 pub(super) const SAVE: Power = Power {
     complexity: "O(N) where N is the size of all data",

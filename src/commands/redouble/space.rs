@@ -5,8 +5,10 @@ use std::sync::Arc;
 use super::{Action, Power, count, expected, nothing_more, text};
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, Fleet, LONGEST_NAME};
+use crate::clients::session::{Destination, Flow};
+use crate::commands::{Call, CommandResult};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, Destination, Flow};
+use crate::spec::Args;
 
 pub(super) const SPACE: Power = Power::new(
     "SPACE",
