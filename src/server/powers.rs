@@ -117,7 +117,7 @@ impl FaultGuard {
 
     /// How many commands hang because of it now.
     pub fn hanging(&self) -> usize {
-        self.rule.stop.held()
+        self.rule.queue.held()
     }
 }
 
@@ -145,13 +145,13 @@ impl GateGuard {
 
     /// As [`wait_for`](Self::wait_for), for so long in real time at most.
     pub fn wait_for_within(&self, count: usize, timeout: Duration) -> Result<(), Error> {
-        let held = wait_here_for(self.gate.stop.watch(count), timeout);
+        let held = wait_here_for(self.gate.queue.watch(count), timeout);
         match held {
             Some(Some(_)) => Ok(()),
             Some(None) => Err(Error::Refused(format!("gate '{}' is open: it holds nobody", self.gate.name))),
             None => {
                 let gates = &self.engine.instance.control.gates;
-                Err(Error::Refused(gates.too_few(&self.gate, count, timeout)))
+                Err(Error::Refused(gates.timeout_message(&self.gate, count, timeout)))
             }
         }
     }
@@ -159,7 +159,7 @@ impl GateGuard {
     /// Lets the one go on that came first. On return its command has taken effect and its reply was written, or it is held
     /// or waits elsewhere. An error if nobody is held here.
     pub fn step(&self) -> Result<(), Error> {
-        if self.gate.stop.step(&self.engine.instance.clock).is_none() {
+        if self.gate.queue.step(&self.engine.instance.clock).is_none() {
             return Err(Error::Refused(format!("nobody is held at gate '{}'", self.gate.name)));
         }
         self.engine.run_control_job_here(ControlJob::Settle);
@@ -169,20 +169,20 @@ impl GateGuard {
     /// Lets everybody go on, one after another, and holds nobody from then on. Complete on return, as [`step`](Self::step) is; says how many
     /// were held.
     pub fn open(&self) -> usize {
-        let held = self.gate.stop.held();
-        self.engine.instance.control.gates.open_soon(&self.gate);
+        let held = self.gate.queue.held();
+        self.engine.instance.control.gates.queue_opening(&self.gate);
         self.engine.run_control_job_here(ControlJob::LetGo);
         held
     }
 
     /// How many commands are held here now.
     pub fn held(&self) -> usize {
-        self.gate.stop.held()
+        self.gate.queue.held()
     }
 
     /// How many commands have come here so far.
     pub fn arrived(&self) -> u64 {
-        self.gate.stop.arrived()
+        self.gate.queue.arrived()
     }
 }
 

@@ -131,7 +131,7 @@ fn order(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn findings(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    Ok(describe(&call.server.control.explorer.findings().map_err(refused)?))
+    Ok(describe(&call.server.control.explorer.summary().map_err(refused)?))
 }
 
 fn stop(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {

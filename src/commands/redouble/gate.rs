@@ -84,7 +84,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let control = Arc::clone(&call.server.control);
     let event = async move {
         let mut time = pin!(Clock::pass(timeout));
-        let mut watch = pin!(gate.stop.watch(wanted));
+        let mut watch = pin!(gate.queue.watch(wanted));
         let held = poll_fn(|cx| match watch.as_mut().poll(cx) {
             Poll::Ready(held) => Poll::Ready(Some(held)),
             Poll::Pending => time.as_mut().poll(cx).map(|()| None),
@@ -94,7 +94,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             Some(Some(held)) => count(held as u64),
             Some(None) => Reply::Error(CommandError::new(format!("ERR gate '{}' is open: it holds nobody", gate.name))),
             None => {
-                let reason = control.gates.too_few(&gate, wanted, timeout);
+                let reason = control.gates.timeout_message(&gate, wanted, timeout);
                 Reply::Error(CommandError::new(format!("TIMEOUT {reason}")))
             }
         }
@@ -106,15 +106,15 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn open(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let gate = find(call, args)?;
     nothing_more(args)?;
-    let held = gate.stop.held();
-    call.server.control.gates.open_soon(&gate);
+    let held = gate.queue.held();
+    call.server.control.gates.queue_opening(&gate);
     begin(call, ControlJob::LetGo, count(held as u64))
 }
 
 fn step(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let gate = find(call, args)?;
     nothing_more(args)?;
-    if gate.stop.step(&call.server.clock).is_none() {
+    if gate.queue.step(&call.server.clock).is_none() {
         return Err(CommandError::new(format!("ERR nobody is held at gate '{}'", gate.name)));
     }
     settle(call, Reply::OK)
@@ -126,13 +126,13 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 fn describe(gate: &Gate) -> Reply<'static> {
-    let guests = gate.stop.guests().iter().map(|guest| text(guest.to_string())).collect();
+    let guests = gate.queue.guests().iter().map(|guest| text(guest.to_string())).collect();
     Reply::Map(vec![
         (text("name"), text(gate.name.clone())),
         (text("rule"), text(line_of(&gate.words()))),
-        (text("state"), text(if gate.stop.is_open() { "open" } else { "closed" })),
-        (text("arrived"), count(gate.stop.arrived())),
-        (text("passed"), count(gate.stop.passed())),
+        (text("state"), text(if gate.queue.is_open() { "open" } else { "closed" })),
+        (text("arrived"), count(gate.queue.arrived())),
+        (text("passed"), count(gate.queue.passed())),
         (text("held"), Reply::Array(guests)),
     ])
 }
@@ -147,7 +147,7 @@ fn remove(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
     let gates = call.server.remove_gates();
-    let unreached = gates.iter().filter(|gate| gate.stop.arrived() == 0).map(|gate| text(gate.name.clone()));
+    let unreached = gates.iter().filter(|gate| gate.queue.arrived() == 0).map(|gate| text(gate.name.clone()));
     let reply = Reply::Array(unreached.collect());
     begin(call, ControlJob::LetGo, reply)
 }

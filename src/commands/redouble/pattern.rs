@@ -4,7 +4,7 @@ use super::words::keywords;
 use super::{expected, number};
 use crate::base::error::CommandError;
 use crate::commands::Call;
-use crate::powers::{Pattern, Who};
+use crate::powers::{ClientSelector, Pattern};
 use crate::spec::{Args, Category, CommandSpec, Group};
 
 /// The words of a pattern.
@@ -40,7 +40,8 @@ pub(super) fn take_part(
         let word = args.optional().filter(|word| !word.is_empty());
         let word = word.ok_or_else(|| expected("the name of a client, or its number, was expected", None))?;
         let id = std::str::from_utf8(word).ok().and_then(|word| word.parse().ok());
-        *pattern = std::mem::take(pattern).client(id.map_or_else(|| Who::Name(word.to_vec()), Who::Id));
+        *pattern =
+            std::mem::take(pattern).client(id.map_or_else(|| ClientSelector::Name(word.to_vec()), ClientSelector::Id));
     } else if args.take("db") {
         let db = u32::try_from(number(args, "the number of a database", 0)?).unwrap_or(u32::MAX);
         *pattern = std::mem::take(pattern).db(db);

@@ -4,7 +4,7 @@ use super::entry::Outcome;
 use super::render::rendered;
 use super::ring::Seen;
 use crate::base::glob;
-use crate::powers::{Arrival, Pattern};
+use crate::powers::pattern::{CommandInfo, Pattern};
 use crate::protocol::Words;
 use crate::spec::NamedRequest;
 
@@ -100,7 +100,7 @@ impl Query {
         if !self.pattern.is_any() {
             let NamedRequest { container, name, keys } = naming(words);
             let (client, client_name) = (seen.record.client, seen.client_name());
-            if !self.pattern.matches(&Arrival { container, name, keys, client, client_name, db }) {
+            if !self.pattern.matches(&CommandInfo { container, name, keys, client, client_name, db }) {
                 return false;
             }
         }
