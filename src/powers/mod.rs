@@ -25,9 +25,9 @@ pub use gate::{Gate, Gates, Side};
 #[cfg(feature = "internals")]
 pub use journal::Event;
 pub use journal::{
-    Child, ClientRecord, CommandTrace, Ending, Entry, EventKind, Follower, Held, Item, Journal, LEAST_SIZE, Line,
-    MOST_SIZE, Outcome, Query, RecordHeader, RecordedLines, Seen, Staging, Stamp, USUAL_SIZE, Unread, distance,
-    read_journal, rendered, short_line, write_journal,
+    Child, ClientRecord, CommandTrace, Ending, Entry, EventKind, Follower, Item, Journal, LEAST_SIZE, Line,
+    LockedJournal, MOST_SIZE, Outcome, Query, RawRecord, RecordHeader, RecordedLines, Staging, Stamp, StoredRecord,
+    USUAL_SIZE, distance, read_journal, rendered, short_line, write_journal,
 };
 pub use line::line_of;
 pub use passage::Passage;

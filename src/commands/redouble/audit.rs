@@ -221,7 +221,7 @@ pub fn so_many_found(
         let mut there = 0;
         let is_reached = poll_fn(|cx| {
             for follower in &mut followers {
-                follower.look(cx, |_| ());
+                follower.read(cx, |_| ());
             }
             there = found(&audit, &query, false).len() as u64;
             if there >= wanted {

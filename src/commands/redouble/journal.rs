@@ -102,7 +102,7 @@ fn off(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    let extent = call.server.control.journal.extent();
+    let extent = call.server.control.journal.stats();
     Ok(Reply::Map(vec![
         (text("state"), text(if extent.is_on { "on" } else { "off" })),
         (text("entries"), count(extent.entries)),
@@ -180,7 +180,7 @@ fn tally(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     while take_query(&mut query, call, args)? {}
     end_of_query(args)?;
     let found =
-        opened(call)?.look(0, |all| all.map(|seen| query.count(&seen, &|words| call.table.name(words))).sum::<u64>());
+        opened(call)?.read(0, |all| all.map(|seen| query.count(&seen, &|words| call.table.name(words))).sum::<u64>());
     Ok(count(found))
 }
 
@@ -210,7 +210,7 @@ pub async fn reached(
     let mut time = pin!(time);
     let is_reached = poll_fn(|cx| {
         let (new, is_anew) =
-            follower.look(cx, |new| new.map(|seen| query.count(&seen, &|words| table.name(words))).sum::<u64>());
+            follower.read(cx, |new| new.map(|seen| query.count(&seen, &|words| table.name(words))).sum::<u64>());
         found = if is_anew { new } else { found + new };
         if found >= wanted {
             return Poll::Ready(true);
@@ -238,7 +238,7 @@ fn too_few(
         true => format!("TIMEOUT {found} of {wanted} commands after {}", spell_duration(timeout)),
         false => format!("ERR {found} of {wanted} commands, and the journal is off"),
     };
-    let forgotten = journal.extent().forgotten;
+    let forgotten = journal.stats().forgotten;
     if forgotten > 0 {
         line.push_str(&format!(" ({forgotten} older entries have fallen out)"));
     }
@@ -282,9 +282,9 @@ fn nearest_line(near: &Near) -> String {
 
 /// The commands among the last ones that are least far away, the nearest first. Of the same, only one.
 fn nearest(journal: &Journal, most: usize, far: impl Fn(&OwnedWords) -> usize) -> Vec<Near> {
-    let first = journal.extent().written.saturating_sub(SEARCHED);
+    let first = journal.stats().written.saturating_sub(SEARCHED);
     let mut known: BTreeMap<Vec<Vec<u8>>, Near> = BTreeMap::new();
-    journal.look(first, |last| {
+    journal.read(first, |last| {
         for seen in last.filter(|seen| seen.record.event.is_none()) {
             let words: Vec<Vec<u8>> = seen.record.words().iter().map(<[u8]>::to_vec).collect();
             let near = known.entry(words).or_insert_with_key(|words| {
@@ -309,7 +309,7 @@ fn near(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let journal = opened(call)?;
     let nearest = nearest(journal, NEAREST, |words| distance(&wanted, &words.as_words().iter().collect::<Vec<_>>()));
     let entries = nearest.into_iter().filter_map(|near| {
-        let entry = journal.look(near.last, |from| from.next().map(|seen| seen.entry()))?;
+        let entry = journal.read(near.last, |from| from.next().map(|seen| seen.entry()))?;
         let further = vec![(text("distance"), count(near.distance as u64)), (text("times"), count(near.times))];
         Some(described(entry, further))
     });
