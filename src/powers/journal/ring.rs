@@ -257,7 +257,7 @@ impl Ring {
     pub fn mark_replies_lost(&mut self, client: u64, from: u64, mut unwritten: u64) {
         self.revisions += 1;
         let mut lost = Vec::new();
-        for seen in self.from(from) {
+        for stored in self.from(from) {
             if stored.record.client == client {
                 lost.push((stored.index, stored.record.kept().reply_length));
             }
