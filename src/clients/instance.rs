@@ -414,7 +414,7 @@ impl Instance {
         }
         let usual = Duration::from_micros(self.config.live().gate_timeout.load(Ordering::Relaxed));
         for (gate, longest, guest) in self.control.gates.release_overdue(&self.clock, usual) {
-            self.control.remember_overdue(&gate);
+            self.control.remember_timed_out(&gate);
             let (name, longest) = (&gate.name, spell_duration(longest));
             self.log.warn(format!("Gate '{name}' has held {guest} for longer than {longest}: it goes on by itself."));
         }
