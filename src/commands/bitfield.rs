@@ -25,7 +25,7 @@ const BITFIELD: Command = Command::new(
         arity: Arity::AtLeast(2),
         keys: &[KeySpec::one(1, &["RW", "access", "update", "variable_flags"])
             .with_notes("This command allows both access and modification of the key")
-            .decided_by(key_flags)],
+            .with_flags_by(key_flags)],
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::Bitmap],
         ..CommandSpec::new("BITFIELD")

@@ -1,54 +1,44 @@
-//! What commands that may have to wait have in common.
+//! Commands that may have to wait until there is something to be had.
 
-use super::long_double::LongDouble;
 use crate::base::clock::Millis;
-use crate::base::error::CommandError;
-use crate::base::profile::Profile;
-use crate::commands::Ready;
-use crate::data::keyspace::View;
-use crate::spec::Args;
+use crate::data::keyspace::Kind;
+use crate::protocol::{OwnedWords, Reply, Words};
 
-const NO_FLOAT: CommandError = CommandError::fixed("ERR timeout is not a float or out of range");
-const NO_INTEGER: CommandError = CommandError::fixed("ERR timeout is not an integer or out of range");
-const NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
-const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of range");
+/// The key that has just got something, when a command that waits is tried again; only this one may then be served. `None`
+/// at the first attempt, and always on servers that try again as if the command had just come (Redis 7.2 and later).
+pub type Ready<'v> = Option<&'v [u8]>;
 
-/// The next argument, which is looked at when the others are known to be right.
-pub(super) fn put_off<'a>(args: &mut Args<'a>) -> Result<Args<'a>, CommandError> {
-    let later = args.clone();
-    args.bytes()?;
-    Ok(later)
+/// What an attempt has come to.
+pub enum Outcome<'v> {
+    Done(Reply<'v>),
+    /// There is nothing to be had yet. Where nothing may wait (in a transaction, in a script), the client hears the wish's
+    /// reply at once.
+    Wait(Wish<'v>),
+    /// The same, but where nothing may wait the client hears this.
+    WaitOr(Wish<'v>, Reply<'static>),
 }
 
-/// When a command that waits gives up: its next argument in seconds, rounded up to milliseconds; `None` for 0, which is
-/// never.
-pub(super) fn deadline(view: &View<'_>, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
-    let seconds = LongDouble::parse(args.bytes()?).ok_or(NO_FLOAT)?;
-    // Before 7.2 what is too much for the machine's integers came out as the least of them.
-    let too_much = if args.profile().since_redis(7, 2) && !seconds.is_negative() { OUT_OF_RANGE } else { NEGATIVE };
-    let timeout = seconds.thousandfold().ok_or(too_much)?;
-    after(view.now(), timeout, args.profile())
+/// What a client waits for.
+pub struct Wish<'v> {
+    /// Any of these keys is to hold something,
+    pub keys: Words<'v>,
+    /// of this type.
+    pub kind: Kind,
+    /// When the client stops waiting, if ever,
+    pub deadline: Option<Millis>,
+    /// and what it hears then.
+    pub reply: Reply<'static>,
+    /// The request to be tried again, if not word for word as it came.
+    pub again: Option<OwnedWords>,
 }
 
-/// As [`deadline`], for a time-out in milliseconds.
-pub(super) fn deadline_in_millis(now: Millis, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
-    let timeout = args.integer().map_err(|_| NO_INTEGER)?;
-    after(now, timeout, args.profile())
-}
-
-fn after(now: Millis, timeout: i64, profile: &Profile) -> Result<Option<Millis>, CommandError> {
-    if timeout < 0 {
-        return Err(NEGATIVE);
+impl<'v> Outcome<'v> {
+    /// What the client hears where nothing may wait.
+    pub fn into_reply(self) -> Reply<'v> {
+        match self {
+            Self::Done(reply) => reply,
+            Self::Wait(wish) => wish.reply,
+            Self::WaitOr(_, reply) => reply,
+        }
     }
-    let deadline = now.checked_add(timeout);
-    // Before 7.2 the sum overflowed, to a deadline that never comes.
-    if deadline.is_none() && profile.since_redis(7, 2) {
-        return Err(OUT_OF_RANGE);
-    }
-    Ok(deadline.filter(|_| timeout > 0))
-}
-
-/// Whether a key may be served in this attempt.
-pub(super) fn is_meant(key: &[u8], ready: Ready<'_>) -> bool {
-    ready.is_none_or(|ready| ready == key)
 }

@@ -3,8 +3,8 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::expire_options::{Lifespan, write_string};
 use super::keys::delete;
-use super::lifetime::{Lifespan, write_string};
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since, Version};
 use crate::commands::{Command, CommandResult, Handler};

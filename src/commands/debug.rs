@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::digest;
+use super::debug_digest;
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
 use crate::commands::{Call, Command, CommandResult, Handler};
@@ -62,7 +62,7 @@ fn debug<'v>(view: &'v mut View<'_>, call: &mut Call<'_>, args: &mut Args<'v>) -
     if is("DIGEST-VALUE") {
         let mut digests = Vec::new();
         while let Some(key) = args.optional() {
-            let digest = view.peek(key).map(|entry| digest::of_value(entry, args.profile())).unwrap_or_default();
+            let digest = view.peek(key).map(|entry| debug_digest::of_value(entry, args.profile())).unwrap_or_default();
             digests.push(Reply::StatusText(digest.to_hex()));
         }
         return Ok(Reply::Array(digests));
@@ -75,7 +75,9 @@ fn debug<'v>(view: &'v mut View<'_>, call: &mut Call<'_>, args: &mut Args<'v>) -
             call.server.identity.change_replication_id();
             return Ok(Reply::OK);
         }
-        None if is("DIGEST") => return Ok(Reply::StatusText(digest::of_everything(view, args.profile()).to_hex())),
+        None if is("DIGEST") => {
+            return Ok(Reply::StatusText(debug_digest::of_everything(view, args.profile()).to_hex()));
+        }
         // Made to order, so not counted as one of the server's own.
         Some(text) if is("ERROR") => return Ok(Reply::Error(CommandError::new(text))),
         Some(key) if is("OBJECT") => return object(view, key, args.profile()),

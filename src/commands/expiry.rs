@@ -1,6 +1,6 @@
 //! How long keys live.
 
-use super::lifetime::{delete_overdue, invalid_expire_time};
+use super::expire_options::{delete_overdue, invalid_expire_time};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;

@@ -33,8 +33,8 @@ const GEORADIUS: Command = Command::new(
         arity: Arity::AtLeast(6),
         keys: &[
             READ,
-            KeySpec::behind("STORE", 6, &["OW", "update"]),
-            KeySpec::behind("STOREDIST", 6, &["OW", "update"]),
+            KeySpec::after_keyword("STORE", 6, &["OW", "update"]),
+            KeySpec::after_keyword("STOREDIST", 6, &["OW", "update"]),
         ],
         flags: RADIUS_FLAGS,
         categories: &[Category::Geo],
@@ -67,8 +67,8 @@ const GEORADIUSBYMEMBER: Command = Command::new(
         arity: Arity::AtLeast(5),
         keys: &[
             READ,
-            KeySpec::behind("STORE", 5, &["OW", "update"]),
-            KeySpec::behind("STOREDIST", 5, &["OW", "update"]),
+            KeySpec::after_keyword("STORE", 5, &["OW", "update"]),
+            KeySpec::after_keyword("STOREDIST", 5, &["OW", "update"]),
         ],
         deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments")),
         name: "GEORADIUSBYMEMBER",

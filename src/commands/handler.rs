@@ -1,7 +1,7 @@
 //! Commands: rows with their functions, and the table of functions that the engine runs by a row's number.
 
+use super::blocking::{Outcome, Ready};
 use super::call::Call;
-use super::outcome::{Outcome, Ready};
 use crate::base::error::CommandError;
 use crate::data::keyspace::View;
 use crate::protocol::Reply;
@@ -85,7 +85,7 @@ pub fn rows(commands: impl IntoIterator<Item = &'static Command>) -> Vec<Row> {
     let mut next = 0;
     let mut number = || {
         next += 1;
-        RowId::at(next - 1)
+        RowId::new(next - 1)
     };
     let mut row = |command: &'static Command| Row { spec: &command.spec, id: number(), subcommands: Vec::new() };
     commands
@@ -108,6 +108,6 @@ impl Handlers {
 
     #[inline]
     pub fn of(&self, id: RowId) -> Handler {
-        self.0.get(id.place()).copied().unwrap_or(Handler::Container)
+        self.0.get(id.index()).copied().unwrap_or(Handler::Container)
     }
 }

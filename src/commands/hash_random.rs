@@ -1,6 +1,6 @@
 //! Fields of a hash at random.
 
-use super::draws::{OUT_OF_RANGE, draw, parse_count};
+use super::sampling::{OUT_OF_RANGE, draw, parse_count};
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Hash, View};

@@ -21,36 +21,34 @@ mod connection;
 mod counters;
 mod databases;
 mod debug;
-mod digest;
-mod draws;
+mod debug_digest;
 mod dump;
+mod expire_options;
 mod expiry;
+mod fields_clause;
 mod functions;
 mod geo;
 mod geo_search;
 mod handler;
-mod hash_deadlines;
-mod hash_fields;
-mod hash_numbers;
+mod hash_counters;
+mod hash_expiry;
+mod hash_getex;
 mod hash_random;
-mod hash_take;
 mod hashes;
 mod help;
 mod hyperloglog;
 mod info;
 mod keys;
 mod lcs;
-mod lifetime;
-mod list_places;
-mod list_waiting;
+mod list_blocking;
+mod list_index;
 mod lists;
 mod long_double;
 mod object;
-mod outcome;
 mod partial_sort;
 mod pubsub;
-mod ranges;
 mod redouble;
+mod sampling;
 mod scan;
 mod scan_elements;
 mod scripting;
@@ -72,7 +70,9 @@ mod stream_info;
 mod stream_pending;
 mod stream_read;
 mod streams;
+mod string_ranges;
 mod strings;
+mod timeout;
 mod tracking;
 mod transactions;
 mod wait;
@@ -84,10 +84,10 @@ use crate::base::profile::Profile;
 use crate::spec::{Row, Table};
 
 pub use acl_log::record_denial;
+pub use blocking::{Outcome, Ready, Wish};
 pub use call::Call;
 use handler::rows;
 pub use handler::{Command, CommandResult, Handler, Handlers};
-pub use outcome::{Outcome, Ready, Wish};
 pub use redouble::{reached, so_many_found};
 pub use stream_read::asks_to_wait;
 
@@ -122,20 +122,20 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         geo::ROWS,
         geo_search::ROWS,
         hyperloglog::ROWS,
-        hash_deadlines::ROWS,
-        hash_numbers::ROWS,
+        hash_expiry::ROWS,
+        hash_counters::ROWS,
         hash_random::ROWS,
-        hash_take::ROWS,
+        hash_getex::ROWS,
         hashes::ROWS,
         info::ROWS,
         keys::ROWS,
         lcs::ROWS,
-        list_places::ROWS,
-        list_waiting::ROWS,
+        list_index::ROWS,
+        list_blocking::ROWS,
         lists::ROWS,
         object::ROWS,
         pubsub::ROWS,
-        ranges::ROWS,
+        string_ranges::ROWS,
         redouble::ROWS,
         scan::ROWS,
         scripting::ROWS,

@@ -1,7 +1,7 @@
 //! SET and the older commands that write one whole string.
 
 use super::conditional::Comparison;
-use super::lifetime::{Lifespan, Lifetime, Unit, tell_of_write, write_string};
+use super::expire_options::{Lifespan, Lifetime, Unit, tell_of_write, write_string};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -34,7 +34,7 @@ const SET: Command = Command::new(
         arity: Arity::AtLeast(3),
         keys: &[KeySpec::one(1, &["RW", "access", "update", "variable_flags"])
             .with_notes("RW and ACCESS due to the optional `GET` argument")
-            .decided_by(key_flags)],
+            .with_flags_by(key_flags)],
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::String],
         ..CommandSpec::new("SET")

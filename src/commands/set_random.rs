@@ -1,6 +1,6 @@
 //! Members of a set at random.
 
-use super::draws::{draw, parse_count};
+use super::sampling::{draw, parse_count};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};

@@ -24,7 +24,7 @@ const GET_DENIED: CommandError =
 const NO_NUMBERS: CommandError = CommandError::fixed("ERR One or more scores can't be converted into double");
 
 const CATEGORIES: &[Category] = &[Category::Set, Category::SortedSet, Category::List, Category::Dangerous];
-const PATTERNS: KeySpec = KeySpec::made(looks_elsewhere, &["RO", "access"]).with_notes(
+const PATTERNS: KeySpec = KeySpec::computed(reads_other_keys, &["RO", "access"]).with_notes(
     "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we \
      sort",
 );
@@ -42,7 +42,7 @@ const SORT: Command = Command::new(
         keys: &[
             KeySpec::one(1, &["RO", "access"]),
             PATTERNS,
-            KeySpec::searched(destination, &["OW", "update"]).with_notes(
+            KeySpec::found_by(destination, &["OW", "update"]).with_notes(
                 "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the \
              argument array",
             ),
@@ -70,7 +70,7 @@ const SORT_RO: Command = Command::new(
 );
 
 /// Whether a request may look at keys that do not stand in it.
-fn looks_elsewhere(words: Words<'_>) -> bool {
+fn reads_other_keys(words: Words<'_>) -> bool {
     words.from(2).iter().any(|word| word.eq_ignore_ascii_case(b"BY") || word.eq_ignore_ascii_case(b"GET"))
 }
 

@@ -1,7 +1,7 @@
 //! Taking the least or the greatest members out of sorted sets, and waiting for some.
 
-use super::blocking;
 use super::sorted_sets::{renamed, score_reply};
+use super::timeout;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
@@ -175,7 +175,7 @@ fn first_with_members<'a>(
     keys: Words<'a>,
     ready: Ready<'_>,
 ) -> Result<Option<&'a [u8]>, CommandError> {
-    for key in keys.iter().filter(|key| blocking::is_meant(key, ready)) {
+    for key in keys.iter().filter(|key| timeout::is_meant(key, ready)) {
         if view.collection_to_write::<SortedSet>(key)?.is_some() {
             return Ok(Some(key));
         }
@@ -238,7 +238,7 @@ fn bzpop<'v>(
     (0..keys.len()).for_each(|_| {
         args.optional();
     });
-    let deadline = blocking::deadline(view, args)?;
+    let deadline = timeout::deadline(view, args)?;
     let Some(key) = first_with_members(view, keys, ready)? else { return Ok(wait(keys, deadline)) };
     let popped = pop(view, key, side, 1)?;
     let popped = popped.into_iter().flat_map(|scored| flat(scored, args.profile()));
@@ -246,9 +246,9 @@ fn bzpop<'v>(
 }
 
 fn bzmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
-    let mut timeout = blocking::put_off(args)?;
+    let mut timeout = timeout::put_off(args)?;
     let Several { keys, side, count } = Several::take(args)?;
-    let deadline = blocking::deadline(view, &mut timeout)?;
+    let deadline = timeout::deadline(view, &mut timeout)?;
     let Some(key) = first_with_members(view, keys, ready)? else { return Ok(wait(keys, deadline)) };
     let popped = pop(view, key, side, count)?;
     Ok(Outcome::Done(Reply::Array(vec![Reply::bulk(key), nested(popped, args.profile())])))

@@ -1,6 +1,6 @@
 //! Members of a sorted set at random.
 
-use super::draws::{OUT_OF_RANGE, draw, parse_count};
+use super::sampling::{OUT_OF_RANGE, draw, parse_count};
 use super::sorted_set_ranges::members_reply;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};

@@ -1,8 +1,8 @@
 //! Reading streams from some entry on: alone, or in a group. Who finds nothing may wait for something.
 
-use super::blocking::deadline_in_millis;
 use super::stream_groups::{see_consumer, tell_of_consumer};
 use super::stream_ids::{BAD_ID, entries_reply, entry_reply, id_reply, parse};
+use super::timeout::deadline_in_millis;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Profile, Since, Version};
@@ -42,7 +42,7 @@ const XREAD: Command = Command::new(
         group: Group::Stream,
         since: Since::redis(5, 0, 0),
         arity: Arity::AtLeast(4),
-        keys: &[KeySpec::half_behind("STREAMS", 1, &["RO", "access"])],
+        keys: &[KeySpec::half_after_keyword("STREAMS", 1, &["RO", "access"])],
         flags: &[Flag::ReadOnly, Flag::Blocking, Flag::MovableKeys],
         categories: &[Category::Stream],
         ..CommandSpec::new("XREAD")
@@ -58,7 +58,7 @@ const XREADGROUP: Command = Command::new(
         group: Group::Stream,
         since: Since::redis(5, 0, 0),
         arity: Arity::AtLeast(7),
-        keys: &[KeySpec::half_behind("STREAMS", 4, &["RO", "access"])],
+        keys: &[KeySpec::half_after_keyword("STREAMS", 4, &["RO", "access"])],
         flags: &[Flag::Write, Flag::Blocking, Flag::MovableKeys],
         categories: &[Category::Stream],
         ..CommandSpec::new("XREADGROUP")

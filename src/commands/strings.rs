@@ -1,7 +1,7 @@
 //! Reading strings, and many strings at once.
 
+use super::expire_options::{Lifespan, delete_overdue};
 use super::keys::delete;
-use super::lifetime::{Lifespan, delete_overdue};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};

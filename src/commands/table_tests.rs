@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{Command, all};
 use crate::base::profile::PROFILES;
-use crate::spec::{Arity, Begin, CommandKind, CommandSpec, Find, KeySpec, arguments};
+use crate::spec::{Arity, BeginSearch, CommandKind, CommandSpec, FindKeys, KeySpec, arguments};
 
 /// Every row and subcommand with its full name and the position of its first argument.
 fn rows() -> Vec<(String, &'static CommandSpec, usize)> {
@@ -58,17 +58,19 @@ fn keys_stand_where_the_arity_says_there_are_words() {
             Arity::Exactly(count) | Arity::AtLeast(count) => usize::from(count),
         };
         for keys in row.keys.iter().filter(|keys| keys.are_keys()) {
-            let Begin::Index(begin) = keys.begin else { continue };
+            let BeginSearch::Index(begin) = keys.begin_search else { continue };
             let begin = usize::from(begin);
             // PFMERGE can do without the last of its keys.
-            let optional = usize::from(matches!(keys.find, Find::Range { last: ..0, .. }));
+            let optional = usize::from(matches!(keys.find_keys, FindKeys::Range { last: ..0, .. }));
             assert!((first..words + optional).contains(&begin), "{name}: a key at {begin}, with {words} words");
-            match keys.find {
-                Find::Range { last, .. } if last >= 0 => assert!(begin + last as usize <= words, "{name}"),
-                Find::Range { step, .. } | Find::Part { of: step } | Find::Count { step, .. } => {
+            match keys.find_keys {
+                FindKeys::Range { last, .. } if last >= 0 => assert!(begin + last as usize <= words, "{name}"),
+                FindKeys::Range { step, .. }
+                | FindKeys::LimitedRange { limit: step }
+                | FindKeys::KeyNum { step, .. } => {
                     assert!(step > 0, "{name}");
                 }
-                Find::Search(_) | Find::Made(_) => {}
+                FindKeys::Function(_) | FindKeys::Computed(_) => {}
             }
         }
         let locks = matches!(

@@ -1,6 +1,6 @@
 //! WAIT and WAITAOF: waiting for replicas and an append-only file that there never are.
 
-use super::blocking::deadline_in_millis;
+use super::timeout::deadline_in_millis;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;

@@ -226,7 +226,7 @@ impl Engine {
     pub fn resolve(&self, words: Words<'_>) -> Result<Resolved, CommandError> {
         let row = self.table.resolve(words)?;
         let key = match row.spec.keys {
-            [keys] => keys.only().and_then(|index| Some((index, hash_of(words.get(index)?)))),
+            [keys] => keys.single_position().and_then(|index| Some((index, hash_of(words.get(index)?)))),
             _ => None,
         };
         Ok(Resolved { row, key })
@@ -350,7 +350,7 @@ impl Engine {
         let spec = row.spec;
         let mut args = Args::new(words, row, &self.instance.profile);
         view.select(session.db);
-        if spec.makes_keys(words) {
+        if spec.computes_keys(words) {
             view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
         }
         let mut flow = Flow::Continue;
@@ -459,7 +459,7 @@ impl Engine {
             return self.widen_for_waiters(view, session.db, &[hash], spec.has_flag(Flag::Write));
         }
         let hashes: SmallVec<[u64; 8]> = key_hashes(spec, words).collect();
-        if spec.makes_keys(words) {
+        if spec.computes_keys(words) {
             let mut view = keyspace.lock_growing(&hashes, session.db, clock)?;
             view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
             return Ok(view);
@@ -714,7 +714,7 @@ fn key_hashes(spec: &CommandSpec, words: Words<'_>) -> impl Iterator<Item = u64>
 
 /// The keys that a request names, or may come to name.
 fn keys<'w>(spec: &CommandSpec, words: Words<'w>) -> impl Iterator<Item = &'w [u8]> {
-    let positions = spec.keys.iter().filter_map(move |keys| keys.lockable(words)).flatten();
+    let positions = spec.keys.iter().filter_map(move |keys| keys.positions_to_lock(words)).flatten();
     positions.filter_map(move |at| words.get(at))
 }
 

@@ -1,6 +1,6 @@
 //! A cursor over the arguments of one request.
 
-use super::row::CommandSpec;
+use super::command_spec::CommandSpec;
 use super::table::ResolvedRow;
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::row::CommandSpec;
+use super::command_spec::CommandSpec;
 use super::table::Row;
 use crate::base::profile::{PROFILES, Since};
 

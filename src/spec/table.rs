@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::row::{CommandSpec, Flag};
+use super::command_spec::{CommandSpec, Flag};
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
 use crate::protocol::Words;
@@ -18,12 +18,12 @@ pub struct RowId(u16);
 
 impl RowId {
     /// The row at this place. There are far fewer rows than numbers.
-    pub fn at(place: usize) -> Self {
-        Self(u16::try_from(place).unwrap_or(u16::MAX))
+    pub fn new(index: usize) -> Self {
+        Self(u16::try_from(index).unwrap_or(u16::MAX))
     }
 
     #[inline]
-    pub fn place(self) -> usize {
+    pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
@@ -184,14 +184,14 @@ impl Table {
             return NamedRequest { container: None, name: "", keys: SmallVec::new() };
         };
         let container = container.filter(|container| !std::ptr::eq(*container, spec)).map(|container| container.name);
-        let positions = spec.keys.iter().filter_map(|keys| keys.lockable(words)).flatten();
+        let positions = spec.keys.iter().filter_map(|keys| keys.positions_to_lock(words)).flatten();
         NamedRequest { container, name: spec.name, keys: positions.filter_map(|at| words.get(at)).collect() }
     }
 
     /// Which keys a command names, and whether it writes, by its words alone.
     pub fn keys<'w>(&self, words: Words<'w>) -> RequestKeys<'w> {
         let Some(ResolvedRow { spec, .. }) = self.row_of(words) else { return RequestKeys::default() };
-        let positions = spec.keys.iter().filter_map(|keys| keys.lockable(words)).flatten();
+        let positions = spec.keys.iter().filter_map(|keys| keys.positions_to_lock(words)).flatten();
         RequestKeys { keys: positions.filter_map(|at| words.get(at)).collect(), writes: spec.has_flag(Flag::Write) }
     }
 

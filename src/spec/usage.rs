@@ -3,8 +3,8 @@
 //! Capitals are words to be typed, lower case names an argument, `[ ]` may be left out, `< | >` is a choice, and
 //! `[key value ...]` repeats what stands in front of it. A word in capitals belongs to the arguments behind it.
 
-use super::keys::{Begin, Find, KeySpec};
-use super::row::{CommandSpec, Group};
+use super::command_spec::{CommandSpec, Group};
+use super::key_spec::{BeginSearch, FindKeys, KeySpec};
 use crate::base::profile::Profile;
 
 /// One argument of a command, or several that belong together.
@@ -307,7 +307,7 @@ fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &Co
         if argument.token.is_some() && !only_a_token {
             here = here.map(|here| here + 1);
         }
-        let halves = |keys: &KeySpec| matches!((keys.begin, keys.find), (Begin::Keyword { word, .. }, Find::Part { .. }) if Some(word) == argument.token);
+        let halves = |keys: &KeySpec| matches!((keys.begin_search, keys.find_keys), (BeginSearch::Keyword { word, .. }, FindKeys::LimitedRange { .. }) if Some(word) == argument.token);
         if let Some(keys) = spec.keys.iter().position(halves)
             && let Some(first) = argument.arguments.first_mut()
         {
@@ -322,19 +322,19 @@ fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &Co
                 here = here.filter(|_| word).map(|here| here + 1);
             }
             _ => {
-                let named = |keys: &KeySpec| match keys.begin {
-                    Begin::Keyword { word, .. } => argument.token == Some(word) && argument.name == "key",
-                    Begin::Index(_) => here.is_some_and(|here| keys.covers(here)),
-                    Begin::Unknown => false,
+                let named = |keys: &KeySpec| match keys.begin_search {
+                    BeginSearch::Keyword { word, .. } => argument.token == Some(word) && argument.name == "key",
+                    BeginSearch::Index(_) => here.is_some_and(|here| keys.covers(here)),
+                    BeginSearch::Unknown => false,
                 };
                 let keys = spec.keys.iter().position(|keys| keys.are_keys() && named(keys));
                 let unplaced = |made: fn(&KeySpec) -> bool| spec.keys.iter().position(made);
                 if argument.kind == ArgumentKind::Pattern {
-                    argument.key_spec = unplaced(|keys| matches!(keys.find, Find::Made(_)));
+                    argument.key_spec = unplaced(|keys| matches!(keys.find_keys, FindKeys::Computed(_)));
                 } else if argument.token == Some("STORE")
-                    && unplaced(|keys| matches!(keys.find, Find::Search(_))).is_some()
+                    && unplaced(|keys| matches!(keys.find_keys, FindKeys::Function(_))).is_some()
                 {
-                    argument.key_spec = unplaced(|keys| matches!(keys.find, Find::Search(_)));
+                    argument.key_spec = unplaced(|keys| matches!(keys.find_keys, FindKeys::Function(_)));
                     argument.kind = ArgumentKind::Key;
                 } else if let (Some(keys), false) = (keys, only_a_token) {
                     argument.kind = ArgumentKind::Key;

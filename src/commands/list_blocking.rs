@@ -1,7 +1,7 @@
 //! Lists: commands that wait for an element.
 
-use super::blocking;
 use super::lists::{MultiplePop, end, limits, move_element, pop_one};
+use super::timeout;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
@@ -60,9 +60,9 @@ fn pop<'v>(
     for _ in keys.iter() {
         args.key()?;
     }
-    let deadline = blocking::deadline(view, args)?;
+    let deadline = timeout::deadline(view, args)?;
     let limits = limits(view, args);
-    for key in keys.iter().filter(|key| blocking::is_meant(key, ready)) {
+    for key in keys.iter().filter(|key| timeout::is_meant(key, ready)) {
         if let Some(element) = pop_one(view, key, end, &limits)? {
             return Ok(Outcome::Done(Reply::Array(vec![Reply::bulk(key), Reply::bulk(element)])));
         }
@@ -89,7 +89,7 @@ fn blmove<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, _: Ready<'v>) -> Resu
     let keys = args.rest().first(1);
     let (source, destination) = (args.key()?, args.key()?);
     let ends = (end(args)?, end(args)?);
-    let deadline = blocking::deadline(view, args)?;
+    let deadline = timeout::deadline(view, args)?;
     wait_to_move(view, args, keys, (source, destination), ends, deadline)
 }
 
@@ -112,7 +112,7 @@ const BRPOPLPUSH: Command = Command::new(
 fn brpoplpush<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, _: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
     let keys = args.rest().first(1);
     let (source, destination) = (args.key()?, args.key()?);
-    let deadline = blocking::deadline(view, args)?;
+    let deadline = timeout::deadline(view, args)?;
     wait_to_move(view, args, keys, (source, destination), (End::Back, End::Front), deadline)
 }
 
@@ -150,11 +150,11 @@ const BLMPOP: Command = Command::new(
 );
 
 fn blmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
-    let mut timeout = blocking::put_off(args)?;
+    let mut timeout = timeout::put_off(args)?;
     let request = MultiplePop::parse(args)?;
-    let deadline = blocking::deadline(view, &mut timeout)?;
+    let deadline = timeout::deadline(view, &mut timeout)?;
     let limits = limits(view, args);
-    for key in request.keys.iter().filter(|key| blocking::is_meant(key, ready)) {
+    for key in request.keys.iter().filter(|key| timeout::is_meant(key, ready)) {
         if let Some(reply) = request.pop(view, key, &limits)? {
             return Ok(Outcome::Done(reply));
         }

@@ -8,7 +8,7 @@ use crate::data::keyspace::{Hash, View};
 use crate::protocol::{Words, parse_integer};
 use crate::spec::Args;
 
-use super::lifetime::{Lifetime, Unit, invalid_expire_time};
+use super::expire_options::{Lifetime, Unit, invalid_expire_time};
 
 /// Since when fields can have times.
 pub(super) const FIELD_TIMES: Since = Since::each(Version(7, 4, 0), Version(9, 0, 0));

@@ -1,10 +1,10 @@
 //! How long fields of hashes live.
 
+use super::expire_options::{Lifetime, Unit};
 use super::expiry::Condition;
-use super::hash_fields::{
+use super::fields_clause::{
     FIELD_TIMES, Found, NOT_POSITIVE, deadline, fields_of, is_valkey, take_fields, take_fields_of_valkey,
 };
-use super::lifetime::{Lifetime, Unit};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::commands::{Command, CommandResult, Handler};

@@ -1,6 +1,6 @@
 //! The row of a command: everything that is known about it but what it does, declared once, in plain data.
 
-use super::keys::KeySpec;
+use super::key_spec::KeySpec;
 use crate::base::profile::{Profile, Since};
 use crate::protocol::Words;
 
@@ -87,8 +87,8 @@ impl CommandSpec {
 
     /// Whether a request looks at keys whose names it makes while it runs.
     #[inline]
-    pub fn makes_keys(&self, words: Words<'_>) -> bool {
-        self.keys.len() > 1 && self.keys.iter().any(|keys| keys.are_made(words))
+    pub fn computes_keys(&self, words: Words<'_>) -> bool {
+        self.keys.len() > 1 && self.keys.iter().any(|keys| keys.are_computed(words))
     }
 
     /// How many words a request has on a server of a profile.

@@ -1,8 +1,8 @@
 //! Fields of hashes together with their times: read and removed, read and given a time, written with a time.
 
-use super::hash_deadlines::tell_of_removal;
-use super::hash_fields::{Found, NOT_POSITIVE, deadline, fields_of, is_valkey, take_fields};
-use super::lifetime::{Lifespan, Lifetime, Unit};
+use super::expire_options::{Lifespan, Lifetime, Unit};
+use super::fields_clause::{Found, NOT_POSITIVE, deadline, fields_of, is_valkey, take_fields};
+use super::hash_expiry::tell_of_removal;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Since, Version};
