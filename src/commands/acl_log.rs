@@ -1,7 +1,7 @@
 //! ACL LOG, and how denials come into it.
 
-use super::acl::misused;
 use super::client_list::describe;
+use super::help::versioned_syntax_error;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::clients::acl::{Case, Denial};
@@ -24,17 +24,17 @@ pub(super) const LOG: Command = Command::new(
 );
 
 /// How many entries are shown to who does not say.
-const USUAL: i64 = 10;
+const DEFAULT_COUNT: i64 = 10;
 
 fn log(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     if args.left() > 1 {
-        return Err(misused(args));
+        return Err(versioned_syntax_error(args, "ACL"));
     }
     if args.take("RESET") {
         call.server.acl.log.clear();
         return Ok(Reply::OK);
     }
-    let count = args.optional().map_or(Some(USUAL), parse_integer).ok_or(CommandError::NOT_AN_INTEGER)?;
+    let count = args.optional().map_or(Some(DEFAULT_COUNT), parse_integer).ok_or(CommandError::NOT_AN_INTEGER)?;
     let entries = call.server.acl.log.latest(usize::try_from(count).unwrap_or(0));
     let (now, numbered) = (call.now(), args.profile().since_redis(7, 2));
     let entry = |entry: crate::clients::acl::Entry| {
@@ -67,7 +67,7 @@ pub fn record_denial(call: &Call<'_>, denial: Denial, spec: &CommandSpec, contex
 }
 
 /// Puts on record that somebody gave a wrong name or password.
-pub(super) fn record_stranger(call: &Call<'_>, user: &[u8], words: Words<'_>) {
+pub(super) fn record_failed_auth(call: &Call<'_>, user: &[u8], words: Words<'_>) {
     let context = if call.session.executing { "multi" } else { "toplevel" };
     let object = words.get(0).unwrap_or_default().to_vec();
     record(call, Case { reason: "auth", context, object, user: user.to_vec() }, words);

@@ -153,7 +153,7 @@ fn parse(view: &View<'_>, args: &mut Args<'_>) -> Result<SmallVec<[Operation; 4]
         } else {
             return Err(CommandError::SYNTAX);
         };
-        let (signed, width) = encoding(args.bytes()?)?;
+        let (signed, width) = parse_encoding(args.bytes()?)?;
         let offset = bit_offset(view, args.bytes()?, Some(width))?;
         let change = match change {
             Some(change) => Some((change(args.integer()?), overflow)),
@@ -165,7 +165,7 @@ fn parse(view: &View<'_>, args: &mut Args<'_>) -> Result<SmallVec<[Operation; 4]
 }
 
 /// `i8`, `u63`: whether it is signed, and how many bits it has.
-fn encoding(text: &[u8]) -> Result<(bool, u32), CommandError> {
+fn parse_encoding(text: &[u8]) -> Result<(bool, u32), CommandError> {
     let (signed, width) = match text {
         [b'i', width @ ..] => (true, width),
         [b'u', width @ ..] => (false, width),

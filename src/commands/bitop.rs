@@ -59,7 +59,7 @@ impl Operation {
     }
 
     /// Whether the first string plays another part than the rest.
-    fn is_lopsided(self) -> bool {
+    fn is_first_special(self) -> bool {
         matches!(self, Self::Diff | Self::Diff1 | Self::AndOr)
     }
 }
@@ -75,7 +75,7 @@ fn bitop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     if operation == Operation::Not && sources.len() != 1 {
         return Err(CommandError::fixed("ERR BITOP NOT must be called with a single source key."));
     }
-    if operation.is_lopsided() && sources.len() < 2 {
+    if operation.is_first_special() && sources.len() < 2 {
         return Err(CommandError::new(format!("ERR BITOP {name} must be called with at least two source keys.")));
     }
     let result = combine(view, operation, sources)?;
@@ -105,10 +105,12 @@ fn combine(view: &mut View<'_>, operation: Operation, sources: Words<'_>) -> Res
     for key in sources.from(1).iter() {
         let next = view.string(key)?.unwrap_or_default();
         match operation {
-            Operation::And => zip(&mut result, next, |one, other| one & other),
-            Operation::Or | Operation::Diff1 | Operation::AndOr => zip(&mut result, next, |one, other| one | other),
-            Operation::Xor => zip(&mut result, next, |one, other| one ^ other),
-            Operation::Diff => zip(&mut result, next, |one, other| one & !other),
+            Operation::And => apply_bytes(&mut result, next, |one, other| one & other),
+            Operation::Or | Operation::Diff1 | Operation::AndOr => {
+                apply_bytes(&mut result, next, |one, other| one | other)
+            }
+            Operation::Xor => apply_bytes(&mut result, next, |one, other| one ^ other),
+            Operation::Diff => apply_bytes(&mut result, next, |one, other| one & !other),
             Operation::One => {
                 for ((once, twice), next) in result.iter_mut().zip(&mut twice).zip(next) {
                     *twice |= *once & next;
@@ -121,15 +123,15 @@ fn combine(view: &mut View<'_>, operation: Operation, sources: Words<'_>) -> Res
     let first = view.peek(first).and_then(Entry::text).map_or(&[][..], |text| text.bytes);
     match operation {
         Operation::Not => result.iter_mut().for_each(|byte| *byte = !*byte),
-        Operation::Diff1 => zip(&mut result, first, |one, other| one & !other),
-        Operation::AndOr => zip(&mut result, first, |one, other| one & other),
+        Operation::Diff1 => apply_bytes(&mut result, first, |one, other| one & !other),
+        Operation::AndOr => apply_bytes(&mut result, first, |one, other| one & other),
         _ => {}
     }
     Ok(result)
 }
 
 /// Combines a string with one that is not longer, byte by byte; the shorter one goes on in zeros.
-fn zip(one: &mut [u8], other: &[u8], change: impl Fn(u8, u8) -> u8) {
+fn apply_bytes(one: &mut [u8], other: &[u8], change: impl Fn(u8, u8) -> u8) {
     let (paired, alone) = one.split_at_mut(other.len().min(one.len()));
     for (byte, &other) in paired.iter_mut().zip(other) {
         *byte = change(*byte, other);
@@ -146,7 +148,7 @@ mod tests {
     #[test]
     fn the_shorter_string_goes_on_in_zeros() {
         let zipped = |mut one: Vec<u8>, other: &[u8], change: fn(u8, u8) -> u8| {
-            zip(&mut one, other, change);
+            apply_bytes(&mut one, other, change);
             one
         };
         assert_eq!(zipped(vec![0xff, 0xff], &[0x0f], |one, other| one & other), [0x0f, 0]);

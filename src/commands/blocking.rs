@@ -1,44 +1,52 @@
-//! Commands that may have to wait until there is something to be had.
+//! What blocking commands (BLPOP, XREAD BLOCK …) return: a reply, or the keys to block on.
 
 use crate::base::clock::Millis;
+use crate::base::error::CommandError;
 use crate::data::keyspace::Kind;
 use crate::protocol::{OwnedWords, Reply, Words};
 
-/// The key that has just got something, when a command that waits is tried again; only this one may then be served. `None`
-/// at the first attempt, and always on servers that try again as if the command had just come (Redis 7.2 and later).
-pub type Ready<'v> = Option<&'v [u8]>;
+pub type BlockingResult<'v> = Result<ReplyOrBlock<'v>, CommandError>;
 
-/// What an attempt has come to.
-pub enum Outcome<'v> {
-    Done(Reply<'v>),
-    /// There is nothing to be had yet. Where nothing may wait (in a transaction, in a script), the client hears the wish's
-    /// reply at once.
-    Wait(Wish<'v>),
-    /// The same, but where nothing may wait the client hears this.
-    WaitOr(Wish<'v>, Reply<'static>),
+/// The key that made a blocked command run again, if the server serves only that key (Redis before 7.2). `None` in the
+/// first attempt, and always where a blocked command runs again from the start (Redis 7.2 and later).
+pub type ReadyKey<'v> = Option<&'v [u8]>;
+
+/// Whether this attempt may take elements from a key.
+pub(super) fn may_serve(key: &[u8], ready: ReadyKey<'_>) -> bool {
+    ready.is_none_or(|ready| ready == key)
 }
 
-/// What a client waits for.
-pub struct Wish<'v> {
-    /// Any of these keys is to hold something,
+pub enum ReplyOrBlock<'v> {
+    Reply(Reply<'v>),
+    Block(BlockForKeys<'v>),
+}
+
+/// A request to block until one of several keys holds a value of a type.
+pub struct BlockForKeys<'v> {
     pub keys: Words<'v>,
-    /// of this type.
     pub kind: Kind,
-    /// When the client stops waiting, if ever,
+    /// `None` blocks for ever.
     pub deadline: Option<Millis>,
-    /// and what it hears then.
-    pub reply: Reply<'static>,
-    /// The request to be tried again, if not word for word as it came.
-    pub again: Option<OwnedWords>,
+    pub timeout_reply: Reply<'static>,
+    /// The reply in transactions and scripts, where no command blocks.
+    pub denied_reply: Reply<'static>,
+    /// The request to run when a key is ready, if it differs from the original one.
+    pub retry: Option<OwnedWords>,
 }
 
-impl<'v> Outcome<'v> {
-    /// What the client hears where nothing may wait.
-    pub fn into_reply(self) -> Reply<'v> {
+impl<'v> BlockForKeys<'v> {
+    /// A command that replies with a null array when it times out or must not block.
+    pub fn new(keys: Words<'v>, kind: Kind, deadline: Option<Millis>) -> Self {
+        Self { keys, kind, deadline, timeout_reply: Reply::NullArray, denied_reply: Reply::NullArray, retry: None }
+    }
+}
+
+impl<'v> ReplyOrBlock<'v> {
+    /// The reply in transactions and scripts.
+    pub fn without_blocking(self) -> Reply<'v> {
         match self {
-            Self::Done(reply) => reply,
-            Self::Wait(wish) => wish.reply,
-            Self::WaitOr(_, reply) => reply,
+            Self::Reply(reply) => reply,
+            Self::Block(block) => block.denied_reply,
         }
     }
 }

@@ -24,9 +24,9 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     let (seen, labels) = (client.seen(), client.labels().clone());
     let now = call.now();
     let seconds_since = |then: i64| now.saturating_sub(then).max(0) / 1000;
-    let myself = client.id() == call.session.client.id();
+    let is_caller = client.id() == call.session.client.id();
     // Only the request that asks is still there: those of all others have been dealt with.
-    let (request, encoded) = if myself { sizes(words) } else { (0, 0) };
+    let (request, encoded) = if is_caller { request_sizes(words) } else { (0, 0) };
     let (input, output) = (seen.input.load(Relaxed) + encoded, client.waiting());
     let queued_bytes = seen.queued_bytes.load(Relaxed);
 
@@ -37,7 +37,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     line.number("fd", client.fd());
     line.text("name", &labels.name);
     line.number("age", seconds_since(client.created()));
-    line.number("idle", if myself { 0 } else { seconds_since(seen.last_used.load(Relaxed)) });
+    line.number("idle", if is_caller { 0 } else { seconds_since(seen.last_used.load(Relaxed)) });
     let tracking = call.server.tracking.shown(client.id());
     line.text("flags", flags(client, tracking.as_ref()));
     if valkey {
@@ -90,7 +90,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
 }
 
 /// Bytes in the words of a request, and in the request as clients write it.
-fn sizes(words: Words<'_>) -> (usize, usize) {
+fn request_sizes(words: Words<'_>) -> (usize, usize) {
     let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
     let line = |number: usize| digits(number) + 3;
     let plain: usize = words.iter().map(<[u8]>::len).sum();

@@ -3,7 +3,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::expire_options::{Lifespan, write_string};
+use super::expire_options::{ExpireOption, write_string};
 use super::keys::delete;
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since, Version};
@@ -40,8 +40,7 @@ impl<'a> Comparison<'a> {
         if !args.profile().has(since) {
             return None;
         }
-        args.optional();
-        args.optional();
+        args.next_words(2);
         Some(comparison)
     }
 
@@ -176,29 +175,26 @@ fn msetex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         }),
     )?;
     let words = count as usize * 2;
-    let pairs = args.rest();
-    if pairs.len() < words {
+    if args.left() < words {
         return Err(if valkey {
             CommandError::SYNTAX
         } else {
             CommandError::fixed("ERR wrong number of key-value pairs")
         });
     }
-    for _ in 0..words {
-        args.optional();
-    }
-    let (mut wanted, mut lifespan) = (None, Lifespan::Unsaid);
+    let pairs = args.next_words(words);
+    let (mut wanted, mut expire) = (None, ExpireOption::None);
     while !args.is_empty() {
         if wanted != Some(true) && args.take("NX") {
             wanted = Some(false);
         } else if wanted != Some(false) && args.take("XX") {
             wanted = Some(true);
-        } else if !lifespan.take(args, Lifespan::Keep) {
+        } else if !expire.take(args, ExpireOption::KeepTtl) {
             return Err(CommandError::SYNTAX);
         }
     }
-    let expiry = lifespan.expiry(view.now(), args)?;
-    let keys = || pairs.iter().take(words).step_by(2);
+    let expiry = expire.expiry(view.now(), args)?;
+    let keys = || pairs.iter().step_by(2);
     if let Some(wanted) = wanted
         && keys().any(|key| view.aim(key).is_some() != wanted)
     {

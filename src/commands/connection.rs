@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::acl_log::record_stranger;
-use super::databases::index_among;
+use super::acl_log::record_failed_auth;
+use super::databases::parse_db_index_below;
 use super::redouble::space::{by_user, go_to, powers};
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since};
@@ -57,7 +57,7 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8], args: &Args<'
         return Ok(());
     }
     let Some(user) = call.server.acl.authenticate(user, password) else {
-        record_stranger(call, user, args.words());
+        record_failed_auth(call, user, args.words());
         return Err(CommandError::WRONG_PASSWORD);
     };
     call.session.become_user(&user, true);
@@ -291,7 +291,7 @@ const SELECT: Command = Command::new(
 );
 
 fn select(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let db = index_among(call.server.keyspace.databases(), args.bytes()?)?;
+    let db = parse_db_index_below(call.server.keyspace.databases(), args.bytes()?)?;
     if call.server.config.live().spaces_by_database.load(Ordering::Relaxed) {
         select_space(call, db)?;
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::debug_digest;
+use super::help::subcommand_syntax_error;
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
 use crate::commands::{Call, Command, CommandResult, Handler};
@@ -62,7 +63,8 @@ fn debug<'v>(view: &'v mut View<'_>, call: &mut Call<'_>, args: &mut Args<'v>) -
     if is("DIGEST-VALUE") {
         let mut digests = Vec::new();
         while let Some(key) = args.optional() {
-            let digest = view.peek(key).map(|entry| debug_digest::of_value(entry, args.profile())).unwrap_or_default();
+            let digest =
+                view.peek(key).map(|entry| debug_digest::value_digest(entry, args.profile())).unwrap_or_default();
             digests.push(Reply::StatusText(digest.to_hex()));
         }
         return Ok(Reply::Array(digests));
@@ -76,12 +78,12 @@ fn debug<'v>(view: &'v mut View<'_>, call: &mut Call<'_>, args: &mut Args<'v>) -
             return Ok(Reply::OK);
         }
         None if is("DIGEST") => {
-            return Ok(Reply::StatusText(debug_digest::of_everything(view, args.profile()).to_hex()));
+            return Ok(Reply::StatusText(debug_digest::dataset_digest(view, args.profile()).to_hex()));
         }
         // Made to order, so not counted as one of the server's own.
         Some(text) if is("ERROR") => return Ok(Reply::Error(CommandError::new(text))),
-        Some(key) if is("OBJECT") => return object(view, key, args.profile()),
-        Some(kind) if is("PROTOCOL") => return protocol(kind, call.session.protocol),
+        Some(key) if is("OBJECT") => return debug_object(view, key, args.profile()),
+        Some(kind) if is("PROTOCOL") => return debug_protocol(kind, call.session.protocol),
         Some(flag) if is("SET-ACTIVE-EXPIRE") => {
             call.server.active_expire.store(leading_number(flag).trunc() != 0.0, Ordering::Relaxed);
             return Ok(Reply::OK);
@@ -93,8 +95,7 @@ fn debug<'v>(view: &'v mut View<'_>, call: &mut Call<'_>, args: &mut Args<'v>) -
         }
         _ => {}
     }
-    let before = "ERR unknown subcommand or wrong number of arguments for '";
-    Err(CommandError::quoting(before, &name[..name.len().min(128)], "'. Try DEBUG HELP."))
+    Err(subcommand_syntax_error(args, "DEBUG"))
 }
 
 const WRONG_PROTOCOL_TYPE: CommandError = CommandError::fixed(
@@ -105,7 +106,7 @@ const NOT_IN_RESP2: CommandError = CommandError::fixed("ERR RESP2 is not support
 
 /// A value of each type that the protocol has.
 #[expect(clippy::approx_constant, reason = "Redis answers with a rough pi")]
-fn protocol(kind: &[u8], protocol: Protocol) -> CommandResult<'static> {
+fn debug_protocol(kind: &[u8], protocol: Protocol) -> CommandResult<'static> {
     let three = || (0..3).map(Reply::Integer).collect();
     Ok(match kind.to_ascii_lowercase().as_slice() {
         b"string" => Reply::text("Hello World"),
@@ -137,13 +138,13 @@ fn protocol(kind: &[u8], protocol: Protocol) -> CommandResult<'static> {
 const DUMP_FRAME: usize = 1 + 2 + 8;
 
 /// How a value is kept, in Redis's terms.
-fn object(view: &mut View<'_>, key: &[u8], profile: &Profile) -> CommandResult<'static> {
+fn debug_object(view: &mut View<'_>, key: &[u8], profile: &Profile) -> CommandResult<'static> {
     let now = view.access_time();
     let limit = view.settings().packing.list_max_listpack_size.load(Ordering::Relaxed);
     let Some(entry) = view.peek(key) else { return Err(CommandError::NO_SUCH_KEY) };
     let serialized = rdb::dump(&entry.content(), profile).len() - DUMP_FRAME;
     let accessed = entry.accessed();
-    let nodes = nodes(entry, limit, profile);
+    let nodes = node_details(entry, limit, profile);
     Ok(Reply::StatusText(format!(
         "Value at:{:p} refcount:{} encoding:{} serializedlength:{serialized} lru:{} lru_seconds_idle:{}{nodes}",
         entry.text().map_or(entry.address(), |text| text.bytes.as_ptr()),
@@ -158,7 +159,7 @@ fn object(view: &mut View<'_>, key: &[u8], profile: &Profile) -> CommandResult<'
 const NODE_FRAME: usize = 7;
 
 /// How the nodes of a list are filled, if it is kept in nodes.
-fn nodes(entry: &Entry, limit: i64, profile: &Profile) -> String {
+fn node_details(entry: &Entry, limit: i64, profile: &Profile) -> String {
     let Some(list) = entry.collection::<List>().filter(|_| entry.encoding() == "quicklist") else {
         return String::new();
     };

@@ -15,12 +15,12 @@ use crate::protocol::{write_double, write_shortest};
 pub struct Digest([u8; 20]);
 
 impl Digest {
-    fn overlay(&mut self, other: [u8; 20]) {
+    fn xor(&mut self, other: [u8; 20]) {
         self.0.iter_mut().zip(other).for_each(|(byte, other)| *byte ^= other);
     }
 
     fn add(&mut self, bytes: &[u8]) {
-        self.overlay(Sha1::from(bytes).digest().bytes());
+        self.xor(Sha1::from(bytes).digest().bytes());
     }
 
     fn mix(&mut self, bytes: &[u8]) {
@@ -56,14 +56,14 @@ impl Digest {
 }
 
 /// The digest of a value, and of whether it has a deadline.
-pub fn of_value(entry: &Entry, profile: &Profile) -> Digest {
+pub fn value_digest(entry: &Entry, profile: &Profile) -> Digest {
     let mut digest = Digest::default();
     add_value(&mut digest, entry, profile);
     digest
 }
 
 fn add_value(digest: &mut Digest, entry: &Entry, profile: &Profile) {
-    digest.mix(&number_of(entry.kind()).to_be_bytes());
+    digest.mix(&type_number(entry.kind()).to_be_bytes());
     match entry.collection() {
         Some(stream) => add_stream(digest, stream),
         None => add_content(digest, &entry.content(), profile),
@@ -110,7 +110,7 @@ fn add_content(digest: &mut Digest, content: &Content<'_>, profile: &Profile) {
 }
 
 /// The digest of all databases that a view holds.
-pub fn of_everything(view: &mut View<'_>, profile: &Profile) -> Digest {
+pub fn dataset_digest(view: &mut View<'_>, profile: &Profile) -> Digest {
     let home = view.db();
     let mut all = Digest::default();
     for db in view.held_databases() {
@@ -131,7 +131,7 @@ pub fn of_everything(view: &mut View<'_>, profile: &Profile) -> Digest {
 }
 
 /// By which number Redis knows a type.
-fn number_of(kind: Kind) -> u32 {
+fn type_number(kind: Kind) -> u32 {
     match kind {
         Kind::String => 0,
         Kind::List => 1,

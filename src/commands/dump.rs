@@ -56,7 +56,7 @@ const RESTORE: Command = Command::new(
 
 fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, ttl, payload) = (args.key()?, args.bytes()?, args.bytes()?);
-    let options = Options::take(args)?;
+    let options = Options::parse(args)?;
     if !options.replace && view.aim(key).is_some() {
         return Err(BUSY_KEY);
     }
@@ -95,7 +95,7 @@ struct Options {
 }
 
 impl Options {
-    fn take(args: &mut Args<'_>) -> Result<Self, CommandError> {
+    fn parse(args: &mut Args<'_>) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let (mut idle, mut frequency) = (false, false);
         while !args.is_empty() {

@@ -8,27 +8,27 @@ use crate::protocol::parse_integer;
 use crate::spec::Args;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum TimeUnit {
     Seconds,
     Milliseconds,
 }
 
-/// A lifetime as a client gave it.
+/// A time as a client gave it.
 #[derive(Clone, Copy)]
-pub(super) struct Lifetime<'a> {
+pub(super) struct ExpireTime<'a> {
     pub value: &'a [u8],
-    pub unit: Unit,
+    pub unit: TimeUnit,
     /// A point in Unix time, not a stretch from now on.
     pub absolute: bool,
 }
 
-impl Lifetime<'_> {
+impl ExpireTime<'_> {
     /// The deadline this stands for, if the number is one that Redis takes here: positive, and far from overflowing.
     pub fn deadline(&self, now: Millis, args: &Args<'_>) -> Result<Millis, CommandError> {
         let value = parse_integer(self.value).ok_or(CommandError::NOT_AN_INTEGER)?;
         let millis = match self.unit {
-            Unit::Seconds => value.checked_mul(1000),
-            Unit::Milliseconds => Some(value),
+            TimeUnit::Seconds => value.checked_mul(1000),
+            TimeUnit::Milliseconds => Some(value),
         };
         let start = if self.absolute { 0 } else { now };
         millis
@@ -38,7 +38,7 @@ impl Lifetime<'_> {
     }
 }
 
-/// The error for a lifetime that cannot be.
+/// The error for a time that cannot be.
 pub(super) fn invalid_expire_time(args: &Args<'_>) -> CommandError {
     let name = args.command_name();
     CommandError::new(if args.profile().since_redis(7, 0) {
@@ -48,48 +48,47 @@ pub(super) fn invalid_expire_time(args: &Args<'_>) -> CommandError {
     })
 }
 
-/// What the options of a command say about the lifetime of its key.
+/// What the options of a command say about the time of its key.
 #[derive(Clone, Copy)]
-pub(super) enum Lifespan<'a> {
-    Unsaid,
+pub(super) enum ExpireOption<'a> {
+    None,
     /// `KEEPTTL`
-    Keep,
+    KeepTtl,
     /// `PERSIST`
     Persist,
-    Until(Lifetime<'a>),
+    At(ExpireTime<'a>),
 }
 
-impl<'a> Lifespan<'a> {
-    /// Takes the next option if it is about the lifetime and agrees with what was said before. `word` is the one
+impl<'a> ExpireOption<'a> {
+    /// Takes the next option if it is about the time and agrees with what was other before. `word` is the one
     /// option without a value that this command knows.
-    pub fn take(&mut self, args: &mut Args<'a>, word: Lifespan<'static>) -> bool {
+    pub fn take(&mut self, args: &mut Args<'a>, word: ExpireOption<'static>) -> bool {
         let Some(option) = args.peek() else { return false };
         let is = |name: &str| option.eq_ignore_ascii_case(name.as_bytes());
         let (unit, absolute) = match option.len() {
-            2 if is("EX") => (Unit::Seconds, false),
-            2 if is("PX") => (Unit::Milliseconds, false),
-            4 if is("EXAT") => (Unit::Seconds, true),
-            4 if is("PXAT") => (Unit::Milliseconds, true),
+            2 if is("EX") => (TimeUnit::Seconds, false),
+            2 if is("PX") => (TimeUnit::Milliseconds, false),
+            4 if is("EXAT") => (TimeUnit::Seconds, true),
+            4 if is("PXAT") => (TimeUnit::Milliseconds, true),
             _ => return self.take_word(args, word),
         };
         let agrees = match self {
-            Self::Unsaid => true,
-            Self::Until(said) => said.unit == unit && said.absolute == absolute,
-            Self::Keep | Self::Persist => false,
+            Self::None => true,
+            Self::At(other) => other.unit == unit && other.absolute == absolute,
+            Self::KeepTtl | Self::Persist => false,
         };
         let Some(value) = args.rest().get(1) else { return false };
         if agrees {
-            args.optional();
-            args.optional();
-            *self = Self::Until(Lifetime { value, unit, absolute });
+            args.next_words(2);
+            *self = Self::At(ExpireTime { value, unit, absolute });
         }
         agrees
     }
 
-    fn take_word(&mut self, args: &mut Args<'a>, word: Lifespan<'static>) -> bool {
+    fn take_word(&mut self, args: &mut Args<'a>, word: ExpireOption<'static>) -> bool {
         match (&self, word) {
-            (Self::Unsaid | Self::Keep, Lifespan::Keep) if args.take("KEEPTTL") => *self = Self::Keep,
-            (Self::Unsaid | Self::Persist, Lifespan::Persist) if args.take("PERSIST") => *self = Self::Persist,
+            (Self::None | Self::KeepTtl, ExpireOption::KeepTtl) if args.take("KEEPTTL") => *self = Self::KeepTtl,
+            (Self::None | Self::Persist, ExpireOption::Persist) if args.take("PERSIST") => *self = Self::Persist,
             _ => return false,
         }
         true
@@ -98,9 +97,9 @@ impl<'a> Lifespan<'a> {
     /// What a write under these options does to the deadline.
     pub fn expiry(&self, now: Millis, args: &Args<'_>) -> Result<Expiry, CommandError> {
         Ok(match self {
-            Self::Unsaid | Self::Persist => Expiry::Never,
-            Self::Keep => Expiry::Keep,
-            Self::Until(lifetime) => Expiry::At(lifetime.deadline(now, args)?),
+            Self::None | Self::Persist => Expiry::Never,
+            Self::KeepTtl => Expiry::Keep,
+            Self::At(time) => Expiry::At(time.deadline(now, args)?),
         })
     }
 }
@@ -111,17 +110,17 @@ impl<'a> Lifespan<'a> {
 pub(super) fn write_string(view: &mut View<'_>, args: &Args<'_>, key: &[u8], value: &[u8], expiry: Expiry) {
     match expiry {
         Expiry::At(deadline) if deadline <= view.now() && args.profile().family() == Family::Valkey => {
-            delete_overdue(view, args, key);
+            delete_past_deadline(view, args, key);
         }
         expiry => {
             view.set_string(key, value, expiry);
-            tell_of_write(view, key, expiry);
+            notify_set(view, key, expiry);
         }
     }
 }
 
 /// Deletes a key because it was given a deadline that is past already.
-pub(super) fn delete_overdue(view: &mut View<'_>, args: &Args<'_>, key: &[u8]) {
+pub(super) fn delete_past_deadline(view: &mut View<'_>, args: &Args<'_>, key: &[u8]) {
     if view.remove(key) {
         if args.profile().has(Since::valkey(9, 0, 0)) {
             view.notify(EventClass::Expired, "expired", key);
@@ -133,7 +132,7 @@ pub(super) fn delete_overdue(view: &mut View<'_>, args: &Args<'_>, key: &[u8]) {
 
 /// Tells that a string was written, and that it was given a deadline if it was.
 #[inline]
-pub(super) fn tell_of_write(view: &mut View<'_>, key: &[u8], expiry: Expiry) {
+pub(super) fn notify_set(view: &mut View<'_>, key: &[u8], expiry: Expiry) {
     view.notify(EventClass::String, "set", key);
     if let Expiry::At(_) = expiry {
         view.notify(EventClass::Generic, "expire", key);

@@ -1,6 +1,6 @@
 //! How long keys live.
 
-use super::expire_options::{delete_overdue, invalid_expire_time};
+use super::expire_options::{delete_past_deadline, invalid_expire_time};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
@@ -37,7 +37,7 @@ const EXPIRE: Command = Command::new(
 
 fn expire<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let now = view.now();
-    set(view, args, now, SECOND)
+    set_expiry(view, args, now, SECOND)
 }
 
 const EXPIREAT: Command = Command::new(
@@ -53,7 +53,7 @@ const EXPIREAT: Command = Command::new(
 );
 
 fn expireat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    set(view, args, 0, SECOND)
+    set_expiry(view, args, 0, SECOND)
 }
 
 const PEXPIRE: Command = Command::new(
@@ -70,7 +70,7 @@ const PEXPIRE: Command = Command::new(
 
 fn pexpire<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let now = view.now();
-    set(view, args, now, MILLISECOND)
+    set_expiry(view, args, now, MILLISECOND)
 }
 
 const PEXPIREAT: Command = Command::new(
@@ -86,13 +86,13 @@ const PEXPIREAT: Command = Command::new(
 );
 
 fn pexpireat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    set(view, args, 0, MILLISECOND)
+    set_expiry(view, args, 0, MILLISECOND)
 }
 
 /// Sets a deadline that is given in `unit`s from `start`. One that is not in the future deletes the key.
-fn set<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit: Millis) -> CommandResult<'v> {
+fn set_expiry<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit: Millis) -> CommandResult<'v> {
     let (key, time) = (args.key()?, args.bytes()?);
-    let condition = Condition::take(args)?;
+    let condition = Condition::parse(args)?;
     let time = crate::protocol::parse_integer(time).ok_or(CommandError::NOT_AN_INTEGER)?;
     let deadline =
         time.checked_mul(unit).and_then(|time| time.checked_add(start)).ok_or_else(|| invalid_expire_time(args))?;
@@ -101,7 +101,7 @@ fn set<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit: Millis
         return Ok(Reply::Integer(0));
     }
     if deadline <= view.now() {
-        delete_overdue(view, args, key);
+        delete_past_deadline(view, args, key);
     } else {
         view.set_deadline(key, Some(deadline));
         view.notify(EventClass::Generic, "expire", key);
@@ -119,7 +119,7 @@ pub(super) struct Condition {
 }
 
 impl Condition {
-    fn take(args: &Args<'_>) -> Result<Self, CommandError> {
+    fn parse(args: &Args<'_>) -> Result<Self, CommandError> {
         if !args.is_empty() && !args.profile().since_redis(7, 0) {
             return Err(args.wrong_number());
         }

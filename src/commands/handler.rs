@@ -1,6 +1,6 @@
 //! Commands: rows with their functions, and the table of functions that the engine runs by a row's number.
 
-use super::blocking::{Outcome, Ready};
+use super::blocking::{BlockingResult, ReadyKey};
 use super::call::Call;
 use crate::base::error::CommandError;
 use crate::data::keyspace::View;
@@ -38,7 +38,7 @@ pub enum Handler {
     /// Its keys, in one locked view.
     Keys(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
     /// Its keys, as above; but it may block until one of them holds something.
-    Blocking(for<'v> fn(&'v mut View<'_>, &mut Args<'v>, Ready<'v>) -> Result<Outcome<'v>, CommandError>),
+    Blocking(for<'v> fn(&'v mut View<'_>, &mut Args<'v>, ReadyKey<'v>) -> BlockingResult<'v>),
     /// The whole selected database.
     Database(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
     /// Every database.

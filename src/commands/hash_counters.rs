@@ -32,7 +32,7 @@ const HINCRBY: Command = Command::new(
 
 fn hincrby<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, field, increment) = (args.key()?, args.bytes()?, args.integer()?);
-    let sum = remake(view, args, key, field, |old| {
+    let sum = update_field(view, args, key, field, |old| {
         let value = old.map_or(Some(0), parse_integer).ok_or(NO_INTEGER)?;
         let sum = value.checked_add(increment).ok_or(CommandError::INCREMENT_OVERFLOW)?;
         Ok((sum, sum.to_string()))
@@ -57,7 +57,7 @@ fn hincrbyfloat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResul
     if let LongDouble::Infinite { .. } = increment {
         return Err(NOT_FINITE);
     }
-    let text = remake(view, args, key, field, |old| {
+    let text = update_field(view, args, key, field, |old| {
         let value = old.map_or(Some(LongDouble::ZERO), LongDouble::parse).ok_or(NO_FLOAT)?;
         let text = value.plus(increment).ok_or(SUM_NOT_FINITE)?.to_decimal();
         Ok((text.clone(), text))
@@ -67,7 +67,7 @@ fn hincrbyfloat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResul
 }
 
 /// Writes what is made of a field's value; the field keeps its time to live.
-fn remake<R>(
+fn update_field<R>(
     view: &mut View<'_>,
     args: &Args<'_>,
     key: &[u8],

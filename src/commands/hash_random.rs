@@ -1,6 +1,6 @@
 //! Fields of a hash at random.
 
-use super::sampling::{OUT_OF_RANGE, draw, parse_count};
+use super::sampling::{OUT_OF_RANGE, parse_count, sample};
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Hash, View};
@@ -45,7 +45,7 @@ fn hrandfield<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
     if size == 0 {
         return Ok(Reply::Array(Vec::new()));
     }
-    let places = draw(view, size, count)?;
+    let places = sample(view, size, count)?;
     let Some(hash) = view.peek(key).and_then(|entry| entry.collection::<Hash>()) else {
         return Ok(Reply::Array(Vec::new()));
     };

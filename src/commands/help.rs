@@ -1,8 +1,9 @@
 //! The answers of HELP subcommands.
 
+use crate::base::error::CommandError;
 use crate::commands::CommandResult;
 use crate::protocol::Reply;
-use crate::spec::Table;
+use crate::spec::{Args, Table};
 
 /// A container's help: a title, then entries that begin with the name of a subcommand and go on in indented lines. The
 /// entries of subcommands that this profile lacks are left out.
@@ -24,4 +25,20 @@ pub(super) fn help(table: &Table, container: &str, lines: &[&'static str]) -> Co
         line => line,
     };
     Ok(Reply::Array(lines.map(|line| Reply::Status(reworded(line))).collect()))
+}
+
+/// The error of a subcommand that counts its own arguments: Redis's `addReplySubcommandSyntaxError`.
+pub(super) fn subcommand_syntax_error(args: &Args<'_>, container: &str) -> CommandError {
+    syntax_error("ERR unknown", args, container)
+}
+
+/// As [`subcommand_syntax_error`], with the capital letter that the text had before 7.0.
+pub(super) fn versioned_syntax_error(args: &Args<'_>, container: &str) -> CommandError {
+    syntax_error(if args.profile().since_redis(7, 0) { "ERR unknown" } else { "ERR Unknown" }, args, container)
+}
+
+fn syntax_error(unknown: &str, args: &Args<'_>, container: &str) -> CommandError {
+    let name = args.words().get(1).unwrap_or_default();
+    let before = format!("{unknown} subcommand or wrong number of arguments for '");
+    CommandError::quoting(&before, &name[..name.len().min(128)], &format!("'. Try {container} HELP."))
 }

@@ -97,7 +97,7 @@ const PFCOUNT: Command = Command::new(
 fn pfcount<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     if args.left() > 1 {
         let mut union = Union::new();
-        unite(view, args.rest().iter(), &mut union)?;
+        merge_all(view, args.rest().iter(), &mut union)?;
         return Ok(count_reply(union.count()));
     }
     let key = args.key()?;
@@ -126,7 +126,7 @@ fn count_reply(count: u64) -> Reply<'static> {
 }
 
 /// Adds to `union` what is under several keys; whether any of them is dense.
-fn unite<'a>(
+fn merge_all<'a>(
     view: &mut View<'_>,
     keys: impl Iterator<Item = &'a [u8]>,
     union: &mut Union,
@@ -159,7 +159,7 @@ const PFMERGE: Command = Command::new(
 
 fn pfmerge<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let mut union = Union::new();
-    let dense = unite(view, args.rest().iter(), &mut union)?;
+    let dense = merge_all(view, args.rest().iter(), &mut union)?;
     let key = args.key()?;
     let longest = view.settings().sparse_limit();
     let write = |bytes: &mut Vec<u8>| {

@@ -67,7 +67,7 @@ fn lcs<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let second = view.string(second).map_err(not_strings)?.unwrap_or_default();
     let first = first.map_err(not_strings)?.unwrap_or_default();
     let options = Options::parse(args)?;
-    let table = Table::new(&first, second, most)?;
+    let table = LengthTable::new(&first, second, most)?;
     let length = table.at(first.len(), second.len());
     if options.length {
         return Ok(Reply::Integer(i64::from(length)));
@@ -87,12 +87,12 @@ fn lcs<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
 }
 
 /// A stretch that both strings have; the ends belong to it.
-struct Match {
+struct MatchRange {
     first: (usize, usize),
     second: (usize, usize),
 }
 
-impl Match {
+impl MatchRange {
     fn length(&self) -> i64 {
         (self.first.1 - self.first.0) as i64 + 1
     }
@@ -109,12 +109,12 @@ impl Match {
 }
 
 /// The length of the longest common subsequence of every pair of prefixes.
-struct Table {
+struct LengthTable {
     lengths: Vec<u32>,
     width: usize,
 }
 
-impl Table {
+impl LengthTable {
     /// The table takes no more memory than the longest string may have.
     fn new(first: &[u8], second: &[u8], most: i64) -> Result<Self, CommandError> {
         if first.len().max(second.len()) >= u32::MAX as usize - 1 {
@@ -147,16 +147,16 @@ impl Table {
     }
 
     /// The subsequence itself and the stretches it is made of, from the last to the first.
-    fn trace(&self, first: &[u8], second: &[u8]) -> (Vec<u8>, Vec<Match>) {
+    fn trace(&self, first: &[u8], second: &[u8]) -> (Vec<u8>, Vec<MatchRange>) {
         let (mut i, mut j) = (first.len(), second.len());
         let mut common = Vec::with_capacity(self.at(i, j) as usize);
         let mut matches = Vec::new();
-        let mut open: Option<Match> = None;
+        let mut open: Option<MatchRange> = None;
         while i > 0 && j > 0 {
             if first[i - 1] == second[j - 1] {
                 (i, j) = (i - 1, j - 1);
                 common.push(first[i]);
-                let found = open.get_or_insert(Match { first: (i, i), second: (j, j) });
+                let found = open.get_or_insert(MatchRange { first: (i, i), second: (j, j) });
                 (found.first.0, found.second.0) = (i, j);
             } else {
                 if self.at(i - 1, j) > self.at(i, j - 1) {
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn the_longest_common_subsequence_is_found_with_its_stretches() {
         let (first, second) = (b"ohmytext", b"mynewtext");
-        let table = Table::new(first, second, 1 << 20).unwrap();
+        let table = LengthTable::new(first, second, 1 << 20).unwrap();
         let (common, matches) = table.trace(first, second);
         assert_eq!(common, b"mytext");
         let ends: Vec<_> = matches.iter().map(|found| (found.first, found.second)).collect();
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_table_that_is_too_big_is_refused() {
-        assert!(Table::new(&[0; 1000], &[0; 1000], 4_000_000).is_err());
-        assert!(Table::new(&[0; 999], &[0; 999], 4_000_000).is_ok());
+        assert!(LengthTable::new(&[0; 1000], &[0; 1000], 4_000_000).is_err());
+        assert!(LengthTable::new(&[0; 999], &[0; 999], 4_000_000).is_ok());
     }
 }

@@ -37,6 +37,7 @@ mod hash_random;
 mod hashes;
 mod help;
 mod hyperloglog;
+mod index_ranges;
 mod info;
 mod keys;
 mod lcs;
@@ -44,6 +45,7 @@ mod list_blocking;
 mod list_index;
 mod lists;
 mod long_double;
+mod mpop;
 mod object;
 mod partial_sort;
 mod pubsub;
@@ -51,6 +53,7 @@ mod redouble;
 mod sampling;
 mod scan;
 mod scan_elements;
+mod scan_options;
 mod scripting;
 mod server;
 mod set;
@@ -84,12 +87,12 @@ use crate::base::profile::Profile;
 use crate::spec::{Row, Table};
 
 pub use acl_log::record_denial;
-pub use blocking::{Outcome, Ready, Wish};
+pub use blocking::{BlockForKeys, BlockingResult, ReadyKey, ReplyOrBlock};
 pub use call::Call;
 use handler::rows;
 pub use handler::{Command, CommandResult, Handler, Handlers};
 pub use redouble::{reached, so_many_found};
-pub use stream_read::asks_to_wait;
+pub use stream_read::refuse_block_in_script;
 
 /// The table of the commands that a profile has.
 pub fn table(profile: Profile) -> Table {

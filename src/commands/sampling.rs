@@ -8,10 +8,10 @@ use crate::protocol::parse_integer;
 
 pub(super) const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR value is out of range");
 
-/// How often is drawn at most, when the same element may be drawn again and again. Redis would go on for ever.
-const MOST_DRAWS: u64 = 1 << 20;
+/// How often is sampled at most, when the same element may be sampled again and again. Redis would go on for ever.
+const MAX_SAMPLES: u64 = 1 << 20;
 
-/// How many elements to draw: below zero if the same one may be drawn again.
+/// How many elements to sample: below zero if the same one may be sampled again.
 pub(super) fn parse_count(text: &[u8]) -> Result<i64, CommandError> {
     let count = parse_integer(text).ok_or(CommandError::NOT_AN_INTEGER)?;
     if count == i64::MIN {
@@ -22,23 +22,23 @@ pub(super) fn parse_count(text: &[u8]) -> Result<i64, CommandError> {
 }
 
 /// Places of elements, of which there are `size`.
-pub(super) fn draw(view: &View<'_>, size: usize, count: i64) -> Result<Vec<usize>, CommandError> {
+pub(super) fn sample(view: &View<'_>, size: usize, count: i64) -> Result<Vec<usize>, CommandError> {
     if count >= 0 {
         return Ok(distinct(view, size, usize::try_from(count).unwrap_or(usize::MAX)));
     }
-    if count.unsigned_abs() > MOST_DRAWS {
+    if count.unsigned_abs() > MAX_SAMPLES {
         return Err(OUT_OF_RANGE);
     }
     Ok((0..count.unsigned_abs()).map(|_| view.random_below(size)).collect())
 }
 
-/// So many different places below `size`, or all (Floyd's way: no draw is in vain).
+/// So many different places below `size`, or all (Floyd's way: no sample is in vain).
 fn distinct(view: &View<'_>, size: usize, count: usize) -> Vec<usize> {
     let mut chosen = BTreeSet::new();
-    for place in size.saturating_sub(count)..size {
-        let drawn = if count >= size { place } else { view.random_below(place + 1) };
-        if !chosen.insert(drawn) {
-            chosen.insert(place);
+    for index in size.saturating_sub(count)..size {
+        let sampled = if count >= size { index } else { view.random_below(index + 1) };
+        if !chosen.insert(sampled) {
+            chosen.insert(index);
         }
     }
     chosen.into_iter().collect()

@@ -1,7 +1,7 @@
 //! SET and the older commands that write one whole string.
 
 use super::conditional::Comparison;
-use super::expire_options::{Lifespan, Lifetime, Unit, tell_of_write, write_string};
+use super::expire_options::{ExpireOption, ExpireTime, TimeUnit, notify_set, write_string};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -63,19 +63,19 @@ enum Condition<'a> {
     None,
     Absent,
     Present,
-    Compared(Comparison<'a>),
+    Compare(Comparison<'a>),
 }
 
 /// The options of SET.
 struct Options<'a> {
     condition: Condition<'a>,
-    lifespan: Lifespan<'a>,
+    expire: ExpireOption<'a>,
     get: bool,
 }
 
 impl<'a> Options<'a> {
     fn parse(args: &mut Args<'a>) -> Result<Self, CommandError> {
-        let mut options = Self { condition: Condition::None, lifespan: Lifespan::Unsaid, get: false };
+        let mut options = Self { condition: Condition::None, expire: ExpireOption::None, get: false };
         let absent_with_get = args.profile().since_redis(7, 0);
         while !args.is_empty() {
             match options.condition {
@@ -89,7 +89,7 @@ impl<'a> Options<'a> {
                 }
                 Condition::None => {
                     if let Some(comparison) = Comparison::take(args) {
-                        options.condition = Condition::Compared(comparison);
+                        options.condition = Condition::Compare(comparison);
                         continue;
                     }
                 }
@@ -97,7 +97,7 @@ impl<'a> Options<'a> {
             }
             if (absent_with_get || !matches!(options.condition, Condition::Absent)) && args.take("GET") {
                 options.get = true;
-            } else if !options.lifespan.take(args, Lifespan::Keep) {
+            } else if !options.expire.take(args, ExpireOption::KeepTtl) {
                 return Err(CommandError::SYNTAX);
             }
         }
@@ -112,7 +112,7 @@ fn set_with_options<'v>(
     value: &'v [u8],
 ) -> CommandResult<'v> {
     let options = Options::parse(args)?;
-    let expiry = options.lifespan.expiry(view.now(), args)?;
+    let expiry = options.expire.expiry(view.now(), args)?;
     // The lock: one look at the key, unless more is asked for.
     if let (Condition::Absent, Expiry::At(deadline), false) = (&options.condition, expiry, options.get)
         && deadline > view.now()
@@ -120,7 +120,7 @@ fn set_with_options<'v>(
         let written = view.insert_if_absent(key, value, Some(deadline));
         if written {
             view.count_lock();
-            tell_of_write(view, key, expiry);
+            notify_set(view, key, expiry);
         }
         return Ok(if written { Reply::OK } else { Reply::Null });
     }
@@ -130,7 +130,7 @@ fn set_with_options<'v>(
         Condition::None => true,
         Condition::Absent => view.aim(key).is_none(),
         Condition::Present => view.aim(key).is_some(),
-        Condition::Compared(comparison) => match view.string_to_write(key)? {
+        Condition::Compare(comparison) => match view.string_to_write(key)? {
             Some(current) => comparison.holds(current)?,
             None => comparison.is_negative(),
         },
@@ -149,7 +149,7 @@ fn set_with_options<'v>(
 }
 
 const SETEX: Command = Command::new(
-    Handler::Keys(|view, args| set_for(view, args, Unit::Seconds)),
+    Handler::Keys(|view, args| set_with_ttl(view, args, TimeUnit::Seconds)),
     CommandSpec {
         usage: "key seconds value",
         summary: "Writes a string that lives for some seconds.",
@@ -164,7 +164,7 @@ const SETEX: Command = Command::new(
 );
 
 const PSETEX: Command = Command::new(
-    Handler::Keys(|view, args| set_for(view, args, Unit::Milliseconds)),
+    Handler::Keys(|view, args| set_with_ttl(view, args, TimeUnit::Milliseconds)),
     CommandSpec {
         usage: "key milliseconds value",
         summary: "Writes a string that lives for some milliseconds.",
@@ -178,11 +178,11 @@ const PSETEX: Command = Command::new(
     },
 );
 
-fn set_for<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, unit: Unit) -> CommandResult<'v> {
+fn set_with_ttl<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, unit: TimeUnit) -> CommandResult<'v> {
     let (key, lifetime, value) = (args.key()?, args.bytes()?, args.bytes()?);
-    let deadline = Lifetime { value: lifetime, unit, absolute: false }.deadline(view.now(), args)?;
+    let deadline = ExpireTime { value: lifetime, unit, absolute: false }.deadline(view.now(), args)?;
     view.set_string(key, value, Expiry::At(deadline));
-    tell_of_write(view, key, Expiry::At(deadline));
+    notify_set(view, key, Expiry::At(deadline));
     Ok(Reply::OK)
 }
 

@@ -122,7 +122,7 @@ impl<'a> Options<'a> {
                 options.store = Some(args.key()?);
             } else if more && args.take("BY") {
                 let by = args.bytes()?;
-                if star(by).is_some() && view.is_confined() {
+                if star_position(by).is_some() && view.is_confined() {
                     return Err(BY_DENIED);
                 }
                 options.by = Some(by);
@@ -140,7 +140,7 @@ impl<'a> Options<'a> {
 
     /// Whether BY names the same key for all elements, so that none comes before another.
     fn is_unsorted(&self) -> bool {
-        self.by.is_some_and(|by| star(by).is_none())
+        self.by.is_some_and(|by| star_position(by).is_none())
     }
 
     /// Which of so many elements are returned.
@@ -153,7 +153,7 @@ impl<'a> Options<'a> {
 }
 
 /// Where the star of a pattern stands, which is replaced by an element.
-fn star(pattern: &[u8]) -> Option<usize> {
+fn star_position(pattern: &[u8]) -> Option<usize> {
     until_nul(pattern).iter().position(|&byte| byte == b'*')
 }
 
@@ -233,11 +233,11 @@ fn elements(entry: Option<&Entry>, range: Range<usize>, backwards: bool) -> Vec<
 }
 
 /// What an element is sorted by.
-enum Weight {
+enum SortKey {
     Number(f64),
     Text(Vec<u8>),
     /// Nothing is kept under the element's name.
-    Nothing,
+    Missing,
     /// The element itself.
     Element,
 }
@@ -248,18 +248,18 @@ fn sorted(
     options: &Options<'_>,
     profile: &Profile,
 ) -> Result<Vec<Vec<u8>>, CommandError> {
-    let numbers = Numbers::of(profile);
+    let numbers = NumberFormat::of(profile);
     let mut failed = false;
     let mut weighed = Vec::with_capacity(elements.len());
     for element in elements {
         let value = options.by.map(|by| look_up(view, by, &element));
         let weight = match value {
-            None if options.alpha => Weight::Element,
-            Some(Some(value)) if options.alpha => Weight::Text(value),
-            Some(None) if options.alpha => Weight::Nothing,
-            Some(None) => Weight::Number(0.0),
-            Some(Some(value)) => Weight::Number(numbers.read(&value, &mut failed)),
-            None => Weight::Number(numbers.read(&element, &mut failed)),
+            None if options.alpha => SortKey::Element,
+            Some(Some(value)) if options.alpha => SortKey::Text(value),
+            Some(None) if options.alpha => SortKey::Missing,
+            Some(None) => SortKey::Number(0.0),
+            Some(Some(value)) => SortKey::Number(numbers.read(&value, &mut failed)),
+            None => SortKey::Number(numbers.read(&element, &mut failed)),
         };
         weighed.push((weight, element));
     }
@@ -268,14 +268,14 @@ fn sorted(
     }
     // What is not stored is compared as C compares text.
     let text: fn(&[u8]) -> &[u8] = if options.store.is_some() { |text| text } else { until_nul };
-    let order = |(one, element): &(Weight, Vec<u8>), (other, other_element): &(Weight, Vec<u8>)| match (one, other) {
-        (Weight::Number(one), Weight::Number(other)) => {
+    let order = |(one, element): &(SortKey, Vec<u8>), (other, other_element): &(SortKey, Vec<u8>)| match (one, other) {
+        (SortKey::Number(one), SortKey::Number(other)) => {
             one.partial_cmp(other).unwrap_or(Ordering::Equal).then_with(|| element.cmp(other_element))
         }
-        (Weight::Text(one), Weight::Text(other)) => text(one).cmp(text(other)),
-        (Weight::Element, Weight::Element) => text(element).cmp(text(other_element)),
-        (Weight::Nothing, Weight::Nothing) => Ordering::Equal,
-        (Weight::Nothing, _) => Ordering::Less,
+        (SortKey::Text(one), SortKey::Text(other)) => text(one).cmp(text(other)),
+        (SortKey::Element, SortKey::Element) => text(element).cmp(text(other_element)),
+        (SortKey::Missing, SortKey::Missing) => Ordering::Equal,
+        (SortKey::Missing, _) => Ordering::Less,
         _ => Ordering::Greater,
     };
     if options.descending {
@@ -288,27 +288,27 @@ fn sorted(
 
 /// Which texts are numbers to sort by.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Numbers {
+enum NumberFormat {
     /// What C's `strtod` reads, within the range where it is exact.
     C,
     /// Decimal numbers without blanks, whatever their range.
     Decimal,
     /// Decimal numbers without blanks that are neither too great nor too small.
-    DecimalWithin,
+    DecimalInRange,
 }
 
-impl Numbers {
+impl NumberFormat {
     fn of(profile: &Profile) -> Self {
         match profile.family() {
             _ if !profile.has(Since::each(Version(8, 0, 0), Version(9, 0, 0))) => Self::C,
             Family::Redis => Self::Decimal,
-            Family::Valkey => Self::DecimalWithin,
+            Family::Valkey => Self::DecimalInRange,
         }
     }
 
     fn read(self, text: &[u8], failed: &mut bool) -> f64 {
         let text = until_nul(text);
-        if text.is_empty() && self != Self::DecimalWithin {
+        if text.is_empty() && self != Self::DecimalInRange {
             return 0.0;
         }
         let blank = |byte: u8| self == Self::C && (byte == b'\x0b' || byte.is_ascii_whitespace());
@@ -324,7 +324,7 @@ impl Numbers {
         let fits = |value: f64| match self {
             Self::C => !overflown(value) && !vanished(value),
             Self::Decimal => !has(b'x'),
-            Self::DecimalWithin => !has(b'x') && !overflown(value) && !vanished(value),
+            Self::DecimalInRange => !has(b'x') && !overflown(value) && !vanished(value),
         };
         match parse_float(digits).filter(|&value| fits(value)) {
             Some(value) => value,
@@ -342,7 +342,7 @@ fn look_up(view: &mut View<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8
     if until_nul(pattern) == b"#" {
         return Some(element.to_vec());
     }
-    let star = star(pattern)?;
+    let star = star_position(pattern)?;
     let (before, after) = (&pattern[..star], &pattern[star + 1..]);
     let visible = until_nul(after);
     let arrow = visible.windows(2).position(|pair| pair == b"->").filter(|at| at + 2 < visible.len());
@@ -363,12 +363,12 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_c_reads_them() {
-        let read_by = |numbers: Numbers, text: &str| {
+        let read_by = |numbers: NumberFormat, text: &str| {
             let mut failed = false;
             let value = numbers.read(text.as_bytes(), &mut failed);
             (!failed).then_some(value)
         };
-        let read = |text| read_by(Numbers::C, text);
+        let read = |text| read_by(NumberFormat::C, text);
         for (text, value) in [("", 0.0), (" 5", 5.0), ("-1.5e3", -1500.0), ("0x10", 16.0), ("1\0x", 1.0), ("0e9", 0.0)]
         {
             assert_eq!(read(text), Some(value), "{text:?}");
@@ -385,8 +385,8 @@ mod tests {
             ("1e-999", Some(0.0), None),
             ("5e-324", Some(5e-324), Some(5e-324)),
         ] {
-            assert_eq!(read_by(Numbers::Decimal, text), decimal, "{text:?}");
-            assert_eq!(read_by(Numbers::DecimalWithin, text), within, "{text:?}");
+            assert_eq!(read_by(NumberFormat::Decimal, text), decimal, "{text:?}");
+            assert_eq!(read_by(NumberFormat::DecimalInRange, text), within, "{text:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Scores as clients write them, and the bounds of ranges of scores and of members.
+//! ScoreRange as clients write them, and the bounds of ranges of scores and of members.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use crate::protocol::{is_blank, parse_float, until_nul};
 const NO_SCORES: CommandError = CommandError::fixed("ERR min or max is not a float");
 const NO_MEMBERS: CommandError = CommandError::fixed("ERR min or max not valid string range item");
 
-/// Scores are decimal numbers alone since then.
+/// ScoreRange are decimal numbers alone since then.
 const DECIMAL_SCORES: Since = Since::valkey(9, 0, 0);
 
 /// So are bounds, and there is no blank in front of them.
@@ -55,27 +55,27 @@ fn parse_bound(text: &[u8], profile: &Profile) -> Option<f64> {
 
 /// One end of a range: where it is, and whether what is there is outside.
 #[derive(Clone, Copy)]
-struct End<T> {
+struct Bound<T> {
     at: T,
     excluded: bool,
 }
 
 /// A range of scores.
-pub(super) struct Scores {
-    least: End<f64>,
-    most: End<f64>,
+pub(super) struct ScoreRange {
+    least: Bound<f64>,
+    most: Bound<f64>,
 }
 
-impl Scores {
+impl ScoreRange {
     pub fn parse(least: &[u8], most: &[u8], profile: &Profile) -> Result<Self, CommandError> {
         let end = |text: &[u8]| {
             let (text, excluded) = text.strip_prefix(b"(").map_or((text, false), |rest| (rest, true));
-            parse_bound(text, profile).map(|at| End { at, excluded })
+            parse_bound(text, profile).map(|at| Bound { at, excluded })
         };
         Self::of(end(least), end(most)).ok_or(NO_SCORES)
     }
 
-    fn of(least: Option<End<f64>>, most: Option<End<f64>>) -> Option<Self> {
+    fn of(least: Option<Bound<f64>>, most: Option<Bound<f64>>) -> Option<Self> {
         Some(Self { least: least?, most: most? })
     }
 
@@ -89,9 +89,9 @@ impl Scores {
 }
 
 /// A range of members, in a set in which all have the same score.
-pub(super) struct Between<'a> {
-    least: End<Limit<'a>>,
-    most: End<Limit<'a>>,
+pub(super) struct LexRange<'a> {
+    least: Bound<Limit<'a>>,
+    most: Bound<Limit<'a>>,
 }
 
 /// A member, or what stands before or behind all of them.
@@ -102,13 +102,13 @@ enum Limit<'a> {
     Highest,
 }
 
-impl<'a> Between<'a> {
+impl<'a> LexRange<'a> {
     pub fn parse(least: &'a [u8], most: &'a [u8]) -> Result<Self, CommandError> {
         let end = |text: &'a [u8]| match text {
-            [b'-'] | [b'-', 0, ..] => Some(End { at: Limit::Lowest, excluded: true }),
-            [b'+'] | [b'+', 0, ..] => Some(End { at: Limit::Highest, excluded: true }),
-            [b'(', member @ ..] => Some(End { at: Limit::Member(member), excluded: true }),
-            [b'[', member @ ..] => Some(End { at: Limit::Member(member), excluded: false }),
+            [b'-'] | [b'-', 0, ..] => Some(Bound { at: Limit::Lowest, excluded: true }),
+            [b'+'] | [b'+', 0, ..] => Some(Bound { at: Limit::Highest, excluded: true }),
+            [b'(', member @ ..] => Some(Bound { at: Limit::Member(member), excluded: true }),
+            [b'[', member @ ..] => Some(Bound { at: Limit::Member(member), excluded: false }),
             _ => None,
         };
         match (end(least), end(most)) {
@@ -229,7 +229,7 @@ mod tests {
                 set.insert(member.as_bytes(), 0.0, &limits);
             }
             let ranks = |least: &str, most: &str, skipped, backwards| {
-                Between::parse(least.as_bytes(), most.as_bytes()).unwrap().ranks(&set, skipped, backwards)
+                LexRange::parse(least.as_bytes(), most.as_bytes()).unwrap().ranks(&set, skipped, backwards)
             };
             assert_eq!(ranks("-", "+", 0, false), 0..5);
             assert_eq!(ranks("[b", "(d", 0, false), 1..3);

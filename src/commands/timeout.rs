@@ -4,7 +4,6 @@ use super::long_double::LongDouble;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
-use crate::commands::Ready;
 use crate::data::keyspace::View;
 use crate::spec::Args;
 
@@ -14,7 +13,7 @@ const NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
 const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of range");
 
 /// The next argument, which is looked at when the others are known to be right.
-pub(super) fn put_off<'a>(args: &mut Args<'a>) -> Result<Args<'a>, CommandError> {
+pub(super) fn put_aside<'a>(args: &mut Args<'a>) -> Result<Args<'a>, CommandError> {
     let later = args.clone();
     args.bytes()?;
     Ok(later)
@@ -22,21 +21,21 @@ pub(super) fn put_off<'a>(args: &mut Args<'a>) -> Result<Args<'a>, CommandError>
 
 /// When a command that waits gives up: its next argument in seconds, rounded up to milliseconds; `None` for 0, which is
 /// never.
-pub(super) fn deadline(view: &View<'_>, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
+pub(super) fn parse_seconds(view: &View<'_>, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
     let seconds = LongDouble::parse(args.bytes()?).ok_or(NO_FLOAT)?;
     // Before 7.2 what is too much for the machine's integers came out as the least of them.
-    let too_much = if args.profile().since_redis(7, 2) && !seconds.is_negative() { OUT_OF_RANGE } else { NEGATIVE };
-    let timeout = seconds.thousandfold().ok_or(too_much)?;
-    after(view.now(), timeout, args.profile())
+    let overflow = if args.profile().since_redis(7, 2) && !seconds.is_negative() { OUT_OF_RANGE } else { NEGATIVE };
+    let timeout = seconds.thousandfold().ok_or(overflow)?;
+    deadline_after(view.now(), timeout, args.profile())
 }
 
 /// As [`deadline`], for a time-out in milliseconds.
-pub(super) fn deadline_in_millis(now: Millis, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
+pub(super) fn parse_millis(now: Millis, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
     let timeout = args.integer().map_err(|_| NO_INTEGER)?;
-    after(now, timeout, args.profile())
+    deadline_after(now, timeout, args.profile())
 }
 
-fn after(now: Millis, timeout: i64, profile: &Profile) -> Result<Option<Millis>, CommandError> {
+fn deadline_after(now: Millis, timeout: i64, profile: &Profile) -> Result<Option<Millis>, CommandError> {
     if timeout < 0 {
         return Err(NEGATIVE);
     }
@@ -46,9 +45,4 @@ fn after(now: Millis, timeout: i64, profile: &Profile) -> Result<Option<Millis>,
         return Err(OUT_OF_RANGE);
     }
     Ok(deadline.filter(|_| timeout > 0))
-}
-
-/// Whether a key may be served in this attempt.
-pub(super) fn is_meant(key: &[u8], ready: Ready<'_>) -> bool {
-    ready.is_none_or(|ready| ready == key)
 }

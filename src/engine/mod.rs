@@ -30,7 +30,7 @@ use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Activity, Flow, Replies, Session, Waiting};
 use crate::clients::stats::Counters;
-use crate::commands::{self, Call, CommandResult, Handler, Handlers, Outcome};
+use crate::commands::{self, Call, CommandResult, Handler, Handlers, ReplyOrBlock};
 use crate::data::keyspace::{Busy, Locked, Scope, View, hash_of};
 use crate::powers::{Hook, HookPath};
 use crate::protocol::{Protocol, Reply, Words};
@@ -265,13 +265,13 @@ impl Engine {
             Handler::Blocking(run) => {
                 let mut view = self.lock_keys(session, spec, key, words)?;
                 view.set_touch(!session.no_touch);
-                let (wish, error) = match run(&mut view, &mut args, None) {
-                    Ok(Outcome::Wait(wish) | Outcome::WaitOr(wish, _)) => (Some(wish), None),
-                    Ok(Outcome::Done(reply)) => (None, write(Ok(reply), session, out)),
+                let (block, error) = match run(&mut view, &mut args, None) {
+                    Ok(ReplyOrBlock::Block(block)) => (Some(block), None),
+                    Ok(ReplyOrBlock::Reply(reply)) => (None, write(Ok(reply), session, out)),
                     Err(error) => (None, write(Err(error), session, out)),
                 };
                 // As long as the view lives, nobody can put anything under the keys.
-                let wait = wish.map(|wish| self.begin_wait(session, row, words, wish));
+                let wait = block.map(|block| self.begin_wait(session, row, words, block));
                 if wait.is_some() {
                     session.trace.block();
                 }
@@ -356,7 +356,9 @@ impl Engine {
         let mut flow = Flow::Continue;
         let error = match self.handlers.of(row.id) {
             Handler::Keys(run) => write(run(view, &mut args), session, out),
-            Handler::Blocking(run) => write(run(view, &mut args, None).map(Outcome::into_reply), session, out),
+            Handler::Blocking(run) => {
+                write(run(view, &mut args, None).map(ReplyOrBlock::without_blocking), session, out)
+            }
             Handler::Database(run) => {
                 view.widen(Scope::Database);
                 write(run(view, &mut args), session, out)

@@ -59,6 +59,13 @@ impl<'a> Args<'a> {
         Some(word)
     }
 
+    /// The next `count` arguments, or all that are left if those are fewer.
+    pub fn next_words(&mut self, count: usize) -> Words<'a> {
+        let words = self.rest().first(count);
+        self.at += words.len();
+        words
+    }
+
     /// The next argument, which names a key.
     #[inline]
     pub fn key(&mut self) -> Result<&'a [u8], CommandError> {

@@ -80,6 +80,11 @@ impl CommandSpec {
         }
     }
 
+    /// The same row with another name, for commands that differ in little more.
+    pub const fn renamed(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
     #[inline]
     pub fn has_flag(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
