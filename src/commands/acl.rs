@@ -1,4 +1,4 @@
-//! ACL: users and what they may do.
+//! ACL: users and their permissions.
 
 use std::sync::Arc;
 
@@ -155,7 +155,7 @@ const fn admin(name: &'static str) -> CommandSpec {
     }
 }
 
-// ---- what there is
+// ---- queries
 
 fn getuser(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let Some(user) = call.server.acl.user(args.bytes()?) else { return Ok(Reply::Null) };
@@ -251,7 +251,7 @@ fn dryrun(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     })
 }
 
-// ---- changing it
+// ---- changes
 
 fn setuser(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = args.bytes()?;
@@ -287,7 +287,7 @@ fn deluser(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::Integer(removed))
 }
 
-/// Closes the connections of a user who is gone. The one that asked for it hears the answer first.
+/// Closes a removed user's connections. The caller gets its reply first.
 fn close_clients_of(call: &mut Call<'_>, user: &Arc<User>) {
     if Arc::ptr_eq(&call.session.user, user) {
         let default = Arc::clone(call.server.acl.default_user());
@@ -297,7 +297,7 @@ fn close_clients_of(call: &mut Call<'_>, user: &Arc<User>) {
     call.server.kill_user(user);
 }
 
-// ---- the file
+// ---- the ACL file
 
 fn no_acl_file(args: &Args<'_>) -> CommandError {
     CommandError::fixed(match args.profile().family() {

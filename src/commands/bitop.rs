@@ -1,4 +1,4 @@
-//! BITOP: whole strings combined bit by bit.
+//! BITOP: bitwise operations between strings.
 
 use super::keys::delete;
 use crate::base::error::CommandError;
@@ -32,11 +32,11 @@ enum Operation {
     Or,
     Xor,
     Not,
-    /// Set in the first string and in none of the others.
+    /// Set in the first string and in no other.
     Diff,
-    /// Set in one of the others, but not in the first.
+    /// Set in another string, but not in the first.
     Diff1,
-    /// Set in the first string and in one of the others.
+    /// Set in the first string and in another.
     AndOr,
     /// Set in exactly one string.
     One,
@@ -58,7 +58,7 @@ impl Operation {
         matches!(self, Self::Diff | Self::Diff1 | Self::AndOr | Self::One)
     }
 
-    /// Whether the first string plays another part than the rest.
+    /// Whether the operation treats the first string differently.
     fn is_first_special(self) -> bool {
         matches!(self, Self::Diff | Self::Diff1 | Self::AndOr)
     }
@@ -89,7 +89,7 @@ fn bitop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(length as i64))
 }
 
-/// Combines strings one after the other, so that there is never more than the result and what the keyspace holds.
+/// Combines the strings one by one, so that only the result needs memory.
 fn combine(view: &mut View<'_>, operation: Operation, sources: Words<'_>) -> Result<Vec<u8>, CommandError> {
     let length = |key| view.peek(key).and_then(Entry::text).map_or(0, |text| text.bytes.len());
     let longest = sources.iter().map(length).max().unwrap_or(0);
@@ -97,7 +97,7 @@ fn combine(view: &mut View<'_>, operation: Operation, sources: Words<'_>) -> Res
     let mut result = Vec::with_capacity(longest);
     result.extend_from_slice(view.string(first)?.unwrap_or_default());
     if matches!(operation, Operation::Diff1 | Operation::AndOr) {
-        // What the others come to is known first.
+        // The other strings are combined first.
         result.clear();
     }
     result.resize(longest, 0);
@@ -130,7 +130,7 @@ fn combine(view: &mut View<'_>, operation: Operation, sources: Words<'_>) -> Res
     Ok(result)
 }
 
-/// Combines a string with one that is not longer, byte by byte; the shorter one goes on in zeros.
+/// Combines a string with one that is not longer, byte by byte. The shorter one is padded with zeros.
 fn apply_bytes(one: &mut [u8], other: &[u8], change: impl Fn(u8, u8) -> u8) {
     let (paired, alone) = one.split_at_mut(other.len().min(one.len()));
     for (byte, &other) in paired.iter_mut().zip(other) {

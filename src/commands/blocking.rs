@@ -35,7 +35,7 @@ pub struct BlockForKeys<'v> {
 }
 
 impl<'v> BlockForKeys<'v> {
-    /// A command that replies with a null array when it times out or must not block.
+    /// For commands whose reply to a time-out, and where they must not block, is a null array.
     pub fn new(keys: Words<'v>, kind: Kind, deadline: Option<Millis>) -> Self {
         Self { keys, kind, deadline, timeout_reply: Reply::NullArray, denied_reply: Reply::NullArray, retry: None }
     }

@@ -1,4 +1,4 @@
-//! CLIENT: what a connection is called, who else is connected, and how to hold or close them.
+//! CLIENT: names, lists, closes, pauses and unblocks connections.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,7 +52,7 @@ const CLIENT: Command = Command::container(
 const PLAIN: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale];
 const ADMIN: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];
 
-// ---- about itself
+// ---- the own connection
 
 const ID: Command = Command::new(
     Handler::Connection(id),
@@ -214,7 +214,7 @@ fn reply(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::Nothing)
 }
 
-// ---- about all
+// ---- all connections
 
 const INFO: Command = Command::new(
     Handler::Connection(info),
@@ -278,7 +278,7 @@ fn verbatim(lines: Vec<u8>) -> Reply<'static> {
     Reply::Verbatim("txt", lines.into())
 }
 
-/// The classes that Redis divides connections into.
+/// Redis's client types.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ClientType {
     Normal,
@@ -300,7 +300,7 @@ impl ClientType {
         }
     }
 
-    /// Nobody replicates here, and whoever monitors counts as normal.
+    /// A client that runs MONITOR counts as normal, and no replicas exist here.
     fn of(client: &Client) -> Self {
         if client.seen().is_subscriber() { Self::Subscriber } else { Self::Normal }
     }
@@ -322,7 +322,7 @@ const KILL: Command = Command::new(
     },
 );
 
-/// Which connections CLIENT KILL closes.
+/// The connections that CLIENT KILL closes.
 struct KillFilter<'a> {
     id: Option<u64>,
     kind: Option<ClientType>,
@@ -397,7 +397,7 @@ impl KillFilter<'_> {
     }
 }
 
-/// Closes the connections that a filter admits, and returns how many there were.
+/// Closes the connections that match a filter, and returns their number.
 fn close_clients(call: &mut Call<'_>, filter: &KillFilter<'_>) -> i64 {
     let mut closed = 0;
     for client in call.server.clients.all().into_iter().filter(|client| filter.admits(client)) {
@@ -406,7 +406,7 @@ fn close_clients(call: &mut Call<'_>, filter: &KillFilter<'_>) -> i64 {
         } else if filter.skip_me {
             continue;
         } else {
-            // It hears first how many it took with it.
+            // The caller gets its reply before its own connection closes.
             call.flow = Flow::Close;
         }
         closed += 1;
@@ -414,7 +414,7 @@ fn close_clients(call: &mut Call<'_>, filter: &KillFilter<'_>) -> i64 {
     closed
 }
 
-// ---- holding and letting go
+// ---- pausing and unblocking
 
 const PAUSE: Command = Command::new(
     Handler::Connection(pause),
@@ -445,7 +445,7 @@ fn pause(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let now = call.now();
     let until = match now.checked_add(timeout) {
         Some(until) => until,
-        // The end wraps around, and so is long past.
+        // The deadline overflows in Redis, and so lies in the past.
         None if !args.profile().since_redis(7, 2) => now,
         None => return Err(CommandError::fixed("ERR timeout is out of range")),
     };

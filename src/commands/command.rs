@@ -1,4 +1,4 @@
-//! COMMAND: what the server says about its own commands, all of it derived from the rows.
+//! COMMAND: all replies are generated from the rows.
 
 use super::help::help;
 use crate::base::error::CommandError;
@@ -164,10 +164,10 @@ fn docs(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     }))
 }
 
-/// Which names LIST returns.
+/// The option FILTERBY of COMMAND LIST.
 enum Filter<'a> {
     Everything,
-    /// No command comes from a module.
+    /// Matches nothing: no command comes from a module.
     Module,
     Category(&'a [u8]),
     Pattern(&'a [u8]),
@@ -232,7 +232,7 @@ fn getkeysandflags(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'s
     Ok(Reply::Array(keys_of(call.table, words)?.into_iter().map(pair).collect()))
 }
 
-/// The keys of a command that is only looked at.
+/// The keys of a request that is not run (COMMAND GETKEYS).
 fn keys_of<'a>(table: &Table, words: Words<'a>) -> Result<Vec<(&'a [u8], &'static KeySpec)>, CommandError> {
     let name = words.get(0).unwrap_or_default();
     let command = table.find(name).ok_or(INVALID_COMMAND)?;

@@ -1,5 +1,5 @@
-//! The lock commands of newer servers, which compare before they write: DELEX, DELIFEQ, DIGEST, MSETEX, and the
-//! conditions of SET.
+//! Commands of newer releases that compare before they write (DELEX, DELIFEQ, DIGEST, MSETEX), and the comparisons of
+//! SET.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -14,21 +14,21 @@ use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
 pub(super) const ROWS: &[Command] = &[DELEX, DELIFEQ, DIGEST, MSETEX];
 
-/// `IFEQ` with its value, or one of its kin.
+/// `IFEQ`, `IFNE`, `IFDEQ` or `IFDNE` with its operand.
 #[derive(Clone, Copy)]
 pub(super) struct Comparison<'a> {
     operand: &'a [u8],
     negative: bool,
-    /// The operand is a digest of the value that is meant.
+    /// Compares the digest of the value.
     by_digest: bool,
 }
 
 impl<'a> Comparison<'a> {
-    /// The words for it, each with whether it asks for a difference, and whether by digest.
+    /// Each option, with whether it is negative and whether it compares digests.
     const WORDS: [(&'static str, bool, bool); 4] =
         [("IFEQ", false, false), ("IFNE", true, false), ("IFDEQ", false, true), ("IFDNE", true, true)];
 
-    /// Takes the next two arguments if they are a comparison that this server's SET knows.
+    /// Consumes the next two arguments if they are a comparison that this release's SET has.
     pub fn take(args: &mut Args<'a>) -> Option<Self> {
         let (word, operand) = (args.peek()?, args.rest().get(1)?);
         let comparison = Self::new(word, operand)?;
@@ -51,7 +51,7 @@ impl<'a> Comparison<'a> {
             .map(|(_, negative, by_digest)| Self { operand, negative, by_digest })
     }
 
-    /// Whether it asks for a difference; then it also holds where there is no value.
+    /// Whether it asks for a difference. Then it also holds for an absent value.
     pub fn is_negative(&self) -> bool {
         self.negative
     }

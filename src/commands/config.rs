@@ -1,4 +1,4 @@
-//! CONFIG.
+//! CONFIG GET, SET, RESETSTAT and REWRITE.
 
 use super::help::help;
 use crate::base::error::{CommandError, plain};
@@ -145,7 +145,7 @@ fn set_error(refusal: Refusal) -> CommandError {
     CommandError::new(line)
 }
 
-/// The same in the words of Redis 6.2, which names what it refuses and does not tell "unknown" from "fixed".
+/// The error of CONFIG SET in Redis 6.2, which does not distinguish unknown from immutable settings.
 fn set_error_6_2(refusal: Refusal, value: &[u8]) -> CommandError {
     match refusal {
         Refusal::Value { name, reason } if !reason.starts_with("can't set ") => {

@@ -1,7 +1,6 @@
-//! Digests of values, by which DEBUG tells whether two of them, or two whole servers, hold the same.
+//! The digests of DEBUG DIGEST and DEBUG DIGEST-VALUE, equal for equal values.
 //!
-//! They are Redis's own. What has an order is mixed in, so that the order counts; what has none is laid over the others
-//! bit by bit.
+//! The algorithm is Redis's: ordered parts are hashed in sequence, unordered parts are combined by XOR.
 
 use sha1_smol::Sha1;
 
@@ -10,7 +9,6 @@ use crate::data::keyspace::{Entry, Kind, Stream, StreamId, View};
 use crate::data::rdb::{Content, Field};
 use crate::protocol::{write_double, write_shortest};
 
-/// A digest that is added to.
 #[derive(Clone, Copy, Default)]
 pub struct Digest([u8; 20]);
 
@@ -45,7 +43,7 @@ impl Digest {
         self.add_digest(digest);
     }
 
-    /// As a part like any other: once more by its own digest.
+    /// Adds a digest as an unordered part: hashed once more, then combined by XOR.
     fn add_digest(&mut self, Self(other): Self) {
         self.add(&other);
     }
@@ -55,7 +53,7 @@ impl Digest {
     }
 }
 
-/// The digest of a value, and of whether it has a deadline.
+/// The digest of a value and of whether it has a deadline.
 pub fn value_digest(entry: &Entry, profile: &Profile) -> Digest {
     let mut digest = Digest::default();
     add_value(&mut digest, entry, profile);
@@ -73,7 +71,7 @@ fn add_value(digest: &mut Digest, entry: &Entry, profile: &Profile) {
     }
 }
 
-/// The entries count, not what was there or who has read them.
+/// Only the entries count, not deleted ones, and no groups.
 fn add_stream(digest: &mut Digest, stream: &Stream) {
     for entry in stream.log().range(StreamId::LEAST, StreamId::GREATEST) {
         digest.mix(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
@@ -104,12 +102,12 @@ fn add_content(digest: &mut Digest, content: &Content<'_>, profile: &Profile) {
                 digest.add_pair(member, &text);
             }
         }
-        // Streams are looked at themselves.
+        // Handled by `add_stream`.
         Content::Stream(_) => {}
     }
 }
 
-/// The digest of all databases that a view holds.
+/// The digest of all databases in a view.
 pub fn dataset_digest(view: &mut View<'_>, profile: &Profile) -> Digest {
     let home = view.db();
     let mut all = Digest::default();
@@ -130,7 +128,7 @@ pub fn dataset_digest(view: &mut View<'_>, profile: &Profile) -> Digest {
     all
 }
 
-/// By which number Redis knows a type.
+/// Redis's number for a type.
 fn type_number(kind: Kind) -> u32 {
     match kind {
         Kind::String => 0,

@@ -1,4 +1,4 @@
-//! Values as bytes to carry elsewhere.
+//! DUMP and RESTORE.
 
 use super::keys::delete;
 use crate::base::error::CommandError;
@@ -68,7 +68,7 @@ fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
         Damage::Footer => BAD_FOOTER,
         Damage::Content => BAD_CONTENT,
     })?;
-    // Redis lets the sum overflow, and the key is over at once.
+    // Redis lets the sum overflow, and the key expires at once.
     let deadline = match ttl {
         0 => None,
         _ if options.absolute => Some(ttl),
@@ -111,7 +111,7 @@ impl Options {
                 }
             } else if !idle && args.take("FREQ") {
                 frequency = true;
-                // Nobody asks for it later, because no policy keeps count of uses.
+                // Not stored: no eviction policy uses it.
                 if !(0..=255).contains(&args.integer()?) {
                     return Err(INVALID_FREQUENCY);
                 }

@@ -1,4 +1,4 @@
-//! How long a key is to live: `EX`, `PX`, `EXAT` and `PXAT` with their values, turned into deadlines.
+//! The options EX, PX, EXAT, PXAT, KEEPTTL and PERSIST, and the deadlines they mean.
 
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
@@ -13,17 +13,17 @@ pub(super) enum TimeUnit {
     Milliseconds,
 }
 
-/// A time as a client gave it.
+/// A time as the request gives it.
 #[derive(Clone, Copy)]
 pub(super) struct ExpireTime<'a> {
     pub value: &'a [u8],
     pub unit: TimeUnit,
-    /// A point in Unix time, not a stretch from now on.
+    /// A Unix time, not a duration from now.
     pub absolute: bool,
 }
 
 impl ExpireTime<'_> {
-    /// The deadline this stands for, if the number is one that Redis takes here: positive, and far from overflowing.
+    /// The deadline. An error if the number is not positive or overflows.
     pub fn deadline(&self, now: Millis, args: &Args<'_>) -> Result<Millis, CommandError> {
         let value = parse_integer(self.value).ok_or(CommandError::NOT_AN_INTEGER)?;
         let millis = match self.unit {
@@ -38,7 +38,6 @@ impl ExpireTime<'_> {
     }
 }
 
-/// The error for a time that cannot be.
 pub(super) fn invalid_expire_time(args: &Args<'_>) -> CommandError {
     let name = args.command_name();
     CommandError::new(if args.profile().since_redis(7, 0) {
@@ -48,20 +47,18 @@ pub(super) fn invalid_expire_time(args: &Args<'_>) -> CommandError {
     })
 }
 
-/// What the options of a command say about the time of its key.
+/// The expire option of a request.
 #[derive(Clone, Copy)]
 pub(super) enum ExpireOption<'a> {
     None,
-    /// `KEEPTTL`
     KeepTtl,
-    /// `PERSIST`
     Persist,
     At(ExpireTime<'a>),
 }
 
 impl<'a> ExpireOption<'a> {
-    /// Takes the next option if it is about the time and agrees with what was other before. `word` is the one
-    /// option without a value that this command knows.
+    /// Consumes the next option if it is an expire option that does not contradict this one. `word` is the one option
+    /// without a value that the command has.
     pub fn take(&mut self, args: &mut Args<'a>, word: ExpireOption<'static>) -> bool {
         let Some(option) = args.peek() else { return false };
         let is = |name: &str| option.eq_ignore_ascii_case(name.as_bytes());
@@ -94,7 +91,7 @@ impl<'a> ExpireOption<'a> {
         true
     }
 
-    /// What a write under these options does to the deadline.
+    /// What a write with this option does to the key's deadline.
     pub fn expiry(&self, now: Millis, args: &Args<'_>) -> Result<Expiry, CommandError> {
         Ok(match self {
             Self::None | Self::Persist => Expiry::Never,
@@ -104,8 +101,8 @@ impl<'a> ExpireOption<'a> {
     }
 }
 
-/// Writes a string. Redis also writes one whose deadline is past already, and whoever looks at it next finds it expired;
-/// Valkey only deletes what was there.
+/// Writes a string. If its deadline has passed, Redis still writes it, and the next access finds it expired; Valkey
+/// deletes the old value instead.
 #[inline]
 pub(super) fn write_string(view: &mut View<'_>, args: &Args<'_>, key: &[u8], value: &[u8], expiry: Expiry) {
     match expiry {
@@ -119,7 +116,7 @@ pub(super) fn write_string(view: &mut View<'_>, args: &Args<'_>, key: &[u8], val
     }
 }
 
-/// Deletes a key because it was given a deadline that is past already.
+/// Deletes a key that was given a deadline in the past.
 pub(super) fn delete_past_deadline(view: &mut View<'_>, args: &Args<'_>, key: &[u8]) {
     if view.remove(key) {
         if args.profile().has(Since::valkey(9, 0, 0)) {
@@ -130,7 +127,7 @@ pub(super) fn delete_past_deadline(view: &mut View<'_>, args: &Args<'_>, key: &[
     }
 }
 
-/// Tells that a string was written, and that it was given a deadline if it was.
+/// Publishes the keyspace events of a SET.
 #[inline]
 pub(super) fn notify_set(view: &mut View<'_>, key: &[u8], expiry: Expiry) {
     view.notify(EventClass::String, "set", key);

@@ -1,5 +1,5 @@
-//! What the commands about single fields' times have in common: `FIELDS numfields field ...`, the options in front of it,
-//! and points in time. Redis and Valkey word and order their complaints differently.
+//! `FIELDS numfields field [field ...]` and the options before it, for commands on the expiry of hash fields. Redis and
+//! Valkey differ in their errors and in the order of their checks.
 
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
@@ -10,7 +10,7 @@ use crate::spec::Args;
 
 use super::expire_options::{ExpireTime, TimeUnit, invalid_expire_time};
 
-/// Since when fields can have times.
+/// The releases with hash field expiration.
 pub(super) const FIELD_TIMES: Since = Since::each(Version(7, 4, 0), Version(9, 0, 0));
 
 pub(super) const NO_FIELDS: CommandError =
@@ -22,14 +22,14 @@ pub(super) const VALKEY_FIELD_COUNT_MISMATCH: CommandError =
     CommandError::fixed("ERR numfields should be greater than 0 and match the provided number of fields");
 const NEGATIVE_TIME: CommandError = CommandError::fixed("ERR invalid expire time, must be >= 0");
 
-/// The latest time that Redis can keep for a field.
+/// The latest deadline that Redis accepts for a field.
 const LATEST: Millis = (1 << 46) - 1;
 
 pub(super) fn is_valkey(args: &Args<'_>) -> bool {
     args.profile().family() == Family::Valkey
 }
 
-/// Takes `FIELDS` with the fields as Redis does; `not_positive` is how a command says that their number is none.
+/// Parses `FIELDS` and the fields as Redis does. `not_positive` is the error for a count below 1.
 pub(super) fn parse_fields<'a>(args: &mut Args<'a>, not_positive: CommandError) -> Result<Words<'a>, CommandError> {
     if !args.take("FIELDS") {
         return Err(NO_FIELDS);
@@ -42,7 +42,7 @@ pub(super) fn parse_fields<'a>(args: &mut Args<'a>, not_positive: CommandError) 
     Ok(fields)
 }
 
-/// Takes `FIELDS` with the fields as Valkey does where nothing can stand in front of it.
+/// Parses `FIELDS` and the fields as Valkey does in commands without options before it.
 pub(super) fn parse_fields_valkey<'a>(args: &mut Args<'a>, mismatch: CommandError) -> Result<Words<'a>, CommandError> {
     if !args.take("FIELDS") {
         return Err(CommandError::SYNTAX);
@@ -55,16 +55,16 @@ pub(super) fn parse_fields_valkey<'a>(args: &mut Args<'a>, mismatch: CommandErro
     Ok(fields)
 }
 
-/// Where `FIELDS` is, how many there are said to be, and what follows.
+/// A `FIELDS` clause found after options.
 pub(super) struct FieldsClause<'a> {
-    /// What stands in front of it, without having been taken.
+    /// The arguments before `FIELDS`, not consumed.
     pub options: Words<'a>,
     count: &'a [u8],
     words: Words<'a>,
 }
 
 impl<'a> FieldsClause<'a> {
-    /// Looks for `FIELDS` as Valkey does where options can stand in front of it.
+    /// Finds `FIELDS` as Valkey does in commands with options before it.
     pub fn find(args: &Args<'a>) -> Result<Self, CommandError> {
         let words = args.rest();
         let mut all = words.iter().take(words.len().saturating_sub(1));
@@ -73,7 +73,7 @@ impl<'a> FieldsClause<'a> {
         Ok(Self { options: words.first(at), count, words: words.from(at + 2) })
     }
 
-    /// The fields, each with so many words in all, if there are as many as it is said.
+    /// The words after the count, if there are `each` of them per field.
     pub fn fields(&self, each: usize) -> Result<Words<'a>, CommandError> {
         let count = parse_integer(self.count).ok_or(CommandError::NOT_AN_INTEGER)?;
         let words = usize::try_from(count).ok().filter(|&count| count > 0).and_then(|count| count.checked_mul(each));
@@ -81,7 +81,7 @@ impl<'a> FieldsClause<'a> {
     }
 }
 
-/// The point in time that a field is to live until. It may be past, but not before 1970.
+/// The deadline of a field. It may be in the past, but not before 1970.
 pub(super) fn parse_deadline(time: ExpireTime<'_>, now: Millis, args: &Args<'_>) -> Result<Millis, CommandError> {
     let value = parse_integer(time.value).ok_or(CommandError::NOT_AN_INTEGER)?;
     let valkey = is_valkey(args);
@@ -98,7 +98,7 @@ pub(super) fn parse_deadline(time: ExpireTime<'_>, now: Millis, args: &Args<'_>)
     deadline.ok_or_else(|| invalid_expire_time(args))
 }
 
-/// The fields that a command names behind `FIELDS` and their number; where Redis looks at the type first, so is it here.
+/// Parses the fields. Redis checks the type of the key first.
 pub(super) fn parse_fields_clause<'a>(
     view: &mut View<'_>,
     key: &[u8],

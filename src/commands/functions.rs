@@ -1,4 +1,4 @@
-//! FUNCTION and FCALL. The engine itself calls functions; here are their rows, and the commands that manage libraries.
+//! FUNCTION, FCALL and FCALL_RO. The engine runs FCALL; the commands that manage libraries run here.
 
 use super::help::{help, subcommand_syntax_error};
 use super::scripting::kill;

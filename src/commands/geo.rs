@@ -1,4 +1,4 @@
-//! Places in sorted sets: their scores tell where they are.
+//! GEOADD, GEODIST, GEOHASH and GEOPOS: positions encoded as scores of a sorted set.
 
 use smallvec::SmallVec;
 
@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Command] = &[GEOADD, GEODIST, GEOHASH, GEOPOS];
 
 pub(super) const SINCE: Since = Since::redis(3, 2, 0);
 
-/// Takes a longitude and a latitude.
+/// Parses a longitude and a latitude.
 pub(super) fn parse_point(args: &mut Args<'_>) -> Result<Point, CommandError> {
     let mut float = || parse_score(args.bytes()?, args.profile()).ok_or(CommandError::NOT_A_FLOAT);
     let point = Point { longitude: float()?, latitude: float()? };
@@ -27,7 +27,7 @@ pub(super) fn parse_point(args: &mut Args<'_>) -> Result<Point, CommandError> {
     Err(CommandError::new(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}")))
 }
 
-/// Takes a unit of length: how many meters it has.
+/// Parses a unit of length, and returns its number of meters.
 pub(super) fn parse_unit(args: &mut Args<'_>) -> Result<f64, CommandError> {
     let units = [("M", 1.0), ("KM", 1000.0), ("FT", 0.3048), ("MI", 1609.34)];
     let unit = args.bytes()?;
@@ -40,7 +40,7 @@ pub(super) fn distance_reply(distance: f64, profile: &Profile) -> Reply<'static>
     if !profile.since_redis(7, 2) {
         return Reply::text(format!("{distance:.4}"));
     }
-    // Later servers round when they scale to whole numbers.
+    // Later releases round to four decimals through an integer.
     let scaled = (distance * 10_000.0).round_ties_even() as i64;
     Reply::text(format!("{}.{:04}", scaled / 10_000, scaled % 10_000))
 }
@@ -50,7 +50,7 @@ pub(super) fn point_reply(point: Point, profile: &Profile) -> Reply<'static> {
     Reply::Array(vec![degrees(point.longitude), degrees(point.latitude)])
 }
 
-/// Where a member is.
+/// The position of a member.
 pub(super) fn position_of(set: &SortedSet, member: &[u8]) -> Option<Point> {
     set.score(member).map(Point::from_score)
 }
@@ -166,7 +166,7 @@ fn geopos<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     reply_for_members(view, args, |place| place.map_or(Reply::NullArray, |point| point_reply(point, &profile)))
 }
 
-/// Answers with something about each of several members.
+/// Replies with one value for each member named.
 fn reply_for_members<'v>(
     view: &'v mut View<'_>,
     args: &mut Args<'v>,

@@ -1,4 +1,4 @@
-//! What lies around a place.
+//! GEOSEARCH and GEORADIUS: the members of a geo set within an area.
 
 use std::cmp::Ordering;
 
@@ -120,10 +120,10 @@ const GEOSEARCHSTORE: Command = Command::new(
     },
 );
 
-/// Which options a command has.
+/// The options that a command has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CommandForm {
-    /// GEORADIUS and its kin; `stores` unless they are read-only.
+    /// GEORADIUS and GEORADIUSBYMEMBER. `stores` is false for their read-only forms.
     Radius {
         stores: bool,
     },
@@ -137,21 +137,19 @@ enum Sort {
     Farthest,
 }
 
-/// What is asked for.
 struct Query<'a> {
     center: Option<Point>,
-    /// A member was named as the center; it has a place only if there is a set.
+    /// The center is a member, and has a position only if the key exists.
     from_member: bool,
     shape: Option<(Shape, f64)>,
     with_distance: bool,
     with_hash: bool,
     with_point: bool,
     sort: Option<Sort>,
-    /// At most so many; all if none is given.
     count: Option<usize>,
-    /// Any so many will do.
+    /// The option ANY: any `count` members, not the nearest.
     any: bool,
-    /// Where to keep the result, instead of answering with it.
+    /// The key to store the result under.
     store: Option<&'a [u8]>,
     store_distance: bool,
 }
@@ -177,7 +175,7 @@ fn georadiusbymember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, stores: bo
         query.center = Some(position_of(set, member).ok_or(NO_SUCH_MEMBER)?);
         query.shape = Some(parse_circle(args)?);
     } else {
-        // Nobody looks at radius and unit where there is nothing to be found.
+        // Radius and unit are not checked when the key is absent.
         args.bytes()?;
         args.bytes()?;
     }
@@ -200,12 +198,10 @@ fn geosearchstore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandRes
     query.run(view, key, args.profile(), "geosearchstore")
 }
 
-/// Takes a length, or says what is wrong with it.
 fn parse_length(args: &mut Args<'_>, not_numeric: &'static str) -> Result<f64, CommandError> {
     parse_score(args.bytes()?, args.profile()).ok_or(CommandError::fixed(not_numeric))
 }
 
-/// Takes the radius of a circle and its unit.
 fn parse_circle(args: &mut Args<'_>) -> Result<(Shape, f64), CommandError> {
     let radius = parse_length(args, "ERR need numeric radius")?;
     if radius < 0.0 {
@@ -214,7 +210,6 @@ fn parse_circle(args: &mut Args<'_>) -> Result<(Shape, f64), CommandError> {
     Ok((Shape::Circle { radius }, parse_unit(args)?))
 }
 
-/// Takes the sides of a box and their unit.
 fn parse_box(args: &mut Args<'_>) -> Result<(Shape, f64), CommandError> {
     let width = parse_length(args, "ERR need numeric width")?;
     let height = parse_length(args, "ERR need numeric height")?;
@@ -224,7 +219,6 @@ fn parse_box(args: &mut Args<'_>) -> Result<(Shape, f64), CommandError> {
     Ok((Shape::Box { width, height }, parse_unit(args)?))
 }
 
-/// A member that was found.
 struct FoundMember<'s> {
     member: &'s [u8],
     score: f64,
@@ -335,7 +329,7 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    /// Searches the set under a key, and answers with what was found or with how much.
+    /// Runs the search, and replies with the members or stores them and replies with their number.
     fn run<'v>(
         &self,
         view: &'v mut View<'_>,
@@ -344,7 +338,7 @@ impl<'a> Query<'a> {
         stored: &'static str,
     ) -> CommandResult<'v> {
         let Some(destination) = self.store else {
-            // That somebody looks was counted when the options were read.
+            // The access was counted when the options were parsed.
             let set = view.collection_to_write::<SortedSet>(key)?;
             return Ok(Reply::Array(self.find(set).iter().map(|found| self.reply(found, profile)).collect()));
         };
@@ -380,12 +374,12 @@ impl<'a> Query<'a> {
         Reply::Array(items)
     }
 
-    /// What is to be answered, in order.
+    /// The members found, in the order of the reply.
     fn find<'s>(&self, set: Option<&'s SortedSet>) -> Vec<FoundMember<'s>> {
         let (Some(set), Some(center), Some((shape, unit))) = (set, self.center, self.shape) else { return Vec::new() };
         let most = self.count.unwrap_or(usize::MAX);
         let mut found = search_set(set, &Search { center, shape, unit }, if self.any { most } else { usize::MAX });
-        // The nearest so many, unless any will do.
+        // COUNT without ANY means the nearest members.
         let sort = self.sort.or(if self.count.is_some() && !self.any { Some(Sort::Nearest) } else { None });
         if let Some(sort) = sort {
             let compare = |one: &FoundMember<'_>, other: &FoundMember<'_>| match sort {
@@ -399,7 +393,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Sorts what was found, as far as it will be answered with.
+/// Sorts the members that the reply will contain.
 fn sort_found<'s>(
     found: &mut [FoundMember<'s>],
     most: usize,
@@ -412,7 +406,7 @@ fn sort_found<'s>(
     }
 }
 
-/// Finds what a search covers, area by area; no more than `most`.
+/// Finds at most `most` members in the areas of a search.
 fn search_set<'s>(set: &'s SortedSet, search: &Search, most: usize) -> Vec<FoundMember<'s>> {
     let mut found = Vec::new();
     for scores in search.areas() {

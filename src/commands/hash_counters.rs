@@ -1,4 +1,4 @@
-//! Fields of hashes as numbers.
+//! HINCRBY and HINCRBYFLOAT.
 
 use super::long_double::LongDouble;
 use crate::base::error::CommandError;
@@ -66,7 +66,7 @@ fn hincrbyfloat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResul
     Ok(Reply::text(text))
 }
 
-/// Writes what is made of a field's value; the field keeps its time to live.
+/// Computes a field's new value from the old one. The field keeps its time to live.
 fn update_field<R>(
     view: &mut View<'_>,
     args: &Args<'_>,

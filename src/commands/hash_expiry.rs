@@ -1,4 +1,4 @@
-//! How long fields of hashes live.
+//! Deadlines of hash fields: HEXPIRE, HTTL, HPERSIST and their variants.
 
 use super::expire_options::{ExpireTime, TimeUnit};
 use super::expiry::Condition;
@@ -18,7 +18,7 @@ pub(super) const ROWS: &[Command] =
 
 const NUMBER_NOT_POSITIVE: CommandError = CommandError::fixed("ERR Parameter `numFields` should be greater than 0");
 
-/// What is answered for a field.
+/// Replies for one field.
 const NO_FIELD: i64 = -2;
 const NO_TIME: i64 = -1;
 const REFUSED: i64 = 0;
@@ -73,7 +73,7 @@ const HPEXPIREAT: Command = Command::new(
     },
 );
 
-/// Sets times of fields. One that is not in the future removes the field.
+/// Sets deadlines of fields. A deadline in the past removes the field.
 fn set_times<'v>(view: &mut View<'_>, args: &mut Args<'v>, unit: TimeUnit, absolute: bool) -> CommandResult<'v> {
     let (key, value) = (args.key()?, args.bytes()?);
     let (lifetime, now) = (ExpireTime { value, unit, absolute }, view.now());
@@ -133,13 +133,13 @@ fn set_field_time(
     }
 }
 
-/// Tells that fields were removed because they were given a time that is past already, and whether the key went with
-/// them.
+/// Publishes the keyspace events for fields removed by a deadline in the past. `gone`: the key was removed with its
+/// last field.
 pub(super) fn notify_field_removal(view: &mut View<'_>, args: &Args<'_>, key: &[u8], gone: bool) {
     view.notify_removal(EventClass::Hash, if is_valkey(args) { "hexpired" } else { "hdel" }, key, gone);
 }
 
-/// The same answer for each field.
+/// The same reply for each field.
 fn repeat_reply(fields: Words<'_>, answer: i64) -> Reply<'static> {
     Reply::Array(fields.iter().map(|_| Reply::Integer(answer)).collect())
 }
@@ -181,7 +181,7 @@ fn hpersist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
     Ok(Reply::Array(answers.into_iter().map(Reply::Integer).collect()))
 }
 
-// ---- asking
+// ---- querying
 
 const HTTL: Command = Command::new(
     Handler::Keys(|view, args| query_times(view, args, TimeUnit::Seconds, false)),
@@ -237,7 +237,7 @@ fn query_times<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, unit: TimeUnit, 
     let answer = |field: &[u8]| match hash {
         Some(hash) if hash.contains(field) => hash.time(field).map_or(NO_TIME, |time| match unit {
             TimeUnit::Milliseconds => time - start,
-            // Redis rounds up, Valkey to the nearest.
+            // Redis rounds up, Valkey to the nearest second.
             TimeUnit::Seconds => (time - start + if valkey { 500 } else { 999 }) / 1000,
         }),
         _ => NO_FIELD,

@@ -1,4 +1,4 @@
-//! Fields of hashes together with their times: read and removed, read and given a time, written with a time.
+//! HGETEX, HSETEX and HGETDEL: fields of a hash read or written together with their deadlines.
 
 use super::expire_options::{ExpireOption, ExpireTime, TimeUnit};
 use super::fields_clause::{FieldsClause, NOT_POSITIVE, is_valkey, parse_deadline, parse_fields, parse_fields_clause};
@@ -13,7 +13,7 @@ use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
 pub(super) const ROWS: &[Command] = &[HGETDEL, HGETEX, HSETEX];
 
-/// Since when fields are read or written together with their times.
+/// The releases with HGETEX and HSETEX.
 const SINCE: Since = Since::each(Version(8, 0, 0), Version(9, 0, 0));
 
 // ---- reading
@@ -60,7 +60,7 @@ fn copy_of(hash: &Hash, field: &[u8]) -> Reply<'static> {
     hash.get(field).map_or(Reply::Null, |value| Reply::bulk(value.to_vec()))
 }
 
-/// What is answered for fields of a hash that is not there.
+/// The reply for an absent hash.
 fn all_null(fields: Words<'_>) -> Reply<'static> {
     Reply::Array(fields.iter().map(|_| Reply::Null).collect())
 }
@@ -82,7 +82,7 @@ const HGETEX: Command = Command::new(
     },
 );
 
-/// What HGETEX does to the times of fields.
+/// What HGETEX does to the deadlines of fields.
 #[derive(Clone, Copy)]
 enum TtlChange {
     None,
@@ -90,7 +90,7 @@ enum TtlChange {
     Until(Millis),
 }
 
-/// How many fields were changed, and how.
+/// The number of fields changed, by the kind of change.
 #[derive(Clone, Copy, Default)]
 struct ChangeCounts {
     removed: usize,
@@ -141,7 +141,7 @@ fn hgetex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     Ok(Reply::Array(values))
 }
 
-/// Takes options until so many words are left.
+/// Parses options until `left` words are left.
 fn take_options<'a>(
     args: &mut Args<'a>,
     left: usize,
@@ -152,7 +152,7 @@ fn take_options<'a>(
             return Err(CommandError::SYNTAX);
         }
     }
-    // The last one may have taken what stands left it for its value.
+    // The last option's value may have been a word after the options.
     if args.left() == left { Ok(()) } else { Err(CommandError::SYNTAX) }
 }
 
@@ -209,7 +209,7 @@ const ONE_LIFETIME: CommandError =
     CommandError::fixed("ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified");
 const WRONG_NUMBER_OF_FIELDS: CommandError = CommandError::fixed("ERR invalid number of fields");
 
-/// What must be there, or must not, for fields to be written.
+/// Whether the key and the fields must exist (true) or must not (false).
 #[derive(Clone, Copy, Default)]
 struct Conditions {
     key: Option<bool>,
@@ -225,7 +225,7 @@ impl Conditions {
     }
 }
 
-/// What Redis takes in front of the fields, and the fields with their values.
+/// The parsed options, and the fields with their values.
 struct Options<'a> {
     conditions: Conditions,
     expire: ExpireOption<'a>,
@@ -306,7 +306,7 @@ fn parse_options_valkey<'a>(args: &mut Args<'a>) -> Result<Options<'a>, CommandE
     Ok(Options { conditions, expire, words: found.fields(2)? })
 }
 
-/// Takes one option after the other, and complains about the first that is wrong.
+/// Parses option by option, and reports the first error.
 fn parse_options_redis<'a>(args: &mut Args<'a>, now: Millis) -> Result<(Options<'a>, Option<Millis>), CommandError> {
     let mut options =
         Options { conditions: Conditions::default(), expire: ExpireOption::None, words: args.rest().first(0) };

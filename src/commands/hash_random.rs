@@ -1,4 +1,4 @@
-//! Fields of a hash at random.
+//! HRANDFIELD.
 
 use super::sampling::{OUT_OF_RANGE, parse_count, sample};
 use crate::base::profile::Since;
@@ -37,7 +37,7 @@ fn hrandfield<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
     let count = parse_count(count)?;
     let with_values = args.take("WITHVALUES");
     args.end()?;
-    // Each would be two elements of the reply.
+    // Each field takes two elements of the reply.
     if with_values && count.unsigned_abs() > i64::MAX as u64 / 2 {
         return Err(OUT_OF_RANGE);
     }

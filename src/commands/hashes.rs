@@ -1,4 +1,4 @@
-//! Hashes: their fields with their values.
+//! Hashes: reading and writing fields, and HSCAN.
 
 use super::scan_elements::scan;
 use crate::base::error::CommandError;
@@ -43,7 +43,7 @@ fn hmset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::OK)
 }
 
-/// Writes fields, and tells how many of them are new.
+/// Writes fields, and returns the number of new ones.
 fn set_fields(view: &mut View<'_>, args: &mut Args<'_>) -> Result<usize, CommandError> {
     let (key, words) = (args.key()?, args.rest());
     if words.len() % 2 != 0 {
@@ -120,7 +120,7 @@ fn hdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(removed as i64))
 }
 
-// ---- one field, or some
+// ---- reading single fields
 
 const HGET: Command = Command::new(
     Handler::Keys(hget),
@@ -194,7 +194,7 @@ fn hexists<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     Ok(Reply::Integer(i64::from(hash.is_some_and(|hash| hash.contains(field)))))
 }
 
-// ---- all fields
+// ---- reading all fields
 
 const HLEN: Command = Command::new(
     Handler::Keys(hlen),

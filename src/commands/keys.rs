@@ -1,4 +1,4 @@
-//! Keys, whatever they hold.
+//! Commands on keys of any type: DEL, EXISTS, TYPE, RENAME, COPY, MOVE.
 
 use super::databases::parse_db_index;
 use crate::base::error::CommandError;
@@ -233,7 +233,7 @@ fn move_key<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
     Ok(Reply::Integer(i64::from(free)))
 }
 
-/// Deletes a key and tells of it; whether there was one.
+/// Deletes a key and publishes the event. Returns whether the key existed.
 pub(super) fn delete(view: &mut View<'_>, key: &[u8]) -> bool {
     let removed = view.remove(key);
     if removed {
@@ -242,7 +242,7 @@ pub(super) fn delete(view: &mut View<'_>, key: &[u8]) -> bool {
     removed
 }
 
-/// How many of the arguments that are left `counts` holds for.
+/// The number of remaining arguments for which `counts` is true.
 fn count_if<'v>(args: &mut Args<'v>, mut counts: impl FnMut(&'v [u8]) -> bool) -> Reply<'static> {
     let mut found = 0;
     while let Some(key) = args.optional() {

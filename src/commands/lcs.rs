@@ -27,7 +27,6 @@ const LCS: Command = Command::new(
     },
 );
 
-/// What LCS is asked for.
 #[derive(Default)]
 struct Options {
     length: bool,
@@ -86,7 +85,7 @@ fn lcs<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     ]))
 }
 
-/// A stretch that both strings have; the ends belong to it.
+/// A range that both strings share. Its ends are inclusive.
 struct MatchRange {
     first: (usize, usize),
     second: (usize, usize),
@@ -108,14 +107,14 @@ impl MatchRange {
     }
 }
 
-/// The length of the longest common subsequence of every pair of prefixes.
+/// The length of the longest common subsequence for each pair of prefixes.
 struct LengthTable {
     lengths: Vec<u32>,
     width: usize,
 }
 
 impl LengthTable {
-    /// The table takes no more memory than the longest string may have.
+    /// An error if the table would need more memory than the longest string may have.
     fn new(first: &[u8], second: &[u8], most: i64) -> Result<Self, CommandError> {
         if first.len().max(second.len()) >= u32::MAX as usize - 1 {
             return Err(CommandError::fixed("ERR String too long for LCS"));
@@ -146,7 +145,7 @@ impl LengthTable {
         self.lengths[i * self.width + j]
     }
 
-    /// The subsequence itself and the stretches it is made of, from the last to the first.
+    /// The subsequence, and the ranges it consists of from last to first.
     fn trace(&self, first: &[u8], second: &[u8]) -> (Vec<u8>, Vec<MatchRange>) {
         let (mut i, mut j) = (first.len(), second.len());
         let mut common = Vec::with_capacity(self.at(i, j) as usize);

@@ -1,4 +1,4 @@
-//! Lists: commands that wait for an element.
+//! Blocking commands on lists: BLPOP, BRPOP, BLMOVE, BRPOPLPUSH, BLMPOP.
 
 use super::blocking::may_serve;
 use super::lists::{limits, move_element, parse_end, parse_lmpop, pop_from, pop_one};
@@ -118,7 +118,7 @@ fn move_or_block<'v>(
     let moved = move_element(view, source, destination, ends, &limits)?;
     Ok(match moved {
         Some(element) => ReplyOrBlock::Reply(Reply::bulk(element)),
-        // A time-out is a null array, as for BLPOP; where nothing may block, the reply is LMOVE's null.
+        // The reply to a time-out is BLPOP's null array. Where nothing may block, it is LMOVE's null.
         None => ReplyOrBlock::Block(BlockForKeys {
             denied_reply: Reply::Null,
             ..BlockForKeys::new(keys, Kind::List, deadline)

@@ -1,4 +1,4 @@
-//! Lists: elements by their index, and by what they are.
+//! Commands on lists by index or by element: LINDEX, LINSERT, LPOS, LRANGE, LREM, LSET, LTRIM.
 
 use super::index_ranges::element_range;
 use super::lists::{element_reply, limits};
@@ -22,13 +22,13 @@ const ZERO_RANK: CommandError = CommandError::fixed(
 const NEGATIVE_COUNT: CommandError = CommandError::fixed("ERR COUNT can't be negative");
 const NEGATIVE_LENGTH: CommandError = CommandError::fixed("ERR MAXLEN can't be negative");
 
-/// The index that an index means, which counts from the end if it is negative.
+/// The index from the front. Negative indexes count from the back.
 fn resolve_index(index: i64, len: usize) -> Option<usize> {
     let index = if index < 0 { index.checked_add(len as i64)? } else { index };
     usize::try_from(index).ok().filter(|&index| index < len)
 }
 
-/// A number whose negative there is, too; Redis asks for that since 7.2.
+/// Parses an integer. Since 7.2 the least integer, which has no negative, is an error.
 fn parse_negatable(args: &mut Args<'_>) -> Result<i64, CommandError> {
     let number = args.integer()?;
     if number == i64::MIN && args.profile().since_redis(7, 2) { Err(TOO_SMALL) } else { Ok(number) }
@@ -134,7 +134,7 @@ fn lset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let list = view.collection_to_write::<List>(key)?.ok_or(CommandError::NO_SUCH_KEY)?;
     let mut index = args.integer()?;
     if args.profile().since_redis(7, 2) {
-        // It takes its way through a C `int` since.
+        // Since 7.2 Redis passes the index through a C `int`.
         index = i64::from(index as i32);
     }
     let index = resolve_index(index, list.len());
@@ -295,7 +295,7 @@ fn parse_length(args: &mut Args<'_>, error: CommandError) -> Result<usize, Comma
     parse_integer(args.bytes()?).and_then(|number| usize::try_from(number).ok()).ok_or(error)
 }
 
-/// Where an element stands among others.
+/// The indexes at which an element occurs.
 fn matching_indexes<'l>(
     elements: impl Iterator<Item = Element<'l>>,
     element: Element<'l>,

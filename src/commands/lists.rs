@@ -1,4 +1,4 @@
-//! Lists: their ends.
+//! Commands on the ends of lists: pushing, popping and moving.
 
 use super::mpop::MultiPop;
 use crate::base::error::CommandError;
@@ -13,13 +13,13 @@ pub(super) const ROWS: &[Command] = &[LLEN, LMOVE, LMPOP, LPOP, LPUSH, LPUSHX, R
 
 const NOT_POSITIVE: CommandError = CommandError::fixed("ERR value is out of range, must be positive");
 
-/// The limits of lists in this call.
+/// The size limits of lists, by configuration and profile.
 #[inline]
 pub(super) fn limits(view: &View<'_>, args: &Args<'_>) -> ListLimits {
     view.settings().list_limits(args.profile())
 }
 
-/// The end of a list that the next argument names.
+/// Parses LEFT or RIGHT.
 pub(super) fn parse_end(args: &mut Args<'_>) -> Result<End, CommandError> {
     if args.take("LEFT") {
         Ok(End::Front)
@@ -30,7 +30,6 @@ pub(super) fn parse_end(args: &mut Args<'_>) -> Result<End, CommandError> {
     }
 }
 
-/// An element as a reply.
 #[inline]
 pub(super) fn element_reply(element: Element<'_>) -> Reply<'_> {
     match element {
@@ -168,7 +167,7 @@ fn pop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, end: End) -> CommandResu
     }
     let count = parse_integer(args.bytes()?).and_then(|count| usize::try_from(count).ok()).ok_or(NOT_POSITIVE)?;
     if view.collection_to_write::<List>(key)?.is_none() {
-        // Before 7.0 this was the absent value, whether or not there was a count.
+        // Before 7.0 the reply was a null even with a count.
         return Ok(if args.profile().since_redis(7, 0) { Reply::NullArray } else { Reply::Null });
     }
     if count == 0 {
@@ -177,7 +176,7 @@ fn pop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, end: End) -> CommandResu
     Ok(Reply::Array(pop_count(view, key, end, count, &limits)?))
 }
 
-/// Takes an element, if there is one, and tells of it.
+/// Pops an element and publishes the event.
 #[inline]
 pub(super) fn pop_one(
     view: &mut View<'_>,
@@ -190,7 +189,7 @@ pub(super) fn pop_one(
     Ok(element)
 }
 
-/// Takes so many elements, or as many as there are, and tells of it.
+/// Pops at most `count` elements and publishes the event.
 pub(super) fn pop_count(
     view: &mut View<'_>,
     key: &[u8],
@@ -277,7 +276,7 @@ fn rpoplpush<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'
     Ok(moved.map_or(Reply::Null, Reply::bulk))
 }
 
-/// Takes an element from an end of one list to an end of another, or of the same.
+/// Moves an element from an end of one list to an end of another list or of the same.
 pub(super) fn move_element(
     view: &mut View<'_>,
     source: &[u8],
@@ -289,7 +288,7 @@ pub(super) fn move_element(
     let at = if from == End::Front { 0 } else { list.len().saturating_sub(1) };
     let Some(element) = list.get(at) else { return Ok(None) };
     let (is_integer, element) = (matches!(element, Element::Integer(_)), element.to_bytes().into_owned());
-    // Redis does not count the bytes of what it holds as an integer.
+    // Redis does not count the bytes of an element that it stores as an integer.
     let bytes = if is_integer { 0 } else { element.len() };
     if source == destination {
         view.change(source, |list: &mut List| {
@@ -347,7 +346,7 @@ pub(super) fn parse_lmpop<'a>(args: &mut Args<'a>) -> Result<MultiPop<'a, End>, 
     MultiPop::parse(args, parse_end)
 }
 
-/// Pops from one of the keys of LMPOP or BLMPOP, if it holds a list.
+/// Pops from one key of LMPOP or BLMPOP, if it holds a list.
 pub(super) fn pop_from<'v>(
     view: &mut View<'_>,
     key: &'v [u8],

@@ -1,9 +1,13 @@
-//! The commands: a row and a function each, one file per group.
+//! The commands: a row and a function for each, one file per group.
 //!
-//! Knows what each command does; no socket, no clock, no other command's life.
+//! Knows what each command does; no socket, no clock, nothing of other commands' runs.
 //! May use: every floor below it.
-//! Begin with `strings.rs`: a row, and its function under it. To add a command, add both to the file of its group and
-//! the row to that file's `ROWS`.
+//! Begin with `strings.rs`: rows, each followed by its function.
+//!
+//! To add a command, declare a `const` [`Command`] (row and function) in the file of its group, and list it in that
+//! file's `ROWS`. A new file also needs its `mod` and a line in [`all`]. Then run `make docs`, and add a transcript to
+//! `tests/exactness/transcripts`, with its name in `transcripts.rs`. `table_tests.rs` names what is missing: a summary,
+//! a parsable usage, keys that do not fit the arity, a test. The compiler warns of a command that is in no `ROWS`.
 
 mod acl;
 mod acl_log;
@@ -94,17 +98,17 @@ pub use handler::{Command, CommandResult, Handler, Handlers};
 pub use redouble::{reached, so_many_found};
 pub use stream_read::refuse_block_in_script;
 
-/// The table of the commands that a profile has.
+/// The table of a profile.
 pub fn table(profile: Profile) -> Table {
     Table::new(all_rows(), profile)
 }
 
-/// The rows of all commands.
+/// The rows of all commands in all profiles.
 pub fn all_rows() -> Vec<Row> {
     rows(all())
 }
 
-/// Every command, group by group.
+/// All commands, group by group. Add the `ROWS` of a new file here.
 pub fn all() -> impl Iterator<Item = &'static Command> {
     [
         acl::ROWS,

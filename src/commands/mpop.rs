@@ -7,7 +7,6 @@ use crate::spec::Args;
 const NO_KEYS: CommandError = CommandError::fixed("ERR numkeys should be greater than 0");
 const NO_COUNT: CommandError = CommandError::fixed("ERR count should be greater than 0");
 
-/// A request to pop from an end of the first key that holds elements.
 pub(super) struct MultiPop<'a, End> {
     pub keys: Words<'a>,
     pub end: End,

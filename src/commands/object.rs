@@ -1,4 +1,4 @@
-//! OBJECT: what Redis would know inspect a value beside what it is.
+//! OBJECT: how a value is stored.
 
 use super::help::help;
 use crate::base::error::CommandError;
@@ -91,10 +91,10 @@ fn refcount<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
 
 fn idletime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    // Counts as a hit or a miss, as all that is asked inspect a key does.
+    // Counts as a keyspace hit or miss.
     view.inspect(key);
     let now = view.access_time();
-    // The clock may have been moved back since.
+    // The clock may have been moved back since the last access.
     let idle = view.last_used(key).map(|used| Reply::Integer(i64::from(now.saturating_sub(used))));
     Ok(idle.unwrap_or(Reply::Null))
 }

@@ -1,4 +1,4 @@
-//! Publish and subscribe: who listens to which channels, and what is said there.
+//! SUBSCRIBE, PUBLISH, PUBSUB and their variants for patterns and shards.
 
 use super::help::{help, versioned_syntax_error};
 use crate::base::error::CommandError;
@@ -17,7 +17,7 @@ const ASK: &[Flag] = &[Flag::PubSub, Flag::Loading, Flag::Stale];
 
 const TOO_MANY: CommandError = CommandError::fixed("ERR too many subscriptions for one client");
 
-// ---- listening
+// ---- subscribing
 
 const SUBSCRIBE: Command = Command::new(
     Handler::Connection(|call, args| subscribe(call, args, Topic::Channel)),
@@ -71,7 +71,7 @@ fn subscribe(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandR
         Topic::Pattern => "psubscribe",
         Topic::ShardChannel => "ssubscribe",
     };
-    // Others read from here which protocol the messages are to be in.
+    // Publishers read the protocol of the messages from here.
     call.server.pubsub.speak(&call.session.client, call.session.protocol == crate::protocol::Protocol::Resp3);
     let mut replies = Vec::with_capacity(args.left());
     while let Some(name) = args.optional() {
@@ -85,7 +85,7 @@ fn subscribe(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandR
     Ok(confirm(call, replies))
 }
 
-// ---- listening no longer
+// ---- unsubscribing
 
 const UNSUBSCRIBE: Command = Command::new(
     Handler::Connection(|call, args| unsubscribe(call, args, Topic::Channel)),
@@ -142,7 +142,7 @@ fn unsubscribe(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> Comman
         replies.push(confirmation(kind, Some(name), pubsub.unsubscribe(client, topic, name)));
     }
     call.session.subscriber = client.seen().is_subscriber();
-    // What was said before goes in front of the reply, so that nothing comes behind it.
+    // Messages sent so far precede the reply, so that none follows it.
     client.take_mail(&mut call.session.ahead);
     Ok(confirm(call, replies))
 }
@@ -152,7 +152,7 @@ fn confirmation(kind: &'static str, name: Option<&[u8]>, count: usize) -> Reply<
     Reply::Push(vec![Reply::text(kind), name, Reply::Integer(count as i64)])
 }
 
-/// One reply for each name. They are written even to who asked for no replies.
+/// One reply for each name. Redis writes them even after CLIENT REPLY OFF.
 fn confirm(call: &mut Call<'_>, replies: Vec<Reply<'static>>) -> Reply<'static> {
     if !call.session.replies.are_withheld() {
         return Reply::Several(replies);
@@ -163,7 +163,7 @@ fn confirm(call: &mut Call<'_>, replies: Vec<Reply<'static>>) -> Reply<'static> 
     Reply::Nothing
 }
 
-// ---- speaking
+// ---- publishing
 
 const PUBLISH: Command = Command::new(
     Handler::Connection(|call, args| publish(call, args, Topic::Channel)),
@@ -198,7 +198,7 @@ fn publish(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandRes
     Ok(Reply::Integer(count as i64))
 }
 
-// ---- asking
+// ---- querying
 
 const PUBSUB: Command = Command::container(
     CommandSpec {

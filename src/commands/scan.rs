@@ -1,4 +1,4 @@
-//! Finding keys.
+//! KEYS, RANDOMKEY and SCAN.
 
 use super::scan_options::{INVALID_CURSOR, matches, parse_cursor, take_no_values};
 use crate::base::error::CommandError;
@@ -92,10 +92,10 @@ fn scan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Array(vec![Reply::text(next.to_string()), Reply::Array(found)]))
 }
 
-/// The types that there are, whether or not there can be keys of them here.
+/// All types, including those of commands that a profile lacks.
 const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
 
-/// The name of a type. To Redis a name that it does not know is one that no key has; Valkey refuses it.
+/// A type name. Redis accepts unknown names, which match no key; Valkey refuses them.
 fn parse_type<'a>(name: &'a [u8], profile: &Profile) -> Result<&'a [u8], CommandError> {
     let name = until_nul(name);
     let known = TYPES.iter().any(|kind| name.eq_ignore_ascii_case(kind.as_bytes()));

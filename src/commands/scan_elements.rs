@@ -1,4 +1,4 @@
-//! Going through the elements of one value, step by step: what HSCAN, SSCAN and ZSCAN have in common.
+//! One step of HSCAN, SSCAN or ZSCAN.
 
 use super::scan_options::{INVALID_CURSOR, matches, parse_cursor, take_no_values};
 use crate::base::error::CommandError;
@@ -7,26 +7,24 @@ use crate::data::keyspace::{Collection, View};
 use crate::protocol::Reply;
 use crate::spec::Args;
 
-/// What one step is to return.
+/// The parsed arguments.
 pub(super) struct Step<'a> {
-    /// Where to go on, as the step before has told.
     pub cursor: u64,
-    /// About how many elements to look at.
+    /// The approximate number of elements to visit.
     pub count: usize,
-    /// Whether elements are to be returned without what belongs to them.
+    /// Leave out values or scores.
     pub no_values: bool,
     pattern: &'a [u8],
 }
 
 impl Step<'_> {
-    /// Whether an element is asked for.
+    /// Whether an element matches the pattern.
     pub fn admits(&self, element: &[u8]) -> bool {
         matches(self.pattern, element)
     }
 }
 
-/// Does one step. `walk` adds the elements that it admits to those found, and tells the next cursor, which is 0 at the
-/// end.
+/// Runs one step. `walk` adds the matching elements and returns the next cursor, 0 at the end.
 pub(super) fn scan<'v, T: Collection + 'v>(
     view: &'v mut View<'_>,
     args: &mut Args<'v>,
@@ -36,7 +34,7 @@ pub(super) fn scan<'v, T: Collection + 'v>(
     let cursor = parse_cursor(cursor, args.profile()).ok_or(INVALID_CURSOR)?;
     let mut found = Vec::new();
     let mut next = 0;
-    // The options are only looked at if there is something that they are about.
+    // The options are only parsed if the key exists.
     if let Some(value) = view.collection::<T>(key)? {
         let step = parse_options(args, cursor)?;
         next = walk(value, &step, &mut found);

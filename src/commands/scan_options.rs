@@ -1,4 +1,4 @@
-//! Cursors, patterns and options that SCAN shares with HSCAN, SSCAN and ZSCAN.
+//! The cursor, the pattern and the options that SCAN shares with HSCAN, SSCAN and ZSCAN.
 
 use crate::base::error::CommandError;
 use crate::base::glob;
@@ -8,15 +8,15 @@ use crate::spec::Args;
 
 pub(super) const INVALID_CURSOR: CommandError = CommandError::fixed("ERR invalid cursor");
 
-/// A star alone matches every key, and so the empty one, which no other pattern but the empty one does.
+/// Glob matching, except that `*` also matches the empty key.
 pub(super) fn matches(pattern: &[u8], key: &[u8]) -> bool {
     pattern == b"*" || glob::matches(pattern, key, false)
 }
 
-/// An option that leaves out what belongs to elements.
+/// An option to leave out values or scores.
 struct NoValuesOption {
     word: &'static str,
-    /// The only command that takes it.
+    /// The only command that accepts it.
     command: &'static str,
     since: Since,
 }
@@ -26,7 +26,7 @@ const NO_VALUES_OPTIONS: [NoValuesOption; 2] = [
     NoValuesOption { word: "NOSCORES", command: "ZSCAN", since: Since::valkey(8, 1, 0) },
 ];
 
-/// Takes the next argument if it is such an option; the servers that know them say which command each is for.
+/// Consumes NOVALUES or NOSCORES. Releases that have these options name the command they are for.
 pub(super) fn take_no_values(args: &mut Args<'_>) -> Result<bool, CommandError> {
     let profile = args.profile();
     let taken = NO_VALUES_OPTIONS.iter().find(|option| profile.has(option.since) && args.take(option.word));
@@ -38,8 +38,8 @@ pub(super) fn take_no_values(args: &mut Args<'_>) -> Result<bool, CommandError> 
     }
 }
 
-/// A cursor, read with C's `strtoull` as Redis does, and with what is special about that: blanks, signs, an end at the
-/// first NUL. Older servers refuse a leading blank; newer ones refuse the empty string and plain negative numbers.
+/// Parses a cursor like C's `strtoull`, with its peculiarities: blanks, signs, an end at the first NUL. Old releases
+/// refuse a leading blank; new ones refuse the empty string and plain negative numbers.
 pub(super) fn parse_cursor(text: &[u8], profile: &Profile) -> Option<u64> {
     let text = until_nul(text);
     if profile.has(Since::each(Version(7, 4, 0), Version(8, 0, 0))) {

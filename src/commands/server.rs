@@ -1,4 +1,4 @@
-//! What a server says about itself: the time, its role, and the diagnostics of one that has seen nothing worth noting.
+//! TIME, ROLE, LASTSAVE, SLOWLOG, LATENCY and MEMORY. The diagnostics are those of a server with nothing to report.
 
 use super::help::help;
 use crate::base::error::CommandError;
@@ -13,7 +13,7 @@ pub(super) const ROWS: &[Command] = &[LASTSAVE, LATENCY, MEMORY, ROLE, SLOWLOG, 
 const DEPENDS: &str = "Depends on the subcommand.";
 const WHICH_SUBCOMMANDS: &str = "Says which subcommands there are.";
 
-/// A row of this group without arguments.
+/// A row of this group for a command without arguments.
 const fn simple_row(name: &'static str) -> CommandSpec {
     CommandSpec { group: Group::Server, ..CommandSpec::new(name) }
 }
@@ -344,7 +344,7 @@ fn memory_stats(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static>
 fn memory_usage<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
     while !args.is_empty() {
-        // Every value keeps count of its memory, so that none is looked at by samples.
+        // SAMPLES has no effect: each value knows its exact size.
         if args.left() < 2 || !args.take("SAMPLES") {
             return Err(CommandError::SYNTAX);
         }

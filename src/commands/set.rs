@@ -1,4 +1,4 @@
-//! SET and the older commands that write one whole string.
+//! SET, SETEX, PSETEX, SETNX and GETSET.
 
 use super::conditional::Comparison;
 use super::expire_options::{ExpireOption, ExpireTime, TimeUnit, notify_set, write_string};
@@ -41,7 +41,7 @@ const SET: Command = Command::new(
     },
 );
 
-/// How a SET uses its key: it only reads the old value when it has to return it.
+/// How a SET uses its key: the old value is read only if the reply needs it.
 fn key_flags(words: Words<'_>) -> &'static [&'static str] {
     let get = words.from(3).iter().any(|word| word.eq_ignore_ascii_case(b"GET"));
     if get { &["RW", "access", "update"] } else { &["OW", "update"] }
@@ -58,7 +58,7 @@ fn set<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     set_with_options(view, args, key, value)
 }
 
-/// When SET writes at all.
+/// The condition under which SET writes.
 enum Condition<'a> {
     None,
     Absent,
@@ -66,7 +66,6 @@ enum Condition<'a> {
     Compare(Comparison<'a>),
 }
 
-/// The options of SET.
 struct Options<'a> {
     condition: Condition<'a>,
     expire: ExpireOption<'a>,
@@ -113,7 +112,7 @@ fn set_with_options<'v>(
 ) -> CommandResult<'v> {
     let options = Options::parse(args)?;
     let expiry = options.expire.expiry(view.now(), args)?;
-    // The lock: one look at the key, unless more is asked for.
+    // The usual lock, SET NX with an expiry, needs one look-up.
     if let (Condition::Absent, Expiry::At(deadline), false) = (&options.condition, expiry, options.get)
         && deadline > view.now()
     {

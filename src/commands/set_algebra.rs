@@ -1,4 +1,4 @@
-//! Several sets taken together: what they have in common, all that is in them, what is in the first one only.
+//! SINTER, SUNION, SDIFF, their STORE forms, and SINTERCARD.
 
 use super::keys::delete;
 use crate::base::error::CommandError;
@@ -80,7 +80,7 @@ const SDIFFSTORE: Command = Command::new(
 
 const OVERWRITTEN: &[KeySpec] = &[KeySpec::one(1, &["OW", "update"]), KeySpec::range(2, -1, 1, &["RO", "access"])];
 
-/// Makes one set of several, any of which may be absent.
+/// Combines sets into one. `None` is an absent set.
 type Combination = fn(&[Option<&Set>], &SetLimits) -> Set;
 
 fn combine_and_reply<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, combine: Combination) -> CommandResult<'v> {
@@ -112,7 +112,8 @@ fn combine_and_store<'v>(
 fn intersection(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
     let smallest = sets.iter().copied().flatten().min_by_key(|set| set.len());
     let integers = smallest.is_some_and(|set| matches!(set, Set::Integers(_)));
-    // Servers that have lists begin with one, and see at the end whether there is nothing but integers.
+    // Releases with listpack sets start with a listpack, and convert to an intset at the end if all members are
+    // integers.
     let mut result = if integers || !limits.foresees { Set::of_integers() } else { Set::packed() };
     for_each_common(sets, |member| {
         result.add(member, limits);
@@ -121,7 +122,7 @@ fn intersection(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
     result
 }
 
-/// Visits what all sets have in common, for as long as `visit` wants more: the smallest set's members, in its order.
+/// Visits the members common to all sets, in the smallest set's order, until `visit` returns false.
 fn for_each_common(sets: &[Option<&Set>], mut visit: impl FnMut(&[u8]) -> bool) {
     let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return };
     sets.sort_by_key(|set| set.len());

@@ -1,4 +1,4 @@
-//! Members of a set at random.
+//! SPOP and SRANDMEMBER.
 
 use super::sampling::{parse_count, sample};
 use crate::base::error::CommandError;
@@ -10,7 +10,7 @@ use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
 pub(super) const ROWS: &[Command] = &[SPOP, SRANDMEMBER];
 
-/// When at most a fifth as many members as are popped stay behind, it is those that are moved.
+/// If fewer members than a fifth of those popped remain, the remaining ones are moved instead.
 const KEEP_RATIO: usize = 5;
 
 const SPOP: Command = Command::new(
@@ -43,7 +43,6 @@ fn spop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Set(popped.into_iter().map(Reply::bulk).collect()))
 }
 
-/// Removes a member.
 fn pop_one(view: &mut View<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
     let sample = view.draws();
     let removal = view.change(key, |set: &mut Set| {
@@ -59,7 +58,7 @@ fn notify_pop(view: &mut View<'_>, key: &[u8], gone: bool) {
     view.notify_removal(EventClass::Set, "spop", key, gone);
 }
 
-/// Removes so many members, or all.
+/// Pops `count` random members, or all.
 fn pop(view: &mut View<'_>, args: &Args<'_>, key: &[u8], count: usize) -> Result<Option<Vec<Vec<u8>>>, CommandError> {
     let Some(set) = view.collection_to_write::<Set>(key)? else { return Ok(None) };
     let size = set.len();
@@ -92,8 +91,8 @@ fn pop(view: &mut View<'_>, args: &Args<'_>, key: &[u8], count: usize) -> Result
     Ok(Some(popped))
 }
 
-/// Removes all members but those at these indexes, which ascend. What stays keeps its order: it must not come to stand
-/// behind where a walk (SSCAN) still goes.
+/// Removes all members except those at `indexes`, in ascending order. The others keep their order, so that a running
+/// SSCAN does not miss them.
 fn keep_only(set: &mut Set, indexes: &[usize], limits: &SetLimits) -> Vec<Vec<u8>> {
     let first = indexes.first().and_then(|&place| set.get(place)).unwrap_or_default();
     let mut kept = Set::for_member(&first, 1, limits);

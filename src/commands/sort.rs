@@ -1,4 +1,4 @@
-//! SORT: the elements of a list, a set or a sorted set in order, or what is kept under names made of them.
+//! SORT and SORT_RO.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -69,12 +69,12 @@ const SORT_RO: Command = Command::new(
     },
 );
 
-/// Whether a request may look at keys that do not stand in it.
+/// Whether a request may read keys that are not in it (BY and GET).
 fn reads_other_keys(words: Words<'_>) -> bool {
     words.from(2).iter().any(|word| word.eq_ignore_ascii_case(b"BY") || word.eq_ignore_ascii_case(b"GET"))
 }
 
-/// Where the last STORE says that the result goes.
+/// The position of the destination: the key after the last STORE.
 fn destination(words: Words<'_>) -> SmallVec<[usize; 4]> {
     let mut found = None;
     let mut at = 2;
@@ -97,7 +97,7 @@ fn destination(words: Words<'_>) -> SmallVec<[usize; 4]> {
 struct Options<'a> {
     by: Option<&'a [u8]>,
     get: Vec<&'a [u8]>,
-    /// The first element and how many, as the request says it.
+    /// Offset and count, as the request gives them.
     limit: Option<(i64, i64)>,
     descending: bool,
     alpha: bool,
@@ -138,12 +138,12 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Whether BY names the same key for all elements, so that none comes before another.
+    /// Whether BY has no star, and so gives no order.
     fn is_unsorted(&self) -> bool {
         self.by.is_some_and(|by| star_position(by).is_none())
     }
 
-    /// Which of so many elements are returned.
+    /// The range of elements to return, of `len`.
     fn range(&self, len: usize) -> Range<usize> {
         let (offset, count) = self.limit.unwrap_or((0, -1));
         let start = usize::try_from(offset.max(0)).map_or(len, |offset| offset.min(len));
@@ -152,7 +152,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Where the star of a pattern stands, which is replaced by an element.
+/// The position of the star, which an element replaces.
 fn star_position(pattern: &[u8]) -> Option<usize> {
     until_nul(pattern).iter().position(|&byte| byte == b'*')
 }
@@ -164,7 +164,7 @@ fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     if kind.is_some_and(|kind| !matches!(kind, Kind::List | Kind::Set | Kind::SortedSet)) {
         return Err(CommandError::WRONG_TYPE);
     }
-    // Chance orders a set, and where that must not be seen its members are sorted after all.
+    // An unordered set is sorted after all where the reply must be deterministic: with STORE and in scripts.
     if options.is_unsorted() && kind == Some(Kind::Set) && (options.store.is_some() || view.is_repeatable()) {
         options.by = None;
         options.alpha = true;
@@ -203,7 +203,7 @@ fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(count as i64))
 }
 
-/// How many elements there are in whatever it is.
+/// The number of elements of a list, set or sorted set.
 fn length(entry: Option<&Entry>) -> usize {
     let Some(entry) = entry else { return 0 };
     let list = || entry.collection::<List>().map(List::len);
@@ -212,7 +212,7 @@ fn length(entry: Option<&Entry>) -> usize {
     list().or_else(sorted_set).or_else(set).unwrap_or(0)
 }
 
-/// Some of the elements of whatever it is, in the order in which it has them, or backwards if it has an order at all.
+/// A range of the elements of a list, set or sorted set. `backwards` applies to types with an order.
 fn elements(entry: Option<&Entry>, range: Range<usize>, backwards: bool) -> Vec<Vec<u8>> {
     let Some(entry) = entry else { return Vec::new() };
     if let Some(list) = entry.collection::<List>() {
@@ -232,11 +232,10 @@ fn elements(entry: Option<&Entry>, range: Range<usize>, backwards: bool) -> Vec<
     set.map_or_else(Vec::new, |set| range.filter_map(|place| set.get(place).map(Cow::into_owned)).collect())
 }
 
-/// What an element is sorted by.
 enum SortKey {
     Number(f64),
     Text(Vec<u8>),
-    /// Nothing is kept under the element's name.
+    /// The key or field that BY names does not exist.
     Missing,
     /// The element itself.
     Element,
@@ -266,7 +265,7 @@ fn sorted(
     if failed {
         return Err(NO_NUMBERS);
     }
-    // What is not stored is compared as C compares text.
+    // Without STORE, Redis compares C strings, which end at a NUL.
     let text: fn(&[u8]) -> &[u8] = if options.store.is_some() { |text| text } else { until_nul };
     let order = |(one, element): &(SortKey, Vec<u8>), (other, other_element): &(SortKey, Vec<u8>)| match (one, other) {
         (SortKey::Number(one), SortKey::Number(other)) => {
@@ -286,14 +285,14 @@ fn sorted(
     Ok(weighed.into_iter().map(|(_, element)| element).collect())
 }
 
-/// Which texts are numbers to sort by.
+/// The texts that count as numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NumberFormat {
-    /// What C's `strtod` reads, within the range where it is exact.
+    /// What C's `strtod` parses, within the range where that is exact.
     C,
-    /// Decimal numbers without blanks, whatever their range.
+    /// Decimal numbers without blanks, of any magnitude.
     Decimal,
-    /// Decimal numbers without blanks that are neither too great nor too small.
+    /// Decimal numbers without blanks that neither overflow nor underflow.
     DecimalInRange,
 }
 
@@ -336,8 +335,8 @@ impl NumberFormat {
     }
 }
 
-/// What a pattern means for an element: the string, or with `->` the field of a hash, under the name that the pattern
-/// becomes when the element stands in place of its star.
+/// The value of a pattern for an element: the string, or with `->` the hash field, of the key that results when the
+/// element replaces the star.
 fn look_up(view: &mut View<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
     if until_nul(pattern) == b"#" {
         return Some(element.to_vec());

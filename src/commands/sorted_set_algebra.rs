@@ -1,4 +1,4 @@
-//! Several sorted sets taken together. Sets are taken as well: each of their members has the score 1.
+//! ZUNION, ZINTER, ZDIFF, their STORE forms, and ZINTERCARD. A set counts as a sorted set with all scores 1.
 
 use super::sorted_set_bounds::parse_score;
 use super::sorted_set_ranges::store;
@@ -101,7 +101,7 @@ enum Combination {
     Difference,
 }
 
-/// What becomes of several scores of one member.
+/// The option AGGREGATE.
 #[derive(Clone, Copy)]
 enum Aggregate {
     Sum,
@@ -131,12 +131,12 @@ impl Aggregate {
     }
 }
 
-/// What would be no number (such as the sum of the two infinities) is 0.
+/// NaN, such as the sum of both infinities, becomes 0.
 fn nan_to_zero(value: f64) -> f64 {
     if value.is_nan() { 0.0 } else { value }
 }
 
-/// A set that takes part.
+/// One of the combined sets.
 #[derive(Clone, Copy)]
 struct Source<'v> {
     members: Members<'v>,
@@ -173,7 +173,7 @@ impl<'v> Members<'v> {
         }
     }
 
-    /// Visits members with their scores for as long as `visit` wants more.
+    /// Visits members with their scores until `visit` returns false.
     fn for_each(self, mut visit: impl FnMut(&[u8], f64) -> bool) {
         match self {
             Self::None => {}
@@ -187,7 +187,7 @@ impl<'v> Members<'v> {
     }
 }
 
-/// The keys, which their number stands in front of.
+/// Parses `numkeys key [key ...]`.
 fn parse_keys<'a>(args: &mut Args<'a>) -> Result<Words<'a>, CommandError> {
     let number = args.integer()?;
     if number < 1 {
@@ -198,7 +198,7 @@ fn parse_keys<'a>(args: &mut Args<'a>) -> Result<Words<'a>, CommandError> {
     Ok(args.next_words(number.ok_or(CommandError::SYNTAX)?))
 }
 
-/// Sets, and how they are to be taken together.
+/// The combined sets and the options.
 struct CombineRequest<'v> {
     sources: Vec<Source<'v>>,
     aggregate: Aggregate,
@@ -241,7 +241,7 @@ impl<'v> CombineRequest<'v> {
             }
         }
         if weighs {
-            // Sums of doubles depend on the order.
+            // The sum of doubles depends on the order.
             task.sources.sort_by_key(|source| source.members.len());
         }
         Ok(task)
@@ -281,7 +281,7 @@ impl<'v> CombineRequest<'v> {
     }
 }
 
-/// Visits what all sets have in common for as long as `visit` wants more.
+/// Visits the members common to all sets until `visit` returns false.
 fn for_each_common(
     first: &Source<'_>,
     others: &[Source<'_>],

@@ -1,4 +1,4 @@
-//! Taking the least or the greatest members out of sorted sets, and waiting for some.
+//! ZPOPMIN, ZPOPMAX, ZMPOP and their blocking forms.
 
 use super::blocking::may_serve;
 use super::mpop::MultiPop;
@@ -38,7 +38,7 @@ const ZPOPMAX: Command = Command::new(
     },
 );
 
-/// Which members are taken first.
+/// Which members are popped first.
 #[derive(Clone, Copy)]
 enum Side {
     Least,
@@ -53,7 +53,6 @@ impl Side {
         }
     }
 
-    /// Removes a member.
     fn pop_from(self, set: &mut SortedSet) -> Option<Scored> {
         match self {
             Self::Least => set.take(0),
@@ -101,7 +100,7 @@ fn notify_pop(view: &mut View<'_>, key: &[u8], side: Side, gone: bool) {
     view.notify_removal(EventClass::SortedSet, side.event(), key, gone);
 }
 
-/// Removes so many members, or all.
+/// Pops `count` members, or all.
 fn pop(view: &mut View<'_>, key: &[u8], side: Side, count: usize) -> Result<Vec<Scored>, CommandError> {
     let removal = view.change(key, |set: &mut SortedSet| {
         let popped: Vec<Scored> = (0..count.min(set.len())).filter_map(|_| side.pop_from(set)).collect();
@@ -138,7 +137,7 @@ const ZMPOP: Command = Command::new(
     },
 );
 
-/// The first key under which there is a sorted set, of those that count.
+/// The first key that holds a sorted set and may be served.
 fn first_with_members<'a>(
     view: &mut View<'_>,
     keys: Words<'a>,
@@ -159,7 +158,7 @@ fn zmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Array(vec![Reply::bulk(key), nested(popped, args.profile())]))
 }
 
-/// Pairs that are arrays in RESP2, too.
+/// Nested arrays in RESP2 and in RESP3.
 fn nested(popped: Vec<Scored>, profile: &Profile) -> Reply<'static> {
     Reply::Array(popped.into_iter().map(|scored| Reply::Array(member_and_score(scored, profile).into())).collect())
 }

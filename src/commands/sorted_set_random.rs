@@ -1,4 +1,4 @@
-//! Members of a sorted set at random.
+//! ZRANDMEMBER.
 
 use super::sampling::{OUT_OF_RANGE, parse_count, sample};
 use super::sorted_set_ranges::members_reply;

@@ -1,4 +1,4 @@
-//! Ranges of sorted sets: by rank, by score, by member.
+//! Ranges of sorted sets by rank, score or member: ZRANGE, ZCOUNT, ZREMRANGEBYRANK and their variants.
 
 use std::ops::Range;
 
@@ -115,7 +115,7 @@ const ZRANGESTORE: Command = Command::new(
     },
 );
 
-/// What a range is about.
+/// What the bounds of a range are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Rank,
@@ -129,7 +129,7 @@ enum Bounds<'a> {
     Between(LexRange<'a>),
 }
 
-/// A range as a request describes it.
+/// The parsed arguments.
 struct RangeQuery<'a> {
     bounds: Bounds<'a>,
     backwards: bool,
@@ -139,7 +139,7 @@ struct RangeQuery<'a> {
 }
 
 impl<'a> RangeQuery<'a> {
-    /// The arguments behind the key. What the command itself decides is given; otherwise the options do.
+    /// Parses the arguments after the key. `by` and `backwards` are `None` if options decide them.
     fn parse(args: &mut Args<'a>, by: Option<By>, backwards: Option<bool>, stored: bool) -> Result<Self, CommandError> {
         let (start, stop) = (args.bytes()?, args.bytes()?);
         let (mut chosen, mut reversed) = (by, backwards);
@@ -176,7 +176,7 @@ impl<'a> RangeQuery<'a> {
         Ok(Self { bounds, backwards, scores, offset, limit })
     }
 
-    /// The ranks of a set's members that are asked for.
+    /// The ranks in the range.
     fn ranks(&self, set: &SortedSet) -> Range<usize> {
         let skipped = usize::try_from(self.offset);
         let ranks = match (&self.bounds, skipped) {
@@ -215,7 +215,6 @@ fn range<'v>(
     Ok(members_reply(members, query.scores, args.profile()))
 }
 
-/// Members as a reply, with their scores if those are asked for.
 pub(super) fn members_reply<'v>(
     members: impl Iterator<Item = &'v Scored>,
     scores: bool,
@@ -245,7 +244,7 @@ fn zrangestore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
     Ok(store(view, destination, result, "zrangestore"))
 }
 
-/// Puts what a command has come to under a key, or removes the key if that is nothing. Answers how many members it has.
+/// Stores a result, or deletes the key if it is empty. Replies with the number of members.
 pub(super) fn store(view: &mut View<'_>, key: &[u8], set: SortedSet, event: &'static str) -> Reply<'static> {
     let count = set.len();
     if count > 0 {

@@ -1,4 +1,4 @@
-//! Sorted sets: their members, one set at a time.
+//! Sorted sets: adding, removing and looking up members, and ZSCAN.
 
 use smallvec::SmallVec;
 
@@ -19,7 +19,6 @@ const GT_LT_AND_NX: CommandError =
 const ONE_INCREMENT: CommandError = CommandError::fixed("ERR INCR option supports a single increment-element pair");
 const RESULT_IS_NAN: CommandError = CommandError::fixed("ERR resulting score is not a number (NaN)");
 
-/// A score as a reply.
 pub(super) fn score_reply(score: f64, profile: &Profile) -> Reply<'static> {
     if profile.since_redis(7, 2) { Reply::ShortDouble(score) } else { Reply::Double(score) }
 }
@@ -52,23 +51,23 @@ const ZINCRBY: Command = Command::new(
     },
 );
 
-/// What may be done with which members.
+/// The options of ZADD and GEOADD.
 #[derive(Default)]
 pub(super) struct ZaddOptions {
-    /// Only what is not there,
+    /// NX: only add members.
     pub(super) nx: bool,
-    /// or only what is.
+    /// XX: only update members.
     pub(super) xx: bool,
-    /// Only to give a greater score,
+    /// GT: only raise scores.
     gt: bool,
-    /// or a lesser one.
+    /// LT: only lower scores.
     lt: bool,
-    /// What counts is what has changed, and not only what is new.
+    /// CH: count changed members as well.
     pub(super) ch: bool,
     incr: bool,
 }
 
-/// What was done with a member.
+/// What happened to a member.
 enum AddOutcome {
     Nothing,
     Added(f64),
@@ -99,7 +98,7 @@ impl ZaddOptions {
         }
     }
 
-    /// Whether the options go together, with so many members.
+    /// An error for contradictory options.
     fn check(&self, count: usize) -> Result<(), CommandError> {
         if self.nx && self.xx {
             return Err(NX_AND_XX);
@@ -157,7 +156,7 @@ fn zincrby<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     add(view, args, key, &ZaddOptions { incr: true, ..ZaddOptions::default() })
 }
 
-/// Adds the members that are left, each behind its score.
+/// Adds the remaining arguments: scores, each followed by its member.
 fn add<'v>(view: &mut View<'_>, args: &mut Args<'v>, key: &[u8], options: &ZaddOptions) -> CommandResult<'v> {
     let words = args.rest();
     let count = words.len() / 2;
@@ -173,7 +172,6 @@ fn add<'v>(view: &mut View<'_>, args: &mut Args<'v>, key: &[u8], options: &ZaddO
     add_members(view, key, &members, options, args.profile())
 }
 
-/// Adds members, each with its score.
 pub(super) fn add_members<'v>(
     view: &mut View<'_>,
     key: &[u8],
@@ -237,7 +235,7 @@ fn zrem<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     remove(view, key, "zrem", |set| members.iter().filter(|member| set.remove(member).is_some()).count())
 }
 
-/// Removes members from a set, and answers how many.
+/// Removes members, and replies with their number.
 pub(super) fn remove<'v>(
     view: &mut View<'_>,
     key: &[u8],
@@ -384,7 +382,7 @@ fn zscan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     })
 }
 
-/// What stands in a list is shown as it stands there: whole numbers as integers.
+/// In a listpack whole numbers are stored, and shown, as integers.
 fn digits(score: f64, packed: bool, profile: &Profile) -> Vec<u8> {
     let mut digits = Vec::new();
     if packed && (is_whole(score) || profile.since_redis(7, 2)) {

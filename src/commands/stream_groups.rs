@@ -1,4 +1,4 @@
-//! Groups of consumers: what there is, and what is no longer pending.
+//! Consumer groups: XGROUP and XACK.
 
 use super::help::{help, subcommand_syntax_error};
 use super::stream_ids::{parse, parse_bound};
@@ -155,7 +155,7 @@ const XGROUP: Command = Command::container(
     ],
 );
 
-/// What may stand behind the id.
+/// Parses the options after the id.
 fn parse_options(args: &mut Args<'_>, creates: bool) -> Result<(bool, Option<i64>), CommandError> {
     let (mut make, mut read) = (false, None);
     while !args.is_empty() {
@@ -204,7 +204,7 @@ fn create<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     Ok(Reply::OK)
 }
 
-/// The stream under a key that must be there.
+/// The stream of a key that must exist.
 fn existing_stream<'v>(view: &'v mut View<'_>, key: &[u8]) -> Result<&'v Stream, CommandError> {
     view.collection_to_write::<Stream>(key)?.ok_or(NO_KEY)
 }
@@ -256,7 +256,7 @@ fn createconsumer<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandRes
     Ok(Reply::Integer(i64::from(created)))
 }
 
-/// Tells that a group has a new consumer.
+/// Publishes the creation of a consumer.
 pub(super) fn notify_new_consumer(view: &mut View<'_>, key: &[u8]) {
     view.count_untold(1);
     view.notify(EventClass::Stream, "xgroup-createconsumer", key);
@@ -275,7 +275,7 @@ fn delconsumer<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
     Ok(Reply::Integer(removed.unwrap_or(0) as i64))
 }
 
-/// A consumer asks for something: there is one of this name from now on, and it was seen. Whether it is new.
+/// Records that a consumer was seen, and creates it if needed. Returns whether it is new.
 pub(super) fn touch_consumer(group: &mut ConsumerGroup, name: &[u8], now: i64) -> bool {
     if let Some(consumer) = group.consumer_mut(name) {
         consumer.seen = now;
@@ -284,7 +284,6 @@ pub(super) fn touch_consumer(group: &mut ConsumerGroup, name: &[u8], now: i64) -
     group.add_consumer(name, now)
 }
 
-/// What XGROUP HELP says.
 const HELP: &[&str] = &[
     "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CREATE <key> <groupname> <id|$> [option]",

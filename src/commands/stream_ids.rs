@@ -1,4 +1,4 @@
-//! Ids of entries in requests, and entries in replies.
+//! Entry ids in requests, and entries in replies.
 
 use crate::base::error::CommandError;
 use crate::data::keyspace::{StreamEntry, StreamId};
@@ -9,18 +9,18 @@ pub(super) const BAD_ID: CommandError =
 const BAD_START: CommandError = CommandError::fixed("ERR invalid start ID for the interval");
 const BAD_END: CommandError = CommandError::fixed("ERR invalid end ID for the interval");
 
-/// No id is as long as this.
+/// No valid id is longer.
 const MAX_LENGTH: usize = 128;
 
-/// An id as it was asked for.
+/// The id in an XADD.
 #[derive(Clone, Copy)]
 pub(super) enum RequestedId {
     Id(StreamId),
-    /// Any of this millisecond.
+    /// `milliseconds-*`: the next sequence number is chosen.
     Time(u64),
 }
 
-/// An id of which `missing` completes a time that stands alone.
+/// Parses an id. `missing` is the sequence number of an id without one.
 pub(super) fn parse(word: &[u8], missing: u64) -> Result<StreamId, CommandError> {
     match parse_requested(word, missing)? {
         RequestedId::Id(id) => Ok(id),
@@ -28,7 +28,7 @@ pub(super) fn parse(word: &[u8], missing: u64) -> Result<StreamId, CommandError>
     }
 }
 
-/// As [`parse`], but the second part may be `*`.
+/// Like [`parse`], but also accepts `milliseconds-*`.
 pub(super) fn parse_requested(word: &[u8], missing: u64) -> Result<RequestedId, CommandError> {
     if word.len() >= MAX_LENGTH {
         return Err(BAD_ID);
@@ -46,7 +46,7 @@ pub(super) fn parse_requested(word: &[u8], missing: u64) -> Result<RequestedId, 
     })
 }
 
-/// As [`parse`], but `-` and `+` stand for the least and the greatest.
+/// Like [`parse`], but also accepts `-` and `+`.
 pub(super) fn parse_bound(word: &[u8], missing: u64) -> Result<StreamId, CommandError> {
     match word {
         b"-" => Ok(StreamId::LEAST),
@@ -55,7 +55,7 @@ pub(super) fn parse_bound(word: &[u8], missing: u64) -> Result<StreamId, Command
     }
 }
 
-/// Where a range begins; behind what stands there, if a bracket stands in front of it.
+/// Parses the start of a range. `(` makes it exclusive.
 pub(super) fn parse_range_start(word: &[u8]) -> Result<StreamId, CommandError> {
     match word {
         [b'(', id @ ..] if !id.is_empty() => parse(id, 0)?.next().ok_or(BAD_START),
@@ -63,7 +63,7 @@ pub(super) fn parse_range_start(word: &[u8]) -> Result<StreamId, CommandError> {
     }
 }
 
-/// Where a range ends; in front of what stands there, if a bracket stands in front of it.
+/// Parses the end of a range. `(` makes it exclusive.
 pub(super) fn parse_range_end(word: &[u8]) -> Result<StreamId, CommandError> {
     match word {
         [b'(', id @ ..] if !id.is_empty() => parse(id, u64::MAX)?.previous().ok_or(BAD_END),
@@ -71,7 +71,7 @@ pub(super) fn parse_range_end(word: &[u8]) -> Result<StreamId, CommandError> {
     }
 }
 
-/// A number as Redis reads it here: strictly, and if it is none, as C's `strtoull` does.
+/// Parses a number as Redis does: strictly first, then like C's `strtoull`.
 fn unsigned(text: &[u8]) -> Option<u64> {
     if let Some(value) = parse_integer(text) {
         return u64::try_from(value).ok();
@@ -105,7 +105,7 @@ pub(super) fn entry_reply(entry: StreamEntry<'_>) -> Reply<'_> {
     Reply::Array(vec![id_reply(entry.id), Reply::Array(words)])
 }
 
-/// So many entries, or all.
+/// At most `count` entries.
 pub(super) fn entries_reply<'v>(entries: impl Iterator<Item = StreamEntry<'v>>, count: Option<u64>) -> Reply<'v> {
     let count = count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
     Reply::Array(entries.take(count).map(entry_reply).collect())

@@ -1,4 +1,4 @@
-//! What there is to know about streams and their groups.
+//! XINFO.
 
 use super::help::{help, subcommand_syntax_error};
 use super::stream_groups::no_group;
@@ -12,7 +12,7 @@ use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
 pub(super) const ROWS: &[Command] = &[XINFO];
 
-/// How much of everything XINFO STREAM FULL shows.
+/// The default COUNT of XINFO STREAM FULL.
 const DEFAULT_COUNT: i64 = 10;
 
 const XINFO: Command = Command::container(
@@ -83,7 +83,6 @@ const XINFO: Command = Command::container(
     ],
 );
 
-/// What XINFO HELP says.
 const HELP: &[&str] = &[
     "XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CONSUMERS <key> <groupname>",

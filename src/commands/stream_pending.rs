@@ -1,4 +1,4 @@
-//! What was delivered to consumers and not acknowledged: who has it, and who takes it over.
+//! Pending entries of consumer groups: XPENDING, XCLAIM, XAUTOCLAIM.
 
 use std::cell::Cell;
 
@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Command] = &[XAUTOCLAIM, XCLAIM, XPENDING];
 
 const BAD_COUNT: CommandError = CommandError::fixed("ERR COUNT must be > 0");
 
-/// XAUTOCLAIM looks at so many entries for each that it may hand out.
+/// XAUTOCLAIM visits at most so many entries for each one it may claim.
 const ATTEMPTS: i64 = 10;
 const MOST_COUNT: i64 = i64::MAX / 16;
 
@@ -122,7 +122,7 @@ const XCLAIM: Command = Command::new(
     },
 );
 
-/// How XCLAIM hands entries over.
+/// The options of XCLAIM.
 struct Claim {
     min_idle: i64,
     time: Millis,
@@ -130,7 +130,7 @@ struct Claim {
     force: bool,
     just_ids: bool,
     last: StreamId,
-    /// Whether the consumer came into being with this.
+    /// Whether the claim created the consumer.
     new: Cell<bool>,
 }
 
@@ -144,7 +144,7 @@ impl Claim {
         Self { min_idle, time: now, retries, force: false, just_ids: false, last, new }
     }
 
-    /// Who asks is seen at once, but before 7.2 only when it gets something.
+    /// Since 7.2 the consumer is seen at once; before, only when it gets an entry.
     fn touch_claiming_consumer(&self, group: &mut ConsumerGroup, consumer: &[u8], now: Millis, profile: &Profile) {
         if profile.since_redis(7, 2) {
             self.new.set(touch_consumer(group, consumer, now));
@@ -180,7 +180,7 @@ impl Claim {
         Ok(claim)
     }
 
-    /// Whether the entry is the consumer's now, and whether anything has changed.
+    /// Returns whether the consumer now has the entry, and whether anything changed.
     fn apply(&self, group: &mut ConsumerGroup, log: &Log, id: StreamId, consumer: &[u8], now: Millis) -> (bool, bool) {
         if log.get(id).is_none() {
             return (false, group.settle(id));
@@ -235,14 +235,14 @@ fn xclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     Ok(claimed_reply(view, key, ids, claim.just_ids))
 }
 
-/// A consumer that got something is active.
+/// Marks a consumer that got an entry as active.
 fn mark_active(group: &mut ConsumerGroup, consumer: &[u8], now: Millis, got: bool) {
     if let Some(consumer) = group.consumer_mut(consumer).filter(|_| got) {
         consumer.active = Some(now);
     }
 }
 
-/// Tells of a new consumer, and counts the changes.
+/// Publishes the creation of a consumer, and counts the changes.
 fn notify_and_count(view: &mut View<'_>, key: &[u8], done: Option<(bool, usize)>) {
     let (new, changes) = done.unwrap_or_default();
     if new {
@@ -276,7 +276,7 @@ const XAUTOCLAIM: Command = Command::new(
     },
 );
 
-/// What XAUTOCLAIM has found.
+/// The result of XAUTOCLAIM.
 #[derive(Default)]
 struct AutoClaimed {
     claimed: Vec<StreamId>,
@@ -288,7 +288,7 @@ struct AutoClaimed {
 fn xautoclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name, consumer) = (args.key()?, args.bytes()?, args.bytes()?);
     let now = view.now();
-    // Redis looks first, and finds fault with the words before it says what it saw.
+    // Redis looks up the group first, but reports faulty arguments before a missing group.
     let group_exists =
         view.collection::<Stream>(key).map(|stream| stream.and_then(|stream| stream.group(name)).is_some());
     let min_idle = named_integer(args.bytes()?, "min-idle-time", "XAUTOCLAIM")?.max(0);

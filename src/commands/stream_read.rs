@@ -1,4 +1,4 @@
-//! Reading streams from some entry on: alone, or in a group. Who finds nothing may wait for something.
+//! XREAD and XREADGROUP, with BLOCK.
 
 use super::stream_groups::{notify_new_consumer, touch_consumer};
 use super::stream_ids::{BAD_ID, entries_reply, entry_reply, id_reply, parse};
@@ -27,10 +27,10 @@ const GROUP_GONE: CommandError =
     CommandError::fixed("NOGROUP the consumer group this client was blocked on no longer exists");
 const STREAM_GONE: CommandError = CommandError::fixed("UNBLOCKED the stream key no longer exists");
 
-/// How many entries a client gets that waited, and did not say how many it wants. Until 7.0.
+/// The default COUNT for a client that blocked. Only before 7.2.
 const DEFAULT_COUNT: u64 = 1000;
 
-/// XREAD from the last entry on, that one included.
+/// The releases in which the id `+` means the last entry.
 const LAST_ENTRY: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
 
 const XREAD: Command = Command::new(
@@ -65,7 +65,7 @@ const XREADGROUP: Command = Command::new(
     },
 );
 
-/// How scripts are told that they cannot wait for streams, on servers that tell them.
+/// The error for BLOCK in a script, in releases that refuse it.
 pub fn refuse_block_in_script(words: Words<'_>, profile: &Profile) -> Option<CommandError> {
     let name = words.get(0)?;
     let reads = [XREAD.spec.name, XREADGROUP.spec.name].iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
@@ -88,23 +88,23 @@ pub fn refuse_block_in_script(words: Words<'_>, profile: &Profile) -> Option<Com
     }
 }
 
-/// What a request asks for.
+/// The parsed arguments.
 struct ReadRequest<'a> {
-    /// Group and consumer.
+    /// The group and the consumer.
     group: Option<(&'a [u8], &'a [u8])>,
     count: Option<u64>,
-    /// Whether it waits, and until when.
+    /// Whether to block, and until when.
     wait: Option<Option<Millis>>,
     no_ack: bool,
     keys: Words<'a>,
     ids: Words<'a>,
 }
 
-/// Where to read a stream.
+/// From where to read a stream.
 #[derive(Clone, Copy)]
 enum ReadFrom {
     After(StreamId),
-    /// In a group: what nobody has got yet.
+    /// XREADGROUP with `>`: entries never delivered to the group.
     New,
 }
 
@@ -163,7 +163,7 @@ fn unbalanced(args: &Args<'_>, grouped: bool) -> CommandError {
     ))
 }
 
-/// What an id that only XREAD knows says when XREADGROUP is called with it.
+/// The error for an id that only XREAD accepts.
 fn meaningless_id(sign: char) -> CommandError {
     CommandError::new(format!(
         "ERR The {sign} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
@@ -214,17 +214,17 @@ fn xread<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>) -
     Ok(block(&request, waits, retry))
 }
 
-/// The id in front of the last entry's.
+/// The id just before the last entry.
 fn before_last(log: Option<&Log>, profile: &Profile) -> StreamId {
     let last = match profile.family() {
         Family::Redis => log.and_then(Log::last_left),
-        // Here it is the last that there ever was, even if that was deleted.
+        // Valkey means the last id ever added, even if that entry was deleted.
         Family::Valkey => log.map(Log::last),
     };
     last.and_then(StreamId::previous).unwrap_or_default()
 }
 
-/// The request with the ids that its `$` stand for now.
+/// The request with each `$` replaced by the id it means now.
 fn with_resolved_ids(words: Words<'_>, request: &ReadRequest<'_>, from: &[StreamId]) -> OwnedWords {
     let mut again: OwnedWords = words.first(words.len() - from.len()).into_owned();
     for (word, id) in request.ids.iter().zip(from) {
@@ -240,7 +240,7 @@ fn entries_after(log: &Log, from: StreamId, count: Option<u64>) -> Reply<'_> {
     }
 }
 
-/// There is nothing: the client waits, if it wants to.
+/// Blocks if the request asks for it.
 fn block<'v>(
     request: &ReadRequest<'v>,
     deadline: Option<Option<Millis>>,
@@ -254,11 +254,11 @@ fn block<'v>(
     }
 }
 
-/// What a member of a group gets from one stream.
+/// What XREADGROUP returns for one stream.
 enum StreamReply<'v> {
-    /// New entries, from the first to the last.
+    /// The first and the last new entry.
     New(&'v [u8], Option<(StreamId, StreamId)>),
-    /// What is pending.
+    /// Ids of pending entries.
     History(&'v [u8], Vec<StreamId>),
 }
 
@@ -310,7 +310,7 @@ fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'
                 replies.push(StreamReply::New(key, taken));
             }
             ReadFrom::New => {
-                // Before 7.2, who got nothing was not seen either.
+                // Before 7.2 a consumer was not seen if it got nothing.
                 if args.profile().since_redis(7, 2) {
                     touch(view, key, name, consumer, now)?;
                 }
@@ -331,7 +331,7 @@ fn no_group_to_read(key: &[u8], group: &[u8]) -> CommandError {
     CommandError::new([before, key, between, group, b"' in XREADGROUP with GROUP option"].concat())
 }
 
-/// The consumer was seen, and comes into being with that.
+/// Records that the consumer was seen, and creates it if needed.
 fn touch(view: &mut View<'_>, key: &[u8], name: &[u8], consumer: &[u8], now: Millis) -> Result<(), CommandError> {
     let new =
         view.change_untold(key, |stream| stream.change_group(name, |group, _| touch_consumer(group, consumer, now)))?;
@@ -341,7 +341,6 @@ fn touch(view: &mut View<'_>, key: &[u8], name: &[u8], consumer: &[u8], now: Mil
     Ok(())
 }
 
-/// How new entries are delivered.
 struct Delivery {
     from: StreamId,
     count: Option<u64>,
@@ -349,7 +348,7 @@ struct Delivery {
     now: Millis,
 }
 
-/// Delivers what is new to a consumer: from which entry to which.
+/// Delivers new entries to a consumer. Returns the first and the last one.
 fn deliver(
     view: &mut View<'_>,
     key: &[u8],
@@ -379,7 +378,7 @@ fn deliver(
     Ok(taken.flatten().flatten())
 }
 
-/// The group has read an entry.
+/// Moves the group's last delivered id to an entry.
 fn advance(group: &mut ConsumerGroup, log: &Log, id: StreamId) {
     if id <= group.last() {
         return;
@@ -392,7 +391,7 @@ fn advance(group: &mut ConsumerGroup, log: &Log, id: StreamId) {
     group.set_last(id);
 }
 
-/// Delivers again what is pending with a consumer.
+/// Delivers a consumer's pending entries again. Returns their ids.
 fn redeliver(
     view: &mut View<'_>,
     key: &[u8],

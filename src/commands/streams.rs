@@ -1,4 +1,4 @@
-//! Streams: their entries.
+//! Streams: XADD, XLEN, XRANGE, XREVRANGE, XDEL, XTRIM, XSETID.
 
 use super::stream_ids::{
     RequestedId, entries_reply, id_reply, parse, parse_range_end, parse_range_start, parse_requested,
@@ -97,7 +97,7 @@ fn wrong_arity(args: &Args<'_>) -> CommandError {
     CommandError::new(format!("ERR wrong number of arguments for '{}' command", args.command_name()))
 }
 
-/// The id that a new entry gets.
+/// The id of a new entry.
 fn new_id(log: &Log, asked: Option<RequestedId>, now: i64) -> Result<StreamId, CommandError> {
     let last = log.last();
     if last == StreamId::GREATEST {
@@ -112,14 +112,14 @@ fn new_id(log: &Log, asked: Option<RequestedId>, now: i64) -> Result<StreamId, C
     if id > last { Ok(id) } else { Err(SMALL_ID) }
 }
 
-/// What stands in front of the fields of XADD, and behind the key of XTRIM.
+/// The options of XADD before the fields, and of XTRIM after the key.
 #[derive(Default)]
 struct Options {
     no_stream: bool,
     trim: Option<Trim>,
     roughly: bool,
     limit: u64,
-    /// The id that was asked for, if it is not to be made up.
+    /// `None` for `*`.
     id: Option<RequestedId>,
 }
 
@@ -167,7 +167,7 @@ impl Options {
         Ok(options)
     }
 
-    /// What stands behind MAXLEN and MINID: how exact it is to be, and then the threshold.
+    /// Parses what follows MAXLEN or MINID: `=` or `~`, then the threshold.
     fn parse_strategy<'a>(&mut self, args: &mut Args<'a>) -> Result<&'a [u8], CommandError> {
         if self.trim.is_some() {
             return Err(TWO_STRATEGIES);
@@ -264,7 +264,7 @@ fn range<'v>(
             return Err(CommandError::SYNTAX);
         }
         let asked = args.integer()?;
-        // To Redis, -1 is what it is when nothing is said; whatever else is below 0 is none.
+        // A count of -1 means no limit, like no COUNT at all. Other negative counts mean 0.
         count = Some(u64::try_from(asked).unwrap_or(0));
     }
     let Some(stream) = view.collection::<Stream>(key)? else { return Ok(Reply::Array(Vec::new())) };
@@ -390,7 +390,7 @@ fn xsetid<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         return Err(TOO_FEW_ADDED);
     }
     let max_deleted = Some(max_deleted).filter(|id| *id != StreamId::LEAST);
-    // Redis tells nobody who watches the key.
+    // Redis does not touch the key for WATCH.
     view.change_untold(key, |stream| stream.log_mut().set_last(last, added, max_deleted))?;
     view.count_untold(1);
     view.notify(EventClass::Stream, "xsetid", key);

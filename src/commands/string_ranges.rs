@@ -1,4 +1,4 @@
-//! Parts of strings: APPEND, GETRANGE, SETRANGE.
+//! Parts of strings: APPEND, GETRANGE, SUBSTR, SETRANGE.
 
 use std::sync::atomic::Ordering;
 
@@ -81,7 +81,7 @@ fn setrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
     Ok(Reply::Integer(length as i64))
 }
 
-/// Whether a string may become this long.
+/// An error if a string would become too long.
 fn check_length(view: &View<'_>, length: u64, added: usize) -> Result<(), CommandError> {
     let most = view.settings().max_string.load(Ordering::Relaxed);
     let total = length.checked_add(added as u64);

@@ -1,4 +1,4 @@
-//! Reading strings, and many strings at once.
+//! GET and its variants, and commands on several strings: MGET, MSET, MSETNX.
 
 use super::expire_options::{ExpireOption, delete_past_deadline};
 use super::keys::delete;
@@ -174,7 +174,7 @@ fn msetnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     Ok(Reply::Integer(1))
 }
 
-/// MSET and MSETNX take keys with values, which the row's arity cannot say.
+/// An error unless keys and values come in pairs, which the arity cannot express.
 fn check_pairs(args: &Args<'_>) -> Result<(), CommandError> {
     if args.left().is_multiple_of(2) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What holds for every row of the table.
+//! Tests that hold for every row.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use super::{Command, all};
 use crate::base::profile::PROFILES;
 use crate::spec::{Arity, BeginSearch, CommandKind, CommandSpec, FindKeys, KeySpec, arguments};
 
-/// Every row and subcommand with its full name and the position of its first argument.
+/// Every row and subcommand, with its full name and the position of its first argument.
 fn rows() -> Vec<(String, &'static CommandSpec, usize)> {
     let mut rows = Vec::new();
     for Command { spec, subcommands, .. } in all() {
@@ -60,7 +60,7 @@ fn keys_stand_where_the_arity_says_there_are_words() {
         for keys in row.keys.iter().filter(|keys| keys.are_keys()) {
             let BeginSearch::Index(begin) = keys.begin_search else { continue };
             let begin = usize::from(begin);
-            // PFMERGE can do without the last of its keys.
+            // PFMERGE's last keys are optional.
             let optional = usize::from(matches!(keys.find_keys, FindKeys::Range { last: ..0, .. }));
             assert!((first..words + optional).contains(&begin), "{name}: a key at {begin}, with {words} words");
             match keys.find_keys {

@@ -1,4 +1,4 @@
-//! What commands that may have to wait have in common.
+//! Time-outs of blocking commands.
 
 use super::long_double::LongDouble;
 use crate::base::clock::Millis;
@@ -12,24 +12,24 @@ const NO_INTEGER: CommandError = CommandError::fixed("ERR timeout is not an inte
 const NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
 const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of range");
 
-/// The next argument, which is looked at when the others are known to be right.
+/// Skips the time-out, and returns a cursor at it. Some commands check it last.
 pub(super) fn put_aside<'a>(args: &mut Args<'a>) -> Result<Args<'a>, CommandError> {
     let later = args.clone();
     args.bytes()?;
     Ok(later)
 }
 
-/// When a command that waits gives up: its next argument in seconds, rounded up to milliseconds; `None` for 0, which is
-/// never.
+/// Parses a time-out in seconds, rounded up to milliseconds, and returns its deadline. `None` for 0, which blocks for
+/// ever.
 pub(super) fn parse_seconds(view: &View<'_>, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
     let seconds = LongDouble::parse(args.bytes()?).ok_or(NO_FLOAT)?;
-    // Before 7.2 what is too much for the machine's integers came out as the least of them.
+    // Before 7.2 an overflow became the least integer.
     let overflow = if args.profile().since_redis(7, 2) && !seconds.is_negative() { OUT_OF_RANGE } else { NEGATIVE };
     let timeout = seconds.thousandfold().ok_or(overflow)?;
     deadline_after(view.now(), timeout, args.profile())
 }
 
-/// As [`deadline`], for a time-out in milliseconds.
+/// Like [`parse_seconds`], for a time-out in milliseconds.
 pub(super) fn parse_millis(now: Millis, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
     let timeout = args.integer().map_err(|_| NO_INTEGER)?;
     deadline_after(now, timeout, args.profile())

@@ -1,4 +1,4 @@
-//! CLIENT TRACKING and its kin: which keys a connection wants to be told of when they change.
+//! CLIENT TRACKING, CACHING, GETREDIR and TRACKINGINFO.
 
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
@@ -39,7 +39,7 @@ const CHOICE_SWITCHED: CommandError = CommandError::fixed(
      different mode.",
 );
 
-/// The options, as far as they can be told one by one.
+/// The options before they are checked against each other.
 #[derive(Default)]
 struct Options<'a> {
     redirect: u64,
@@ -65,7 +65,7 @@ fn tracking(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> 
     let overlap = call.server.tracking.overlap(call.session.client.id(), &options.prefixes);
     let error = match overlap {
         None => None,
-        // Redis says so and goes on, unless it is the first of the prefixes that it does not like.
+        // Redis replies with the error and continues, unless the first prefix is the one that overlaps.
         Some(overlap) if replies_error_and_continues(args, &overlap) => Some(overlap_error(&overlap)),
         Some(overlap) => return Err(overlap_error(&overlap)),
     };
@@ -101,7 +101,7 @@ fn parse_options<'a>(call: &Call<'_>, args: &mut Args<'a>) -> Result<Options<'a>
     Ok(options)
 }
 
-/// What the options mean together, and beside the mode that is on already.
+/// The mode that the options select. An error if they contradict each other or the current mode.
 fn mode(options: &Options<'_>, old: Option<TrackingMode>) -> Result<TrackingMode, CommandError> {
     let Options { broadcast, opt_in, opt_out, no_loop, redirect, .. } = *options;
     if !broadcast && !options.prefixes.is_empty() {

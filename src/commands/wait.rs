@@ -1,4 +1,4 @@
-//! WAIT and WAITAOF: waiting for replicas and an append-only file that there never are.
+//! WAIT and WAITAOF. There are no replicas and no append-only file, so that both only time out.
 
 use super::timeout::parse_millis;
 use crate::base::clock::Millis;
@@ -62,7 +62,7 @@ fn waitaof(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(reply_after(call, replicas, timeout, Reply::Array(vec![Reply::Integer(0), Reply::Integer(0)])))
 }
 
-/// Answers at once if nobody is waited for, and otherwise when time is up.
+/// Replies at once if no replicas are awaited, otherwise at the deadline.
 fn reply_after(call: &mut Call<'_>, replicas: i64, deadline: Option<Millis>, reply: Reply<'static>) -> Reply<'static> {
     if replicas <= 0 {
         return reply;

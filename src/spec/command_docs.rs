@@ -1,4 +1,4 @@
-//! What COMMAND DOCS says about a command, from its row.
+//! The reply of COMMAND DOCS, built from rows.
 
 use super::command_spec::CommandSpec;
 use super::table::{Table, full_name};
@@ -8,7 +8,7 @@ use crate::protocol::Reply;
 
 type Pairs = Vec<(Reply<'static>, Reply<'static>)>;
 
-/// One command's name and documentation.
+/// A command's name and its documentation.
 pub fn command_docs(
     table: &Table,
     container: Option<&CommandSpec>,
@@ -76,7 +76,7 @@ fn argument_docs(argument: &Argument, profile: &Profile) -> Reply<'static> {
     Reply::Map(pairs)
 }
 
-/// Whether a release, written as text, is not later than the profile's.
+/// Whether a release such as `6.2.0` is the profile's or an earlier one.
 fn is_past(release: &str, profile: &Profile) -> bool {
     let mut parts = release.split('.').map(|part| part.parse().unwrap_or(0));
     let mut next = || parts.next().unwrap_or(0);

@@ -1,11 +1,11 @@
-//! What COMMAND INFO says about a command, from its row.
+//! The reply of COMMAND INFO, built from rows.
 
 use super::command_spec::{CommandSpec, Flag};
 use super::key_spec::{BeginSearch, FindKeys, KeySpec};
 use super::table::{Table, full_name};
 use crate::protocol::Reply;
 
-/// One command, as COMMAND INFO lists it.
+/// A command's entry in COMMAND INFO.
 pub fn command_info(table: &Table, container: Option<&CommandSpec>, spec: &'static CommandSpec) -> Reply<'static> {
     let grouped = table.profile().since_redis(7, 0);
     let name = container.map_or_else(|| spec.name.to_ascii_lowercase(), |container| full_name(container, spec));
@@ -26,7 +26,7 @@ pub fn command_info(table: &Table, container: Option<&CommandSpec>, spec: &'stat
         items.push(Reply::Set(spec.tips.iter().map(|tip| Reply::text(*tip)).collect()));
         items.push(Reply::Set(spec.keys.iter().map(describe_keys).collect()));
         let subcommands: Vec<_> = table.subs(spec).map(|row| command_info(table, Some(spec), row)).collect();
-        // In RESP3 Redis shows no subcommands as an empty set, and some as an array.
+        // In RESP3 Redis sends an empty set for no subcommands, but an array for some.
         items.push(if subcommands.is_empty() { Reply::Set(subcommands) } else { Reply::Array(subcommands) });
     }
     Reply::Array(items)
@@ -40,7 +40,7 @@ fn status_set(names: impl Iterator<Item = &'static str>) -> Reply<'static> {
     Reply::Set(names.map(Reply::Status).collect())
 }
 
-/// First key, last key and step, which older clients read: the keys as one range, as far as they can be seen as one.
+/// First key, last key and step, for clients older than key specifications: all ranges joined into one.
 fn legacy_range(keys: &[KeySpec]) -> (i64, i64, i64) {
     let ranges = keys.iter().filter_map(|keys| match (keys.begin_search, keys.find_keys) {
         (BeginSearch::Index(first), FindKeys::Range { last, step }) => {
@@ -49,7 +49,7 @@ fn legacy_range(keys: &[KeySpec]) -> (i64, i64, i64) {
         }
         _ => None,
     });
-    // A last key that is counted from the end comes after every other.
+    // A last key counted from the end (negative) lies after all others.
     let later = |one: i64, other: i64| if (one as u64) < other as u64 { other } else { one };
     let joined = ranges.reduce(|(first, last, step), (next_first, next_last, next_step)| {
         (first.min(next_first), later(last, next_last), step.min(next_step))

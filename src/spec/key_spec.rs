@@ -1,46 +1,46 @@
-//! Where the keys of a command stand among its words.
+//! Key specifications: where the keys stand in a request. The terms are Redis's (`begin_search`, `find_keys`).
 
 use smallvec::SmallVec;
 
 use crate::protocol::{Words, parse_integer};
 
-/// One group of keys, in the terms of Redis's key specifications.
+/// One group of keys of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct KeySpec {
-    /// How the command uses these keys: `RW`, `access`, `insert` and so on, as COMMAND INFO lists them.
+    /// How the command uses these keys (`RW`, `access`, `insert` …), as COMMAND INFO lists it.
     pub flags: &'static [&'static str],
     pub notes: &'static str,
     pub begin_search: BeginSearch,
     pub find_keys: FindKeys,
-    /// For commands whose options decide how they use these keys: the flags that a request really means.
+    /// The flags of one request, for commands whose options decide how they use the keys.
     pub flags_by: Option<fn(Words<'_>) -> &'static [&'static str]>,
 }
 
-/// Where the group begins.
+/// How to find the beginning of the group.
 #[derive(Clone, Copy, Debug)]
 pub enum BeginSearch {
     Index(u8),
-    /// There is no telling but by looking through a request.
+    /// Only a search through the request finds the keys.
     Unknown,
-    /// Behind the first such word at or behind a position.
+    /// After the first occurrence of a word at or after position `from`.
     Keyword {
         word: &'static str,
         from: u8,
     },
 }
 
-/// How the keys go on from there.
+/// How to find the keys, counted from the beginning of the group.
 #[derive(Clone, Copy, Debug)]
 pub enum FindKeys {
-    /// Up to `last` (from the beginning; negative: from the end of the request), every `step`th word.
+    /// Every `step`th word up to `last`. A negative `last` counts from the end of the request.
     Range { last: i8, step: u8 },
-    /// One of so many equal parts of what is left of the request.
+    /// The first `1/limit` of the words that are left (Redis: a range with a limit).
     LimitedRange { limit: u8 },
-    /// A word says how many keys there are. Positions are relative to the beginning.
+    /// The word at `index` is the number of keys. Positions are relative to the beginning of the group.
     KeyNum { index: u8, first: u8, step: u8 },
-    /// A function finds them.
+    /// A function finds the positions of the keys.
     Function(fn(Words<'_>) -> SmallVec<[usize; 4]>),
-    /// They stand nowhere, as their names are made while the command runs. The function tells whether there are any.
+    /// The keys are not in the request: the command computes their names. The function says whether a request has any.
     Computed(fn(Words<'_>) -> bool),
 }
 
@@ -65,7 +65,7 @@ impl KeySpec {
         Self { flags, notes: "", begin_search: BeginSearch::Index(index), find_keys, flags_by: None }
     }
 
-    /// Keys that only a function finds.
+    /// Keys that a function finds.
     pub const fn found_by(function: fn(Words<'_>) -> SmallVec<[usize; 4]>, flags: &'static [&'static str]) -> Self {
         Self {
             flags,
@@ -76,7 +76,7 @@ impl KeySpec {
         }
     }
 
-    /// Keys whose names are made while the command runs.
+    /// Keys whose names the command computes.
     pub const fn computed(are_computed: fn(Words<'_>) -> bool, flags: &'static [&'static str]) -> Self {
         Self {
             flags,
@@ -87,12 +87,12 @@ impl KeySpec {
         }
     }
 
-    /// The key behind a word that stands at or behind a position, if it is there.
+    /// The key after a keyword at or after position `from`. The keyword may be absent.
     pub const fn after_keyword(word: &'static str, from: u8, flags: &'static [&'static str]) -> Self {
         Self { begin_search: BeginSearch::Keyword { word, from }, ..Self::one(0, flags) }
     }
 
-    /// The first half of what stands behind a word.
+    /// The first half of the words after a keyword.
     pub const fn half_after_keyword(word: &'static str, from: u8, flags: &'static [&'static str]) -> Self {
         Self {
             flags,
@@ -103,7 +103,7 @@ impl KeySpec {
         }
     }
 
-    /// Whether a request uses keys of this group that do not stand in it.
+    /// Whether a request uses keys of this group that are not in the request.
     pub fn are_computed(&self, words: Words<'_>) -> bool {
         matches!(self.find_keys, FindKeys::Computed(are_computed) if are_computed(words))
     }
@@ -113,24 +113,24 @@ impl KeySpec {
         self
     }
 
-    /// For commands whose options decide how they use the keys.
+    /// Lets a function choose the flags for each request.
     pub const fn with_flags_by(mut self, flags_by: fn(Words<'_>) -> &'static [&'static str]) -> Self {
         self.flags_by = Some(flags_by);
         self
     }
 
-    /// Whether these are keys at all, and not the shard channels that a cluster finds in the same way.
+    /// Whether these are keys. Shard channels have a specification too.
     pub fn are_keys(&self) -> bool {
         !self.flags.contains(&"not_key")
     }
 
-    /// How a request uses the keys. What only describes the specification is left out.
+    /// How a request uses the keys: the flags without those that only describe the specification.
     pub fn flags_of(&self, words: Words<'_>) -> Vec<&'static str> {
         let flags = self.flags_by.map_or(self.flags, |flags_by| flags_by(words));
         flags.iter().copied().filter(|flag| !matches!(*flag, "variable_flags" | "incomplete")).collect()
     }
 
-    /// Whether a word at this position, in a request long enough, is one of these keys.
+    /// Whether the word at this position is one of these keys, if the request is long enough.
     pub fn covers(&self, position: usize) -> bool {
         let BeginSearch::Index(begin) = self.begin_search else { return false };
         let begin = usize::from(begin);
@@ -146,7 +146,7 @@ impl KeySpec {
         (first..=last).contains(&position) && (position - first).is_multiple_of(usize::from(step.max(1)))
     }
 
-    /// The position of the key, if this group is always exactly one key at a fixed place.
+    /// The position of the key, if this group is always one key at a fixed position.
     #[inline]
     pub fn single_position(&self) -> Option<usize> {
         match (self.begin_search, self.find_keys) {
@@ -155,7 +155,7 @@ impl KeySpec {
         }
     }
 
-    /// The positions of the keys in a request. `None` when the request is too malformed to tell.
+    /// The positions of the keys in a request. `None` for a malformed request.
     pub fn positions(&self, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
         match self.begin_search {
             BeginSearch::Index(begin) => self.positions_from(usize::from(begin), words),
@@ -167,8 +167,9 @@ impl KeySpec {
         }
     }
 
-    /// As [`positions`](Self::positions), with all words that the command may come to take for such keys: a keyword may
-    /// stand there twice, and then the last one counts for the command, but the first one for those who look for keys.
+    /// The positions of all words that the command may use as keys of this group. They differ from
+    /// [`positions`](Self::positions) if a keyword is repeated: the command uses the last occurrence, but COMMAND
+    /// GETKEYS reports the first.
     pub fn positions_to_lock(&self, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
         match self.begin_search {
             BeginSearch::Index(_) | BeginSearch::Unknown => self.positions(words),
@@ -216,7 +217,7 @@ impl KeySpec {
     }
 }
 
-/// The positions behind a keyword, wherever it stands from a position on.
+/// The position after each occurrence of a word, from a position on.
 fn after_word(word: &'static str, from: u8, words: Words<'_>) -> impl Iterator<Item = usize> {
     let is_word = move |at: &usize| words.get(*at).is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()));
     (usize::from(from)..words.len().saturating_sub(1)).filter(is_word).map(|at| at + 1)

@@ -1,8 +1,8 @@
-//! What a command is, in plain data: its row, the cursor over its arguments, and the table of all rows.
+//! What a command is, as plain data: its row, the cursor over its arguments, and the table of all rows.
 //!
-//! Knows names, words, flags, keys and categories; not what a command does, nor to what.
+//! Knows names, arity, flags, keys and categories; not what a command does.
 //! May use: `base`, `protocol`.
-//! BeginSearch with [`CommandSpec`], the row, and [`Table::resolve`], which finds the row of a request.
+//! Begin with [`CommandSpec`], the row, and [`Table::resolve`], which finds the row of a request.
 
 mod args;
 mod command_docs;
