@@ -29,6 +29,15 @@ pub(super) fn no_key_or_group(key: &[u8], group: &[u8]) -> CommandError {
     CommandError::new([b"NOGROUP No such key '", key, b"' or consumer group '", group, b"'"].concat())
 }
 
+/// The consumer group of a stream, if both exist.
+pub(super) fn find_group<'v>(
+    view: &'v mut View<'_>,
+    key: &[u8],
+    name: &[u8],
+) -> Result<Option<&'v ConsumerGroup>, CommandError> {
+    Ok(view.collection::<Stream>(key)?.and_then(|stream| stream.group(name)))
+}
+
 const XACK: Command = Command::new(
     Handler::Keys(xack),
     CommandSpec {
@@ -47,7 +56,7 @@ const XACK: Command = Command::new(
 
 fn xack<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, group) = (args.key()?, args.bytes()?);
-    if view.collection::<Stream>(key)?.and_then(|stream| stream.group(group)).is_none() {
+    if find_group(view, key, group)?.is_none() {
         return Ok(Reply::Integer(0));
     }
     let ids = parse_ids(args.rest())?;

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::stream_groups::{no_key_or_group, notify_new_consumer, touch_consumer};
+use super::stream_groups::{find_group, no_key_or_group, notify_new_consumer, touch_consumer};
 use super::stream_ids::{entry_reply, id_reply, parse, parse_range_end, parse_range_start};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
@@ -40,8 +40,7 @@ const XPENDING: Command = Command::new(
 fn xpending<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name) = (args.key()?, args.bytes()?);
     if args.is_empty() {
-        let stream = view.collection::<Stream>(key)?;
-        let group = stream.and_then(|stream| stream.group(name)).ok_or_else(|| no_key_or_group(key, name))?;
+        let group = find_group(view, key, name)?.ok_or_else(|| no_key_or_group(key, name))?;
         return Ok(summary(group));
     }
     if !(3..=6).contains(&args.left()) {
@@ -59,8 +58,7 @@ fn xpending<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
     let (from, to) = (parse_range_start(from)?, parse_range_end(to)?);
     let consumer = args.optional();
     let now = view.now();
-    let stream = view.collection::<Stream>(key)?;
-    let group = stream.and_then(|stream| stream.group(name)).ok_or_else(|| no_key_or_group(key, name))?;
+    let group = find_group(view, key, name)?.ok_or_else(|| no_key_or_group(key, name))?;
     if from > to {
         return Ok(Reply::Array(Vec::new()));
     }
@@ -203,7 +201,7 @@ impl Claim {
 fn xclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name, consumer) = (args.key()?, args.bytes()?, args.bytes()?);
     let now = view.now();
-    if view.collection::<Stream>(key)?.and_then(|stream| stream.group(name)).is_none() {
+    if find_group(view, key, name)?.is_none() {
         return Err(no_key_or_group(key, name));
     }
     let min_idle = named_integer(args.bytes()?, "min-idle-time", "XCLAIM")?.max(0);
@@ -289,8 +287,7 @@ fn xautoclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
     let (key, name, consumer) = (args.key()?, args.bytes()?, args.bytes()?);
     let now = view.now();
     // Redis looks up the group first, but reports faulty arguments before a missing group.
-    let group_exists =
-        view.collection::<Stream>(key).map(|stream| stream.and_then(|stream| stream.group(name)).is_some());
+    let group_exists = find_group(view, key, name).map(|group| group.is_some());
     let min_idle = named_integer(args.bytes()?, "min-idle-time", "XAUTOCLAIM")?.max(0);
     let start = parse_range_start(args.bytes()?)?;
     let (mut count, mut just_ids) = (100, false);

@@ -1,6 +1,6 @@
 //! XREAD and XREADGROUP, with BLOCK.
 
-use super::stream_groups::{notify_new_consumer, touch_consumer};
+use super::stream_groups::{find_group, notify_new_consumer, touch_consumer};
 use super::stream_ids::{BAD_ID, entries_reply, entry_reply, id_reply, parse};
 use super::timeout::parse_millis;
 use crate::base::clock::Millis;
@@ -279,7 +279,7 @@ fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'
     }
     let mut from = Vec::with_capacity(request.keys.len());
     for (key, id) in request.streams() {
-        if view.collection::<Stream>(key)?.and_then(|stream| stream.group(name)).is_none() {
+        if find_group(view, key, name)?.is_none() {
             return Err(no_group_to_read(key, name));
         }
         from.push(match id {
