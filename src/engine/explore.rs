@@ -136,7 +136,7 @@ fn own_footprint(spec: &CommandSpec, words: Words<'_>) -> Footprint {
     let reads_only = spec.has_flag(Flag::ReadOnly);
     let names_its_keys = match spec.kind {
         CommandKind::Keys | CommandKind::Blocking | CommandKind::Database | CommandKind::Everything => {
-            !spec.makes_keys(words)
+            !spec.computes_keys(words)
         }
         CommandKind::Transaction(TransactionCommand::Watch) => true,
         // A script may reach for more than it says.
