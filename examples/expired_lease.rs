@@ -1,5 +1,5 @@
-//! A lock exists in the last millisecond of its lifetime and is gone in the next. A holder that releases it later must
-//! not release another client's lock. The test moves the clock, so nothing sleeps.
+//! A lock expires exactly on time: it exists in its last millisecond and is gone in the next. Its late holder must not
+//! release the next holder's lock. The clock is moved, so nothing sleeps.
 //!
 //! `cargo run --example expired_lease`
 

@@ -1,4 +1,4 @@
-//! A client takes a lock, but its reply is lost: what does the client do next?
+//! The server takes the lock, but the reply is lost. What does the client do next?
 //!
 //! `cargo run --example lost_reply`
 
