@@ -209,7 +209,7 @@ const TTL: Command = Command::new(
 
 fn ttl<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let now = view.now();
-    ask(view, args, |deadline| in_seconds(deadline - now))
+    query_ttl(view, args, |deadline| in_seconds(deadline - now))
 }
 
 const PTTL: Command = Command::new(
@@ -224,7 +224,7 @@ const PTTL: Command = Command::new(
 
 fn pttl<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let now = view.now();
-    ask(view, args, |deadline| deadline - now)
+    query_ttl(view, args, |deadline| deadline - now)
 }
 
 const EXPIRETIME: Command = Command::new(
@@ -239,7 +239,7 @@ const EXPIRETIME: Command = Command::new(
 );
 
 fn expiretime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    ask(view, args, in_seconds)
+    query_ttl(view, args, in_seconds)
 }
 
 const PEXPIRETIME: Command = Command::new(
@@ -252,10 +252,10 @@ const PEXPIRETIME: Command = Command::new(
 );
 
 fn pexpiretime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    ask(view, args, |deadline| deadline)
+    query_ttl(view, args, |deadline| deadline)
 }
 
-fn ask<'v>(view: &mut View<'_>, args: &mut Args<'v>, answer: impl FnOnce(Millis) -> i64) -> CommandResult<'v> {
+fn query_ttl<'v>(view: &mut View<'_>, args: &mut Args<'v>, answer: impl FnOnce(Millis) -> i64) -> CommandResult<'v> {
     Ok(Reply::Integer(match view.look(args.key()?) {
         None => NO_KEY,
         Some(entry) => entry.deadline().map_or(NO_DEADLINE, answer),

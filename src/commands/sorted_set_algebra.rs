@@ -217,15 +217,15 @@ impl<'v> CombineRequest<'v> {
         let keys = parse_keys(args)?;
         let entries = view.entries(keys, KINDS)?;
         let sources = entries.into_iter().map(|entry| Source { members: Members::of(entry), weight: 1.0 });
-        let mut task = Self { sources: sources.collect(), aggregate: Aggregate::Sum, scores: false };
+        let mut request = Self { sources: sources.collect(), aggregate: Aggregate::Sum, scores: false };
         let weighs = combination != Combination::Difference;
         while !args.is_empty() {
             if weighs && args.left() > keys.len() && args.take("WEIGHTS") {
-                for source in &mut task.sources {
+                for source in &mut request.sources {
                     source.weight = parse_score(args.bytes()?, args.profile()).ok_or(NO_WEIGHT)?;
                 }
             } else if weighs && args.left() > 1 && args.take("AGGREGATE") {
-                task.aggregate = if args.take("SUM") {
+                request.aggregate = if args.take("SUM") {
                     Aggregate::Sum
                 } else if args.take("MIN") {
                     Aggregate::Least
@@ -235,16 +235,16 @@ impl<'v> CombineRequest<'v> {
                     return Err(CommandError::SYNTAX);
                 };
             } else if !stored && args.take("WITHSCORES") {
-                task.scores = true;
+                request.scores = true;
             } else {
                 return Err(CommandError::SYNTAX);
             }
         }
         if weighs {
             // The sum of doubles depends on the order.
-            task.sources.sort_by_key(|source| source.members.len());
+            request.sources.sort_by_key(|source| source.members.len());
         }
-        Ok(task)
+        Ok(request)
     }
 
     fn run(&self, combination: Combination, limits: &SortedSetLimits) -> SortedSet {
@@ -299,10 +299,10 @@ fn for_each_common(
 
 fn combine_and_reply<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, combination: Combination) -> CommandResult<'v> {
     let limits = view.settings().sorted_set_limits(args.profile());
-    let task = CombineRequest::parse(view, args, combination, false)?;
-    let result = task.run(combination, &limits);
+    let request = CombineRequest::parse(view, args, combination, false)?;
+    let result = request.run(combination, &limits);
     let member = |member: &[u8]| Reply::bulk(member.to_vec());
-    if task.scores {
+    if request.scores {
         let pair = result.iter().map(|scored| (member(scored.member()), score_reply(scored.score(), args.profile())));
         return Ok(Reply::Pairs(pair.collect()));
     }
