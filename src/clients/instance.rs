@@ -433,7 +433,7 @@ impl Instance {
     fn content(&self, path: &Path) -> Result<Vec<u8>, Busy> {
         let interpreters = self.keyspace.patiently(|| self.scripts.try_lock())?;
         let mut view = self.keyspace.lock(Scope::Everything, 0, &self.clock)?;
-        let libraries = interpreters.libraries().into_iter().flat_map(|libraries| libraries.libraries());
+        let libraries = interpreters.started_functions().into_iter().flat_map(|libraries| libraries.libraries());
         let sources = libraries.map(|library| library.source.as_slice());
         let content = seed::save(&mut view, sources, &self.profile, path);
         // To look at a key whose time is up deletes it.
@@ -723,7 +723,7 @@ impl Instance {
     pub fn shut_down(&self) {
         self.shutdown.asked.store(true, Ordering::Release);
         // One of them may have the very thread that is to hear of this.
-        self.scripts.abandon();
+        self.scripts.kill_for_shutdown();
         if let Some(fleet) = self.fleet() {
             fleet.abandon_scripts();
         }

@@ -8,7 +8,7 @@ use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::data::rdb::{self, NoLibrary};
 use crate::protocol::Reply;
-use crate::script::{Conflict, Function, Interpreters, Kind, Library};
+use crate::script::{Function, Interpreters, Library, RestorePolicy, ScriptKind};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which};
 
 pub(super) const ROWS: &[Command] = &[FCALL, FCALL_RO, FUNCTION];
@@ -144,7 +144,7 @@ const FUNCTION: Command = Command::container(
             },
         ),
         Command::new(
-            Handler::Connection(|call, _| kill(call, Kind::Function)),
+            Handler::Connection(|call, _| kill(call, ScriptKind::Function)),
             CommandSpec {
                 summary: "Ends the function that runs, unless it has written.",
                 arity: Arity::Exactly(2),
@@ -241,7 +241,7 @@ fn load(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) ->
 
 fn delete(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = args.bytes()?;
-    if !scripts.libraries_mut().is_some_and(|libraries| libraries.delete(name)) {
+    if !scripts.started_functions_mut().is_some_and(|libraries| libraries.delete(name)) {
         return Err(NO_LIBRARY);
     }
     call.session.tally.changes += 1;
@@ -259,7 +259,7 @@ fn flush(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -
 }
 
 fn dump(scripts: &mut Interpreters, _: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let sources = scripts.libraries().into_iter().flat_map(|libraries| libraries.libraries());
+    let sources = scripts.started_functions().into_iter().flat_map(|libraries| libraries.libraries());
     Ok(Reply::bulk(rdb::dump_libraries(sources.map(|library| library.source.as_slice()), args.profile())))
 }
 
@@ -267,9 +267,9 @@ fn restore(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>)
     allow_at_most(2, args)?;
     let payload = args.bytes()?;
     let conflict = match () {
-        () if args.is_empty() || args.take("APPEND") => Conflict::Append,
-        () if args.take("REPLACE") => Conflict::Replace,
-        () if args.take("FLUSH") => Conflict::Flush,
+        () if args.is_empty() || args.take("APPEND") => RestorePolicy::Append,
+        () if args.take("REPLACE") => RestorePolicy::Replace,
+        () if args.take("FLUSH") => RestorePolicy::Flush,
         () => return Err(BAD_POLICY),
     };
     let (log, profile) = (&call.server.log, &call.server.profile);
@@ -297,7 +297,7 @@ fn list(scripts: &mut Interpreters, _: &mut Call<'_>, args: &mut Args<'_>) -> Co
             return Err(CommandError::quoting("ERR Unknown argument ", args.bytes()?, ""));
         }
     }
-    let libraries = scripts.libraries().into_iter().flat_map(|libraries| libraries.libraries());
+    let libraries = scripts.started_functions().into_iter().flat_map(|libraries| libraries.libraries());
     let matching =
         libraries.filter(|library| pattern.is_none_or(|pattern| glob::matches(pattern, &library.name, true)));
     Ok(Reply::Array(matching.map(|library| describe(library, with_code)).collect()))
@@ -325,7 +325,7 @@ fn describe_function(function: &Function) -> Reply<'static> {
 
 fn stats(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     let scripts = &call.server.scripts;
-    if scripts.running() == Some(Kind::Eval) && scripts.slow().is_some() {
+    if scripts.running() == Some(ScriptKind::Eval) && scripts.slow().is_some() {
         return Err(CommandError::BUSY);
     }
     let running = scripts.slow().map_or(Reply::Null, |slow| {
@@ -335,10 +335,10 @@ fn stats(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
             (Reply::text("duration_ms"), Reply::Integer(slow.since.elapsed().as_millis() as i64)),
         ])
     });
-    let figures = scripts.figures();
+    let stats = scripts.stats();
     let lua = Reply::Map(vec![
-        (Reply::text("libraries_count"), Reply::Integer(figures.libraries as i64)),
-        (Reply::text("functions_count"), Reply::Integer(figures.functions as i64)),
+        (Reply::text("libraries_count"), Reply::Integer(stats.libraries as i64)),
+        (Reply::text("functions_count"), Reply::Integer(stats.functions as i64)),
     ]);
     let engines = Reply::Map(vec![(Reply::text("LUA"), lua)]);
     Ok(Reply::Map(vec![(Reply::text("running_script"), running), (Reply::text("engines"), engines)]))

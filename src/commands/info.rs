@@ -208,25 +208,25 @@ fn memory(instance: &Instance, fields: &mut Fields) {
 }
 
 fn scripts(instance: &Instance, fields: &mut Fields) {
-    let figures = instance.scripts.figures();
-    let (eval, function) = (figures.eval as u64, figures.function as u64);
+    let stats = instance.scripts.stats();
+    let (eval, function) = (stats.eval_memory as u64, stats.function_memory as u64);
     if !instance.profile.since_redis(7, 0) {
         fields.bytes("used_memory_lua", eval);
-        fields.bytes("used_memory_scripts", figures.script_text as u64);
-        fields.add("number_of_cached_scripts", figures.scripts);
+        fields.bytes("used_memory_scripts", stats.script_text as u64);
+        fields.add("number_of_cached_scripts", stats.scripts);
         return;
     }
     fields.add("used_memory_lua", eval);
     fields.add("used_memory_vm_eval", eval);
     fields.add("used_memory_lua_human", human(eval));
-    fields.add("used_memory_scripts_eval", figures.script_text);
-    fields.add("number_of_cached_scripts", figures.scripts);
-    fields.add("number_of_functions", figures.functions);
-    fields.add("number_of_libraries", figures.libraries);
+    fields.add("used_memory_scripts_eval", stats.script_text);
+    fields.add("number_of_cached_scripts", stats.scripts);
+    fields.add("number_of_functions", stats.functions);
+    fields.add("number_of_libraries", stats.libraries);
     fields.add("used_memory_vm_functions", function);
     fields.bytes("used_memory_vm_total", eval + function);
-    fields.add("used_memory_functions", figures.library_text);
-    fields.bytes("used_memory_scripts", (figures.script_text + figures.library_text) as u64);
+    fields.add("used_memory_functions", stats.library_text);
+    fields.bytes("used_memory_scripts", (stats.script_text + stats.library_text) as u64);
 }
 
 /// A value that a file of `/proc` gives in kilobytes, in bytes.

@@ -5,7 +5,7 @@ use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
-use crate::script::{Interpreters, Kind, NotKilled};
+use crate::script::{Interpreters, KillError, ScriptKind};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which};
 
 pub(super) const ROWS: &[Command] = &[EVAL, EVALSHA, EVAL_RO, EVALSHA_RO, SCRIPT];
@@ -150,7 +150,7 @@ const SCRIPT: Command = Command::container(
             },
         ),
         Command::new(
-            Handler::Connection(|call, _| kill(call, Kind::Eval)),
+            Handler::Connection(|call, _| kill(call, ScriptKind::Eval)),
             CommandSpec {
                 summary: "Ends the script that runs, unless it has written.",
                 arity: Arity::Exactly(2),
@@ -202,7 +202,7 @@ fn flush(scripts: &mut Interpreters, _: &mut Call<'_>, args: &mut Args<'_>) -> C
 }
 
 fn exists(scripts: &mut Interpreters, _: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let known = |name: &[u8]| scripts.started().is_some_and(|interpreter| interpreter.find(name).is_some());
+    let known = |name: &[u8]| scripts.started_eval().is_some_and(|interpreter| interpreter.find(name).is_some());
     Ok(Reply::Array(args.rest().iter().map(|name| Reply::Integer(i64::from(known(name)))).collect()))
 }
 
@@ -221,12 +221,12 @@ fn debug(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 /// Kills the running script, if it is of this kind.
-pub(super) fn kill(call: &mut Call<'_>, kind: Kind) -> CommandResult<'static> {
+pub(super) fn kill(call: &mut Call<'_>, kind: ScriptKind) -> CommandResult<'static> {
     match call.server.scripts.kill(kind) {
         Ok(()) => Ok(Reply::OK),
-        Err(NotKilled::NoneRuns) => Err(NOT_BUSY),
-        Err(NotKilled::Wrote) => Err(UNKILLABLE),
-        Err(NotKilled::Other(Kind::Eval)) => Err(CommandError::BUSY),
-        Err(NotKilled::Other(Kind::Function)) => Err(CommandError::BUSY_FUNCTION),
+        Err(KillError::NotRunning) => Err(NOT_BUSY),
+        Err(KillError::Wrote) => Err(UNKILLABLE),
+        Err(KillError::OtherKind(ScriptKind::Eval)) => Err(CommandError::BUSY),
+        Err(KillError::OtherKind(ScriptKind::Function)) => Err(CommandError::BUSY_FUNCTION),
     }
 }

@@ -7,13 +7,13 @@ use crate::base::error::CommandError;
 use crate::clients::session::{Client, Flow, Session, Waiting};
 use crate::powers::Staging;
 use crate::protocol::{OwnedWords, Words};
-use crate::script::{Fiber, Progress, Stack};
+use crate::script::{Fiber, FiberStack, FiberState};
 
 /// What one thread has at hand to run scripts, and those that it has put aside.
 #[derive(Default)]
 pub struct Fibers {
     /// A stack that was used before.
-    stack: Option<Stack>,
+    stack: Option<FiberStack>,
     /// What takes a session's place while a script has it.
     spare: Option<Box<Session>>,
     words: OwnedWords,
@@ -42,7 +42,7 @@ impl Engine {
         out: &mut Vec<u8>,
         fibers: &mut Fibers,
     ) -> Flow {
-        let stack = match fibers.stack.take().map_or_else(Stack::new, Ok) {
+        let stack = match fibers.stack.take().map_or_else(FiberStack::new, Ok) {
             Ok(stack) => stack,
             Err(_) => return self.refuse(session, false, NO_STACK, out),
         };
@@ -90,11 +90,11 @@ impl Fibers {
 
     fn step(&mut self, fiber: Fiber<Finished>, session: &mut Box<Session>, out: &mut Vec<u8>) -> Option<Flow> {
         match fiber.resume() {
-            Progress::Paused(fiber) => {
+            FiberState::Paused(fiber) => {
                 self.paused.push((Arc::clone(&session.client), fiber));
                 None
             }
-            Progress::Ended(finished, stack) => {
+            FiberState::Ended(finished, stack) => {
                 self.stack = Some(stack);
                 self.spare = Some(std::mem::replace(session, finished.session));
                 out.extend_from_slice(&finished.out);

@@ -108,7 +108,7 @@ impl Engine {
         self.instance.stats.add(self.instance.settle(view, None));
         interpreters.flush();
         interpreters.flush_libraries();
-        self.instance.scripts.note(&interpreters);
+        self.instance.scripts.update_stats(&interpreters);
         Ok(())
     }
 
@@ -326,7 +326,7 @@ impl Engine {
                 let mut interpreters = self.interpreters()?;
                 let mut call = self.call(session, None);
                 let result = run(&mut interpreters, &mut call, &mut args);
-                self.instance.scripts.note(&interpreters);
+                self.instance.scripts.update_stats(&interpreters);
                 write(result, session, out)
             }
             // Only reached without a subcommand, which the row's arity forbids unless that means something.

@@ -18,7 +18,10 @@ use crate::commands::refuse_block_in_script;
 use crate::data::keyspace::{Busy, View};
 use crate::powers::{Hook, HookPath, Rule};
 use crate::protocol::{Protocol, Reply, Words, parse_integer};
-use crate::script::{Flags, Host, Interpreters, Kill, Kind, Pause, Random, Request, Scratch, Script, Slow};
+use crate::script::{
+    Host, Interpreters, Invocation, KillReason, Pause, Random, ScratchBuffers, Script, ScriptFlags, ScriptKind,
+    SlowScript,
+};
 use crate::spec::{Args, Arity, CommandKind, CommandSpec, Flag, ResolvedRow, ScriptCommand as Which};
 
 const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown Redis command called from script");
@@ -104,7 +107,7 @@ impl Engine {
         let Found { script, read_only, keys, arguments } = self.find_script(interpreters, which, args)?;
         self.admit_script(script.flags, read_only)?;
         let words = args.words();
-        let (scratch, random) = interpreters.take_tools();
+        let (scratch, random) = interpreters.take_run_state();
         let caller = Caller {
             engine: self,
             spec: args.spec(),
@@ -121,9 +124,9 @@ impl Engine {
             inner: RefCell::new(Inner { session, view }),
         };
         let client = caller.begin();
-        let request = Request { keys, arguments, host: &caller, client: client.protocol };
+        let request = Invocation { keys, arguments, host: &caller, client: client.protocol };
         interpreters.run(&script, request, out);
-        interpreters.give_tools(caller.end(client));
+        interpreters.return_run_state(caller.end(client));
         self.instance.scripts.end(interpreters);
         Ok(())
     }
@@ -145,11 +148,11 @@ impl Engine {
             Which::EvalSha { .. } if text.len() != 40 => return Err(CommandError::NO_SCRIPT),
             Which::EvalSha { read_only } => {
                 let words = keys_and_arguments(args, CommandError::NOT_AN_INTEGER)?;
-                let known = interpreters.started().and_then(|interpreter| interpreter.find(text));
+                let known = interpreters.started_eval().and_then(|interpreter| interpreter.find(text));
                 (known.cloned().ok_or(CommandError::NO_SCRIPT)?, read_only, words)
             }
             Which::Function { read_only } => {
-                let known = interpreters.libraries().and_then(|libraries| libraries.find(text));
+                let known = interpreters.started_functions().and_then(|libraries| libraries.find(text));
                 let function = known.cloned().ok_or(NO_FUNCTION)?;
                 (function, read_only, keys_and_arguments(args, BAD_NUMBER_OF_KEYS)?)
             }
@@ -158,14 +161,14 @@ impl Engine {
     }
 
     /// What a script says about itself, if a request runs one that does.
-    fn said_by_script(&self, spec: &CommandSpec, words: Words<'_>) -> Option<Flags> {
+    fn said_by_script(&self, spec: &CommandSpec, words: Words<'_>) -> Option<ScriptFlags> {
         let CommandKind::Script(which) = spec.kind else { return None };
         let flags = match (which, words.get(1)?) {
-            (Which::Eval { .. }, text) => Flags::of(text)?,
-            (Which::EvalSha { .. }, name) => self.interpreters().ok()?.started()?.find(name)?.flags,
-            (Which::Function { .. }, name) => self.interpreters().ok()?.libraries()?.find(name)?.flags,
+            (Which::Eval { .. }, text) => ScriptFlags::of(text)?,
+            (Which::EvalSha { .. }, name) => self.interpreters().ok()?.started_eval()?.find(name)?.flags,
+            (Which::Function { .. }, name) => self.interpreters().ok()?.started_functions()?.find(name)?.flags,
         };
-        Some(flags).filter(|flags| !flags.unsaid)
+        Some(flags).filter(|flags| !flags.no_shebang)
     }
 
     /// Whether a request runs scripts that say of themselves that they may need memory.
@@ -189,8 +192,8 @@ impl Engine {
     }
 
     /// Whether a script may start, by what it says about itself.
-    fn admit_script(&self, flags: Flags, read_only: bool) -> Result<(), CommandError> {
-        if flags.unsaid || flags.no_writes {
+    fn admit_script(&self, flags: ScriptFlags, read_only: bool) -> Result<(), CommandError> {
+        if flags.no_shebang || flags.no_writes {
             return Ok(());
         }
         if read_only {
@@ -241,7 +244,7 @@ struct Caller<'r, 'v, 'k> {
     since: Cell<Option<Stopwatch>>,
     slow: Slowness<'r>,
     pause: Option<&'r Pause<'r>>,
-    scratch: RefCell<Scratch>,
+    scratch: RefCell<ScratchBuffers>,
     random: Random,
     inner: RefCell<Inner<'r, 'v, 'k>>,
 }
@@ -281,7 +284,7 @@ impl Caller<'_, '_, '_> {
         Before { db: inner.session.db, protocol: inner.session.protocol }
     }
 
-    fn end(self, before: Before) -> (Scratch, Random) {
+    fn end(self, before: Before) -> (ScratchBuffers, Random) {
         let Inner { session, view } = self.inner.into_inner();
         session.db = before.db;
         session.protocol = before.protocol;
@@ -293,15 +296,15 @@ impl Caller<'_, '_, '_> {
     fn become_slow(&self, since: Stopwatch) {
         let instance = &self.engine.instance;
         self.slow.begun.set(true);
-        instance.scripts.set_slow(Some(Slow {
+        instance.scripts.set_slow(Some(SlowScript {
             name: self.script.name().to_vec(),
             command: self.words.iter().map(<[u8]>::to_vec).collect(),
             since,
         }));
         let name = String::from_utf8_lossy(self.script.name());
         let what = match self.script.kind() {
-            Kind::Eval => "SCRIPT KILL",
-            Kind::Function => "FUNCTION KILL",
+            ScriptKind::Eval => "SCRIPT KILL",
+            ScriptKind::Function => "FUNCTION KILL",
         };
         instance.log.warn(format!(
             "A script has been running for {} milliseconds, and others are told BUSY. {what} ends it, unless it has \
@@ -395,16 +398,16 @@ impl Host for Caller<'_, '_, '_> {
             }
         }
         if self.slow.begun.get()
-            && scripts.killed().is_none()
+            && scripts.kill_requested().is_none()
             && let Some(pause) = self.pause
         {
             pause.pause();
         }
-        match scripts.killed() {
+        match scripts.kill_requested() {
             None => Ok(()),
             // Of functions Redis says the same.
-            Some(Kill::Eval | Kill::Function) => Err("ERR Script killed by user with SCRIPT KILL..."),
-            Some(Kill::Shutdown) => Err("ERR The server ends."),
+            Some(KillReason::Eval | KillReason::Function) => Err("ERR Script killed by user with SCRIPT KILL..."),
+            Some(KillReason::Shutdown) => Err("ERR The server ends."),
         }
     }
 
@@ -449,7 +452,7 @@ impl Host for Caller<'_, '_, '_> {
         &self.engine.instance.profile
     }
 
-    fn scratch(&self) -> &RefCell<Scratch> {
+    fn scratch(&self) -> &RefCell<ScratchBuffers> {
         &self.scratch
     }
 

@@ -296,7 +296,7 @@ impl Engine {
             (Handler::Library(run), Some(scripts)) => {
                 let mut call = self.call(session, Some(view.micros()));
                 let result = run(scripts, &mut call, &mut args);
-                self.instance.scripts.note(scripts);
+                self.instance.scripts.update_stats(scripts);
                 write(result, session, out)
             }
             _ => return self.run_within(session, view, queued.row, words, out),

@@ -1,9 +1,9 @@
 //! The library `redis`.
 
-use super::Kind;
+use super::ScriptKind;
 use super::convert::{push_error, push_reply, truncated};
 use super::functions::register_function;
-use super::lua::{Frame, Kind as Type, Native, Raised};
+use super::lua::{Frame, LuaError, LuaType, NativeFn};
 use crate::base::error::CommandError;
 use crate::base::log::Level;
 use crate::base::profile::{Family, Profile, Version};
@@ -12,7 +12,7 @@ use crate::protocol::{Protocol, write_integer};
 const NO_ARGUMENTS: &str = "ERR Please specify at least one argument for this redis lib call";
 const BAD_ARGUMENT: &str = "ERR Lua redis lib command arguments must be strings or integers";
 
-const NATIVES: &[(&str, Native)] = &[
+const NATIVES: &[(&str, NativeFn)] = &[
     ("call", call),
     ("pcall", pcall),
     ("setresp", setresp),
@@ -22,17 +22,17 @@ const NATIVES: &[(&str, Native)] = &[
     ("set_repl", set_repl),
 ];
 /// What only scripts for EVAL have.
-const NATIVES_FOR_EVAL: &[(&str, Native)] =
+const NATIVES_FOR_EVAL: &[(&str, NativeFn)] =
     &[("replicate_commands", replicate_commands), ("breakpoint", breakpoint), ("debug", debug)];
 const LEVELS: &[(&str, u8)] = &[("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
 const REPLICATION: &[(&str, u8)] =
     &[("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
 
 /// Pushes the library's table, as a profile has it.
-pub fn open(frame: &mut Frame<'_>, kind: Kind, profile: &Profile) {
+pub fn open(frame: &mut Frame<'_>, kind: ScriptKind, profile: &Profile) {
     frame.push_table(0, 32);
     frame.set_natives(NATIVES);
-    if kind == Kind::Eval {
+    if kind == ScriptKind::Eval {
         frame.set_natives(NATIVES_FOR_EVAL);
     }
     if profile.since_redis(7, 0) {
@@ -83,15 +83,15 @@ fn set_version(frame: &mut Frame<'_>, family: &str, version: Version) {
 }
 
 /// Makes of any error the table that says what it is and where it was raised. Lua calls this where the error is raised.
-pub fn handle_error(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+pub fn handle_error(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     frame.set_top(1);
-    if frame.kind(1) != Type::Table {
+    if frame.kind(1) != LuaType::Table {
         let mut message = b"ERR ".to_vec();
         match frame.kind(1) {
-            Type::String | Type::Number => message.extend_from_slice(frame.to_bytes(1).unwrap_or_default()),
-            Type::Boolean => message.extend_from_slice(if frame.boolean(1) { b"true" } else { b"false" }),
-            Type::None | Type::Nil => message.extend_from_slice(b"nil"),
-            Type::Function | Type::Other | Type::Table => message.extend_from_slice(name_of(frame).as_bytes()),
+            LuaType::String | LuaType::Number => message.extend_from_slice(frame.to_bytes(1).unwrap_or_default()),
+            LuaType::Boolean => message.extend_from_slice(if frame.boolean(1) { b"true" } else { b"false" }),
+            LuaType::None | LuaType::Nil => message.extend_from_slice(b"nil"),
+            LuaType::Function | LuaType::Other | LuaType::Table => message.extend_from_slice(name_of(frame).as_bytes()),
         }
         frame.push_table(0, 3);
         frame.push_bytes(message);
@@ -99,7 +99,7 @@ pub fn handle_error(frame: &mut Frame<'_>) -> Result<usize, Raised> {
         frame.remove(1);
     }
     // Level 0 is this function, level 1 what raised the error: a function of a library, or the script.
-    let place = frame.place(1).and_then(|place| if place.native { frame.place(2) } else { Some(place) });
+    let place = frame.location(1).and_then(|place| if place.native { frame.location(2) } else { Some(place) });
     if let Some(place) = place {
         frame.push_bytes(place.source);
         frame.raw_set_field(1, "source");
@@ -119,21 +119,21 @@ fn name_of(frame: &Frame<'_>) -> String {
 }
 
 /// Raises an error of a command: a table, without a position.
-pub(super) fn raise(frame: &mut Frame<'_>, line: &[u8]) -> Raised {
+pub(super) fn raise(frame: &mut Frame<'_>, line: &[u8]) -> LuaError {
     push_error(frame, line, true);
-    Raised
+    LuaError
 }
 
-fn call(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn call(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     run(frame, true)
 }
 
-fn pcall(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn pcall(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     run(frame, false)
 }
 
 /// Runs a command. An error is raised, or handed to the script.
-fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, Raised> {
+fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, LuaError> {
     let host = frame.host();
     let mut scratch = host.scratch().borrow_mut();
     let scratch = &mut *scratch;
@@ -147,13 +147,13 @@ fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, Raised> {
     };
     if let Some((error, counted)) = refused {
         push_error(frame, error.line(), !counted);
-        return if raising { Err(Raised) } else { Ok(1) };
+        return if raising { Err(LuaError) } else { Ok(1) };
     }
     let failed = scratch.reply.first() == Some(&b'-');
     if push_reply(frame, &scratch.reply).is_none() {
         return Err(frame.error("reply is nested too deeply"));
     }
-    if raising && failed { Err(Raised) } else { Ok(1) }
+    if raising && failed { Err(LuaError) } else { Ok(1) }
 }
 
 /// The arguments as the words of a request: strings, and numbers as text.
@@ -169,8 +169,8 @@ fn collect_words(
     }
     for index in 1..=count {
         match frame.kind(index) {
-            Type::String => words.push(frame.bytes(index).unwrap_or_default()),
-            Type::Number => {
+            LuaType::String => words.push(frame.bytes(index).unwrap_or_default()),
+            LuaType::Number => {
                 let mut text = Vec::with_capacity(24);
                 write_argument(&mut text, frame.number(index).unwrap_or_default(), profile);
                 words.push(&text);
@@ -198,11 +198,11 @@ fn write_argument(out: &mut Vec<u8>, value: f64, profile: &Profile) {
     }
 }
 
-fn log(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn log(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() < 2 {
         return Err(raise(frame, b"ERR redis.log() requires two arguments or more."));
     }
-    if frame.kind(1) != Type::Number && frame.number(1).is_none() {
+    if frame.kind(1) != LuaType::Number && frame.number(1).is_none() {
         return Err(raise(frame, b"ERR First argument must be a number (log level)."));
     }
     let level = match truncated(frame.number(1).unwrap_or_default()) {
@@ -220,7 +220,7 @@ fn log(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(0)
 }
 
-fn setresp(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn setresp(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() != 1 {
         return Err(raise(frame, b"ERR redis.setresp() requires one argument."));
     }
@@ -233,7 +233,7 @@ fn setresp(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(0)
 }
 
-fn sha1hex(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn sha1hex(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() != 1 {
         return Err(raise(frame, b"ERR wrong number of arguments"));
     }
@@ -243,8 +243,8 @@ fn sha1hex(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 }
 
 /// `{err = …}`, with the code that every error has: its own behind a `-`, or `ERR`.
-fn error_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    if frame.top() != 1 || frame.kind(1) != Type::String {
+fn error_reply(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
+    if frame.top() != 1 || frame.kind(1) != LuaType::String {
         push_error(frame, b"ERR wrong number or type of arguments", true);
         return Ok(1);
     }
@@ -256,8 +256,8 @@ fn error_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(1)
 }
 
-fn status_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    if frame.top() != 1 || frame.kind(1) != Type::String {
+fn status_reply(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
+    if frame.top() != 1 || frame.kind(1) != LuaType::String {
         push_error(frame, b"ERR wrong number or type of arguments", true);
         return Ok(1);
     }
@@ -267,7 +267,7 @@ fn status_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(1)
 }
 
-fn set_repl(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn set_repl(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() != 1 {
         return Err(raise(frame, b"ERR redis.set_repl() requires two arguments."));
     }
@@ -278,22 +278,22 @@ fn set_repl(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(0)
 }
 
-fn replicate_commands(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn replicate_commands(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     frame.push_boolean(true);
     Ok(1)
 }
 
 /// There is no debugger, so nothing stops here.
-fn breakpoint(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn breakpoint(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     frame.push_boolean(false);
     Ok(1)
 }
 
-fn debug(_: &mut Frame<'_>) -> Result<usize, Raised> {
+fn debug(_: &mut Frame<'_>) -> Result<usize, LuaError> {
     Ok(0)
 }
 
-fn acl_check_cmd(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn acl_check_cmd(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let host = frame.host();
     let mut scratch = host.scratch().borrow_mut();
     let verdict =

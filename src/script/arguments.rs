@@ -1,44 +1,44 @@
 //! Arguments of natives, read and refused as Lua's own library functions read and refuse theirs.
 
-use super::lua::{Frame, Kind, Native, Raised};
+use super::lua::{Frame, LuaError, LuaType, NativeFn};
 
 impl Frame<'_> {
     /// The error for an argument of the wrong type: `number expected, got nil`.
-    pub fn type_error(&self, argument: i32, expected: &str) -> Raised {
+    pub fn type_error(&self, argument: i32, expected: &str) -> LuaError {
         self.argument_error(argument, format!("{expected} expected, got {}", self.type_name(argument)))
     }
 
     /// A string; a number becomes one.
-    pub fn expect_bytes(&self, argument: i32) -> Result<&[u8], Raised> {
+    pub fn expect_bytes(&self, argument: i32) -> Result<&[u8], LuaError> {
         self.to_bytes(argument).ok_or_else(|| self.type_error(argument, "string"))
     }
 
     /// A number, or a string that reads as one.
-    pub fn expect_number(&self, argument: i32) -> Result<f64, Raised> {
+    pub fn expect_number(&self, argument: i32) -> Result<f64, LuaError> {
         self.number(argument).ok_or_else(|| self.type_error(argument, "number"))
     }
 
     /// As [`expect_number`](Self::expect_number), without what is behind the point.
-    pub fn expect_integer(&self, argument: i32) -> Result<i64, Raised> {
+    pub fn expect_integer(&self, argument: i32) -> Result<i64, LuaError> {
         self.expect_number(argument).map(truncated)
     }
 
     /// As [`expect_integer`](Self::expect_integer), but the argument may be missing.
-    pub fn optional_integer(&self, argument: i32, default: i64) -> Result<i64, Raised> {
+    pub fn optional_integer(&self, argument: i32, default: i64) -> Result<i64, LuaError> {
         match self.kind(argument) {
-            Kind::None | Kind::Nil => Ok(default),
+            LuaType::None | LuaType::Nil => Ok(default),
             _ => self.expect_integer(argument),
         }
     }
 
     /// The error for a stack that cannot hold what was asked for.
-    pub fn stack_overflow(&mut self, message: &str) -> Raised {
+    pub fn stack_overflow(&mut self, message: &str) -> LuaError {
         self.set_top(0);
         self.error(format!("stack overflow ({message})"))
     }
 
     /// Sets fields of the table on top of the stack to natives.
-    pub fn set_natives(&mut self, natives: &[(&str, Native)]) {
+    pub fn set_natives(&mut self, natives: &[(&str, NativeFn)]) {
         for (name, native) in natives {
             self.push_native(*native);
             self.raw_set_field(-2, name);

@@ -1,6 +1,6 @@
 //! The library `bit`: 32-bit operations on numbers.
 
-use super::lua::{Frame, Raised};
+use super::lua::{Frame, LuaError};
 
 pub(super) fn open(frame: &mut Frame<'_>) {
     frame.push_table(0, 12);
@@ -22,21 +22,21 @@ pub(super) fn open(frame: &mut Frame<'_>) {
 
 /// An argument's lower 32 bits. Adding 2^52 + 2^51 moves them to the end of the mantissa, rounded to even; this is the
 /// library's definition for whatever is larger.
-fn bits(frame: &Frame<'_>, argument: i32) -> Result<u32, Raised> {
+fn bits(frame: &Frame<'_>, argument: i32) -> Result<u32, LuaError> {
     const SHIFT: f64 = 6_755_399_441_055_744.0;
     Ok((frame.expect_number(argument)? + SHIFT).to_bits() as u32)
 }
 
-fn answer(frame: &Frame<'_>, bits: u32) -> Result<usize, Raised> {
+fn answer(frame: &Frame<'_>, bits: u32) -> Result<usize, LuaError> {
     frame.push_number(f64::from(bits as i32));
     Ok(1)
 }
 
-fn map(frame: &Frame<'_>, change: fn(u32) -> u32) -> Result<usize, Raised> {
+fn map(frame: &Frame<'_>, change: fn(u32) -> u32) -> Result<usize, LuaError> {
     answer(frame, change(bits(frame, 1)?))
 }
 
-fn fold(frame: &Frame<'_>, combine: fn(u32, u32) -> u32) -> Result<usize, Raised> {
+fn fold(frame: &Frame<'_>, combine: fn(u32, u32) -> u32) -> Result<usize, LuaError> {
     let mut result = bits(frame, 1)?;
     // From the last one down, which shows in which one is complained about.
     for argument in (2..=frame.top()).rev() {
@@ -45,12 +45,12 @@ fn fold(frame: &Frame<'_>, combine: fn(u32, u32) -> u32) -> Result<usize, Raised
     answer(frame, result)
 }
 
-fn shift(frame: &Frame<'_>, change: fn(u32, u32) -> u32) -> Result<usize, Raised> {
+fn shift(frame: &Frame<'_>, change: fn(u32, u32) -> u32) -> Result<usize, LuaError> {
     let value = bits(frame, 1)?;
     answer(frame, change(value, bits(frame, 2)? & 31))
 }
 
-fn hexadecimal(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn hexadecimal(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let value = bits(frame, 1)?;
     let digits = if frame.top() < 2 { 8 } else { bits(frame, 2)? as i32 };
     let text = if digits < 0 { format!("{value:08X}") } else { format!("{value:08x}") };

@@ -1,7 +1,7 @@
 //! The library `cmsgpack`: values to and from MessagePack.
 
 use super::arguments::truncated;
-use super::lua::{Frame, Kind, Raised};
+use super::lua::{Frame, LuaError, LuaType};
 
 pub(super) fn open(frame: &mut Frame<'_>) {
     frame.push_table(0, 0);
@@ -25,7 +25,7 @@ pub(super) fn open(frame: &mut Frame<'_>) {
 // ---- packing
 
 /// How many tables within each other are packed; deeper ones become nil.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 struct Packer {
     out: Vec<u8>,
@@ -34,7 +34,7 @@ struct Packer {
     done: usize,
 }
 
-fn pack(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn pack(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let count = frame.top();
     if count == 0 {
         return Err(frame.argument_error(0, "MessagePack pack needs input."));
@@ -54,18 +54,18 @@ fn pack(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 }
 
 impl Packer {
-    fn reserve(&self, frame: &mut Frame<'_>, values: usize, place: &str) -> Result<(), Raised> {
+    fn reserve(&self, frame: &mut Frame<'_>, values: usize, place: &str) -> Result<(), LuaError> {
         if frame.reserve(self.done + values) { Ok(()) } else { Err(frame.stack_overflow(place)) }
     }
 
     /// Appends the value on top of the stack, and pops it.
-    fn value(&mut self, frame: &mut Frame<'_>, depth: usize) -> Result<(), Raised> {
+    fn value(&mut self, frame: &mut Frame<'_>, depth: usize) -> Result<(), LuaError> {
         match frame.kind(-1) {
-            Kind::String => self.string(frame)?,
-            Kind::Boolean => self.out.push(if frame.boolean(-1) { 0xc3 } else { 0xc2 }),
-            Kind::Number => self.number(frame.number(-1).unwrap_or_default()),
-            Kind::Table if depth < DEEPEST => {
-                frame.afford(self.out.len())?;
+            LuaType::String => self.string(frame)?,
+            LuaType::Boolean => self.out.push(if frame.boolean(-1) { 0xc3 } else { 0xc2 }),
+            LuaType::Number => self.number(frame.number(-1).unwrap_or_default()),
+            LuaType::Table if depth < MAX_DEPTH => {
+                frame.check_memory(self.out.len())?;
                 match self.elements(frame)? {
                     Some(elements) => self.array(frame, elements, depth)?,
                     None => self.map(frame, depth)?,
@@ -77,9 +77,9 @@ impl Packer {
         Ok(())
     }
 
-    fn string(&mut self, frame: &Frame<'_>) -> Result<(), Raised> {
+    fn string(&mut self, frame: &Frame<'_>) -> Result<(), LuaError> {
         let bytes = frame.bytes(-1).unwrap_or_default();
-        frame.afford(self.out.len() + bytes.len())?;
+        frame.check_memory(self.out.len() + bytes.len())?;
         match bytes.len() {
             length @ ..32 => self.out.push(0xa0 | length as u8),
             length @ 32..=0xff => self.out.extend([0xd9, length as u8]),
@@ -129,13 +129,13 @@ impl Packer {
     }
 
     /// How many elements the table on top has if its keys are the integers from 1 on without a gap.
-    fn elements(&self, frame: &mut Frame<'_>) -> Result<Option<i32>, Raised> {
+    fn elements(&self, frame: &mut Frame<'_>) -> Result<Option<i32>, LuaError> {
         self.reserve(frame, 2, "in function table_is_an_array")?;
         let (mut count, mut largest) = (0, 0);
         frame.push_nil();
         while frame.next(-2) {
             frame.pop(1);
-            let key = if frame.kind(-1) == Kind::Number { frame.number(-1) } else { None };
+            let key = if frame.kind(-1) == LuaType::Number { frame.number(-1) } else { None };
             let Some(key) = key.filter(|key| (1.0..=f64::from(i32::MAX)).contains(key) && key.fract() == 0.0) else {
                 frame.pop(1);
                 return Ok(None);
@@ -146,7 +146,7 @@ impl Packer {
         Ok((largest == count).then_some(count))
     }
 
-    fn array(&mut self, frame: &mut Frame<'_>, elements: i32, depth: usize) -> Result<(), Raised> {
+    fn array(&mut self, frame: &mut Frame<'_>, elements: i32, depth: usize) -> Result<(), LuaError> {
         match elements {
             ..=15 => self.out.push(0x90 | elements as u8),
             _ => self.length(0xdc, elements as usize),
@@ -159,7 +159,7 @@ impl Packer {
         Ok(())
     }
 
-    fn map(&mut self, frame: &mut Frame<'_>, depth: usize) -> Result<(), Raised> {
+    fn map(&mut self, frame: &mut Frame<'_>, depth: usize) -> Result<(), LuaError> {
         self.reserve(frame, 3, "in function mp_encode_lua_table_as_map")?;
         let mut fields = 0;
         frame.push_nil();
@@ -183,17 +183,17 @@ impl Packer {
 
 // ---- unpacking
 
-fn unpack(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn unpack(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     unpack_some(frame, 0, 0)
 }
 
-fn unpack_one(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn unpack_one(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let offset = frame.optional_integer(2, 0)?;
     frame.set_top(frame.top().min(1));
     unpack_some(frame, 1, offset)
 }
 
-fn unpack_limit(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn unpack_limit(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let limit = frame.expect_integer(2)?;
     let offset = frame.optional_integer(3, 0)?;
     frame.set_top(1);
@@ -202,7 +202,7 @@ fn unpack_limit(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 
 /// Unpacks values from an offset on. Without limit and offset it is all of them; otherwise the first result says where
 /// to go on, or is -1.
-fn unpack_some(frame: &mut Frame<'_>, limit: i64, offset: i64) -> Result<usize, Raised> {
+fn unpack_some(frame: &mut Frame<'_>, limit: i64, offset: i64) -> Result<usize, LuaError> {
     let input = frame.expect_bytes(1)?.to_vec();
     let length = input.len();
     // Redis reports the length as the limit.
@@ -274,7 +274,7 @@ struct Unpacker<'i> {
 
 impl<'i> Unpacker<'i> {
     /// Pushes one value, with all that is in it.
-    fn value(&mut self, frame: &mut Frame<'_>) -> Result<(), Raised> {
+    fn value(&mut self, frame: &mut Frame<'_>) -> Result<(), LuaError> {
         loop {
             let opened = self.item(frame)?;
             if !self.advance(frame, !opened)? {
@@ -285,7 +285,7 @@ impl<'i> Unpacker<'i> {
 
     /// Puts the value on top, if it is `complete`, into the table that it belongs to, and likewise every table that
     /// becomes complete by that. Says whether another value is to come.
-    fn advance(&mut self, frame: &mut Frame<'_>, mut complete: bool) -> Result<bool, Raised> {
+    fn advance(&mut self, frame: &mut Frame<'_>, mut complete: bool) -> Result<bool, LuaError> {
         loop {
             let Some(open) = self.open.last_mut() else { return Ok(false) };
             if complete {
@@ -318,7 +318,7 @@ impl<'i> Unpacker<'i> {
     }
 
     /// Pushes a value, or a table that is to be filled: then it says so.
-    fn item(&mut self, frame: &mut Frame<'_>) -> Result<bool, Raised> {
+    fn item(&mut self, frame: &mut Frame<'_>) -> Result<bool, LuaError> {
         if self.rest.is_empty() {
             return Err(invalid(frame, &SHORT));
         }
@@ -326,7 +326,7 @@ impl<'i> Unpacker<'i> {
             let message = "too many return values at once; use unpack_one or unpack_limit instead.";
             return Err(frame.stack_overflow(message));
         }
-        frame.afford(0)?;
+        frame.check_memory(0)?;
         match self.read() {
             Ok(Item::Nil) => frame.push_nil(),
             Ok(Item::Boolean(value)) => frame.push_boolean(value),
@@ -411,16 +411,16 @@ impl<'i> Unpacker<'i> {
     }
 }
 
-fn invalid(frame: &mut Frame<'_>, why: &Invalid) -> Raised {
+fn invalid(frame: &mut Frame<'_>, why: &Invalid) -> LuaError {
     frame.set_top(0);
     frame.error(why.0)
 }
 
 /// Sets a field of a table below the key and the value on top, with Lua's own errors for keys that it does not take.
-fn set_field(frame: &mut Frame<'_>) -> Result<(), Raised> {
+fn set_field(frame: &mut Frame<'_>) -> Result<(), LuaError> {
     let message = match frame.kind(-2) {
-        Kind::Nil => "table index is nil",
-        Kind::Number if frame.number(-2).is_some_and(f64::is_nan) => "table index is NaN",
+        LuaType::Nil => "table index is nil",
+        LuaType::Number if frame.number(-2).is_some_and(f64::is_nan) => "table index is NaN",
         _ => {
             frame.raw_set(-3);
             return Ok(());
@@ -428,5 +428,5 @@ fn set_field(frame: &mut Frame<'_>) -> Result<(), Raised> {
     };
     frame.set_top(0);
     frame.push_bytes(message);
-    Err(Raised)
+    Err(LuaError)
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::Host;
-use super::lua::{Frame, Kind};
+use super::lua::{Frame, LuaType};
 use crate::protocol::{Protocol, parse_float, parse_integer, write_integer};
 
 /// Pushes a reply, given as the bytes that a client would get. What remains behind it is handed back.
@@ -55,7 +55,7 @@ const COUNTED: &str = "ignore_error_stats_update";
 
 /// Whether the error in a table was counted already.
 pub fn is_counted(frame: &mut Frame<'_>, error: i32) -> bool {
-    let counted = frame.raw_get_field(error, COUNTED) == Kind::Boolean && frame.boolean(-1);
+    let counted = frame.raw_get_field(error, COUNTED) == LuaType::Boolean && frame.boolean(-1);
     frame.pop(1);
     counted
 }
@@ -108,7 +108,7 @@ fn push_pairs<'r>(frame: &mut Frame<'_>, field: &str, length: i64, mut rest: &'r
             rest = push_reply(frame, rest)?;
         }
         // Lua has no place for what is absent.
-        if frame.kind(-2) == Kind::Nil { frame.pop(2) } else { frame.raw_set(-3) }
+        if frame.kind(-2) == LuaType::Nil { frame.pop(2) } else { frame.raw_set(-3) }
     }
     frame.raw_set_field(-2, field);
     Some(rest)
@@ -142,7 +142,7 @@ fn parse_double(text: &[u8]) -> f64 {
 /// whatever the script chose for itself.
 pub fn write_value(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out: &mut Vec<u8>) {
     let start = out.len();
-    let most = start.saturating_add(MOST_REPLY);
+    let most = start.saturating_add(MAX_REPLY_BYTES);
     let target = Target { host, client, most, values: Cell::new(0), refusal: Cell::new(None) };
     write_any(frame, &target, out);
     if let Some(message) = target.refusal.get() {
@@ -153,7 +153,7 @@ pub fn write_value(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out
 }
 
 /// A few tables that contain each other can stand for a reply without end.
-const MOST_REPLY: usize = 512 << 20;
+const MAX_REPLY_BYTES: usize = 512 << 20;
 const TOO_LONG: &str = "ERR the reply of the script is too long";
 /// After how many values the host is asked whether the script may go on.
 const TICK: u32 = 20_000;
@@ -172,7 +172,7 @@ struct Target<'h> {
 
 impl Target<'_> {
     /// Whether there is any use in writing more.
-    fn goes_on(&self, written: usize) -> bool {
+    fn may_continue(&self, written: usize) -> bool {
         self.values.set(self.values.get() + 1);
         if self.refusal.get().is_none() {
             if written > self.most {
@@ -187,7 +187,7 @@ impl Target<'_> {
 }
 
 fn write_any(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
-    if !target.goes_on(out.len()) {
+    if !target.may_continue(out.len()) {
         frame.pop(1);
         return;
     }
@@ -197,9 +197,9 @@ fn write_any(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
         return;
     }
     match frame.kind(-1) {
-        Kind::String => write_bulk(frame.bytes(-1).unwrap_or_default(), out),
-        Kind::Number => write_number(frame.number(-1).unwrap_or_default(), out),
-        Kind::Boolean => {
+        LuaType::String => write_bulk(frame.bytes(-1).unwrap_or_default(), out),
+        LuaType::Number => write_number(frame.number(-1).unwrap_or_default(), out),
+        LuaType::Boolean => {
             let value = frame.boolean(-1);
             match (target.host.protocol(), target.client) {
                 (Protocol::Resp3, Protocol::Resp3) => out.extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" }),
@@ -207,7 +207,7 @@ fn write_any(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
                 _ => write_number(if value { 1.0 } else { 0.0 }, out),
             }
         }
-        Kind::Table => return write_table(frame, target, out),
+        LuaType::Table => return write_table(frame, target, out),
         _ => write_null(target.client, out),
     }
     frame.pop(1);
@@ -219,29 +219,29 @@ fn write_table(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
     for field in ["err", "ok", "double", "map", "set", "big_number", "verbatim_string"] {
         let kind = frame.raw_get_field(-1, field);
         match (field, kind) {
-            ("err", Kind::String) => {
+            ("err", LuaType::String) => {
                 if !is_counted(frame, -2) {
                     target.host.count_error(frame.bytes(-1).unwrap_or_default());
                 }
                 write_error(frame.bytes(-1).unwrap_or_default(), out);
             }
-            ("ok", Kind::String) => {
+            ("ok", LuaType::String) => {
                 write_line(b'+', crate::protocol::until_nul(frame.bytes(-1).unwrap_or_default()), out);
             }
-            ("double", Kind::Number) => {
+            ("double", LuaType::Number) => {
                 crate::protocol::Reply::Double(frame.number(-1).unwrap_or_default()).write(target.client, out);
             }
-            ("map" | "set", Kind::Table) => {
+            ("map" | "set", LuaType::Table) => {
                 write_pairs(frame, field == "map", target, out);
             }
-            ("big_number", Kind::String) if resp3 => write_line(b'(', frame.bytes(-1).unwrap_or_default(), out),
-            ("big_number", Kind::String) => {
+            ("big_number", LuaType::String) if resp3 => write_line(b'(', frame.bytes(-1).unwrap_or_default(), out),
+            ("big_number", LuaType::String) => {
                 let digits: Vec<u8> = one_line(frame.bytes(-1).unwrap_or_default()).collect();
                 write_bulk(&digits, out);
             }
-            ("verbatim_string", Kind::Table) => {
-                let text = frame.raw_get_field(-1, "string") == Kind::String;
-                let format = frame.raw_get_field(-2, "format") == Kind::String;
+            ("verbatim_string", LuaType::Table) => {
+                let text = frame.raw_get_field(-1, "string") == LuaType::String;
+                let format = frame.raw_get_field(-2, "format") == LuaType::String;
                 if text && format {
                     write_verbatim(
                         frame.bytes(-2).unwrap_or_default(),
@@ -272,7 +272,7 @@ fn write_array(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
     let mut length = 0;
     loop {
         frame.raw_get_index(-1, length + 1);
-        let end = frame.kind(-1) == Kind::Nil;
+        let end = frame.kind(-1) == LuaType::Nil;
         frame.pop(1);
         if end {
             break;

@@ -13,9 +13,9 @@ pub struct Fiber<R> {
 }
 
 /// A stack that can be used again.
-pub struct Stack(DefaultStack);
+pub struct FiberStack(DefaultStack);
 
-impl Stack {
+impl FiberStack {
     pub fn new() -> std::io::Result<Self> {
         DefaultStack::new(STACK).map(Self)
     }
@@ -32,21 +32,21 @@ impl Pause<'_> {
 }
 
 /// Where a fiber stands.
-pub enum Progress<R> {
+pub enum FiberState<R> {
     Paused(Fiber<R>),
-    Ended(R, Stack),
+    Ended(R, FiberStack),
 }
 
 impl<R: 'static> Fiber<R> {
-    pub fn new(stack: Stack, run: impl FnOnce(&Pause<'_>) -> R + 'static) -> Self {
+    pub fn new(stack: FiberStack, run: impl FnOnce(&Pause<'_>) -> R + 'static) -> Self {
         Self { coroutine: Coroutine::with_stack(stack.0, move |yielder, ()| run(&Pause(yielder))) }
     }
 
     /// Runs it until it pauses or ends.
-    pub fn resume(mut self) -> Progress<R> {
+    pub fn resume(mut self) -> FiberState<R> {
         match self.coroutine.resume(()) {
-            CoroutineResult::Yield(()) => Progress::Paused(self),
-            CoroutineResult::Return(result) => Progress::Ended(result, Stack(self.coroutine.into_stack())),
+            CoroutineResult::Yield(()) => FiberState::Paused(self),
+            CoroutineResult::Return(result) => FiberState::Ended(result, FiberStack(self.coroutine.into_stack())),
         }
     }
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::api::raise;
-use super::lua::{Frame, Kept, Kind as Type, Raised};
-use super::machine::{MEMORY, Machine, Name, Request, Script, push_words};
-use super::shebang::{self, Flags, Heading, is_name};
-use super::{Host, Kind, Random, Scratch, sandbox};
+use super::lua::{Frame, LuaError, LuaType, RegistryRef};
+use super::shebang::{self, LibraryHeader, ScriptFlags, is_name};
+use super::vm::{Invocation, MEMORY_LIMIT, Script, ScriptName, Vm, push_words};
+use super::{Host, Random, ScratchBuffers, ScriptKind, sandbox};
 use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
 use crate::base::log::{Level, Log};
@@ -24,7 +24,7 @@ const NO_MEMORY: CommandError = CommandError::fixed("ERR Error compiling functio
 const NOT_WHILE_LOADING: CommandError = CommandError::fixed("ERR libraries cannot run commands while they are loaded");
 
 /// How long the code of a library may run when it is loaded.
-const PATIENCE: Duration = Duration::from_millis(500);
+const LOAD_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What libraries are called in messages.
 const NAME: &CStr = c"@user_function";
@@ -41,7 +41,7 @@ impl Function {
         self.script.name()
     }
 
-    pub fn flags(&self) -> Flags {
+    pub fn flags(&self) -> ScriptFlags {
         self.script.flags
     }
 }
@@ -56,7 +56,7 @@ pub struct Library {
 
 /// What RESTORE does about libraries that are there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conflict {
+pub enum RestorePolicy {
     /// All others go.
     Flush,
     /// Those of the same name stay, and nothing is restored.
@@ -65,18 +65,18 @@ pub enum Conflict {
     Replace,
 }
 
-pub struct Functions {
-    machine: Machine,
-    /// See [`sandbox::part_globals`].
-    switch: Kept,
-    while_loading: Kept,
-    otherwise: Kept,
-    shelf: Shelf,
+pub struct FunctionInterpreter {
+    vm: Vm,
+    /// See [`sandbox::make_globals_switchable`].
+    globals_metatable: RegistryRef,
+    loading_globals: RegistryRef,
+    running_globals: RegistryRef,
+    libraries: Libraries,
 }
 
 /// The libraries, and their functions by name.
 #[derive(Default)]
-struct Shelf {
+struct Libraries {
     libraries: BTreeMap<Vec<u8>, Library>,
     /// Names of functions, in lower case.
     functions: HashMap<Vec<u8>, Script>,
@@ -84,7 +84,7 @@ struct Shelf {
     source_bytes: usize,
 }
 
-impl Shelf {
+impl Libraries {
     fn has_function(&self, name: &[u8]) -> bool {
         self.functions.contains_key(&name.to_ascii_lowercase())
     }
@@ -112,34 +112,35 @@ impl Shelf {
     }
 }
 
-impl Functions {
+impl FunctionInterpreter {
     pub fn new(profile: &Profile) -> Self {
-        let mut machine = Machine::new(Kind::Function, profile);
-        machine.lua.frame().set_top(0);
-        sandbox::part_globals(&mut machine.lua, profile);
-        let mut frame = machine.lua.frame();
-        let (otherwise, while_loading, switch) = (frame.keep(), frame.keep(), frame.keep());
-        Self { machine, switch, while_loading, otherwise, shelf: Shelf::default() }
+        let mut vm = Vm::new(ScriptKind::Function, profile);
+        vm.lua.frame().set_top(0);
+        sandbox::make_globals_switchable(&mut vm.lua, profile);
+        let mut frame = vm.lua.frame();
+        let (running_globals, loading_globals, globals_metatable) =
+            (frame.create_ref(), frame.create_ref(), frame.create_ref());
+        Self { vm, globals_metatable, loading_globals, running_globals, libraries: Libraries::default() }
     }
 
     /// Bytes that Lua uses.
     pub fn used(&self) -> usize {
-        self.machine.lua.used()
+        self.vm.lua.used()
     }
 
     /// How many libraries and functions there are, and the bytes of the libraries' text.
-    pub fn known(&self) -> (usize, usize, usize) {
-        (self.shelf.libraries.len(), self.shelf.functions.len(), self.shelf.source_bytes)
+    pub fn counts(&self) -> (usize, usize, usize) {
+        (self.libraries.libraries.len(), self.libraries.functions.len(), self.libraries.source_bytes)
     }
 
     /// A function, by its name in whatever case.
     pub fn find(&self, name: &[u8]) -> Option<&Script> {
-        self.shelf.functions.get(&name.to_ascii_lowercase())
+        self.libraries.functions.get(&name.to_ascii_lowercase())
     }
 
     /// All libraries, by name.
     pub fn libraries(&self) -> impl Iterator<Item = &Library> {
-        self.shelf.libraries.values()
+        self.libraries.libraries.values()
     }
 
     /// Loads a library, and returns its name. If that fails, everything is as it was.
@@ -150,31 +151,31 @@ impl Functions {
         log: &Log,
         profile: &Profile,
     ) -> Result<Vec<u8>, CommandError> {
-        let mut shelf = std::mem::take(&mut self.shelf);
-        let result = self.load_to(&mut shelf, source, replace, log, profile);
-        self.shelf = shelf;
+        let mut libraries = std::mem::take(&mut self.libraries);
+        let result = self.load_to(&mut libraries, source, replace, log, profile);
+        self.libraries = libraries;
         result
     }
 
     fn load_to(
         &mut self,
-        shelf: &mut Shelf,
+        libraries: &mut Libraries,
         source: &[u8],
         replace: bool,
         log: &Log,
         profile: &Profile,
     ) -> Result<Vec<u8>, CommandError> {
-        let Heading { engine, name, code } = shebang::heading(source)?;
+        let LibraryHeader { engine, name, code } = shebang::heading(source)?;
         if !is_name(&name) {
             return Err(CommandError::fixed(BAD_NAME));
         }
         if !engine.eq_ignore_ascii_case(b"lua") {
             return Err(CommandError::quoting("ERR Engine '", &engine, "' not found"));
         }
-        if !replace && shelf.libraries.contains_key(&name) {
+        if !replace && libraries.libraries.contains_key(&name) {
             return Err(CommandError::quoting("ERR Library '", &name, "' already exists"));
         }
-        if self.used() + shelf.source_bytes + source.len() > MEMORY {
+        if self.used() + libraries.source_bytes + source.len() > MEMORY_LIMIT {
             return Err(NO_MEMORY);
         }
         let functions = self.register(code, log, profile)?;
@@ -182,15 +183,15 @@ impl Functions {
             return Err(NONE_REGISTERED);
         }
         let library = Library { name: name.clone(), source: source.to_vec(), functions };
-        let old = shelf.take(&name);
-        if let Some(function) = shelf.collision(&library) {
+        let old = libraries.take(&name);
+        if let Some(function) = libraries.collision(&library) {
             let error = CommandError::quoting("ERR Function ", function, " already exists");
-            self.forget(library.functions);
-            old.into_iter().for_each(|old| shelf.add(old));
+            self.free(library.functions);
+            old.into_iter().for_each(|old| libraries.add(old));
             return Err(error);
         }
-        self.forget(old.into_iter().flat_map(|old| old.functions));
-        shelf.add(library);
+        self.free(old.into_iter().flat_map(|old| old.functions));
+        libraries.add(library);
         Ok(name)
     }
 
@@ -204,54 +205,54 @@ impl Functions {
             random: Random::default(),
             registered: RefCell::default(),
         };
-        self.switch_to(self.while_loading);
-        let frame = self.machine.lua.frame();
+        self.use_globals(self.loading_globals);
+        let frame = self.vm.lua.frame();
         frame.push_native(|_| Ok(1));
-        let result = match self.machine.lua.load(code, NAME) {
-            Ok(()) => self.machine.lua.call(Some(&loading), 0, Some(0)).map_err(|Raised| {
-                let message = message(&mut self.machine.lua.frame());
+        let result = match self.vm.lua.load(code, NAME) {
+            Ok(()) => self.vm.lua.call(Some(&loading), 0, Some(0)).map_err(|LuaError| {
+                let message = message(&mut self.vm.lua.frame());
                 CommandError::quoting("ERR Error registering functions: ", &message, "")
             }),
-            Err(Raised) => {
-                let frame = self.machine.lua.frame();
+            Err(LuaError) => {
+                let frame = self.vm.lua.frame();
                 let message = frame.to_bytes(-1).unwrap_or_default();
                 Err(CommandError::quoting("ERR Error compiling function: ", message, ""))
             }
         };
-        self.machine.recover();
-        self.switch_to(self.otherwise);
+        self.vm.recover();
+        self.use_globals(self.running_globals);
         let functions = loading.registered.into_inner();
         match result {
             Ok(()) => Ok(functions),
             Err(error) => {
-                self.forget(functions);
+                self.free(functions);
                 Err(error)
             }
         }
     }
 
     /// What names of globals stand for from now on.
-    fn switch_to(&mut self, globals: Kept) {
-        let mut frame = self.machine.lua.frame();
+    fn use_globals(&mut self, globals: RegistryRef) {
+        let mut frame = self.vm.lua.frame();
         frame.set_top(0);
-        frame.push_kept(self.switch);
-        frame.push_kept(globals);
+        frame.push_ref(self.globals_metatable);
+        frame.push_ref(globals);
         frame.raw_set_field(1, "__index");
         frame.set_top(0);
     }
 
     /// Lets go of functions that nobody can call any more.
-    fn forget(&mut self, functions: impl IntoIterator<Item = Function>) {
-        let mut frame = self.machine.lua.frame();
+    fn free(&mut self, functions: impl IntoIterator<Item = Function>) {
+        let mut frame = self.vm.lua.frame();
         for function in functions {
-            frame.drop_kept(function.script.function);
+            frame.free_ref(function.script.function);
         }
     }
 
     /// Deletes a library; whether there was one.
     pub fn delete(&mut self, name: &[u8]) -> bool {
-        let Some(library) = self.shelf.take(name) else { return false };
-        self.forget(library.functions);
+        let Some(library) = self.libraries.take(name) else { return false };
+        self.free(library.functions);
         true
     }
 
@@ -259,20 +260,21 @@ impl Functions {
     pub fn restore<S: AsRef<[u8]>>(
         &mut self,
         sources: impl Iterator<Item = Result<S, CommandError>>,
-        conflict: Conflict,
+        conflict: RestorePolicy,
         log: &Log,
         profile: &Profile,
     ) -> Result<(), CommandError> {
-        let mut restored = Shelf::default();
-        let loaded = self.load_all(&mut restored, sources, log, profile).and_then(|()| self.join(&restored, conflict));
+        let mut restored = Libraries::default();
+        let loaded =
+            self.load_all(&mut restored, sources, log, profile).and_then(|()| self.make_room(&restored, conflict));
         match loaded {
             Ok(replaced) => {
-                self.forget(replaced.into_iter().flat_map(|library| library.functions));
-                restored.libraries.into_values().for_each(|library| self.shelf.add(library));
+                self.free(replaced.into_iter().flat_map(|library| library.functions));
+                restored.libraries.into_values().for_each(|library| self.libraries.add(library));
                 Ok(())
             }
             Err(error) => {
-                self.forget(restored.libraries.into_values().flat_map(|library| library.functions));
+                self.free(restored.libraries.into_values().flat_map(|library| library.functions));
                 Err(error)
             }
         }
@@ -280,42 +282,42 @@ impl Functions {
 
     fn load_all<S: AsRef<[u8]>>(
         &mut self,
-        shelf: &mut Shelf,
+        libraries: &mut Libraries,
         sources: impl Iterator<Item = Result<S, CommandError>>,
         log: &Log,
         profile: &Profile,
     ) -> Result<(), CommandError> {
         for source in sources {
-            self.load_to(shelf, source?.as_ref(), false, log, profile)?;
+            self.load_to(libraries, source?.as_ref(), false, log, profile)?;
         }
         Ok(())
     }
 
     /// Makes room for what is restored, and returns what had to go.
-    fn join(&mut self, restored: &Shelf, conflict: Conflict) -> Result<Vec<Library>, CommandError> {
-        if conflict == Conflict::Flush {
-            return Ok(std::mem::take(&mut self.shelf).libraries.into_values().collect());
+    fn make_room(&mut self, restored: &Libraries, conflict: RestorePolicy) -> Result<Vec<Library>, CommandError> {
+        if conflict == RestorePolicy::Flush {
+            return Ok(std::mem::take(&mut self.libraries).libraries.into_values().collect());
         }
-        if conflict == Conflict::Append
-            && let Some(name) = restored.libraries.keys().find(|name| self.shelf.libraries.contains_key(*name))
+        if conflict == RestorePolicy::Append
+            && let Some(name) = restored.libraries.keys().find(|name| self.libraries.libraries.contains_key(*name))
         {
             return Err(CommandError::quoting("ERR Library ", name, " already exists"));
         }
-        let replaced: Vec<_> = restored.libraries.keys().filter_map(|name| self.shelf.take(name)).collect();
-        let Some(name) = restored.libraries.values().find_map(|library| self.shelf.collision(library)) else {
+        let replaced: Vec<_> = restored.libraries.keys().filter_map(|name| self.libraries.take(name)).collect();
+        let Some(name) = restored.libraries.values().find_map(|library| self.libraries.collision(library)) else {
             return Ok(replaced);
         };
-        replaced.into_iter().for_each(|library| self.shelf.add(library));
+        replaced.into_iter().for_each(|library| self.libraries.add(library));
         Err(CommandError::quoting("ERR Function ", name, " already exists"))
     }
 
     /// Calls a function, and appends what it returns, or its error.
-    pub(super) fn run(&mut self, script: &Script, request: Request<'_>, out: &mut Vec<u8>) {
-        let mut frame = self.machine.begin();
-        frame.push_kept(script.function);
+    pub(super) fn run(&mut self, script: &Script, request: Invocation<'_>, out: &mut Vec<u8>) {
+        let mut frame = self.vm.begin();
+        frame.push_ref(script.function);
         push_words(&mut frame, request.keys);
         push_words(&mut frame, request.arguments);
-        self.machine.run(2, script, request, out);
+        self.vm.run(2, script, request, out);
     }
 }
 
@@ -323,8 +325,8 @@ impl Functions {
 fn message(frame: &mut Frame<'_>) -> Vec<u8> {
     const ABSENT: &[u8] = b"(null)";
     match frame.kind(-1) {
-        Type::String | Type::Number => [b"ERR ", frame.to_bytes(-1).unwrap_or_default()].concat(),
-        Type::Table => {
+        LuaType::String | LuaType::Number => [b"ERR ", frame.to_bytes(-1).unwrap_or_default()].concat(),
+        LuaType::Table => {
             frame.raw_get_field(-1, "err");
             frame.to_bytes(-1).unwrap_or(ABSENT).to_vec()
         }
@@ -337,14 +339,14 @@ struct Loading<'l> {
     since: Stopwatch,
     log: &'l Log,
     profile: &'l Profile,
-    scratch: RefCell<Scratch>,
+    scratch: RefCell<ScratchBuffers>,
     random: Random,
     registered: RefCell<Vec<Function>>,
 }
 
 impl Host for Loading<'_> {
     fn tick(&self) -> Result<(), &'static str> {
-        if self.since.elapsed() > PATIENCE { Err("ERR FUNCTION LOAD timeout") } else { Ok(()) }
+        if self.since.elapsed() > LOAD_TIMEOUT { Err("ERR FUNCTION LOAD timeout") } else { Ok(()) }
     }
 
     fn call(&self, _: Words<'_>, _: &mut Vec<u8>) -> Result<(), CommandError> {
@@ -369,7 +371,7 @@ impl Host for Loading<'_> {
         self.profile
     }
 
-    fn scratch(&self) -> &RefCell<Scratch> {
+    fn scratch(&self) -> &RefCell<ScratchBuffers> {
         &self.scratch
     }
 
@@ -386,19 +388,19 @@ impl Host for Loading<'_> {
 
 /// What a library says about a function; so far.
 #[derive(Default)]
-struct Draft {
+struct RegisterArgs {
     name: Option<Vec<u8>>,
     description: Option<Vec<u8>>,
-    flags: Flags,
-    callback: Option<Kept>,
+    flags: ScriptFlags,
+    callback: Option<RegistryRef>,
 }
 
-pub(super) fn register_function(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+pub(super) fn register_function(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let host = frame.host();
     let Some(registered) = host.registered() else {
         return Err(raise(frame, b"ERR redis.register_function can only be called on FUNCTION LOAD command"));
     };
-    let mut draft = Draft::default();
+    let mut draft = RegisterArgs::default();
     let read = match frame.top() {
         1 => read_table(frame, &mut draft),
         2 => read_pair(frame, &mut draft),
@@ -411,13 +413,13 @@ pub(super) fn register_function(frame: &mut Frame<'_>) -> Result<usize, Raised> 
             Ok(0)
         }
         Err(text) => {
-            draft.callback.into_iter().for_each(|callback| frame.drop_kept(callback));
+            draft.callback.into_iter().for_each(|callback| frame.free_ref(callback));
             Err(raise(frame, text.as_bytes()))
         }
     }
 }
 
-fn finish(draft: &Draft, others: &[Function]) -> Result<Function, &'static str> {
+fn finish(draft: &RegisterArgs, others: &[Function]) -> Result<Function, &'static str> {
     let name = draft.name.as_deref().ok_or("ERR redis.register_function must get a function name argument")?;
     let function = draft.callback.ok_or("ERR redis.register_function must get a callback argument")?;
     if !is_name(name) {
@@ -426,24 +428,24 @@ fn finish(draft: &Draft, others: &[Function]) -> Result<Function, &'static str> 
     if others.iter().any(|other| other.name() == name) {
         return Err("ERR Function already exists in the library");
     }
-    let script = Script { name: Name::Function(Arc::from(name)), flags: draft.flags, function };
+    let script = Script { name: ScriptName::Function(Arc::from(name)), flags: draft.flags, function };
     Ok(Function { script, description: draft.description.clone() })
 }
 
 /// `register_function('name', callback)`.
-fn read_pair(frame: &mut Frame<'_>, draft: &mut Draft) -> Result<(), &'static str> {
+fn read_pair(frame: &mut Frame<'_>, draft: &mut RegisterArgs) -> Result<(), &'static str> {
     let name = frame.to_bytes(1).ok_or("ERR first argument to redis.register_function must be a string")?;
     draft.name = Some(name.to_vec());
-    if frame.kind(2) != Type::Function {
+    if frame.kind(2) != LuaType::Function {
         return Err("ERR second argument to redis.register_function must be a function");
     }
-    draft.callback = Some(frame.keep());
+    draft.callback = Some(frame.create_ref());
     Ok(())
 }
 
 /// `register_function{function_name = 'name', callback = callback, flags = {}, description = ''}`.
-fn read_table(frame: &mut Frame<'_>, draft: &mut Draft) -> Result<(), &'static str> {
-    if frame.kind(1) != Type::Table {
+fn read_table(frame: &mut Frame<'_>, draft: &mut RegisterArgs) -> Result<(), &'static str> {
+    if frame.kind(1) != LuaType::Table {
         return Err(
             "ERR calling redis.register_function with a single argument is only applicable to Lua table (representing \
              named arguments).",
@@ -452,8 +454,8 @@ fn read_table(frame: &mut Frame<'_>, draft: &mut Draft) -> Result<(), &'static s
     frame.push_nil();
     while frame.next(1) {
         let key = match frame.kind(-2) {
-            Type::String => until_nul(frame.bytes(-2).unwrap_or_default()).to_ascii_lowercase(),
-            Type::Number => Vec::new(),
+            LuaType::String => until_nul(frame.bytes(-2).unwrap_or_default()).to_ascii_lowercase(),
+            LuaType::Number => Vec::new(),
             _ => return Err("ERR named argument key given to redis.register_function is not a string"),
         };
         match key.as_slice() {
@@ -469,16 +471,16 @@ fn read_table(frame: &mut Frame<'_>, draft: &mut Draft) -> Result<(), &'static s
                 draft.description = Some(text.to_vec());
             }
             b"callback" => {
-                if frame.kind(-1) != Type::Function {
+                if frame.kind(-1) != LuaType::Function {
                     return Err("ERR callback argument given to redis.register_function must be a function");
                 }
                 // The same key can be there twice, in different cases.
-                draft.callback.take().into_iter().for_each(|callback| frame.drop_kept(callback));
-                draft.callback = Some(frame.keep());
+                draft.callback.take().into_iter().for_each(|callback| frame.free_ref(callback));
+                draft.callback = Some(frame.create_ref());
                 continue;
             }
             b"flags" => {
-                if frame.kind(-1) != Type::Table {
+                if frame.kind(-1) != LuaType::Table {
                     return Err(
                         "ERR flags argument to redis.register_function must be a table representing function flags",
                     );
@@ -493,11 +495,11 @@ fn read_table(frame: &mut Frame<'_>, draft: &mut Draft) -> Result<(), &'static s
 }
 
 /// The flags in the table on top, up to the first nil.
-fn read_flags(frame: &mut Frame<'_>) -> Option<Flags> {
-    let mut flags = Flags::default();
+fn read_flags(frame: &mut Frame<'_>) -> Option<ScriptFlags> {
+    let mut flags = ScriptFlags::default();
     for element in 1.. {
         frame.raw_get_index(-1, element);
-        if frame.kind(-1) == Type::Nil {
+        if frame.kind(-1) == LuaType::Nil {
             frame.pop(1);
             break;
         }

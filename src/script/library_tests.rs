@@ -1,9 +1,9 @@
 //! The libraries, called by scripts. What is expected is what Redis 7.0.15 answers.
 
-use super::lua::{Frame, Lua, Raised};
+use super::lua::{Frame, Lua, LuaError};
 use super::{bit, cjson, cmsgpack, structs};
 
-fn keep_error(_: &mut Frame<'_>) -> Result<usize, Raised> {
+fn keep_error(_: &mut Frame<'_>) -> Result<usize, LuaError> {
     Ok(1)
 }
 

@@ -10,16 +10,16 @@ mod bit;
 mod cjson;
 mod cmsgpack;
 mod convert;
+mod eval;
 mod fiber;
 mod functions;
-mod interpreter;
 mod lua;
-mod machine;
 mod random;
-mod running;
 mod sandbox;
+mod scripts;
 mod shebang;
 mod structs;
+mod vm;
 
 #[cfg(test)]
 mod library_tests;
@@ -31,12 +31,12 @@ use crate::base::log::Level;
 use crate::base::profile::Profile;
 use crate::protocol::{OwnedWords, Protocol, Words};
 
-pub use fiber::{Fiber, Pause, Progress, Stack};
-pub use functions::{Conflict, Function, Functions, Library};
-pub use interpreter::Interpreter;
-pub use machine::{Request, Script};
-pub use running::{Interpreters, Kill, Kind, NotKilled, Scripts, Slow};
-pub use shebang::Flags;
+pub use eval::EvalInterpreter;
+pub use fiber::{Fiber, FiberStack, FiberState, Pause};
+pub use functions::{Function, FunctionInterpreter, Library, RestorePolicy};
+pub use scripts::{Interpreters, KillError, KillReason, ScriptKind, Scripts, SlowScript};
+pub use shebang::ScriptFlags;
+pub use vm::{Invocation, Script};
 
 /// Who runs a script: what it asks of the server goes there.
 pub trait Host {
@@ -60,7 +60,7 @@ pub trait Host {
     fn profile(&self) -> &Profile;
 
     /// Buffers that every call uses again.
-    fn scratch(&self) -> &RefCell<Scratch>;
+    fn scratch(&self) -> &RefCell<ScratchBuffers>;
 
     fn random(&self) -> &Random;
 
@@ -75,7 +75,7 @@ pub trait Host {
 
 /// What a call of a command needs for a short time.
 #[derive(Default)]
-pub struct Scratch {
+pub struct ScratchBuffers {
     pub words: OwnedWords,
     pub reply: Vec<u8>,
 }

@@ -4,8 +4,8 @@
 //! globals), whose metatable leads look-ups to the real one and refuses assignments; the few library functions that see
 //! through metatables are made to see through this, too.
 
-use super::lua::{Frame, Kind, Lua, Raised, push_refusal};
-use super::{Kind as For, api, bit, cjson, cmsgpack, random, structs};
+use super::lua::{Frame, Lua, LuaError, LuaType, push_host_error};
+use super::{ScriptKind, api, bit, cjson, cmsgpack, random, structs};
 use crate::base::profile::{Family, Profile, Since};
 use crate::protocol::until_nul;
 
@@ -22,7 +22,7 @@ const OS_CLOCK: Since = Since::redis(7, 2, 0);
 
 /// Opens the libraries and shuts the doors: what is compiled from now on has stand-ins for globals. The table of the
 /// real globals is left on the stack, at index 1.
-pub fn furnish(lua: &mut Lua, kind: For, profile: &Profile) {
+pub fn install(lua: &mut Lua, kind: ScriptKind, profile: &Profile) {
     lua.open_libraries();
     let mut frame = lua.frame();
     frame.push_globals();
@@ -39,12 +39,12 @@ pub fn furnish(lua: &mut Lua, kind: For, profile: &Profile) {
         frame.raw_set_field(1, name);
     }
     api::open(&mut frame, kind, profile);
-    name_api(&mut frame, profile);
+    set_api_names(&mut frame, profile);
     frame.push_pcall();
     frame.raw_set_field(1, "pcall");
     frame.push_xpcall();
     frame.raw_set_field(1, "xpcall");
-    if kind == For::Eval {
+    if kind == ScriptKind::Eval {
         frame.push_native(api::handle_error);
         frame.raw_set_field(1, "__redis__err__handler");
         if profile.family() == Family::Valkey {
@@ -54,16 +54,16 @@ pub fn furnish(lua: &mut Lua, kind: For, profile: &Profile) {
     }
     replace_random(&mut frame);
     guard_libraries(&mut frame);
-    put_stand_ins(&mut frame);
+    install_proxies(&mut frame);
     forbid_undefined(&mut frame, 1);
-    push_stand_in(&mut frame, 1);
+    push_proxy(&mut frame, 1);
     frame.push_value(-1);
     frame.raw_set_field(1, "_G");
     frame.set_globals();
 }
 
 /// Takes the library `redis` off the stack into the table at index 1, under all its names.
-fn name_api(frame: &mut Frame<'_>, profile: &Profile) {
+fn set_api_names(frame: &mut Frame<'_>, profile: &Profile) {
     if profile.family() == Family::Valkey {
         frame.push_value(-1);
         frame.raw_set_field(1, "server");
@@ -81,10 +81,10 @@ fn forbid_undefined(frame: &mut Frame<'_>, table: i32) {
 
 /// Gives what is compiled from now on globals that can be exchanged. Leaves three tables on the stack: the metatable
 /// whose `__index` decides, what that is to be while a library is loaded, and what it is at other times.
-pub fn part_globals(lua: &mut Lua, profile: &Profile) {
+pub fn make_globals_switchable(lua: &mut Lua, profile: &Profile) {
     let mut frame = lua.frame();
     frame.push_globals();
-    push_behind(&mut frame, 1);
+    push_real_table(&mut frame, 1);
     frame.remove(1);
     // 1: the real globals. 2: those while a library is loaded.
     frame.push_table(0, 2);
@@ -92,9 +92,9 @@ pub fn part_globals(lua: &mut Lua, profile: &Profile) {
     api::open_for_loading(&mut frame, profile);
     let api = frame.top();
     forbid_undefined(&mut frame, api);
-    push_stand_in(&mut frame, api);
+    push_proxy(&mut frame, api);
     frame.remove(api);
-    name_api(&mut frame, profile);
+    set_api_names(&mut frame, profile);
     forbid_undefined(&mut frame, 1);
     // In front of both, a table that is always empty, and of which scripts get to know nothing.
     frame.push_table(0, 0);
@@ -128,23 +128,23 @@ fn keep_only_clock(frame: &mut Frame<'_>, clock: bool) {
 /// scripts must not do.
 fn guard_libraries(frame: &mut Frame<'_>) {
     frame.raw_get_field(1, "next");
-    frame.store(NEXT);
-    type Guarded = (&'static str, &'static str, fn(&mut Frame<'_>) -> Result<usize, Raised>);
+    frame.registry_set(NEXT);
+    type Guarded = (&'static str, &'static str, fn(&mut Frame<'_>) -> Result<usize, LuaError>);
     let guarded: [Guarded; 18] = [
-        ("", "next", look_behind),
-        ("", "rawget", look_behind),
-        ("", "rawset", refuse_stand_in),
-        ("", "setmetatable", refuse_stand_in),
-        ("", "loadstring", refuse_compiled),
-        ("", "load", read_as_text),
-        ("", "collectgarbage", keep_collecting),
+        ("", "next", use_real_table),
+        ("", "rawget", use_real_table),
+        ("", "rawset", refuse_proxy),
+        ("", "setmetatable", refuse_proxy),
+        ("", "loadstring", refuse_compiled_string),
+        ("", "load", refuse_compiled_pieces),
+        ("", "collectgarbage", limit_gc_settings),
         ("", "unpack", refuse_wide_range),
-        ("coroutine", "create", ask_host),
-        ("coroutine", "wrap", ask_host),
-        ("string", "rep", skip_empty),
+        ("coroutine", "create", tick_host),
+        ("coroutine", "wrap", tick_host),
+        ("string", "rep", shortcut_empty_repeat),
         ("table", "insert", refuse_far_insert),
-        ("table", "foreach", look_behind),
-        ("table", "maxn", look_behind),
+        ("table", "foreach", use_real_table),
+        ("table", "maxn", use_real_table),
         ("string", "find", refuse_deep_pattern),
         ("string", "match", refuse_deep_pattern),
         ("string", "gmatch", refuse_deep_pattern),
@@ -173,11 +173,11 @@ fn guard_libraries(frame: &mut Frame<'_>) {
 }
 
 /// Puts a stand-in in the place of every library, and makes one for the metatable of strings.
-fn put_stand_ins(frame: &mut Frame<'_>) {
+fn install_proxies(frame: &mut Frame<'_>) {
     let mut libraries = Vec::new();
     frame.push_nil();
     while frame.next(1) {
-        if frame.kind(-1) == Kind::Table
+        if frame.kind(-1) == LuaType::Table
             && let Some(name) = frame.bytes(-2).filter(|name| *name != b"_G")
         {
             libraries.push(String::from_utf8_lossy(name).into_owned());
@@ -187,7 +187,7 @@ fn put_stand_ins(frame: &mut Frame<'_>) {
     for name in libraries {
         frame.raw_get_field(1, &name);
         let real = frame.top();
-        push_stand_in(frame, real);
+        push_proxy(frame, real);
         frame.raw_set_field(1, &name);
         frame.pop(1);
     }
@@ -195,13 +195,13 @@ fn put_stand_ins(frame: &mut Frame<'_>) {
     frame.raw_get_field(1, "string");
     frame.raw_set_field(-2, "__index");
     let real = frame.top();
-    push_stand_in(frame, real);
-    frame.store(STRING_METATABLE);
+    push_proxy(frame, real);
+    frame.registry_set(STRING_METATABLE);
     frame.pop(1);
 }
 
 /// Pushes an empty table that stands for the one at an index.
-fn push_stand_in(frame: &mut Frame<'_>, real: i32) {
+fn push_proxy(frame: &mut Frame<'_>, real: i32) {
     frame.push_table(0, 0);
     frame.push_table(0, 3);
     frame.push_value(real);
@@ -214,11 +214,11 @@ fn push_stand_in(frame: &mut Frame<'_>, real: i32) {
 }
 
 /// Pushes the table that the value at an index stands for, if it is a stand-in.
-fn push_behind(frame: &mut Frame<'_>, index: i32) -> bool {
-    if frame.kind(index) != Kind::Table || !frame.push_metatable(index) {
+fn push_real_table(frame: &mut Frame<'_>, index: i32) -> bool {
+    if frame.kind(index) != LuaType::Table || !frame.push_metatable(index) {
         return false;
     }
-    let found = frame.raw_get_field(-1, REAL) == Kind::Table;
+    let found = frame.raw_get_field(-1, REAL) == LuaType::Table;
     frame.remove(-2);
     if !found {
         frame.pop(1);
@@ -228,11 +228,11 @@ fn push_behind(frame: &mut Frame<'_>, index: i32) -> bool {
 
 // ---- what stands in for Lua's own functions, or in front of them
 
-fn read_only(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn read_only(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     Err(frame.error(READ_ONLY))
 }
 
-fn undefined(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn undefined(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() != 2 {
         return Err(frame.error("Wrong number of arguments to luaProtectedTableError"));
     }
@@ -245,43 +245,43 @@ fn undefined(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Err(frame.error(message))
 }
 
-fn look_behind(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    if push_behind(frame, 1) {
+fn use_real_table(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
+    if push_real_table(frame, 1) {
         frame.insert(1);
         frame.remove(2);
     }
     Ok(0)
 }
 
-fn refuse_stand_in(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    if push_behind(frame, 1) {
+fn refuse_proxy(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
+    if push_real_table(frame, 1) {
         frame.push_bytes(READ_ONLY);
-        return Err(Raised);
+        return Err(LuaError);
     }
     Ok(0)
 }
 
 /// Lua moves every element from the place of an insertion on, those before the first one included, were it a thousand
 /// million.
-fn refuse_far_insert(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn refuse_far_insert(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     const FAR: f64 = -1e6;
     if frame.top() == 3 && frame.number(2).is_some_and(|position| position < FAR) {
         return Err(frame.argument_error(2, "position out of bounds"));
     }
-    refuse_stand_in(frame)
+    refuse_proxy(frame)
 }
 
 /// Lua would trust compiled code blindly. To it, text that begins so is no text.
-fn refuse_compiled(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn refuse_compiled_string(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     const ESCAPE: u8 = 0x1b;
     // Lua complains of what is no text, and of what is no name, itself.
     let Some(text) = frame.to_bytes(1) else { return Ok(0) };
     let name = match frame.kind(2) {
-        Kind::None | Kind::Nil => text,
-        Kind::String | Kind::Number => frame.to_bytes(2).unwrap_or_default(),
+        LuaType::None | LuaType::Nil => text,
+        LuaType::String | LuaType::Number => frame.to_bytes(2).unwrap_or_default(),
         _ => return Ok(0),
     };
-    // See `read_as_text` for why the name is a string of its own.
+    // See `refuse_compiled_pieces` for why the name is a string of its own.
     let name = until_nul(name).to_vec();
     if text.first() == Some(&ESCAPE) {
         // What makes Lua complain about the same character, with the same text in its message.
@@ -294,15 +294,15 @@ fn refuse_compiled(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(0)
 }
 
-fn read_as_text(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    if frame.kind(1) != Kind::Function {
+fn refuse_compiled_pieces(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
+    if frame.kind(1) != LuaType::Function {
         return Err(frame.type_error(1, "function"));
     }
     // Lua makes a string of the name (up to a zero byte), and keeps it alive only if it is this very one: the reader may
     // collect garbage.
     let name = match frame.kind(2) {
-        Kind::None | Kind::Nil => Some(b"=(load)".to_vec()),
-        Kind::String => frame.bytes(2).map(|name| until_nul(name).to_vec()),
+        LuaType::None | LuaType::Nil => Some(b"=(load)".to_vec()),
+        LuaType::String => frame.bytes(2).map(|name| until_nul(name).to_vec()),
         _ => None,
     };
     if let Some(name) = name {
@@ -317,23 +317,23 @@ fn read_as_text(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 
 /// No more values than these can be had at once. Lua finds out by reckoning with 32 bits, which fails for the widest
 /// ranges: then it writes past the end of its stack.
-fn refuse_wide_range(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn refuse_wide_range(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     const MOST: i64 = 8000;
     let bound = |index, otherwise| match frame.kind(index) {
-        Kind::None | Kind::Nil => Some(otherwise),
+        LuaType::None | LuaType::Nil => Some(otherwise),
         _ => frame.number(index).map(|bound| i64::from(super::convert::truncated(bound) as i32)),
     };
     // If the end is left open, it is the table's length, which is 0 at least.
     let (first, last) = (bound(2, 1), bound(3, 0));
     let wide = first.zip(last).is_some_and(|(first, last)| last - first >= MOST);
-    if wide && frame.kind(1) == Kind::Table {
+    if wide && frame.kind(1) == LuaType::Table {
         return Err(frame.error("too many results to unpack"));
     }
     Ok(0)
 }
 
 /// A script may not turn off the collection of garbage, which all scripts need, nor make it too slow.
-fn keep_collecting(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn limit_gc_settings(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let (least, most) = match frame.bytes(1) {
         Some(b"stop") => {
             frame.set_top(0);
@@ -345,7 +345,7 @@ fn keep_collecting(frame: &mut Frame<'_>) -> Result<usize, Raised> {
         _ => return Ok(0),
     };
     let asked = match frame.kind(2) {
-        Kind::None | Kind::Nil => Some(0.0),
+        LuaType::None | LuaType::Nil => Some(0.0),
         _ => frame.number(2),
     };
     if let Some(percent) = asked {
@@ -357,18 +357,18 @@ fn keep_collecting(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 
 /// Lua counts the instructions of each coroutine on its own: a script that made one after the other, each short, would
 /// hardly ever be asked to end.
-fn ask_host(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn tick_host(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.has_host()
         && let Err(message) = frame.host().tick()
     {
-        push_refusal(frame, message);
-        return Err(Raised);
+        push_host_error(frame, message);
+        return Err(LuaError);
     }
     Ok(0)
 }
 
 /// Nothing, repeated two thousand million times, is nothing, and not worth the seconds for which nobody could end it.
-fn skip_empty(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn shortcut_empty_repeat(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.bytes(1).is_some_and(<[u8]>::is_empty) && frame.number(2).is_some_and(|times| times > 0.0) {
         frame.set_top(1);
         frame.push_number(0.0);
@@ -378,29 +378,30 @@ fn skip_empty(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 
 /// How many items of a pattern may have Lua's matcher call itself. It takes less than 300 bytes of stack each time; see
 /// the size of a script's stack.
-const MOST_RECURSION: usize = 20_000;
+const MAX_MATCH_DEPTH: usize = 20_000;
 
-fn refuse_deep_pattern(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn refuse_deep_pattern(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let pattern = frame.bytes(2).unwrap_or_default();
-    if pattern.len() > MOST_RECURSION && pattern.iter().filter(|byte| b"?*+-()".contains(byte)).count() > MOST_RECURSION
+    if pattern.len() > MAX_MATCH_DEPTH
+        && pattern.iter().filter(|byte| b"?*+-()".contains(byte)).count() > MAX_MATCH_DEPTH
     {
         return Err(frame.error("pattern too complex"));
     }
     Ok(0)
 }
 
-fn pairs(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    if frame.kind(1) != Kind::Table {
+fn pairs(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
+    if frame.kind(1) != LuaType::Table {
         return Err(frame.type_error(1, "table"));
     }
     frame.set_top(1);
-    let stand_in = push_behind(frame, 1);
+    let is_proxy = push_real_table(frame, 1);
     frame.set_top(1);
-    if stand_in {
+    if is_proxy {
         // Not Lua's own: the loop goes on to ask for what is behind the stand-in.
-        frame.push_native(next_behind);
+        frame.push_native(next_in_real_table);
     } else {
-        frame.fetch(NEXT);
+        frame.registry_get(NEXT);
     }
     frame.push_value(1);
     frame.push_nil();
@@ -408,21 +409,21 @@ fn pairs(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 }
 
 /// `next` for a loop through a stand-in.
-fn next_behind(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-    if frame.kind(1) != Kind::Table {
+fn next_in_real_table(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
+    if frame.kind(1) != LuaType::Table {
         return Err(frame.type_error(1, "table"));
     }
     frame.set_top(2);
-    if push_behind(frame, 1) {
+    if push_real_table(frame, 1) {
         frame.insert(1);
         frame.remove(2);
     }
-    if frame.kind(2) != Kind::Nil {
+    if frame.kind(2) != LuaType::Nil {
         frame.push_value(2);
         frame.raw_get(1);
-        if frame.kind(-1) == Kind::Nil {
+        if frame.kind(-1) == LuaType::Nil {
             frame.push_bytes("invalid key to 'next'");
-            return Err(Raised);
+            return Err(LuaError);
         }
         frame.pop(1);
     }
@@ -433,21 +434,21 @@ fn next_behind(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(1)
 }
 
-fn getmetatable(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn getmetatable(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     match frame.kind(1) {
-        Kind::None => return Err(frame.argument_error(1, "value expected")),
-        Kind::String => {
-            frame.fetch(STRING_METATABLE);
+        LuaType::None => return Err(frame.argument_error(1, "value expected")),
+        LuaType::String => {
+            frame.registry_get(STRING_METATABLE);
             return Ok(1);
         }
         _ => {}
     }
     frame.set_top(1);
-    if push_behind(frame, 1) {
+    if push_real_table(frame, 1) {
         // Of the globals scripts may know that they have one.
         if frame.push_metatable(2) {
             let real = frame.top();
-            push_stand_in(frame, real);
+            push_proxy(frame, real);
         } else {
             frame.push_nil();
         }
@@ -457,7 +458,7 @@ fn getmetatable(frame: &mut Frame<'_>) -> Result<usize, Raised> {
         frame.push_nil();
         return Ok(1);
     }
-    if frame.raw_get_field(-1, "__metatable") == Kind::Nil {
+    if frame.raw_get_field(-1, "__metatable") == LuaType::Nil {
         frame.pop(1);
     }
     Ok(1)
@@ -474,13 +475,13 @@ fn replace_random(frame: &mut Frame<'_>) {
     frame.pop(1);
 }
 
-fn randomseed(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn randomseed(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let seed = frame.expect_number(1)?;
     frame.host().random().0.set(random::seeded(super::convert::truncated(seed) as u32));
     Ok(0)
 }
 
-fn random(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn random(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let held = &frame.host().random().0;
     let mut state = held.get();
     let fraction = random::fraction(&mut state);
@@ -504,6 +505,6 @@ fn random(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 }
 
 /// As C's `int`.
-fn integer_argument(frame: &Frame<'_>, index: i32) -> Result<i32, Raised> {
+fn integer_argument(frame: &Frame<'_>, index: i32) -> Result<i32, LuaError> {
     Ok(frame.expect_integer(index)? as i32)
 }

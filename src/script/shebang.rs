@@ -5,24 +5,24 @@ use crate::protocol::{split_line, until_nul};
 
 /// What a script says about itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags {
+pub struct ScriptFlags {
     pub no_writes: bool,
     pub allow_oom: bool,
     pub allow_stale: bool,
     pub no_cluster: bool,
     pub allow_cross_slot_keys: bool,
     /// It has no shebang, and so does not say.
-    pub unsaid: bool,
+    pub no_shebang: bool,
 }
 
-impl Flags {
-    pub const UNSAID: Self = Self {
+impl ScriptFlags {
+    pub const NO_SHEBANG: Self = Self {
         no_writes: false,
         allow_oom: false,
         allow_stale: false,
         no_cluster: false,
         allow_cross_slot_keys: false,
-        unsaid: true,
+        no_shebang: true,
     };
 
     /// The flags of a script for EVAL, if it can be told.
@@ -60,9 +60,9 @@ impl Flags {
 
 /// The flags of a script for EVAL, and its text without the shebang (the end of that line stays, so that line numbers
 /// are right).
-pub fn split(source: &[u8]) -> Result<(Flags, &[u8]), CommandError> {
+pub fn split(source: &[u8]) -> Result<(ScriptFlags, &[u8]), CommandError> {
     if !source.starts_with(b"#!") {
-        return Ok((Flags::UNSAID, source));
+        return Ok((ScriptFlags::NO_SHEBANG, source));
     }
     let (line, text) = first_line(source).ok_or(CommandError::fixed("ERR Invalid script shebang"))?;
     let words = split_line(line).ok_or(CommandError::fixed("ERR Invalid engine in script shebang"))?;
@@ -70,7 +70,7 @@ pub fn split(source: &[u8]) -> Result<(Flags, &[u8]), CommandError> {
     if engine != b"#!lua" {
         return Err(CommandError::quoting("ERR Unexpected engine in script shebang: ", engine, ""));
     }
-    let mut flags = Flags::default();
+    let mut flags = ScriptFlags::default();
     for option in options {
         let Some(names) = option.strip_prefix(b"flags=") else {
             return Err(CommandError::quoting("ERR Unknown lua shebang option: ", option, ""));
@@ -87,14 +87,14 @@ pub fn split(source: &[u8]) -> Result<(Flags, &[u8]), CommandError> {
 
 /// What the first line of a library says, and the code behind it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Heading<'s> {
+pub struct LibraryHeader<'s> {
     pub engine: Vec<u8>,
     pub name: Vec<u8>,
     pub code: &'s [u8],
 }
 
 /// The heading of a library.
-pub fn heading(source: &[u8]) -> Result<Heading<'_>, CommandError> {
+pub fn heading(source: &[u8]) -> Result<LibraryHeader<'_>, CommandError> {
     const INVALID: CommandError = CommandError::fixed("ERR Invalid library metadata");
     if !source.starts_with(b"#!") {
         return Err(CommandError::fixed("ERR Missing library metadata"));
@@ -115,7 +115,7 @@ pub fn heading(source: &[u8]) -> Result<Heading<'_>, CommandError> {
         }
     }
     let name = name.ok_or(CommandError::fixed("ERR Library name was not given"))?;
-    Ok(Heading { engine, name, code })
+    Ok(LibraryHeader { engine, name, code })
 }
 
 /// The first line, and what follows from its end on. To C, the text ends at a NUL.
@@ -140,9 +140,9 @@ mod tests {
     /// What Redis 7.0.15 says of each.
     #[test]
     fn the_first_line_of_a_script_is_read_as_redis_reads_it() {
-        assert_eq!(split(b"return 1").unwrap(), (Flags::UNSAID, &b"return 1"[..]));
-        assert_eq!(split(b"#!\"lua\" flags=\nx").unwrap(), (Flags::default(), &b"\nx"[..]));
-        let flags = Flags { no_writes: true, allow_oom: true, ..Flags::default() };
+        assert_eq!(split(b"return 1").unwrap(), (ScriptFlags::NO_SHEBANG, &b"return 1"[..]));
+        assert_eq!(split(b"#!\"lua\" flags=\nx").unwrap(), (ScriptFlags::default(), &b"\nx"[..]));
+        let flags = ScriptFlags { no_writes: true, allow_oom: true, ..ScriptFlags::default() };
         assert_eq!(split(b"#!lua flags=no-writes 'flags=allow-oom'\r\nx").unwrap(), (flags, &b"\nx"[..]));
         for (source, error) in [
             (&b"#!lua"[..], "ERR Invalid script shebang"),

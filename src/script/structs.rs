@@ -1,7 +1,7 @@
 //! The library `struct`: numbers and strings to and from bytes, laid out as a C compiler would.
 
 use super::arguments::{truncated, truncated_unsigned};
-use super::lua::{Frame, Raised};
+use super::lua::{Frame, LuaError};
 use crate::protocol::until_nul;
 
 pub(super) fn open(frame: &mut Frame<'_>) {
@@ -27,12 +27,12 @@ struct Step {
 }
 
 impl Format {
-    fn new(frame: &Frame<'_>) -> Result<Self, Raised> {
+    fn new(frame: &Frame<'_>) -> Result<Self, LuaError> {
         let text = until_nul(frame.expect_bytes(1)?).to_vec();
         Ok(Self { text, at: 0, big_endian: cfg!(target_endian = "big"), alignment: 1 })
     }
 
-    fn step(&mut self, frame: &Frame<'_>) -> Result<Option<Step>, Raised> {
+    fn step(&mut self, frame: &Frame<'_>) -> Result<Option<Step>, LuaError> {
         let Some(&letter) = self.text.get(self.at) else { return Ok(None) };
         self.at += 1;
         let size = match letter {
@@ -55,7 +55,7 @@ impl Format {
     }
 
     /// The number behind a letter.
-    fn number(&mut self, frame: &Frame<'_>, default: i32) -> Result<i32, Raised> {
+    fn number(&mut self, frame: &Frame<'_>, default: i32) -> Result<i32, LuaError> {
         let digits = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         if digits == 0 {
             return Ok(default);
@@ -79,7 +79,7 @@ impl Format {
     }
 
     /// Follows a letter that stands for no value.
-    fn control(&mut self, frame: &Frame<'_>, letter: u8) -> Result<(), Raised> {
+    fn control(&mut self, frame: &Frame<'_>, letter: u8) -> Result<(), LuaError> {
         match letter {
             b' ' => {}
             b'>' => self.big_endian = true,
@@ -127,7 +127,7 @@ impl Format {
     }
 }
 
-fn pack(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn pack(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let mut format = Format::new(frame)?;
     // What lies behind the arguments is called nil in errors, not nothing.
     frame.push_nil();
@@ -152,7 +152,7 @@ fn pack(frame: &mut Frame<'_>) -> Result<usize, Raised> {
                 let Some(bytes) = bytes.get(..size) else {
                     return Err(frame.argument_error(argument + 1, "string too short"));
                 };
-                frame.afford(out.len() + bytes.len())?;
+                frame.check_memory(out.len() + bytes.len())?;
                 out.extend_from_slice(bytes);
                 if step.letter == b's' {
                     out.push(0);
@@ -165,7 +165,7 @@ fn pack(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(1)
 }
 
-fn unpack(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn unpack(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let mut format = Format::new(frame)?;
     let data = frame.expect_bytes(2)?.to_vec();
     let start = frame.optional_integer(3, 1)?;
@@ -222,7 +222,7 @@ fn unpack(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(results + 1)
 }
 
-fn size(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn size(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let mut format = Format::new(frame)?;
     let mut position = 0usize;
     while let Some(step) = format.step(frame)? {

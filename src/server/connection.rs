@@ -752,7 +752,7 @@ impl Drop for Connection {
             let _ = SCRATCH.try_with(|scratch| {
                 let Ok(mut scratch) = scratch.try_borrow_mut() else { return };
                 while scratch.fibers.has_paused(&self.session) {
-                    self.engine.instance.scripts.abandon();
+                    self.engine.instance.scripts.kill_for_shutdown();
                     scratch.fibers.resume(&mut self.session, &mut Vec::new());
                 }
             });

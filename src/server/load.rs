@@ -78,7 +78,7 @@ impl Loading<'_> {
             return Err("a script runs".to_owned());
         };
         let loaded = interpreters.functions(&instance.profile).load(source, true, &instance.log, &instance.profile);
-        instance.scripts.note(&interpreters);
+        instance.scripts.update_stats(&interpreters);
         loaded.map(drop).map_err(|error| error.to_string())
     }
 

@@ -184,7 +184,7 @@ impl Node {
     pub(super) fn close(&self, except: Option<u64>) {
         self.shut_doors();
         for engine in self.worlds() {
-            engine.instance.scripts.abandon();
+            engine.instance.scripts.kill_for_shutdown();
             for client in engine.instance.clients.all() {
                 if Some(client.id()) != except {
                     engine.instance.kill(&client);
@@ -332,7 +332,7 @@ impl Node {
     pub(super) fn dismiss(&self) {
         for engine in self.worlds() {
             // A script may have begun since the server was asked to end.
-            engine.instance.scripts.abandon();
+            engine.instance.scripts.kill_for_shutdown();
             engine.instance.clients.signal_all(Signal::Close);
         }
     }
@@ -346,7 +346,7 @@ impl Node {
 type Spaces<'a> = MutexGuard<'a, BTreeMap<Box<[u8]>, Space>>;
 
 fn close_world(engine: &Engine) {
-    engine.instance.scripts.abandon();
+    engine.instance.scripts.kill_for_shutdown();
     engine.instance.clients.all().iter().for_each(|client| engine.instance.kill(client));
 }
 

@@ -88,7 +88,7 @@ impl Fleet for Node {
 
     fn abandon_scripts(&self) {
         for engine in self.beside().iter().flat_map(|nodes| nodes.worlds()) {
-            engine.instance.scripts.abandon();
+            engine.instance.scripts.kill_for_shutdown();
         }
     }
 }

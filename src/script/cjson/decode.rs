@@ -1,9 +1,9 @@
 //! JSON to values.
 
 use super::{Setting, setting};
-use crate::script::lua::{Frame, Raised};
+use crate::script::lua::{Frame, LuaError};
 
-pub(super) fn decode(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+pub(super) fn decode(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() != 1 {
         return Err(frame.argument_error(1, "expected 1 argument"));
     }
@@ -46,10 +46,10 @@ struct Decoder<'i> {
 
 impl Decoder<'_> {
     /// Pushes one value, with all that is in it.
-    fn value(&mut self, frame: &mut Frame<'_>) -> Result<(), Raised> {
+    fn value(&mut self, frame: &mut Frame<'_>) -> Result<(), LuaError> {
         let mut token = self.reader.token();
         loop {
-            frame.afford(0)?;
+            frame.check_memory(0)?;
             token = match token {
                 Token::ArrayBegin => {
                     self.descend(frame, 2)?;
@@ -89,7 +89,7 @@ impl Decoder<'_> {
     }
 
     /// Pushes a new table.
-    fn descend(&mut self, frame: &Frame<'_>, slots: usize) -> Result<(), Raised> {
+    fn descend(&mut self, frame: &Frame<'_>, slots: usize) -> Result<(), LuaError> {
         let depth = self.open.len() + 1;
         if depth > self.max_depth || !frame.reserve(slots) {
             let at = self.reader.at;
@@ -99,7 +99,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn scalar(&mut self, frame: &mut Frame<'_>, token: &Token) -> Result<(), Raised> {
+    fn scalar(&mut self, frame: &mut Frame<'_>, token: &Token) -> Result<(), LuaError> {
         match token {
             Token::String => frame.push_bytes(&self.reader.text),
             Token::Number(value) => frame.push_number(*value),
@@ -118,7 +118,7 @@ impl Decoder<'_> {
 
     /// Puts the value on top into the table that it belongs to, and likewise every table that becomes complete by that.
     /// Returns the token that the next value begins with, if one is to come.
-    fn advance(&mut self, frame: &mut Frame<'_>) -> Result<Option<Token>, Raised> {
+    fn advance(&mut self, frame: &mut Frame<'_>) -> Result<Option<Token>, LuaError> {
         loop {
             match self.open.last_mut() {
                 None => return Ok(None),
@@ -148,7 +148,7 @@ impl Decoder<'_> {
     }
 
     /// Pushes a key. Returns the token that its value begins with.
-    fn key(&mut self, frame: &Frame<'_>, token: &Token) -> Result<Token, Raised> {
+    fn key(&mut self, frame: &Frame<'_>, token: &Token) -> Result<Token, LuaError> {
         match token {
             Token::String => frame.push_bytes(&self.reader.text),
             token => return Err(self.reader.unexpected(frame, "object key string", token)),
@@ -210,7 +210,7 @@ struct Reader<'i> {
 }
 
 impl Reader<'_> {
-    fn unexpected(&self, frame: &Frame<'_>, expected: &str, token: &Token) -> Raised {
+    fn unexpected(&self, frame: &Frame<'_>, expected: &str, token: &Token) -> LuaError {
         frame.error(format!("Expected {expected} but found {} at character {}", token.name(), self.start + 1))
     }
 

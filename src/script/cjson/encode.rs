@@ -2,9 +2,9 @@
 
 use super::{Setting, setting};
 use crate::protocol::{write_general, write_integer};
-use crate::script::lua::{Frame, Kind, Raised};
+use crate::script::lua::{Frame, LuaError, LuaType};
 
-pub(super) fn encode(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+pub(super) fn encode(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() != 1 {
         return Err(frame.argument_error(1, "expected 1 argument"));
     }
@@ -51,26 +51,26 @@ struct Encoder {
 
 impl Encoder {
     /// Writes the value on top, and pops it; or begins to write the table on top.
-    fn value(&mut self, frame: &mut Frame<'_>) -> Result<(), Raised> {
+    fn value(&mut self, frame: &mut Frame<'_>) -> Result<(), LuaError> {
         match frame.kind(-1) {
-            Kind::String => self.string(frame, -1)?,
-            Kind::Number => self.number(frame, -1)?,
-            Kind::Boolean => self.out.extend_from_slice(if frame.boolean(-1) { b"true" } else { b"false" }),
-            Kind::Nil => self.out.extend_from_slice(b"null"),
-            Kind::Other if frame.is_null(-1) => self.out.extend_from_slice(b"null"),
-            Kind::Table => return self.begin(frame),
+            LuaType::String => self.string(frame, -1)?,
+            LuaType::Number => self.number(frame, -1)?,
+            LuaType::Boolean => self.out.extend_from_slice(if frame.boolean(-1) { b"true" } else { b"false" }),
+            LuaType::Nil => self.out.extend_from_slice(b"null"),
+            LuaType::Other if frame.is_null(-1) => self.out.extend_from_slice(b"null"),
+            LuaType::Table => return self.begin(frame),
             _ => return Err(refuse(frame, -1, "type not supported")),
         }
         frame.pop(1);
         Ok(())
     }
 
-    fn begin(&mut self, frame: &mut Frame<'_>) -> Result<(), Raised> {
+    fn begin(&mut self, frame: &mut Frame<'_>) -> Result<(), LuaError> {
         let depth = self.open.len() + 1;
         if depth > self.max_depth as usize || !frame.reserve(3) {
             return Err(frame.error(format!("Cannot serialise, excessive nesting ({depth})")));
         }
-        frame.afford(self.out.len())?;
+        frame.check_memory(self.out.len())?;
         match self.array_length(frame)? {
             Some(length @ 1..) => {
                 self.out.push(b'[');
@@ -86,7 +86,7 @@ impl Encoder {
     }
 
     /// Pushes the value that is to be written next, after what comes before it is written; or says that there is none.
-    fn advance(&mut self, frame: &mut Frame<'_>) -> Result<bool, Raised> {
+    fn advance(&mut self, frame: &mut Frame<'_>) -> Result<bool, LuaError> {
         loop {
             match self.open.last_mut() {
                 None => return Ok(false),
@@ -96,7 +96,7 @@ impl Encoder {
                     }
                     // The elements of a sparse array may be many more than there are in memory.
                     if *next & 0xffff == 0 {
-                        frame.afford(self.out.len())?;
+                        frame.check_memory(self.out.len())?;
                     }
                     frame.raw_get_index(-1, *next);
                     // The last one's successor might not fit.
@@ -119,14 +119,14 @@ impl Encoder {
     }
 
     /// Writes the key below the value on top.
-    fn key(&mut self, frame: &Frame<'_>) -> Result<(), Raised> {
+    fn key(&mut self, frame: &Frame<'_>) -> Result<(), LuaError> {
         match frame.kind(-2) {
-            Kind::Number => {
+            LuaType::Number => {
                 self.out.push(b'"');
                 self.number(frame, -2)?;
                 self.out.push(b'"');
             }
-            Kind::String => self.string(frame, -2)?,
+            LuaType::String => self.string(frame, -2)?,
             _ => return Err(refuse(frame, -2, "table key must be a number or string")),
         }
         self.out.push(b':');
@@ -134,11 +134,11 @@ impl Encoder {
     }
 
     /// The largest index of the table on top, if it has no keys but integers from 1 on; counted as a C `int`.
-    fn array_length(&self, frame: &mut Frame<'_>) -> Result<Option<i32>, Raised> {
+    fn array_length(&self, frame: &mut Frame<'_>) -> Result<Option<i32>, LuaError> {
         let (mut largest, mut items) = (0i32, 0i32);
         frame.push_nil();
         while frame.next(-2) {
-            let key = if frame.kind(-2) == Kind::Number { frame.number(-2) } else { None };
+            let key = if frame.kind(-2) == LuaType::Number { frame.number(-2) } else { None };
             let Some(key) = key.filter(|key| *key >= 1.0 && key.floor() == *key) else {
                 frame.pop(2);
                 return Ok(None);
@@ -157,7 +157,7 @@ impl Encoder {
         if self.sparse_convert { Ok(None) } else { Err(refuse(frame, -1, "excessively sparse array")) }
     }
 
-    fn number(&mut self, frame: &Frame<'_>, index: i32) -> Result<(), Raised> {
+    fn number(&mut self, frame: &Frame<'_>, index: i32) -> Result<(), LuaError> {
         let value = frame.number(index).unwrap_or_default();
         if !value.is_finite() {
             let text: &[u8] = match self.invalid_numbers {
@@ -179,9 +179,9 @@ impl Encoder {
         Ok(())
     }
 
-    fn string(&mut self, frame: &Frame<'_>, index: i32) -> Result<(), Raised> {
+    fn string(&mut self, frame: &Frame<'_>, index: i32) -> Result<(), LuaError> {
         let bytes = frame.bytes(index).unwrap_or_default();
-        frame.afford(self.out.len() + bytes.len())?;
+        frame.check_memory(self.out.len() + bytes.len())?;
         self.out.push(b'"');
         let mut plain = 0;
         for (at, &byte) in bytes.iter().enumerate() {
@@ -209,6 +209,6 @@ impl Encoder {
     }
 }
 
-fn refuse(frame: &Frame<'_>, index: i32, reason: &str) -> Raised {
+fn refuse(frame: &Frame<'_>, index: i32, reason: &str) -> LuaError {
     frame.error(format!("Cannot serialise {}: {reason}", frame.type_name(index)))
 }

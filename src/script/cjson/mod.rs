@@ -4,7 +4,7 @@ mod decode;
 mod encode;
 
 use super::arguments::truncated;
-use super::lua::{Frame, Kind, Native, Raised};
+use super::lua::{Frame, LuaError, LuaType, NativeFn};
 use crate::protocol::until_nul;
 
 /// What a script can change. Each copy of the library has a table of these, which its functions have in reach.
@@ -39,7 +39,7 @@ const DEFAULTS: [(Setting, i32); 9] = [
     (Setting::EncodeNumberPrecision, 14),
 ];
 
-const NATIVES: [(&str, Native); 10] = [
+const NATIVES: [(&str, NativeFn); 10] = [
     ("encode", encode::encode),
     ("decode", decode::decode),
     ("encode_sparse_array", encode_sparse_array),
@@ -68,7 +68,7 @@ pub(super) fn open(frame: &mut Frame<'_>) {
     }
     for (name, native) in NATIVES {
         frame.push_value(-1);
-        frame.push_native_with(native);
+        frame.push_native_closure(native);
         frame.raw_set_field(-3, name);
     }
     frame.pop(1);
@@ -81,7 +81,7 @@ pub(super) fn open(frame: &mut Frame<'_>) {
 }
 
 fn setting(frame: &mut Frame<'_>, setting: Setting) -> i32 {
-    frame.push_bound();
+    frame.push_upvalue();
     frame.raw_get_index(-1, setting as i32);
     let value = frame.number(-1).unwrap_or_default();
     frame.pop(2);
@@ -89,14 +89,14 @@ fn setting(frame: &mut Frame<'_>, setting: Setting) -> i32 {
 }
 
 fn change(frame: &mut Frame<'_>, setting: Setting, value: i32) {
-    frame.push_bound();
+    frame.push_upvalue();
     frame.push_number(f64::from(value));
     frame.raw_set_index(-2, setting as i32);
     frame.pop(1);
 }
 
 /// Refuses more arguments than there may be, and makes nil of missing ones.
-fn pad_arguments(frame: &mut Frame<'_>, most: i32) -> Result<(), Raised> {
+fn pad_arguments(frame: &mut Frame<'_>, most: i32) -> Result<(), LuaError> {
     if frame.top() > most {
         return Err(frame.argument_error(most + 1, "found too many arguments"));
     }
@@ -104,14 +104,14 @@ fn pad_arguments(frame: &mut Frame<'_>, most: i32) -> Result<(), Raised> {
     Ok(())
 }
 
-fn integer_setting(frame: &mut Frame<'_>, setting: Setting, least: i32, most: i32) -> Result<usize, Raised> {
+fn integer_setting(frame: &mut Frame<'_>, setting: Setting, least: i32, most: i32) -> Result<usize, LuaError> {
     pad_arguments(frame, 1)?;
     integer(frame, 1, setting, least, most)
 }
 
 /// Changes a setting to an argument, unless that is nil, and pushes what it is then.
-fn integer(frame: &mut Frame<'_>, argument: i32, of: Setting, least: i32, most: i32) -> Result<usize, Raised> {
-    if frame.kind(argument) != Kind::Nil {
+fn integer(frame: &mut Frame<'_>, argument: i32, of: Setting, least: i32, most: i32) -> Result<usize, LuaError> {
+    if frame.kind(argument) != LuaType::Nil {
         let value = truncated(frame.expect_number(argument)?) as i32;
         if !(least..=most).contains(&value) {
             // Whichever argument it is, the first one is named.
@@ -124,16 +124,16 @@ fn integer(frame: &mut Frame<'_>, argument: i32, of: Setting, least: i32, most: 
     Ok(1)
 }
 
-fn choice_setting(frame: &mut Frame<'_>, setting: Setting, options: &[&str]) -> Result<usize, Raised> {
+fn choice_setting(frame: &mut Frame<'_>, setting: Setting, options: &[&str]) -> Result<usize, LuaError> {
     pad_arguments(frame, 1)?;
     choice(frame, 1, setting, options)
 }
 
 /// As [`integer`], for words, of which the first two can also be said as `false` and `true`.
-fn choice(frame: &mut Frame<'_>, argument: i32, of: Setting, options: &[&str]) -> Result<usize, Raised> {
+fn choice(frame: &mut Frame<'_>, argument: i32, of: Setting, options: &[&str]) -> Result<usize, LuaError> {
     match frame.kind(argument) {
-        Kind::Nil => {}
-        Kind::Boolean => change(frame, of, i32::from(frame.boolean(argument))),
+        LuaType::Nil => {}
+        LuaType::Boolean => change(frame, of, i32::from(frame.boolean(argument))),
         _ => {
             let word = until_nul(frame.expect_bytes(argument)?).to_vec();
             match (0..).zip(options).find(|(_, option)| option.as_bytes() == word) {
@@ -149,7 +149,7 @@ fn choice(frame: &mut Frame<'_>, argument: i32, of: Setting, options: &[&str]) -
     Ok(1)
 }
 
-fn encode_sparse_array(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn encode_sparse_array(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     pad_arguments(frame, 3)?;
     choice(frame, 1, Setting::SparseConvert, &["off", "on"])?;
     integer(frame, 2, Setting::SparseRatio, 0, i32::MAX)?;

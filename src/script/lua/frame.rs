@@ -8,15 +8,15 @@ use std::ptr::{self, NonNull};
 
 use mlua_sys as ffi;
 
-use super::{Native, Raised, Shared, guarded, pcall, read_text, shared, trampoline, xpcall};
+use super::{LuaError, NativeFn, Shared, guarded, pcall, read_text, shared, trampoline, xpcall};
 use crate::script::Host;
 
-/// The compiled chunk or function that [`Frame::keep`] has put away.
+/// The compiled chunk or function that [`Frame::create_ref`] has put away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept(c_int);
+pub struct RegistryRef(c_int);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum LuaType {
     /// There is no value at this index.
     None,
     Nil,
@@ -30,7 +30,7 @@ pub enum Kind {
 }
 
 /// More than fits on Lua's stack.
-const MOST_VALUES: i32 = 1_000_000;
+const MAX_STACK_VALUES: i32 = 1_000_000;
 
 /// Lua's stack as one native function sees it, or whoever sets up a call.
 pub struct Frame<'l> {
@@ -42,7 +42,7 @@ pub struct Frame<'l> {
 
 /// Where a function on the call stack comes from.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLocation {
     /// As Lua gives it: `@user_script`, or `=[C]`.
     pub source: Vec<u8>,
     /// -1 if it is not known.
@@ -112,12 +112,12 @@ impl<'l> Frame<'l> {
     #[must_use]
     pub fn reserve(&self, values: usize) -> bool {
         // SAFETY: grows the stack, or says that it cannot; memory does not run out here.
-        values < MOST_VALUES as usize && unsafe { ffi::lua_checkstack(self.raw(), values as c_int) != 0 }
+        values < MAX_STACK_VALUES as usize && unsafe { ffi::lua_checkstack(self.raw(), values as c_int) != 0 }
     }
 
     /// Makes room for a few values. What may push many asks [`reserve`](Self::reserve) first.
     #[inline]
-    pub(super) fn room(&self, values: usize) {
+    pub(super) fn ensure_stack(&self, values: usize) {
         // Lua refuses to grow the stack of a function that was called with very many arguments, but has made room for
         // `LUA_MINSTACK` values more than these before it called the function.
         let granted = values < 1000 && self.top() + values as i32 <= self.granted;
@@ -126,7 +126,7 @@ impl<'l> Frame<'l> {
 
     /// An index as counted from the bottom, known to be within the stack.
     #[inline]
-    fn at(&self, index: i32) -> c_int {
+    fn absolute_index(&self, index: i32) -> c_int {
         let top = self.top();
         let at = if index < 0 { top + 1 + index } else { index };
         assert!(at >= 1 && at <= top, "no value at {index}");
@@ -136,14 +136,14 @@ impl<'l> Frame<'l> {
     /// An index as counted from the bottom that Lua can be asked for the type of: it says itself that there is nothing
     /// above the top.
     #[inline]
-    fn askable(&self, index: i32) -> Option<c_int> {
+    fn acceptable_index(&self, index: i32) -> Option<c_int> {
         let at = if index < 0 { self.top() + 1 + index } else { index };
-        (1..MOST_VALUES).contains(&at).then_some(at)
+        (1..MAX_STACK_VALUES).contains(&at).then_some(at)
     }
 
     #[inline]
-    fn table_at(&self, index: i32) -> c_int {
-        let at = self.at(index);
+    fn table_index(&self, index: i32) -> c_int {
+        let at = self.absolute_index(index);
         // SAFETY: the index is valid.
         assert!(unsafe { ffi::lua_type(self.raw(), at) } == ffi::LUA_TTABLE, "no table at {index}");
         at
@@ -158,21 +158,21 @@ impl<'l> Frame<'l> {
     /// Drops what lies above, or fills up with nils.
     pub fn set_top(&mut self, top: i32) {
         if top > self.top() {
-            self.room((top - self.top()) as usize);
+            self.ensure_stack((top - self.top()) as usize);
         }
         // SAFETY: there is room.
         unsafe { ffi::lua_settop(self.raw(), top.max(0)) };
     }
 
     pub fn remove(&mut self, index: i32) {
-        let at = self.at(index);
+        let at = self.absolute_index(index);
         // SAFETY: the index is valid.
         unsafe { ffi::lua_remove(self.raw(), at) };
     }
 
     /// Moves the top value down to an index.
     pub fn insert(&mut self, index: i32) {
-        let at = self.at(index);
+        let at = self.absolute_index(index);
         // SAFETY: the index is valid.
         unsafe { ffi::lua_insert(self.raw(), at) };
     }
@@ -180,18 +180,18 @@ impl<'l> Frame<'l> {
     // ---- looking at values
 
     #[inline]
-    pub fn kind(&self, index: i32) -> Kind {
-        let Some(at) = self.askable(index) else { return Kind::None };
+    pub fn kind(&self, index: i32) -> LuaType {
+        let Some(at) = self.acceptable_index(index) else { return LuaType::None };
         // SAFETY: Lua can be asked for the type of this index.
         match unsafe { ffi::lua_type(self.raw(), at) } {
-            ffi::LUA_TNONE => Kind::None,
-            ffi::LUA_TNIL => Kind::Nil,
-            ffi::LUA_TBOOLEAN => Kind::Boolean,
-            ffi::LUA_TNUMBER => Kind::Number,
-            ffi::LUA_TSTRING => Kind::String,
-            ffi::LUA_TTABLE => Kind::Table,
-            ffi::LUA_TFUNCTION => Kind::Function,
-            _ => Kind::Other,
+            ffi::LUA_TNONE => LuaType::None,
+            ffi::LUA_TNIL => LuaType::Nil,
+            ffi::LUA_TBOOLEAN => LuaType::Boolean,
+            ffi::LUA_TNUMBER => LuaType::Number,
+            ffi::LUA_TSTRING => LuaType::String,
+            ffi::LUA_TTABLE => LuaType::Table,
+            ffi::LUA_TFUNCTION => LuaType::Function,
+            _ => LuaType::Other,
         }
     }
 
@@ -208,17 +208,17 @@ impl<'l> Frame<'l> {
 
     /// Anything but nil and false is true.
     pub fn boolean(&self, index: i32) -> bool {
-        !matches!(self.kind(index), Kind::None | Kind::Nil)
+        !matches!(self.kind(index), LuaType::None | LuaType::Nil)
             // SAFETY: the index is valid.
-            && unsafe { ffi::lua_toboolean(self.raw(), self.at(index)) != 0 }
+            && unsafe { ffi::lua_toboolean(self.raw(), self.absolute_index(index)) != 0 }
     }
 
     /// A number, or a string that reads as one.
     pub fn number(&self, index: i32) -> Option<f64> {
-        if !matches!(self.kind(index), Kind::Number | Kind::String) {
+        if !matches!(self.kind(index), LuaType::Number | LuaType::String) {
             return None;
         }
-        let at = self.at(index);
+        let at = self.absolute_index(index);
         // SAFETY: the index is valid; strings are converted on the side.
         unsafe { (ffi::lua_isnumber(self.raw(), at) != 0).then(|| ffi::lua_tonumber(self.raw(), at)) }
     }
@@ -226,7 +226,7 @@ impl<'l> Frame<'l> {
     /// The bytes of a string; nothing for any other value.
     #[inline]
     pub fn bytes(&self, index: i32) -> Option<&[u8]> {
-        let at = self.askable(index)?;
+        let at = self.acceptable_index(index)?;
         // SAFETY: a string on the stack, which stays there for as long as `self` is borrowed.
         unsafe {
             if ffi::lua_type(self.raw(), at) != ffi::LUA_TSTRING {
@@ -241,19 +241,19 @@ impl<'l> Frame<'l> {
     /// The bytes of a string, or of a number, which becomes a string in its place on the stack. Not for the key of a
     /// table that is being walked through.
     pub fn to_bytes(&self, index: i32) -> Option<&[u8]> {
-        if self.kind(index) == Kind::Number {
+        if self.kind(index) == LuaType::Number {
             // SAFETY: replaces a number, which nobody can have borrowed, by a string; memory does not run out here.
-            unsafe { ffi::lua_tolstring(self.raw(), self.at(index), ptr::null_mut()) };
+            unsafe { ffi::lua_tolstring(self.raw(), self.absolute_index(index), ptr::null_mut()) };
         }
         self.bytes(index)
     }
 
     /// Whether a value is the null pointer.
     pub fn is_null(&self, index: i32) -> bool {
-        self.kind(index) == Kind::Other
+        self.kind(index) == LuaType::Other
             // SAFETY: the index is valid.
             && unsafe {
-                let at = self.at(index);
+                let at = self.absolute_index(index);
                 ffi::lua_type(self.raw(), at) == ffi::LUA_TLIGHTUSERDATA
                     && ffi::lua_touserdata(self.raw(), at).is_null()
             }
@@ -262,46 +262,46 @@ impl<'l> Frame<'l> {
     /// The address of a table or function, which tells it from all others that live.
     pub fn address(&self, index: i32) -> usize {
         // SAFETY: the index is valid.
-        unsafe { ffi::lua_topointer(self.raw(), self.at(index)).addr() }
+        unsafe { ffi::lua_topointer(self.raw(), self.absolute_index(index)).addr() }
     }
 
     // ---- pushing values
 
     pub fn push_nil(&self) {
-        self.room(1);
+        self.ensure_stack(1);
         // SAFETY: there is room.
         unsafe { ffi::lua_pushnil(self.raw()) };
     }
 
     pub fn push_boolean(&self, value: bool) {
-        self.room(1);
+        self.ensure_stack(1);
         // SAFETY: there is room.
         unsafe { ffi::lua_pushboolean(self.raw(), c_int::from(value)) };
     }
 
     pub fn push_number(&self, value: f64) {
-        self.room(1);
+        self.ensure_stack(1);
         // SAFETY: there is room.
         unsafe { ffi::lua_pushnumber(self.raw(), value) };
     }
 
     pub fn push_bytes(&self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
-        self.room(1);
+        self.ensure_stack(1);
         // SAFETY: there is room; Lua copies the bytes.
         unsafe { ffi::lua_pushlstring(self.raw(), bytes.as_ptr().cast(), bytes.len()) };
     }
 
     /// Pushes a copy of a value.
     pub fn push_value(&self, index: i32) {
-        let at = self.at(index);
-        self.room(1);
+        let at = self.absolute_index(index);
+        self.ensure_stack(1);
         // SAFETY: the index is valid, and there is room.
         unsafe { ffi::lua_pushvalue(self.raw(), at) };
     }
 
-    pub fn push_native(&self, native: Native) {
-        self.room(2);
+    pub fn push_native(&self, native: NativeFn) {
+        self.ensure_stack(2);
         // SAFETY: there is room. A function pointer fits into the pointer that `trampoline` reads it from.
         unsafe {
             ffi::lua_pushlightuserdata(self.raw(), native as *mut c_void);
@@ -309,10 +309,10 @@ impl<'l> Frame<'l> {
         }
     }
 
-    /// Pushes a native that has the value on top, which is popped, in reach by [`push_bound`](Self::push_bound).
-    pub fn push_native_with(&mut self, native: Native) {
-        self.at(-1);
-        self.room(2);
+    /// Pushes a native that has the value on top, which is popped, in reach by [`push_upvalue`](Self::push_upvalue).
+    pub fn push_native_closure(&mut self, native: NativeFn) {
+        self.absolute_index(-1);
+        self.ensure_stack(2);
         // SAFETY: there is room, and a value below the pointer, which is as in `push_native`.
         unsafe {
             ffi::lua_pushlightuserdata(self.raw(), native as *mut c_void);
@@ -321,27 +321,27 @@ impl<'l> Frame<'l> {
         }
     }
 
-    /// Pushes the value that the native which runs was given by [`push_native_with`](Self::push_native_with); nil if it
+    /// Pushes the value that the native which runs was given by [`push_native_closure`](Self::push_native_closure); nil if it
     /// was given none.
-    pub fn push_bound(&self) {
+    pub fn push_upvalue(&self) {
         assert!(self.granted > 0, "no native runs");
-        self.room(1);
+        self.ensure_stack(1);
         // SAFETY: a closure of `push_native` runs, see `of_native`; of those that it has not, Lua makes nil.
         unsafe { ffi::lua_pushvalue(self.raw(), ffi::lua_upvalueindex(2)) };
     }
 
     /// Pushes the null pointer, which stands for JSON's `null`.
     pub fn push_null(&self) {
-        self.room(1);
+        self.ensure_stack(1);
         // SAFETY: there is room.
         unsafe { ffi::lua_pushlightuserdata(self.raw(), ptr::null_mut()) };
     }
 
     /// Replaces a library's function, on top of the stack, by one that first calls `native` with the same arguments,
     /// which it may change, or refuse with an error. How many results that says it has does not matter.
-    pub fn guard(&mut self, native: Native) {
-        let at = self.at(-1);
-        self.room(2);
+    pub fn guard(&mut self, native: NativeFn) {
+        let at = self.absolute_index(-1);
+        self.ensure_stack(2);
         // SAFETY: there is room; see `guarded` for the upvalues.
         unsafe {
             assert!(ffi::lua_iscfunction(self.raw(), at) != 0, "not a library's function");
@@ -353,16 +353,16 @@ impl<'l> Frame<'l> {
 
     /// Pushes `pcall` as Redis has it.
     pub fn push_pcall(&self) {
-        self.room(1);
+        self.ensure_stack(1);
         // SAFETY: there is room.
         unsafe { ffi::lua_pushcclosure(self.raw(), pcall, 0) };
     }
 
     /// Pushes a function to read source text with, by which Lua's `load` reads what the function at an index gives.
     pub fn push_text_reader(&self, reader: i32) {
-        assert!(self.kind(reader) == Kind::Function, "no function");
-        let at = self.at(reader);
-        self.room(2);
+        assert!(self.kind(reader) == LuaType::Function, "no function");
+        let at = self.absolute_index(reader);
+        self.ensure_stack(2);
         // SAFETY: a function, and room for it; see `read_text` for the upvalues.
         unsafe {
             ffi::lua_pushvalue(self.raw(), at);
@@ -373,14 +373,14 @@ impl<'l> Frame<'l> {
 
     /// Pushes an `xpcall` whose handler cannot keep a script going.
     pub fn push_xpcall(&self) {
-        self.room(1);
+        self.ensure_stack(1);
         // SAFETY: there is room.
         unsafe { ffi::lua_pushcclosure(self.raw(), xpcall, 0) };
     }
 
     /// Pushes a new table, with space for so many elements and fields.
     pub fn push_table(&self, elements: usize, fields: usize) {
-        self.room(1);
+        self.ensure_stack(1);
         // Only hints, which must not make Lua complain.
         let (elements, fields) = (elements.min(1 << 20), fields.min(1 << 20));
         // SAFETY: there is room.
@@ -391,7 +391,7 @@ impl<'l> Frame<'l> {
 
     /// Replaces the key on top of the stack by its value.
     pub fn raw_get(&mut self, index: i32) {
-        let at = self.table_at(index);
+        let at = self.table_index(index);
         assert!(at < self.top(), "no key above the table");
         // SAFETY: a table and a key.
         unsafe { ffi::lua_rawget(self.raw(), at) };
@@ -399,16 +399,16 @@ impl<'l> Frame<'l> {
 
     /// Pushes an element.
     pub fn raw_get_index(&self, index: i32, element: i32) {
-        let at = self.table_at(index);
-        self.room(1);
+        let at = self.table_index(index);
+        self.ensure_stack(1);
         // SAFETY: a table, and there is room.
         unsafe { ffi::lua_rawgeti(self.raw(), at, element.into()) };
     }
 
     /// Pushes a field, and says what it is.
-    pub fn raw_get_field(&self, index: i32, field: &str) -> Kind {
-        let at = self.table_at(index);
-        self.room(1);
+    pub fn raw_get_field(&self, index: i32, field: &str) -> LuaType {
+        let at = self.table_index(index);
+        self.ensure_stack(1);
         // SAFETY: a table and a key on top of the stack.
         unsafe {
             ffi::lua_pushlstring(self.raw(), field.as_ptr().cast(), field.len());
@@ -419,11 +419,11 @@ impl<'l> Frame<'l> {
 
     /// Sets a field: key and value are the two values on top, and are popped. The key must be neither nil nor NaN.
     pub fn raw_set(&mut self, index: i32) {
-        let at = self.table_at(index);
+        let at = self.table_index(index);
         assert!(at < self.top() - 1, "no key and value above the table");
         let fits = match self.kind(-2) {
-            Kind::Nil => false,
-            Kind::Number => !self.number(-2).is_some_and(f64::is_nan),
+            LuaType::Nil => false,
+            LuaType::Number => !self.number(-2).is_some_and(f64::is_nan),
             _ => true,
         };
         assert!(fits, "nil or NaN as a key");
@@ -433,7 +433,7 @@ impl<'l> Frame<'l> {
 
     /// Sets an element to the value on top, which is popped.
     pub fn raw_set_index(&mut self, index: i32, element: i32) {
-        let at = self.table_at(index);
+        let at = self.table_index(index);
         assert!(at < self.top(), "no value above the table");
         // SAFETY: a table and a value.
         unsafe { ffi::lua_rawseti(self.raw(), at, element.into()) };
@@ -441,7 +441,7 @@ impl<'l> Frame<'l> {
 
     /// Sets a field to the value on top, which is popped.
     pub fn raw_set_field(&mut self, index: i32, field: &str) {
-        let at = self.table_at(index);
+        let at = self.table_index(index);
         assert!(at < self.top(), "no value above the table");
         self.push_bytes(field);
         self.insert(-2);
@@ -452,14 +452,14 @@ impl<'l> Frame<'l> {
     /// Walks through a table: replaces the key on top (nil to begin with) by the next key and its value; or takes it off
     /// and says `false` at the end. The table must not be changed on the way, and the key not be converted.
     pub fn next(&mut self, index: i32) -> bool {
-        let at = self.table_at(index);
+        let at = self.table_index(index);
         assert!(at < self.top(), "no key above the table");
-        self.room(1);
+        self.ensure_stack(1);
         // A key that is not in the table would be an error.
-        if self.kind(-1) != Kind::Nil {
+        if self.kind(-1) != LuaType::Nil {
             self.push_value(-1);
             self.raw_get(at);
-            let known = self.kind(-1) != Kind::Nil;
+            let known = self.kind(-1) != LuaType::Nil;
             self.pop(1);
             assert!(known, "the table was changed");
         }
@@ -469,16 +469,16 @@ impl<'l> Frame<'l> {
 
     /// Pushes a value's metatable, if it has one.
     pub fn push_metatable(&self, index: i32) -> bool {
-        let at = self.at(index);
-        self.room(1);
+        let at = self.absolute_index(index);
+        self.ensure_stack(1);
         // SAFETY: the index is valid, and there is room.
         unsafe { ffi::lua_getmetatable(self.raw(), at) != 0 }
     }
 
     /// Makes the table on top the metatable of a table; pops it.
     pub fn set_metatable(&mut self, index: i32) {
-        let at = self.table_at(index);
-        self.table_at(-1);
+        let at = self.table_index(index);
+        self.table_index(-1);
         // SAFETY: two tables.
         unsafe { ffi::lua_setmetatable(self.raw(), at) };
     }
@@ -486,41 +486,41 @@ impl<'l> Frame<'l> {
     // ---- globals, environments, things kept
 
     pub fn push_globals(&self) {
-        self.room(1);
+        self.ensure_stack(1);
         // SAFETY: there is room.
         unsafe { ffi::lua_pushvalue(self.raw(), ffi::LUA_GLOBALSINDEX) };
     }
 
     /// Makes the table on top the table of globals, for whatever is compiled from now on; pops it.
     pub fn set_globals(&mut self) {
-        self.table_at(-1);
+        self.table_index(-1);
         // SAFETY: a table.
         unsafe { ffi::lua_replace(self.raw(), ffi::LUA_GLOBALSINDEX) };
     }
 
     /// Puts the value on top away.
-    pub fn keep(&mut self) -> Kept {
-        self.at(-1);
-        self.room(2);
+    pub fn create_ref(&mut self) -> RegistryRef {
+        self.absolute_index(-1);
+        self.ensure_stack(2);
         // SAFETY: a value is on the stack, and room for what this needs.
-        Kept(unsafe { ffi::luaL_ref(self.raw(), ffi::LUA_REGISTRYINDEX) })
+        RegistryRef(unsafe { ffi::luaL_ref(self.raw(), ffi::LUA_REGISTRYINDEX) })
     }
 
-    pub fn push_kept(&self, kept: Kept) {
-        self.room(1);
+    pub fn push_ref(&self, kept: RegistryRef) {
+        self.ensure_stack(1);
         // SAFETY: the registry is a table, and there is room.
         unsafe { ffi::lua_rawgeti(self.raw(), ffi::LUA_REGISTRYINDEX, kept.0.into()) };
     }
 
-    pub fn drop_kept(&mut self, kept: Kept) {
-        self.room(2);
+    pub fn free_ref(&mut self, kept: RegistryRef) {
+        self.ensure_stack(2);
         // SAFETY: a reference that `keep` gave out.
         unsafe { ffi::luaL_unref(self.raw(), ffi::LUA_REGISTRYINDEX, kept.0) };
     }
 
     /// Puts the value on top away under a name that scripts cannot reach.
-    pub fn store(&mut self, name: &str) {
-        self.at(-1);
+    pub fn registry_set(&mut self, name: &str) {
+        self.absolute_index(-1);
         self.push_bytes(name);
         self.insert(-2);
         // SAFETY: the registry is a table; a key and a value are on the stack.
@@ -528,7 +528,7 @@ impl<'l> Frame<'l> {
     }
 
     /// Pushes what was stored under a name, or nil.
-    pub fn fetch(&self, name: &str) {
+    pub fn registry_get(&self, name: &str) {
         self.push_bytes(name);
         // SAFETY: the registry is a table; a key is on the stack.
         unsafe { ffi::lua_rawget(self.raw(), ffi::LUA_REGISTRYINDEX) };
@@ -537,17 +537,17 @@ impl<'l> Frame<'l> {
     // ---- errors
 
     /// What grows with what a script passes asks here first: an error if the script may not have so many more bytes.
-    pub fn afford(&self, bytes: usize) -> Result<(), Raised> {
+    pub fn check_memory(&self, bytes: usize) -> Result<(), LuaError> {
         let memory = &self.shared().memory;
         if memory.used.get().saturating_add(bytes) <= memory.limit {
             return Ok(());
         }
         self.push_bytes("not enough memory");
-        Err(Raised)
+        Err(LuaError)
     }
 
     /// The function at a level of the call stack: 0 is the native that runs, 1 is its caller.
-    pub fn place(&self, level: i32) -> Option<Place> {
+    pub fn location(&self, level: i32) -> Option<SourceLocation> {
         // SAFETY: plain data, which Lua fills in; the names in it are alive while the function is.
         unsafe {
             let mut debug: ffi::lua_Debug = std::mem::zeroed();
@@ -555,7 +555,7 @@ impl<'l> Frame<'l> {
                 return None;
             }
             ffi::lua_getinfo(self.raw(), c"Sl".as_ptr(), &mut debug);
-            Some(Place {
+            Some(SourceLocation {
                 source: CStr::from_ptr(debug.source).to_bytes().to_vec(),
                 line: debug.currentline,
                 native: CStr::from_ptr(debug.what) == c"C",
@@ -564,8 +564,8 @@ impl<'l> Frame<'l> {
     }
 
     /// Where a level of the call stack is, as Lua puts it in front of messages: `user_script:1: `, or nothing.
-    pub fn position(&self, level: i32) -> Vec<u8> {
-        self.room(1);
+    pub fn location_prefix(&self, level: i32) -> Vec<u8> {
+        self.ensure_stack(1);
         // SAFETY: pushes a string, for which there is room, copied and popped again.
         unsafe {
             ffi::luaL_where(self.raw(), level);
@@ -578,15 +578,15 @@ impl<'l> Frame<'l> {
     }
 
     /// An error with a message, behind the position of whoever called the native.
-    pub fn error(&self, message: impl AsRef<[u8]>) -> Raised {
-        let mut text = self.position(1);
+    pub fn error(&self, message: impl AsRef<[u8]>) -> LuaError {
+        let mut text = self.location_prefix(1);
         text.extend_from_slice(message.as_ref());
         self.push_bytes(text);
-        Raised
+        LuaError
     }
 
     /// The error that Lua's libraries raise for an argument: `bad argument #1 to 'decode' (…)`.
-    pub fn argument_error(&self, argument: i32, message: impl AsRef<[u8]>) -> Raised {
+    pub fn argument_error(&self, argument: i32, message: impl AsRef<[u8]>) -> LuaError {
         // SAFETY: plain data, which Lua fills in; the names in it are alive while the function is.
         let (name, is_method) = unsafe {
             let mut debug: ffi::lua_Debug = std::mem::zeroed();

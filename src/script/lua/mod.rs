@@ -2,7 +2,7 @@
 //!
 //! What makes it sound:
 //! - Lua raises errors with `longjmp`, which must not skip over Rust frames that have something to drop. So Rust code
-//!   never raises: a [`Native`] returns [`Raised`], and only [`trampoline`] raises, once everything is dropped. Nothing
+//!   never raises: a [`NativeFn`] returns [`LuaError`], and only [`trampoline`] raises, once everything is dropped. Nothing
 //!   that [`Frame`] calls can raise by itself: it never runs metamethods, checks types, indices and room on the stack
 //!   first, and memory does not run out while Rust code is at work (see [`Memory`]).
 //! - Strings lent out by a [`Frame`] lie on Lua's stack and are kept alive by it. Whatever takes values off the stack
@@ -23,15 +23,15 @@ use mlua_sys as ffi;
 
 use super::Host;
 
-pub use frame::{Frame, Kept, Kind};
+pub use frame::{Frame, LuaType, RegistryRef};
 
 /// A function that scripts can call. It finds its arguments on the stack, from index 1 on, and leaves its results on top
 /// of it, as many as it says.
-pub type Native = fn(&mut Frame<'_>) -> Result<usize, Raised>;
+pub type NativeFn = fn(&mut Frame<'_>) -> Result<usize, LuaError>;
 
 /// An error value is on top of the stack, to be raised.
 #[derive(Debug)]
-pub struct Raised;
+pub struct LuaError;
 
 /// One interpreter.
 pub struct Lua {
@@ -64,7 +64,7 @@ const ALIGNMENT: usize = 16;
 
 impl Memory {
     /// Runs Rust code below Lua code, without the limit.
-    fn lift<R>(&self, run: impl FnOnce() -> R) -> R {
+    fn without_limit<R>(&self, run: impl FnOnce() -> R) -> R {
         let before = self.limited.replace(false);
         let result = run();
         self.limited.set(before);
@@ -103,7 +103,7 @@ impl Lua {
     /// Runs the function below its `arguments` on the stack, and leaves `results` values there in their place (or
     /// however many there are). Below the function lies the one that handles errors; what it made of one is left on the
     /// stack if the call fails.
-    pub fn call(&mut self, host: Option<&dyn Host>, arguments: usize, results: Option<usize>) -> Result<(), Raised> {
+    pub fn call(&mut self, host: Option<&dyn Host>, arguments: usize, results: Option<usize>) -> Result<(), LuaError> {
         let top = self.frame().top();
         assert!(top >= arguments as i32 + 2, "no function to call");
         let handler = top - arguments as i32 - 1;
@@ -124,21 +124,21 @@ impl Lua {
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
-        if status == ffi::LUA_OK { Ok(()) } else { Err(Raised) }
+        if status == ffi::LUA_OK { Ok(()) } else { Err(LuaError) }
     }
 
     /// Compiles source text to a function on top of the stack; an error message if that fails. Compiled code, which Lua
     /// would trust blindly, is no source text.
-    pub fn load(&mut self, source: &[u8], name: &CStr) -> Result<(), Raised> {
+    pub fn load(&mut self, source: &[u8], name: &CStr) -> Result<(), LuaError> {
         // Lua makes a string of the name, but does not keep it alive while it reads the text: this very one does.
         self.frame().push_bytes(name.to_bytes());
-        self.frame().room(1);
+        self.frame().ensure_stack(1);
         self.shared.memory.limited.set(true);
         // SAFETY: Errors are caught within, and the text is only read. `load_text` sees to it that it is text.
         let status = unsafe { load_text(self.raw.as_ptr(), source, name.as_ptr()) };
         self.shared.memory.limited.set(false);
         self.frame().remove(-2);
-        if status == ffi::LUA_OK { Ok(()) } else { Err(Raised) }
+        if status == ffi::LUA_OK { Ok(()) } else { Err(LuaError) }
     }
 
     /// Opens the standard libraries that are safe, under their names among the globals: the base library with
@@ -154,7 +154,7 @@ impl Lua {
             (ffi::luaopen_debug, c"debug"),
         ];
         for (open, name) in libraries {
-            self.frame().room(2);
+            self.frame().ensure_stack(2);
             // SAFETY: this is how these functions are meant to be called; errors are caught, and there is room.
             unsafe {
                 ffi::lua_pushcclosure(self.raw.as_ptr(), open, 0);
@@ -199,14 +199,14 @@ unsafe fn shared<'s>(raw: *mut ffi::lua_State) -> &'s Shared {
     }
 }
 
-/// Calls the [`Native`] that is its upvalue, and raises the error that it returns.
+/// Calls the [`NativeFn`] that is its upvalue, and raises the error that it returns.
 unsafe extern "C-unwind" fn trampoline(raw: *mut ffi::lua_State) -> c_int {
-    // SAFETY: `push_native` has put a `Native` into the upvalue. At `lua_error`, which does not come back, nothing is
+    // SAFETY: `push_native` has put a `NativeFn` into the upvalue. At `lua_error`, which does not come back, nothing is
     // left here to drop.
     unsafe {
         let native = ffi::lua_touserdata(raw, ffi::lua_upvalueindex(1));
-        let native: Native = std::mem::transmute(native);
-        match shared(raw).memory.lift(|| run_native(raw, native)) {
+        let native: NativeFn = std::mem::transmute(native);
+        match shared(raw).memory.without_limit(|| run_native(raw, native)) {
             Some(results) => results,
             None => ffi::lua_error(raw),
         }
@@ -217,7 +217,7 @@ unsafe extern "C-unwind" fn trampoline(raw: *mut ffi::lua_State) -> c_int {
 ///
 /// # Safety
 /// `raw` must be a state that runs a native function now.
-unsafe fn run_native(raw: *mut ffi::lua_State, native: Native) -> Option<c_int> {
+unsafe fn run_native(raw: *mut ffi::lua_State, native: NativeFn) -> Option<c_int> {
     // SAFETY: Lua does not call anything without a state, and calls the trampoline alone, which comes here directly.
     let mut frame = unsafe { Frame::of_native(NonNull::new_unchecked(raw)) };
     // A panic must not unwind through Lua, which knows nothing of it. It goes on once Lua is done.
@@ -226,7 +226,7 @@ unsafe fn run_native(raw: *mut ffi::lua_State, native: Native) -> Option<c_int> 
             assert!(results as i32 <= frame.top(), "more results than there are values");
             Some(results as c_int)
         }
-        Ok(Err(Raised)) => {
+        Ok(Err(LuaError)) => {
             if frame.top() == 0 {
                 frame.push_nil();
             }
@@ -246,7 +246,7 @@ unsafe fn run_native(raw: *mut ffi::lua_State, native: Native) -> Option<c_int> 
 unsafe extern "C-unwind" fn hook(raw: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
     // SAFETY: as in `trampoline`.
     unsafe {
-        let goes_on = shared(raw).memory.lift(|| {
+        let goes_on = shared(raw).memory.without_limit(|| {
             let mut frame = Frame::of_hook(NonNull::new_unchecked(raw));
             let verdict = if !frame.has_host() || frame.shared().panic.borrow().is_some() {
                 Ok(())
@@ -256,7 +256,7 @@ unsafe extern "C-unwind" fn hook(raw: *mut ffi::lua_State, _: *mut ffi::lua_Debu
                     Err("internal error")
                 })
             };
-            verdict.map_err(|message| push_refusal(&mut frame, message)).is_ok()
+            verdict.map_err(|message| push_host_error(&mut frame, message)).is_ok()
         });
         if !goes_on {
             ffi::lua_sethook(raw, Some(hook), ffi::LUA_MASKCOUNT, 1);
@@ -267,20 +267,20 @@ unsafe extern "C-unwind" fn hook(raw: *mut ffi::lua_State, _: *mut ffi::lua_Debu
 
 /// Pushes the error of a host that lets a script go no further, as the errors of commands are: a table, to which Lua adds
 /// no position on its way through coroutines.
-pub fn push_refusal(frame: &mut Frame<'_>, message: &str) {
+pub fn push_host_error(frame: &mut Frame<'_>, message: &str) {
     frame.push_table(0, 3);
     frame.push_bytes(message);
     frame.raw_set_field(-2, "err");
 }
 
-/// Calls the [`Native`] that is its first upvalue, which may change the arguments or refuse, and then the library's
+/// Calls the [`NativeFn`] that is its first upvalue, which may change the arguments or refuse, and then the library's
 /// function that is its second upvalue.
 unsafe extern "C-unwind" fn guarded(raw: *mut ffi::lua_State) -> c_int {
     // SAFETY: `Frame::guard` has made the upvalues. The library's function is called with this function's own stack, as
     // if it were called in its place; what raises errors here leaves nothing behind to drop.
     unsafe {
-        let native: Native = std::mem::transmute(ffi::lua_touserdata(raw, ffi::lua_upvalueindex(1)));
-        if shared(raw).memory.lift(|| run_native(raw, native)).is_none() {
+        let native: NativeFn = std::mem::transmute(ffi::lua_touserdata(raw, ffi::lua_upvalueindex(1)));
+        if shared(raw).memory.without_limit(|| run_native(raw, native)).is_none() {
             ffi::lua_error(raw);
         }
         match ffi::lua_tocfunction(raw, ffi::lua_upvalueindex(2)) {
@@ -423,9 +423,9 @@ mod tests {
     use crate::base::log::Level;
     use crate::base::profile::Profile;
     use crate::protocol::{Protocol, Words};
-    use crate::script::{Random, Scratch};
+    use crate::script::{Random, ScratchBuffers};
 
-    struct Patient(Cell<u32>, RefCell<Scratch>, Profile);
+    struct Patient(Cell<u32>, RefCell<ScratchBuffers>, Profile);
 
     impl Host for Patient {
         fn call(&self, _: Words<'_>, _: &mut Vec<u8>) -> Result<(), CommandError> {
@@ -448,7 +448,7 @@ mod tests {
             &self.2
         }
 
-        fn scratch(&self) -> &RefCell<Scratch> {
+        fn scratch(&self) -> &RefCell<ScratchBuffers> {
             &self.1
         }
 
@@ -462,20 +462,20 @@ mod tests {
         }
     }
 
-    fn keep_error(frame: &mut Frame<'_>) -> Result<usize, Raised> {
-        if frame.kind(1) == Kind::Table {
+    fn keep_error(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
+        if frame.kind(1) == LuaType::Table {
             frame.raw_get_field(1, "err");
         }
         Ok(1)
     }
 
     /// Runs a script with `native` in reach as `native`, and returns its result, or the error, as text.
-    fn run(script: &str, native: Native) -> Result<String, String> {
+    fn run(script: &str, native: NativeFn) -> Result<String, String> {
         run_for(1000, 1000, script, native)
     }
 
     /// As `run`, for so many ticks of so many instructions.
-    fn run_for(ticks: u32, instructions: u32, script: &str, native: Native) -> Result<String, String> {
+    fn run_for(ticks: u32, instructions: u32, script: &str, native: NativeFn) -> Result<String, String> {
         let mut lua = Lua::new(16 << 20);
         lua.open_libraries();
         lua.tick_every(instructions);
@@ -491,15 +491,15 @@ mod tests {
         }
         let result = lua.call(Some(&Patient(Cell::new(ticks), RefCell::default(), Profile::default())), 0, Some(1));
         let text = text(&mut lua);
-        result.map(|()| text.clone()).map_err(|Raised| text)
+        result.map(|()| text.clone()).map_err(|LuaError| text)
     }
 
-    fn fails(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+    fn fails(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
         let owned = frame.bytes(1).unwrap_or_default().to_vec();
         Err(frame.error(owned))
     }
 
-    fn panics(_: &mut Frame<'_>) -> Result<usize, Raised> {
+    fn panics(_: &mut Frame<'_>) -> Result<usize, LuaError> {
         unreachable!("on purpose")
     }
 

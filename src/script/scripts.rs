@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-use super::{Functions, Interpreter, Random, Request, Scratch, Script};
+use super::{EvalInterpreter, FunctionInterpreter, Invocation, Random, ScratchBuffers, Script};
 use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
@@ -16,21 +16,21 @@ pub struct Scripts {
     running: AtomicU8,
     wrote: AtomicBool,
     kill: AtomicU8,
-    slow: Mutex<Option<Slow>>,
+    slow: Mutex<Option<SlowScript>>,
     /// As of the last script.
-    figures: [AtomicUsize; 7],
+    stats: [AtomicUsize; 7],
 }
 
 /// How much there is of what: for INFO.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Figures {
+pub struct ScriptStats {
     /// Bytes that Lua uses for EVAL.
-    pub eval: usize,
+    pub eval_memory: usize,
     /// Scripts known, and the bytes of their text.
     pub scripts: usize,
     pub script_text: usize,
     /// Bytes that Lua uses for functions.
-    pub function: usize,
+    pub function_memory: usize,
     pub libraries: usize,
     pub functions: usize,
     /// Bytes of the text of all libraries.
@@ -43,29 +43,29 @@ const SCRATCH_KEPT: usize = 1024 * 1024;
 /// The interpreters, each started when it is first needed.
 #[derive(Default)]
 pub struct Interpreters {
-    eval: Option<Box<Interpreter>>,
-    functions: Option<Box<Functions>>,
-    scratch: Scratch,
+    eval: Option<Box<EvalInterpreter>>,
+    functions: Option<Box<FunctionInterpreter>>,
+    scratch: ScratchBuffers,
     random: Random,
 }
 
 impl Interpreters {
     /// The interpreter for EVAL.
-    pub fn eval(&mut self, profile: &Profile) -> &mut Interpreter {
-        self.eval.get_or_insert_with(|| Box::new(Interpreter::new(profile)))
+    pub fn eval(&mut self, profile: &Profile) -> &mut EvalInterpreter {
+        self.eval.get_or_insert_with(|| Box::new(EvalInterpreter::new(profile)))
     }
 
     /// The interpreter for EVAL, if it was ever needed.
-    pub fn started(&self) -> Option<&Interpreter> {
+    pub fn started_eval(&self) -> Option<&EvalInterpreter> {
         self.eval.as_deref()
     }
 
     /// What one script has at hand, to be given back when it has ended.
-    pub fn take_tools(&mut self) -> (Scratch, Random) {
+    pub fn take_run_state(&mut self) -> (ScratchBuffers, Random) {
         (std::mem::take(&mut self.scratch), std::mem::take(&mut self.random))
     }
 
-    pub fn give_tools(&mut self, (scratch, random): (Scratch, Random)) {
+    pub fn return_run_state(&mut self, (scratch, random): (ScratchBuffers, Random)) {
         self.random = random;
         if scratch.reply.capacity() <= SCRATCH_KEPT {
             self.scratch = scratch;
@@ -73,26 +73,26 @@ impl Interpreters {
     }
 
     /// The interpreter for functions.
-    pub fn functions(&mut self, profile: &Profile) -> &mut Functions {
-        self.functions.get_or_insert_with(|| Box::new(Functions::new(profile)))
+    pub fn functions(&mut self, profile: &Profile) -> &mut FunctionInterpreter {
+        self.functions.get_or_insert_with(|| Box::new(FunctionInterpreter::new(profile)))
     }
 
     /// The interpreter for functions, if it was ever needed.
-    pub fn libraries(&self) -> Option<&Functions> {
+    pub fn started_functions(&self) -> Option<&FunctionInterpreter> {
         self.functions.as_deref()
     }
 
-    /// As [`libraries`](Self::libraries), to take some away.
-    pub fn libraries_mut(&mut self) -> Option<&mut Functions> {
+    /// As [`started_functions`](Self::started_functions), to take some away.
+    pub fn started_functions_mut(&mut self) -> Option<&mut FunctionInterpreter> {
         self.functions.as_deref_mut()
     }
 
     /// Runs a script that one of the interpreters has handed out, and appends what it returns, or its error.
-    pub fn run(&mut self, script: &Script, request: Request<'_>, out: &mut Vec<u8>) {
+    pub fn run(&mut self, script: &Script, request: Invocation<'_>, out: &mut Vec<u8>) {
         let profile = request.host.profile();
         match script.kind() {
-            Kind::Eval => self.eval(profile).run(script, request, out),
-            Kind::Function => self.functions(profile).run(script, request, out),
+            ScriptKind::Eval => self.eval(profile).run(script, request, out),
+            ScriptKind::Function => self.functions(profile).run(script, request, out),
         }
     }
 
@@ -106,31 +106,31 @@ impl Interpreters {
         self.functions = None;
     }
 
-    fn figures(&self) -> Figures {
-        let mut figures = Figures::default();
+    fn stats(&self) -> ScriptStats {
+        let mut stats = ScriptStats::default();
         if let Some(eval) = &self.eval {
-            figures.eval = eval.used();
-            (figures.scripts, figures.script_text) = eval.known();
+            stats.eval_memory = eval.used();
+            (stats.scripts, stats.script_text) = eval.counts();
         }
         if let Some(functions) = &self.functions {
-            figures.function = functions.used();
-            (figures.libraries, figures.functions, figures.library_text) = functions.known();
+            stats.function_memory = functions.used();
+            (stats.libraries, stats.functions, stats.library_text) = functions.counts();
         }
-        figures
+        stats
     }
 }
 
 /// What kind of script runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum ScriptKind {
     Eval = 1,
     Function = 2,
 }
 
 /// A script that has run for longer than `busy-reply-threshold`.
 #[derive(Clone)]
-pub struct Slow {
+pub struct SlowScript {
     pub name: Vec<u8>,
     pub command: Vec<Vec<u8>>,
     pub since: Stopwatch,
@@ -139,7 +139,7 @@ pub struct Slow {
 /// Why a script is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kill {
+pub enum KillReason {
     /// SCRIPT KILL.
     Eval = 1,
     /// FUNCTION KILL.
@@ -150,10 +150,10 @@ pub enum Kill {
 
 /// Why a script was not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotKilled {
-    NoneRuns,
+pub enum KillError {
+    NotRunning,
     /// It is of the other kind.
-    Other(Kind),
+    OtherKind(ScriptKind),
     /// It has written.
     Wrote,
 }
@@ -169,7 +169,7 @@ impl Scripts {
     }
 
     /// A script begins. To be called by whoever has the interpreters.
-    pub fn begin(&self, kind: Kind) {
+    pub fn begin(&self, kind: ScriptKind) {
         self.wrote.store(false, Ordering::Relaxed);
         self.kill.store(0, Ordering::Relaxed);
         self.running.store(kind as u8, Ordering::Release);
@@ -177,23 +177,23 @@ impl Scripts {
 
     pub fn end(&self, interpreters: &Interpreters) {
         self.running.store(0, Ordering::Release);
-        self.note(interpreters);
+        self.update_stats(interpreters);
     }
 
-    /// Takes figures for INFO.
-    pub fn note(&self, interpreters: &Interpreters) {
-        let Figures { eval, scripts, script_text, function, libraries, functions, library_text } =
-            interpreters.figures();
-        let figures = [eval, scripts, script_text, function, libraries, functions, library_text];
-        for (noted, figure) in self.figures.iter().zip(figures) {
-            noted.store(figure, Ordering::Relaxed);
+    /// Takes stats for INFO.
+    pub fn update_stats(&self, interpreters: &Interpreters) {
+        let ScriptStats { eval_memory, scripts, script_text, function_memory, libraries, functions, library_text } =
+            interpreters.stats();
+        let stats = [eval_memory, scripts, script_text, function_memory, libraries, functions, library_text];
+        for (noted, value) in self.stats.iter().zip(stats) {
+            noted.store(value, Ordering::Relaxed);
         }
     }
 
-    pub fn figures(&self) -> Figures {
-        let [eval, scripts, script_text, function, libraries, functions, library_text] =
-            self.figures.each_ref().map(|figure| figure.load(Ordering::Relaxed));
-        Figures { eval, scripts, script_text, function, libraries, functions, library_text }
+    pub fn stats(&self) -> ScriptStats {
+        let [eval_memory, scripts, script_text, function_memory, libraries, functions, library_text] =
+            self.stats.each_ref().map(|value| value.load(Ordering::Relaxed));
+        ScriptStats { eval_memory, scripts, script_text, function_memory, libraries, functions, library_text }
     }
 
     /// The running script writes: from now on it cannot be ended.
@@ -202,10 +202,10 @@ impl Scripts {
     }
 
     /// What kind of script runs, if one does.
-    pub fn running(&self) -> Option<Kind> {
+    pub fn running(&self) -> Option<ScriptKind> {
         match self.running.load(Ordering::Acquire) {
-            1 => Some(Kind::Eval),
-            2 => Some(Kind::Function),
+            1 => Some(ScriptKind::Eval),
+            2 => Some(ScriptKind::Function),
             _ => None,
         }
     }
@@ -213,52 +213,52 @@ impl Scripts {
     /// What others are told while a script takes long.
     pub fn busy_error(&self) -> CommandError {
         match self.running() {
-            Some(Kind::Function) => CommandError::BUSY_FUNCTION,
+            Some(ScriptKind::Function) => CommandError::BUSY_FUNCTION,
             _ => CommandError::BUSY,
         }
     }
 
     /// The running script takes long, or the one that did has ended.
-    pub fn set_slow(&self, slow: Option<Slow>) {
-        *self.held_slow() = slow;
+    pub fn set_slow(&self, slow: Option<SlowScript>) {
+        *self.lock_slow() = slow;
     }
 
-    pub fn slow(&self) -> Option<Slow> {
-        self.held_slow().clone()
+    pub fn slow(&self) -> Option<SlowScript> {
+        self.lock_slow().clone()
     }
 
     /// Asks the running script to end.
-    pub fn kill(&self, kind: Kind) -> Result<(), NotKilled> {
+    pub fn kill(&self, kind: ScriptKind) -> Result<(), KillError> {
         match self.running() {
-            None => Err(NotKilled::NoneRuns),
-            Some(other) if other != kind => Err(NotKilled::Other(other)),
-            Some(_) if self.wrote.load(Ordering::Acquire) => Err(NotKilled::Wrote),
-            Some(Kind::Eval) => self.set_kill(Kill::Eval),
-            Some(Kind::Function) => self.set_kill(Kill::Function),
+            None => Err(KillError::NotRunning),
+            Some(other) if other != kind => Err(KillError::OtherKind(other)),
+            Some(_) if self.wrote.load(Ordering::Acquire) => Err(KillError::Wrote),
+            Some(ScriptKind::Eval) => self.set_kill(KillReason::Eval),
+            Some(ScriptKind::Function) => self.set_kill(KillReason::Function),
         }
     }
 
     /// Ends the running script whatever it has done, because the server ends.
-    pub fn abandon(&self) {
-        let _ = self.set_kill(Kill::Shutdown);
+    pub fn kill_for_shutdown(&self) {
+        let _ = self.set_kill(KillReason::Shutdown);
     }
 
-    fn set_kill(&self, kill: Kill) -> Result<(), NotKilled> {
+    fn set_kill(&self, kill: KillReason) -> Result<(), KillError> {
         self.kill.store(kill as u8, Ordering::Release);
         Ok(())
     }
 
     /// Whether the running script was asked to end.
-    pub fn killed(&self) -> Option<Kill> {
+    pub fn kill_requested(&self) -> Option<KillReason> {
         match self.kill.load(Ordering::Acquire) {
-            1 => Some(Kill::Eval),
-            2 => Some(Kill::Function),
-            3 => Some(Kill::Shutdown),
+            1 => Some(KillReason::Eval),
+            2 => Some(KillReason::Function),
+            3 => Some(KillReason::Shutdown),
             _ => None,
         }
     }
 
-    fn held_slow(&self) -> MutexGuard<'_, Option<Slow>> {
+    fn lock_slow(&self) -> MutexGuard<'_, Option<SlowScript>> {
         self.slow.lock_ignoring_poison()
     }
 }

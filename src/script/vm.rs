@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use super::convert::{is_counted, write_error, write_value};
-use super::lua::{Frame, Kept, Kind as Type, Lua, Raised};
-use super::shebang::Flags;
-use super::{Host, Kind, api, sandbox};
+use super::lua::{Frame, Lua, LuaError, LuaType, RegistryRef};
+use super::shebang::ScriptFlags;
+use super::{Host, ScriptKind, api, sandbox};
 use crate::base::profile::{Profile, Since};
 use crate::protocol::{Protocol, Words, until_nul};
 
 /// What everything in one interpreter together may use. Redis knows no limit; here a script that eats memory gets Lua's
 /// own error instead of taking the server down.
-pub(super) const MEMORY: usize = 512 << 20;
+pub(super) const MEMORY_LIMIT: usize = 512 << 20;
 /// Beyond this, a script's end is the time to collect all garbage.
-const HEAVY: usize = 64 << 20;
+const COLLECT_ABOVE: usize = 64 << 20;
 /// How many instructions may run before the host is asked whether the script may go on: well below a millisecond.
 const TICK: u32 = 50_000;
 
@@ -23,13 +23,13 @@ pub type Sha = [u8; 40];
 /// A script that was compiled, or a function that was registered.
 #[derive(Clone, Debug)]
 pub struct Script {
-    pub(super) name: Name,
-    pub flags: Flags,
-    pub(super) function: Kept,
+    pub(super) name: ScriptName,
+    pub flags: ScriptFlags,
+    pub(super) function: RegistryRef,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Name {
+pub(super) enum ScriptName {
     Script(Sha),
     Function(Arc<[u8]>),
 }
@@ -38,22 +38,22 @@ impl Script {
     /// What errors call it.
     pub fn name(&self) -> &[u8] {
         match &self.name {
-            Name::Script(sha) => sha,
-            Name::Function(name) => name,
+            ScriptName::Script(sha) => sha,
+            ScriptName::Function(name) => name,
         }
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ScriptKind {
         match self.name {
-            Name::Script(_) => Kind::Eval,
-            Name::Function(_) => Kind::Function,
+            ScriptName::Script(_) => ScriptKind::Eval,
+            ScriptName::Function(_) => ScriptKind::Function,
         }
     }
 }
 
 /// Who called a script, and for what.
 #[derive(Clone, Copy)]
-pub struct Request<'r> {
+pub struct Invocation<'r> {
     pub keys: Words<'r>,
     pub arguments: Words<'r>,
     pub host: &'r dyn Host,
@@ -61,37 +61,37 @@ pub struct Request<'r> {
     pub client: Protocol,
 }
 
-pub(super) struct Machine {
+pub(super) struct Vm {
     pub lua: Lua,
-    handler: Kept,
+    handler: RegistryRef,
     /// Beyond how many bytes in use all garbage is collected.
     collect_at: usize,
 }
 
-impl Machine {
+impl Vm {
     /// The table of the real globals is left on the stack, at index 1.
-    pub fn new(kind: Kind, profile: &Profile) -> Self {
-        let mut lua = Lua::new(MEMORY);
-        sandbox::furnish(&mut lua, kind, profile);
+    pub fn new(kind: ScriptKind, profile: &Profile) -> Self {
+        let mut lua = Lua::new(MEMORY_LIMIT);
+        sandbox::install(&mut lua, kind, profile);
         let mut frame = lua.frame();
         frame.set_top(1);
         frame.push_native(api::handle_error);
-        let handler = frame.keep();
+        let handler = frame.create_ref();
         lua.tick_every(TICK);
-        Self { lua, handler, collect_at: HEAVY }
+        Self { lua, handler, collect_at: COLLECT_ABOVE }
     }
 
     /// Begins with an empty stack, but for what handles errors.
     pub fn begin(&mut self) -> Frame<'_> {
         let mut frame = self.lua.frame();
         frame.set_top(0);
-        frame.push_kept(self.handler);
+        frame.push_ref(self.handler);
         frame
     }
 
     /// Runs the function below its arguments, and appends what it returns, or its error, in the client's protocol.
-    pub fn run(&mut self, arguments: usize, script: &Script, request: Request<'_>, out: &mut Vec<u8>) {
-        let Request { host, client, .. } = request;
+    pub fn run(&mut self, arguments: usize, script: &Script, request: Invocation<'_>, out: &mut Vec<u8>) {
+        let Invocation { host, client, .. } = request;
         let result = self.lua.call(Some(host), arguments, Some(1));
         let mut frame = self.lua.frame();
         match result {
@@ -99,20 +99,20 @@ impl Machine {
                 write_value(&mut frame, host, client, out);
                 frame.set_top(0);
             }
-            Err(Raised) => {
+            Err(LuaError) => {
                 write_failure(&mut frame, script.name(), host, out);
                 self.recover();
             }
         }
-        self.tidy();
+        self.collect_if_large();
     }
 
     /// Collects garbage if there may be much. Lua 5.1 does not do so by itself when memory runs out, and what one script has
     /// left behind must not be missing to the next.
-    pub fn tidy(&mut self) {
+    pub fn collect_if_large(&mut self) {
         if self.lua.used() > self.collect_at {
             self.lua.collect();
-            self.collect_at = (self.lua.used() * 2).clamp(HEAVY, MEMORY / 4 * 3);
+            self.collect_at = (self.lua.used() * 2).clamp(COLLECT_ABOVE, MEMORY_LIMIT / 4 * 3);
         }
     }
 
@@ -135,7 +135,7 @@ pub(super) fn push_words(frame: &mut Frame<'_>, words: Words<'_>) {
 
 /// Appends the reply for the error on top of the stack.
 fn write_failure(frame: &mut Frame<'_>, name: &[u8], host: &dyn Host, out: &mut Vec<u8>) {
-    if frame.kind(-1) != Type::Table {
+    if frame.kind(-1) != LuaType::Table {
         let message = frame.to_bytes(-1).unwrap_or(b"execution failure");
         let message = &message[..message.len().min(100)];
         let line = [b"ERR Error running script ", name, b", ", message].concat();
@@ -143,12 +143,12 @@ fn write_failure(frame: &mut Frame<'_>, name: &[u8], host: &dyn Host, out: &mut 
         return write_error(&line, out);
     }
     let mut line = match frame.raw_get_field(-1, "err") {
-        Type::String | Type::Number => until_nul(frame.to_bytes(-1).unwrap_or_default()).to_vec(),
+        LuaType::String | LuaType::Number => until_nul(frame.to_bytes(-1).unwrap_or_default()).to_vec(),
         _ => b"ERR unknown error".to_vec(),
     };
     frame.pop(1);
-    let source = frame.raw_get_field(-1, "source") == Type::String;
-    let numbered = matches!(frame.raw_get_field(-2, "line"), Type::Number | Type::String);
+    let source = frame.raw_get_field(-1, "source") == LuaType::String;
+    let numbered = matches!(frame.raw_get_field(-2, "line"), LuaType::Number | LuaType::String);
     if source && numbered {
         line.extend_from_slice(b" script: ");
         // Valkey keeps the name to itself.

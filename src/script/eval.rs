@@ -5,18 +5,18 @@ use std::ffi::CStr;
 
 use foldhash::fast::FixedState;
 
-use super::Kind;
-use super::lua::{Kept, Raised};
-use super::machine::{Machine, Name, Request, Script, Sha, push_words};
+use super::ScriptKind;
+use super::lua::{LuaError, RegistryRef};
 use super::shebang;
+use super::vm::{Invocation, Script, ScriptName, Sha, Vm, push_words};
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
 
-pub struct Interpreter {
-    machine: Machine,
+pub struct EvalInterpreter {
+    vm: Vm,
     scripts: HashMap<Sha, Script, FixedState>,
     /// The table of the real globals.
-    globals: Kept,
+    globals: RegistryRef,
     /// Bytes of source text of all scripts.
     source_bytes: usize,
 }
@@ -24,20 +24,20 @@ pub struct Interpreter {
 /// What scripts are called in messages.
 const NAME: &CStr = c"@user_script";
 
-impl Interpreter {
+impl EvalInterpreter {
     pub fn new(profile: &Profile) -> Self {
-        let mut machine = Machine::new(Kind::Eval, profile);
-        let globals = machine.lua.frame().keep();
-        Self { machine, scripts: HashMap::default(), globals, source_bytes: 0 }
+        let mut vm = Vm::new(ScriptKind::Eval, profile);
+        let globals = vm.lua.frame().create_ref();
+        Self { vm, scripts: HashMap::default(), globals, source_bytes: 0 }
     }
 
     /// Bytes that Lua uses.
     pub fn used(&self) -> usize {
-        self.machine.lua.used()
+        self.vm.lua.used()
     }
 
     /// How many scripts are known, and the bytes of their text.
-    pub fn known(&self) -> (usize, usize) {
+    pub fn counts(&self) -> (usize, usize) {
         (self.scripts.len(), self.source_bytes)
     }
 
@@ -61,31 +61,31 @@ impl Interpreter {
 
     fn compile(&mut self, sha: Sha, source: &[u8]) -> Result<Script, CommandError> {
         let (flags, text) = shebang::split(source)?;
-        let loaded = self.machine.lua.load(text, NAME);
-        let mut frame = self.machine.lua.frame();
+        let loaded = self.vm.lua.load(text, NAME);
+        let mut frame = self.vm.lua.frame();
         let result = match loaded {
-            Ok(()) => Ok(Script { name: Name::Script(sha), flags, function: frame.keep() }),
-            Err(Raised) => {
+            Ok(()) => Ok(Script { name: ScriptName::Script(sha), flags, function: frame.create_ref() }),
+            Err(LuaError) => {
                 let message = frame.to_bytes(-1).unwrap_or_default();
                 Err(CommandError::quoting("ERR Error compiling script (new function): ", message, ""))
             }
         };
         frame.set_top(0);
-        self.machine.tidy();
+        self.vm.collect_if_large();
         result
     }
 
     /// Runs a script, and appends what it returns, or its error.
-    pub(super) fn run(&mut self, script: &Script, request: Request<'_>, out: &mut Vec<u8>) {
-        let mut frame = self.machine.begin();
-        frame.push_kept(self.globals);
+    pub(super) fn run(&mut self, script: &Script, request: Invocation<'_>, out: &mut Vec<u8>) {
+        let mut frame = self.vm.begin();
+        frame.push_ref(self.globals);
         push_words(&mut frame, request.keys);
         frame.raw_set_field(-2, "KEYS");
         push_words(&mut frame, request.arguments);
         frame.raw_set_field(-2, "ARGV");
         frame.pop(1);
-        frame.push_kept(script.function);
-        self.machine.run(0, script, request, out);
+        frame.push_ref(script.function);
+        self.vm.run(0, script, request, out);
     }
 }
 
