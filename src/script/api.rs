@@ -1,13 +1,14 @@
 //! The library `redis`.
 
-use super::ScriptKind;
-use super::convert::{push_error, push_reply, truncated};
-use super::functions::register_function;
+use super::arguments::truncated;
+use super::compiled::ScriptKind;
+use super::convert::{push_error, push_reply, raise};
 use super::lua::{Frame, LuaError, LuaType, NativeFn};
+use super::register::register_function;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
 use crate::base::profile::{Family, Profile, Version};
-use crate::protocol::{Protocol, write_integer};
+use crate::protocol::{OwnedWords, Protocol, write_integer};
 
 const NO_ARGUMENTS: &str = "ERR Please specify at least one argument for this redis lib call";
 const BAD_ARGUMENT: &str = "ERR Lua redis lib command arguments must be strings or integers";
@@ -118,12 +119,6 @@ fn name_of(frame: &Frame<'_>) -> String {
     format!("{}: {address}", frame.type_name(1))
 }
 
-/// Raises an error of a command: a table, without a position.
-pub(super) fn raise(frame: &mut Frame<'_>, line: &[u8]) -> LuaError {
-    push_error(frame, line, true);
-    LuaError
-}
-
 fn call(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     run(frame, true)
 }
@@ -157,11 +152,7 @@ fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, LuaError> {
 }
 
 /// The arguments as the words of a request: strings, and numbers as text.
-fn collect_words(
-    frame: &Frame<'_>,
-    profile: &Profile,
-    words: &mut crate::protocol::OwnedWords,
-) -> Result<(), &'static str> {
+fn collect_words(frame: &Frame<'_>, profile: &Profile, words: &mut OwnedWords) -> Result<(), &'static str> {
     words.clear();
     let count = frame.top();
     if count == 0 {

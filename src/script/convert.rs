@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 
-use super::Host;
-use super::lua::{Frame, LuaType};
+use super::arguments::truncated;
+use super::host::Host;
+use super::lua::{Frame, LuaError, LuaType};
 use crate::protocol::{Protocol, parse_float, parse_integer, write_integer};
 
 /// Pushes a reply, given as the bytes that a client would get. What remains behind it is handed back.
@@ -69,6 +70,12 @@ pub fn push_error(frame: &mut Frame<'_>, line: &[u8], refused: bool) {
         frame.push_boolean(true);
         frame.raw_set_field(-2, COUNTED);
     }
+}
+
+/// Raises an error of a command: a table, without a position.
+pub(super) fn raise(frame: &mut Frame<'_>, line: &[u8]) -> LuaError {
+    push_error(frame, line, true);
+    LuaError
 }
 
 fn push_bulk<'r>(frame: &mut Frame<'_>, length: &[u8], rest: &'r [u8]) -> Option<&'r [u8]> {
@@ -369,10 +376,4 @@ fn write_number(value: f64, out: &mut Vec<u8>) {
     out.push(b':');
     write_integer(out, truncated(value));
     out.extend_from_slice(b"\r\n");
-}
-
-/// A number as C's cast to 64 bits makes it an integer: what does not fit becomes the smallest one.
-pub fn truncated(value: f64) -> i64 {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    if (-LIMIT..LIMIT).contains(&value) { value as i64 } else { i64::MIN }
 }

@@ -5,10 +5,11 @@ use std::ffi::CStr;
 
 use foldhash::fast::FixedState;
 
-use super::ScriptKind;
+use super::compiled::{Script, ScriptKind, ScriptName, Sha};
+use super::host::Invocation;
 use super::lua::{LuaError, RegistryRef};
 use super::shebang;
-use super::vm::{Invocation, Script, ScriptName, Sha, Vm, push_words};
+use super::vm::{Vm, push_words};
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
 

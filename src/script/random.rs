@@ -1,5 +1,16 @@
 //! `math.random`, with the numbers that Redis gives: the generator of POSIX's `lrand48`, the same in every run.
 
+use std::cell::Cell;
+
+/// The state of `math.random`, which all scripts of a server share, and which outlives SCRIPT FLUSH.
+pub struct Random(pub(super) Cell<u64>);
+
+impl Default for Random {
+    fn default() -> Self {
+        Self(Cell::new(UNSEEDED))
+    }
+}
+
 /// The state before any `srand48`.
 pub const UNSEEDED: u64 = 0x1234_abcd_330e;
 

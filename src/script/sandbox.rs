@@ -4,8 +4,10 @@
 //! globals), whose metatable leads look-ups to the real one and refuses assignments; the few library functions that see
 //! through metatables are made to see through this, too.
 
+use super::arguments::truncated;
+use super::compiled::ScriptKind;
 use super::lua::{Frame, Lua, LuaError, LuaType, push_host_error};
-use super::{ScriptKind, api, bit, cjson, cmsgpack, random, structs};
+use super::{api, bit, cjson, cmsgpack, random, structs};
 use crate::base::profile::{Family, Profile, Since};
 use crate::protocol::until_nul;
 
@@ -321,7 +323,7 @@ fn refuse_wide_range(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     const MOST: i64 = 8000;
     let bound = |index, otherwise| match frame.kind(index) {
         LuaType::None | LuaType::Nil => Some(otherwise),
-        _ => frame.number(index).map(|bound| i64::from(super::convert::truncated(bound) as i32)),
+        _ => frame.number(index).map(|bound| i64::from(truncated(bound) as i32)),
     };
     // If the end is left open, it is the table's length, which is 0 at least.
     let (first, last) = (bound(2, 1), bound(3, 0));
@@ -477,7 +479,7 @@ fn replace_random(frame: &mut Frame<'_>) {
 
 fn randomseed(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let seed = frame.expect_number(1)?;
-    frame.host().random().0.set(random::seeded(super::convert::truncated(seed) as u32));
+    frame.host().random().0.set(random::seeded(truncated(seed) as u32));
     Ok(0)
 }
 

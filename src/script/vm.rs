@@ -1,13 +1,12 @@
 //! One furnished Lua, and how things are run in it.
 
-use std::sync::Arc;
-
+use super::compiled::{Script, ScriptKind};
 use super::convert::{is_counted, write_error, write_value};
+use super::host::{Host, Invocation};
 use super::lua::{Frame, Lua, LuaError, LuaType, RegistryRef};
-use super::shebang::ScriptFlags;
-use super::{Host, ScriptKind, api, sandbox};
+use super::{api, sandbox};
 use crate::base::profile::{Profile, Since};
-use crate::protocol::{Protocol, Words, until_nul};
+use crate::protocol::{Words, until_nul};
 
 /// What everything in one interpreter together may use. Redis knows no limit; here a script that eats memory gets Lua's
 /// own error instead of taking the server down.
@@ -16,50 +15,6 @@ pub(super) const MEMORY_LIMIT: usize = 512 << 20;
 const COLLECT_ABOVE: usize = 64 << 20;
 /// How many instructions may run before the host is asked whether the script may go on: well below a millisecond.
 const TICK: u32 = 50_000;
-
-/// The SHA-1 of a script's text, in hexadecimal: its name.
-pub type Sha = [u8; 40];
-
-/// A script that was compiled, or a function that was registered.
-#[derive(Clone, Debug)]
-pub struct Script {
-    pub(super) name: ScriptName,
-    pub flags: ScriptFlags,
-    pub(super) function: RegistryRef,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum ScriptName {
-    Script(Sha),
-    Function(Arc<[u8]>),
-}
-
-impl Script {
-    /// What errors call it.
-    pub fn name(&self) -> &[u8] {
-        match &self.name {
-            ScriptName::Script(sha) => sha,
-            ScriptName::Function(name) => name,
-        }
-    }
-
-    pub fn kind(&self) -> ScriptKind {
-        match self.name {
-            ScriptName::Script(_) => ScriptKind::Eval,
-            ScriptName::Function(_) => ScriptKind::Function,
-        }
-    }
-}
-
-/// Who called a script, and for what.
-#[derive(Clone, Copy)]
-pub struct Invocation<'r> {
-    pub keys: Words<'r>,
-    pub arguments: Words<'r>,
-    pub host: &'r dyn Host,
-    /// The client's protocol.
-    pub client: Protocol,
-}
 
 pub(super) struct Vm {
     pub lua: Lua,

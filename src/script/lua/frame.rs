@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 use mlua_sys as ffi;
 
 use super::{LuaError, NativeFn, Shared, guarded, pcall, read_text, shared, trampoline, xpcall};
-use crate::script::Host;
+use crate::script::host::Host;
 
 /// The compiled chunk or function that [`Frame::create_ref`] has put away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

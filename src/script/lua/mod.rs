@@ -21,7 +21,7 @@ use std::ptr::{self, NonNull};
 
 use mlua_sys as ffi;
 
-use super::Host;
+use super::host::Host;
 
 pub use frame::{Frame, LuaType, RegistryRef};
 
@@ -423,7 +423,8 @@ mod tests {
     use crate::base::log::Level;
     use crate::base::profile::Profile;
     use crate::protocol::{Protocol, Words};
-    use crate::script::{Random, ScratchBuffers};
+    use crate::script::host::ScratchBuffers;
+    use crate::script::random::Random;
 
     struct Patient(Cell<u32>, RefCell<ScratchBuffers>, Profile);
 
