@@ -20,11 +20,13 @@ use crate::base::sync::MutexExt;
 use crate::clients::acl::{self, Acl, Rules, User};
 use crate::clients::config::{Config, OutputLimit, Settings};
 use crate::clients::fleet::Fleet;
-use crate::clients::pubsub::{PubSub, Publisher, Topic};
+use crate::clients::pubsub::{PubSub, Publisher, SubscriptionKind};
 use crate::clients::session::{Blocked, Claim, Client, Clients, Session, Signal, Watching};
 use crate::clients::stats::Stats;
-use crate::clients::tracking::{Post, Tracking};
-use crate::data::keyspace::{Busy, CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Scope, Tally, View};
+use crate::clients::tracking::{PushSender, Tracking};
+use crate::data::keyspace::{
+    Busy, KEY_CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, Notification, Scope, View, ViewStats,
+};
 use crate::data::seed;
 use crate::insight::audit::LiveAudit;
 use crate::powers::{ActiveHooks, Control, ExplorationSummary, Fault, Gate, Hook, Pattern, Rule, Side};
@@ -48,7 +50,7 @@ pub struct Instance {
     pub clients: Clients,
     pub pubsub: PubSub,
     /// More than should waits for some client, so that housekeeping looks for how long.
-    lagging: AtomicBool,
+    has_soft_limit_clients: AtomicBool,
     pub active_hooks: ActiveHooks,
     pub control: Arc<Control>,
     /// Which of the servers that are audited together this is, from 1,
@@ -63,20 +65,20 @@ pub struct Instance {
     /// CLIENT PAUSE: until when, and whether only writes are held back.
     pause: Mutex<Option<(Millis, bool)>>,
     /// What the clock showed when it was last looked at for housekeeping.
-    recently: AtomicI64,
+    cached_now: AtomicI64,
     pub identity: Identity,
     /// Keys that are due are deleted although nobody asks for them (DEBUG SET-ACTIVE-EXPIRE stops that).
     pub active_expire: AtomicBool,
     monitors: Mutex<Vec<Arc<Client>>>,
-    stall: Stall,
+    debug_sleep: DebugSleep,
     shutdown: Arc<Shutdown>,
     /// What the server was started with.
-    start: OnceLock<(Settings, acl::Snapshot)>,
+    initial: OnceLock<(Settings, acl::Snapshot)>,
 }
 
 /// DEBUG SLEEP: while somebody sleeps, nobody else runs.
 #[derive(Default)]
-struct Stall {
+struct DebugSleep {
     sleepers: Mutex<usize>,
     over: Condvar,
 }
@@ -103,7 +105,7 @@ impl Instance {
 
     fn with_keyspace(config: Config, profile: Profile, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
         let identity = Identity::new(clock.millis());
-        let recently = AtomicI64::new(clock.millis());
+        let cached_now = AtomicI64::new(clock.millis());
         let instance = Self {
             space: Box::default(),
             fleet: OnceLock::new(),
@@ -114,7 +116,7 @@ impl Instance {
             scripts: Scripts::default(),
             clients: Clients::default(),
             pubsub: PubSub::default(),
-            lagging: AtomicBool::new(false),
+            has_soft_limit_clients: AtomicBool::new(false),
             active_hooks: ActiveHooks::default(),
             control: Arc::default(),
             number: 1,
@@ -124,13 +126,13 @@ impl Instance {
             log: Arc::new(Log::silent()),
             acl: Acl::default(),
             pause: Mutex::default(),
-            recently,
+            cached_now,
             identity,
             active_expire: AtomicBool::new(true),
             monitors: Mutex::default(),
-            stall: Stall::default(),
+            debug_sleep: DebugSleep::default(),
             shutdown: Arc::default(),
-            start: OnceLock::new(),
+            initial: OnceLock::new(),
         };
         instance.apply_settings();
         instance
@@ -141,14 +143,14 @@ impl Instance {
     pub fn sibling(&self, number: u16) -> Self {
         let clock = Arc::new(Clock::new());
         let keyspace = Keyspace::new(self.keyspace.databases(), &clock);
-        Self { number, audit: Arc::clone(&self.audit), ..self.another(clock, keyspace) }
+        Self { number, audit: Arc::clone(&self.audit), ..self.with_same_settings(clock, keyspace) }
     }
 
     /// A world of its own behind this server's port. The clients of all of them are counted together.
-    pub fn make_space(&self, name: &[u8]) -> Self {
+    pub fn new_space(&self, name: &[u8]) -> Self {
         let clock = Arc::new(Clock::new());
         let keyspace = Keyspace::small(self.keyspace.databases(), &clock);
-        let space = self.another(clock, keyspace);
+        let space = self.with_same_settings(clock, keyspace);
         if let Some(port) = self.identity.port.get() {
             let _ = space.identity.port.set(*port);
         }
@@ -158,7 +160,7 @@ impl Instance {
         space
     }
 
-    fn another(&self, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
+    fn with_same_settings(&self, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
         let another = Self::with_keyspace(self.config.copy(), self.profile, clock, keyspace);
         Self { log: Arc::clone(&self.log), acl: self.acl.copy(), shutdown: Arc::clone(&self.shutdown), ..another }
     }
@@ -181,23 +183,23 @@ impl Instance {
         let max_string = live.max_bulk.load(Ordering::Relaxed);
         let settings = self.keyspace.settings();
         settings.max_string.store(max_string, Ordering::Relaxed);
-        for (name, setting) in settings.packing.all() {
+        for (name, setting) in settings.encoding_limits.all() {
             setting.store(self.config.number(name), Ordering::Relaxed);
         }
         self.tracking.set_most_keys(live.max_tracked_keys.load(Ordering::Relaxed));
         self.log.set_least(live.log_level.load(Ordering::Relaxed));
-        self.keyspace.settings().want_news(!CHANGES, live.events.load(Ordering::Relaxed));
+        self.keyspace.settings().set_wanted_notifications(!KEY_CHANGES, live.events.load(Ordering::Relaxed));
         self.acl.configure(&self.config);
     }
 
     /// Remembers what the server is started with. To be called when it is about to serve.
-    pub fn remember_start(&self) {
-        self.start.get_or_init(|| (self.config.settings(), self.acl.snapshot()));
+    pub fn save_initial_state(&self) {
+        self.initial.get_or_init(|| (self.config.settings(), self.acl.snapshot()));
     }
 
     /// Puts settings and users back to what the server was started with. Who is a user that there was not is closed.
     pub fn reset_settings(&self) {
-        let Some((settings, users)) = self.start.get() else { return };
+        let Some((settings, users)) = self.initial.get() else { return };
         self.config.restore(settings);
         self.apply_settings();
         self.acl.restore(users).iter().for_each(|user| self.kill_user(user));
@@ -242,9 +244,9 @@ impl Instance {
     /// Closes the connections of a user that are subscribed to what these rules do not allow.
     pub fn revoke_channels(&self, user: &Arc<User>, rules: &Rules) {
         for client in self.clients_of(user) {
-            let listens_to = |topic| self.pubsub.names(&client, topic).into_iter().map(move |name| (name, topic));
-            let mut names = Topic::ALL.into_iter().flat_map(listens_to);
-            if names.any(|(name, topic)| !rules.allow_channel(&name, topic == Topic::Pattern)) {
+            let listens_to = |kind| self.pubsub.names(&client, kind).into_iter().map(move |name| (name, kind));
+            let mut names = SubscriptionKind::ALL.into_iter().flat_map(listens_to);
+            if names.any(|(name, kind)| !rules.allow_channel(&name, kind == SubscriptionKind::Pattern)) {
                 self.kill(&client);
             }
         }
@@ -294,22 +296,22 @@ impl Instance {
     // ---- DEBUG SLEEP
 
     /// Blocks this thread, and every other command of this server, for a stretch of real time.
-    pub fn stall(&self, duration: Duration) {
-        *self.stall.sleepers.lock_ignoring_poison() += 1;
-        self.active_hooks.raise(Hook::Stall);
-        self.clock.block(duration);
-        let mut sleepers = self.stall.sleepers.lock_ignoring_poison();
+    pub fn debug_sleep(&self, duration: Duration) {
+        *self.debug_sleep.sleepers.lock_ignoring_poison() += 1;
+        self.active_hooks.raise(Hook::DebugSleep);
+        self.clock.block_thread(duration);
+        let mut sleepers = self.debug_sleep.sleepers.lock_ignoring_poison();
         *sleepers -= 1;
         if *sleepers == 0 {
-            self.active_hooks.lower(Hook::Stall);
-            self.stall.over.notify_all();
+            self.active_hooks.lower(Hook::DebugSleep);
+            self.debug_sleep.over.notify_all();
         }
     }
 
     /// Blocks this thread while another one stalls the server.
-    pub fn wait_for_stall(&self) {
-        let sleepers = self.stall.sleepers.lock_ignoring_poison();
-        drop(self.stall.over.wait_while(sleepers, |sleepers| *sleepers > 0));
+    pub fn wait_for_debug_sleep(&self) {
+        let sleepers = self.debug_sleep.sleepers.lock_ignoring_poison();
+        drop(self.debug_sleep.over.wait_while(sleepers, |sleepers| *sleepers > 0));
     }
 
     // ---- the test powers
@@ -317,14 +319,14 @@ impl Instance {
     /// Arms a fault. The error says why not.
     pub fn add_fault(&self, fault: Fault) -> Result<Arc<Rule>, String> {
         let rule = self.control.faults.add(fault)?;
-        self.heed_faults();
+        self.update_fault_hooks();
         Ok(rule)
     }
 
     /// Disarms a fault, and lets go whoever waits because of it.
     pub fn remove_fault(&self, name: &str) -> Option<Arc<Rule>> {
         let rule = self.control.faults.remove(name, &self.clock);
-        self.heed_faults();
+        self.update_fault_hooks();
         rule.iter().for_each(|rule| self.control.remember_unfired(rule));
         rule
     }
@@ -332,32 +334,32 @@ impl Instance {
     /// As [`remove_fault`](Self::remove_fault), for one that may have been removed by now; whether it was there.
     pub fn remove_this_fault(&self, rule: &Arc<Rule>) -> bool {
         let was_there = self.control.faults.remove_this(rule, &self.clock);
-        self.heed_faults();
+        self.update_fault_hooks();
         was_there
     }
 
     /// Disarms every fault, and lets go whoever waits.
     pub fn clear_faults(&self) -> Vec<Arc<Rule>> {
         let rules = self.control.faults.clear(&self.clock);
-        self.heed_faults();
+        self.update_fault_hooks();
         rules.iter().for_each(|rule| self.control.remember_unfired(rule));
         rules
     }
 
     /// Has commands look for faults as long as there are any.
-    fn heed_faults(&self) {
+    fn update_fault_hooks(&self) {
         let faults = &self.control.faults;
-        let heed = |matter, is_needed: &dyn Fn() -> bool| {
+        let update = |hook, is_needed: &dyn Fn() -> bool| {
             if !is_needed() {
-                self.active_hooks.lower(matter);
+                self.active_hooks.lower(hook);
             }
             // Somebody may have armed one in between; and it is never down while there is one.
             if is_needed() {
-                self.active_hooks.raise(matter);
+                self.active_hooks.raise(hook);
             }
         };
-        heed(Hook::Halt, &|| faults.pauses());
-        heed(Hook::Fault, &|| !faults.is_empty());
+        update(Hook::Halt, &|| faults.pauses());
+        update(Hook::Fault, &|| !faults.is_empty());
     }
 
     /// Puts up a gate, with a watchdog's time of its own if it is to have one. The error says why not.
@@ -374,7 +376,7 @@ impl Instance {
     /// Takes a gate away. Whoever is held there goes on with the job `LetGo`.
     pub fn remove_gate(&self, name: &str) -> Option<Arc<Gate>> {
         let gate = self.control.gates.take(name, &self.active_hooks)?;
-        self.open_removed(&gate);
+        self.open_removed_gate(&gate);
         Some(gate)
     }
 
@@ -382,7 +384,7 @@ impl Instance {
     pub fn remove_this_gate(&self, gate: &Arc<Gate>) -> bool {
         let was_there = self.control.gates.take_this(gate, &self.active_hooks);
         if was_there {
-            self.open_removed(gate);
+            self.open_removed_gate(gate);
         }
         was_there
     }
@@ -390,11 +392,11 @@ impl Instance {
     /// Takes every gate away. Whoever is held there goes on with the job `LetGo`.
     pub fn remove_gates(&self) -> Vec<Arc<Gate>> {
         let gates = self.control.gates.take_all(&self.active_hooks);
-        gates.iter().for_each(|gate| self.open_removed(gate));
+        gates.iter().for_each(|gate| self.open_removed_gate(gate));
         gates
     }
 
-    fn open_removed(&self, gate: &Arc<Gate>) {
+    fn open_removed_gate(&self, gate: &Arc<Gate>) {
         self.control.remember_unreached(gate);
         self.control.gates.open_soon(gate);
     }
@@ -408,7 +410,7 @@ impl Instance {
     }
 
     /// The watchdog: lets go whoever is held at a gate for longer than a test can have meant.
-    fn free_forgotten(&self) {
+    fn release_overdue_commands(&self) {
         if !self.active_hooks.has(Hook::Gate) {
             return;
         }
@@ -424,20 +426,20 @@ impl Instance {
     pub fn save(&self, path: &Path) -> Result<(), CommandError> {
         let content = self.content(path).map_err(|Busy| self.scripts.busy_error())?;
         let place = self.config.path("dir").map_or_else(|| path.to_owned(), |dir| dir.join(path));
-        files::replace(&place, &content).map_err(|error| {
+        files::write_atomically(&place, &content).map_err(|error| {
             let (place, reason) = (place.display(), plain(&error));
             CommandError::new(format!("ERR the file '{place}' cannot be written: {reason}"))
         })
     }
 
     fn content(&self, path: &Path) -> Result<Vec<u8>, Busy> {
-        let interpreters = self.keyspace.patiently(|| self.scripts.try_lock())?;
+        let interpreters = self.keyspace.lock_with_backoff(|| self.scripts.try_lock())?;
         let mut view = self.keyspace.lock(Scope::Everything, 0, &self.clock)?;
         let libraries = interpreters.libraries().into_iter().flat_map(|libraries| libraries.libraries());
         let sources = libraries.map(|library| library.source.as_slice());
         let content = seed::save(&mut view, sources, &self.profile, path);
         // To look at a key whose time is up deletes it.
-        self.stats.add(self.settle(view, None));
+        self.stats.add(self.finish_view(view, None));
         Ok(content)
     }
 
@@ -482,7 +484,7 @@ impl Instance {
                 slow.push((Arc::clone(monitor), waiting));
             }
         }
-        self.check_output(&slow);
+        self.check_output_limits(&slow);
         itself
     }
 
@@ -490,18 +492,24 @@ impl Instance {
 
     /// Sends a message to everybody who listens to a channel, or to a shard channel, and returns how many times it was
     /// sent. `by` is the session that causes it, which may listen itself.
-    pub fn publish(&self, topic: Topic, channel: &[u8], payload: &[u8], mut by: Option<&mut Session>) -> usize {
+    pub fn publish(
+        &self,
+        kind: SubscriptionKind,
+        channel: &[u8],
+        payload: &[u8],
+        mut by: Option<&mut Session>,
+    ) -> usize {
         let notice = self.config.live().subscriber_output.notice();
         let publisher = by.as_deref_mut().map(|session| {
             let id = session.client.id();
             // Redis 7.0 wrote it in front of the reply, even inside the array that EXEC answers, where no client
             // expects a push; there it goes behind.
             let behind = session.executing || self.profile.since_redis(7, 2);
-            Publisher { id, heard: if behind { &mut session.aside } else { &mut session.ahead } }
+            Publisher { id, own_output: if behind { &mut session.aside } else { &mut session.ahead } }
         });
-        let delivery = self.pubsub.publish(topic, channel, payload, publisher, notice);
+        let delivery = self.pubsub.publish(kind, channel, payload, publisher, notice);
         if !delivery.slow.is_empty() {
-            self.check_output(&delivery.slow);
+            self.check_output_limits(&delivery.slow);
         }
         if let Some(session) = by.filter(|session| session.aside.len() + session.ahead.len() > notice) {
             self.check_own_output(session);
@@ -525,24 +533,24 @@ impl Instance {
 
     /// Closes those of some clients for whom too much waits, or has for too long.
     #[cold]
-    pub fn check_output(&self, clients: &[(Arc<Client>, usize)]) {
+    pub fn check_output_limits(&self, clients: &[(Arc<Client>, usize)]) {
         let now = self.clock.millis();
         for &(ref client, waiting) in clients {
             let limit = self.output_limit(client);
             if client.lags_for_too_long(waiting, limit, now) {
                 self.kill(client);
             } else if limit.is_soft_passed(waiting) {
-                self.lagging.store(true, Ordering::Relaxed);
+                self.has_soft_limit_clients.store(true, Ordering::Relaxed);
             }
         }
     }
 
     /// Looks again at the clients for whom more waits than should for long.
-    fn close_lagging(&self) {
-        if self.lagging.swap(false, Ordering::Relaxed) {
+    fn close_soft_limit_clients(&self) {
+        if self.has_soft_limit_clients.swap(false, Ordering::Relaxed) {
             for client in self.clients.all() {
                 let waiting = client.waiting();
-                self.check_output(&[(client, waiting)]);
+                self.check_output_limits(&[(client, waiting)]);
             }
         }
     }
@@ -551,7 +559,7 @@ impl Instance {
 
     /// Ends a view: whoever asked for it hears what has happened, then the locks drop. `by` is the session that did it.
     #[inline]
-    pub fn settle(&self, mut view: View<'_>, by: Option<&mut Session>) -> Tally {
+    pub fn finish_view(&self, mut view: View<'_>, by: Option<&mut Session>) -> ViewStats {
         self.announce(&mut view, by);
         view.finish()
     }
@@ -560,43 +568,43 @@ impl Instance {
     /// told is in order even within a transaction.
     #[inline]
     pub fn announce(&self, view: &mut View<'_>, by: Option<&mut Session>) {
-        if view.has_news() {
-            self.spread(view.take_news(), by);
+        if view.has_notifications() {
+            self.notify(view.take_notifications(), by);
         }
     }
 
     #[cold]
-    fn spread(&self, news: Vec<News>, mut by: Option<&mut Session>) {
-        for piece in &news {
+    fn notify(&self, notifications: Vec<Notification>, mut by: Option<&mut Session>) {
+        for piece in &notifications {
             match piece {
-                News::Event { name, db, key, .. } => self.publish_event(name, *db, key, by.as_deref_mut()),
-                News::Changed { .. } | News::Flushed => {}
+                Notification::Event { name, db, key, .. } => self.publish_event(name, *db, key, by.as_deref_mut()),
+                Notification::Changed { .. } | Notification::Flushed => {}
             }
         }
-        self.invalidate(&news, by);
+        self.invalidate(&notifications, by);
     }
 
     fn publish_event(&self, name: &str, db: u32, key: &[u8], mut by: Option<&mut Session>) {
         let channels = self.config.live().events.load(Ordering::Relaxed);
         if channels & KEYSPACE_CHANNEL != 0 {
             let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
-            self.publish(Topic::Channel, &channel, name.as_bytes(), by.as_deref_mut());
+            self.publish(SubscriptionKind::Channel, &channel, name.as_bytes(), by.as_deref_mut());
         }
         if channels & KEYEVENT_CHANNEL != 0 {
-            self.publish(Topic::Channel, format!("__keyevent@{db}__:{name}").as_bytes(), key, by);
+            self.publish(SubscriptionKind::Channel, format!("__keyevent@{db}__:{name}").as_bytes(), key, by);
         }
     }
 
     // ---- client-side caching
 
     /// Tells those who keep copies of keys that the keys have changed.
-    fn invalidate(&self, news: &[News], mut by: Option<&mut Session>) {
-        if news.iter().all(|news| matches!(news, News::Event { .. })) {
+    fn invalidate(&self, notifications: &[Notification], mut by: Option<&mut Session>) {
+        if notifications.iter().all(|notifications| matches!(notifications, Notification::Event { .. })) {
             return;
         }
-        let post = self.post();
-        self.tracking.spread(news, &post, by.as_deref_mut(), self.keyspace.settings());
-        self.check_output(&post.into_slow());
+        let sender = self.sender();
+        self.tracking.notify(notifications, &sender, by.as_deref_mut(), self.keyspace.settings());
+        self.check_output_limits(&sender.into_slow_clients());
         if let Some(session) = by.filter(|session| !session.executing) {
             self.deliver_invalidations(session);
         }
@@ -605,23 +613,23 @@ impl Instance {
     /// Sends what a command or a transaction has left to be told about keys.
     pub fn deliver_invalidations(&self, session: &mut Session) {
         if session.tracking.has_news() {
-            let post = self.post();
-            self.tracking.deliver(&post, session);
-            self.check_output(&post.into_slow());
+            let sender = self.sender();
+            self.tracking.deliver(&sender, session);
+            self.check_output_limits(&sender.into_slow_clients());
         }
     }
 
     /// Forgets some keys that clients have copies of, because there are too many.
     #[cold]
     pub fn evict_tracked_keys(&self, session: &Session, out: &mut Vec<u8>) {
-        let post = self.post();
-        self.tracking.evict(&post, session, out);
-        self.check_output(&post.into_slow());
+        let sender = self.sender();
+        self.tracking.evict(&sender, session, out);
+        self.check_output_limits(&sender.into_slow_clients());
     }
 
-    fn post(&self) -> Post<'_> {
+    fn sender(&self) -> PushSender<'_> {
         let live = self.config.live();
-        Post::new(&self.clients, live.normal_output.notice().min(live.subscriber_output.notice()))
+        PushSender::new(&self.clients, live.normal_output.notice().min(live.subscriber_output.notice()))
     }
 
     // ---- clients
@@ -680,22 +688,22 @@ impl Instance {
     /// What is to be done now and then, and when the clock was moved, beside deleting what is due: closes connections that
     /// have been idle for too long.
     pub fn cron(&self) {
-        self.look_at_clock();
+        self.refresh_cached_now();
         self.close_idle();
-        self.close_lagging();
-        self.free_forgotten();
-        self.tell_findings(false);
+        self.close_soft_limit_clients();
+        self.release_overdue_commands();
+        self.publish_findings(false);
     }
 
-    /// Takes note of the time for [`recently`](Self::recently).
-    pub fn look_at_clock(&self) {
-        self.recently.store(self.clock.millis(), Ordering::Relaxed);
+    /// Takes note of the time for [`cached_now`](Self::cached_now).
+    pub fn refresh_cached_now(&self) {
+        self.cached_now.store(self.clock.millis(), Ordering::Relaxed);
     }
 
     /// The server's time, up to a tenth of a second ago: for what is counted in seconds, and asked for all the time.
     #[inline]
-    pub fn recently(&self) -> Millis {
-        self.recently.load(Ordering::Relaxed)
+    pub fn cached_now(&self) -> Millis {
+        self.cached_now.load(Ordering::Relaxed)
     }
 
     /// Closes connections that have been idle for longer than `timeout`. One that is blocked, or listens, is not idle.

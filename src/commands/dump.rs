@@ -4,7 +4,7 @@ use super::keys::delete;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::data::keyspace::{Entry, EventClass, View};
-use crate::data::rdb::{self, Damage};
+use crate::data::rdb::{self, PayloadError};
 use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
 
@@ -50,7 +50,7 @@ const RESTORE: CommandSpec = CommandSpec {
 fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, ttl, payload) = (args.key()?, args.bytes()?, args.bytes()?);
     let options = Options::take(args)?;
-    if !options.replace && view.aim(key).is_some() {
+    if !options.replace && view.read_for_update(key).is_some() {
         return Err(BUSY_KEY);
     }
     let ttl = crate::protocol::parse_integer(ttl).ok_or(CommandError::NOT_AN_INTEGER)?;
@@ -58,8 +58,8 @@ fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
         return Err(INVALID_TTL);
     }
     let content = rdb::load(payload, args.profile()).map_err(|damage| match damage {
-        Damage::Footer => BAD_FOOTER,
-        Damage::Content => BAD_CONTENT,
+        PayloadError::Footer => BAD_FOOTER,
+        PayloadError::Content => BAD_CONTENT,
     })?;
     // Redis lets the sum overflow, and the key is over at once.
     let deadline = match ttl {

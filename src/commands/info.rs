@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since, Version};
 use crate::clients::instance::Instance;
-use crate::clients::pubsub::Topic;
+use crate::clients::pubsub::SubscriptionKind;
 use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler};
 
@@ -271,10 +271,10 @@ fn stats(instance: &Instance, fields: &mut Fields) {
     ]);
     fields.add("keyspace_hits", totals.hits);
     fields.add("keyspace_misses", totals.misses);
-    fields.add("pubsub_channels", instance.pubsub.len(Topic::Channel));
-    fields.add("pubsub_patterns", instance.pubsub.len(Topic::Pattern));
+    fields.add("pubsub_channels", instance.pubsub.len(SubscriptionKind::Channel));
+    fields.add("pubsub_patterns", instance.pubsub.len(SubscriptionKind::Pattern));
     if instance.profile.since_redis(7, 0) {
-        fields.add("pubsubshard_channels", instance.pubsub.len(Topic::ShardChannel));
+        fields.add("pubsubshard_channels", instance.pubsub.len(SubscriptionKind::ShardChannel));
     }
     fields.zeros(&[
         "latest_fork_usec",

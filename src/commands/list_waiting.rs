@@ -5,7 +5,7 @@ use super::lists::{MultiplePop, end, limits, move_element, pop_one};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
-use crate::data::keyspace::{End, Kind, View};
+use crate::data::keyspace::{End, ValueKind, View};
 use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, Handler, KeySpec, Outcome, Ready, Wish};
 
@@ -13,7 +13,7 @@ pub(super) const ROWS: &[CommandSpec] = &[BLMOVE, BLMPOP, BLPOP, BRPOP, BRPOPLPU
 
 /// To wait for a list under any of these keys.
 fn wish(keys: Words<'_>, deadline: Option<Millis>) -> Wish<'_> {
-    Wish { keys, kind: Kind::List, deadline, reply: Reply::NullArray, again: None }
+    Wish { keys, kind: ValueKind::List, deadline, reply: Reply::NullArray, again: None }
 }
 
 const BLPOP: CommandSpec = CommandSpec {

@@ -3,7 +3,7 @@
 use super::help::help;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
-use crate::clients::pubsub::Topic;
+use crate::clients::pubsub::SubscriptionKind;
 use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
 
@@ -27,14 +27,14 @@ const SUBSCRIBE: CommandSpec = CommandSpec {
     arity: Arity::AtLeast(2),
     flags: LISTEN,
     runs_subscribed: true,
-    ..CommandSpec::new("SUBSCRIBE", Handler::Connection(|call, args| listen(call, args, Topic::Channel)))
+    ..CommandSpec::new("SUBSCRIBE", Handler::Connection(|call, args| listen(call, args, SubscriptionKind::Channel)))
 };
 
 const PSUBSCRIBE: CommandSpec = CommandSpec {
     usage: "pattern [pattern ...]",
     summary: "Has the connection listen to all channels that match patterns.",
     complexity: "O(N) for N patterns",
-    run: Handler::Connection(|call, args| listen(call, args, Topic::Pattern)),
+    run: Handler::Connection(|call, args| listen(call, args, SubscriptionKind::Pattern)),
     ..named("PSUBSCRIBE", SUBSCRIBE)
 };
 
@@ -52,17 +52,17 @@ fn ssubscribe(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static
     if call.session.executing {
         return Err(CommandError::fixed("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
     }
-    listen(call, args, Topic::ShardChannel)
+    listen(call, args, SubscriptionKind::ShardChannel)
 }
 
-fn listen(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+fn listen(call: &mut Call<'_>, args: &mut Args<'_>, topic: SubscriptionKind) -> CommandResult<'static> {
     let kind = match topic {
-        Topic::Channel => "subscribe",
-        Topic::Pattern => "psubscribe",
-        Topic::ShardChannel => "ssubscribe",
+        SubscriptionKind::Channel => "subscribe",
+        SubscriptionKind::Pattern => "psubscribe",
+        SubscriptionKind::ShardChannel => "ssubscribe",
     };
     // Others read from here which protocol the messages are to be in.
-    call.server.pubsub.speak(&call.session.client, call.session.protocol == crate::protocol::Protocol::Resp3);
+    call.server.pubsub.set_resp3(&call.session.client, call.session.protocol == crate::protocol::Protocol::Resp3);
     let mut replies = Vec::with_capacity(args.left());
     while let Some(name) = args.optional() {
         let Some(count) = call.server.pubsub.subscribe(&call.session.client, topic, name) else {
@@ -82,7 +82,7 @@ const UNSUBSCRIBE: CommandSpec = CommandSpec {
     summary: "Has the connection no longer listen to channels, or to none.",
     complexity: "O(N) for N channels",
     arity: Arity::AtLeast(1),
-    run: Handler::Connection(|call, args| leave(call, args, Topic::Channel)),
+    run: Handler::Connection(|call, args| leave(call, args, SubscriptionKind::Channel)),
     ..named("UNSUBSCRIBE", SUBSCRIBE)
 };
 
@@ -90,7 +90,7 @@ const PUNSUBSCRIBE: CommandSpec = CommandSpec {
     usage: "[pattern [pattern ...]]",
     summary: "Has the connection no longer listen to patterns, or to none.",
     complexity: "O(N) for N patterns",
-    run: Handler::Connection(|call, args| leave(call, args, Topic::Pattern)),
+    run: Handler::Connection(|call, args| leave(call, args, SubscriptionKind::Pattern)),
     ..named("PUNSUBSCRIBE", UNSUBSCRIBE)
 };
 
@@ -100,15 +100,15 @@ const SUNSUBSCRIBE: CommandSpec = CommandSpec {
     complexity: "O(N) for N shard channels",
     since: Since::redis(7, 0, 0),
     keys: &[KeySpec::range(1, -1, 1, &["not_key"])],
-    run: Handler::Connection(|call, args| leave(call, args, Topic::ShardChannel)),
+    run: Handler::Connection(|call, args| leave(call, args, SubscriptionKind::ShardChannel)),
     ..named("SUNSUBSCRIBE", UNSUBSCRIBE)
 };
 
-fn leave(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+fn leave(call: &mut Call<'_>, args: &mut Args<'_>, topic: SubscriptionKind) -> CommandResult<'static> {
     let kind = match topic {
-        Topic::Channel => "unsubscribe",
-        Topic::Pattern => "punsubscribe",
-        Topic::ShardChannel => "sunsubscribe",
+        SubscriptionKind::Channel => "unsubscribe",
+        SubscriptionKind::Pattern => "punsubscribe",
+        SubscriptionKind::ShardChannel => "sunsubscribe",
     };
     let pubsub = &call.server.pubsub;
     let client = &call.session.client;
@@ -156,7 +156,7 @@ const PUBLISH: CommandSpec = CommandSpec {
     since: Since::redis(2, 0, 0),
     arity: Arity::Exactly(3),
     flags: SAY,
-    ..CommandSpec::new("PUBLISH", Handler::Connection(|call, args| publish(call, args, Topic::Channel)))
+    ..CommandSpec::new("PUBLISH", Handler::Connection(|call, args| publish(call, args, SubscriptionKind::Channel)))
 };
 
 const SPUBLISH: CommandSpec = CommandSpec {
@@ -165,11 +165,11 @@ const SPUBLISH: CommandSpec = CommandSpec {
     complexity: "O(N) for N clients that listen to the shard channel",
     since: Since::redis(7, 0, 0),
     keys: &[KeySpec::one(1, &["not_key"])],
-    run: Handler::Connection(|call, args| publish(call, args, Topic::ShardChannel)),
+    run: Handler::Connection(|call, args| publish(call, args, SubscriptionKind::ShardChannel)),
     ..named("SPUBLISH", PUBLISH)
 };
 
-fn publish(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+fn publish(call: &mut Call<'_>, args: &mut Args<'_>, topic: SubscriptionKind) -> CommandResult<'static> {
     let (channel, message) = (args.bytes()?, args.bytes()?);
     let count = call.server.publish(topic, channel, message, Some(call.session));
     Ok(Reply::Integer(count as i64))
@@ -195,18 +195,18 @@ const CHANNELS: CommandSpec = CommandSpec {
     since: Since::redis(2, 8, 0),
     arity: Arity::AtLeast(2),
     flags: ASK,
-    ..CommandSpec::new("CHANNELS", Handler::Connection(|call, args| active(call, args, Topic::Channel)))
+    ..CommandSpec::new("CHANNELS", Handler::Connection(|call, args| active(call, args, SubscriptionKind::Channel)))
 };
 
 const SHARDCHANNELS: CommandSpec = CommandSpec {
     summary: "Lists the shard channels that somebody listens to.",
     complexity: "O(N) for N shard channels",
     since: Since::redis(7, 0, 0),
-    run: Handler::Connection(|call, args| active(call, args, Topic::ShardChannel)),
+    run: Handler::Connection(|call, args| active(call, args, SubscriptionKind::ShardChannel)),
     ..named("SHARDCHANNELS", CHANNELS)
 };
 
-fn active(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+fn active(call: &mut Call<'_>, args: &mut Args<'_>, topic: SubscriptionKind) -> CommandResult<'static> {
     if args.left() > 1 {
         let name = args.words().get(1).unwrap_or_default();
         let error = if args.profile().since_redis(7, 0) {
@@ -224,7 +224,7 @@ const NUMSUB: CommandSpec = CommandSpec {
     usage: "[channel [channel ...]]",
     summary: "Counts who listens to channels.",
     complexity: "O(N) for N channels",
-    run: Handler::Connection(|call, args| count_listeners(call, args, Topic::Channel)),
+    run: Handler::Connection(|call, args| count_listeners(call, args, SubscriptionKind::Channel)),
     ..named("NUMSUB", CHANNELS)
 };
 
@@ -233,15 +233,15 @@ const SHARDNUMSUB: CommandSpec = CommandSpec {
     summary: "Counts who listens to shard channels.",
     complexity: "O(N) for N shard channels",
     since: Since::redis(7, 0, 0),
-    run: Handler::Connection(|call, args| count_listeners(call, args, Topic::ShardChannel)),
+    run: Handler::Connection(|call, args| count_listeners(call, args, SubscriptionKind::ShardChannel)),
     ..named("SHARDNUMSUB", NUMSUB)
 };
 
-fn count_listeners(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+fn count_listeners(call: &mut Call<'_>, args: &mut Args<'_>, topic: SubscriptionKind) -> CommandResult<'static> {
     let mut counts = Vec::with_capacity(args.left() * 2);
     while let Some(name) = args.optional() {
         counts.push(Reply::bulk(name.to_vec()));
-        counts.push(Reply::Integer(call.server.pubsub.listeners(topic, name) as i64));
+        counts.push(Reply::Integer(call.server.pubsub.subscribers(topic, name) as i64));
     }
     Ok(Reply::Array(counts))
 }
@@ -251,7 +251,7 @@ const NUMPAT: CommandSpec = CommandSpec {
     summary: "Counts the patterns that somebody listens to.",
     complexity: "O(1)",
     arity: Arity::Exactly(2),
-    run: Handler::Connection(|call, _| Ok(Reply::Integer(call.server.pubsub.len(Topic::Pattern) as i64))),
+    run: Handler::Connection(|call, _| Ok(Reply::Integer(call.server.pubsub.len(SubscriptionKind::Pattern) as i64))),
     ..named("NUMPAT", CHANNELS)
 };
 

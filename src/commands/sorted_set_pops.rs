@@ -5,7 +5,7 @@ use super::sorted_sets::{renamed, score_reply};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
-use crate::data::keyspace::{EventClass, Kind, Scored, SortedSet, View};
+use crate::data::keyspace::{EventClass, Scored, SortedSet, ValueKind, View};
 use crate::protocol::{Reply, Words, parse_integer};
 use crate::spec::{
     Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec, Outcome, Ready, Wish,
@@ -243,5 +243,5 @@ fn bzmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> 
 }
 
 fn wait(keys: Words<'_>, deadline: Option<Millis>) -> Outcome<'_> {
-    Outcome::Wait(Wish { keys, kind: Kind::SortedSet, deadline, reply: Reply::NullArray, again: None })
+    Outcome::Wait(Wish { keys, kind: ValueKind::SortedSet, deadline, reply: Reply::NullArray, again: None })
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::handle::{Servers, World, refused};
 use super::journal::JournalGuard;
-use crate::base::clock::{Stopwatch, wait_here_for};
+use crate::base::clock::{Stopwatch, block_on_timeout};
 use crate::base::error::Error;
 #[cfg(feature = "internals")]
 use crate::base::profile::Profile;
@@ -54,7 +54,7 @@ impl World {
     pub fn audit(&self) -> AuditGuard {
         let engine = self.engine();
         let audit = Arc::clone(&engine.instance.audit);
-        let journals = self.audited_together().iter().map(JournalGuard::begin).collect();
+        let journals = self.audited_together().iter().map(JournalGuard::attach).collect();
         let began = !audit.is_on();
         if began {
             engine.instance.start_audit();
@@ -128,7 +128,7 @@ impl AuditGuard {
         let time = poll_fn(|_| if since.elapsed() >= timeout { Poll::Ready(()) } else { Poll::Pending });
         let mut event = pin!(so_many_found(Arc::clone(&self.audit), query, (count, timeout), time));
         loop {
-            if let Some(outcome) = wait_here_for(event.as_mut(), timeout.saturating_sub(since.elapsed())) {
+            if let Some(outcome) = block_on_timeout(event.as_mut(), timeout.saturating_sub(since.elapsed())) {
                 return outcome.map_err(refused);
             }
         }

@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use super::bind::bind_tcp;
-use super::door::Door;
+use super::bound_address::BoundAddress;
 use super::handle::{Server, Servers};
 use super::load::load;
 use super::node::{Node, Nodes};
@@ -259,8 +259,8 @@ impl Builder {
         Ok(Servers::new(nodes, thread))
     }
 
-    /// Binds every address; nobody is served until [`Running::serve`].
-    pub(crate) fn start(self) -> Result<Running, Error> {
+    /// Binds every address; nobody is served until [`BoundServers::serve`].
+    pub(crate) fn start(self) -> Result<BoundServers, Error> {
         self.check()?;
         let main = event_loop()?;
         let others: Vec<Runtime> = (1..self.threads).map(|_| event_loop()).collect::<Result<_, _>>()?;
@@ -286,29 +286,29 @@ impl Builder {
         let siblings: Vec<Instance> = (2..).take(self.instances - 1).map(|number| instance.sibling(number)).collect();
         let mut nodes = Vec::new();
         for (instance, number) in std::iter::once(instance).chain(siblings).zip(1_u16..) {
-            let mut doors = Vec::new();
+            let mut bound = Vec::new();
             if let Some(first) = self.port {
                 let port = if first == 0 { 0 } else { first + (number - 1) };
                 for listener in bind_tcp(&self.bind, port, backlog, &instance.log)? {
-                    doors.push(Door::tcp(listener, backlog)?);
+                    bound.push(BoundAddress::tcp(listener, backlog)?);
                 }
             }
-            let port = doors.iter().find_map(Door::address).map(|address| address.port());
+            let port = bound.iter().find_map(BoundAddress::address).map(|address| address.port());
             instance.config.assign("port", port.unwrap_or(0).to_string());
             if let Some(port) = port {
                 let _ = instance.identity.port.set(port);
             }
             if let Some(path) = instance.config.live().unix_socket() {
                 let mode = u32::from_str_radix(&instance.config.text("unixsocketperm"), 8);
-                doors.push(Door::unix(path, mode.unwrap_or(0))?);
+                bound.push(BoundAddress::unix(path, mode.unwrap_or(0))?);
             }
-            if doors.is_empty() {
+            if bound.is_empty() {
                 return Err(Error::Config("Configured to not listen anywhere".into()));
             }
             let instance = Arc::new(instance);
             instance.join_audit();
             let engine = Engine::new(instance, table.clone());
-            let node = Node::new(usize::from(number), engine, doors, &workers, main.handle());
+            let node = Node::new(usize::from(number), engine, bound, &workers, main.handle());
             self.seeds.iter().try_for_each(|path| load(node.root(), path))?;
             // Of what no client has sent it says nothing.
             node.root().instance.reset_journal();
@@ -318,7 +318,7 @@ impl Builder {
         nodes.all().iter().try_for_each(Node::open)?;
         let first = nodes.first().map(|node| Arc::clone(node.instance()));
         let instance = first.ok_or_else(|| Error::Config("there is no instance".into()))?;
-        Ok(Running { main, others, nodes, instance })
+        Ok(BoundServers { main, others, nodes, instance })
     }
 
     /// Whether this many instances can be had as asked for.
@@ -347,7 +347,7 @@ impl Builder {
 }
 
 /// Servers that are bound and about to serve.
-pub(crate) struct Running {
+pub(crate) struct BoundServers {
     main: Runtime,
     others: Vec<Runtime>,
     nodes: Arc<Nodes>,
@@ -355,7 +355,7 @@ pub(crate) struct Running {
     instance: Arc<Instance>,
 }
 
-impl Running {
+impl BoundServers {
     /// The first TCP address of each instance that has any.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.nodes.all().iter().filter_map(|node| node.addresses().first().copied()).collect()
@@ -372,7 +372,7 @@ impl Running {
         &self.instance
     }
 
-    /// The event loop that [`Running::serve`] runs, for what else is to run beside the server.
+    /// The event loop that [`BoundServers::serve`] runs, for what else is to run beside the server.
     pub(crate) fn event_loop(&self) -> &tokio::runtime::Handle {
         self.main.handle()
     }
@@ -387,7 +387,7 @@ impl Running {
             // What Redis found worth a warning until 7.2 is only a notice since.
             let level = if instance.profile.since_redis(7, 2) { Level::Notice } else { Level::Warning };
             instance.log.write(level, "User requested shutdown...");
-            nodes.all().iter().for_each(|node| node.leave());
+            nodes.all().iter().for_each(|node| node.release_ports());
             drain(&nodes).await;
         });
         drop(others);
@@ -419,13 +419,13 @@ async fn drain(nodes: &Nodes) {
     const STEP: Duration = Duration::from_millis(1);
     const STEPS: usize = 500;
     for _ in 0..STEPS {
-        nodes.all().iter().for_each(|node| node.dismiss());
+        nodes.all().iter().for_each(|node| node.close_when_idle());
         // The connections of this thread get their turn before the first look, so most servers end at once.
         tokio::task::yield_now().await;
         if nodes.all().iter().all(|node| node.connected() == 0) {
             break;
         }
-        Clock::pass(STEP).await;
+        Clock::sleep(STEP).await;
     }
 }
 
@@ -437,7 +437,7 @@ async fn housekeeping(nodes: Arc<Nodes>) {
     const EMPTY_SPACES_TOO: u32 = 32;
     let mut period = Node::PERIOD;
     for round in (0..EMPTY_SPACES_TOO).cycle() {
-        Clock::pass(period.max(LEAST)).await;
+        Clock::sleep(period.max(LEAST)).await;
         let shortest = nodes.all().iter().map(|node| node.cron(round == 0)).min();
         period = shortest.unwrap_or(Node::PERIOD);
     }

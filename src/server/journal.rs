@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::handle::{World, refused};
-use crate::base::clock::{Stopwatch, wait_here_for};
+use crate::base::clock::{Stopwatch, block_on_timeout};
 use crate::base::error::Error;
 use crate::commands::reached;
 use crate::engine::Engine;
@@ -38,7 +38,7 @@ impl World {
     /// # }
     /// ```
     pub fn journal(&self) -> JournalGuard {
-        JournalGuard::begin(self.engine())
+        JournalGuard::attach(self.engine())
     }
 }
 
@@ -50,7 +50,7 @@ pub struct JournalGuard {
 }
 
 impl JournalGuard {
-    pub(super) fn begin(engine: &Arc<Engine>) -> Self {
+    pub(super) fn attach(engine: &Arc<Engine>) -> Self {
         let began = !engine.instance.control.journal.is_on();
         if began {
             engine.instance.start_journal(USUAL_SIZE);
@@ -85,7 +85,7 @@ impl JournalGuard {
         let time = poll_fn(|_| if since.elapsed() >= timeout { Poll::Ready(()) } else { Poll::Pending });
         let mut event = pin!(reached(follower, query.into(), (count, timeout), time, table));
         loop {
-            if let Some(outcome) = wait_here_for(event.as_mut(), timeout.saturating_sub(since.elapsed())) {
+            if let Some(outcome) = block_on_timeout(event.as_mut(), timeout.saturating_sub(since.elapsed())) {
                 return outcome.map_err(refused);
             }
         }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use super::Instance;
 use crate::base::clock::real_micros;
-use crate::clients::pubsub::Topic;
+use crate::clients::pubsub::SubscriptionKind;
 use crate::insight::audit::Audited;
 use crate::powers::{Hook, Journal};
 
@@ -16,10 +16,10 @@ impl Instance {
     pub fn start_journal(&self, bytes: usize) {
         // What there is no more room for is not to be lost for the audit.
         self.audit.settle_all();
-        self.begin_keeping(bytes);
+        self.record_journal(bytes);
     }
 
-    fn begin_keeping(&self, bytes: usize) {
+    fn record_journal(&self, bytes: usize) {
         self.control.journal.start(bytes);
         self.active_hooks.raise(Hook::Journal);
     }
@@ -31,7 +31,7 @@ impl Instance {
         self.control.journal.reset();
         self.audit.reset(self.number);
         if self.config.is_on("journal") || self.config.is_on("audit") {
-            self.begin_keeping(self.config.number("journal-size"));
+            self.record_journal(self.config.number("journal-size"));
         }
     }
 
@@ -57,19 +57,19 @@ impl Instance {
     /// Has the audit keep up with the journal, to which something was added; with `is_pressing`, so much that what is
     /// older will fall out soon. Whoever listens to findings hears of new ones.
     #[cold]
-    pub fn attend_audit(&self, is_pressing: bool) {
+    pub fn catch_up_audit(&self, is_pressing: bool) {
         if is_pressing {
             self.audit.settle();
         }
-        self.tell_findings(true);
+        self.publish_findings(true);
     }
 
     /// Publishes what was found. `is_patient` is whether some may come later.
-    pub fn tell_findings(&self, is_patient: bool) {
+    pub fn publish_findings(&self, is_patient: bool) {
         if self.audit.is_on() {
-            let is_heard = self.pubsub.is_heard(FINDINGS_CHANNEL);
-            for finding in self.audit.news(self.number, is_heard, is_patient) {
-                self.publish(Topic::Channel, FINDINGS_CHANNEL, &finding.json(), None);
+            let has_subscribers = self.pubsub.has_subscribers(FINDINGS_CHANNEL);
+            for finding in self.audit.news(self.number, has_subscribers, is_patient) {
+                self.publish(SubscriptionKind::Channel, FINDINGS_CHANNEL, &finding.json(), None);
             }
         }
     }
@@ -78,7 +78,7 @@ impl Instance {
     pub fn start_audit(&self) {
         self.audit.turn_on();
         // Whoever listens already has heard nothing so far, and wants to hear of what comes.
-        self.tell_findings(false);
+        self.publish_findings(false);
     }
 }
 
@@ -93,7 +93,7 @@ impl Audited for Instance {
 
     fn begin_journal(&self) {
         if !self.control.journal.is_on() {
-            self.begin_keeping(self.config.number("journal-size"));
+            self.record_journal(self.config.number("journal-size"));
         }
     }
 }

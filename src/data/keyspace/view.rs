@@ -1,7 +1,7 @@
 //! A locked view: the only way to look at data and to change it.
 
-mod aside;
-mod overdue;
+mod effects;
+mod expiry;
 mod scan;
 
 use std::marker::PhantomData;
@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use smallvec::SmallVec;
 
-use super::entry::{AccessTime, Due, Entry};
-use super::news::{CHANGES, EventClass, News};
+use super::entry::{AccessTime, Entry, EntryDeadlines};
+use super::notifications::{EventClass, KEY_CHANGES, Notification};
 use super::store::{Shard, Slot, hash_of};
-use super::{Busy, Database, Keyspace, Scope, Settings, Side, access_time, try_lock};
+use super::{Busy, Database, Keyspace, Scope, Settings, ShardMeta, access_time, try_lock};
 use crate::base::clock::{Clock, Millis};
 
-use aside::Aside;
-use overdue::{count_moved, is_over};
+use effects::Effects;
+use expiry::{count_deadline, is_expired};
 
 pub use scan::ScanFilter;
 
@@ -25,13 +25,13 @@ pub use scan::ScanFilter;
 pub struct View<'k> {
     keyspace: &'k Keyspace,
     /// The shards held, ascending by database and shard.
-    locked: SmallVec<[Locked<'k>; 1]>,
+    locked: SmallVec<[LockedShard<'k>; 1]>,
     /// Held by a view of everything: no database comes into being while it lives.
     everything: Option<MutexGuard<'k, ()>>,
     /// Held by a view that locks what it does not hold when it reaches for it.
     growing: Option<MutexGuard<'k, ()>>,
     /// Address, length and hash of the word that names the only key.
-    known: (usize, usize, u64),
+    hashed_key: (usize, usize, u64),
     db: u32,
     now: Millis,
     micros: i64,
@@ -40,17 +40,17 @@ pub struct View<'k> {
     confined: bool,
     /// What the command that runs answers must not depend on chance.
     repeatable: bool,
-    tally: Tally,
+    stats: ViewStats,
     /// What the settings asked to be told of when the view was locked.
-    wants: u32,
+    wanted: u32,
     /// What only some views have. Behind the locks, because flushed tables are to be dropped after those.
-    aside: Option<Box<Aside>>,
+    effects: Option<Box<Effects>>,
     /// A view holds locks, so it must not travel between threads or live across an `.await`.
     not_send: PhantomData<*const ()>,
 }
 
 /// A shard that a view holds.
-pub struct Locked<'k> {
+pub struct LockedShard<'k> {
     db: u32,
     index: u32,
     shard: Shard<'k>,
@@ -58,7 +58,7 @@ pub struct Locked<'k> {
 
 /// What a view did, for the statistics.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub struct ViewStats {
     pub hits: u64,
     pub misses: u64,
     /// Changes, as INFO's `rdb_changes_since_last_save` counts them.
@@ -70,13 +70,13 @@ pub struct Tally {
 
 /// Where a live key stands: which lock, which slot.
 #[derive(Clone, Copy)]
-pub(super) struct At {
+pub(super) struct Location {
     lock: usize,
     slot: Slot,
     pub(super) hash: u64,
 }
 
-impl std::ops::AddAssign for Tally {
+impl std::ops::AddAssign for ViewStats {
     #[inline]
     fn add_assign(&mut self, other: Self) {
         self.hits += other.hits;
@@ -96,13 +96,13 @@ impl<'k> View<'k> {
             Scope::Hashes(hashes) => lock_shards(keyspace, db, hashes, &mut locked)?,
             Scope::Database => {
                 let database = keyspace.open_database(db)?;
-                let _several = keyspace.several()?;
+                let _several = keyspace.multi_shard()?;
                 for shard in 0..keyspace.shards() {
-                    locked.push(Locked::of(keyspace, database, db, shard)?);
+                    locked.push(LockedShard::of(keyspace, database, db, shard)?);
                 }
             }
             Scope::Everything => {
-                let _several = keyspace.several()?;
+                let _several = keyspace.multi_shard()?;
                 everything = Some(lock_everything(keyspace, &mut locked)?);
             }
         }
@@ -123,43 +123,49 @@ impl<'k> View<'k> {
 
     /// The lock of a key with this hash.
     #[inline]
-    pub(super) fn lock_shard(keyspace: &'k Keyspace, hash: u64, db: u32) -> Result<Locked<'k>, Busy> {
-        Locked::of(keyspace, keyspace.open_database(db)?, db, keyspace.shard_of(hash))
+    pub(super) fn lock_shard(keyspace: &'k Keyspace, hash: u64, db: u32) -> Result<LockedShard<'k>, Busy> {
+        LockedShard::of(keyspace, keyspace.open_database(db)?, db, keyspace.shard_of(hash))
     }
 
     /// A view of a key whose lock is held.
     #[inline]
-    pub(super) fn of_key(keyspace: &'k Keyspace, locked: Locked<'k>, key: &[u8], hash: u64, clock: &Clock) -> Self {
+    pub(super) fn of_key(
+        keyspace: &'k Keyspace,
+        locked: LockedShard<'k>,
+        key: &[u8],
+        hash: u64,
+        clock: &Clock,
+    ) -> Self {
         let db = locked.db;
-        let known = (key.as_ptr().addr(), key.len(), hash);
-        Self::new(keyspace, SmallVec::from_buf([locked]), None, known, db, clock.micros())
+        let hashed_key = (key.as_ptr().addr(), key.len(), hash);
+        Self::new(keyspace, SmallVec::from_buf([locked]), None, hashed_key, db, clock.micros())
     }
 
     pub(super) fn lock_growing(keyspace: &'k Keyspace, hashes: &[u64], db: u32, clock: &Clock) -> Result<Self, Busy> {
-        let several = keyspace.several()?;
+        let multi_shard = keyspace.multi_shard()?;
         let mut locked = SmallVec::new();
         let database = keyspace.open_database(db)?;
         for shard in shards_of(keyspace, hashes) {
-            locked.push(Locked::of(keyspace, database, db, shard)?);
+            locked.push(LockedShard::of(keyspace, database, db, shard)?);
         }
         let mut view = Self::new(keyspace, locked, None, (0, 0, 0), db, clock.micros());
-        view.growing = Some(several);
+        view.growing = Some(multi_shard);
         Ok(view)
     }
 
     /// Locks what a view that grows does not hold yet of the selected database, or of all.
-    pub fn widen(&mut self, scope: Scope<'_>) {
+    pub fn extend_scope(&mut self, scope: Scope<'_>) {
         if self.growing.is_none() || self.everything.is_some() {
             return;
         }
         match scope {
             Scope::Hashes(_) => {}
-            Scope::Database => (0..self.keyspace.shards()).for_each(|shard| self.grow(self.db, shard)),
+            Scope::Database => (0..self.keyspace.shards()).for_each(|shard| self.lock_another(self.db, shard)),
             Scope::Everything => {
                 let keyspace = self.keyspace;
-                let creating = keyspace.insist(|| try_lock(&keyspace.creating));
+                let creating = keyspace.lock_unconditionally(|| try_lock(&keyspace.creating));
                 for (db, _) in (0..).zip(&keyspace.databases).filter(|(_, database)| database.get().is_some()) {
-                    (0..keyspace.shards()).for_each(|shard| self.grow(db, shard));
+                    (0..keyspace.shards()).for_each(|shard| self.lock_another(db, shard));
                 }
                 self.everything = Some(creating);
             }
@@ -167,23 +173,23 @@ impl<'k> View<'k> {
     }
 
     /// Locks one more shard. Whoever has it waits for nothing, and so is about to let it go.
-    fn grow(&mut self, db: u32, index: usize) {
-        let Err(at) = self.place(db, index) else { return };
+    fn lock_another(&mut self, db: u32, index: usize) {
+        let Err(at) = self.shard_position(db, index) else { return };
         let keyspace = self.keyspace;
         let database = match keyspace.databases[db as usize].get() {
             Some(database) => database,
-            None => keyspace.make_database(db, &keyspace.insist(|| try_lock(&keyspace.creating))),
+            None => keyspace.make_database(db, &keyspace.lock_unconditionally(|| try_lock(&keyspace.creating))),
         };
-        let shard = keyspace.insist(|| database.store.try_lock(index));
-        self.locked.insert(at, Locked { db, index: index as u32, shard });
+        let shard = keyspace.lock_unconditionally(|| database.store.try_lock(index));
+        self.locked.insert(at, LockedShard { db, index: index as u32, shard });
     }
 
     #[inline]
     fn new(
         keyspace: &'k Keyspace,
-        locked: SmallVec<[Locked<'k>; 1]>,
+        locked: SmallVec<[LockedShard<'k>; 1]>,
         everything: Option<MutexGuard<'k, ()>>,
-        known: (usize, usize, u64),
+        hashed_key: (usize, usize, u64),
         db: u32,
         micros: i64,
     ) -> Self {
@@ -192,7 +198,7 @@ impl<'k> View<'k> {
             locked,
             everything,
             growing: None,
-            known,
+            hashed_key,
             db,
             // No clock shows a time before 1970, and without a sign this is quicker.
             now: (micros.cast_unsigned() / 1000).cast_signed(),
@@ -200,9 +206,9 @@ impl<'k> View<'k> {
             touch: true,
             confined: false,
             repeatable: false,
-            tally: Tally::default(),
-            wants: keyspace.settings.news(),
-            aside: None,
+            stats: ViewStats::default(),
+            wanted: keyspace.settings.notifications(),
+            effects: None,
             not_send: PhantomData,
         }
     }
@@ -210,27 +216,27 @@ impl<'k> View<'k> {
     /// The hash of a key: worked out anew unless it is the very word that the view was locked for.
     #[inline]
     fn hash(&self, key: &[u8]) -> u64 {
-        let (address, length, hash) = self.known;
+        let (address, length, hash) = self.hashed_key;
         if address == key.as_ptr().addr() && length == key.len() && address != 0 { hash } else { hash_of(key) }
     }
 
     /// Ends the view: what it did becomes visible all at once.
     #[inline]
-    pub fn finish(self) -> Tally {
+    pub fn finish(self) -> ViewStats {
         // The locks go first, then what was flushed: fields are dropped in the order of their declaration.
-        self.tally
+        self.stats
     }
 
     /// What the view has done so far.
     #[inline]
-    pub fn tally(&self) -> Tally {
-        self.tally
+    pub fn stats(&self) -> ViewStats {
+        self.stats
     }
 
     /// Counts a lock that was taken.
     #[inline]
     pub fn count_lock(&mut self) {
-        self.tally.locks += 1;
+        self.stats.locks += 1;
     }
 
     /// The view's instant, in milliseconds.
@@ -287,59 +293,59 @@ impl<'k> View<'k> {
 
     /// Whether the key exists, without counting as use of it.
     pub fn exists(&mut self, key: &[u8]) -> bool {
-        self.at(key).is_some()
+        self.find(key).is_some()
     }
 
     /// The entry, without counting as use of it.
     pub fn peek(&mut self, key: &[u8]) -> Option<&Entry> {
-        let at = self.at(key)?;
+        let at = self.find(key)?;
         Some(self.entry(at))
     }
 
     /// The entry, read for its value.
     pub fn read(&mut self, key: &[u8]) -> Option<&Entry> {
-        let at = self.used(key)?;
+        let at = self.find_for_read(key)?;
         Some(self.entry(at))
     }
 
     /// When a key was last used, as OBJECT IDLETIME counts it. To ask is no use.
     pub fn last_used(&mut self, key: &[u8]) -> Option<AccessTime> {
-        let at = self.at(key)?;
+        let at = self.find(key)?;
         let entry = self.entry(at);
         let shared = entry.shared_integer();
         Some(shared.map_or_else(|| entry.accessed(), |value| self.keyspace.shared_integers.accessed(value)))
     }
 
     /// The entry, for a command that asks about it without using it: a hit or a miss, but no use.
-    pub fn look(&mut self, key: &[u8]) -> Option<&Entry> {
-        let Some(at) = self.at(key) else {
-            self.missed(key);
+    pub fn read_without_touch(&mut self, key: &[u8]) -> Option<&Entry> {
+        let Some(at) = self.find(key) else {
+            self.count_miss(key);
             return None;
         };
-        self.tally.hits += 1;
+        self.stats.hits += 1;
         Some(self.entry(at))
     }
 
-    /// As [`look`](Self::look), for OBJECT: nobody is told that a key is not there.
-    pub fn inspect(&mut self, key: &[u8]) -> Option<&Entry> {
-        let Some(at) = self.at(key) else {
-            self.tally.misses += 1;
+    /// As [`read_without_touch`](Self::read_without_touch), for OBJECT: nobody is told that a key is not there.
+    pub fn read_without_touch_or_event(&mut self, key: &[u8]) -> Option<&Entry> {
+        let Some(at) = self.find(key) else {
+            self.stats.misses += 1;
             return None;
         };
-        self.tally.hits += 1;
+        self.stats.hits += 1;
         Some(self.entry(at))
     }
 
     /// The entry, for a command that is about to change it: a use, but neither a hit nor a miss.
-    pub fn aim(&mut self, key: &[u8]) -> Option<&Entry> {
-        let at = self.aimed_at(key)?;
+    pub fn read_for_update(&mut self, key: &[u8]) -> Option<&Entry> {
+        let at = self.find_for_update(key)?;
         Some(self.entry(at))
     }
 
     /// Marks a key as used. This is what TOUCH is for, so it does not ask whether look-ups count as use.
     pub fn touch(&mut self, key: &[u8]) -> bool {
         let touch = std::mem::replace(&mut self.touch, true);
-        let found = self.used(key).is_some();
+        let found = self.find_for_read(key).is_some();
         self.touch = touch;
         found
     }
@@ -360,7 +366,7 @@ impl<'k> View<'k> {
     pub fn for_each(&mut self, mut visit: impl FnMut(&Entry)) {
         let (db, now) = (self.db, self.now);
         for locked in self.locked.iter().filter(|locked| locked.db == db) {
-            locked.shard.iter().filter(|entry| !is_over(entry, now)).for_each(&mut visit);
+            locked.shard.iter().filter(|entry| !is_expired(entry, now)).for_each(&mut visit);
         }
     }
 
@@ -368,18 +374,18 @@ impl<'k> View<'k> {
 
     /// Has all that `change` does counted as one change, as RENAME is one.
     pub fn as_one_change<R>(&mut self, change: impl FnOnce(&mut Self) -> R) -> R {
-        let before = self.tally.changes;
+        let before = self.stats.changes;
         let result = change(self);
-        self.tally.changes = self.tally.changes.min(before + 1);
+        self.stats.changes = self.stats.changes.min(before + 1);
         result
     }
 
     /// Puts an entry in place of whatever is under its key.
     pub fn put(&mut self, entry: Entry) {
-        match self.aimed_at(entry.key()) {
+        match self.find_for_update(entry.key()) {
             Some(at) => {
                 let old = self.rewrite(at, |old| std::mem::replace(old, entry));
-                self.signal_loss(&old);
+                self.signal_removal(&old);
             }
             None => self.insert(entry),
         }
@@ -387,7 +393,7 @@ impl<'k> View<'k> {
 
     /// Adds an entry as a new key; whatever was under its key is gone first, without being told of.
     pub fn replace(&mut self, entry: Entry) {
-        if let Some(at) = self.at(entry.key()) {
+        if let Some(at) = self.find(entry.key()) {
             self.unlink(at);
         }
         self.insert(entry);
@@ -399,7 +405,7 @@ impl<'k> View<'k> {
 
     /// Removes a key and hands out what was there.
     pub fn take(&mut self, key: &[u8]) -> Option<Entry> {
-        let at = self.at(key)?;
+        let at = self.find(key)?;
         let entry = self.unlink(at);
         self.changed(key);
         Some(entry)
@@ -407,7 +413,7 @@ impl<'k> View<'k> {
 
     /// Sets or removes a deadline. Does not look at whether it is already past. `false` when there is no such key.
     pub fn set_deadline(&mut self, key: &[u8], deadline: Option<Millis>) -> bool {
-        let Some(at) = self.at(key) else { return false };
+        let Some(at) = self.find(key) else { return false };
         self.rewrite(at, |entry| entry.set_deadline(deadline));
         true
     }
@@ -420,20 +426,20 @@ impl<'k> View<'k> {
         let mut garbage = Vec::new();
         self.signal_all(db);
         if self.everything.is_some() {
-            self.reach(db, 0);
+            self.held_shard(db, 0);
         }
         for locked in self.locked.iter_mut().filter(|locked| locked.db == db) {
             removed += locked.shard.len();
             garbage.push(locked.shard.take());
-            let side = &self.keyspace.database(db).sides[locked.index as usize];
-            *side.deadlines() = Default::default();
-            side.keys.store(0, Ordering::Relaxed);
-            side.volatile.store(0, Ordering::Relaxed);
-            side.partly.store(0, Ordering::Relaxed);
-            side.bytes.store(0, Ordering::Relaxed);
+            let meta = &self.keyspace.database(db).shards_meta[locked.index as usize];
+            *meta.deadlines() = Default::default();
+            meta.keys.store(0, Ordering::Relaxed);
+            meta.volatile.store(0, Ordering::Relaxed);
+            meta.with_field_deadlines.store(0, Ordering::Relaxed);
+            meta.bytes.store(0, Ordering::Relaxed);
         }
-        self.aside().garbage.append(&mut garbage);
-        self.tally.changes += removed as u64;
+        self.effects().garbage.append(&mut garbage);
+        self.stats.changes += removed as u64;
         removed
     }
 
@@ -450,8 +456,8 @@ impl<'k> View<'k> {
 
     /// Tells that everything was removed, or that this was asked for: once, however many databases that were.
     pub fn notify_flushed(&mut self) {
-        if self.wants & CHANGES != 0 {
-            self.aside().news.push(News::Flushed);
+        if self.wanted & KEY_CHANGES != 0 {
+            self.effects().notifications.push(Notification::Flushed);
         }
     }
 
@@ -461,53 +467,53 @@ impl<'k> View<'k> {
             return;
         }
         for db in [one, other] {
-            self.reach(db, 0);
+            self.held_shard(db, 0);
             self.touch_watched(db);
         }
         let (one, other) = (one.min(other), one.max(other));
         for index in 0..self.keyspace.shards() {
-            let (first, second) = (self.reach(one, index), self.reach(other, index));
+            let (first, second) = (self.held_shard(one, index), self.held_shard(other, index));
             let (left, right) = self.locked.split_at_mut(second);
             left[first].shard.swap(&mut right[0].shard);
-            let sides = [one, other].map(|db| &self.keyspace.database(db).sides[index]);
-            std::mem::swap(&mut *sides[0].deadlines(), &mut *sides[1].deadlines());
-            swap_counts(sides, |side| &side.keys);
-            swap_counts(sides, |side| &side.volatile);
-            swap_counts(sides, |side| &side.partly);
-            swap_counts(sides, |side| &side.bytes);
+            let shards_meta = [one, other].map(|db| &self.keyspace.database(db).shards_meta[index]);
+            std::mem::swap(&mut *shards_meta[0].deadlines(), &mut *shards_meta[1].deadlines());
+            swap_counts(shards_meta, |meta| &meta.keys);
+            swap_counts(shards_meta, |meta| &meta.volatile);
+            swap_counts(shards_meta, |meta| &meta.with_field_deadlines);
+            swap_counts(shards_meta, |meta| &meta.bytes);
         }
         for db in [one, other] {
             self.touch_watched(db);
             self.signal_all(db);
         }
-        self.tally.changes += 1;
+        self.stats.changes += 1;
     }
 
     /// Counts further changes to a key that somebody was told of already, or that nobody needs to be told of.
-    pub fn count_further(&mut self, changes: usize) {
-        self.tally.changes += changes as u64;
+    pub fn count_more_changes(&mut self, changes: usize) {
+        self.stats.changes += changes as u64;
     }
 
     /// Counts a change to a key: whoever watches it is told.
     pub(super) fn changed(&mut self, key: &[u8]) {
-        self.tell_of_change(key, false);
+        self.record_change(key, false);
     }
 
-    fn tell_of_change(&mut self, key: &[u8], expired: bool) {
-        self.tally.changes += 1;
+    fn record_change(&mut self, key: &[u8], expired: bool) {
+        self.stats.changes += 1;
         if !self.keyspace.watchers.is_empty() {
             self.keyspace.watchers.touch(self.db, key);
         }
-        if self.wants & CHANGES != 0 {
-            self.aside().news.push(News::Changed { key: key.into(), expired });
+        if self.wanted & KEY_CHANGES != 0 {
+            self.effects().notifications.push(Notification::Changed { key: key.into(), expired });
         }
     }
 
     /// Tells whoever watches a key of a change that does not count as one.
-    pub(super) fn disturb(&mut self, key: &[u8]) {
-        let changes = self.tally.changes;
+    pub(super) fn touch_watchers(&mut self, key: &[u8]) {
+        let changes = self.stats.changes;
         self.changed(key);
-        self.tally.changes = changes;
+        self.stats.changes = changes;
     }
 
     // ---- watching
@@ -529,39 +535,39 @@ impl<'k> View<'k> {
 
     /// Finds a key that is live; one that is over is deleted on the way.
     #[inline]
-    pub(super) fn at(&mut self, key: &[u8]) -> Option<At> {
+    pub(super) fn find(&mut self, key: &[u8]) -> Option<Location> {
         let hash = self.hash(key);
-        let lock = self.reach(self.db, self.keyspace.shard_of(hash));
+        let lock = self.held_shard(self.db, self.keyspace.shard_of(hash));
         let shard = &self.locked[lock].shard;
         let slot = shard.find(hash, key)?;
-        let at = At { lock, slot, hash };
+        let at = Location { lock, slot, hash };
         if shard.entry(slot).due().first().is_some_and(|due| self.now > due) {
-            return self.run_out(at);
+            return self.expire_due(at);
         }
         Some(at)
     }
 
     /// Finds a key for its value: counts as a hit or a miss, and as use of it.
     #[inline]
-    pub(super) fn used(&mut self, key: &[u8]) -> Option<At> {
-        let at = self.aimed_at(key);
+    pub(super) fn find_for_read(&mut self, key: &[u8]) -> Option<Location> {
+        let at = self.find_for_update(key);
         if at.is_some() {
-            self.tally.hits += 1;
+            self.stats.hits += 1;
         } else {
-            self.missed(key);
+            self.count_miss(key);
         }
         at
     }
 
-    fn missed(&mut self, key: &[u8]) {
-        self.tally.misses += 1;
+    fn count_miss(&mut self, key: &[u8]) {
+        self.stats.misses += 1;
         self.notify(EventClass::KeyMiss, "keymiss", key);
     }
 
     /// Finds a key that is to be written: counts as use of it, but is neither a hit nor a miss.
     #[inline]
-    pub(super) fn aimed_at(&mut self, key: &[u8]) -> Option<At> {
-        let at = self.at(key)?;
+    pub(super) fn find_for_update(&mut self, key: &[u8]) -> Option<Location> {
+        let at = self.find(key)?;
         if self.touch {
             let accessed = self.access_time();
             let entry = self.entry_mut(at);
@@ -574,12 +580,12 @@ impl<'k> View<'k> {
     }
 
     #[inline]
-    pub(super) fn entry(&self, at: At) -> &Entry {
+    pub(super) fn entry(&self, at: Location) -> &Entry {
         self.locked[at.lock].shard.entry(at.slot)
     }
 
     #[inline]
-    pub(super) fn entry_mut(&mut self, at: At) -> &mut Entry {
+    pub(super) fn entry_mut(&mut self, at: Location) -> &mut Entry {
         self.locked[at.lock].shard.entry_mut(at.slot)
     }
 
@@ -590,31 +596,31 @@ impl<'k> View<'k> {
 
     /// Changes an entry in place; deadline, memory and watchers follow.
     #[inline]
-    pub(super) fn rewrite<R>(&mut self, at: At, change: impl FnOnce(&mut Entry) -> R) -> R {
+    pub(super) fn rewrite<R>(&mut self, at: Location, change: impl FnOnce(&mut Entry) -> R) -> R {
         let result = self.rewrite_quietly(at, change);
-        self.tally.changes += 1;
+        self.stats.changes += 1;
         if !self.keyspace.watchers.is_empty() {
             self.keyspace.watchers.touch(self.db, self.entry(at).key());
         }
-        if self.wants & CHANGES != 0 {
+        if self.wanted & KEY_CHANGES != 0 {
             let key = self.entry(at).key().into();
-            self.aside().news.push(News::Changed { key, expired: false });
+            self.effects().notifications.push(Notification::Changed { key, expired: false });
         }
         result
     }
 
     /// Changes an entry in place in a way that nobody who watches the key needs to know of.
     #[inline]
-    pub(super) fn rewrite_quietly<R>(&mut self, at: At, change: impl FnOnce(&mut Entry) -> R) -> R {
+    pub(super) fn rewrite_quietly<R>(&mut self, at: Location, change: impl FnOnce(&mut Entry) -> R) -> R {
         let entry = self.entry_mut(at);
         let (size, due) = (entry.size(), entry.due());
         let result = change(entry);
         let (new_size, new_due) = (entry.size(), entry.due());
         if size != new_size {
-            self.side(at).bytes.fetch_add(new_size as i64 - size as i64, Ordering::Relaxed);
+            self.meta(at).bytes.fetch_add(new_size as i64 - size as i64, Ordering::Relaxed);
         }
         if due != new_due {
-            self.due_moved(at.lock, at.hash, due, new_due);
+            self.deadlines_changed(at.lock, at.hash, due, new_due);
         }
         result
     }
@@ -634,57 +640,57 @@ impl<'k> View<'k> {
             self.signal(entry.key());
         }
         let hash = hash_of(entry.key());
-        let lock = self.reach(self.db, self.keyspace.shard_of(hash));
+        let lock = self.held_shard(self.db, self.keyspace.shard_of(hash));
         let index = self.locked[lock].index as usize;
-        let side = &self.keyspace.database(self.db).sides[index];
-        side.bytes.fetch_add(entry.size() as i64, Ordering::Relaxed);
-        side.count_keys(1);
+        let meta = &self.keyspace.database(self.db).shards_meta[index];
+        meta.bytes.fetch_add(entry.size() as i64, Ordering::Relaxed);
+        meta.count_keys(1);
         let due = entry.due();
         self.locked[lock].shard.insert(hash, entry);
-        if due != Due::NEVER {
-            self.due_moved(lock, hash, Due::NEVER, due);
+        if due != EntryDeadlines::NONE {
+            self.deadlines_changed(lock, hash, EntryDeadlines::NONE, due);
         }
     }
 
-    fn unlink(&mut self, at: At) -> Entry {
+    fn unlink(&mut self, at: Location) -> Entry {
         let entry = self.locked[at.lock].shard.remove(at.slot);
-        self.signal_loss(&entry);
-        let side = self.side(at);
-        side.bytes.fetch_sub(entry.size() as i64, Ordering::Relaxed);
-        side.count_keys(-1);
+        self.signal_removal(&entry);
+        let meta = self.meta(at);
+        meta.bytes.fetch_sub(entry.size() as i64, Ordering::Relaxed);
+        meta.count_keys(-1);
         let due = entry.due();
-        count_moved(&side.volatile, due.whole, None);
-        count_moved(&side.partly, due.part, None);
+        count_deadline(&meta.volatile, due.key, None);
+        count_deadline(&meta.with_field_deadlines, due.field, None);
         entry
     }
 
-    fn side(&self, at: At) -> &'k Side {
+    fn meta(&self, at: Location) -> &'k ShardMeta {
         let locked = &self.locked[at.lock];
-        &self.keyspace.database(locked.db).sides[locked.index as usize]
+        &self.keyspace.database(locked.db).shards_meta[locked.index as usize]
     }
 
     /// An entry that is known to be live, because it was just found through the front door.
-    pub(super) fn found(&self, key: &[u8]) -> Option<&Entry> {
+    pub(super) fn peek_found(&self, key: &[u8]) -> Option<&Entry> {
         let hash = self.hash(key);
-        let shard = &self.locked[self.place(self.db, self.keyspace.shard_of(hash)).ok()?].shard;
+        let shard = &self.locked[self.shard_position(self.db, self.keyspace.shard_of(hash)).ok()?].shard;
         Some(shard.entry(shard.find(hash, key)?))
     }
 
     /// Where the lock of a shard stands among those held, or would stand.
-    fn place(&self, db: u32, index: usize) -> Result<usize, usize> {
+    fn shard_position(&self, db: u32, index: usize) -> Result<usize, usize> {
         self.locked.binary_search_by_key(&(db, index as u32), |locked| (locked.db, locked.index))
     }
 
     /// Which of the held locks guards a shard.
     #[inline]
-    fn reach(&mut self, db: u32, index: usize) -> usize {
+    fn held_shard(&mut self, db: u32, index: usize) -> usize {
         if let [only] = self.locked.as_slice()
             && only.db == db
             && only.index as usize == index
         {
             return 0;
         }
-        match self.place(db, index) {
+        match self.shard_position(db, index) {
             Ok(at) => at,
             Err(at) => match &self.everything {
                 // A database that did not exist when everything was locked, and still does not: nobody else can have
@@ -692,11 +698,11 @@ impl<'k> View<'k> {
                 Some(creating) => {
                     let database = self.keyspace.make_database(db, creating);
                     let shards = 0..self.keyspace.shards();
-                    self.locked.insert_many(at, shards.filter_map(|shard| Locked::free(database, db, shard)));
-                    self.reach(db, index)
+                    self.locked.insert_many(at, shards.filter_map(|shard| LockedShard::free(database, db, shard)));
+                    self.held_shard(db, index)
                 }
                 None if self.growing.is_some() => {
-                    self.grow(db, index);
+                    self.lock_another(db, index);
                     at
                 }
                 None => unreachable!("a command reached for a key that its row does not name"),
@@ -705,10 +711,10 @@ impl<'k> View<'k> {
     }
 }
 
-impl<'k> Locked<'k> {
+impl<'k> LockedShard<'k> {
     #[inline]
     fn of(keyspace: &Keyspace, database: &'k Database, db: u32, index: usize) -> Result<Self, Busy> {
-        let shard = keyspace.patiently(|| database.store.try_lock(index))?;
+        let shard = keyspace.lock_with_backoff(|| database.store.try_lock(index))?;
         Ok(Self { db, index: index as u32, shard })
     }
 
@@ -730,34 +736,34 @@ fn lock_shards<'k>(
     keyspace: &'k Keyspace,
     db: u32,
     hashes: &[u64],
-    locked: &mut SmallVec<[Locked<'k>; 1]>,
+    locked: &mut SmallVec<[LockedShard<'k>; 1]>,
 ) -> Result<(), Busy> {
     let shards = shards_of(keyspace, hashes);
     let database = keyspace.open_database(db)?;
-    let _several = if shards.len() > 1 { Some(keyspace.several()?) } else { None };
+    let _several = if shards.len() > 1 { Some(keyspace.multi_shard()?) } else { None };
     for shard in shards {
-        locked.push(Locked::of(keyspace, database, db, shard)?);
+        locked.push(LockedShard::of(keyspace, database, db, shard)?);
     }
     Ok(())
 }
 
 fn lock_everything<'k>(
     keyspace: &'k Keyspace,
-    locked: &mut SmallVec<[Locked<'k>; 1]>,
+    locked: &mut SmallVec<[LockedShard<'k>; 1]>,
 ) -> Result<MutexGuard<'k, ()>, Busy> {
     let creating = keyspace.creating()?;
     for (db, database) in (0..).zip(&keyspace.databases) {
         if let Some(database) = database.get() {
             for shard in 0..keyspace.shards() {
-                locked.push(Locked::of(keyspace, database, db, shard)?);
+                locked.push(LockedShard::of(keyspace, database, db, shard)?);
             }
         }
     }
     Ok(creating)
 }
 
-fn swap_counts(sides: [&Side; 2], count: impl Fn(&Side) -> &AtomicI64) {
-    let (one, other) = (count(sides[0]), count(sides[1]));
+fn swap_counts(shards_meta: [&ShardMeta; 2], count: impl Fn(&ShardMeta) -> &AtomicI64) {
+    let (one, other) = (count(shards_meta[0]), count(shards_meta[1]));
     one.store(other.swap(one.load(Ordering::Relaxed), Ordering::Relaxed), Ordering::Relaxed);
 }
 
@@ -776,7 +782,7 @@ mod tests {
             assert!(view.remove(b"lock"));
             view.finish();
         }
-        let rows: usize = keyspace.sides().map(|side| side.deadlines().rows()).sum();
+        let rows: usize = keyspace.shards_meta().map(|meta| meta.deadlines().rows()).sum();
         assert!(rows < 200, "{rows} deadlines of keys that are gone");
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handle::{World, refused};
-use crate::base::clock::wait_here_for;
+use crate::base::clock::block_on_timeout;
 use crate::base::error::Error;
 use crate::engine::Engine;
 use crate::powers::{Fault, Gate, Pattern, Rule, Side};
@@ -144,7 +144,7 @@ impl GateGuard {
 
     /// As [`wait_for`](Self::wait_for), for so long in real time at most.
     pub fn wait_for_within(&self, count: usize, timeout: Duration) -> Result<(), Error> {
-        let held = wait_here_for(self.gate.stop.watch(count), timeout);
+        let held = block_on_timeout(self.gate.stop.watch(count), timeout);
         match held {
             Some(Some(_)) => Ok(()),
             Some(None) => Err(Error::Refused(format!("gate '{}' is open: it holds nobody", self.gate.name))),
