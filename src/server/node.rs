@@ -111,7 +111,7 @@ impl Node {
             nodes: OnceLock::new(),
         });
         let fleet: Weak<dyn Fleet> = Arc::<Self>::downgrade(&node);
-        node.root.instance.join(fleet);
+        node.root.instance.set_fleet(fleet);
         node.root.instance.save_initial_state();
         main.spawn(Arc::clone(&node.root.instance.clock).run_alarms());
         node
@@ -269,7 +269,7 @@ impl Node {
             return Err(TOO_MANY_SPACES);
         }
         let instance = Arc::new(self.root.instance.new_space(name));
-        instance.join(self.as_fleet()?);
+        instance.set_fleet(self.as_fleet()?);
         instance.join_audit();
         let clock = self.main.spawn(Arc::clone(&instance.clock).run_alarms()).abort_handle();
         self.copy_instance_faults(&instance);
