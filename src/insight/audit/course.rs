@@ -64,7 +64,7 @@ impl Course<'_> {
             let lock = &mut *self.scene.lock;
             (lock.value, lock.deadline) = (None, None);
             for hold in lock.holds.iter_mut().filter(|hold| hold.standing == Standing::Held) {
-                if let Some(mark) = hold.in_real_time.clone() {
+                if let Some(mark) = hold.shortened.clone() {
                     hold.standing = Standing::Deleted(mark);
                 }
             }
@@ -255,7 +255,7 @@ impl Course<'_> {
             extended: None,
             extensions: 0,
             deadline,
-            in_real_time: None,
+            shortened: None,
             instant,
             is_certain,
             told,
@@ -556,10 +556,10 @@ impl Course<'_> {
             if by.is_some_and(|by| !is_own && by.same(&hold.who) == Same::No) {
                 // Its holder goes by the time that it knows.
                 let is_sooner = deadline.is_some_and(|deadline| hold.deadline.is_none_or(|known| deadline < known));
-                hold.in_real_time = is_sooner.then_some(mark);
+                hold.shortened = is_sooner.then_some(mark);
                 return;
             }
-            (hold.deadline, hold.in_real_time) = (deadline, None);
+            (hold.deadline, hold.shortened) = (deadline, None);
             if is_own {
                 (hold.extended, hold.extensions) = (Some(mark), hold.extensions.saturating_add(1));
             }

@@ -400,9 +400,9 @@ impl LiveAudit {
 
     /// What was found about the keys of a server since somebody listens, and was not told yet; nothing if nobody does.
     /// `is_patient` is whether it may come later.
-    pub fn news(&self, server: u16, has_subscribers: bool, is_patient: bool) -> Vec<Arc<Finding>> {
+    pub fn news(&self, server: u16, is_heard: bool, is_patient: bool) -> Vec<Arc<Finding>> {
         let was_heard = self.heard.load(Ordering::Relaxed) & bit(server) != 0;
-        if !has_subscribers {
+        if !is_heard {
             if was_heard {
                 self.heard.fetch_and(!bit(server), Ordering::Relaxed);
             }

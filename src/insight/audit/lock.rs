@@ -169,7 +169,7 @@ pub struct Hold {
     /// When the server ends it, in milliseconds on its clock.
     pub deadline: Option<i64>,
     /// The command by which somebody else has had the server end it sooner than its holder knows.
-    pub in_real_time: Option<Mark>,
+    pub shortened: Option<Mark>,
     /// When its holder says that it ends.
     pub instant: Option<Instant>,
     /// Whether its holder has been told that it has it: if the reply was lost, it may hold it.

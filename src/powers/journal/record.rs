@@ -138,7 +138,7 @@ impl Children {
     /// Keeps a command that has ended.
     pub fn push(&mut self, db: u32, words: Words<'_>, reply: &[u8], fault: Option<&str>) {
         let mut short = OwnedWords::default();
-        let (words, missing) = in_real_time(words, MOST_BYTES_INSIDE, &mut short);
+        let (words, missing) = shortened(words, MOST_BYTES_INSIDE, &mut short);
         let (stretch, spans) = words.stretch();
         let kept = &reply[..reply.len().min(MOST_BYTES_INSIDE)];
         let fault = fault.unwrap_or_default();
@@ -165,7 +165,7 @@ impl<'a> Record<'a> {
         let (stretch, spans) = line.words.stretch();
         if stretch.len() > MOST_BYTES || spans.len() > MOST_WORDS {
             let mut short = OwnedWords::default();
-            let (words, missing) = in_real_time(line.words, MOST_BYTES, &mut short);
+            let (words, missing) = shortened(line.words, MOST_BYTES, &mut short);
             return Self::write_kept(line, words, missing, out);
         }
         Self::write_kept(line, line.words, 0, out);
@@ -338,7 +338,7 @@ impl<'a> Record<'a> {
 
 /// As many words, and as much of them, as there is room for; and how many bytes that leaves out.
 #[cold]
-fn in_real_time<'w>(words: Words<'w>, most: usize, short: &'w mut OwnedWords) -> (Words<'w>, usize) {
+fn shortened<'w>(words: Words<'w>, most: usize, short: &'w mut OwnedWords) -> (Words<'w>, usize) {
     let (stretch, spans) = words.stretch();
     if stretch.len() <= most && spans.len() <= MOST_WORDS {
         return (words, 0);

@@ -142,7 +142,7 @@ fn tell_double(scene: &mut Scene<'_>, other: &Hold, new: &Hold, severity: Severi
     let how = match &other.standing {
         Standing::Deleted(mark) => {
             culprit = mark.client;
-            let is_cut = other.in_real_time.as_ref().is_some_and(|cut| cut.seq == mark.seq);
+            let is_cut = other.shortened.as_ref().is_some_and(|cut| cut.seq == mark.seq);
             let what = if is_cut { "cut its time short" } else { "deleted it" };
             evidence.push(mark.shows(format!("{what} while it was held")));
             format!(", because {} had {what}", mark.actor())
