@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use super::{Engine, Resolved};
 use crate::base::error::CommandError;
-use crate::clients::session::{Client, Session};
+use crate::clients::session::{Client, Flow, Session, Waiting};
 use crate::powers::Staging;
 use crate::protocol::{OwnedWords, Words};
 use crate::script::{Fiber, Progress, Stack};
-use crate::spec::{Flow, Waiting};
 
 /// What one thread has at hand to run scripts, and those that it has put aside.
 #[derive(Default)]

@@ -28,15 +28,14 @@ use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
-use crate::clients::session::{Activity, Replies, Session};
+use crate::clients::session::{Activity, Flow, Replies, Session, Waiting};
 use crate::clients::stats::Counters;
+use crate::commands::{self, Call, CommandResult, Handler, Handlers, Outcome};
 use crate::data::keyspace::{Busy, LockedShard, Scope, View, hash_of};
 use crate::powers::{Hook, HookPath};
 use crate::protocol::{Protocol, Reply, Words};
 use crate::script::{Interpreters, Pause};
-use crate::spec::{
-    Args, Call, CommandResult, CommandSpec, Flag, Flow, Group, Handler, Outcome, Table, Transaction, Waiting,
-};
+use crate::spec::{Args, CommandKind, CommandSpec, Flag, Group, ResolvedRow, Table, TransactionCommand};
 
 pub use fibers::Fibers;
 
@@ -49,9 +48,7 @@ const MONITOR_WITHOUT_KEYS: CommandError = CommandError::fixed("ERR Replica can'
 /// What is known about a request before it runs.
 #[derive(Clone, Copy)]
 pub struct Resolved {
-    spec: &'static CommandSpec,
-    /// Where its arguments begin.
-    at: usize,
+    row: ResolvedRow,
     /// Its key, if it has exactly one: the position and the hash.
     key: Option<(usize, u64)>,
 }
@@ -68,6 +65,7 @@ impl Resolved {
 pub struct Engine {
     pub instance: Arc<Instance>,
     pub table: Table,
+    handlers: Handlers,
     /// Held while somebody keeps house, so that who moves the clock finds done what that set off.
     house: Mutex<()>,
     /// Errands are done one by one.
@@ -80,6 +78,7 @@ impl Engine {
         Self {
             instance,
             table,
+            handlers: Handlers::new(commands::all()),
             house: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
             outlook: auto::AutoAdvance::default(),
@@ -148,7 +147,7 @@ impl Engine {
             Ok(resolved) => resolved,
             Err(error) => return self.refuse_unresolved(session, words, error, out),
         };
-        let Resolved { spec, at, .. } = resolved;
+        let spec = resolved.row.spec;
         session.last_command = Some(spec);
         if let Err(error) = self.admit(session, spec, words) {
             self.end_exception(session, Some(spec));
@@ -174,7 +173,7 @@ impl Engine {
         }
         if session.transaction.is_some() && transaction::is_queued(spec) {
             let start = out.len();
-            let queued = transaction::queue(session, spec, at, words);
+            let queued = transaction::queue(session, resolved.row, words);
             if queued > self.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Flow::Drop;
             }
@@ -200,7 +199,7 @@ impl Engine {
         out: &mut Vec<u8>,
         pause: Option<&Pause<'_>>,
     ) -> Flow {
-        let spec = resolved.spec;
+        let spec = resolved.row.spec;
         let start = out.len();
         let flow = match self.run(session, resolved, words, out, pause) {
             Ok(flow) => flow,
@@ -209,7 +208,7 @@ impl Engine {
         session.executed += 1;
         if session.replies != Replies::On && !matches!(flow, Flow::Wait(_)) {
             // EXEC leaves out what is to be left out itself, reply by reply.
-            let start = if matches!(spec.run, Handler::Transaction(_)) { out.len() } else { start };
+            let start = if matches!(spec.kind, CommandKind::Transaction(_)) { out.len() } else { start };
             self.withhold(session, start, out);
         }
         if !session.aside.is_empty() || !session.ahead.is_empty() {
@@ -225,12 +224,12 @@ impl Engine {
     /// Finds a request's row, and its key if there is exactly one.
     #[inline]
     pub fn resolve(&self, words: Words<'_>) -> Result<Resolved, CommandError> {
-        let (spec, at) = self.table.resolve(words)?;
-        let key = match spec.keys {
+        let row = self.table.resolve(words)?;
+        let key = match row.spec.keys {
             [keys] => keys.only().and_then(|index| Some((index, hash_of(words.get(index)?)))),
             _ => None,
         };
-        Ok(Resolved { spec, at, key })
+        Ok(Resolved { row, key })
     }
 
     #[inline]
@@ -242,9 +241,10 @@ impl Engine {
         out: &mut Vec<u8>,
         pause: Option<&Pause<'_>>,
     ) -> Result<Flow, Busy> {
-        let Resolved { spec, at, key } = resolved;
-        let mut args = Args::new(words, at, spec, &self.instance.profile);
-        let error = match spec.run {
+        let Resolved { row, key } = resolved;
+        let spec = row.spec;
+        let mut args = Args::new(words, row, &self.instance.profile);
+        let error = match self.handlers.of(row.id) {
             Handler::Keys(run) => {
                 let mut view = match self.lock_only_key(session, key)? {
                     // Made here and moved nowhere, for to read what was copied a moment ago takes longer than many a
@@ -262,7 +262,7 @@ impl Engine {
                 self.conclude(&mut view, session);
                 error
             }
-            Handler::Waiting(run) => {
+            Handler::Blocking(run) => {
                 let mut view = self.lock_keys(session, spec, key, words)?;
                 view.set_touch(!session.no_touch);
                 let (wish, error) = match run(&mut view, &mut args, None) {
@@ -271,7 +271,7 @@ impl Engine {
                     Err(error) => (None, write(Err(error), session, out)),
                 };
                 // As long as the view lives, nobody can put anything under the keys.
-                let wait = wish.map(|wish| self.begin_wait(session, spec, at, words, wish));
+                let wait = wish.map(|wish| self.begin_wait(session, row, words, wish));
                 if wait.is_some() {
                     session.trace.block();
                 }
@@ -343,19 +343,20 @@ impl Engine {
         &self,
         session: &mut Session,
         view: &mut View<'_>,
-        (spec, at): (&'static CommandSpec, usize),
+        row: ResolvedRow,
         words: Words<'_>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let mut args = Args::new(words, at, spec, &self.instance.profile);
+        let spec = row.spec;
+        let mut args = Args::new(words, row, &self.instance.profile);
         view.select(session.db);
         if spec.makes_keys(words) {
             view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
         }
         let mut flow = Flow::Continue;
-        let error = match spec.run {
+        let error = match self.handlers.of(row.id) {
             Handler::Keys(run) => write(run(view, &mut args), session, out),
-            Handler::Waiting(run) => write(run(view, &mut args, None).map(Outcome::into_reply), session, out),
+            Handler::Blocking(run) => write(run(view, &mut args, None).map(Outcome::into_reply), session, out),
             Handler::Database(run) => {
                 view.extend_scope(Scope::Database);
                 write(run(view, &mut args), session, out)
@@ -424,7 +425,7 @@ impl Engine {
         let mut view = self.instance.keyspace.lock(scope, session.db, &self.instance.clock)?;
         view.set_touch(!session.no_touch);
         let (spec, words) = (args.spec(), args.words());
-        let mut args = Args::new(words, words.len() - args.left(), spec, args.profile());
+        let mut args = args.clone();
         let error = write(run(&mut view, &mut args), session, out);
         self.record_reads(&mut view, session, spec, words);
         self.conclude(&mut view, session);
@@ -470,7 +471,7 @@ impl Engine {
     /// Whether a session may run a command now.
     #[inline]
     fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
-        if matches!(spec.run, Handler::Debug(_)) {
+        if spec.kind == CommandKind::Debug {
             let local = session.client.peer().is_local();
             if !self.instance.config.live().allows_debug(local) {
                 return Err(CommandError::DEBUG_REFUSED);
@@ -526,8 +527,8 @@ impl Engine {
             return if forbidden { Err(CommandError::NOT_IN_TRANSACTION) } else { Ok(()) };
         }
         if !spec.has_flag(Flag::NoMulti)
-            && !matches!(spec.run, Handler::Transaction(Transaction::Multi | Transaction::Watch))
-            && spec.name != "REPLY"
+            && !matches!(spec.kind, CommandKind::Transaction(TransactionCommand::Multi | TransactionCommand::Watch))
+            && !spec.refused_in_transaction_by_valkey_9
         {
             return Ok(());
         }
@@ -625,7 +626,7 @@ impl Engine {
         let name = words.get(0).unwrap_or_default();
         match (self.table.find(name), words.get(1)) {
             (None, _) => stats.count_unsupported(name),
-            (Some(row), Some(sub)) if !row.subcommands.is_empty() && self.table.find_sub(row, sub).is_none() => {
+            (Some(row), Some(sub)) if row.is_container && self.table.find_sub(row, sub).is_none() => {
                 stats.count_unsupported(&[row.name.as_bytes(), sub].join(&b' '));
             }
             _ => {}
@@ -722,7 +723,7 @@ fn is_monitor(session: &Session) -> bool {
 }
 
 fn is_exec(spec: &CommandSpec) -> bool {
-    matches!(spec.run, Handler::Transaction(Transaction::Exec))
+    spec.kind == CommandKind::Transaction(TransactionCommand::Exec)
 }
 
 impl Engine {

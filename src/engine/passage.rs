@@ -13,10 +13,10 @@ use smallvec::SmallVec;
 
 use super::{Engine, Fibers, Resolved, is_exec, keys, transaction};
 use crate::base::error::CommandError;
-use crate::clients::session::Session;
+use crate::clients::session::{Flow, Session, Waiting};
 use crate::powers::{Arrival, Hook, ParkedCommand, Passage, Permit, Rule, Verdict, WaitQueue};
 use crate::protocol::{Reply, Words, parse_integer};
-use crate::spec::{CommandSpec, Flag, Flow, Group, Waiting};
+use crate::spec::{CommandSpec, Flag, Group};
 
 impl Engine {
     /// Runs a request that gates, rules or the journal may be about.
@@ -29,7 +29,7 @@ impl Engine {
         out: &mut Vec<u8>,
         fibers: &mut Fibers,
     ) -> Flow {
-        let spec = resolved.as_ref().ok().map(|resolved| resolved.spec);
+        let spec = resolved.as_ref().ok().map(|resolved| resolved.row.spec);
         if spec.is_some_and(|spec| spec.group == Group::Control) {
             self.keep_staged(session);
             return self.perform(session, resolved, words, out, fibers);
@@ -153,10 +153,10 @@ impl Engine {
             let mut db = session.db;
             for queued in transaction::queued(session) {
                 let words = queued.words.as_words();
-                inside.push(Arrival { db, ..self.arrival(session, client_name, queued.spec, words) });
+                inside.push(Arrival { db, ..self.arrival(session, client_name, queued.row.spec, words) });
                 // What follows a SELECT runs there.
                 let chosen = words.get(1).and_then(parse_integer).and_then(|number| u32::try_from(number).ok());
-                db = chosen.filter(|_| queued.spec.name == "SELECT").unwrap_or(db);
+                db = chosen.filter(|_| queued.row.spec.selects_database).unwrap_or(db);
             }
         }
         (self.arrival(session, client_name, spec, words), inside)

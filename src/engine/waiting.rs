@@ -5,10 +5,11 @@
 //! a key have their turn in the order in which they came; only who gets something is woken.
 
 use super::Engine;
-use crate::clients::session::{Blocked, Served, Session, Signal};
+use crate::clients::session::{Blocked, Served, Session, Signal, Waiting};
+use crate::commands::{Handler, Outcome, Wish};
 use crate::data::keyspace::{Busy, Entry, ValueKind, View};
 use crate::protocol::{Reply, Words};
-use crate::spec::{Args, CommandSpec, Handler, Outcome, Waiting, Wish};
+use crate::spec::{Args, ResolvedRow};
 
 impl Engine {
     /// What there is to do before the view of a command, transaction or script ends: those who wait for what it has put
@@ -53,19 +54,11 @@ impl Engine {
     }
 
     /// Puts a client into the queues of the keys that it waits for.
-    pub(super) fn begin_wait(
-        &self,
-        session: &Session,
-        spec: &'static CommandSpec,
-        at: usize,
-        words: Words<'_>,
-        wish: Wish<'_>,
-    ) -> Waiting {
+    pub(super) fn begin_wait(&self, session: &Session, row: ResolvedRow, words: Words<'_>, wish: Wish<'_>) -> Waiting {
         let client = &session.client;
         client.wait_for_keys(Blocked {
-            spec,
+            row,
             words: wish.again.unwrap_or_else(|| words.into_owned()),
-            at,
             db: session.db,
             keys: wish.keys.iter().map(Box::from).collect(),
             kind: wish.kind,
@@ -118,15 +111,15 @@ impl Engine {
 
     /// Tries a command again that waits. The reply, if it need not wait any longer.
     fn attempt(&self, view: &mut View<'_>, blocked: &Blocked, key: &[u8]) -> Option<Vec<u8>> {
-        let Blocked { spec, words, at, kind, protocol, .. } = blocked;
-        let Handler::Waiting(run) = spec.run else { return None };
+        let Blocked { row, words, kind, protocol, .. } = blocked;
+        let Handler::Blocking(run) = self.handlers.of(row.id) else { return None };
         // Who reads in a stream's group is told when the stream is gone.
         if *kind != ValueKind::Stream && view.peek(key).map(Entry::kind) != Some(*kind) {
             return None;
         }
         let profile = &self.instance.profile;
         let ready = (!profile.since_redis(7, 2)).then_some(key);
-        let mut args = Args::new(words.as_words(), *at, spec, profile);
+        let mut args = Args::new(words.as_words(), *row, profile);
         let reply = match run(view, &mut args, ready) {
             Ok(Outcome::Wait(_) | Outcome::WaitOr(..)) => return None,
             Ok(Outcome::Done(reply)) => reply,

@@ -19,11 +19,11 @@ use super::node::Node;
 use super::stream::Stream;
 use crate::base::clock::Alarm;
 use crate::base::error::CommandError;
-use crate::clients::session::{Activity, Served, Session, Signal};
+use crate::clients::session::{Activity, Destination, Flow, Served, Session, Signal, Waiting};
 use crate::clients::stats::add;
 use crate::engine::{Engine, Fibers, Resolved};
 use crate::protocol::{Framed, Framer, Limits, ProtocolError, Reply};
-use crate::spec::{Destination, Flow, Group, Waiting};
+use crate::spec::Group;
 
 /// How much is read at once.
 const READ: usize = 64 * 1024;

@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, plain};
 use crate::clients::acl::Acl;
-use crate::clients::session::{Client, Peer, Session};
+use crate::clients::session::{Client, Flow, Peer, Session, Waiting};
 use crate::clients::stats::Counters;
 use crate::data::keyspace::{Entry, hash_of};
 use crate::data::rdb::{Key, SnapshotError, SnapshotItem, SnapshotReader, is_snapshot, suits};
 use crate::data::seed::{Source, SourceError};
 use crate::engine::{Engine, Fibers};
 use crate::protocol::{OwnedWords, first_error};
-use crate::spec::{Flow, Waiting};
 
 /// As much of a file as tells what it is.
 const HEAD: u64 = 16;

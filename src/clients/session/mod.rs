@@ -2,6 +2,7 @@
 
 mod client;
 mod clients;
+mod flow;
 mod tracking;
 
 use std::sync::Arc;
@@ -12,10 +13,11 @@ use crate::clients::stats::{Counters, add};
 use crate::data::keyspace::{ViewStats, Watch};
 use crate::powers::{CommandTrace, Passage};
 use crate::protocol::{OwnedWords, Protocol};
-use crate::spec::CommandSpec;
+use crate::spec::{CommandSpec, ResolvedRow};
 
 pub use client::{Activity, Blocked, Claim, Client, Peer, Served, Signal};
 pub use clients::Clients;
+pub use flow::{ControlJob, Destination, Flow, Waiting};
 pub use tracking::{Choice, SessionTracking, TrackingMode};
 
 /// The state of one connection, owned by whoever runs its commands.
@@ -98,9 +100,7 @@ pub struct Transaction {
 
 /// A command that waits for EXEC. Its options are parsed when it runs.
 pub struct Queued {
-    pub spec: &'static CommandSpec,
-    /// Where its arguments begin.
-    pub at: usize,
+    pub row: ResolvedRow,
     pub words: OwnedWords,
 }
 
