@@ -221,7 +221,7 @@ impl Settings {
 /// One database. Most servers use only number 0, so the others are made when they are first reached.
 struct Database {
     store: Store,
-    shards_meta: Box<[ShardMeta]>,
+    shard_meta: Box<[ShardMeta]>,
 }
 
 /// What is kept beside a shard; changed only by who holds the shard's lock.
@@ -256,7 +256,7 @@ impl ShardMeta {
 
 impl Database {
     fn new(shards: usize) -> Self {
-        Self { store: Store::new(shards), shards_meta: (0..shards).map(|_| ShardMeta::default()).collect() }
+        Self { store: Store::new(shards), shard_meta: (0..shards).map(|_| ShardMeta::default()).collect() }
     }
 }
 
@@ -405,24 +405,24 @@ impl Keyspace {
 
     /// Bytes of memory that all entries take.
     pub fn used_bytes(&self) -> usize {
-        let sum: i64 = self.shards_meta().map(|meta| meta.bytes.load(Ordering::Relaxed)).sum();
+        let sum: i64 = self.shard_meta().map(|meta| meta.bytes.load(Ordering::Relaxed)).sum();
         usize::try_from(sum).unwrap_or(0)
     }
 
     /// How many keys each database has, how many of them have a deadline, and how many have parts that do; only
     /// databases with keys, in order. Takes no locks, so that it can be asked while a view lives.
     pub fn sizes(&self) -> Vec<(u32, [u64; 3])> {
-        let count = |shards_meta: &[ShardMeta], counter: fn(&ShardMeta) -> &AtomicI64| {
-            let sum: i64 = shards_meta.iter().map(|meta| counter(meta).load(Ordering::Relaxed)).sum();
+        let count = |shard_meta: &[ShardMeta], counter: fn(&ShardMeta) -> &AtomicI64| {
+            let sum: i64 = shard_meta.iter().map(|meta| counter(meta).load(Ordering::Relaxed)).sum();
             u64::try_from(sum).unwrap_or(0)
         };
         (0..)
             .zip(&self.databases)
             .filter_map(|(db, database)| {
-                let shards_meta = &database.get()?.shards_meta;
-                let keys = count(shards_meta, |meta| &meta.keys);
+                let shard_meta = &database.get()?.shard_meta;
+                let keys = count(shard_meta, |meta| &meta.keys);
                 let (volatile, with_field_deadlines) =
-                    (count(shards_meta, |meta| &meta.volatile), count(shards_meta, |meta| &meta.with_field_deadlines));
+                    (count(shard_meta, |meta| &meta.volatile), count(shard_meta, |meta| &meta.with_field_deadlines));
                 (keys > 0).then_some((db, [keys, volatile, with_field_deadlines]))
             })
             .collect()
@@ -434,7 +434,7 @@ impl Keyspace {
         let now = clock.millis();
         let due =
             |meta: &ShardMeta| meta.has_deadlines() && meta.deadlines().earliest().is_some_and(|first| first < now);
-        if !self.shards_meta().any(due) {
+        if !self.shard_meta().any(due) {
             return None;
         }
         let mut view = self.lock(Scope::Everything, 0, clock).ok()?;
@@ -450,11 +450,11 @@ impl Keyspace {
 
     /// Whether anything has a deadline.
     pub fn has_deadlines(&self) -> bool {
-        self.shards_meta().any(ShardMeta::has_deadlines)
+        self.shard_meta().any(ShardMeta::has_deadlines)
     }
 
-    fn shards_meta(&self) -> impl Iterator<Item = &ShardMeta> {
-        self.databases.iter().filter_map(OnceLock::get).flat_map(|database| database.shards_meta.iter())
+    fn shard_meta(&self) -> impl Iterator<Item = &ShardMeta> {
+        self.databases.iter().filter_map(OnceLock::get).flat_map(|database| database.shard_meta.iter())
     }
 
     /// A database of which a shard is held, so that it is there.

@@ -14,7 +14,7 @@ impl View<'_> {
     pub(in crate::data::keyspace) fn sweep(&mut self) {
         let mut due = Vec::new();
         for locked in &self.locked {
-            let meta = &self.keyspace.database(locked.db).shards_meta[locked.index as usize];
+            let meta = &self.keyspace.database(locked.db).shard_meta[locked.index as usize];
             let mut deadlines = meta.deadlines();
             while let Some((deadline, hash)) = deadlines.pop_due(self.now) {
                 due.push((deadline, locked.db, hash));
@@ -74,7 +74,7 @@ impl View<'_> {
     /// Keeps count of a deadline that was set, moved or removed. The entry is in its shard already.
     pub(super) fn deadlines_changed(&mut self, lock: usize, hash: u64, old: EntryDeadlines, new: EntryDeadlines) {
         let LockedShard { db, index, ref shard } = self.locked[lock];
-        let meta = &self.keyspace.database(db).shards_meta[index as usize];
+        let meta = &self.keyspace.database(db).shard_meta[index as usize];
         let living = count_deadline(&meta.volatile, old.key, new.key)
             + count_deadline(&meta.with_field_deadlines, old.field, new.field);
         let mut deadlines = meta.deadlines();
