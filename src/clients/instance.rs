@@ -9,6 +9,7 @@ mod debug_sleep;
 mod journal;
 mod messages;
 mod monitors;
+mod panics;
 mod pause;
 mod save;
 mod settings;
@@ -37,6 +38,7 @@ use crate::powers::{ActiveHooks, Control};
 use crate::script::Scripts;
 use debug_sleep::DebugSleep;
 use monitors::Monitors;
+use panics::Panics;
 use pause::Pause;
 use shutdown::Shutdown;
 
@@ -74,6 +76,7 @@ pub struct Instance {
     monitors: Monitors,
     debug_sleep: DebugSleep,
     shutdown: Arc<Shutdown>,
+    panics: Arc<Panics>,
     /// The settings and users that the server was started with.
     initial: OnceLock<(Settings, acl::Snapshot)>,
 }
@@ -120,13 +123,14 @@ impl Instance {
             monitors: Monitors::default(),
             debug_sleep: DebugSleep::default(),
             shutdown: Arc::default(),
+            panics: Arc::default(),
             initial: OnceLock::new(),
         };
         instance.apply_settings();
         instance
     }
 
-    /// Another server of the same process, with the same settings. The two share the audit, the log and the shutdown, and
+    /// Another server of the same process, with the same settings. The two share the audit, the log, the shutdown and the count of panics, and
     /// nothing else.
     pub fn sibling(&self, number: u16) -> Self {
         let clock = Arc::new(Clock::new());
@@ -150,7 +154,13 @@ impl Instance {
 
     fn with_same_settings(&self, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
         let another = Self::with_keyspace(self.config.copy(), self.profile, clock, keyspace);
-        Self { log: Arc::clone(&self.log), acl: self.acl.copy(), shutdown: Arc::clone(&self.shutdown), ..another }
+        Self {
+            log: Arc::clone(&self.log),
+            acl: self.acl.copy(),
+            shutdown: Arc::clone(&self.shutdown),
+            panics: Arc::clone(&self.panics),
+            ..another
+        }
     }
 
     /// Sets the other spaces and instances; only the first call counts.

@@ -59,6 +59,7 @@ const SECTIONS: &[Section] = &[
     Section { default: false, since: Since::redis(7, 0, 0), ..section("Latencystats", &["latencystats"], |_, _| {}) },
     section("Cluster", &["cluster"], |_, fields| fields.add("cluster_enabled", 0)),
     section("Keyspace", &["keyspace"], keyspace),
+    Section { default: false, ..section("Redouble", &["redouble"], redouble) },
 ];
 
 fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -352,6 +353,11 @@ fn errorstats(instance: &Instance, fields: &mut Fields) {
     for (code, count) in instance.stats.errors_by_code() {
         fields.add(&format!("errorstat_{}", String::from_utf8_lossy(&code)), format!("count={count}"));
     }
+}
+
+/// What no Redis has: only shown when it is asked for.
+fn redouble(instance: &Instance, fields: &mut Fields) {
+    fields.add("handler_panics", instance.panics());
 }
 
 fn keyspace(instance: &Instance, fields: &mut Fields) {

@@ -65,7 +65,7 @@ impl Resolved {
 pub struct Engine {
     pub instance: Arc<Instance>,
     pub table: Table,
-    handlers: Handlers,
+    pub handlers: Handlers,
     /// Held while somebody keeps house, so that who moves the clock finds done what that set off.
     house: Mutex<()>,
     /// Errands are done one by one.
@@ -75,10 +75,15 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(instance: Arc<Instance>, table: Table) -> Self {
+        Self::with_handlers(instance, table, Handlers::new(commands::all()))
+    }
+
+    /// As [`new`](Self::new), with the functions of the table's rows.
+    pub fn with_handlers(instance: Arc<Instance>, table: Table, handlers: Handlers) -> Self {
         Self {
             instance,
             table,
-            handlers: Handlers::new(commands::all()),
+            handlers,
             house: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
             outlook: auto::AutoAdvance::default(),

@@ -16,6 +16,7 @@ use super::bound_address::BoundAddress;
 use super::handle::{Server, Servers};
 use super::load::load;
 use super::node::{Node, Nodes};
+use super::panics::catch_panics;
 use super::worker::{Workers, event_loop};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
@@ -27,7 +28,7 @@ use crate::clients::config::Config;
 use crate::clients::fleet::MOST_INSTANCES;
 use crate::clients::instance::Instance;
 use crate::clients::stats::Unsupported;
-use crate::commands;
+use crate::commands::{self, Command, Handlers};
 use crate::engine::Engine;
 use crate::insight::audit::{Allowance, Code, LiveAudit, Naming, Scope};
 use crate::protocol::Words;
@@ -45,6 +46,8 @@ pub struct Builder {
     seeds: Vec<PathBuf>,
     scope: Scope,
     log: Arc<Log>,
+    /// The commands that the server has, as far as its profile has them.
+    commands: Vec<&'static Command>,
 }
 
 impl Default for Builder {
@@ -60,6 +63,7 @@ impl Default for Builder {
             seeds: Vec::new(),
             scope: Scope::default(),
             log: Arc::new(Log::silent()),
+            commands: commands::all().collect(),
         }
     }
 }
@@ -81,6 +85,7 @@ impl Builder {
             scope: config.lock_scope(),
             config,
             log,
+            commands: commands::all().collect(),
         }
     }
 
@@ -259,6 +264,14 @@ impl Builder {
         Ok(Servers::new(nodes, thread))
     }
 
+    /// One more command, and a log, for a test of this crate.
+    #[cfg(test)]
+    pub(super) fn with_command(mut self, command: &'static Command, log: Log) -> Self {
+        self.commands.push(command);
+        self.log = Arc::new(log);
+        self
+    }
+
     /// Binds every address; nobody is served until [`BoundServers::serve`].
     pub(crate) fn start(self) -> Result<BoundServers, Error> {
         self.check()?;
@@ -267,7 +280,8 @@ impl Builder {
         let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone());
         let workers = Arc::new(Workers::new(loops));
         let is_controlled = self.config.is_on("control");
-        let rows = commands::all_rows().into_iter();
+        let handlers = Handlers::new(self.commands.iter().copied());
+        let rows = commands::rows(self.commands).into_iter();
         let rows = rows.filter(|row| is_controlled || row.spec.group != Group::Control);
         let table = Table::new(rows, self.profile);
         let mut instance = Instance::new(self.config, self.profile, self.databases);
@@ -308,7 +322,7 @@ impl Builder {
             }
             let instance = Arc::new(instance);
             instance.join_audit();
-            let engine = Engine::new(instance, table.clone());
+            let engine = Engine::with_handlers(instance, table.clone(), handlers.clone());
             let node = Node::new(usize::from(number), engine, bound, &workers, main.handle());
             self.seeds.iter().try_for_each(|path| load(node.root(), path))?;
             // Of what no client has sent it says nothing.
@@ -382,7 +396,8 @@ impl BoundServers {
     pub(crate) fn serve(self) -> Result<(), Error> {
         let Self { main, others, nodes, instance } = self;
         let others: Vec<WorkerThread> = others.into_iter().map(WorkerThread::start).collect::<Result<_, _>>()?;
-        main.spawn(housekeeping(Arc::clone(&nodes)));
+        let cron = Box::pin(cron(Arc::clone(&nodes)));
+        main.spawn(catch_panics(cron, Arc::clone(&instance), || "in the periodic work, which ends here".to_owned()));
         main.block_on(async {
             poll_fn(|cx| if instance.is_shutting_down(cx.waker()) { Poll::Ready(()) } else { Poll::Pending }).await;
             // What Redis found worth a warning until 7.2 is only a notice since.
@@ -430,11 +445,10 @@ async fn drain(nodes: &Nodes) {
     }
 }
 
-/// What a server does now and then: delete keys that nobody asks for, close connections that nobody uses. One task does
-/// it for all instances and spaces.
-async fn housekeeping(nodes: Arc<Nodes>) {
+/// Periodic work: deletes expired keys, closes idle connections. One task does it for all instances and spaces.
+async fn cron(nodes: Arc<Nodes>) {
     const LEAST: Duration = Duration::from_millis(2);
-    // Where nobody is, nobody hears of what is deleted, and memory can wait.
+    // Without clients, expired keys only cost memory, so empty spaces are looked at less often.
     const EMPTY_SPACES_TOO: u32 = 32;
     let mut period = Node::PERIOD;
     for round in (0..EMPTY_SPACES_TOO).cycle() {

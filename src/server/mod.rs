@@ -17,6 +17,7 @@ mod journal;
 mod listener;
 mod load;
 mod node;
+mod panics;
 mod stream;
 mod worker;
 

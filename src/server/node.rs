@@ -273,7 +273,7 @@ impl Node {
         let clock = self.main.spawn(Arc::clone(&instance.clock).run_alarms()).abort_handle();
         self.copy_instance_faults(&instance);
         instance.save_initial_state();
-        let engine = Arc::new(Engine::new(instance, self.root.table.clone()));
+        let engine = Arc::new(Engine::with_handlers(instance, self.root.table.clone(), self.root.handlers.clone()));
         spaces.insert(name.into(), Space { engine: Arc::clone(&engine), clock });
         Ok(engine)
     }
