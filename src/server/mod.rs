@@ -19,6 +19,7 @@ mod load;
 mod node;
 mod panics;
 mod stream;
+mod timeout;
 mod worker;
 
 pub use audit::AuditGuard;
