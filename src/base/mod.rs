@@ -1,4 +1,4 @@
-//! What every floor uses: errors, time, patterns, files, the log.
+//! What every floor uses: errors, time, patterns, random numbers, text, files, the log.
 //!
 //! Knows no protocol, no data and no client.
 //! May use: nothing of this crate.
@@ -12,4 +12,6 @@ pub mod glob;
 pub mod identity;
 pub mod log;
 pub mod profile;
+pub mod random;
 pub mod sync;
+pub mod text;

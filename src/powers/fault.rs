@@ -8,6 +8,7 @@ use super::pattern::{Arrival, Names, Pattern};
 use super::wait_queue::WaitQueue;
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
+use crate::base::random;
 use crate::base::sync::MutexExt;
 
 /// How many rules there can be,
@@ -269,23 +270,13 @@ impl Rule {
         counts.matched += 1;
         let is_due = counts.matched >= nth
             && times.is_none_or(|times| counts.fired < times)
-            && (probability >= 1.0 || counts.draw() < probability);
+            && (probability >= 1.0 || random::next_fraction(&mut counts.chances) < probability);
         counts.fired += u64::from(is_due);
         is_due
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock_ignoring_poison()
-    }
-}
-
-impl Counts {
-    /// A number from 0 up to 1, by SplitMix64.
-    fn draw(&mut self) -> f64 {
-        self.chances = self.chances.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.chances ^ (self.chances >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 

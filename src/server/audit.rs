@@ -1,17 +1,13 @@
 //! The lock auditor from Rust: what REDOUBLE AUDIT and REDOUBLE LOCKS do on the wire.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use super::handle::{Servers, World, refused};
 use super::journal::JournalGuard;
-use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
-use crate::base::clock::{Stopwatch, block_on_timeout};
+use super::timeout::{Timeout, USUAL_TIMEOUT, block_within, with_runtime_hint};
 use crate::base::error::Error;
 #[cfg(feature = "internals")]
 use crate::base::profile::Profile;
@@ -131,14 +127,7 @@ impl AuditGuard {
 
     /// As [`wait_for`](Self::wait_for), for so long in real time at most.
     pub fn wait_for_within(&self, code: Code, count: u64, timeout: Duration) -> Result<u64, Error> {
-        let since = Stopwatch::start();
-        let time = poll_fn(|_| if since.elapsed() >= timeout { Poll::Ready(()) } else { Poll::Pending });
-        let mut event = pin!(self.so_many_found(code, count, timeout, time));
-        loop {
-            if let Some(outcome) = block_on_timeout(event.as_mut(), timeout.saturating_sub(since.elapsed())) {
-                return outcome.map_err(with_runtime_hint);
-            }
-        }
+        block_within(timeout, |elapsed| self.so_many_found(code, count, timeout, elapsed)).map_err(with_runtime_hint)
     }
 
     /// As [`wait_for`](Self::wait_for), for async tests: other tasks run meanwhile, on any runtime.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use tokio::runtime::Handle;
 
 use super::builder::Builder;
@@ -351,13 +352,9 @@ pub(super) fn refused(error: CommandError) -> Error {
     Error::Refused(String::from_utf8_lossy(line.strip_prefix(b"ERR ").unwrap_or(line)).into_owned())
 }
 
-/// Escapes what could end the password in a URL.
+/// What is escaped in a URL: all but the unreserved characters of RFC 3986.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
 fn percent_encoded(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .map(|&byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
-            _ => format!("%{byte:02X}"),
-        })
-        .collect()
+    percent_encode(bytes, ESCAPED).to_string()
 }

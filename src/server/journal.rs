@@ -1,17 +1,13 @@
 //! The journal from Rust: what REDOUBLE JOURNAL does on the wire.
 
-use std::future::poll_fn;
 use std::path::Path;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use super::handle::{World, refused};
-use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
-use crate::base::clock::{Stopwatch, block_on_timeout};
+use super::timeout::{Timeout, USUAL_TIMEOUT, block_within, with_runtime_hint};
 use crate::base::error::Error;
 use crate::commands::reached;
 use crate::engine::Engine;
@@ -83,14 +79,8 @@ impl JournalGuard {
 
     /// As [`wait_for`](Self::wait_for), for so long in real time at most.
     pub fn wait_for_within(&self, query: impl Into<Query>, count: u64, timeout: Duration) -> Result<u64, Error> {
-        let since = Stopwatch::start();
-        let time = poll_fn(|_| if since.elapsed() >= timeout { Poll::Ready(()) } else { Poll::Pending });
-        let mut event = pin!(self.reached(query.into(), count, timeout, time));
-        loop {
-            if let Some(outcome) = block_on_timeout(event.as_mut(), timeout.saturating_sub(since.elapsed())) {
-                return outcome.map_err(with_runtime_hint);
-            }
-        }
+        let query = query.into();
+        block_within(timeout, |elapsed| self.reached(query, count, timeout, elapsed)).map_err(with_runtime_hint)
     }
 
     /// As [`wait_for`](Self::wait_for), for async tests: other tasks run meanwhile, on any runtime.

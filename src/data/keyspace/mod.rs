@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use crate::base::clock::{Clock, Millis};
 use crate::base::profile::{Family, Profile};
+use crate::base::random;
 use crate::base::sync::MutexExt;
 use deadlines::Deadlines;
 use encoding::SharedIntegers;
@@ -488,11 +489,8 @@ impl Keyspace {
         self.lock_with_backoff(|| try_lock(&self.multi_shard))
     }
 
-    /// The next of a sequence of numbers that look random and are the same in every run (SplitMix64).
+    /// The next number of a sequence that looks random and is the same in every run.
     fn random(&self) -> u64 {
-        let state = self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-        let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        random::mix(self.random.fetch_add(random::STEP, Ordering::Relaxed))
     }
 }

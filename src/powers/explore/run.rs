@@ -8,6 +8,7 @@ use super::footprint::Footprint;
 use super::token::{Label, MOST_CLIENTS, MOST_TURNS, Order, Turn};
 use super::tree::{Candidate, Tree};
 use crate::base::clock::{Clock, Stopwatch};
+use crate::base::random;
 use crate::powers::fault::line_of;
 use crate::powers::wait_queue::{ParkedCommand, Permit, WaitQueue};
 
@@ -273,7 +274,7 @@ impl Run {
                 usual
             }),
             Rest::Dice(state) => {
-                let drawn = draw(state) % (candidates.len().max(1) as u64);
+                let drawn = random::next(state) % (candidates.len().max(1) as u64);
                 candidates.get(drawn as usize).map_or(usual, |candidate| candidate.client)
             }
             Rest::Tree | Rest::Same => usual,
@@ -386,12 +387,4 @@ impl Run {
         stop.step(clock);
         Look::Went
     }
-}
-
-/// A number by SplitMix64.
-fn draw(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::entry::{Child, Entry, Event, EventKind, Item, Outcome};
 use super::render::rendered;
 use crate::base::files;
+use crate::base::text::utf8_or_escaped;
 
 /// How long a line may be: whatever a journal keeps of a command is shorter, also in digits.
 const LONGEST_LINE: u64 = 64 << 20;
@@ -362,7 +363,7 @@ fn line_inside(child: &Child) -> LineInside {
 }
 
 fn readable(bytes: &[u8]) -> String {
-    std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_owned)
+    utf8_or_escaped(bytes).into_owned()
 }
 
 fn hex_of_all(words: &[Vec<u8>]) -> Option<Vec<String>> {
