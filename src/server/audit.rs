@@ -92,6 +92,7 @@ pub fn naming() -> impl for<'w> Fn(Words<'w>) -> RequestKeys<'w> + Send + Sync +
 
 /// The audit of a world, or of several servers. Dropping it ends the audit if it was off before; what was found can still
 /// be asked for on the wire.
+#[must_use = "the audit stops when this is dropped, if it was off before"]
 pub struct AuditGuard {
     audit: Arc<LiveAudit>,
     events: Handle,

@@ -30,6 +30,7 @@ use crate::engine::Engine;
 /// ```
 ///
 /// What can be done with its data and its clock can also be done with each of its spaces: see [`World`].
+#[must_use = "the server stops when this is dropped"]
 pub struct Server {
     world: World,
     _process: Arc<Process>,
@@ -156,6 +157,7 @@ impl Deref for Server {
 
 /// Several servers that share threads and nothing else, in the order of their ports. Each is stopped when its handle and
 /// those of all others are dropped.
+#[must_use = "the servers stop when this is dropped"]
 pub struct Servers(Vec<Server>);
 
 impl Servers {
@@ -213,6 +215,7 @@ impl IntoIterator for Servers {
 
 /// A private world behind a server's port. See [`Server::space`]. Once the space is dropped, or its server, every use of
 /// its handle panics and says so.
+#[must_use = "the space stays until drop_space; this handle is the way to its URL and its clock"]
 pub struct Space {
     world: World,
 }

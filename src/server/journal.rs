@@ -40,6 +40,7 @@ impl World {
 
 /// The journal of a world. Dropping it stops the journal if it was off before; what was written stays until it is begun
 /// anew.
+#[must_use = "the journal stops when this is dropped, if it was off before"]
 pub struct JournalGuard {
     engine: Arc<Engine>,
     events: Handle,
