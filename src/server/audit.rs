@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::handle::{Servers, World, refused};
+use super::handle::Servers;
 use super::journal::JournalGuard;
 use super::timeout::{Timeout, USUAL_TIMEOUT, block_within, with_runtime_hint};
+use super::world::{World, refused};
 use crate::base::error::Error;
 #[cfg(feature = "internals")]
 use crate::base::profile::Profile;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::handle::World;
 use super::load::load;
+use super::world::World;
 use crate::base::clock::Clock;
 use crate::base::error::Error;
 use crate::clients::session::ControlJob;

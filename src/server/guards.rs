@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::handle::{World, refused};
 use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
+use super::world::{World, refused};
 use crate::base::clock::block_on_timeout;
 use crate::base::error::Error;
 use crate::clients::session::ControlJob;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::node::{Node, Nodes};
+use super::node::Node;
+use super::nodes::Nodes;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::clients::fleet::{Completion, Fleet, InstanceCommand, InstanceInfo, InstanceState, SpaceInfo};

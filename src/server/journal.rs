@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::handle::{World, refused};
 use super::timeout::{Timeout, USUAL_TIMEOUT, block_within, with_runtime_hint};
+use super::world::{World, refused};
 use crate::base::error::Error;
 use crate::commands::reached;
 use crate::engine::Engine;

@@ -17,10 +17,12 @@ mod journal;
 mod listener;
 mod load;
 mod node;
+mod nodes;
 mod panics;
 mod stream;
 mod timeout;
 mod worker;
+mod world;
 
 pub use audit::AuditGuard;
 #[cfg(feature = "internals")]
@@ -29,5 +31,6 @@ pub(crate) use builder::BoundServers;
 pub use builder::Builder;
 pub use explore::Exploration;
 pub use guards::{FaultGuard, GateGuard};
-pub use handle::{Server, Servers, Space, World};
+pub use handle::{Server, Servers, Space};
 pub use journal::JournalGuard;
+pub use world::World;

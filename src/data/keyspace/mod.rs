@@ -5,6 +5,7 @@
 //! always in ascending order; and a view cannot be held across an `.await`, because it is not `Send`.
 
 mod collections;
+mod database;
 mod deadlines;
 mod encoding;
 mod entry;
@@ -18,6 +19,7 @@ mod rank_tree;
 mod rdb_content;
 mod set;
 mod sets;
+mod settings;
 mod sorted_set;
 mod store;
 mod stream;
@@ -28,18 +30,17 @@ mod view;
 mod waiters;
 mod watch;
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::Duration;
 
 use crate::base::clock::{Clock, Millis};
-use crate::base::profile::{Family, Profile};
 use crate::base::random;
-use crate::base::sync::MutexExt;
-use deadlines::Deadlines;
+use database::{Database, ShardMeta};
 use encoding::SharedIntegers;
 use entry::AccessTime;
-use store::{FEW_SHARDS, MANY_SHARDS, Store};
+use settings::number;
+use store::{FEW_SHARDS, MANY_SHARDS};
 use waiters::Waiters;
 use watch::Watchers;
 
@@ -48,6 +49,7 @@ pub use hash::{Hash, HashLimits};
 pub use list::{ChunkLimit, End, List, ListLimits};
 pub use notifications::{EventClass, KEY_CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Notification};
 pub use set::{Set, SetLimits};
+pub use settings::Settings;
 pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
 pub use store::hash_of;
 pub use stream::{Entry as StreamEntry, Group, Log, Pending, Stream, StreamId, Trim};
@@ -109,158 +111,6 @@ pub struct Keyspace {
     random: AtomicU64,
 }
 
-/// What CONFIG SET can change about the keyspace while it runs.
-pub struct Settings {
-    /// `proto-max-bulk-len`: the longest string a command may build.
-    pub max_string: AtomicI64,
-    /// Of each type, when it is kept in one piece.
-    pub encoding_limits: EncodingLimits,
-    /// What views are to report: classes of events, channels to publish them on, changes of keys.
-    notifications: AtomicU32,
-}
-
-/// The settings that say when a value changes how it is kept, named as in the configuration.
-#[derive(Default)]
-pub struct EncodingLimits {
-    pub set_max_intset_entries: AtomicI64,
-    pub set_max_listpack_entries: AtomicI64,
-    pub set_max_listpack_value: AtomicI64,
-    pub hash_max_listpack_entries: AtomicI64,
-    pub hash_max_listpack_value: AtomicI64,
-    pub zset_max_listpack_entries: AtomicI64,
-    pub zset_max_listpack_value: AtomicI64,
-    pub list_max_listpack_size: AtomicI64,
-    pub stream_node_max_bytes: AtomicI64,
-    pub stream_node_max_entries: AtomicI64,
-    pub hll_sparse_max_bytes: AtomicI64,
-}
-
-impl EncodingLimits {
-    /// Each with its name.
-    pub fn all(&self) -> [(&'static str, &AtomicI64); 11] {
-        [
-            ("set-max-intset-entries", &self.set_max_intset_entries),
-            ("set-max-listpack-entries", &self.set_max_listpack_entries),
-            ("set-max-listpack-value", &self.set_max_listpack_value),
-            ("hash-max-listpack-entries", &self.hash_max_listpack_entries),
-            ("hash-max-listpack-value", &self.hash_max_listpack_value),
-            ("zset-max-listpack-entries", &self.zset_max_listpack_entries),
-            ("zset-max-listpack-value", &self.zset_max_listpack_value),
-            ("list-max-listpack-size", &self.list_max_listpack_size),
-            ("stream-node-max-bytes", &self.stream_node_max_bytes),
-            ("stream-node-max-entries", &self.stream_node_max_entries),
-            ("hll-sparse-max-bytes", &self.hll_sparse_max_bytes),
-        ]
-    }
-}
-
-/// A setting that is a number of things.
-fn number(setting: &AtomicI64) -> usize {
-    usize::try_from(setting.load(Ordering::Relaxed)).unwrap_or(0)
-}
-
-impl Settings {
-    /// Has views report what these bits ask for, of those in `mask`; the others stay as they are.
-    pub fn set_wanted_notifications(&self, mask: u32, bits: u32) {
-        let _ =
-            self.notifications.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(old & !mask | bits & mask));
-    }
-
-    /// Whether anybody is told what happens to keys.
-    pub fn wants_notifications(&self) -> bool {
-        self.notifications.load(Ordering::Acquire) != 0
-    }
-
-    /// When sets change how they are kept, on a server of this profile.
-    pub fn set_limits(&self, profile: &Profile) -> SetLimits {
-        let encoding_limits = &self.encoding_limits;
-        let converts_upfront = profile.since_redis(7, 2);
-        SetLimits {
-            integers: number(&encoding_limits.set_max_intset_entries),
-            packed: if converts_upfront { number(&encoding_limits.set_max_listpack_entries) } else { 0 },
-            longest: number(&encoding_limits.set_max_listpack_value),
-            converts_upfront,
-        }
-    }
-
-    /// When hashes change how they are kept, on a server of this profile.
-    pub fn hash_limits(&self, profile: &Profile) -> HashLimits {
-        HashLimits {
-            packed: number(&self.encoding_limits.hash_max_listpack_entries),
-            longest: number(&self.encoding_limits.hash_max_listpack_value),
-            converts_upfront: profile.since_redis(7, 2),
-            packs_times: profile.family() == Family::Redis,
-        }
-    }
-
-    /// When lists change how they are kept, on a server of this profile.
-    pub fn list_limits(&self, profile: &Profile) -> ListLimits {
-        let setting = self.encoding_limits.list_max_listpack_size.load(Ordering::Relaxed);
-        ListLimits { chunk: ChunkLimit::of(setting), packs: profile.since_redis(7, 2) }
-    }
-
-    /// When sorted sets change how they are kept, on a server of this profile.
-    pub fn sorted_set_limits(&self, profile: &Profile) -> SortedSetLimits {
-        SortedSetLimits {
-            packed: number(&self.encoding_limits.zset_max_listpack_entries),
-            longest: number(&self.encoding_limits.zset_max_listpack_value),
-            converts_upfront: profile.since_redis(7, 2),
-        }
-    }
-
-    /// The most bytes that a HyperLogLog takes before its registers are written one by one.
-    pub fn sparse_limit(&self) -> usize {
-        number(&self.encoding_limits.hll_sparse_max_bytes)
-    }
-
-    #[inline]
-    pub fn notifications(&self) -> u32 {
-        self.notifications.load(Ordering::Relaxed)
-    }
-}
-
-/// One database. Most servers use only number 0, so the others are made when they are first reached.
-struct Database {
-    store: Store,
-    shard_meta: Box<[ShardMeta]>,
-}
-
-/// What is kept beside a shard; changed only by who holds the shard's lock.
-#[derive(Default)]
-struct ShardMeta {
-    deadlines: Mutex<Deadlines>,
-    /// Keys, those included that are due and not yet deleted.
-    keys: AtomicI64,
-    /// Keys with a deadline.
-    volatile: AtomicI64,
-    /// Keys of hashes that have fields with a time to live.
-    with_field_deadlines: AtomicI64,
-    /// Bytes of memory that the entries take.
-    bytes: AtomicI64,
-}
-
-impl ShardMeta {
-    fn deadlines(&self) -> MutexGuard<'_, Deadlines> {
-        self.deadlines.lock_ignoring_poison()
-    }
-
-    /// Whether anything has a deadline; costs less than to look at the deadlines.
-    fn has_deadlines(&self) -> bool {
-        self.volatile.load(Ordering::Relaxed) != 0 || self.with_field_deadlines.load(Ordering::Relaxed) != 0
-    }
-
-    /// Whoever holds the shard's lock is the only writer, so this need not be one atomic step.
-    fn count_keys(&self, change: i64) {
-        self.keys.store(self.keys.load(Ordering::Relaxed) + change, Ordering::Relaxed);
-    }
-}
-
-impl Database {
-    fn new(shards: usize) -> Self {
-        Self { store: Store::new(shards), shard_meta: (0..shards).map(|_| ShardMeta::default()).collect() }
-    }
-}
-
 /// An instant as an access time.
 fn access_time(now: Millis) -> AccessTime {
     (now.cast_unsigned() / 1000) as AccessTime
@@ -286,11 +136,7 @@ impl Keyspace {
             watchers: Watchers::default(),
             waiters: Waiters::default(),
             shared_integers: SharedIntegers::new(access_time(clock.millis()), bits == FEW_SHARDS),
-            settings: Settings {
-                max_string: AtomicI64::new(512 << 20),
-                encoding_limits: EncodingLimits::default(),
-                notifications: AtomicU32::new(0),
-            },
+            settings: Settings::default(),
             random: AtomicU64::new(0),
         }
     }
