@@ -1,7 +1,7 @@
 //! Faults: rules that say which command goes wrong, and how.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use super::pattern::{Arrival, Names, Pattern};
@@ -9,7 +9,7 @@ use super::wait_queue::WaitQueue;
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::random;
-use crate::base::sync::MutexExt;
+use crate::base::sync::{MutexExt, RwLockExt};
 
 /// How many rules there can be,
 const MOST_RULES: usize = 10_000;
@@ -404,11 +404,11 @@ impl Faults {
     }
 
     fn rules(&self) -> RwLockReadGuard<'_, Vec<Armed>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.read_ignoring_poison()
     }
 
     fn rules_mut(&self) -> RwLockWriteGuard<'_, Vec<Armed>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.write_ignoring_poison()
     }
 }
 

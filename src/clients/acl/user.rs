@@ -1,7 +1,7 @@
 //! Users, and the rules that say what they may do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use super::RuleError;
 use super::check::Denial;
@@ -9,6 +9,7 @@ use super::commands::Commands;
 use super::password::Password;
 use super::selector::Selector;
 use crate::base::profile::Family;
+use crate::base::sync::RwLockExt;
 use crate::protocol::{Words, split_line, until_nul};
 use crate::spec::CommandSpec;
 
@@ -31,7 +32,7 @@ impl User {
     }
 
     pub fn rules(&self) -> Arc<Rules> {
-        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.rules.read_ignoring_poison())
     }
 
     /// Whether every command with any key and channel is allowed.
@@ -49,7 +50,7 @@ impl User {
     /// Puts new rules into force, for whoever is this user already, too.
     pub(super) fn set(&self, rules: Rules, commands: &Commands) {
         let unrestricted = rules.allow_everything(commands);
-        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+        *self.rules.write_ignoring_poison() = Arc::new(rules);
         self.unrestricted.store(unrestricted, Ordering::Relaxed);
     }
 }

@@ -13,11 +13,11 @@ mod table;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, RwLock};
 
 use crate::base::log::Level;
 use crate::base::profile::Profile;
-use crate::base::sync::MutexExt;
+use crate::base::sync::{MutexExt, RwLockExt};
 use crate::insight::audit::{Allowance, Scope};
 
 pub use directive::{Change, Directive, Reason, parse_memory};
@@ -90,7 +90,7 @@ impl Default for Live {
 impl Live {
     /// `requirepass`, if there is one.
     pub fn password(&self) -> Option<Vec<u8>> {
-        self.password.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.password.read_ignoring_poison().clone()
     }
 
     /// How much may wait to be sent to a client.
@@ -109,15 +109,15 @@ impl Live {
 
     /// `unixsocket`, if there is one.
     pub fn unix_socket(&self) -> Option<PathBuf> {
-        self.unix_socket.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.unix_socket.read_ignoring_poison().clone()
     }
 
     fn set_unix_socket(&self, path: Option<PathBuf>) {
-        *self.unix_socket.write().unwrap_or_else(PoisonError::into_inner) = path;
+        *self.unix_socket.write_ignoring_poison() = path;
     }
 
     fn set_password(&self, password: Option<Vec<u8>>) {
-        *self.password.write().unwrap_or_else(PoisonError::into_inner) = password;
+        *self.password.write_ignoring_poison() = password;
     }
 }
 
