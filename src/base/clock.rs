@@ -1,8 +1,8 @@
 //! The only source of time.
 //!
-//! A server's clock runs with the machine's, shifted by an offset, or faster, or slower, or stands still. Everything that
-//! has a deadline reads this clock; nothing else in the crate asks the machine for the time or waits for it (a lint keeps it so).
-//! Slow-log, uptime and log lines are about the machine and stay on real time.
+//! A server's clock runs with the machine's, shifted by an offset, or at another speed, or is frozen. Everything that has a
+//! deadline reads this clock; nothing else in the crate asks the machine for the time or waits for it (a lint enforces it).
+//! Slow log, uptime and log lines are about the machine and stay on real time.
 
 use crate::base::sync::MutexExt;
 use std::collections::BTreeMap;
@@ -17,25 +17,25 @@ use std::time::{Duration, Instant};
 /// A point in time on a server's clock, in milliseconds since 1970: the unit of every deadline.
 pub type Millis = i64;
 
-/// Marks "runs as fast as the machine's" in [`Clock::mode`],
+/// In [`Clock::mode`]: runs as fast as the machine's.
 const RUNNING: i64 = i64::MIN;
-/// and "runs at another speed".
+/// In [`Clock::mode`]: runs at another speed.
 const SCALED: i64 = i64::MIN + 1;
 
 /// The last instant a clock can be set to, in microseconds: far from the end of what can be counted, so that sums with it
 /// do not overflow. The first is 1970.
 pub(crate) const MAX_MICROS: i64 = i64::MAX / 4;
 
-/// How a clock goes.
+/// How fast a clock runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// It stands.
+    /// Not at all.
     Frozen,
-    /// It runs so many times as fast as the machine's.
+    /// So many times as fast as the machine's.
     Speed(f64),
 }
 
-/// A stretch at a speed of its own: where it began, on the machine's clock and on this one, in microseconds.
+/// A period at a speed of its own: when it began on the machine's clock and on this one, in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct ScaledPeriod {
     from: i64,
@@ -55,13 +55,13 @@ impl ScaledPeriod {
 pub struct Clock {
     /// Microseconds added to the machine's time while the clock runs.
     offset: AtomicI64,
-    /// The instant at which the clock stands, in microseconds, or [`RUNNING`], or [`SCALED`].
+    /// The instant at which the clock is frozen, in microseconds, or [`RUNNING`], or [`SCALED`].
     mode: AtomicI64,
     /// How it runs while it is [`SCALED`].
     scaled: Mutex<Option<ScaledPeriod>>,
-    /// It stands, and is moved on by itself when everybody waits,
+    /// It is frozen, and advances by itself when all clients wait.
     auto: AtomicBool,
-    /// where clients that have sent nothing for so long in real time count for nothing.
+    /// After so long in real time without a request, auto-advance does not wait for a client.
     idle_grace: Mutex<Option<Duration>>,
     started: Instant,
     alarms: Mutex<Alarms>,
@@ -71,11 +71,11 @@ pub struct Clock {
 struct Alarms {
     next: u64,
     waiting: BTreeMap<(Millis, u64), Arc<AlarmState>>,
-    /// Alarms that have rung and that their sleepers still hold.
+    /// How many alarms have rung and were not dropped yet.
     ringing: usize,
-    /// Woken when the earliest deadline may have become earlier, or time has moved.
+    /// Woken when the earliest deadline may have become earlier, or the clock was moved.
     driver: Option<Waker>,
-    /// Woken when no alarm rings any more.
+    /// Woken when every alarm that has rung was dropped.
     quiescence_wakers: Vec<Waker>,
 }
 
@@ -86,7 +86,7 @@ struct AlarmState {
 #[derive(Default)]
 struct AlarmInner {
     rang: bool,
-    /// It rang before its time, because nobody is to wait any longer.
+    /// It rang before its deadline, because a reset ends all waits.
     early: bool,
     sleeper: Option<Waker>,
 }
@@ -140,19 +140,19 @@ impl Clock {
     fn scaled_micros(&self) -> i64 {
         match *self.scaled() {
             Some(scaled) => scaled.micros(),
-            // It has become another pace in between.
+            // The pace has changed in between.
             None => self.micros(),
         }
     }
 
-    /// What the machine's clock showed when this one showed that, in microseconds, if it runs as fast.
+    /// The machine's time at an instant of this clock, in microseconds, if this one runs as fast.
     #[inline]
     pub(crate) fn real_at(&self, micros: i64) -> Option<i64> {
         let is_running = self.mode.load(Ordering::Acquire) == RUNNING;
         is_running.then(|| micros.saturating_sub(self.offset.load(Ordering::Acquire)))
     }
 
-    /// What the clock shows when the machine's shows this, which it does now, in microseconds.
+    /// This clock's time at the machine's present time `micros`.
     #[inline]
     pub(crate) fn at_real(&self, micros: i64) -> i64 {
         match self.mode.load(Ordering::Acquire) {
@@ -186,7 +186,7 @@ impl Clock {
         self.started.elapsed()
     }
 
-    /// Lets the clock stand or run, on from where it is. What it did before.
+    /// Sets the pace; the clock goes on from where it is. Returns the pace before.
     pub(crate) fn set_pace(&self, pace: Pace) -> Pace {
         let mut alarms = self.alarms();
         let before = self.pace();
@@ -203,7 +203,7 @@ impl Clock {
         alarms.wake_driver();
     }
 
-    /// Gives the clock back to the machine: it shows the same from now on.
+    /// Makes the clock show the machine's time.
     pub(crate) fn reset(&self) {
         let mut alarms = self.alarms();
         self.set_auto(None);
@@ -213,7 +213,7 @@ impl Clock {
         alarms.wake_driver();
     }
 
-    /// Only called by who holds the alarms.
+    /// The caller holds the lock of the alarms.
     fn set_from(&self, micros: i64, pace: Pace) {
         match pace {
             Pace::Frozen => self.mode.store(micros, Ordering::Release),
@@ -232,19 +232,18 @@ impl Clock {
         self.scaled.lock_ignoring_poison()
     }
 
-    /// Whether the clock is to be moved on by itself when everybody waits.
+    /// Whether the clock advances by itself when all clients wait.
     #[inline]
     pub fn is_auto(&self) -> bool {
         self.auto.load(Ordering::Relaxed)
     }
 
-    /// Who has sent nothing for so long in real time is not waited for.
+    /// After so long in real time without a request, auto-advance does not wait for a client.
     pub fn idle_grace(&self) -> Option<Duration> {
         *self.idle_grace.lock_ignoring_poison()
     }
 
-    /// From now on the clock is moved on by itself, or not; `Some` says after which time without a word a client does
-    /// not count any more, if after any.
+    /// Turns auto-advance on or off. The inner `Option` is the [`idle_grace`](Self::idle_grace).
     pub(crate) fn set_auto(&self, auto: Option<Option<Duration>>) {
         *self.idle_grace.lock_ignoring_poison() = auto.flatten();
         self.auto.store(auto.is_some(), Ordering::SeqCst);
@@ -270,7 +269,7 @@ impl Clock {
         self.alarm(self.millis().saturating_add(millis))
     }
 
-    /// An alarm that has rung already: for what the passing of time has set off otherwise, and is not yet dealt with.
+    /// An alarm that has rung already: for a consequence of passing time that is not done yet.
     pub(crate) fn rung_alarm(self: &Arc<Self>) -> Alarm {
         let mut alarms = self.alarms();
         let id = alarms.next;
@@ -307,18 +306,18 @@ impl Clock {
         !early.is_empty()
     }
 
-    /// The earliest deadline that somebody waits for, if the clock can get there.
+    /// The earliest deadline of an alarm, if the clock can reach it.
     pub(crate) fn next_alarm(&self) -> Option<Millis> {
         let earliest = self.alarms().waiting.first_key_value().map(|((deadline, _), _)| *deadline);
         earliest.filter(|&deadline| deadline <= MAX_MICROS / 1000)
     }
 
-    /// Whether everything that has rung has been dealt with.
+    /// Whether no alarm that has rung is still held.
     pub(crate) fn is_quiescent(&self) -> bool {
         self.alarms().ringing == 0
     }
 
-    /// Waits until whoever waited for an alarm that has rung has dealt with it.
+    /// Waits until every alarm that has rung was dropped, which its owner does once the consequences are done.
     pub(crate) async fn wait_until_quiescent(&self) {
         poll_fn(|cx| {
             let mut alarms = self.alarms();
@@ -345,7 +344,7 @@ impl Clock {
                 self.ring();
                 continue;
             }
-            // Whatever comes first: the deadline, or a change that makes another one the earliest.
+            // Ends at the deadline, or when another alarm has become the earliest.
             let mut sleep = pin!(Self::sleep(wait));
             let mut first = true;
             poll_fn(|cx| {
@@ -359,7 +358,7 @@ impl Clock {
         }
     }
 
-    /// So much of this clock's time in real time, as long as the clock is faster than the machine's.
+    /// A duration of this clock in real time, if the clock is faster than the machine's; otherwise the duration itself.
     pub(crate) fn in_real_time(&self, duration: Duration) -> Duration {
         match self.pace() {
             Pace::Speed(speed) if speed > 1.0 => duration.div_f64(speed),
@@ -373,8 +372,8 @@ impl Clock {
         tokio::time::sleep(duration).await;
     }
 
-    /// How long, in real time, until the earliest alarm is due; `None` when time stands still or nobody waits.
-    /// The waker is called when that may have changed.
+    /// Real time until the earliest alarm is due; `None` if the clock is frozen or there is no alarm. The waker is called
+    /// when that may have changed.
     pub(crate) fn until_next_alarm(&self, waker: &Waker) -> Option<Duration> {
         let mut alarms = self.alarms();
         alarms.driver = Some(waker.clone());
@@ -385,7 +384,7 @@ impl Clock {
         }
         match self.pace() {
             Pace::Frozen => None,
-            // Never nothing, so that who waits really does.
+            // Never zero, so that the caller does wait.
             Pace::Speed(speed) => Some(Duration::from_micros(((micros as f64 / speed).ceil() as u64).max(1))),
         }
     }
@@ -423,7 +422,7 @@ impl AlarmState {
     }
 }
 
-/// A deadline somebody waits for. Dropping it means: done with it.
+/// A deadline that something waits for. Its owner drops it once the consequences of the deadline are done.
 pub struct Alarm {
     clock: Arc<Clock>,
     key: (Millis, u64),
@@ -440,7 +439,7 @@ impl Alarm {
         inner.rang
     }
 
-    /// Whether it rang before its time, because nobody is to wait any longer.
+    /// Whether it rang before its deadline.
     pub(crate) fn is_early(&self) -> bool {
         self.state.inner().early
     }
@@ -467,18 +466,18 @@ impl Wake for Unpark {
     }
 }
 
-/// Blocks this thread, which serves nobody, until a future is there.
+/// Blocks this thread, which must not be an event loop's, until a future is ready.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {
-        // Should the thread be woken for no reason, it looks again.
+        // A thread may be unparked without a reason.
         if let Some(there) = block_on_timeout(future.as_mut(), Duration::MAX) {
             return there;
         }
     }
 }
 
-/// As [`block_on`], for so long in real time at most.
+/// As [`block_on`], for so long in real time at most; `None` if that was not long enough.
 #[allow(clippy::disallowed_methods)]
 pub(crate) fn block_on_timeout<T>(future: impl Future<Output = T>, longest: Duration) -> Option<T> {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
@@ -493,7 +492,7 @@ pub(crate) fn block_on_timeout<T>(future: impl Future<Output = T>, longest: Dura
     }
 }
 
-/// Asked for on every command, so by the cheapest road: `SystemTime` would compute with 128 bits on the way.
+/// Every command asks for it, so it is read by the cheapest call; `SystemTime` computes with 128 bits.
 #[inline]
 fn machine_micros() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);

@@ -1,4 +1,4 @@
-//! Who listens to what: channels, patterns and shard channels, and the way of a message to everybody who listens.
+//! Subscriptions to channels, patterns and shard channels, and publishing to their subscribers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,13 +8,13 @@ use crate::base::sync::MutexExt;
 use crate::clients::session::Client;
 use crate::protocol::write_integer;
 
-/// What a client can listen to.
+/// What a client can subscribe to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscriptionKind {
     Channel,
     /// Every channel whose name matches.
     Pattern,
-    /// A channel of a cluster's shard: a world of its own, which no pattern reaches.
+    /// A shard channel of a cluster. No pattern matches it, and no plain channel has its name.
     ShardChannel,
 }
 
@@ -22,16 +22,16 @@ impl SubscriptionKind {
     pub const ALL: [Self; 3] = [Self::Channel, Self::Pattern, Self::ShardChannel];
 }
 
-/// The names that one client listens to may take so many bytes, what is kept beside them included.
+/// The most bytes of the names that one client is subscribed to, with [`BESIDE_NAME`] for each.
 const MOST_NAMES: usize = 64 << 20;
 const BESIDE_NAME: usize = 128;
 /// A buffer for messages that has grown beyond this is given back.
 const MESSAGE_KEPT: usize = 64 << 10;
 
-/// Everybody who listens on one server.
+/// All subscriptions of one server.
 #[derive(Default)]
 pub struct PubSub {
-    /// How many clients listen to anything, so that a message that nobody hears costs one load.
+    /// How many clients have subscriptions, so that publishing without subscribers costs one load.
     subscribed_clients: AtomicUsize,
     registry: Mutex<Registry>,
 }
@@ -45,35 +45,35 @@ struct Registry {
     message: Vec<u8>,
 }
 
-/// Those who listen to one name, by their ids.
+/// The subscribers of one name, ordered by id.
 type Subscribers = Vec<Arc<Client>>;
 
-/// What one client listens to.
+/// The subscriptions of one client.
 #[derive(Default)]
 struct Subscriptions {
-    /// By [`SubscriptionKind`]; with each name, when its turn was.
+    /// By [`SubscriptionKind`]; each name with its position in the order of subscribing.
     names: [BTreeMap<Arc<[u8]>, u64>; 3],
     turn: u64,
     bytes: usize,
 }
 
-/// What became of a message.
+/// The outcome of publishing.
 #[derive(Default)]
 pub struct Delivery {
     /// How many times it was sent.
     pub count: usize,
-    /// Clients for whom more waits than was to be noticed, with how much.
+    /// Clients for which more than `notice` bytes wait, each with how many.
     pub slow: Vec<(Arc<Client>, usize)>,
 }
 
-/// The client that causes a message: if it listens itself, its copy goes to `heard`.
+/// The client that publishes. If it is a subscriber itself, its copy goes to `own_output`.
 pub struct Publisher<'a> {
     pub id: u64,
     pub own_output: &'a mut Vec<u8>,
 }
 
 impl PubSub {
-    /// Has a client listen. Returns to how much it listens by now, or nothing if that would be too much.
+    /// Subscribes a client. Returns its number of subscriptions, or `None` if they would take too much memory.
     pub fn subscribe(&self, client: &Arc<Client>, kind: SubscriptionKind, name: &[u8]) -> Option<usize> {
         let mut registry = self.registry();
         let Registry { subscribers, clients, .. } = &mut *registry;
@@ -102,7 +102,7 @@ impl PubSub {
         Some(count)
     }
 
-    /// Has a client no longer listen to a name. Returns to how much it still listens.
+    /// Unsubscribes a client from a name. Returns its number of subscriptions left.
     pub fn unsubscribe(&self, client: &Client, kind: SubscriptionKind, name: &[u8]) -> usize {
         let mut registry = self.registry();
         let count = registry.remove(client, kind, name);
@@ -110,7 +110,7 @@ impl PubSub {
         count
     }
 
-    /// The names that a client listens to, in the order in which it began to.
+    /// The names that a client is subscribed to, in the order of subscribing.
     pub fn names(&self, client: &Client, kind: SubscriptionKind) -> Vec<Arc<[u8]>> {
         let registry = self.registry();
         let Some(subscriptions) = registry.clients.get(&client.id()) else { return Vec::new() };
@@ -119,12 +119,12 @@ impl PubSub {
         names.into_iter().map(|(name, _)| Arc::clone(name)).collect()
     }
 
-    /// To how much a client listens, as replies count it: shard channels by themselves.
+    /// The number of a client's subscriptions, as replies count them: shard channels by themselves.
     pub fn count(&self, client: &Client, kind: SubscriptionKind) -> usize {
         self.registry().clients.get(&client.id()).map_or(0, |subscriptions| subscriptions.count(kind))
     }
 
-    /// Has a client listen to nothing any more.
+    /// Ends all subscriptions of a client.
     pub fn forget(&self, client: &Client) {
         if !client.seen().is_subscriber() {
             return;
@@ -141,7 +141,7 @@ impl PubSub {
         self.subscribed_clients.store(registry.clients.len(), Ordering::Release);
     }
 
-    /// Has a client hear messages in RESP3, or no longer, from the next one on.
+    /// Sets whether a client gets messages in RESP3, from the next one on.
     pub fn set_resp3(&self, client: &Client, resp3: bool) {
         let _registry = self.registry();
         client.seen().resp3.store(resp3, Ordering::Relaxed);
@@ -149,8 +149,8 @@ impl PubSub {
 
     // ---- messages
 
-    /// Sends a message to everybody who listens to a channel or a shard channel. Each client gets its copy at once;
-    /// those for whom more than `notice` bytes wait are named.
+    /// Sends a message to the subscribers of a channel or a shard channel, at once. Those for which more than `notice`
+    /// bytes wait are returned.
     pub fn publish(
         &self,
         kind: SubscriptionKind,
@@ -183,9 +183,9 @@ impl PubSub {
         delivery
     }
 
-    // ---- who listens
+    // ---- questions
 
-    /// The names that somebody listens to and that match a pattern, in alphabetical order.
+    /// The names with subscribers that match a pattern, in alphabetical order.
     pub fn active(&self, kind: SubscriptionKind, pattern: Option<&[u8]>) -> Vec<Arc<[u8]>> {
         let registry = self.registry();
         let names = registry.subscribers[kind as usize].keys();
@@ -195,17 +195,17 @@ impl PubSub {
             .collect()
     }
 
-    /// How many names somebody listens to.
+    /// How many names have subscribers.
     pub fn len(&self, kind: SubscriptionKind) -> usize {
         self.registry().subscribers[kind as usize].len()
     }
 
-    /// How many clients listen to a name.
+    /// How many clients are subscribed to a name.
     pub fn subscribers(&self, kind: SubscriptionKind, name: &[u8]) -> usize {
         self.registry().subscribers[kind as usize].get(name).map_or(0, Vec::len)
     }
 
-    /// Whether anybody hears what is said on a channel.
+    /// Whether a message on a channel would reach any client.
     pub fn has_subscribers(&self, channel: &[u8]) -> bool {
         if self.subscribed_clients.load(Ordering::Acquire) == 0 {
             return false;
@@ -216,7 +216,7 @@ impl PubSub {
             || patterns.any(|pattern| crate::base::glob::matches(pattern, channel, false))
     }
 
-    /// How many clients listen to anything.
+    /// How many clients have subscriptions.
     pub fn clients(&self) -> usize {
         self.subscribed_clients.load(Ordering::Relaxed)
     }
@@ -252,7 +252,7 @@ impl Subscriptions {
         if kind == SubscriptionKind::ShardChannel { shard_channels } else { channels + patterns }
     }
 
-    /// Lets others see to how much the client listens.
+    /// Publishes the counts, which other threads read.
     fn show(&self, client: &Client) {
         for (seen, names) in client.seen().subscriptions.iter().zip(&self.names) {
             seen.store(names.len(), Ordering::Relaxed);
@@ -270,7 +270,7 @@ fn remove_subscriber(by_name: &mut BTreeMap<Arc<[u8]>, Subscribers>, name: &[u8]
     }
 }
 
-/// Sends one encoded message to all listeners. The two protocols differ in its first byte alone.
+/// Sends one encoded message to all subscribers. The two protocols differ in its first byte only.
 fn deliver(
     message: &mut [u8],
     subscribers: &[Arc<Client>],

@@ -64,12 +64,12 @@ pub struct Totals {
 pub struct Unsupported {
     /// How often each was asked for, in capitals.
     pub by_name: BTreeMap<String, u64>,
-    /// How often any was asked for that came too late to be told apart.
+    /// How often any other was asked for, once there were too many names.
     pub others: u64,
 }
 
 impl Unsupported {
-    /// Most names that are told apart, and most bytes of each: clients make up as many as they like.
+    /// The most names that are kept, and the most bytes of each: a client can invent any number.
     const MOST: usize = 128;
     const LONGEST: usize = 64;
 
@@ -111,14 +111,14 @@ pub struct Stats {
     unsupported: Mutex<Unsupported>,
     /// By the number of the thread.
     threads: Mutex<Vec<Arc<Counters>>>,
-    /// What was done by no connection: by the sweep, by the handle.
+    /// What no connection has done, but the sweep or a handle.
     elsewhere: Mutex<ViewStats>,
     /// The sums at the last CONFIG RESETSTAT, from which INFO counts.
     reset_at: Mutex<Totals>,
 }
 
 impl Stats {
-    /// Most different error codes that are told apart; a client can make up as many as it likes.
+    /// The most error codes that are counted by themselves: a client can invent any number.
     const MOST_CODES: usize = 128;
 
     /// The counters of a thread, made when it first serves here.
@@ -130,7 +130,7 @@ impl Stats {
         Arc::clone(&threads[number])
     }
 
-    /// Counts what no connection did.
+    /// Counts what no connection has done.
     pub fn add(&self, view_stats: ViewStats) {
         *self.elsewhere.lock_ignoring_poison() += view_stats;
     }

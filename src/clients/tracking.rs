@@ -1,8 +1,8 @@
-//! Client-side caching: who has read which key, who wants to hear of every key, and what they are told.
+//! Client-side caching (CLIENT TRACKING): which client has read which key, and the invalidations that changes cause.
 //!
-//! A key is remembered while the view that read it still holds its lock, and a change is told before the view that made
-//! it lets go. So no change falls between a read and its being remembered. Once told of, a key is forgotten until it is
-//! read again.
+//! A read is recorded while its view still holds the key's lock, and an invalidation is sent before the view that made the
+//! change releases the lock. So no change falls between a read and its record. An invalidated key is forgotten until it
+//! is read again.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,11 +15,11 @@ use crate::clients::session::{Client, Clients, Session, TrackingMode};
 use crate::data::keyspace::{KEY_CHANGES, Notification, Settings};
 use crate::protocol::{Protocol, Reply};
 
-/// Who is told of a message to a subscriber in RESP2.
+/// The channel of invalidations for clients with RESP2.
 const CHANNEL: &str = "__redis__:invalidate";
-/// How many keys are forgotten at once, at first, when there are too many.
+/// How many keys are evicted at once, at first.
 const EFFORT: usize = 100;
-/// So many readers of one key are not looked through for those that have gone.
+/// Up to so many readers of a key, closed connections among them are not looked for.
 const FEW: usize = 64;
 
 /// What a server knows about its clients' caches.
@@ -33,15 +33,15 @@ pub struct Tracking {
 #[derive(Default)]
 struct Table {
     trackers: BTreeMap<u64, Tracker>,
-    /// Who has read a key since it last changed. A connection that has ended stays until the key changes.
+    /// The ids of clients that have read a key since it last changed. A closed connection stays until the key changes.
     readers: BTreeMap<Box<[u8]>, BTreeSet<u64>>,
-    /// The sum of all readers.
+    /// The number of readers of all keys.
     items: usize,
-    /// Who wants to hear of every key with a prefix.
+    /// The ids of clients in broadcast mode, by prefix.
     prefixes: BTreeMap<Box<[u8]>, BTreeSet<u64>>,
-    /// The key that was forgotten last for want of room.
+    /// The key that was evicted last.
     evicted: Box<[u8]>,
-    /// How often in a row there was still no room after some were forgotten.
+    /// How many evictions in a row were not enough.
     struggles: usize,
 }
 
@@ -49,7 +49,7 @@ struct Tracker {
     client: Arc<Client>,
     mode: TrackingMode,
     prefixes: BTreeSet<Box<[u8]>>,
-    /// The connection that its messages were to go to has gone.
+    /// The connection that its invalidations are redirected to is closed.
     broken: bool,
 }
 
@@ -78,15 +78,15 @@ pub struct PrefixOverlap {
     pub at: usize,
 }
 
-/// How messages reach connections.
+/// Sends messages to connections, and notes those that do not read.
 pub struct PushSender<'a> {
     clients: &'a Clients,
-    /// For whom more bytes wait than this is named.
+    /// A client for which more bytes wait than this is noted as slow.
     notice: usize,
     slow: RefCell<Vec<(Arc<Client>, usize)>>,
 }
 
-/// Where messages to the connection go that runs the command.
+/// The output of the connection that runs the command.
 struct OwnOutput<'a> {
     id: u64,
     out: &'a mut Vec<u8>,
@@ -115,9 +115,9 @@ impl Tracking {
         self.table.lock_ignoring_poison()
     }
 
-    // ---- who tracks
+    // ---- trackers
 
-    /// Begins to track, or goes on in another way. Prefixes are added to those that hold.
+    /// Turns tracking on for a session, or changes its mode. Prefixes are added to those there are.
     pub fn start(&self, session: &mut Session, mode: TrackingMode, prefixes: &[&[u8]], settings: &Settings) {
         let id = session.client.id();
         let mut table = self.table();
@@ -142,7 +142,7 @@ impl Tracking {
         self.update_overfull(table);
     }
 
-    /// Ends the tracking of a session.
+    /// Turns tracking off for a session.
     pub fn stop(&self, session: &mut Session, settings: &Settings) {
         if session.tracking.mode.is_some() {
             session.tracking.stop();
@@ -150,7 +150,7 @@ impl Tracking {
         }
     }
 
-    /// Forgets a connection that tracks no more, or has ended.
+    /// Forgets a connection that has turned tracking off or is closed.
     pub fn forget(&self, id: u64, settings: &Settings) {
         let mut table = self.table();
         let table = &mut *table;
@@ -197,9 +197,9 @@ impl Tracking {
         }
     }
 
-    // ---- what was read
+    // ---- reads
 
-    /// Remembers that a connection has read keys. To be called while the view that read them holds its locks.
+    /// Records that a connection has read keys. To be called while the view that read them holds its locks.
     pub fn record_reads<'k>(&self, id: u64, keys: impl Iterator<Item = &'k [u8]>) {
         let mut table = self.table();
         let Table { trackers, readers, items, .. } = &mut *table;
@@ -222,8 +222,7 @@ impl Tracking {
         self.update_overfull(&table);
     }
 
-    /// Forgets some keys if there are too many, and tells whoever read them. What the session itself is told goes to
-    /// `out`.
+    /// Evicts some keys if there are too many, and invalidates them. Invalidations for the session itself go to `out`.
     pub fn evict(&self, sender: &PushSender<'_>, session: &Session, out: &mut Vec<u8>) {
         let most = self.most_keys.load(Ordering::Relaxed);
         let mut table = self.table();
@@ -240,10 +239,10 @@ impl Tracking {
         self.update_overfull(&table);
     }
 
-    // ---- what is told
+    // ---- invalidations
 
-    /// Tells of changes: to be called while the view that made them holds its locks. What the session `by` is to hear
-    /// itself, and what is broadcast, waits for [`deliver`](Self::deliver).
+    /// Sends invalidations, while the view that made the changes holds its locks. Those for the session `by` itself, and
+    /// broadcasts, wait for [`deliver`](Self::deliver).
     pub fn notify(
         &self,
         notifications: &[Notification],
@@ -269,7 +268,7 @@ impl Tracking {
         self.update_overfull(&table);
     }
 
-    /// Delivers what a command or a transaction has left to be told, behind its reply.
+    /// Sends the invalidations that a command or a transaction has left for the end of its reply.
     pub fn deliver(&self, sender: &PushSender<'_>, session: &mut Session) {
         let id = session.client.id();
         let tracking = &mut session.tracking;
@@ -286,13 +285,13 @@ impl Tracking {
     }
 }
 
-/// What changed, and who did it; nobody, if time did.
+/// Changed keys, each with the client that changed it; `None` if it expired.
 type Changed = BTreeMap<Box<[u8]>, Option<u64>>;
 /// Keys that the client itself changed and had read, or `None` for all at once.
 type OwnInvalidations = Vec<Option<Box<[u8]>>>;
 
 impl Table {
-    /// Nobody need report changes while there is nobody to be told and nothing to be forgotten.
+    /// Views report no changes while there are no trackers and no readers.
     fn stop_reporting_if_unused(&self, settings: &Settings) {
         if self.trackers.is_empty() && self.readers.is_empty() {
             settings.set_wanted_notifications(KEY_CHANGES, 0);
@@ -322,8 +321,8 @@ impl Table {
         }
     }
 
-    /// Tells whoever has read a key, and forgets that they did. The client whose command it is hears of it through
-    /// `owed`, if there is such a list, and otherwise at once.
+    /// Invalidates a key with its readers, and forgets them. For the client that runs the command, the key is added to
+    /// `owed` if there is such a list; otherwise it is sent at once, too.
     fn invalidate(
         &mut self,
         key: &[u8],
@@ -350,7 +349,7 @@ impl Table {
         }
     }
 
-    /// Everything is gone: tells everybody who tracks.
+    /// Invalidates everything with all trackers.
     fn flush(
         &mut self,
         sender: &PushSender<'_>,
@@ -369,7 +368,7 @@ impl Table {
         self.items = 0;
     }
 
-    /// Tells those who asked for prefixes: all keys of one prefix together.
+    /// Sends invalidations to clients in broadcast mode, all keys of one prefix together.
     fn broadcast(&mut self, changed: Changed, sender: &PushSender<'_>, own: &mut Option<OwnOutput<'_>>) {
         if changed.is_empty() {
             return;
@@ -432,7 +431,7 @@ impl Table {
         sender.push(&target, &message, own);
     }
 
-    /// The key behind the one that went last, so that each has its turn.
+    /// The key behind the one evicted last, so that each has its turn.
     fn next_to_evict(&self) -> Option<Box<[u8]>> {
         let behind = (Bound::Excluded(&*self.evicted), Bound::Unbounded);
         let next = self.readers.range::<[u8], _>(behind).next().or_else(|| self.readers.iter().next());
@@ -445,7 +444,7 @@ impl<'a> PushSender<'a> {
         Self { clients, notice, slow: RefCell::default() }
     }
 
-    /// The clients for whom much waits.
+    /// The clients for which too much waits, each with how many bytes.
     pub fn into_slow_clients(self) -> Vec<(Arc<Client>, usize)> {
         self.slow.into_inner()
     }
@@ -479,7 +478,7 @@ fn array(keys: &[&[u8]]) -> Vec<u8> {
     body
 }
 
-/// Null as the client writes it whose cache it is about, whoever is told.
+/// Null in the protocol of the client whose cache it concerns, also where the message is redirected.
 fn null(resp3: bool) -> Vec<u8> {
     if resp3 { b"_\r\n".to_vec() } else { b"$-1\r\n".to_vec() }
 }

@@ -273,7 +273,7 @@ impl Builder {
         self
     }
 
-    /// Binds every address; nobody is served until [`BoundServers::serve`].
+    /// Binds every address; no connection is served until [`BoundServers::serve`].
     pub(crate) fn start(self) -> Result<BoundServers, Error> {
         self.check()?;
         let main = event_loop()?;
@@ -326,7 +326,7 @@ impl Builder {
             let engine = Engine::with_handlers(instance, table.clone(), handlers.clone());
             let node = Node::new(usize::from(number), engine, bound, &workers, main.handle());
             self.seeds.iter().try_for_each(|path| load(node.root(), path))?;
-            // Of what no client has sent it says nothing.
+            // The journal does not contain what was loaded.
             node.root().instance.reset_journal();
             nodes.push(node);
         }
@@ -388,7 +388,7 @@ impl BoundServers {
         &self.instance
     }
 
-    /// The event loop that [`BoundServers::serve`] runs, for what else is to run beside the server.
+    /// The event loop that [`BoundServers::serve`] runs, for further tasks.
     pub(crate) fn event_loop(&self) -> &tokio::runtime::Handle {
         self.main.handle()
     }
@@ -424,20 +424,20 @@ impl BoundServers {
         drop(main);
         if let Some(path) = instance.config.live().unix_socket() {
             instance.log.notice("Removing the unix socket file.");
-            // Somebody may have cleaned up already.
+            // The file may be gone already.
             let _ = std::fs::remove_file(path);
         }
         Ok(())
     }
 }
 
-/// Lets replies that are on their way arrive, for a while.
+/// Waits for a while until connections have written their output.
 async fn drain(nodes: &Nodes) {
     const STEP: Duration = Duration::from_millis(1);
     const STEPS: usize = 500;
     for _ in 0..STEPS {
         nodes.all().iter().for_each(|node| node.close_when_idle());
-        // The connections of this thread get their turn before the first look, so most servers end at once.
+        // The connections of this thread run before the first check, so most servers end at once.
         tokio::task::yield_now().await;
         if nodes.all().iter().all(|node| node.connected() == 0) {
             break;
@@ -469,7 +469,7 @@ impl WorkerThread {
     fn start(runtime: Runtime) -> Result<Self, Error> {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("redouble-worker".into()).spawn(move || {
-            // Either way, stopped or forgotten, the thread is to end.
+            // The thread ends when it is stopped, and when its handle is dropped.
             let _ = runtime.block_on(stopped);
         })?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })

@@ -18,7 +18,7 @@ use crate::powers::{Fault, Gate, Pattern, Rule, Side};
 use crate::spec::Group;
 
 impl World {
-    /// Arms a fault. It is disarmed when the guard is dropped, and whoever hangs because of it goes on.
+    /// Arms a fault. When the guard is dropped, it is disarmed, and the commands it holds go on.
     ///
     /// An error if there is a fault of this name already, or if its pattern names a command that there is not: a rule with
     /// a typing error would never fire, and the test would pass for the wrong reason.
@@ -76,7 +76,7 @@ impl World {
         self.engine().instance.control.faults.unfired()
     }
 
-    /// The names of the gates that nobody has come to so far.
+    /// The names of the gates that no command has reached so far.
     pub fn unreached_gates(&self) -> Vec<String> {
         self.engine().instance.control.gates.unreached()
     }
@@ -126,7 +126,7 @@ impl FaultGuard {
 
 impl Drop for FaultGuard {
     fn drop(&mut self) {
-        // Somebody may have removed it by command, and put another one of this name in its place.
+        // A client may have removed it already, and armed another one of this name.
         if self.engine.instance.remove_this_fault(&self.rule) {
             self.engine.run_control_job_here(ControlJob::Settle);
         }

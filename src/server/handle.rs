@@ -45,7 +45,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.instance.shut_down();
         if let Some(thread) = self.thread.take() {
-            // A server thread that panicked has stopped, which is all that is asked for here.
+            // A server thread that panicked has stopped, too.
             let _ = thread.join();
         }
     }
@@ -141,7 +141,7 @@ impl Server {
     }
 }
 
-/// Waits for whoever goes on.
+/// Waits until the commands that go on have ended or wait for something else.
 fn settle(worlds: &[Arc<Engine>]) {
     worlds.iter().for_each(|engine| engine.run_control_job_here(ControlJob::Settle));
 }

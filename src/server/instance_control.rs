@@ -1,4 +1,4 @@
-//! What clients can see of the spaces and instances of a process, and have done with them.
+//! What clients and tests can ask of the spaces and instances of a process: stop, start, pause, skew, cut off.
 
 use std::sync::Arc;
 
@@ -99,12 +99,12 @@ impl Nodes {
     fn skew_of(&self, node: &Node) -> Millis {
         self.first().map_or(0, |first| {
             let difference = node.instance().clock.micros() - first.instance().clock.micros();
-            // Two clocks that run alike are not looked at in the same microsecond.
+            // Two clocks that run alike are not read in the same microsecond.
             difference.saturating_add(500).div_euclid(1000)
         })
     }
 
-    /// What sets a clock so many microseconds ahead of the first instance's.
+    /// The job that sets a clock so many microseconds ahead of the first instance's.
     pub(super) fn skew(&self, micros: i64) -> ControlJob {
         let first = self.first().map_or(0, |first| first.instance().clock.micros());
         ControlJob::SetClock(first.saturating_add(micros))
@@ -122,19 +122,19 @@ impl Node {
         }
     }
 
-    /// Refuses connections and closes those there are, but for `except`, as if the process had ended.
+    /// Refuses connections, and closes all but the client `except`, as if the process had ended.
     pub(super) fn stop(&self, except: Option<u64>) -> Result<(), CommandError> {
         let _turn = self.lock_lifecycle();
         if !self.is_serving() {
             return Err(wrong_state(self.number(), "is stopped already"));
         }
         self.close(except);
-        // Who starts again is not paused any more. Nobody is left to go on.
+        // An instance that starts again is not paused. No command is left that could go on.
         self.resume();
         Ok(())
     }
 
-    /// Serves again on the same port, with what it held or without.
+    /// Serves again on the same port, with its data or empty.
     pub(super) fn start(self: &Arc<Self>, empty: bool) -> Result<(), CommandError> {
         let _turn = self.lock_lifecycle();
         if self.is_serving() {
@@ -162,12 +162,12 @@ impl Node {
         }
     }
 
-    /// Goes on with whatever was asked meanwhile: the worlds in which that is yet to be waited for.
+    /// Ends the pause. Returns the worlds in which held commands go on.
     pub(super) fn resume(&self) -> Vec<Arc<Engine>> {
         self.disarm(|name| name == PAUSE)
     }
 
-    /// Leaves the commands of clients with a name like this unanswered, in any space.
+    /// Holds the commands of clients with names that match this, in every space.
     pub(super) fn cut(&self, client: &[u8]) -> Result<(), CommandError> {
         let rules = self.instance().control.faults.all();
         if rules.iter().filter(|rule| rule.fault.name.starts_with(CUT)).count() >= MOST_CUTS {
@@ -181,8 +181,7 @@ impl Node {
         self.arm(&fault)
     }
 
-    /// Goes on with the commands of clients that were cut off by this name, or with those of all: the worlds in which that
-    /// is yet to be waited for.
+    /// Ends the cut of this name, or all cuts. Returns the worlds in which held commands go on.
     pub(super) fn heal(&self, client: Option<&[u8]>) -> Result<Vec<Arc<Engine>>, CommandError> {
         let Some(client) = client else { return Ok(self.disarm(|name| name.starts_with(CUT))) };
         let name = cut_of(client);
@@ -208,7 +207,7 @@ impl Node {
         Ok(())
     }
 
-    /// Takes away the faults of some names in every world; the worlds that had any.
+    /// Disarms the faults of some names in every world. Returns the worlds that had any.
     fn disarm(&self, which: impl Fn(&str) -> bool) -> Vec<Arc<Engine>> {
         let mut worlds = self.worlds();
         worlds.retain(|engine| {
@@ -219,31 +218,31 @@ impl Node {
         worlds
     }
 
-    /// Lets a new space share what holds for the whole instance.
+    /// Arms the faults of the whole instance in a new space.
     pub(super) fn copy_instance_faults(&self, space: &Instance) {
         let active_hooks = &self.instance().active_hooks;
         if active_hooks.has(Hook::Fault) {
             let rules = self.instance().control.faults.all();
             for rule in rules.iter().filter(|rule| rule.fault.name == PAUSE || rule.fault.name.starts_with(CUT)) {
-                // In a space that has just been made there is none of this name, and room for it.
+                // A new space has none of this name, and room for it.
                 let _ = space.add_fault(rule.fault.clone());
             }
         }
     }
 }
 
-/// The names of the faults that orders to instances come to.
+/// The names of the faults that pause an instance or cut clients off.
 const PAUSE: &str = "instance-pause";
 const CUT: &str = "instance-cut:";
 
-/// By how many names clients can be cut off from one instance at the same time: each takes a rule in every space.
+/// The most cuts of one instance at the same time: each takes a rule in every space.
 const MOST_CUTS: usize = 64;
 
 fn cut_of(client: &[u8]) -> String {
     format!("{CUT}{}", String::from_utf8_lossy(client))
 }
 
-/// Until whoever goes on in some worlds has gone as far as they can.
+/// Waits until the commands that go on in some worlds have ended or wait for something else.
 fn settled(worlds: Vec<Arc<Engine>>) -> Completion {
     Box::pin(async move {
         for engine in worlds {

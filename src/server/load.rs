@@ -1,4 +1,4 @@
-//! The data that a server begins with, read before anybody is served.
+//! Loading data from files before a server accepts connections.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -15,7 +15,7 @@ use crate::data::seed::{Source, SourceError};
 use crate::engine::{Engine, Fibers};
 use crate::protocol::{OwnedWords, first_error};
 
-/// As much of a file as tells what it is.
+/// How many bytes of a file are read to recognise its format.
 const HEAD: u64 = 16;
 
 /// Loads a file: a snapshot of Redis's, or commands.
@@ -137,7 +137,7 @@ fn text_of(damage: SourceError) -> String {
     }
 }
 
-/// Runs commands as a client would that may do everything, and that nobody sees or counts.
+/// Runs commands as a client with all permissions, which is neither listed nor counted.
 struct CommandLoader<'p> {
     engine: &'p Arc<Engine>,
     session: Box<Session>,

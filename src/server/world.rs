@@ -12,7 +12,7 @@ use crate::base::error::{CommandError, Error};
 use crate::clients::session::ControlJob;
 use crate::engine::Engine;
 
-/// What clients find at the end of a URL: keys, and a clock of their own. A server is one, and so is each of its spaces.
+/// What a URL leads to: data, and a clock of its own. A server is one, and so is each of its spaces.
 pub struct World {
     pub(super) node: Arc<Node>,
     pub(super) engine: Arc<Engine>,
@@ -102,9 +102,8 @@ impl World {
         self.run(ControlJob::Auto(idle));
     }
 
-    /// Moves the clock forward, by whole microseconds. On return everything that this sets off has happened: keys
-    /// that are due are gone, whoever waited for a time that has come has the reply, and connections that are idle for
-    /// too long are closed.
+    /// Moves the clock forward, by whole microseconds. On return the consequences are complete: expired keys are deleted,
+    /// commands whose time-out is over are answered, and connections that are idle for too long are closed.
     pub fn advance(&self, duration: Duration) {
         self.run(ControlJob::Advance(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)));
     }
@@ -117,7 +116,8 @@ impl World {
     }
 
     /// Puts everything back to what it was when the server started: data, scripts, users, settings, counters, faults,
-    /// gates, the clock. Whoever waits is answered as if the time were up, and clients stay connected. Complete on return.
+    /// gates, the clock. Blocked commands are answered as if their time-out were over, and clients stay connected.
+    /// Complete on return.
     pub fn reset(&self) {
         self.run(ControlJob::Reset);
     }

@@ -47,7 +47,7 @@ impl User {
         rules.enabled && rules.no_password
     }
 
-    /// Puts new rules into force, for whoever is this user already, too.
+    /// Sets new rules, also for clients that are authenticated as this user.
     pub(super) fn set(&self, rules: Rules, commands: &Commands) {
         let unrestricted = rules.allow_everything(commands);
         *self.rules.write_ignoring_poison() = Arc::new(rules);
@@ -55,7 +55,7 @@ impl User {
     }
 }
 
-/// What a user may do, and how it shows who it is.
+/// What a user may do, and its passwords.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     pub enabled: bool,
@@ -76,7 +76,7 @@ impl Rules {
         Self { enabled: false, no_password: false, passwords: Vec::new(), sanitize, selectors }
     }
 
-    /// The default user's, as long as nobody has said anything else.
+    /// The default user's initial rules.
     pub(super) fn of_default_user(commands: &Commands) -> Self {
         let selectors = vec![Selector::everything(commands)];
         Self { enabled: true, no_password: true, selectors, ..Self::new(commands, true) }
@@ -95,7 +95,7 @@ impl Rules {
         self.selectors.iter().any(|selector| selector.is_everything(commands))
     }
 
-    /// Whether this password, or none at all, lets somebody be this user.
+    /// Whether one can authenticate as this user with this password, or without any.
     pub fn accept(&self, password: &[u8]) -> bool {
         self.enabled && (self.no_password || self.passwords.contains(&Password::new(password)))
     }

@@ -25,7 +25,7 @@ pub struct Directive {
     pub change: Change,
     /// Since when there is the name. The alias, if there is one, is older than every profile.
     pub since: Since,
-    /// Only shown to who asks for it by its full name, so that CONFIG GET * looks like Redis's.
+    /// Only shown when asked for by its full name, so that CONFIG GET * looks like Redis's.
     pub hidden: bool,
     /// Why nothing but the default can be had here. Better a refusal than a setting that does nothing of what it says.
     pub unsupported: Option<&'static str>,

@@ -45,7 +45,7 @@ pub struct Live {
     /// `notify-keyspace-events`, as bits: classes of events and the channels they are published on.
     pub events: AtomicU32,
     pub max_memory: AtomicUsize,
-    /// Milliseconds after which others are told that a script keeps the server busy; 0 for never.
+    /// Milliseconds after which a running script makes other commands fail with BUSY; 0 for never.
     pub busy_threshold: AtomicU64,
     /// `tracking-table-max-keys`; 0 for no limit.
     pub max_tracked_keys: AtomicUsize,
@@ -54,7 +54,7 @@ pub struct Live {
     pub protected_mode: AtomicBool,
     /// SELECT goes to the space that is called like the number.
     pub spaces_by_database: AtomicBool,
-    /// `enable-debug-command`: who may use DEBUG.
+    /// `enable-debug-command`: which clients may use DEBUG.
     pub debug_commands: AtomicU8,
     /// The least [`Level`] that is logged.
     pub log_level: AtomicU8,

@@ -118,7 +118,7 @@ pub(super) static TABLE: &[Directive] = &[
     integer("maxmemory-samples", "5", 1, INT),
     Directive::new("maxmemory-clients", "0", SettingKind::MemoryOrPercent).since(SEVEN),
     integer("maxmemory-eviction-tenacity", "10", 0, 100),
-    // What is measured and told.
+    // Statistics and notifications.
     integer("slowlog-log-slower-than", "10000", -1, LONG),
     integer("slowlog-max-len", "128", 0, LONG),
     integer("latency-monitor-threshold", "0", 0, LONG),
@@ -330,7 +330,7 @@ const fn words(name: &'static str, default: &'static str, read: ReadWords) -> Di
     Directive::new(name, default, SettingKind::Words(read))
 }
 
-/// A number that was checked when it was set. One that is too large for who reads it is as good as none: 0, no limit.
+/// A number that was checked when it was set. One that is too large for its type counts as 0, no limit.
 pub(super) fn number<N: FromStr + Default>(value: &[u8]) -> N {
     std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
 }

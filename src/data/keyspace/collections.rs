@@ -45,7 +45,7 @@ impl View<'_> {
     }
 
     /// Changes the value under a key, if there is one; `change` says how many changes that were. The key goes with the
-    /// last element. Hands back what `change` did, and whether the key is gone.
+    /// last element. Returns the result of `change`, and whether the key was deleted.
     pub fn change<T: Collection, R>(
         &mut self,
         key: &[u8],
@@ -88,7 +88,7 @@ impl View<'_> {
         Ok(result)
     }
 
-    /// Tells that elements were removed from the value under a key, and, if they were its last, that the key is gone.
+    /// Makes the event of removed elements, and `del` if they were the last.
     pub fn notify_removal(&mut self, class: EventClass, name: &'static str, key: &[u8], gone: bool) {
         self.notify(class, name, key);
         if gone {

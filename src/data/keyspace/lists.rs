@@ -5,8 +5,7 @@ use super::view::View;
 use crate::base::error::CommandError;
 
 impl View<'_> {
-    /// Adds elements at an end of a list, one after the other, and tells how long it is then. A list comes into being if
-    /// there is none.
+    /// Pushes elements at an end of a list, one after the other, and returns its length. Makes the list if there is none.
     #[inline]
     pub fn push_elements<'e>(
         &mut self,
@@ -28,7 +27,7 @@ impl View<'_> {
     }
 
     /// Changes a list, if there is one, in a way that can only take elements away; `change` says how many changes that
-    /// were. Hands back what `change` did, and whether the key is gone.
+    /// were. Returns the result of `change`, and whether the key was deleted.
     #[inline]
     pub fn shrink_list<R>(
         &mut self,

@@ -69,11 +69,11 @@ pub enum Scope<'a> {
     Everything,
 }
 
-/// The data is locked by a script that does not end.
+/// The lock is held by a script that does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
-/// Waits a little before the next attempt. Most locks are held for less than a microsecond, but a script may have them
+/// Waits a little before the next attempt. Most locks are held for less than a microsecond, but a script may hold them
 /// for seconds.
 fn back_off(round: u32) {
     match round {
@@ -94,15 +94,15 @@ fn try_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
 /// All databases of one server.
 pub struct Keyspace {
     databases: Box<[OnceLock<Box<Database>>]>,
-    /// What leaves of a key's place the bits that tell the shards apart.
+    /// Shifts a hash so that only the bits of its shard's number are left.
     shift: u32,
-    /// Held to make a database. A view of everything holds it for as long as it lives, so that none appears behind its
-    /// back; nobody waits for it while holding a shard.
+    /// Held to make a database. A view of everything holds it as long as it lives, so that none is made meanwhile. No view
+    /// waits for it while it holds a shard.
     creating: Mutex<()>,
-    /// Held while several shards are locked, and by a view that grows for as long as it lives. So a growing view, which
-    /// waits for shards while it holds others, only ever waits for views that wait for nothing.
+    /// Held while several shards are locked, and by a growing view as long as it lives. A growing view waits for shards
+    /// while it holds others; so it only ever waits for views that wait for nothing.
     multi_shard: Mutex<()>,
-    /// A script keeps its locks while it is put aside, and everybody else is told that the server is busy.
+    /// A slow script keeps its locks while it is suspended; other commands are refused with BUSY.
     busy: AtomicBool,
     watchers: Watchers,
     waiters: Waiters,
@@ -194,12 +194,12 @@ impl Keyspace {
         View::lock_growing(self, hashes, db, clock)
     }
 
-    /// Whether whoever has locks may keep them for long. While that is so, nobody else waits for them.
+    /// Sets whether locks may be held for long. While that is so, other commands do not wait for them.
     pub fn set_busy(&self, busy: bool) {
         self.busy.store(busy, Ordering::Release);
     }
 
-    /// Tries until it succeeds, or until there is no telling when it will.
+    /// Retries with back-off until a lock is free, or until the server is busy.
     #[inline]
     pub fn lock_with_backoff<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> Result<T, Busy> {
         match attempt() {
@@ -222,7 +222,7 @@ impl Keyspace {
         Err(Busy)
     }
 
-    /// Tries until it succeeds: for whoever makes the server busy, and so is waited for by nobody.
+    /// Retries with back-off until a lock is free: for the script that makes the server busy itself.
     fn lock_unconditionally<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
         let mut round = 0_u32;
         loop {
@@ -234,7 +234,7 @@ impl Keyspace {
         }
     }
 
-    /// From now on, a change to the key touches the watch.
+    /// Adds a watch, which any change to the key touches.
     pub fn watch(&self, db: u32, key: &[u8], watch: &Arc<Watch>) {
         self.watchers.add(db, key, watch);
     }
@@ -243,7 +243,7 @@ impl Keyspace {
         self.watchers.remove(db, key, watch);
     }
 
-    /// Asks the processor to fetch what look-ups of these hashes will read, all at once instead of one by one.
+    /// Prefetches the memory that look-ups of these hashes will read, all at once instead of one by one.
     #[inline]
     pub fn fetch_ahead(&self, db: u32, hashes: &[u64]) {
         let Some(database) = self.databases.get(db as usize).and_then(OnceLock::get) else { return };
@@ -275,8 +275,7 @@ impl Keyspace {
             .collect()
     }
 
-    /// Deletes every key that is due, in the order of the deadlines. Hands back the view in which that was done, if
-    /// there was anything to do.
+    /// Deletes every expired key, in the order of the deadlines. Returns the view in which it did so, if there was any.
     pub fn sweep(&self, clock: &Clock) -> Option<View<'_>> {
         let now = clock.millis();
         let due =
@@ -289,7 +288,7 @@ impl Keyspace {
         Some(view)
     }
 
-    /// The earliest deadline of a stream that somebody waits for.
+    /// The earliest deadline of a stream that clients are blocked on.
     pub fn next_awaited_deadline(&self) -> Option<Millis> {
         let deadline = |(db, hash): (u32, u64)| self.lock_shard(hash, db).ok()?.deadline(hash, ValueKind::Stream);
         self.waiters.hashes().into_iter().filter_map(deadline).min()
@@ -304,7 +303,7 @@ impl Keyspace {
         self.databases.iter().filter_map(OnceLock::get).flat_map(|database| database.shard_meta.iter())
     }
 
-    /// A database of which a shard is held, so that it is there.
+    /// A database of which a shard is held, so that it exists.
     #[inline]
     fn database(&self, db: u32) -> &Database {
         match self.databases[db as usize].get() {
@@ -313,7 +312,7 @@ impl Keyspace {
         }
     }
 
-    /// A database, made if it was never used.
+    /// A database; made on first use.
     #[inline]
     fn open_database(&self, db: u32) -> Result<&Database, Busy> {
         match self.databases[db as usize].get() {

@@ -9,8 +9,7 @@ use super::{Settings, number};
 use crate::base::error::CommandError;
 
 impl View<'_> {
-    /// Changes the stream under a key, if there is one, without telling those who watch the key: they need not know what
-    /// its groups do.
+    /// Changes the stream under a key, if there is one, without touching its watchers: WATCH ignores what groups do.
     pub fn change_quietly<R>(
         &mut self,
         key: &[u8],

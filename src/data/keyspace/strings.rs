@@ -11,7 +11,7 @@ use crate::base::error::CommandError;
 /// What a write does to the deadline of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// The key lives until somebody deletes it.
+    /// No deadline.
     Never,
     /// As it was.
     Keep,
@@ -60,7 +60,7 @@ impl View<'_> {
         let accessed = self.access_time();
         match self.find_for_update(key) {
             Some(at) if self.entry(at).kind() == ValueKind::Stream => {
-                // Who reads in the stream's group is to be told that it is gone.
+                // Clients blocked in XREADGROUP get an error.
                 let deadline = self.entry(at).deadline();
                 self.put(Entry::string(key, value, expiry.resolve(deadline), accessed));
             }
@@ -142,7 +142,7 @@ impl View<'_> {
         self.edit_string_if(key, |bytes| (edit(bytes), true))
     }
 
-    /// As [`edit_string`](Self::edit_string), but `edit` says whether this counts as a change to those who watch.
+    /// As [`edit_string`](Self::edit_string), but `edit` says whether this touches watchers.
     pub fn edit_string_if<R>(
         &mut self,
         key: &[u8],

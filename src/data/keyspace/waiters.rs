@@ -1,4 +1,4 @@
-//! Who waits for which key, in the order in which they came (BLPOP and its kin).
+//! Clients blocked on keys (BLPOP and the like), in the order in which they blocked.
 
 use crate::base::sync::MutexExt;
 use std::collections::{HashMap, VecDeque};
@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::store::hash_of;
 
-/// A place in a queue: the later, the higher.
+/// A position in a queue; later ones are higher.
 pub type QueuePosition = u64;
 
-/// Those who wait for one key, by their turn.
+/// The clients blocked on one key, by position.
 struct Queue {
     key: Box<[u8]>,
     waiting: VecDeque<(QueuePosition, u64)>,
@@ -23,11 +23,11 @@ struct Queues {
     turns: QueuePosition,
 }
 
-/// Everybody who waits, each known by a number. Who begins to wait for a key holds the key's shard, so that nobody who
-/// holds it can miss them.
+/// All blocked clients, by id. A client is added while the key's shard is locked, so that a writer, which locks it too,
+/// cannot miss it.
 #[derive(Default)]
 pub struct Waiters {
-    /// How many hashes are waited for, so that a write that nobody waits for costs one load.
+    /// How many hashes are awaited, so that a write without blocked clients costs one load.
     awaited: AtomicUsize,
     queues: Mutex<Queues>,
 }
@@ -38,17 +38,17 @@ impl Waiters {
         self.awaited.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether anybody waits for a key with this hash.
+    /// Whether a client is blocked on a key with this hash.
     pub fn has_hash(&self, db: u32, hash: u64) -> bool {
         self.queues().by_hash.contains_key(&(db, hash))
     }
 
-    /// Whether anybody waits for a key.
+    /// Whether a client is blocked on a key.
     pub fn has_key(&self, db: u32, key: &[u8]) -> bool {
         self.queues().find(db, key).is_some()
     }
 
-    /// Somebody waits for these keys from now on.
+    /// Adds a client that blocks on these keys.
     pub fn add<'k>(&self, db: u32, keys: impl Iterator<Item = &'k [u8]>, who: u64) {
         let mut queues = self.queues();
         queues.turns += 1;
@@ -68,7 +68,7 @@ impl Waiters {
         self.awaited.store(queues.by_hash.len(), Ordering::Relaxed);
     }
 
-    /// Somebody waits for these keys no longer.
+    /// Removes a client from the queues of these keys.
     pub fn remove<'k>(&self, db: u32, keys: impl Iterator<Item = &'k [u8]>, who: u64) {
         let mut queues = self.queues();
         for key in keys {
@@ -87,19 +87,19 @@ impl Waiters {
         self.awaited.store(queues.by_hash.len(), Ordering::Relaxed);
     }
 
-    /// Whose turn it is after this one.
+    /// The next client in a key's queue behind a position.
     pub fn next(&self, db: u32, key: &[u8], after: QueuePosition) -> Option<(QueuePosition, u64)> {
         let queues = self.queues();
         let waiting = &queues.find(db, key)?.waiting;
         waiting.get(waiting.partition_point(|(turn, _)| *turn <= after)).copied()
     }
 
-    /// The hashes of all keys that somebody waits for, each with its database.
+    /// The hashes of all awaited keys, each with its database.
     pub fn hashes(&self) -> Vec<(u32, u64)> {
         self.queues().by_hash.keys().copied().collect()
     }
 
-    /// The keys of a database that somebody waits for; who has waited longest comes first.
+    /// The awaited keys of a database; the one with the longest wait comes first.
     pub fn keys(&self, db: u32) -> Vec<Box<[u8]>> {
         let queues = self.queues();
         let of_database = queues.by_hash.iter().filter(|((of, _), _)| *of == db);

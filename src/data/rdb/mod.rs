@@ -128,7 +128,7 @@ pub enum Content<'a> {
     },
     /// A list, node by node.
     List(Vec<Node<'a>>),
-    /// A list of which nobody says where its nodes begin.
+    /// A list whose format does not say where nodes begin.
     Elements(Vec<Bytes<'a>>),
     /// A hash; `timed` if its fields are kept so that they can have times.
     Hash {

@@ -59,7 +59,7 @@ pub struct Key {
     pub name: Vec<u8>,
     pub content: Content<'static>,
     pub deadline: Option<Millis>,
-    /// Seconds for which nobody had used it.
+    /// Seconds since its last access.
     pub idle: u32,
 }
 
@@ -158,7 +158,7 @@ impl<'a> SnapshotReader<'a> {
         let cut = || SnapshotError { at, reason: "the snapshot ends before its checksum".to_owned() };
         let (checksum, rest) = behind.split_first_chunk::<CHECKSUM_SIZE>().ok_or_else(cut)?;
         let claimed = u64::from_le_bytes(*checksum);
-        // Who writes none writes zero.
+        // A writer without checksums writes zero.
         if claimed != 0 && CHECKSUM.checksum(body) != claimed {
             return Err(SnapshotError { at: signed, reason: "the checksum is wrong: the file is damaged".to_owned() });
         }

@@ -1,4 +1,4 @@
-//! What a view has for others: news, and keys for those who wait.
+//! What a view leaves for others: notifications, keys for blocked clients, flushed tables.
 
 use std::collections::HashSet;
 
@@ -11,18 +11,18 @@ use crate::data::keyspace::value::ValueKind;
 #[derive(Default)]
 pub(super) struct Effects {
     pub(super) notifications: Vec<Notification>,
-    /// Keys, with their databases, that clients who wait for them are to look at when the command is over.
+    /// Keys, with their databases, for which blocked clients are served at the end of the command.
     ready: Vec<(u32, Box<[u8]>)>,
-    /// The same, to be found: one client can wait for very many.
+    /// The same as a set: one client can block on very many keys.
     signalled: HashSet<(u32, Box<[u8]>)>,
     /// Flushed tables.
     pub(super) garbage: Vec<Contents>,
 }
 
 impl View<'_> {
-    // ---- news
+    // ---- notifications
 
-    /// Tells of an event, if anybody asked for its class: `name` as Redis names it, such as `set` or `expire`.
+    /// Makes a keyspace event if its class is wanted. `name` is Redis's, such as `set` or `expire`.
     #[inline]
     pub fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
         if self.wanted & class as u32 != 0 {
@@ -31,7 +31,7 @@ impl View<'_> {
         }
     }
 
-    /// Whether there may be news, or somebody who waits.
+    /// Whether there may be notifications or ready keys.
     #[inline]
     pub fn has_effects(&self) -> bool {
         self.effects.is_some()
@@ -42,7 +42,7 @@ impl View<'_> {
         self.effects.as_ref().is_some_and(|effects| !effects.notifications.is_empty())
     }
 
-    /// What has happened since this was last asked, in order.
+    /// Takes the notifications made so far, in order.
     pub fn take_notifications(&mut self) -> Vec<Notification> {
         self.effects.as_mut().map(|effects| std::mem::take(&mut effects.notifications)).unwrap_or_default()
     }
@@ -52,9 +52,9 @@ impl View<'_> {
         self.effects.get_or_insert_default()
     }
 
-    // ---- those who wait
+    // ---- blocked clients
 
-    /// Has those who wait for a key look at it again, once the command is over. A key that comes into being does that by
+    /// Marks a key as ready: clients blocked on it are tried again at the end of the command. Inserting a key does that by
     /// itself.
     pub fn signal(&mut self, key: &[u8]) {
         if !self.keyspace.waiters.is_empty() {
@@ -62,8 +62,8 @@ impl View<'_> {
         }
     }
 
-    /// As [`signal`](Self::signal), for what is no longer there: who reads in a stream's group is told so. A view that
-    /// cannot reach what else they wait for leaves them alone; only a key that has run out of time is lost in one.
+    /// As [`signal`](Self::signal), for a removed stream: clients blocked in XREADGROUP get an error. A view that cannot
+    /// reach their other keys leaves them alone; only an expired key is removed in such a view.
     pub(super) fn signal_removal(&mut self, entry: &Entry) {
         if entry.kind() == ValueKind::Stream && (self.growing.is_some() || self.everything.is_some()) {
             self.signal(entry.key());
@@ -87,15 +87,14 @@ impl View<'_> {
         self.effects.as_ref().is_some_and(|effects| !effects.ready.is_empty())
     }
 
-    /// The keys, with their databases, that those who wait for them are to look at; in the order in which they were
-    /// signalled.
+    /// Takes the ready keys, with their databases, in the order in which they were signalled.
     pub fn take_ready(&mut self) -> Vec<(u32, Box<[u8]>)> {
         let Some(effects) = &mut self.effects else { return Vec::new() };
         effects.signalled.clear();
         std::mem::take(&mut effects.ready)
     }
 
-    /// Has all look again who wait for keys of a database that has become another.
+    /// Marks all awaited keys of a database as ready, because its content was replaced.
     pub(super) fn signal_all(&mut self, db: u32) {
         if self.keyspace.waiters.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! What runs out of time: keys, and fields of hashes.
+//! Expiry of keys, and of fields of hashes.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -10,7 +10,7 @@ use crate::data::keyspace::notifications::EventClass;
 use crate::data::keyspace::value::{Collection, ValueKind};
 
 impl View<'_> {
-    /// Deletes what is due in every database, in the order of the deadlines.
+    /// Deletes what has expired in every database, in the order of the deadlines.
     pub(in crate::data::keyspace) fn sweep(&mut self) {
         let mut due = Vec::new();
         for locked in &self.locked {
@@ -33,14 +33,14 @@ impl View<'_> {
         self.db = selected;
     }
 
-    /// Whether an entry under a key with this hash, whose shard is held, is due.
+    /// Whether an entry under a key with this hash, whose shard is held, has expired.
     pub fn holds_overdue(&self, hash: u64) -> bool {
         let Ok(lock) = self.shard_position(self.db, self.keyspace.shard_of(hash)) else { return false };
         let due = |entry: &Entry| entry.due().first().is_some_and(|due| self.now > due);
         self.locked[lock].shard.find_by(hash, due).is_some()
     }
 
-    /// Deletes an entry whose time has passed, or those fields of it whose time has; what is left, if anything is.
+    /// Deletes an expired entry, or its expired fields. Returns what is left of it.
     #[cold]
     pub(super) fn expire_due(&mut self, at: Location) -> Option<Location> {
         let now = self.now;
