@@ -13,7 +13,6 @@ use std::task::Poll;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::audit_result::counted;
 use super::child::{child_command, environment, shell_status, signal_status};
 use super::command_line::CommandRun;
 use super::serve::raise_file_limit;
@@ -23,6 +22,7 @@ use super::{Program, fail, print_error, print_note};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::plain;
+use crate::base::text::counted;
 use crate::powers::ExplorationSummary;
 use crate::server::{Builder, Exploration};
 

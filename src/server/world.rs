@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use percent_encoding::percent_encode;
 use tokio::runtime::Handle;
 
 use super::node::Node;
 use crate::base::error::{CommandError, Error};
+use crate::base::text::URI_ESCAPED;
 use crate::clients::session::ControlJob;
 use crate::engine::Engine;
 
@@ -132,9 +133,6 @@ pub(super) fn refused(error: CommandError) -> Error {
     Error::Refused(String::from_utf8_lossy(line.strip_prefix(b"ERR ").unwrap_or(line)).into_owned())
 }
 
-/// What is escaped in a URL: all but the unreserved characters of RFC 3986.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-
 fn percent_encoded(bytes: &[u8]) -> String {
-    percent_encode(bytes, ESCAPED).to_string()
+    percent_encode(bytes, URI_ESCAPED).to_string()
 }
