@@ -52,12 +52,12 @@ impl World {
     }
 
     fn exploration(&self) -> Exploration {
-        self.engine().instance.control.explorer.outlast_reset();
+        self.engine().instance.control.explorer.survive_reset();
         Exploration { engine: Arc::clone(self.engine()), events: self.event_loop().clone(), seeds: Vec::new() }
     }
 }
 
-/// Runs of one test, each in another order. When this is dropped, the exploration ends and all commands go on.
+/// Runs of one test, each in another order. Ends, and lets everybody go on, when this is dropped.
 #[must_use = "the exploration ends when this is dropped"]
 pub struct Exploration {
     engine: Arc<Engine>,
@@ -66,7 +66,7 @@ pub struct Exploration {
 }
 
 impl Exploration {
-    /// Loads files before every run.
+    /// Has files loaded in front of every run.
     pub(crate) fn load(mut self, seeds: Vec<PathBuf>) -> Self {
         self.seeds = seeds;
         self
@@ -120,12 +120,12 @@ impl Exploration {
         self.engine.instance.control.explorer.strayed()
     }
 
-    /// The summary so far, without the run in progress.
+    /// What has come of it so far; the run that is on does not count.
     pub fn findings(&self) -> Result<ExplorationSummary, Error> {
-        self.engine.instance.control.explorer.findings().map_err(refused)
+        self.engine.instance.control.explorer.summary().map_err(refused)
     }
 
-    /// Ends the exploration; all commands go on. Returns its summary, with the run in progress.
+    /// Ends it, and lets everybody go on; what has come of it, with the run that was on.
     pub fn stop(self) -> Result<ExplorationSummary, Error> {
         let findings = self.engine.instance.stop_exploring().map_err(refused)?;
         self.engine.run_control_job_here(ControlJob::Settle);
@@ -145,7 +145,7 @@ impl Exploration {
 
 impl Drop for Exploration {
     fn drop(&mut self) {
-        // A client may have stopped it already.
+        // Somebody may have stopped it by command.
         if self.engine.instance.stop_exploring().is_ok() {
             self.engine.run_control_job_here(ControlJob::Settle);
         }
