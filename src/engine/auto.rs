@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 
 use super::Engine;
 use super::control_job::in_micros;
-use crate::base::clock::{Clock, LATEST, Millis};
+use crate::base::clock::{Clock, MAX_MICROS, Millis};
 use crate::clients::instance::Instance;
 use crate::clients::session::{Activity, Client, Signal};
 use crate::powers::Hook;
@@ -37,12 +37,12 @@ enum Others {
 
 impl Engine {
     /// From now on the clock moves by itself.
-    pub(super) fn begin_auto(self: &Arc<Self>, grace: Option<Duration>) {
+    pub(super) fn begin_auto(self: &Arc<Self>, idle_grace: Option<Duration>) {
         let clients = self.instance.clients.all();
         clients.iter().filter(|client| client.activity() != Activity::Scripting).for_each(|client| {
             client.set_activity(Activity::Acting);
         });
-        self.instance.clock.set_auto(Some(grace));
+        self.instance.clock.set_auto(Some(idle_grace));
         // Each of them says what it does.
         clients.iter().for_each(|client| client.wake());
     }
@@ -65,7 +65,7 @@ impl Engine {
                 if !self.outlook.again.swap(true, Ordering::SeqCst) {
                     let engine = Arc::clone(self);
                     event_loop.spawn(async move {
-                        Clock::pass(wait).await;
+                        Clock::sleep(wait).await;
                         engine.outlook.again.store(false, Ordering::SeqCst);
                         engine.maybe_auto_advance();
                     });
@@ -110,7 +110,7 @@ impl Engine {
         if active_hooks.has(Hook::Explore) && control.explorer.holds_any() {
             return Others::Act;
         }
-        let (grace, now) = (clock.grace(), clock.uptime());
+        let (idle_grace, now) = (clock.idle_grace(), clock.uptime());
         let mut longest = Duration::ZERO;
         for client in self.instance.clients.all() {
             // It was asked for something that it has not done yet.
@@ -120,17 +120,17 @@ impl Engine {
             if only_listens(&client) {
                 continue;
             }
-            match (client.activity(), grace) {
+            match (client.activity(), idle_grace) {
                 (Activity::Waiting | Activity::Driving | Activity::Awaiting, _) => {}
-                (Activity::Idle, Some(grace)) => {
-                    longest = longest.max(grace.saturating_sub(now.saturating_sub(client.idle_since())));
+                (Activity::Idle, Some(idle_grace)) => {
+                    longest = longest.max(idle_grace.saturating_sub(now.saturating_sub(client.idle_since())));
                 }
                 _ => return Others::Act,
             }
         }
         match () {
             // Whoever goes on because an alarm has rung, or because it was let go on, has not shown it yet.
-            () if !clock.is_settled() => Others::Act,
+            () if !clock.is_quiescent() => Others::Act,
             () if longest > Duration::ZERO => Others::AreSilent(longest),
             () => Others::Wait,
         }
@@ -144,7 +144,7 @@ impl Engine {
         }
         // A key lives through its last millisecond.
         let end = instance.keyspace.next_awaited_deadline()?.saturating_add(1);
-        (end > instance.clock.millis() && end <= LATEST / 1000).then_some(end)
+        (end > instance.clock.millis() && end <= MAX_MICROS / 1000).then_some(end)
     }
 }
 

@@ -39,7 +39,7 @@ impl Engine {
     /// What a command may read and write.
     fn footprint(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> Footprint {
         // Whoever hears of changes, hears of them in an order.
-        if self.instance.keyspace.settings().are_news_wanted() {
+        if self.instance.keyspace.settings().wants_notifications() {
             return Footprint::everything();
         }
         if !is_exec(spec) {
@@ -102,7 +102,7 @@ async fn conduct(engine: Weak<Engine>) {
                     NextTurn::Over => return Poll::Ready(None),
                     NextTurn::Wait(None) => return Poll::Pending,
                     NextTurn::Wait(Some(duration)) => {
-                        let time = time.insert(Box::pin(Clock::pass(duration)));
+                        let time = time.insert(Box::pin(Clock::sleep(duration)));
                         if time.as_mut().poll(cx).is_pending() {
                             return Poll::Pending;
                         }
@@ -111,7 +111,7 @@ async fn conduct(engine: Weak<Engine>) {
             }
         });
         let Some(engine) = went.await else { return };
-        engine.instance.clock.settle().await;
+        engine.instance.clock.wait_until_quiescent().await;
         engine.instance.control.explorer.turn_is_over();
     }
 }

@@ -31,7 +31,7 @@ use crate::clients::instance::Instance;
 use crate::clients::session::{Activity, Flow, Replies, Session, Waiting};
 use crate::clients::stats::Counters;
 use crate::commands::{self, Call, CommandResult, Handler, Handlers, ReplyOrBlock};
-use crate::data::keyspace::{Busy, Locked, Scope, View, hash_of};
+use crate::data::keyspace::{Busy, LockedShard, Scope, View, hash_of};
 use crate::powers::{Hook, HookPath};
 use crate::protocol::{Protocol, Reply, Words};
 use crate::script::{Interpreters, Pause};
@@ -65,7 +65,7 @@ impl Resolved {
 pub struct Engine {
     pub instance: Arc<Instance>,
     pub table: Table,
-    handlers: Handlers,
+    pub handlers: Handlers,
     /// Held while somebody keeps house, so that who moves the clock finds done what that set off.
     house: Mutex<()>,
     /// Errands are done one by one.
@@ -75,10 +75,15 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(instance: Arc<Instance>, table: Table) -> Self {
+        Self::with_handlers(instance, table, Handlers::new(commands::all()))
+    }
+
+    /// As [`new`](Self::new), with the functions of the table's rows.
+    pub fn with_handlers(instance: Arc<Instance>, table: Table, handlers: Handlers) -> Self {
         Self {
             instance,
             table,
-            handlers: Handlers::new(commands::all()),
+            handlers,
             house: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
             outlook: auto::AutoAdvance::default(),
@@ -94,7 +99,7 @@ impl Engine {
             && let Some(mut view) = instance.keyspace.sweep(&instance.clock)
         {
             self.serve(&mut view, None);
-            instance.stats.add(instance.settle(view, None));
+            instance.stats.add(instance.finish_view(view, None));
         }
         instance.cron();
     }
@@ -105,7 +110,7 @@ impl Engine {
         let mut view = self.instance.keyspace.lock(Scope::Everything, 0, &self.instance.clock)?;
         view.flush_everything();
         self.serve(&mut view, None);
-        self.instance.stats.add(self.instance.settle(view, None));
+        self.instance.stats.add(self.instance.finish_view(view, None));
         interpreters.flush();
         interpreters.flush_libraries();
         self.instance.scripts.note(&interpreters);
@@ -258,7 +263,7 @@ impl Engine {
                 view.set_touch(!session.no_touch);
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
-                self.remember(&mut view, session, spec, words);
+                self.record_reads(&mut view, session, spec, words);
                 self.conclude(&mut view, session);
                 error
             }
@@ -360,11 +365,11 @@ impl Engine {
                 write(run(view, &mut args, None).map(ReplyOrBlock::without_blocking), session, out)
             }
             Handler::Database(run) => {
-                view.widen(Scope::Database);
+                view.extend_scope(Scope::Database);
                 write(run(view, &mut args), session, out)
             }
             Handler::Everything(run) => {
-                view.widen(Scope::Everything);
+                view.extend_scope(Scope::Everything);
                 write(run(view, &mut args), session, out)
             }
             Handler::Connection(run) => {
@@ -385,7 +390,7 @@ impl Engine {
                 write(result, session, out)
             }
             Handler::Debug(run) => {
-                view.widen(Scope::Everything);
+                view.extend_scope(Scope::Everything);
                 let mut call = self.call(session, Some(view.micros()));
                 let result = run(view, &mut call, &mut args);
                 write(result, session, out)
@@ -407,7 +412,7 @@ impl Engine {
 
     /// The interpreters, as soon as nobody else has them.
     fn interpreters(&self) -> Result<MutexGuard<'_, Interpreters>, Busy> {
-        self.instance.keyspace.patiently(|| self.instance.scripts.try_lock())
+        self.instance.keyspace.lock_with_backoff(|| self.instance.scripts.try_lock())
     }
 
     /// What a connection command is given; inside a view, at the view's instant.
@@ -429,7 +434,7 @@ impl Engine {
         let (spec, words) = (args.spec(), args.words());
         let mut args = args.clone();
         let error = write(run(&mut view, &mut args), session, out);
-        self.remember(&mut view, session, spec, words);
+        self.record_reads(&mut view, session, spec, words);
         self.conclude(&mut view, session);
         Ok(error)
     }
@@ -440,7 +445,7 @@ impl Engine {
         &self,
         session: &Session,
         key: Option<(usize, u64)>,
-    ) -> Result<Option<(Locked<'_>, usize, u64)>, Busy> {
+    ) -> Result<Option<(LockedShard<'_>, usize, u64)>, Busy> {
         let Some((index, hash)) = key else { return Ok(None) };
         let keyspace = &self.instance.keyspace;
         let locked = keyspace.lock_shard(hash, session.db)?;
@@ -553,8 +558,8 @@ impl Engine {
     /// What can hold a command back: a server that stalls, a pause.
     #[cold]
     fn must_wait(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>) -> bool {
-        if self.instance.active_hooks.has(Hook::Stall) {
-            self.instance.wait_for_stall();
+        if self.instance.active_hooks.has(Hook::DebugSleep) {
+            self.instance.wait_for_debug_sleep();
         }
         // Whoever drives a test is never held up.
         if is_monitor(session) || spec.group == Group::Control {
@@ -748,7 +753,7 @@ impl Engine {
         session.client.change_clocks(there.clock.millis(), here.clock.millis());
         session.counters = counters;
         session.become_user(&user, session.authenticated);
-        here.look_at_clock();
+        here.refresh_cached_now();
         session.client.set_activity(Activity::Acting);
         session.client.set_idle_since(here.clock.uptime());
         there.clients.hand_over(session.client.id(), &here.clients);

@@ -371,7 +371,7 @@ impl Caller<'_, '_, '_> {
         if session.tracking.remembers {
             // Up to 7.0 the keys that the script was given stand for whatever it reads.
             if engine.instance.profile.since_redis(7, 2) {
-                engine.remember(view, session, spec, words);
+                engine.record_reads(view, session, spec, words);
             } else if spec.has_flag(Flag::ReadOnly) {
                 engine.remember_keys(view, session, self.spec, self.words);
             }

@@ -10,7 +10,13 @@ impl Engine {
     /// Remembers the keys that a command has read, for a client that keeps copies. The view still holds its locks, so
     /// whoever changes one of the keys next finds out who is to be told.
     #[inline]
-    pub(super) fn remember(&self, view: &mut View<'_>, session: &mut Session, spec: &CommandSpec, words: Words<'_>) {
+    pub(super) fn record_reads(
+        &self,
+        view: &mut View<'_>,
+        session: &mut Session,
+        spec: &CommandSpec,
+        words: Words<'_>,
+    ) {
         if session.tracking.remembers && spec.has_flag(Flag::ReadOnly) {
             self.remember_keys(view, session, spec, words);
         }
@@ -27,7 +33,7 @@ impl Engine {
         // What the command found to be over is forgotten first.
         self.instance.announce(view, Some(session));
         if session.tracking.wants_reads() {
-            self.instance.tracking.remember(session.client.id(), keys(spec, words));
+            self.instance.tracking.record_reads(session.client.id(), keys(spec, words));
         }
     }
 

@@ -251,7 +251,7 @@ impl Engine {
             };
             let rule = fault.as_ref().map(|(_, rule)| rule.fault.name.as_str());
             self.note_child(session, Some(queued.row.spec), queued.words.as_words(), &out[start..], rule);
-            self.remember(view, session, queued.row.spec, queued.words.as_words());
+            self.record_reads(view, session, queued.row.spec, queued.words.as_words());
             // Whoever asked to be closed hears no more, but what was queued still runs.
             if session.replies.are_withheld() || !matches!(flow, Flow::Continue) {
                 out.truncate(start);

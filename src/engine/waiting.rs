@@ -7,7 +7,7 @@
 use super::Engine;
 use crate::clients::session::{Blocked, Served, Session, Signal, Waiting};
 use crate::commands::{BlockForKeys, Handler, ReplyOrBlock};
-use crate::data::keyspace::{Busy, Entry, Kind, View};
+use crate::data::keyspace::{Busy, Entry, ValueKind, View};
 use crate::protocol::{Reply, Words};
 use crate::spec::{Args, ResolvedRow};
 
@@ -19,10 +19,10 @@ impl Engine {
         if session.trace.takes_effect() {
             self.stamp(view, session);
         }
-        if view.has_something_aside() {
+        if view.has_effects() {
             self.pass_on(view, session);
         }
-        session.tally += view.tally();
+        session.view_stats += view.stats();
     }
 
     #[cold]
@@ -44,7 +44,7 @@ impl Engine {
         writes: bool,
     ) -> Result<View<'k>, Busy> {
         let waiters = self.instance.keyspace.waiters();
-        let concerns = |hash| waiters.await_hash(db, hash) && (writes || view.holds_overdue(hash));
+        let concerns = |hash| waiters.has_hash(db, hash) && (writes || view.holds_overdue(hash));
         // Who begins to wait holds the key's lock, and so does the view.
         if waiters.is_empty() || !hashes.iter().any(|&hash| concerns(hash)) {
             return Ok(view);
@@ -120,7 +120,7 @@ impl Engine {
         let Blocked { row, words, kind, protocol, .. } = blocked;
         let Handler::Blocking(run) = self.handlers.of(row.id) else { return None };
         // Who reads in a stream's group is told when the stream is gone.
-        if *kind != Kind::Stream && view.peek(key).map(Entry::kind) != Some(*kind) {
+        if *kind != ValueKind::Stream && view.peek(key).map(Entry::kind) != Some(*kind) {
             return None;
         }
         let profile = &self.instance.profile;

@@ -11,7 +11,7 @@ pub enum Hook {
     /// CLIENT PAUSE is in force.
     Pause = 2,
     /// DEBUG SLEEP blocks the whole server.
-    Stall = 4,
+    DebugSleep = 4,
     /// A script takes long: others are told that the server is busy.
     Script = 8,
     /// There are fault rules.

@@ -315,7 +315,7 @@ mod tests {
         drop(stop.hold(guest(1)));
         assert_eq!((stop.held(), stop.arrived(), stop.passed()), (0, 1, 0));
         assert!(stop.step(&clock).is_none());
-        assert!(clock.is_settled());
+        assert!(clock.is_quiescent());
     }
 
     #[test]
@@ -323,9 +323,9 @@ mod tests {
         let (stop, clock) = stop();
         let ticket = stop.hold(guest(1)).unwrap();
         stop.open(&clock);
-        assert!(!clock.is_settled());
+        assert!(!clock.is_quiescent());
         drop(ticket);
-        assert!(clock.is_settled());
+        assert!(clock.is_quiescent());
     }
 
     #[test]
@@ -337,10 +337,10 @@ mod tests {
         drop(first);
         assert!(second.is_free(Waker::noop()) && !third.is_free(Waker::noop()));
         // Whoever stepped waits for this one now.
-        assert!(!clock.is_settled());
+        assert!(!clock.is_quiescent());
         drop(second.take_alarm());
         drop(second);
-        assert!(clock.is_settled() && !third.is_free(Waker::noop()));
+        assert!(clock.is_quiescent() && !third.is_free(Waker::noop()));
         assert_eq!(stop.passed(), 1);
     }
 

@@ -193,7 +193,7 @@ impl Connection {
             self.has_read = true;
             self.is_informed = false;
             add(&self.session.counters.input_bytes, read as u64);
-            self.session.client.seen().last_used.store(self.engine.instance.recently(), Ordering::Relaxed);
+            self.session.client.seen().last_used.store(self.engine.instance.cached_now(), Ordering::Relaxed);
             add(&self.session.client.seen().received, read as u64);
             if self.input.len() > self.engine.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Poll::Ready(Ok(()));
@@ -241,7 +241,7 @@ impl Connection {
     /// Goes over to another world behind the same port. If that is gone meanwhile, so is what the connection was for.
     #[cold]
     fn move_to(&mut self, Destination(name): &Destination) {
-        match self.node.enter(name, &self.engine, &mut self.session, self.thread) {
+        match self.node.move_connection(name, &self.engine, &mut self.session, self.thread) {
             Some(engine) => {
                 let left = std::mem::replace(&mut self.engine, engine);
                 if left.instance.clock.is_auto() {
@@ -365,7 +365,7 @@ impl Connection {
         let left = self.output.len() - self.written + self.mail.len();
         client.seen().output.store(left, Ordering::Relaxed);
         if left > instance.config.live().output_limit(self.session.subscriber).notice() {
-            instance.check_output(&[(Arc::clone(client), left)]);
+            instance.check_output_limits(&[(Arc::clone(client), left)]);
         }
     }
 
@@ -479,7 +479,7 @@ impl Connection {
         seen.blocked.store(false, Ordering::Relaxed);
         seen.timed.store(false, Ordering::Relaxed);
         // It was not idle while it waited.
-        seen.last_used.store(self.engine.instance.recently(), Ordering::Relaxed);
+        seen.last_used.store(self.engine.instance.cached_now(), Ordering::Relaxed);
         self.session.client.set_activity(Activity::Acting);
         // Whoever ended it may have done so before this connection knew that it waits.
         self.engine.instance.claim_wait(&self.session.client);
@@ -572,7 +572,7 @@ impl Connection {
         if activity == Activity::Idle && (has_read || before != Activity::Idle) {
             client.set_idle_since(clock.uptime());
         }
-        if activity != Activity::Idle || client.seen().is_subscriber() || clock.grace().is_some() {
+        if activity != Activity::Idle || client.seen().is_subscriber() || clock.idle_grace().is_some() {
             self.engine.maybe_auto_advance();
         }
     }

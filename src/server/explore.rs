@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::handle::World;
 use super::load::load;
+use super::world::World;
 use crate::base::clock::Clock;
 use crate::base::error::Error;
 use crate::clients::session::ControlJob;
@@ -53,7 +53,7 @@ impl World {
 
     fn exploration(&self) -> Exploration {
         self.engine().instance.control.explorer.survive_reset();
-        Exploration { engine: Arc::clone(self.engine()), events: self.events().clone(), seeds: Vec::new() }
+        Exploration { engine: Arc::clone(self.engine()), events: self.event_loop().clone(), seeds: Vec::new() }
     }
 }
 
@@ -99,7 +99,7 @@ impl Exploration {
                 if engine.instance.clients.is_empty() {
                     break;
                 }
-                Clock::pass(STEP).await;
+                Clock::sleep(STEP).await;
             }
         })
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use crate::clients::acl::User;
 use crate::clients::stats::{Counters, add};
-use crate::data::keyspace::{Tally, Watch};
+use crate::data::keyspace::{ViewStats, Watch};
 use crate::powers::{CommandTrace, Passage};
 use crate::protocol::{OwnedWords, Protocol};
 use crate::spec::{CommandSpec, ResolvedRow};
@@ -50,7 +50,7 @@ pub struct Session {
     /// How many commands it ran since the statistics were last told.
     pub executed: u64,
     /// What they did.
-    pub tally: Tally,
+    pub view_stats: ViewStats,
     /// Where the command is on its way past gates and faults, while it is under way.
     pub passage: Option<Box<Passage>>,
     /// What the journal is going to be told of the command.
@@ -133,7 +133,7 @@ impl Session {
             last_command: None,
             published_command: None,
             executed: 0,
-            tally: Tally::default(),
+            view_stats: ViewStats::default(),
             passage: None,
             trace: CommandTrace::default(),
             is_awaited: false,
@@ -165,7 +165,7 @@ impl Session {
         let executed = std::mem::take(&mut self.executed);
         add(&self.counters.commands, executed);
         add(&self.client.seen().commands, executed);
-        self.counters.add(std::mem::take(&mut self.tally));
+        self.counters.add(std::mem::take(&mut self.view_stats));
     }
 
     /// Lets other connections see what this one has become.

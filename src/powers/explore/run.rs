@@ -8,6 +8,7 @@ use super::reply_summary::summarize;
 use super::token::{MOST_CLIENTS, MOST_TURNS, Order, RacerNumber, Turn};
 use super::tree::{Candidate, Tree};
 use crate::base::clock::{Clock, Stopwatch};
+use crate::base::random;
 use crate::powers::line::line_of;
 use crate::powers::wait_queue::{ParkedCommand, Permit, WaitQueue};
 
@@ -274,7 +275,7 @@ impl Run {
                 usual
             }),
             TurnPolicy::Random(generator) => {
-                let drawn = draw(generator) % (candidates.len().max(1) as u64);
+                let drawn = random::next(generator) % (candidates.len().max(1) as u64);
                 candidates.get(drawn as usize).map_or(usual, |candidate| candidate.client)
             }
             TurnPolicy::Tree | TurnPolicy::SameClient => usual,
@@ -390,12 +391,4 @@ impl Run {
         queue.step(clock);
         NextTurn::Granted
     }
-}
-
-/// A random number by SplitMix64.
-fn draw(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }

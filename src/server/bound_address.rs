@@ -10,11 +10,11 @@ use super::bind::{bind_unix, listen_again, listen_on};
 use super::listener::Listener;
 use crate::base::error::Error;
 
-pub(super) enum Door {
+pub(super) enum BoundAddress {
     Tcp {
         address: SocketAddr,
         backlog: i32,
-        /// The socket. While the door is closed it keeps the port, without listening, where the system can do that.
+        /// The socket. While the address is closed it keeps the port without listening, where the system can do that.
         socket: Option<TcpListener>,
     },
     Unix {
@@ -24,7 +24,7 @@ pub(super) enum Door {
     },
 }
 
-impl Door {
+impl BoundAddress {
     pub(super) fn tcp(socket: TcpListener, backlog: i32) -> io::Result<Self> {
         Ok(Self::Tcp { address: socket.local_addr()?, backlog, socket: Some(socket) })
     }
@@ -57,7 +57,7 @@ impl Door {
         })
     }
 
-    /// From now on connecting is refused, also to who has connected and was not accepted yet.
+    /// Refuses connections from now on, also those that were not accepted yet.
     pub(super) fn close(&mut self) {
         match self {
             Self::Tcp { socket, .. } => {
@@ -87,8 +87,8 @@ impl Door {
     }
 }
 
-/// Ends listening, and keeps the port; whether that is possible. On Linux the end of reading is the end of listening. The
-/// port is then only kept from others who would share it if this one no longer would.
+/// Stops listening but keeps the port; whether that is possible. On Linux, shutting down the read side ends listening. The
+/// port is then only kept if this socket stops sharing it.
 fn stop_listening(socket: &TcpListener) -> bool {
     if !cfg!(target_os = "linux") {
         return false;

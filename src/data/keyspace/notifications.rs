@@ -1,4 +1,4 @@
-//! What a view has done that others asked to hear of: keyspace events, and keys that changed.
+//! What a view reports if it is wanted: keyspace events, and keys that changed.
 
 /// A class of keyspace events, as a bit of `notify-keyspace-events`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,30 +22,30 @@ pub enum EventClass {
     Evicted = 1 << 9,
     /// `t`
     Stream = 1 << 10,
-    /// `m`: a key was looked up for its value, and is not there.
+    /// `m`: a key was read that does not exist.
     KeyMiss = 1 << 11,
     /// `d`
     Module = 1 << 13,
-    /// `n`: a key has come into being.
+    /// `n`: a key was created.
     New = 1 << 14,
 }
 
 /// Bits of the settings that are no class of events.
 pub const KEYSPACE_CHANNEL: u32 = 1 << 0;
 pub const KEYEVENT_CHANNEL: u32 = 1 << 1;
-/// Somebody wants to know which keys change (client-side caching).
-pub const CHANGES: u32 = 1 << 31;
+/// Changed keys are wanted, for client-side caching.
+pub const KEY_CHANGES: u32 = 1 << 31;
 
-/// Something that happened in a view.
+/// One report of a view.
 #[derive(Debug, PartialEq, Eq)]
-pub enum News {
+pub enum Notification {
     Event {
         class: EventClass,
         name: &'static str,
         db: u32,
         key: Box<[u8]>,
     },
-    /// A key was written or deleted, or has run out of time.
+    /// A key was written or deleted, or has expired.
     Changed {
         key: Box<[u8]>,
         expired: bool,

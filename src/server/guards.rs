@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::handle::{World, refused};
 use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
-use crate::base::clock::wait_here_for;
+use super::world::{World, refused};
+use crate::base::clock::block_on_timeout;
 use crate::base::error::Error;
 use crate::clients::session::ControlJob;
 use crate::engine::Engine;
@@ -68,7 +68,7 @@ impl World {
     fn put_up(&self, name: &str, pattern: Pattern, side: Side) -> Result<GateGuard, Error> {
         self.check_commands(&pattern)?;
         let gate = self.engine().instance.add_gate(name, pattern, side, None).map_err(Error::Refused)?;
-        Ok(GateGuard { engine: Arc::clone(self.engine()), events: self.events().clone(), gate })
+        Ok(GateGuard { engine: Arc::clone(self.engine()), events: self.event_loop().clone(), gate })
     }
 
     /// The names of the faults that have not fired so far.
@@ -153,7 +153,7 @@ impl GateGuard {
 
     /// As [`wait_for`](Self::wait_for), for so long in real time at most.
     pub fn wait_for_within(&self, count: usize, timeout: Duration) -> Result<(), Error> {
-        let held = wait_here_for(self.gate.queue.watch(count), timeout);
+        let held = block_on_timeout(self.gate.queue.watch(count), timeout);
         let hint = if held.is_none() { with_runtime_hint } else { std::convert::identity };
         self.are_held(held, count, timeout).map_err(hint)
     }

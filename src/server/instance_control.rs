@@ -1,11 +1,12 @@
-//! What clients can see of the spaces and instances of a process, and have done with them.
+//! What clients and tests can ask of the spaces and instances of a process: stop, start, pause, skew, cut off.
 
 use std::sync::Arc;
 
-use super::node::{Node, Nodes};
+use super::node::Node;
+use super::nodes::Nodes;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
-use crate::clients::fleet::{Consequences, Fleet, InstanceFigures, InstanceState, Order, SpaceFigures};
+use crate::clients::fleet::{Completion, Fleet, InstanceCommand, InstanceInfo, InstanceState, SpaceInfo};
 use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
 use crate::data::keyspace::Busy;
@@ -16,11 +17,11 @@ const FIRST_IS_THE_MEASURE: CommandError =
     CommandError::fixed("ERR the clocks of the others are compared with that of instance 1; skew another one");
 
 impl Fleet for Node {
-    fn spaces(&self) -> Vec<SpaceFigures> {
+    fn spaces(&self) -> Vec<SpaceInfo> {
         let figures = self.spaces().into_iter().map(|engine| {
             let instance = &engine.instance;
             let keys = instance.keyspace.sizes().iter().map(|(_, [keys, ..])| keys).sum();
-            SpaceFigures { name: instance.space.to_vec(), clients: instance.clients.len(), keys }
+            SpaceInfo { name: instance.space.to_vec(), clients: instance.clients.len(), keys }
         });
         figures.collect()
     }
@@ -36,7 +37,7 @@ impl Fleet for Node {
     }
 
     fn drop_space(&self, name: &[u8]) -> Result<(), CommandError> {
-        self.drop_world(name)
+        self.drop_space(name)
     }
 
     fn accepts(&self, password: &[u8]) -> bool {
@@ -47,9 +48,9 @@ impl Fleet for Node {
         self.number()
     }
 
-    fn instances(&self) -> Vec<InstanceFigures> {
-        let Ok(nodes) = self.beside() else { return Vec::new() };
-        let figures = nodes.all().iter().map(|node| InstanceFigures {
+    fn instances(&self) -> Vec<InstanceInfo> {
+        let Ok(nodes) = self.nodes() else { return Vec::new() };
+        let figures = nodes.all().iter().map(|node| InstanceInfo {
             number: node.number(),
             port: node.addresses().first().map_or(0, |address| address.port()),
             state: node.state(),
@@ -59,24 +60,24 @@ impl Fleet for Node {
         figures.collect()
     }
 
-    fn order(&self, number: usize, order: Order, by: u64) -> Result<Consequences, CommandError> {
-        let nodes = self.beside()?;
+    fn control_instance(&self, number: usize, order: InstanceCommand, by: u64) -> Result<Completion, CommandError> {
+        let nodes = self.nodes()?;
         let node = nodes.get(number).ok_or_else(|| no_such_instance(number, nodes.all().len()))?;
         match order {
-            Order::Stop if nodes.all().iter().all(|other| other.is_serving() == Arc::ptr_eq(other, node)) => {
+            InstanceCommand::Stop if nodes.all().iter().all(|other| other.is_serving() == Arc::ptr_eq(other, node)) => {
                 return Err(CommandError::new(format!(
                     "ERR instance {number} is the last one that runs: nobody could start it again"
                 )));
             }
-            Order::Skew(_) if number == 1 => return Err(FIRST_IS_THE_MEASURE),
-            Order::Stop => node.stop((number == self.number()).then_some(by))?,
-            Order::Start { empty } => node.start(empty)?,
-            Order::Pause => node.pause()?,
-            Order::Cut(client) => node.cut(&client)?,
-            Order::Resume => return Ok(settled(node.resume())),
-            Order::Heal(client) => return Ok(settled(node.heal(client.as_deref())?)),
-            Order::Skew(micros) => {
-                let job = node.begin(node.root(), nodes.skew(micros));
+            InstanceCommand::Skew(_) if number == 1 => return Err(FIRST_IS_THE_MEASURE),
+            InstanceCommand::Stop => node.stop((number == self.number()).then_some(by))?,
+            InstanceCommand::Start { empty } => node.start(empty)?,
+            InstanceCommand::Pause => node.pause()?,
+            InstanceCommand::Cut(client) => node.cut(&client)?,
+            InstanceCommand::Resume => return Ok(settled(node.resume())),
+            InstanceCommand::Heal(client) => return Ok(settled(node.heal(client.as_deref())?)),
+            InstanceCommand::Skew(micros) => {
+                let job = node.spawn_job(node.root(), nodes.skew(micros));
                 return Ok(Box::pin(async {
                     // It only fails to end when the server does.
                     let _ = job.await;
@@ -87,7 +88,7 @@ impl Fleet for Node {
     }
 
     fn abandon_scripts(&self) {
-        for engine in self.beside().iter().flat_map(|nodes| nodes.worlds()) {
+        for engine in self.nodes().iter().flat_map(|nodes| nodes.worlds()) {
             engine.instance.scripts.abandon();
         }
     }
@@ -98,12 +99,12 @@ impl Nodes {
     fn skew_of(&self, node: &Node) -> Millis {
         self.first().map_or(0, |first| {
             let difference = node.instance().clock.micros() - first.instance().clock.micros();
-            // Two clocks that run alike are not looked at in the same microsecond.
+            // Two clocks that run alike are not read in the same microsecond.
             difference.saturating_add(500).div_euclid(1000)
         })
     }
 
-    /// What sets a clock so many microseconds ahead of the first instance's.
+    /// The job that sets a clock so many microseconds ahead of the first instance's.
     pub(super) fn skew(&self, micros: i64) -> ControlJob {
         let first = self.first().map_or(0, |first| first.instance().clock.micros());
         ControlJob::SetClock(first.saturating_add(micros))
@@ -121,26 +122,26 @@ impl Node {
         }
     }
 
-    /// Refuses connections and closes those there are, but for `except`, as if the process had ended.
+    /// Refuses connections, and closes all but the client `except`, as if the process had ended.
     pub(super) fn stop(&self, except: Option<u64>) -> Result<(), CommandError> {
-        let _turn = self.turn();
+        let _turn = self.lock_lifecycle();
         if !self.is_serving() {
             return Err(wrong_state(self.number(), "is stopped already"));
         }
         self.close(except);
-        // Who starts again is not paused any more. Nobody is left to go on.
+        // An instance that starts again is not paused. No command is left that could go on.
         self.resume();
         Ok(())
     }
 
-    /// Serves again on the same port, with what it held or without.
+    /// Serves again on the same port, with its data or empty.
     pub(super) fn start(self: &Arc<Self>, empty: bool) -> Result<(), CommandError> {
-        let _turn = self.turn();
+        let _turn = self.lock_lifecycle();
         if self.is_serving() {
             return Err(wrong_state(self.number(), "is running; REDOUBLE INSTANCE STOP comes first"));
         }
         if empty {
-            self.drop_worlds();
+            self.drop_spaces();
             let running = |Busy| CommandError::new(format!("ERR instance {} still runs a script", self.number()));
             self.root().empty().map_err(running)?;
         }
@@ -161,12 +162,12 @@ impl Node {
         }
     }
 
-    /// Goes on with whatever was asked meanwhile: the worlds in which that is yet to be waited for.
+    /// Ends the pause. Returns the worlds in which held commands go on.
     pub(super) fn resume(&self) -> Vec<Arc<Engine>> {
         self.disarm(|name| name == PAUSE)
     }
 
-    /// Leaves the commands of clients with a name like this unanswered, in any space.
+    /// Holds the commands of clients with names that match this, in every space.
     pub(super) fn cut(&self, client: &[u8]) -> Result<(), CommandError> {
         let rules = self.instance().control.faults.all();
         if rules.iter().filter(|rule| rule.fault.name.starts_with(CUT)).count() >= MOST_CUTS {
@@ -180,8 +181,7 @@ impl Node {
         self.arm(&fault)
     }
 
-    /// Goes on with the commands of clients that were cut off by this name, or with those of all: the worlds in which that
-    /// is yet to be waited for.
+    /// Ends the cut of this name, or all cuts. Returns the worlds in which held commands go on.
     pub(super) fn heal(&self, client: Option<&[u8]>) -> Result<Vec<Arc<Engine>>, CommandError> {
         let Some(client) = client else { return Ok(self.disarm(|name| name.starts_with(CUT))) };
         let name = cut_of(client);
@@ -207,7 +207,7 @@ impl Node {
         Ok(())
     }
 
-    /// Takes away the faults of some names in every world; the worlds that had any.
+    /// Disarms the faults of some names in every world. Returns the worlds that had any.
     fn disarm(&self, which: impl Fn(&str) -> bool) -> Vec<Arc<Engine>> {
         let mut worlds = self.worlds();
         worlds.retain(|engine| {
@@ -218,32 +218,32 @@ impl Node {
         worlds
     }
 
-    /// Lets a new space share what holds for the whole instance.
-    pub(super) fn pass_on_orders(&self, space: &Instance) {
+    /// Arms the faults of the whole instance in a new space.
+    pub(super) fn copy_instance_faults(&self, space: &Instance) {
         let active_hooks = &self.instance().active_hooks;
         if active_hooks.has(Hook::Fault) {
             let rules = self.instance().control.faults.all();
             for rule in rules.iter().filter(|rule| rule.fault.name == PAUSE || rule.fault.name.starts_with(CUT)) {
-                // In a space that has just been made there is none of this name, and room for it.
+                // A new space has none of this name, and room for it.
                 let _ = space.add_fault(rule.fault.clone());
             }
         }
     }
 }
 
-/// The names of the faults that orders to instances come to.
+/// The names of the faults that pause an instance or cut clients off.
 const PAUSE: &str = "instance-pause";
 const CUT: &str = "instance-cut:";
 
-/// By how many names clients can be cut off from one instance at the same time: each takes a rule in every space.
+/// The most cuts of one instance at the same time: each takes a rule in every space.
 const MOST_CUTS: usize = 64;
 
 fn cut_of(client: &[u8]) -> String {
     format!("{CUT}{}", String::from_utf8_lossy(client))
 }
 
-/// Until whoever goes on in some worlds has gone as far as they can.
-fn settled(worlds: Vec<Arc<Engine>>) -> Consequences {
+/// Waits until the commands that go on in some worlds have ended or wait for something else.
+fn settled(worlds: Vec<Arc<Engine>>) -> Completion {
     Box::pin(async move {
         for engine in worlds {
             engine.run_control_job(ControlJob::Settle).await;
