@@ -21,7 +21,7 @@ use crate::clients::acl::{self, Acl, Rules, User};
 use crate::clients::config::{Config, OutputLimit, Settings};
 use crate::clients::fleet::Fleet;
 use crate::clients::pubsub::{PubSub, Publisher, Topic};
-use crate::clients::session::{Blocked, Claim, Client, Clients, Session, Signal, Watching};
+use crate::clients::session::{BlockedCommand, Claim, Client, Clients, Session, Signal, Watching};
 use crate::clients::stats::Stats;
 use crate::clients::tracking::{Post, Tracking};
 use crate::data::keyspace::{Busy, CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Keyspace, News, Scope, Tally, View};
@@ -261,7 +261,7 @@ impl Instance {
             }
             _ => Some((until, writes_only)),
         };
-        self.active_hooks.raise(Hook::Pause);
+        self.active_hooks.arm(Hook::ClientPause);
     }
 
     /// Ends a pause: whoever was held back goes on.
@@ -271,7 +271,7 @@ impl Instance {
 
     /// Until when commands are held back, if they are; with whether that is only so for writes.
     pub fn paused(&self) -> Option<(Millis, bool)> {
-        if !self.active_hooks.has(Hook::Pause) {
+        if !self.active_hooks.has(Hook::ClientPause) {
             return None;
         }
         let mut pause = self.held_pause();
@@ -283,7 +283,7 @@ impl Instance {
 
     fn end_pause(&self, pause: &mut Option<(Millis, bool)>) {
         *pause = None;
-        self.active_hooks.lower(Hook::Pause);
+        self.active_hooks.disarm(Hook::ClientPause);
         self.clients.signal_all(Signal::Unpause);
     }
 
@@ -296,12 +296,12 @@ impl Instance {
     /// Blocks this thread, and every other command of this server, for a stretch of real time.
     pub fn stall(&self, duration: Duration) {
         *self.stall.sleepers.lock_ignoring_poison() += 1;
-        self.active_hooks.raise(Hook::Stall);
+        self.active_hooks.arm(Hook::DebugSleep);
         self.clock.block(duration);
         let mut sleepers = self.stall.sleepers.lock_ignoring_poison();
         *sleepers -= 1;
         if *sleepers == 0 {
-            self.active_hooks.lower(Hook::Stall);
+            self.active_hooks.disarm(Hook::DebugSleep);
             self.stall.over.notify_all();
         }
     }
@@ -349,14 +349,14 @@ impl Instance {
         let faults = &self.control.faults;
         let heed = |matter, is_needed: &dyn Fn() -> bool| {
             if !is_needed() {
-                self.active_hooks.lower(matter);
+                self.active_hooks.disarm(matter);
             }
             // Somebody may have armed one in between; and it is never down while there is one.
             if is_needed() {
-                self.active_hooks.raise(matter);
+                self.active_hooks.arm(matter);
             }
         };
-        heed(Hook::Halt, &|| faults.pauses());
+        heed(Hook::FaultPause, &|| faults.pauses());
         heed(Hook::Fault, &|| !faults.is_empty());
     }
 
@@ -445,7 +445,7 @@ impl Instance {
     pub fn stop_exploring(&self) -> Result<ExplorationSummary, &'static str> {
         let findings = self.control.explorer.stop(&self.clock);
         // Whoever is about to begin a run finds that out after having raised this.
-        self.active_hooks.lower(Hook::Explore);
+        self.active_hooks.disarm(Hook::Explore);
         findings
     }
 
@@ -456,14 +456,14 @@ impl Instance {
         if !monitors.iter().any(|other| Arc::ptr_eq(other, client)) {
             monitors.push(Arc::clone(client));
         }
-        self.active_hooks.raise(Hook::Monitor);
+        self.active_hooks.arm(Hook::Monitor);
     }
 
     pub fn remove_monitor(&self, client: &Client) {
         let mut monitors = self.monitors.lock_ignoring_poison();
         monitors.retain(|other| other.id() != client.id());
         if monitors.is_empty() {
-            self.active_hooks.lower(Hook::Monitor);
+            self.active_hooks.disarm(Hook::Monitor);
         }
     }
 
@@ -497,13 +497,15 @@ impl Instance {
             // Redis 7.0 wrote it in front of the reply, even inside the array that EXEC answers, where no client
             // expects a push; there it goes behind.
             let behind = session.executing || self.profile.since_redis(7, 2);
-            Publisher { id, heard: if behind { &mut session.aside } else { &mut session.ahead } }
+            Publisher { id, heard: if behind { &mut session.messages_behind } else { &mut session.messages_ahead } }
         });
         let delivery = self.pubsub.publish(topic, channel, payload, publisher, notice);
         if !delivery.slow.is_empty() {
             self.check_output(&delivery.slow);
         }
-        if let Some(session) = by.filter(|session| session.aside.len() + session.ahead.len() > notice) {
+        if let Some(session) =
+            by.filter(|session| session.messages_behind.len() + session.messages_ahead.len() > notice)
+        {
             self.check_own_output(session);
         }
         delivery.count
@@ -512,10 +514,13 @@ impl Instance {
     /// Closes a client that has sent itself more than may wait for it.
     #[cold]
     fn check_own_output(&self, session: &mut Session) {
-        if self.output_limit(&session.client).is_hard_passed(session.aside.len() + session.ahead.len()) {
+        if self
+            .output_limit(&session.client)
+            .is_hard_passed(session.messages_behind.len() + session.messages_ahead.len())
+        {
             self.kill(&session.client);
-            session.aside = Vec::new();
-            session.ahead = Vec::new();
+            session.messages_behind = Vec::new();
+            session.messages_ahead = Vec::new();
         }
     }
 
@@ -649,7 +654,7 @@ impl Instance {
     }
 
     /// Takes a client out of the queues of those who wait.
-    pub fn stop_waiting(&self, client: &Client, blocked: &Blocked) {
+    pub fn stop_waiting(&self, client: &Client, blocked: &BlockedCommand) {
         self.keyspace.waiters().remove(blocked.db, blocked.keys.iter().map(|key| &**key), client.id());
     }
 
@@ -711,7 +716,7 @@ impl Instance {
             let exempt =
                 seen.blocked.load(Ordering::Relaxed) || seen.monitor.load(Ordering::Relaxed) || seen.is_subscriber();
             if !exempt && seen.last_used.load(Ordering::Relaxed) < oldest {
-                client.expect_end(self.clock.rung_alarm());
+                client.hold_until_closed(self.clock.rung_alarm());
                 self.kill(&client);
             }
         }

@@ -126,7 +126,7 @@ fn leave(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResul
     }
     call.session.subscriber = client.seen().is_subscriber();
     // What was said before goes in front of the reply, so that nothing comes behind it.
-    client.take_mail(&mut call.session.ahead);
+    client.take_mail(&mut call.session.messages_ahead);
     Ok(confirm(call, replies))
 }
 
@@ -137,11 +137,11 @@ fn confirmation(kind: &'static str, name: Option<&[u8]>, count: usize) -> Reply<
 
 /// One reply for each name. They are written even to who asked for no replies.
 fn confirm(call: &mut Call<'_>, replies: Vec<Reply<'static>>) -> Reply<'static> {
-    if !call.session.replies.are_withheld() {
+    if !call.session.replies.are_suppressed() {
         return Reply::Several(replies);
     }
     for reply in replies {
-        reply.write(call.session.protocol, &mut call.session.aside);
+        reply.write(call.session.protocol, &mut call.session.messages_behind);
     }
     Reply::Nothing
 }

@@ -11,15 +11,15 @@ impl Engine {
     /// Does an job, and returns once all consequences have happened: keys that are due are gone, whoever waited for a
     /// time that has come has its reply, and so has whoever was let go on; what was published is on its way.
     pub async fn run_control_job(self: Arc<Self>, job: ControlJob) {
-        if job == ControlJob::Settle {
+        if job == ControlJob::Quiesce {
             return self.quiesce().await;
         }
         // One by one: two that move the clock at once would each go past what the other has set off.
-        let _turn = self.turn.lock().await;
+        let _turn = self.control_jobs.lock().await;
         let clock = &self.instance.clock;
         match job {
-            ControlJob::Settle => {}
-            ControlJob::LetGo => self.let_go().await,
+            ControlJob::Quiesce => {}
+            ControlJob::OpenGates => self.open_gates().await,
             ControlJob::Advance(by) => {
                 let to = clock.micros().saturating_add(by.max(0));
                 self.move_clock(to).await;
@@ -49,7 +49,7 @@ impl Engine {
                 }
                 self.reset_everything().await;
             }
-            ControlJob::PutBack => self.reset_everything().await,
+            ControlJob::ResetForRun => self.reset_everything().await,
             ControlJob::BeginRun => self.begin_run().await,
         }
     }
@@ -64,28 +64,28 @@ impl Engine {
     async fn move_clock(&self, to: i64) {
         let clock = &self.instance.clock;
         let to = to.clamp(0, LATEST);
-        self.tell_move(to);
+        self.record_clock_move(to);
         let pace = clock.set_pace(Pace::Standing);
-        while let Some(stop) = self.next_stop().map(in_micros).filter(|&stop| stop < to) {
+        while let Some(stop) = self.next_deadline().map(in_micros).filter(|&stop| stop < to) {
             if stop > clock.micros() {
                 clock.set(stop);
             }
-            self.set_off_due();
+            self.run_due();
             self.quiesce().await;
         }
         clock.set(to);
-        self.set_off_due();
+        self.run_due();
         self.quiesce().await;
         clock.set_pace(pace);
     }
 
     /// Opens the gates that are to be opened.
-    async fn let_go(&self) {
+    async fn open_gates(&self) {
         let Instance { control, clock, .. } = &*self.instance;
         for gate in control.gates.take_opening() {
             // Not those who come meanwhile, which may be without end.
-            for _ in 0..gate.stop.held() {
-                gate.stop.step(clock);
+            for _ in 0..gate.stop.parked_count() {
+                gate.stop.release_next(clock);
                 clock.settle().await;
             }
             gate.stop.open(clock);
@@ -94,14 +94,14 @@ impl Engine {
     }
 
     /// The next instant at which something happens that somebody waits for.
-    pub(super) fn next_stop(&self) -> Option<Millis> {
+    pub(super) fn next_deadline(&self) -> Option<Millis> {
         let alarm = self.instance.clock.next_alarm();
-        let key = self.next_awaited_end();
+        let key = self.next_awaited_expiry();
         alarm.into_iter().chain(key).min()
     }
 
     /// Deletes what is due, then rings whoever waits for a time that has come.
-    pub(super) fn set_off_due(&self) {
+    pub(super) fn run_due(&self) {
         self.cron();
         self.instance.clock.ring();
     }
@@ -115,13 +115,13 @@ impl Engine {
         loop {
             clock.settle().await;
             if clock.next_alarm().is_some_and(|deadline| deadline <= clock.millis()) {
-                self.set_off_due();
+                self.run_due();
                 rounds = 0;
                 continue;
             }
             // What was sent to clients beside their replies is to be written, too.
             for client in self.instance.clients.all() {
-                client.expect(|| clock.rung_alarm());
+                client.hold_until_signals_end(|| clock.rung_alarm());
             }
             rounds += 1;
             if clock.is_settled() || rounds > ROUNDS {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
-use super::passage::guest;
+use super::passage::parked_command;
 use super::{Engine, is_exec, keys, transaction};
 use crate::base::clock::Clock;
 use crate::clients::session::Session;
@@ -30,7 +30,7 @@ impl Engine {
             return None;
         }
         let footprint = self.footprint(session, spec, words);
-        let entrant = Entrant { guest: guest(session, words), command: spec.name, footprint };
+        let entrant = Entrant { guest: parked_command(session, words), command: spec.name, footprint };
         let ticket = self.instance.control.explorer.hold(entrant)?;
         passage.is_explored = true;
         Some(Waiting::Held(ticket))
@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// A client is gone: it has no turn any more.
-    pub(super) fn part(&self, session: &Session) {
+    pub(super) fn leave_exploration(&self, session: &Session) {
         if self.instance.active_hooks.has(Hook::Explore) {
             self.instance.control.explorer.left(session.client.id());
         }
@@ -68,13 +68,13 @@ impl Engine {
 
     /// Lets the run begin that was chosen last. To be called on an event loop, where the turns are given from now on.
     pub fn arm_run(self: &Arc<Self>) {
-        self.instance.active_hooks.raise(Hook::Explore);
+        self.instance.active_hooks.arm(Hook::Explore);
         if !self.instance.control.explorer.arm() {
             // It was stopped while the server was put back.
-            self.instance.active_hooks.lower(Hook::Explore);
+            self.instance.active_hooks.disarm(Hook::Explore);
         }
         if self.instance.control.explorer.needs_conductor() {
-            tokio::spawn(conduct(Arc::downgrade(self)));
+            tokio::spawn(give_turns(Arc::downgrade(self)));
         }
     }
 
@@ -91,7 +91,7 @@ impl Engine {
 }
 
 /// Gives turns for as long as there is an exploration, and a server.
-async fn conduct(engine: Weak<Engine>) {
+async fn give_turns(engine: Weak<Engine>) {
     loop {
         let mut time = None;
         let went = poll_fn(|cx| {

@@ -64,7 +64,7 @@ impl Engine {
         let mut owned = std::mem::take(&mut fibers.words);
         owned.fill(words);
         let fiber = Fiber::new(stack, move |pause| {
-            let flow = engine.carry_out(&mut taken, resolved, owned.as_words(), &mut replies, Some(pause));
+            let flow = engine.call(&mut taken, resolved, owned.as_words(), &mut replies, Some(pause));
             Finished { session: taken, words: owned, out: replies, flow }
         });
         match fibers.step(fiber, session, out) {

@@ -28,7 +28,7 @@ const SECRET_SETTINGS: &[&str] = &["requirepass", "masterauth", "tls-key-file-pa
 impl Engine {
     /// Runs a request that only the journal wants to know of.
     #[inline(never)]
-    pub(super) fn journalled(
+    pub(super) fn process_journaled(
         self: &Arc<Self>,
         session: &mut Box<Session>,
         resolved: Result<Resolved, CommandError>,
@@ -38,17 +38,17 @@ impl Engine {
     ) -> Flow {
         let spec = resolved.as_ref().ok().map(|resolved| resolved.spec);
         if spec.is_some_and(|spec| spec.group == Group::Control) {
-            self.keep_staged(session);
-            return self.perform(session, resolved, words, out, fibers);
+            self.flush_staging(session);
+            return self.process_command(session, resolved, words, out, fibers);
         }
         session.trace.open(session.db);
         if spec.is_some_and(|spec| transaction::may_run_scripts(session, spec)) {
             // The session may be elsewhere when the script ends.
             session.trace.keep(words);
-            self.keep_staged(session);
+            self.flush_staging(session);
         }
         let start = out.len();
-        match self.perform(session, resolved, words, out, fibers) {
+        match self.process_command(session, resolved, words, out, fibers) {
             Flow::Wait(wait) => {
                 session.trace.keep(words);
                 Flow::Wait(wait)
@@ -59,7 +59,7 @@ impl Engine {
                 }
                 let reply = &out[start..];
                 let outcome = outcome(session, reply, &flow);
-                self.tell(session, spec, words, reply, outcome, None);
+                self.write_record(session, spec, words, reply, outcome, None);
                 session.trace.tidy(None);
                 flow
             }
@@ -67,7 +67,7 @@ impl Engine {
     }
 
     /// Puts what is staged into the journal: before anybody hears of it.
-    pub(super) fn keep_staged(&self, session: &mut Session) {
+    pub(super) fn flush_staging(&self, session: &mut Session) {
         let trace = &mut session.trace;
         if !trace.staging.is_empty() {
             trace.end_last();
@@ -79,15 +79,15 @@ impl Engine {
         }
     }
 
-    /// As `keep_staged`, when the session's requests have run as far as they can.
+    /// As `flush_staging`, when the session's requests have run as far as they can.
     #[inline(never)]
     pub fn end_batch(&self, session: &mut Session, fibers: &mut Fibers) {
-        self.keep_staged(session);
+        self.flush_staging(session);
         fibers.staging = std::mem::take(&mut session.trace.staging);
     }
 
     /// Begins to remember a request that gates and rules want to know of, too.
-    pub(super) fn begin_note(&self, session: &mut Session, words: Words<'_>) {
+    pub(super) fn open_trace(&self, session: &mut Session, words: Words<'_>) {
         if self.instance.active_hooks.has(Hook::Journal) {
             session.trace.open(session.db);
             session.trace.keep(words);
@@ -110,7 +110,7 @@ impl Engine {
     }
 
     /// Tells of the command that the session has remembered, now that it has its reply.
-    pub(super) fn tell_kept(&self, session: &mut Session, passage: Option<&Passage>, reply: &[u8], flow: &Flow) {
+    pub(super) fn record_command(&self, session: &mut Session, passage: Option<&Passage>, reply: &[u8], flow: &Flow) {
         if !session.trace.is_open() {
             return;
         }
@@ -120,37 +120,37 @@ impl Engine {
             Some(&Verdict::Truncate(bytes)) if bytes < reply.len() => Outcome::Lost,
             _ => outcome(session, reply, flow),
         };
-        self.tell_as(session, passage, reply, outcome);
+        self.record_as(session, passage, reply, outcome);
     }
 
-    fn tell_as(&self, session: &mut Session, passage: Option<&Passage>, reply: &[u8], outcome: Outcome) {
+    fn record_as(&self, session: &mut Session, passage: Option<&Passage>, reply: &[u8], outcome: Outcome) {
         let kept = session.trace.take_kept();
         let words = kept.as_ref().map_or(Words::new(&[], &[]), |kept| kept.as_words());
-        self.tell(session, None, words, reply, outcome, passage);
-        self.keep_staged(session);
+        self.write_record(session, None, words, reply, outcome, passage);
+        self.flush_staging(session);
         session.trace.tidy(kept);
     }
 
     /// Tells of a command whose connection is gone: what it has waited for will not be told to anybody. `reply` is what
     /// it would have been.
-    pub(super) fn give_up(&self, session: &mut Session, reply: &[u8]) {
+    pub(super) fn record_abandoned(&self, session: &mut Session, reply: &[u8]) {
         if !session.trace.is_open() {
             return;
         }
         let passage = session.passage.take();
         let outcome = if session.trace.is_stamped() { Outcome::Lost } else { Outcome::NeverRan };
-        self.tell_as(session, passage.as_deref(), reply, outcome);
+        self.record_as(session, passage.as_deref(), reply, outcome);
     }
 
     /// Tells that the last so many bytes of a session's replies will never be read by anybody.
-    pub fn lose(&self, session: &Session, unwritten: usize) {
+    pub fn mark_unread(&self, session: &Session, unwritten: usize) {
         if let Some(from) = session.trace.unwritten.filter(|_| unwritten > 0) {
             self.instance.control.journal.lose(session.client.id(), from, unwritten);
         }
     }
 
     #[inline]
-    fn tell(
+    fn write_record(
         &self,
         session: &mut Session,
         spec: Option<&'static CommandSpec>,
@@ -168,9 +168,9 @@ impl Engine {
         };
         let Stamp { seq, at, real } = stamp;
         let mut redacted = OwnedWords::default();
-        let (words, reply) = self.readable(session, spec, words, reply, &mut redacted);
+        let (words, reply) = self.redact(session, spec, words, reply, &mut redacted);
         if session.trace.introduced != journal.life() {
-            self.introduce(session);
+            self.record_client(session);
         }
         let children = session.trace.take_inside();
         let line = Line {
@@ -192,15 +192,15 @@ impl Engine {
         session.trace.put(&line, duration.is_some());
         session.trace.give_back(children);
         if session.trace.staging.is_full() {
-            self.keep_staged(session);
+            self.flush_staging(session);
         }
     }
 
     /// Tells that the connection of a session has ended, if anything is told of it.
-    pub(super) fn tell_end(&self, session: &mut Session) {
+    pub(super) fn record_disconnect(&self, session: &mut Session) {
         let journal = &self.instance.control.journal;
         if session.trace.introduced == journal.life() {
-            self.keep_staged(session);
+            self.flush_staging(session);
             let at = (self.instance.clock.micros(), real_micros());
             journal.note_event(EventKind::Closed, session.client.id(), at, &OwnedWords::default());
             if self.instance.audit.is_on() {
@@ -210,7 +210,7 @@ impl Engine {
     }
 
     /// Tells that the server serves again after it was stopped, before anybody can notice.
-    pub fn tell_start(&self, empty: bool) {
+    pub fn record_start(&self, empty: bool) {
         let Instance { control, clock, .. } = &*self.instance;
         let detail = if empty { "empty" } else { "kept" };
         let at = (clock.micros(), real_micros());
@@ -218,7 +218,7 @@ impl Engine {
     }
 
     /// Tells that the clock is moved, before that has consequences.
-    pub(super) fn tell_move(&self, to: i64) {
+    pub(super) fn record_clock_move(&self, to: i64) {
         let Instance { control, clock, .. } = &*self.instance;
         let now = clock.micros();
         let by = Duration::from_micros(to.abs_diff(now));
@@ -229,8 +229,8 @@ impl Engine {
 
     /// Tells the journal what the client of the session is called, from the next command on.
     #[cold]
-    fn introduce(&self, session: &mut Session) {
-        self.keep_staged(session);
+    fn record_client(&self, session: &mut Session) {
+        self.flush_staging(session);
         let journal = &self.instance.control.journal;
         session.trace.introduced = journal.life();
         let client = &session.client;
@@ -240,7 +240,7 @@ impl Engine {
 
     /// A command as others may read it. Only those for the connection, and what is no command, can have secrets.
     #[inline]
-    fn readable<'w>(
+    fn redact<'w>(
         &self,
         session: &mut Session,
         spec: Option<&'static CommandSpec>,
@@ -249,14 +249,14 @@ impl Engine {
         redacted: &'w mut OwnedWords,
     ) -> (Words<'w>, &'w [u8]) {
         match spec.map(|spec| spec.run) {
-            Some(Handler::Connection(_)) | None => self.without_secrets(session, spec, words, reply, redacted),
+            Some(Handler::Connection(_)) | None => self.redact_secrets(session, spec, words, reply, redacted),
             _ => (words, reply),
         }
     }
 
     /// Takes out of a command what nobody else may read. If it has given the client another name, that is to be told.
     #[cold]
-    fn without_secrets<'w>(
+    fn redact_secrets<'w>(
         &self,
         session: &mut Session,
         spec: Option<&'static CommandSpec>,
@@ -286,7 +286,7 @@ impl Engine {
 
     /// Keeps a command that EXEC or a script has run, if the journal wants to know.
     #[inline]
-    pub(super) fn note_child(
+    pub(super) fn record_child(
         &self,
         session: &mut Session,
         spec: Option<&'static CommandSpec>,
@@ -295,12 +295,12 @@ impl Engine {
         fault: Option<&str>,
     ) {
         if session.trace.is_open() {
-            self.note_one_inside(session, spec, words, reply, fault);
+            self.write_child(session, spec, words, reply, fault);
         }
     }
 
     #[cold]
-    fn note_one_inside(
+    fn write_child(
         &self,
         session: &mut Session,
         spec: Option<&'static CommandSpec>,
@@ -309,7 +309,7 @@ impl Engine {
         fault: Option<&str>,
     ) {
         let mut redacted = OwnedWords::default();
-        let (words, reply) = self.readable(session, spec, words, reply, &mut redacted);
+        let (words, reply) = self.redact(session, spec, words, reply, &mut redacted);
         let db = session.db;
         session.trace.children().push(db, words, reply, fault);
     }

@@ -68,11 +68,11 @@ impl Resolved {
 pub struct Engine {
     pub instance: Arc<Instance>,
     pub table: Table,
-    /// Held while somebody keeps house, so that who moves the clock finds done what that set off.
-    house: Mutex<()>,
+    /// Held while somebody keeps cron_lock, so that who moves the clock finds done what that set off.
+    cron_lock: Mutex<()>,
     /// Errands are done one by one.
-    turn: tokio::sync::Mutex<()>,
-    outlook: auto::AutoAdvance,
+    control_jobs: tokio::sync::Mutex<()>,
+    auto_advance: auto::AutoAdvance,
 }
 
 impl Engine {
@@ -80,16 +80,16 @@ impl Engine {
         Self {
             instance,
             table,
-            house: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
-            outlook: auto::AutoAdvance::default(),
+            cron_lock: Mutex::default(),
+            control_jobs: tokio::sync::Mutex::default(),
+            auto_advance: auto::AutoAdvance::default(),
         }
     }
 
     /// What is to be done now and then, and when the clock was moved: deletes keys whose time has passed, unless DEBUG
     /// SET-ACTIVE-EXPIRE has put an end to that, and closes connections that nobody uses.
     pub fn cron(&self) {
-        let _house = self.house.lock_ignoring_poison();
+        let _lock = self.cron_lock.lock_ignoring_poison();
         let instance = &self.instance;
         if instance.active_expire.load(Ordering::Relaxed)
             && let Some(mut view) = instance.keyspace.sweep(&instance.clock)
@@ -127,16 +127,18 @@ impl Engine {
         fibers: &mut Fibers,
     ) -> Flow {
         // What has begun its way ends it, although nothing may stand there any more.
-        match self.instance.active_hooks.company() {
-            HookPath::Nobody if !session.is_under_way() => self.perform(session, resolved, words, out, fibers),
-            HookPath::Journal if session.passage.is_none() => self.journalled(session, resolved, words, out, fibers),
-            _ => self.accompany(session, resolved, words, out, fibers),
+        match self.instance.active_hooks.path() {
+            HookPath::None if !session.is_under_way() => self.process_command(session, resolved, words, out, fibers),
+            HookPath::JournalOnly if session.passage.is_none() => {
+                self.process_journaled(session, resolved, words, out, fibers)
+            }
+            _ => self.intercept(session, resolved, words, out, fibers),
         }
     }
 
     /// Runs one request that nothing stands in the way of.
     #[inline]
-    fn perform(
+    fn process_command(
         self: &Arc<Self>,
         session: &mut Box<Session>,
         resolved: Result<Resolved, CommandError>,
@@ -151,21 +153,21 @@ impl Engine {
         let Resolved { spec, at, .. } = resolved;
         session.last_command = Some(spec);
         if let Err(error) = self.admit(session, spec, words) {
-            self.end_exception(session, Some(spec));
+            self.end_caching_exception(session, Some(spec));
             let flow = self.refuse(session, is_exec(spec), error, out);
-            if is_exec(spec) && self.instance.active_hooks.is_needed() {
-                self.show(session, spec, words, out);
+            if is_exec(spec) && self.instance.active_hooks.affects_processing() {
+                self.feed_monitors(session, spec, words, out);
             }
             return flow;
         }
-        if self.instance.active_hooks.is_needed() {
-            if let Some(error) = self.is_busy(spec) {
+        if self.instance.active_hooks.affects_processing() {
+            if let Some(error) = self.busy_refusal(spec) {
                 return self.refuse(session, is_exec(spec), error, out);
             }
             if is_monitor(session) && (transaction::may_write(spec) || spec.has_flag(Flag::ReadOnly)) {
                 return self.refuse(session, is_exec(spec), MONITOR_WITHOUT_KEYS, out);
             }
-            if self.must_wait(session, spec, words) {
+            if self.is_held_back(session, spec, words) {
                 return Flow::Wait(Box::new(Waiting::Unpause));
             }
         }
@@ -180,19 +182,19 @@ impl Engine {
             }
             Reply::Status("QUEUED").write(session.protocol, out);
             if session.replies != Replies::On {
-                self.withhold(session, start, out);
+                self.suppress_reply(session, start, out);
             }
             return Flow::Continue;
         }
         if transaction::may_run_scripts(session, spec) {
             return self.run_in_fiber(session, resolved, words, out, fibers);
         }
-        self.carry_out(session, resolved, words, out, None)
+        self.call(session, resolved, words, out, None)
     }
 
     /// Runs a request that may run now, up to the last byte of what its client gets for it.
     #[inline]
-    fn carry_out(
+    fn call(
         &self,
         session: &mut Session,
         resolved: Resolved,
@@ -210,14 +212,14 @@ impl Engine {
         if session.replies != Replies::On && !matches!(flow, Flow::Wait(_)) {
             // EXEC leaves out what is to be left out itself, reply by reply.
             let start = if matches!(spec.run, Handler::Transaction(_)) { out.len() } else { start };
-            self.withhold(session, start, out);
+            self.suppress_reply(session, start, out);
         }
-        if !session.aside.is_empty() || !session.ahead.is_empty() {
+        if !session.messages_behind.is_empty() || !session.messages_ahead.is_empty() {
             add_messages(session, start, out);
         }
-        self.end_exception(session, Some(spec));
-        if self.instance.active_hooks.is_needed() {
-            self.show(session, spec, words, out);
+        self.end_caching_exception(session, Some(spec));
+        if self.instance.active_hooks.affects_processing() {
+            self.feed_monitors(session, spec, words, out);
         }
         flow
     }
@@ -258,8 +260,8 @@ impl Engine {
                 view.set_touch(!session.no_touch);
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
-                self.remember(&mut view, session, spec, words);
-                self.conclude(&mut view, session);
+                self.track_reads(&mut view, session, spec, words);
+                self.finish_view(&mut view, session);
                 error
             }
             Handler::Waiting(run) => {
@@ -271,11 +273,11 @@ impl Engine {
                     Err(error) => (None, write(Err(error), session, out)),
                 };
                 // As long as the view lives, nobody can put anything under the keys.
-                let wait = wish.map(|wish| self.begin_wait(session, spec, at, words, wish));
+                let wait = wish.map(|wish| self.block_on_keys(session, spec, at, words, wish));
                 if wait.is_some() {
                     session.trace.block();
                 }
-                self.conclude(&mut view, session);
+                self.finish_view(&mut view, session);
                 if let Some(wait) = wait {
                     return Ok(Flow::Wait(Box::new(wait)));
                 }
@@ -286,7 +288,7 @@ impl Engine {
             Handler::Connection(run) => {
                 session.publish();
                 session.count();
-                let mut call = self.call(session, None);
+                let mut call = self.connection_call(session, None);
                 let result = run(&mut call, &mut args);
                 let flow = call.flow;
                 if let Flow::Wait(wait) = &flow {
@@ -304,9 +306,9 @@ impl Engine {
             }
             Handler::Debug(run) => {
                 let mut view = self.instance.keyspace.lock(Scope::Everything, session.db, &self.instance.clock)?;
-                let mut call = self.call(session, Some(view.micros()));
+                let mut call = self.connection_call(session, Some(view.micros()));
                 let result = run(&mut view, &mut call, &mut args);
-                self.conclude(&mut view, session);
+                self.finish_view(&mut view, session);
                 write(result, session, out)
             }
             Handler::Transaction(which) => {
@@ -316,7 +318,7 @@ impl Engine {
                 if let Some(error) = write(result, session, out) {
                     self.instance.stats.count_error(error.code());
                 }
-                if !ran && session.replies.are_withheld() {
+                if !ran && session.replies.are_suppressed() {
                     out.truncate(start);
                 }
                 return Ok(flow);
@@ -324,7 +326,7 @@ impl Engine {
             Handler::Script(which) => self.run_script(session, which, &mut args, out, pause)?,
             Handler::Library(run) => {
                 let mut interpreters = self.interpreters()?;
-                let mut call = self.call(session, None);
+                let mut call = self.connection_call(session, None);
                 let result = run(&mut interpreters, &mut call, &mut args);
                 self.instance.scripts.note(&interpreters);
                 write(result, session, out)
@@ -366,7 +368,7 @@ impl Engine {
             }
             Handler::Connection(run) => {
                 session.count();
-                let mut call = self.call(session, Some(view.micros()));
+                let mut call = self.connection_call(session, Some(view.micros()));
                 let result = run(&mut call, &mut args);
                 let result = match call.flow {
                     // Here nothing blocks: what would wait answers at once as if its time were up.
@@ -383,7 +385,7 @@ impl Engine {
             }
             Handler::Debug(run) => {
                 view.widen(Scope::Everything);
-                let mut call = self.call(session, Some(view.micros()));
+                let mut call = self.connection_call(session, Some(view.micros()));
                 let result = run(view, &mut call, &mut args);
                 write(result, session, out)
             }
@@ -408,7 +410,7 @@ impl Engine {
     }
 
     /// What a connection command is given; inside a view, at the view's instant.
-    fn call<'c>(&'c self, session: &'c mut Session, instant: Option<i64>) -> Call<'c> {
+    fn connection_call<'c>(&'c self, session: &'c mut Session, instant: Option<i64>) -> Call<'c> {
         let instant = Cell::new(instant);
         Call { server: &self.instance, table: &self.table, session, instant, flow: Flow::Continue }
     }
@@ -426,8 +428,8 @@ impl Engine {
         let (spec, words) = (args.spec(), args.words());
         let mut args = Args::new(words, words.len() - args.left(), spec, args.profile());
         let error = write(run(&mut view, &mut args), session, out);
-        self.remember(&mut view, session, spec, words);
-        self.conclude(&mut view, session);
+        self.track_reads(&mut view, session, spec, words);
+        self.finish_view(&mut view, session);
         Ok(error)
     }
 
@@ -537,8 +539,8 @@ impl Engine {
 
     /// Whether a command is refused because a script takes long.
     #[cold]
-    fn is_busy(&self, spec: &CommandSpec) -> Option<CommandError> {
-        let busy = self.instance.active_hooks.has(Hook::Script) && !spec.has_flag(Flag::AllowBusy);
+    fn busy_refusal(&self, spec: &CommandSpec) -> Option<CommandError> {
+        let busy = self.instance.active_hooks.has(Hook::SlowScript) && !spec.has_flag(Flag::AllowBusy);
         busy.then(|| self.busy_error())
     }
 
@@ -549,8 +551,8 @@ impl Engine {
 
     /// What can hold a command back: a server that stalls, a pause.
     #[cold]
-    fn must_wait(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>) -> bool {
-        if self.instance.active_hooks.has(Hook::Stall) {
+    fn is_held_back(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>) -> bool {
+        if self.instance.active_hooks.has(Hook::DebugSleep) {
             self.instance.wait_for_stall();
         }
         // Whoever drives a test is never held up.
@@ -562,7 +564,7 @@ impl Engine {
 
     /// Lets MONITOR clients see a command that has just run; if the session is one itself, what it sees goes to `own`.
     #[cold]
-    fn show(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>, own: &mut Vec<u8>) {
+    fn feed_monitors(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>, own: &mut Vec<u8>) {
         if self.instance.active_hooks.has(Hook::Monitor)
             && !spec.has_flag(Flag::SkipMonitor)
             && !spec.has_flag(Flag::Admin)
@@ -571,26 +573,26 @@ impl Engine {
         }
     }
 
-    /// As [`show`](Self::show), for a command that a script has run.
+    /// As [`feed_monitors`](Self::feed_monitors), for a command that a script has run.
     #[cold]
-    fn show_script(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) {
+    fn feed_monitors_from_script(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) {
         if self.instance.active_hooks.has(Hook::Monitor)
             && !spec.has_flag(Flag::SkipMonitor)
             && !spec.has_flag(Flag::Admin)
         {
-            let mut own = std::mem::take(&mut session.aside);
+            let mut own = std::mem::take(&mut session.messages_behind);
             monitor::feed_as(monitor::SCRIPT, &self.instance, session, spec, words, &mut own);
-            session.aside = own;
+            session.messages_behind = own;
         }
     }
 
-    /// As [`show`](Self::show), for a command that is about to run a script: it comes before what the script runs, and
+    /// As [`feed_monitors`](Self::feed_monitors), for a command that is about to run a script: it comes before what the script runs, and
     /// even if there is no such script.
     #[cold]
-    fn show_caller(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) {
-        let mut own = std::mem::take(&mut session.aside);
+    fn feed_monitors_ahead(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) {
+        let mut own = std::mem::take(&mut session.messages_behind);
         monitor::feed(&self.instance, session, spec, words, &mut own);
-        session.aside = own;
+        session.messages_behind = own;
     }
 
     #[cold]
@@ -608,7 +610,7 @@ impl Engine {
         }
         session.last_command = self.table.find(name);
         let sub = session.last_command.and_then(|row| self.table.find_sub(row, words.get(1).unwrap_or_default()));
-        self.end_exception(session, sub);
+        self.end_caching_exception(session, sub);
         self.count_unsupported(words);
         let exec = session.last_command.is_some_and(is_exec);
         let open = session.last_command.is_some_and(|spec| spec.has_flag(Flag::NoAuth));
@@ -649,15 +651,15 @@ impl Engine {
         let start = out.len();
         Reply::Error(error).write(session.protocol, out);
         if session.replies != Replies::On {
-            self.withhold(session, start, out);
+            self.suppress_reply(session, start, out);
         }
         Flow::Continue
     }
 
     /// CLIENT REPLY OFF and SKIP: takes back the reply that begins at `start`.
     #[cold]
-    fn withhold(&self, session: &mut Session, start: usize, out: &mut Vec<u8>) {
-        if session.replies.are_withheld() {
+    fn suppress_reply(&self, session: &mut Session, start: usize, out: &mut Vec<u8>) {
+        if session.replies.are_suppressed() {
             out.truncate(start);
         }
         session.replies = session.replies.for_next();
@@ -670,16 +672,16 @@ impl Engine {
         if let Reply::Error(error) = reply {
             self.instance.stats.count_error(error.code());
         }
-        self.withhold(session, start, out);
+        self.suppress_reply(session, start, out);
     }
 }
 
 impl Engine {
     /// Writes a reply that somebody else has made for a command that waited.
-    pub fn hand_on(&self, session: &mut Session, reply: &[u8], out: &mut Vec<u8>) {
+    pub fn resume_with(&self, session: &mut Session, reply: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(reply);
-        self.withhold(session, start, out);
+        self.suppress_reply(session, start, out);
     }
 }
 
@@ -687,8 +689,8 @@ impl Engine {
 /// answer nothing, so that CLIENT REPLY has no say in them.
 #[cold]
 fn add_messages(session: &mut Session, start: usize, out: &mut Vec<u8>) {
-    out.splice(start..start, session.ahead.drain(..));
-    out.append(&mut session.aside);
+    out.splice(start..start, session.messages_ahead.drain(..));
+    out.append(&mut session.messages_behind);
 }
 
 /// Writes a result's reply. Hands back the error, if it was one, to be counted.
@@ -728,18 +730,18 @@ fn is_exec(spec: &CommandSpec) -> bool {
 impl Engine {
     /// Forgets a connection that has ended, with a reply that was held back, if there is one.
     pub fn disconnect(&self, session: &mut Session, held_back: &[u8]) {
-        self.forget(session, held_back);
+        self.release_session(session, held_back);
         self.instance.clients.remove(session.client.id());
     }
 
     /// Takes in a connection that leaves another world behind the same port, with its user of the same name. It keeps
     /// what RESET leaves alone, its name, protocol and database; what it knew there, it forgets. Whether there is such a
     /// user.
-    pub fn take_over(&self, session: &mut Session, from: &Arc<Engine>, counters: Arc<Counters>) -> bool {
+    pub fn move_in(&self, session: &mut Session, from: &Arc<Engine>, counters: Arc<Counters>) -> bool {
         let (here, there) = (&self.instance, &from.instance);
         let Some(user) = here.acl.user(session.user.name()) else { return false };
         session.count();
-        from.forget(session, &[]);
+        from.release_session(session, &[]);
         session.trace.change_journals();
         session.client.seen().monitor.store(false, Ordering::Relaxed);
         session.client.change_clocks(there.clock.millis(), here.clock.millis());
@@ -754,19 +756,19 @@ impl Engine {
         true
     }
 
-    fn forget(&self, session: &mut Session, held_back: &[u8]) {
+    fn release_session(&self, session: &mut Session, held_back: &[u8]) {
         self.unwatch(session);
-        self.part(session);
+        self.leave_exploration(session);
         self.instance.claim_wait(&session.client);
         // It may have been served without having heard of it yet.
         match session.client.take_served() {
             Some(served) => {
                 session.trace.set_stamp(served.stamp);
-                self.give_up(session, &served.reply);
+                self.record_abandoned(session, &served.reply);
             }
-            None => self.give_up(session, held_back),
+            None => self.record_abandoned(session, held_back),
         }
-        self.tell_end(session);
+        self.record_disconnect(session);
         self.instance.remove_monitor(&session.client);
         self.instance.tracking.stop(session, self.instance.keyspace.settings());
         self.instance.pubsub.forget(&session.client);

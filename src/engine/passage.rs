@@ -21,7 +21,7 @@ use crate::spec::{CommandSpec, Flag, Flow, Group, Waiting};
 impl Engine {
     /// Runs a request that gates, rules or the journal may be about.
     #[cold]
-    pub(super) fn accompany(
+    pub(super) fn intercept(
         self: &Arc<Self>,
         session: &mut Box<Session>,
         resolved: Result<Resolved, CommandError>,
@@ -31,23 +31,23 @@ impl Engine {
     ) -> Flow {
         let spec = resolved.as_ref().ok().map(|resolved| resolved.spec);
         if spec.is_some_and(|spec| spec.group == Group::Control) {
-            self.keep_staged(session);
-            return self.perform(session, resolved, words, out, fibers);
+            self.flush_staging(session);
+            return self.process_command(session, resolved, words, out, fibers);
         }
-        self.begin_note(session, words);
-        if let Some(ticket) = self.halt(session, words) {
+        self.open_trace(session, words);
+        if let Some(ticket) = self.hold_if_paused(session, words) {
             return Flow::Wait(Box::new(Waiting::Held(ticket)));
         }
         let mut passage = match session.passage.take() {
             Some(passage) => passage,
             None => {
                 let mut passage = Passage::default();
-                match spec.filter(|spec| self.meets_anything(session, spec)) {
+                match spec.filter(|spec| self.can_meet_hooks(session, spec)) {
                     Some(spec) => self.plan(&mut passage, session, spec, words),
                     None => passage.is_judged = true,
                 }
-                if passage.is_free() && !self.instance.active_hooks.wants_all() {
-                    return self.go_freely(session, resolved, words, out, fibers);
+                if passage.is_free() && !self.instance.active_hooks.sees_every_command() {
+                    return self.run_unhooked(session, resolved, words, out, fibers);
                 }
                 Box::new(passage)
             }
@@ -60,21 +60,21 @@ impl Engine {
         }
         let start = out.len();
         if let Some(rule) = passage.rule.clone()
-            && let Some(flow) = self.instead(session, spec, &rule, out)
+            && let Some(flow) = self.verdict_instead(session, spec, &rule, out)
         {
             session.passage = Some(passage);
-            return self.leave(session, start, out, flow);
+            return self.after_run(session, start, out, flow);
         }
         session.passage = Some(passage);
-        match self.perform(session, resolved, words, out, fibers) {
+        match self.process_command(session, resolved, words, out, fibers) {
             // Its passage goes on when it has its reply, or is tried again.
             Flow::Wait(wait) => Flow::Wait(wait),
-            flow => self.leave(session, start, out, flow),
+            flow => self.after_run(session, start, out, flow),
         }
     }
 
     /// Runs a request that nothing is in the way of.
-    fn go_freely(
+    fn run_unhooked(
         self: &Arc<Self>,
         session: &mut Box<Session>,
         resolved: Result<Resolved, CommandError>,
@@ -83,7 +83,7 @@ impl Engine {
         fibers: &mut Fibers,
     ) -> Flow {
         let start = out.len();
-        match self.perform(session, resolved, words, out, fibers) {
+        match self.process_command(session, resolved, words, out, fibers) {
             Flow::Wait(wait) => {
                 if wait.is_before() {
                     // It comes by again, and is not to be counted again.
@@ -91,22 +91,22 @@ impl Engine {
                 }
                 Flow::Wait(wait)
             }
-            flow => self.leave(session, start, out, flow),
+            flow => self.after_run(session, start, out, flow),
         }
     }
 
     /// Holds whoever comes while a fault pauses the server.
-    fn halt(&self, session: &Session, words: Words<'_>) -> Option<Permit> {
-        if !self.instance.active_hooks.has(Hook::Halt) {
+    fn hold_if_paused(&self, session: &Session, words: Words<'_>) -> Option<Permit> {
+        if !self.instance.active_hooks.has(Hook::FaultPause) {
             return None;
         }
         let rule = self.instance.control.faults.pause()?;
-        hold_at(&rule.stop, session, guest(session, words))
+        park_at(&rule.stop, session, parked_command(session, words))
     }
 
     /// Whether gates and rules are for a command. What is only queued runs with its transaction, and what will be refused
     /// does not run at all.
-    fn meets_anything(&self, session: &Session, spec: &CommandSpec) -> bool {
+    fn can_meet_hooks(&self, session: &Session, spec: &CommandSpec) -> bool {
         let active_hooks = &self.instance.active_hooks;
         (active_hooks.has(Hook::Fault) || active_hooks.has(Hook::Gate))
             && (spec.has_flag(Flag::NoAuth) || self.is_authenticated(session))
@@ -118,7 +118,7 @@ impl Engine {
         if self.instance.active_hooks.has(Hook::Gate) {
             let name = session.client.labels().name.clone();
             let (arrival, inside) = self.arrivals(session, &name, spec, words);
-            passage.before = self.instance.control.gates.in_front(&arrival, &inside, || guest(session, words));
+            passage.before = self.instance.control.gates.in_front(&arrival, &inside, || parked_command(session, words));
         }
         if passage.before.is_empty() {
             self.judge(passage, session, spec, words);
@@ -136,7 +136,7 @@ impl Engine {
         drop((arrival, inside));
         drop(labels);
         if !passage.after.is_empty() {
-            passage.guest = Some(guest(session, words));
+            passage.guest = Some(parked_command(session, words));
         }
     }
 
@@ -191,7 +191,7 @@ impl Engine {
     ) -> Option<Waiting> {
         while let Some(gate) = passage.before.pop_front() {
             passage.gates.push(gate.name.as_str().into());
-            if let Some(ticket) = hold_at(&gate.stop, session, guest(session, words)) {
+            if let Some(ticket) = park_at(&gate.stop, session, parked_command(session, words)) {
                 return Some(Waiting::Held(ticket));
             }
         }
@@ -201,11 +201,11 @@ impl Engine {
         let rule = passage.rule.as_ref().filter(|_| !passage.rule_is_over)?;
         passage.rule_is_over = true;
         match &rule.fault.verdict {
-            Verdict::Hang => hold_at(&rule.stop, session, guest(session, words)).map(Waiting::Held),
+            Verdict::Hang => park_at(&rule.stop, session, parked_command(session, words)).map(Waiting::Held),
             Verdict::Delay(duration) if !duration.is_zero() => {
                 // Before anybody can see that it waits: whoever sees it may move the clock.
                 let alarm = Some(self.instance.clock.alarm_after(*duration));
-                let ticket = hold_at(&rule.stop, session, guest(session, words))?;
+                let ticket = park_at(&rule.stop, session, parked_command(session, words))?;
                 Some(Waiting::Delayed { alarm, ticket })
             }
             _ => None,
@@ -213,7 +213,7 @@ impl Engine {
     }
 
     /// What happens instead of a command's run, if anything does.
-    fn instead(
+    fn verdict_instead(
         &self,
         session: &mut Session,
         spec: Option<&'static CommandSpec>,
@@ -237,13 +237,13 @@ impl Engine {
 
     /// The second half of a command's way, when it has run: `out` ends with its reply, which begins at `start`. Says how
     /// the connection goes on. To be called for every command that has its reply at last.
-    pub fn leave(&self, session: &mut Session, start: usize, out: &mut Vec<u8>, flow: Flow) -> Flow {
+    pub fn after_run(&self, session: &mut Session, start: usize, out: &mut Vec<u8>, flow: Flow) -> Flow {
         // Whoever it is that has the reply now, be it one who waited before anything was armed: in a pause nobody gets it.
-        if let Some(ticket) = self.halt(session, Words::new(&[], &[])) {
+        if let Some(ticket) = self.hold_if_paused(session, Words::new(&[], &[])) {
             return Flow::Wait(Box::new(Waiting::HeldReply { ticket, reply: out.split_off(start), then: flow }));
         }
         let Some(mut passage) = session.passage.take() else {
-            self.tell_kept(session, None, out.get(start..).unwrap_or_default(), &flow);
+            self.record_command(session, None, out.get(start..).unwrap_or_default(), &flow);
             return flow;
         };
         if std::mem::take(&mut passage.is_explored) {
@@ -252,12 +252,12 @@ impl Engine {
         while let Some(gate) = passage.after.pop_front() {
             passage.gates.push(gate.name.as_str().into());
             let Some(guest) = passage.guest.clone() else { continue };
-            if let Some(ticket) = hold_at(&gate.stop, session, guest) {
+            if let Some(ticket) = park_at(&gate.stop, session, guest) {
                 session.passage = Some(passage);
                 return Flow::Wait(Box::new(Waiting::HeldReply { ticket, reply: out.split_off(start), then: flow }));
             }
         }
-        self.tell_kept(session, Some(&passage), out.get(start..).unwrap_or_default(), &flow);
+        self.record_command(session, Some(&passage), out.get(start..).unwrap_or_default(), &flow);
         let Some(rule) = passage.rule else { return flow };
         match rule.fault.verdict {
             Verdict::CloseAfter => {
@@ -270,7 +270,7 @@ impl Engine {
             }
             Verdict::Drip { bytes, every } if out.len() - start > bytes => {
                 let alarm = Some(self.instance.clock.alarm_after(every));
-                let Some(ticket) = rule.stop.hold(guest(session, Words::new(&[], &[]))) else { return flow };
+                let Some(ticket) = rule.stop.park(parked_command(session, Words::new(&[], &[]))) else { return flow };
                 let reply = Bytes::from(out.split_off(start));
                 Flow::Wait(Box::new(Waiting::Drip { reply, bytes, every, alarm, ticket, then: flow }))
             }
@@ -300,10 +300,10 @@ impl Engine {
 }
 
 /// Holds a command at a stop. Whoever finds it there finds its client blocked.
-fn hold_at(stop: &Arc<WaitQueue>, session: &Session, guest: ParkedCommand) -> Option<Permit> {
+fn park_at(stop: &Arc<WaitQueue>, session: &Session, guest: ParkedCommand) -> Option<Permit> {
     let blocked = &session.client.seen().blocked;
     blocked.store(true, Ordering::Relaxed);
-    let ticket = stop.hold(guest);
+    let ticket = stop.park(guest);
     blocked.store(ticket.is_some(), Ordering::Relaxed);
     ticket
 }
@@ -313,7 +313,7 @@ const WORDS_SHOWN: usize = 16;
 const BYTES_SHOWN: usize = 128;
 
 /// A held command as others are told of it.
-pub(super) fn guest(session: &Session, words: Words<'_>) -> ParkedCommand {
+pub(super) fn parked_command(session: &Session, words: Words<'_>) -> ParkedCommand {
     let shown: SmallVec<[&[u8]; 8]> = words.iter().take(WORDS_SHOWN).collect();
     ParkedCommand {
         client: session.client.id(),

@@ -55,7 +55,7 @@ impl Engine {
             if !session.executing {
                 session.publish();
             }
-            commands::record_denial(&self.call(session, None), denial, spec, context, words);
+            commands::record_denial(&self.connection_call(session, None), denial, spec, context, words);
         }
         result
     }

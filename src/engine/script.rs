@@ -34,7 +34,7 @@ const NO_ROOM_FOR_SCRIPT: CommandError =
     CommandError::fixed("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'");
 
 /// What a script runs in.
-pub(super) struct Scene<'s, 'k> {
+pub(super) struct ScriptContext<'s, 'k> {
     pub view: &'s mut View<'k>,
     pub interpreters: &'s mut Interpreters,
     /// How to put it aside, if it takes long.
@@ -57,12 +57,12 @@ impl Engine {
         let mut view = instance.keyspace.lock_growing(&hashes, session.db, &instance.clock)?;
         view.set_touch(!session.no_touch);
         session.executing = true;
-        let scene = Scene { view: &mut view, interpreters: &mut interpreters, pause };
-        let error = self.run_script_within(session, scene, which, args, out);
+        let context = ScriptContext { view: &mut view, interpreters: &mut interpreters, pause };
+        let error = self.run_script_within(session, context, which, args, out);
         session.executing = false;
         instance.announce(&mut view, Some(session));
         instance.deliver_invalidations(session);
-        self.conclude(&mut view, session);
+        self.finish_view(&mut view, session);
         Ok(error)
     }
 
@@ -70,19 +70,19 @@ impl Engine {
     pub(super) fn run_script_within(
         &self,
         session: &mut Session,
-        scene: Scene<'_, '_>,
+        context: ScriptContext<'_, '_>,
         which: Which,
         args: &mut Args<'_>,
         out: &mut Vec<u8>,
     ) -> Option<CommandError> {
         if self.instance.active_hooks.has(Hook::Monitor) {
-            self.show_caller(session, args.spec(), args.words());
+            self.feed_monitors_ahead(session, args.spec(), args.words());
         }
         let is_told = session.trace.is_open();
         if is_told {
             session.trace.children().depth += 1;
         }
-        let result = self.try_script(session, scene, which, args, out);
+        let result = self.try_script(session, context, which, args, out);
         if is_told {
             session.trace.children().depth -= 1;
         }
@@ -95,17 +95,17 @@ impl Engine {
     fn try_script(
         &self,
         session: &mut Session,
-        scene: Scene<'_, '_>,
+        context: ScriptContext<'_, '_>,
         which: Which,
         args: &mut Args<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), CommandError> {
-        let Scene { view, interpreters, pause } = scene;
-        let Found { script, read_only, keys, arguments } = self.find_script(interpreters, which, args)?;
+        let ScriptContext { view, interpreters, pause } = context;
+        let RequestedScript { script, read_only, keys, arguments } = self.find_script(interpreters, which, args)?;
         self.admit_script(script.flags, read_only)?;
         let words = args.words();
         let (scratch, random) = interpreters.take_tools();
-        let caller = Caller {
+        let caller = ScriptHost {
             engine: self,
             spec: args.spec(),
             words,
@@ -114,7 +114,7 @@ impl Engine {
             may_grow: script.flags.allow_oom,
             protocol: Cell::new(Protocol::Resp2),
             since: Cell::new(None),
-            slow: Slowness { instance: &self.instance, begun: Cell::new(false) },
+            slow: SlowScript { instance: &self.instance, begun: Cell::new(false) },
             pause,
             scratch: RefCell::new(scratch),
             random,
@@ -134,7 +134,7 @@ impl Engine {
         interpreters: &mut Interpreters,
         which: Which,
         args: &mut Args<'a>,
-    ) -> Result<Found<'a>, CommandError> {
+    ) -> Result<RequestedScript<'a>, CommandError> {
         let text = args.bytes()?;
         let profile = &self.instance.profile;
         let (script, read_only, (keys, arguments)) = match which {
@@ -154,11 +154,11 @@ impl Engine {
                 (function, read_only, keys_and_arguments(args, BAD_NUMBER_OF_KEYS)?)
             }
         };
-        Ok(Found { script, read_only, keys, arguments })
+        Ok(RequestedScript { script, read_only, keys, arguments })
     }
 
     /// What a script says about itself, if a request runs one that does.
-    fn said_by_script(&self, spec: &CommandSpec, words: Words<'_>) -> Option<Flags> {
+    fn declared_flags(&self, spec: &CommandSpec, words: Words<'_>) -> Option<Flags> {
         let Handler::Script(which) = spec.run else { return None };
         let flags = match (which, words.get(1)?) {
             (Which::Eval { .. }, text) => Flags::of(text)?,
@@ -172,7 +172,7 @@ impl Engine {
     #[cold]
     pub(super) fn scripts_may_grow(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
         let may_grow =
-            |spec, words| self.said_by_script(spec, words).is_some_and(|flags| !flags.allow_oom && !flags.no_writes);
+            |spec, words| self.declared_flags(spec, words).is_some_and(|flags| !flags.allow_oom && !flags.no_writes);
         may_grow(spec, words)
             || is_exec(spec) && queued(session).any(|queued| may_grow(queued.spec, queued.words.as_words()))
     }
@@ -180,7 +180,7 @@ impl Engine {
     /// Whether a request changes data, or may do so, by what the scripts that it runs say about themselves.
     #[cold]
     pub(super) fn will_write(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
-        let writes = |spec, words| match self.said_by_script(spec, words) {
+        let writes = |spec, words| match self.declared_flags(spec, words) {
             Some(flags) => !flags.no_writes,
             None => may_write(spec),
         };
@@ -205,7 +205,7 @@ impl Engine {
 }
 
 /// A script, and what a request gives it.
-struct Found<'a> {
+struct RequestedScript<'a> {
     script: Script,
     read_only: bool,
     keys: Words<'a>,
@@ -227,7 +227,7 @@ fn keys_and_arguments<'a>(
 }
 
 /// One run of a script: what it does to the server goes through here.
-struct Caller<'r, 'v, 'k> {
+struct ScriptHost<'r, 'v, 'k> {
     engine: &'r Engine,
     /// The request that runs the script.
     spec: &'static CommandSpec,
@@ -239,7 +239,7 @@ struct Caller<'r, 'v, 'k> {
     protocol: Cell<Protocol>,
     /// From the first time that the script is looked at: most end before.
     since: Cell<Option<Stopwatch>>,
-    slow: Slowness<'r>,
+    slow: SlowScript<'r>,
     pause: Option<&'r Pause<'r>>,
     scratch: RefCell<Scratch>,
     random: Random,
@@ -253,35 +253,35 @@ struct Inner<'r, 'v, 'k> {
 
 /// That a script takes long; over when it is dropped, so that others are not told BUSY for ever should the script end in a
 /// panic.
-struct Slowness<'r> {
+struct SlowScript<'r> {
     instance: &'r Instance,
     begun: Cell<bool>,
 }
 
-impl Drop for Slowness<'_> {
+impl Drop for SlowScript<'_> {
     fn drop(&mut self) {
         if self.begun.get() {
             self.instance.scripts.set_slow(None);
-            self.instance.active_hooks.lower(Hook::Script);
+            self.instance.active_hooks.disarm(Hook::SlowScript);
             self.instance.keyspace.set_busy(false);
         }
     }
 }
 
 /// What a script changes about its client's session, and what is put back when it has ended.
-struct Before {
+struct SavedSelection {
     db: u32,
     protocol: Protocol,
 }
 
-impl Caller<'_, '_, '_> {
-    fn begin(&self) -> Before {
+impl ScriptHost<'_, '_, '_> {
+    fn begin(&self) -> SavedSelection {
         let inner = self.inner.borrow();
         self.engine.instance.scripts.begin(self.script.kind());
-        Before { db: inner.session.db, protocol: inner.session.protocol }
+        SavedSelection { db: inner.session.db, protocol: inner.session.protocol }
     }
 
-    fn end(self, before: Before) -> (Scratch, Random) {
+    fn end(self, before: SavedSelection) -> (Scratch, Random) {
         let Inner { session, view } = self.inner.into_inner();
         session.db = before.db;
         session.protocol = before.protocol;
@@ -309,7 +309,7 @@ impl Caller<'_, '_, '_> {
             since.elapsed().as_millis()
         ));
         instance.keyspace.set_busy(true);
-        instance.active_hooks.raise(Hook::Script);
+        instance.active_hooks.arm(Hook::SlowScript);
     }
 
     /// Whether a script may run a command.
@@ -357,7 +357,7 @@ impl Caller<'_, '_, '_> {
         let (spec, at) = checked
             .inspect_err(|error| engine.instance.stats.count_error(error.code()))
             .map_err(|error| (error, None))?;
-        if engine.instance.active_hooks.company() == HookPath::Everybody
+        if engine.instance.active_hooks.path() == HookPath::All
             && let Some((error, rule)) = engine.fault_inside(session, spec, words)
         {
             return Err((error, Some(rule)));
@@ -370,19 +370,19 @@ impl Caller<'_, '_, '_> {
         if session.tracking.remembers {
             // Up to 7.0 the keys that the script was given stand for whatever it reads.
             if engine.instance.profile.since_redis(7, 2) {
-                engine.remember(view, session, spec, words);
+                engine.track_reads(view, session, spec, words);
             } else if spec.has_flag(Flag::ReadOnly) {
-                engine.remember_keys(view, session, self.spec, self.words);
+                engine.track_keys(view, session, self.spec, self.words);
             }
         }
-        if engine.instance.active_hooks.is_needed() {
-            engine.show_script(session, spec, words);
+        if engine.instance.active_hooks.affects_processing() {
+            engine.feed_monitors_from_script(session, spec, words);
         }
         Ok(spec)
     }
 }
 
-impl Host for Caller<'_, '_, '_> {
+impl Host for ScriptHost<'_, '_, '_> {
     fn tick(&self) -> Result<(), &'static str> {
         let scripts = &self.engine.instance.scripts;
         if !self.slow.begun.get() {
@@ -414,12 +414,12 @@ impl Host for Caller<'_, '_, '_> {
         let session = &mut inner.session;
         if session.trace.is_open() {
             match &result {
-                Ok(spec) => self.engine.note_child(session, Some(spec), words, &reply[start..], None),
+                Ok(spec) => self.engine.record_child(session, Some(spec), words, &reply[start..], None),
                 Err((error, rule)) => {
                     let mut line = Vec::new();
                     Reply::Error(error.clone()).write(session.protocol, &mut line);
                     let fault = rule.as_ref().map(|rule| rule.fault.name.as_str());
-                    self.engine.note_child(session, None, words, &line, fault);
+                    self.engine.record_child(session, None, words, &line, fault);
                 }
             }
         }

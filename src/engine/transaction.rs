@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::script::Scene;
+use super::script::ScriptContext;
 use super::{Engine, is_exec, key_hashes, write};
 use crate::base::error::CommandError;
 use crate::clients::session::{Queued, Session, Transaction};
@@ -135,7 +135,7 @@ impl Engine {
             watching.keys.push((session.db, key.into()));
         }
         if let Some(view) = &mut view {
-            self.conclude(view, session);
+            self.finish_view(view, session);
         }
     }
 
@@ -195,7 +195,7 @@ impl Engine {
             flow = self.run_queue(session, &mut view, scripts.as_deref_mut(), &transaction.queue, out, pause);
             Ok(Reply::Nothing)
         };
-        self.conclude(&mut view, session);
+        self.finish_view(&mut view, session);
         Ok((result, flow))
     }
 
@@ -208,7 +208,7 @@ impl Engine {
         out: &mut Vec<u8>,
         pause: Option<&Pause<'_>>,
     ) -> Flow {
-        if !session.replies.are_withheld() {
+        if !session.replies.are_suppressed() {
             out.push(b'*');
             crate::protocol::write_integer(out, queue.len() as i64);
             out.extend_from_slice(b"\r\n");
@@ -225,7 +225,7 @@ impl Engine {
             let start = out.len();
             // What the user may do can have changed since.
             let denied = self.permit(session, queued.spec, queued.words.as_words()).err();
-            let fault = if self.instance.active_hooks.company() == HookPath::Everybody && denied.is_none() {
+            let fault = if self.instance.active_hooks.path() == HookPath::All && denied.is_none() {
                 self.fault_inside(session, queued.spec, queued.words.as_words())
             } else {
                 None
@@ -244,10 +244,10 @@ impl Engine {
                 }
             };
             let rule = fault.as_ref().map(|(_, rule)| rule.fault.name.as_str());
-            self.note_child(session, Some(queued.spec), queued.words.as_words(), &out[start..], rule);
-            self.remember(view, session, queued.spec, queued.words.as_words());
+            self.record_child(session, Some(queued.spec), queued.words.as_words(), &out[start..], rule);
+            self.track_reads(view, session, queued.spec, queued.words.as_words());
             // Whoever asked to be closed hears no more, but what was queued still runs.
-            if session.replies.are_withheld() || !matches!(flow, Flow::Continue) {
+            if session.replies.are_suppressed() || !matches!(flow, Flow::Continue) {
                 out.truncate(start);
             }
             if limit.is_hard_passed(out.len()) {
@@ -258,8 +258,8 @@ impl Engine {
             if !matches!(asked, Flow::Continue) && !matches!(flow, Flow::Drop) {
                 flow = asked;
             }
-            if self.instance.active_hooks.is_needed() && denied.is_none() {
-                self.show(session, queued.spec, queued.words.as_words(), &mut seen);
+            if self.instance.active_hooks.affects_processing() && denied.is_none() {
+                self.feed_monitors(session, queued.spec, queued.words.as_words(), &mut seen);
             }
         }
         session.executing = false;
@@ -282,13 +282,13 @@ impl Engine {
         let error = match (queued.spec.run, scripts) {
             (Handler::Script(which), Some(scripts)) => {
                 view.select(session.db);
-                let scene = Scene { view: &mut *view, interpreters: scripts, pause };
-                let error = self.run_script_within(session, scene, which, &mut args, out);
+                let context = ScriptContext { view: &mut *view, interpreters: scripts, pause };
+                let error = self.run_script_within(session, context, which, &mut args, out);
                 self.instance.announce(view, Some(session));
                 error
             }
             (Handler::Library(run), Some(scripts)) => {
-                let mut call = self.call(session, Some(view.micros()));
+                let mut call = self.connection_call(session, Some(view.micros()));
                 let result = run(scripts, &mut call, &mut args);
                 self.instance.scripts.note(scripts);
                 write(result, session, out)

@@ -5,7 +5,7 @@
 //! a key have their turn in the order in which they came; only who gets something is woken.
 
 use super::Engine;
-use crate::clients::session::{Blocked, Served, Session, Signal};
+use crate::clients::session::{BlockedCommand, Served, Session, Signal};
 use crate::data::keyspace::{Busy, Entry, Kind, View};
 use crate::protocol::{Reply, Words};
 use crate::spec::{Args, CommandSpec, Handler, Outcome, Waiting, Wish};
@@ -14,18 +14,18 @@ impl Engine {
     /// What there is to do before the view of a command, transaction or script ends: those who wait for what it has put
     /// under keys get it, whoever asked for it hears what has happened, and it goes into the statistics.
     #[inline]
-    pub(super) fn conclude(&self, view: &mut View<'_>, session: &mut Session) {
+    pub(super) fn finish_view(&self, view: &mut View<'_>, session: &mut Session) {
         if session.trace.takes_effect() {
             self.stamp(view, session);
         }
         if view.has_something_aside() {
-            self.pass_on(view, session);
+            self.serve_and_announce(view, session);
         }
         session.tally += view.tally();
     }
 
     #[cold]
-    fn pass_on(&self, view: &mut View<'_>, session: &mut Session) {
+    fn serve_and_announce(&self, view: &mut View<'_>, session: &mut Session) {
         if view.has_ready() {
             self.serve(view, Some(session));
         }
@@ -53,7 +53,7 @@ impl Engine {
     }
 
     /// Puts a client into the queues of the keys that it waits for.
-    pub(super) fn begin_wait(
+    pub(super) fn block_on_keys(
         &self,
         session: &Session,
         spec: &'static CommandSpec,
@@ -62,7 +62,7 @@ impl Engine {
         wish: Wish<'_>,
     ) -> Waiting {
         let client = &session.client;
-        client.wait_for_keys(Blocked {
+        client.wait_for_keys(BlockedCommand {
             spec,
             words: wish.again.unwrap_or_else(|| words.into_owned()),
             at,
@@ -101,10 +101,10 @@ impl Engine {
             }
             // A client that has gone is about to leave the queues itself.
             let Some(client) = self.instance.clients.get(id) else { continue };
-            let serve = |blocked: &Blocked| {
-                let reply = self.attempt(view, blocked, key)?;
+            let serve = |blocked: &BlockedCommand| {
+                let reply = self.retry_blocked(view, blocked, key)?;
                 let stamp = self.stamp_served(view);
-                let is_awaited = by.as_deref().is_none_or(|session| session.is_awaited);
+                let is_awaited = by.as_deref().is_none_or(|session| session.is_driven);
                 let alarm = is_awaited.then(|| self.instance.clock.rung_alarm());
                 Some(Served { reply, alarm, stamp })
             };
@@ -117,8 +117,8 @@ impl Engine {
     }
 
     /// Tries a command again that waits. The reply, if it need not wait any longer.
-    fn attempt(&self, view: &mut View<'_>, blocked: &Blocked, key: &[u8]) -> Option<Vec<u8>> {
-        let Blocked { spec, words, at, kind, protocol, .. } = blocked;
+    fn retry_blocked(&self, view: &mut View<'_>, blocked: &BlockedCommand, key: &[u8]) -> Option<Vec<u8>> {
+        let BlockedCommand { spec, words, at, kind, protocol, .. } = blocked;
         let Handler::Waiting(run) = spec.run else { return None };
         // Who reads in a stream's group is told when the stream is gone.
         if *kind != Kind::Stream && view.peek(key).map(Entry::kind) != Some(*kind) {

@@ -120,7 +120,7 @@ impl Gates {
         inner.gates.insert(number, Arc::clone(&gate));
         inner.numbers.insert(name.to_owned(), number);
         // While the gates are held, so that nobody who takes the last one away lowers it again.
-        active_hooks.raise(Hook::Gate);
+        active_hooks.arm(Hook::Gate);
         Ok(gate)
     }
 
@@ -196,7 +196,7 @@ impl Gates {
 
     /// What to say when too few have come to a gate in time: who is held there, or else what has happened instead.
     pub fn too_few(&self, gate: &Gate, wanted: usize, timeout: Duration) -> String {
-        let (held, passers) = (gate.stop.guests(), self.passers(gate));
+        let (held, passers) = (gate.stop.parked(), self.passers(gate));
         let instead = if !held.is_empty() {
             named(&held)
         } else if !passers.is_empty() {
@@ -226,7 +226,7 @@ impl Gates {
         let gates = self.all();
         let overdue = gates.iter().flat_map(|gate| {
             let longest = gate.timeout.unwrap_or(usual);
-            let freed = if longest.is_zero() { Vec::new() } else { gate.stop.free_overdue(clock, longest) };
+            let freed = if longest.is_zero() { Vec::new() } else { gate.stop.release_overdue(clock, longest) };
             freed.into_iter().map(move |guest| (Arc::clone(gate), longest, guest))
         });
         overdue.collect()
@@ -253,7 +253,7 @@ impl Inner {
     fn rest(&mut self, active_hooks: &ActiveHooks) {
         if self.gates.is_empty() {
             self.last.clear();
-            active_hooks.lower(Hook::Gate);
+            active_hooks.disarm(Hook::Gate);
         }
     }
 }
@@ -307,10 +307,10 @@ mod tests {
         gates.take("a", &active_hooks);
         assert!(active_hooks.has(Hook::Gate));
         gates.take("b", &active_hooks);
-        assert!(!active_hooks.is_needed());
+        assert!(!active_hooks.affects_processing());
         add(&gates, &active_hooks, "a", "SET");
         gates.take_all(&active_hooks);
-        assert!(!active_hooks.is_needed() && gates.all().is_empty() && gates.find("a").is_none());
+        assert!(!active_hooks.affects_processing() && gates.all().is_empty() && gates.find("a").is_none());
     }
 
     #[test]

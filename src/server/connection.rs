@@ -142,7 +142,7 @@ impl Connection {
         if self.is_running_script() && !self.resume_script(scratch) {
             // Nothing else happens to this connection before the script has ended, but others have their turn.
             let _ = self.poll_flush(cx, &mut scratch.spare)?;
-            self.session.client.rest();
+            self.session.client.end_signals();
             come_back_after_others(cx);
             return Poll::Pending;
         }
@@ -158,7 +158,7 @@ impl Connection {
             // As far as a moved clock is concerned, a reply that the client does not read has been given.
             self.settling.clear();
             if self.session.client.has_signals() {
-                self.session.client.rest();
+                self.session.client.end_signals();
             }
             match self.state {
                 State::Dropped => return Poll::Ready(Ok(())),
@@ -199,7 +199,7 @@ impl Connection {
                 return Poll::Ready(Ok(()));
             }
             let may_wait = (1..=SHORT).contains(&scratch.output.len());
-            self.keep(&mut scratch.output, &mut scratch.spare);
+            self.queue_output(&mut scratch.output, &mut scratch.spare);
             if self.is_running_script() {
                 let _ = self.poll_flush(cx, &mut scratch.spare)?;
                 come_back_after_others(cx);
@@ -234,7 +234,7 @@ impl Connection {
             (more, destination) = self.run_here(&data[used..], batch, out, fibers);
             used += more;
         }
-        self.note(data.len() - used);
+        self.publish_progress(data.len() - used);
         used
     }
 
@@ -333,7 +333,7 @@ impl Connection {
     }
 
     /// Lets the rest of the server see what this connection has done.
-    fn note(&mut self, input: usize) {
+    fn publish_progress(&mut self, input: usize) {
         // While a script has the session, another one stands in for it, which nobody is to see.
         if !self.is_running_script() {
             self.session.count();
@@ -345,7 +345,7 @@ impl Connection {
     // ---- writing
 
     /// Keeps replies until they are written.
-    fn keep(&mut self, replies: &mut Vec<u8>, spare: &mut Vec<Vec<u8>>) {
+    fn queue_output(&mut self, replies: &mut Vec<u8>, spare: &mut Vec<Vec<u8>>) {
         if replies.is_empty() {
             return;
         }
@@ -356,11 +356,11 @@ impl Connection {
         } else {
             self.output.append(replies);
         }
-        self.note_output();
+        self.publish_output();
     }
 
     /// Lets the rest of the server see how much waits to be sent.
-    fn note_output(&mut self) {
+    fn publish_output(&mut self) {
         let (client, instance) = (&self.session.client, &self.engine.instance);
         let left = self.output.len() - self.written + self.mail.len();
         client.seen().output.store(left, Ordering::Relaxed);
@@ -378,7 +378,7 @@ impl Connection {
                 Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(written) => self.written += written,
                 Poll::Pending => {
-                    self.forget_written();
+                    self.drop_written();
                     return Ok(Poll::Pending);
                 }
             }
@@ -395,7 +395,7 @@ impl Connection {
     }
 
     /// Gives back memory, once most of what is kept is written.
-    fn forget_written(&mut self) {
+    fn drop_written(&mut self) {
         if self.written > self.output.len() / 2 {
             self.output.drain(..self.written);
             self.output.shrink_to(self.output.len() * 2);
@@ -428,7 +428,7 @@ impl Connection {
                     (rang && self.engine.instance.claim_wait(&self.session.client)).then_some(End::Time)
                 }
                 Waiting::Held(ticket) | Waiting::HeldReply { ticket, .. } => {
-                    let is_free = ticket.is_free(cx.waker());
+                    let is_free = ticket.is_released(cx.waker());
                     let closing = &self.session.client.seen().closing;
                     // What it has been signalled since its signals were taken is not known here yet.
                     if is_free && (closing.load(Ordering::Relaxed) || self.stream.has_ended()) {
@@ -437,9 +437,9 @@ impl Connection {
                     }
                     (is_free && self.state == State::Open).then_some(End::Time)
                 }
-                Waiting::Delayed { ticket, .. } => (rang || ticket.is_free(cx.waker())).then_some(End::Time),
+                Waiting::Delayed { ticket, .. } => (rang || ticket.is_released(cx.waker())).then_some(End::Time),
                 Waiting::Drip { reply, bytes, every, ticket, .. } => {
-                    let is_free = ticket.is_free(cx.waker());
+                    let is_free = ticket.is_released(cx.waker());
                     if !rang && !is_free {
                         return;
                     }
@@ -450,7 +450,7 @@ impl Connection {
                     let due = std::mem::replace(alarm, next);
                     let due = ticket.take_alarm().or(due);
                     scratch.output.extend_from_slice(&part);
-                    self.keep(&mut scratch.output, &mut scratch.spare);
+                    self.queue_output(&mut scratch.output, &mut scratch.spare);
                     // Whoever moves the clock waits for each part.
                     self.settling.extend(due);
                     if !over {
@@ -491,18 +491,18 @@ impl Connection {
                     End::Time | End::Reply(_) => self.engine.answer(&mut self.session, &reply, &mut out),
                     End::Error(error) => self.engine.answer(&mut self.session, &Reply::Error(error), &mut out),
                     End::Served(served) => {
-                        self.engine.hand_on(&mut self.session, &served.reply, &mut out);
+                        self.engine.resume_with(&mut self.session, &served.reply, &mut out);
                         alarm = served.alarm.or(alarm);
                         self.session.trace.set_stamp(served.stamp);
                     }
                 }
-                then = self.engine.leave(&mut self.session, 0, &mut out, Flow::Continue);
+                then = self.engine.after_run(&mut self.session, 0, &mut out, Flow::Continue);
             }
             Waiting::HeldReply { ticket, reply, then: flow } => {
                 self.session.passage.iter_mut().for_each(|passage| passage.note(&ticket));
                 alarm = ticket.take_alarm();
                 out = reply;
-                then = self.engine.leave(&mut self.session, 0, &mut out, flow);
+                then = self.engine.after_run(&mut self.session, 0, &mut out, flow);
             }
             Waiting::Held(ticket) => {
                 self.session.passage.iter_mut().for_each(|passage| passage.note(&ticket));
@@ -512,7 +512,7 @@ impl Connection {
             Waiting::Drip { then: flow, .. } => {
                 then = flow;
                 let mut mail = std::mem::take(&mut self.mail);
-                self.keep(&mut mail, &mut scratch.spare);
+                self.queue_output(&mut mail, &mut scratch.spare);
             }
             Waiting::Event(_) | Waiting::Underway(_) => {
                 self.is_informed = matches!(waiting, Waiting::Event(_));
@@ -523,10 +523,10 @@ impl Connection {
             Waiting::Unpause | Waiting::Script | Waiting::ControlJob(..) => {}
         }
         // What it does now is a consequence of what has ended its wait, and of nothing else.
-        self.session.is_awaited = alarm.is_some() || !self.settling.is_empty() || self.session.client.is_expected();
+        self.session.is_driven = alarm.is_some() || !self.settling.is_empty() || self.session.client.is_watched();
         self.go_on(then, &mut out, scratch);
-        self.session.is_awaited = false;
-        self.keep(&mut out, &mut scratch.spare);
+        self.session.is_driven = false;
+        self.queue_output(&mut out, &mut scratch.spare);
         self.settling.extend(alarm);
     }
 
@@ -566,7 +566,7 @@ impl Connection {
         let (client, clock) = (&self.session.client, &self.engine.instance.clock);
         // Whoever goes on from a wait acts until now.
         if has_read || client.activity() == Activity::Acting {
-            self.engine.let_drivers_look();
+            self.engine.wake_awaiting_drivers();
         }
         let before = client.set_activity(activity);
         if activity == Activity::Idle && (has_read || before != Activity::Idle) {
@@ -591,26 +591,26 @@ impl Connection {
         self.waiting = None;
         self.session.client.seen().blocked.store(false, Ordering::Relaxed);
         self.session.client.set_activity(Activity::Acting);
-        let then = self.engine.leave(&mut self.session, 0, &mut out, flow);
+        let then = self.engine.after_run(&mut self.session, 0, &mut out, flow);
         self.go_on(then, &mut out, scratch);
         if !self.is_running_script() {
-            self.session.is_awaited = false;
+            self.session.is_driven = false;
         }
-        self.keep(&mut out, &mut scratch.spare);
+        self.queue_output(&mut out, &mut scratch.spare);
         !self.is_running_script()
     }
 
     /// Does what others have asked of this connection, and sends what they have sent.
     fn take_signals(&mut self, scratch: &mut Scratch) {
         if self.session.client.has_signals() {
-            self.session.client.attend();
+            self.session.client.begin_signals();
             if matches!(self.waiting, Some((Waiting::Drip { .. }, _))) {
                 // Nothing comes between the parts of one reply.
                 self.session.client.take_mail(&mut self.mail);
-                self.note_output();
+                self.publish_output();
             } else {
                 self.session.client.take_mail(&mut scratch.output);
-                self.keep(&mut scratch.output, &mut scratch.spare);
+                self.queue_output(&mut scratch.output, &mut scratch.spare);
             }
             self.answer_signals(scratch);
         }
@@ -758,14 +758,14 @@ impl Drop for Connection {
             });
         }
         // It goes when the socket is closed, and all that was asked of this connection with it.
-        self.settling.extend(self.session.client.end_expectation());
+        self.settling.extend(self.session.client.end_signal_watch());
         let (held_back, dripping) = match &self.waiting {
             Some((Waiting::HeldReply { reply, .. }, _)) => (reply.as_slice(), 0),
             Some((Waiting::Drip { reply, .. }, _)) => (&[][..], reply.len()),
             _ => (&[][..], 0),
         };
         let unwritten = self.output.len() - self.written + self.dropped + dripping;
-        self.engine.lose(&self.session, unwritten);
+        self.engine.mark_unread(&self.session, unwritten);
         self.engine.disconnect(&mut self.session, held_back);
         if self.engine.instance.clock.is_auto() {
             self.engine.maybe_auto_advance();

@@ -142,7 +142,7 @@ impl Server {
 
 /// Waits for whoever goes on.
 fn settle(worlds: &[Arc<Engine>]) {
-    worlds.iter().for_each(|engine| engine.run_control_job_here(ControlJob::Settle));
+    worlds.iter().for_each(|engine| engine.run_control_job_here(ControlJob::Quiesce));
 }
 
 impl Deref for Server {

@@ -298,7 +298,7 @@ impl Node {
         let mut spaces = lock(&self.spaces);
         let engine = self.world_among(&mut spaces, name).ok()?;
         let counters = engine.instance.stats.thread(thread);
-        engine.take_over(session, from, counters).then_some(engine)
+        engine.move_in(session, from, counters).then_some(engine)
     }
 
     /// Whether a space is there that this is the world of.

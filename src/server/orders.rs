@@ -144,7 +144,7 @@ impl Node {
             let running = |Busy| CommandError::new(format!("ERR instance {} still runs a script", self.number()));
             self.root().empty().map_err(running)?;
         }
-        self.worlds().iter().for_each(|engine| engine.tell_start(empty));
+        self.worlds().iter().for_each(|engine| engine.record_start(empty));
         self.reopen().map_err(|error| CommandError::new(format!("ERR {error}")))
     }
 
@@ -246,7 +246,7 @@ fn cut_of(client: &[u8]) -> String {
 fn settled(worlds: Vec<Arc<Engine>>) -> Consequences {
     Box::pin(async move {
         for engine in worlds {
-            engine.run_control_job(ControlJob::Settle).await;
+            engine.run_control_job(ControlJob::Quiesce).await;
         }
     })
 }

@@ -88,9 +88,9 @@ pub enum Waiting {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ControlJob {
     /// Whoever goes on because of the command gets as far as it can.
-    Settle,
+    Quiesce,
     /// The gates that are to be opened let everybody go, each only when the one before has gone as far as it can.
-    LetGo,
+    OpenGates,
     /// The clock goes forward by so many microseconds, past every deadline in between.
     Advance(i64),
     /// The clock goes to this instant, in microseconds since 1970, past every deadline in between.
@@ -105,7 +105,7 @@ pub enum ControlJob {
     /// Everything becomes as it was when the server started.
     Reset,
     /// The same, but what explores the orders of a test goes on.
-    PutBack,
+    ResetForRun,
     /// The same, and then its next run begins.
     BeginRun,
 }

@@ -21,12 +21,12 @@ impl Instance {
 
     fn begin_keeping(&self, bytes: usize) {
         self.control.journal.start(bytes);
-        self.active_hooks.raise(Hook::Journal);
+        self.active_hooks.arm(Hook::Journal);
     }
 
     /// The journal as it is when the server starts: empty, and on if the configuration says so; and the audit.
     pub fn reset_journal(&self) {
-        self.active_hooks.lower(Hook::Journal);
+        self.active_hooks.disarm(Hook::Journal);
         self.audit.keep(self.number);
         self.control.journal.reset();
         self.audit.reset(self.number);
@@ -37,7 +37,7 @@ impl Instance {
 
     /// Keeps nothing more in the journal; what is there stays.
     pub fn stop_journal(&self) {
-        self.active_hooks.lower(Hook::Journal);
+        self.active_hooks.disarm(Hook::Journal);
         self.control.journal.stop();
         self.audit.note_stop(self.number);
     }

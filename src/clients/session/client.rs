@@ -82,7 +82,7 @@ pub enum Signal {
     /// What it waited for is there.
     Served = 64,
     /// Its connection does what it was asked, and has not written yet what comes of it.
-    Attended = 128,
+    InProgress = 128,
     /// What it waits for may be there.
     Look = 256,
 }
@@ -110,7 +110,7 @@ impl Activity {
 }
 
 /// An alarm that somebody waits for until the connection has done what it was asked.
-struct Expected {
+struct AwaitedAlarm {
     alarm: Alarm,
     /// It was asked for more in between, which may be all there is left to do.
     again: bool,
@@ -118,8 +118,8 @@ struct Expected {
 
 /// What others wait for a connection to do.
 #[derive(Default)]
-struct Expectation {
-    alarm: Option<Expected>,
+struct SignalWatch {
+    alarm: Option<AwaitedAlarm>,
     /// The connection is gone, and nobody is to wait for it any more: whoever still knows of its client may keep that for
     /// long.
     is_over: bool,
@@ -127,17 +127,17 @@ struct Expectation {
 
 /// What a client waits for that others may end.
 #[derive(Default)]
-enum Wait {
+enum BlockedOn {
     #[default]
     Nothing,
     Time,
-    Keys(Box<Blocked>),
+    Keys(Box<BlockedCommand>),
     /// For its own connection to send it this reply.
     Served(Served),
 }
 
 /// A command that waits for keys.
-pub struct Blocked {
+pub struct BlockedCommand {
     pub spec: &'static CommandSpec,
     /// The request, with the place where its arguments begin.
     pub words: OwnedWords,
@@ -160,7 +160,7 @@ pub struct Served {
 /// What somebody has taken the right to end.
 pub enum Claim {
     Time,
-    Keys(Box<Blocked>),
+    Keys(Box<BlockedCommand>),
 }
 
 /// Marks "not lagging" in [`Client::lags_for_too_long`].
@@ -179,8 +179,8 @@ pub struct Client {
     outbox: Mutex<Vec<u8>>,
     /// Since when more waits to be sent than should for long, or [`NEVER`].
     lagging_since: AtomicI64,
-    wait: Mutex<Wait>,
-    expected: Mutex<Expectation>,
+    blocked_on: Mutex<BlockedOn>,
+    signal_watch: Mutex<SignalWatch>,
     activity: AtomicU8,
     /// Since when it is idle, in real time since the server began.
     idle_since: AtomicU64,
@@ -248,8 +248,8 @@ impl Client {
             waker: OnceLock::new(),
             outbox: Mutex::default(),
             lagging_since: AtomicI64::new(NEVER),
-            wait: Mutex::default(),
-            expected: Mutex::default(),
+            blocked_on: Mutex::default(),
+            signal_watch: Mutex::default(),
             activity: AtomicU8::new(Activity::Acting as u8),
             idle_since: AtomicU64::new(0),
             seen,
@@ -319,16 +319,16 @@ impl Client {
         self.signals.fetch_and(!(signal as u32), Ordering::AcqRel) & signal as u32 != 0
     }
 
-    /// Its connection begins to do what it was asked. To be followed by [`rest`](Self::rest).
-    pub(crate) fn attend(&self) {
-        self.signals.fetch_or(Signal::Attended as u32, Ordering::AcqRel);
+    /// Its connection begins to do what it was asked. To be followed by [`end_signals`](Self::end_signals).
+    pub(crate) fn begin_signals(&self) {
+        self.signals.fetch_or(Signal::InProgress as u32, Ordering::AcqRel);
     }
 
     /// Its connection has done what it was asked, and written what came of it.
-    pub(crate) fn rest(&self) {
-        let mut expected = self.expected();
-        let before = self.signals.fetch_and(!(Signal::Attended as u32), Ordering::AcqRel);
-        let more = before & !(Signal::Attended as u32) != 0;
+    pub(crate) fn end_signals(&self) {
+        let mut expected = self.signal_watch();
+        let before = self.signals.fetch_and(!(Signal::InProgress as u32), Ordering::AcqRel);
+        let more = before & !(Signal::InProgress as u32) != 0;
         if let Some(expected) = expected.alarm.as_mut().filter(|expected| more && !expected.again) {
             expected.again = true;
             return;
@@ -339,37 +339,37 @@ impl Client {
     }
 
     /// If it was asked for anything that is not done yet, holds an alarm until it is.
-    pub(crate) fn expect(&self, alarm: impl FnOnce() -> Alarm) {
-        let mut expected = self.expected();
+    pub(crate) fn hold_until_signals_end(&self, alarm: impl FnOnce() -> Alarm) {
+        let mut expected = self.signal_watch();
         let is_free = expected.alarm.is_none() && !expected.is_over;
         if is_free && self.has_signals() && self.activity() != Activity::Scripting {
-            expected.alarm = Some(Expected { alarm: alarm(), again: false });
+            expected.alarm = Some(AwaitedAlarm { alarm: alarm(), again: false });
         }
     }
 
     /// Holds an alarm until the connection has ended.
-    pub(crate) fn expect_end(&self, alarm: Alarm) {
-        let mut expected = self.expected();
+    pub(crate) fn hold_until_closed(&self, alarm: Alarm) {
+        let mut expected = self.signal_watch();
         if !expected.is_over {
-            expected.alarm = Some(Expected { alarm, again: false });
+            expected.alarm = Some(AwaitedAlarm { alarm, again: false });
         }
     }
 
     /// The connection ends: hands over the alarm that is held until it has done what it was asked. Nobody waits for it from
     /// now on.
-    pub(crate) fn end_expectation(&self) -> Option<Alarm> {
-        let mut expected = self.expected();
+    pub(crate) fn end_signal_watch(&self) -> Option<Alarm> {
+        let mut expected = self.signal_watch();
         expected.is_over = true;
         expected.alarm.take().map(|expected| expected.alarm)
     }
 
     /// Whether somebody waits for what the connection does now.
-    pub(crate) fn is_expected(&self) -> bool {
-        self.expected().alarm.is_some()
+    pub(crate) fn is_watched(&self) -> bool {
+        self.signal_watch().alarm.is_some()
     }
 
-    fn expected(&self) -> MutexGuard<'_, Expectation> {
-        self.expected.lock_ignoring_poison()
+    fn signal_watch(&self) -> MutexGuard<'_, SignalWatch> {
+        self.signal_watch.lock_ignoring_poison()
     }
 
     pub(crate) fn activity(&self) -> Activity {
@@ -395,22 +395,22 @@ impl Client {
 
     /// From now on it waits for its time to pass.
     pub(crate) fn wait_for_time(&self) {
-        *self.wait() = Wait::Time;
+        *self.blocked_on() = BlockedOn::Time;
     }
 
     /// From now on it waits for keys.
-    pub(crate) fn wait_for_keys(&self, blocked: Blocked) {
-        *self.wait() = Wait::Keys(Box::new(blocked));
+    pub(crate) fn wait_for_keys(&self, blocked: BlockedCommand) {
+        *self.blocked_on() = BlockedOn::Keys(Box::new(blocked));
     }
 
     /// Takes the right to end what the client waits for; only one of those who try gets it.
     pub(crate) fn claim_wait(&self) -> Option<Claim> {
-        let mut wait = self.wait();
-        match std::mem::take(&mut *wait) {
-            Wait::Time => Some(Claim::Time),
-            Wait::Keys(blocked) => Some(Claim::Keys(blocked)),
+        let mut blocked_on = self.blocked_on();
+        match std::mem::take(&mut *blocked_on) {
+            BlockedOn::Time => Some(Claim::Time),
+            BlockedOn::Keys(blocked) => Some(Claim::Keys(blocked)),
             other => {
-                *wait = other;
+                *blocked_on = other;
                 None
             }
         }
@@ -418,33 +418,33 @@ impl Client {
 
     /// Lets `attempt` try what the client waits for, which may be what ends the wait. Nobody else can end it
     /// meanwhile. Hands back what it no longer waits for; it is to be sent [`Signal::Served`].
-    pub(crate) fn serve(&self, attempt: impl FnOnce(&Blocked) -> Option<Served>) -> Option<Box<Blocked>> {
-        let mut wait = self.wait();
-        let Wait::Keys(blocked) = &*wait else { return None };
+    pub(crate) fn serve(&self, attempt: impl FnOnce(&BlockedCommand) -> Option<Served>) -> Option<Box<BlockedCommand>> {
+        let mut blocked_on = self.blocked_on();
+        let BlockedOn::Keys(blocked) = &*blocked_on else { return None };
         if self.seen.closing.load(Ordering::Relaxed) {
             return None;
         }
         let served = attempt(blocked)?;
-        match std::mem::replace(&mut *wait, Wait::Served(served)) {
-            Wait::Keys(blocked) => Some(blocked),
+        match std::mem::replace(&mut *blocked_on, BlockedOn::Served(served)) {
+            BlockedOn::Keys(blocked) => Some(blocked),
             _ => None,
         }
     }
 
     /// What it waited for.
     pub(crate) fn take_served(&self) -> Option<Served> {
-        let mut wait = self.wait();
-        match std::mem::take(&mut *wait) {
-            Wait::Served(served) => Some(served),
+        let mut blocked_on = self.blocked_on();
+        match std::mem::take(&mut *blocked_on) {
+            BlockedOn::Served(served) => Some(served),
             other => {
-                *wait = other;
+                *blocked_on = other;
                 None
             }
         }
     }
 
-    fn wait(&self) -> MutexGuard<'_, Wait> {
-        self.wait.lock_ignoring_poison()
+    fn blocked_on(&self) -> MutexGuard<'_, BlockedOn> {
+        self.blocked_on.lock_ignoring_poison()
     }
 
     /// Sends bytes to the client that answer nothing it asked. Returns how many wait to be sent.
@@ -512,11 +512,11 @@ mod tests {
         let clock = Arc::new(Clock::new());
         let client = Client::new(1, Peer::Unix { path: PathBuf::new() }, 0, 0);
         client.signal(Signal::Kill);
-        client.expect(|| clock.rung_alarm());
-        assert!(client.is_expected() && !clock.is_settled());
-        drop(client.end_expectation());
-        client.expect(|| clock.rung_alarm());
-        client.expect_end(clock.rung_alarm());
-        assert!(!client.is_expected() && clock.is_settled());
+        client.hold_until_signals_end(|| clock.rung_alarm());
+        assert!(client.is_watched() && !clock.is_settled());
+        drop(client.end_signal_watch());
+        client.hold_until_signals_end(|| clock.rung_alarm());
+        client.hold_until_closed(clock.rung_alarm());
+        assert!(!client.is_watched() && clock.is_settled());
     }
 }

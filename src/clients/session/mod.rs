@@ -14,7 +14,7 @@ use crate::powers::{CommandTrace, Passage};
 use crate::protocol::{OwnedWords, Protocol};
 use crate::spec::CommandSpec;
 
-pub use client::{Activity, Blocked, Claim, Client, Peer, Served, Signal};
+pub use client::{Activity, BlockedCommand, Claim, Client, Peer, Served, Signal};
 pub use clients::Clients;
 pub use tracking::{Choice, SessionTracking, TrackingMode};
 
@@ -36,9 +36,9 @@ pub struct Session {
     /// EXEC is running the queue: nothing may block.
     pub executing: bool,
     /// Messages to this connection that go in front of the running command's reply.
-    pub ahead: Vec<u8>,
+    pub messages_ahead: Vec<u8>,
     /// Messages to this connection that the running command has caused, to follow its reply.
-    pub aside: Vec<u8>,
+    pub messages_behind: Vec<u8>,
     /// It listens to channels.
     pub subscriber: bool,
     /// The row of the last request that had one.
@@ -54,7 +54,7 @@ pub struct Session {
     /// What the journal is going to be told of the command.
     pub trace: CommandTrace,
     /// Somebody waits until the consequences of what it does have happened.
-    pub is_awaited: bool,
+    pub is_driven: bool,
     /// The counters of the thread that runs its commands.
     pub counters: Arc<Counters>,
 }
@@ -72,7 +72,7 @@ pub enum Replies {
 
 impl Replies {
     /// Whether a reply that is due now is left out.
-    pub fn are_withheld(self) -> bool {
+    pub fn are_suppressed(self) -> bool {
         matches!(self, Self::Off | Self::Skip)
     }
 
@@ -127,8 +127,8 @@ impl Session {
             watching: Watching::default(),
             tracking: SessionTracking::default(),
             executing: false,
-            ahead: Vec::new(),
-            aside: Vec::new(),
+            messages_ahead: Vec::new(),
+            messages_behind: Vec::new(),
             subscriber: false,
             last_command: None,
             published_command: None,
@@ -136,7 +136,7 @@ impl Session {
             tally: Tally::default(),
             passage: None,
             trace: CommandTrace::default(),
-            is_awaited: false,
+            is_driven: false,
             counters,
         }
     }

@@ -115,15 +115,15 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn open(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let gate = find(call, args)?;
     nothing_more(args)?;
-    let held = gate.stop.held();
+    let held = gate.stop.parked_count();
     call.server.control.gates.open_soon(&gate);
-    begin(call, ControlJob::LetGo, count(held as u64))
+    begin(call, ControlJob::OpenGates, count(held as u64))
 }
 
 fn step(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let gate = find(call, args)?;
     nothing_more(args)?;
-    if gate.stop.step(&call.server.clock).is_none() {
+    if gate.stop.release_next(&call.server.clock).is_none() {
         return Err(CommandError::new(format!("ERR nobody is held at gate '{}'", gate.name)));
     }
     settle(call, Reply::OK)
@@ -135,7 +135,7 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 fn describe(gate: &Gate) -> Reply<'static> {
-    let guests = gate.stop.guests().iter().map(|guest| text(guest.to_string())).collect();
+    let guests = gate.stop.parked().iter().map(|guest| text(guest.to_string())).collect();
     Reply::Map(vec![
         (text("name"), text(gate.name.clone())),
         (text("rule"), text(line_of(&gate.words()))),
@@ -150,7 +150,7 @@ fn remove(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = name(args)?;
     nothing_more(args)?;
     call.server.remove_gate(&name).ok_or_else(|| no_gate(&name))?;
-    begin(call, ControlJob::LetGo, Reply::OK)
+    begin(call, ControlJob::OpenGates, Reply::OK)
 }
 
 fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -158,7 +158,7 @@ fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let gates = call.server.remove_gates();
     let unreached = gates.iter().filter(|gate| gate.stop.arrived() == 0).map(|gate| text(gate.name.clone()));
     let reply = Reply::Array(unreached.collect());
-    begin(call, ControlJob::LetGo, reply)
+    begin(call, ControlJob::OpenGates, reply)
 }
 
 fn find(call: &Call<'_>, args: &mut Args<'_>) -> Result<Arc<Gate>, CommandError> {

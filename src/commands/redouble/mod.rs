@@ -163,7 +163,7 @@ fn count(number: u64) -> Reply<'static> {
 
 /// Answers once everybody whom the command has let go on has gone as far as they can.
 fn settle(call: &mut Call<'_>, reply: Reply<'static>) -> CommandResult<'static> {
-    begin(call, ControlJob::Settle, reply)
+    begin(call, ControlJob::Quiesce, reply)
 }
 
 /// Sets something going; answers once all of it has happened.

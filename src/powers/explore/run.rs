@@ -183,7 +183,7 @@ impl Run {
             }
         };
         let stop: Arc<WaitQueue> = Arc::default();
-        let ticket = stop.hold(entrant.guest.clone());
+        let ticket = stop.park(entrant.guest.clone());
         let member = &mut self.members[place];
         member.client = *client;
         member.name.clone_from(name);
@@ -383,7 +383,7 @@ impl Run {
         self.record.push(Record { turn, name: client_name, words, reply: None });
         self.is_under_way = true;
         // If it has just gone, nothing comes of its turn.
-        stop.step(clock);
+        stop.release_next(clock);
         Look::Went
     }
 }
