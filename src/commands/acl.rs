@@ -8,8 +8,9 @@ use crate::base::error::{CommandError, plain};
 use crate::base::identity::random_digits;
 use crate::base::profile::{Family, Since};
 use crate::clients::acl::{Commands, DEFAULT_USER, Denial, Refusal, Selector, User, category, is_one_word};
+use crate::clients::session::Flow;
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Flow, Group, Handler};
+use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[ACL];
 

@@ -11,9 +11,9 @@ use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Since, Version};
 use crate::clients::acl::User;
-use crate::clients::session::{Client, Replies};
+use crate::clients::session::{Client, Flow, Replies};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Flow, Group, Handler};
+use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[CLIENT];
 

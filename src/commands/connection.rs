@@ -9,10 +9,10 @@ use super::redouble::space::{by_user, go_to, powers};
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since};
 use crate::clients::acl::DEFAULT_USER;
-use crate::clients::session::Replies;
+use crate::clients::session::{Flow, Replies};
 use crate::powers::Hook;
 use crate::protocol::{Protocol, Reply, parse_integer};
-use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Flow, Group, Handler};
+use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[AUTH, ECHO, HELLO, PING, QUIT, RESET, SELECT, MONITOR, SHUTDOWN];
 

@@ -4,8 +4,9 @@ use super::blocking::deadline_in_millis;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::clients::session::{Flow, Wait};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Flow, Handler, Waiting};
+use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[WAIT, WAITAOF];
 
@@ -59,6 +60,6 @@ fn answer(call: &mut Call<'_>, replicas: i64, deadline: Option<Millis>, reply: R
     if replicas <= 0 {
         return reply;
     }
-    call.flow = Flow::Wait(Box::new(Waiting::Until { deadline, reply }));
+    call.flow = Flow::Wait(Box::new(Wait::Blocked { deadline, reply }));
     Reply::Nothing
 }

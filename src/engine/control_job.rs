@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Engine;
 use crate::base::clock::{LATEST, Millis, Pace, wait_here};
 use crate::clients::instance::Instance;
-use crate::spec::ControlJob;
+use crate::clients::session::ControlJob;
 
 impl Engine {
     /// Does an job, and returns once all consequences have happened: keys that are due are gone, whoever waited for a

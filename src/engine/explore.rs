@@ -5,24 +5,23 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
-use super::passage::parked_command;
+use super::intercept::parked_command;
 use super::{Engine, is_exec, keys, transaction};
 use crate::base::clock::Clock;
 use crate::clients::session::Session;
-use crate::powers::{Entrant, Footprint, Hook, Look, Passage, Standing};
+use crate::powers::{Entrant, Footprint, Hook, Look, Permit, Standing};
 use crate::protocol::Words;
-use crate::spec::{CommandSpec, Flag, Group, Handler, Transaction, Waiting};
+use crate::spec::{CommandSpec, Flag, Group, Handler, Transaction};
 
 impl Engine {
-    /// Holds a command until it has its turn, if orders are being explored.
+    /// Parks a command until it has its turn, if orders are being explored.
     pub(super) fn hold_for_turn(
         &self,
-        passage: &mut Passage,
-        session: &Session,
+        session: &mut Session,
         spec: &'static CommandSpec,
         words: Words<'_>,
-    ) -> Option<Waiting> {
-        if passage.is_explored
+    ) -> Option<Permit> {
+        if session.in_flight.hooks.as_ref().is_none_or(|hooks| hooks.is_explored)
             || !self.instance.active_hooks.has(Hook::Explore)
             || !self.is_authenticated(session)
             || !matters(session, spec)
@@ -31,9 +30,9 @@ impl Engine {
         }
         let footprint = self.footprint(session, spec, words);
         let entrant = Entrant { guest: parked_command(session, words), command: spec.name, footprint };
-        let ticket = self.instance.control.explorer.hold(entrant)?;
-        passage.is_explored = true;
-        Some(Waiting::Held(ticket))
+        let permit = self.instance.control.explorer.hold(entrant)?;
+        session.in_flight.hooks.iter_mut().for_each(|hooks| hooks.is_explored = true);
+        Some(permit)
     }
 
     /// What a command may read and write.

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use super::{Engine, Resolved};
 use crate::base::error::CommandError;
-use crate::clients::session::{Client, Session};
+use crate::clients::session::{Client, Flow, Session, Wait};
 use crate::powers::Staging;
 use crate::protocol::{OwnedWords, Words};
 use crate::script::{Fiber, Progress, Stack};
-use crate::spec::{Flow, Waiting};
 
 /// What one thread has at hand to run scripts, and those that it has put aside.
 #[derive(Default)]
@@ -69,7 +68,7 @@ impl Engine {
         });
         match fibers.step(fiber, session, out) {
             Some(flow) => flow,
-            None => Flow::Wait(Box::new(Waiting::Script)),
+            None => Flow::Wait(Box::new(Wait::Script)),
         }
     }
 }
@@ -97,7 +96,9 @@ impl Fibers {
             }
             Progress::Ended(finished, stack) => {
                 self.stack = Some(stack);
-                self.spare = Some(std::mem::replace(session, finished.session));
+                let mut spare = std::mem::replace(session, finished.session);
+                spare.in_flight.forget_wait();
+                self.spare = Some(spare);
                 out.extend_from_slice(&finished.out);
                 self.replies = finished.out;
                 self.replies.clear();

@@ -13,11 +13,11 @@ use crate::base::clock::real_micros;
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::clients::instance::Instance;
-use crate::clients::session::Session;
+use crate::clients::session::{Flow, Hooks, Session};
 use crate::data::keyspace::View;
-use crate::powers::{ClientRecord, Ending, EventKind, Hook, Line, Outcome, Passage, Stamp, Verdict};
+use crate::powers::{ClientRecord, Ending, EventKind, Hook, Line, Outcome, Stamp, Verdict};
 use crate::protocol::{OwnedWords, Words};
-use crate::spec::{CommandSpec, Flow, Group, Handler};
+use crate::spec::{CommandSpec, Group, Handler};
 
 const REDACTED: &[u8] = b"(redacted)";
 const REDACTED_REPLY: &[u8] = b"+(redacted)\r\n";
@@ -41,26 +41,26 @@ impl Engine {
             self.flush_staging(session);
             return self.process_command(session, resolved, words, out, fibers);
         }
-        session.trace.open(session.db);
+        session.in_flight.trace.open(session.db);
         if spec.is_some_and(|spec| transaction::may_run_scripts(session, spec)) {
             // The session may be elsewhere when the script ends.
-            session.trace.keep(words);
+            session.in_flight.keep_words(words);
             self.flush_staging(session);
         }
         let start = out.len();
         match self.process_command(session, resolved, words, out, fibers) {
             Flow::Wait(wait) => {
-                session.trace.keep(words);
+                session.in_flight.keep_words(words);
                 Flow::Wait(wait)
             }
             flow => {
-                if !session.trace.staging.has_memory() {
-                    session.trace.staging = std::mem::take(&mut fibers.staging);
+                if !session.in_flight.trace.staging.has_memory() {
+                    session.in_flight.trace.staging = std::mem::take(&mut fibers.staging);
                 }
                 let reply = &out[start..];
                 let outcome = outcome(session, reply, &flow);
                 self.write_record(session, spec, words, reply, outcome, None);
-                session.trace.tidy(None);
+                session.in_flight.end_record(None);
                 flow
             }
         }
@@ -68,7 +68,7 @@ impl Engine {
 
     /// Puts what is staged into the journal: before anybody hears of it.
     pub(super) fn flush_staging(&self, session: &mut Session) {
-        let trace = &mut session.trace;
+        let trace = &mut session.in_flight.trace;
         if !trace.staging.is_empty() {
             trace.end_last();
             let kept = self.instance.control.journal.keep(&mut trace.staging);
@@ -83,14 +83,14 @@ impl Engine {
     #[inline(never)]
     pub fn end_batch(&self, session: &mut Session, fibers: &mut Fibers) {
         self.flush_staging(session);
-        fibers.staging = std::mem::take(&mut session.trace.staging);
+        fibers.staging = std::mem::take(&mut session.in_flight.trace.staging);
     }
 
     /// Begins to remember a request that gates and rules want to know of, too.
     pub(super) fn open_trace(&self, session: &mut Session, words: Words<'_>) {
         if self.instance.active_hooks.has(Hook::Journal) {
-            session.trace.open(session.db);
-            session.trace.keep(words);
+            session.in_flight.trace.open(session.db);
+            session.in_flight.keep_words(words);
         }
     }
 
@@ -98,7 +98,7 @@ impl Engine {
     #[cold]
     pub(super) fn stamp(&self, view: &View<'_>, session: &mut Session) {
         let at = view.micros();
-        session.trace.stamp(self.instance.control.journal.next(), at, self.instance.clock.real_at(at));
+        session.in_flight.trace.stamp(self.instance.control.journal.next(), at, self.instance.clock.real_at(at));
     }
 
     /// The place in the order of a command that is let have what it has waited for.
@@ -110,41 +110,41 @@ impl Engine {
     }
 
     /// Tells of the command that the session has remembered, now that it has its reply.
-    pub(super) fn record_command(&self, session: &mut Session, passage: Option<&Passage>, reply: &[u8], flow: &Flow) {
-        if !session.trace.is_open() {
+    pub(super) fn record_command(&self, session: &mut Session, hooks: Option<&Hooks>, reply: &[u8], flow: &Flow) {
+        if !session.in_flight.trace.is_open() {
             return;
         }
-        let outcome = match passage.and_then(|passage| passage.rule.as_ref()).map(|rule| &rule.fault.verdict) {
+        let outcome = match hooks.and_then(|hooks| hooks.rule.as_ref()).map(|rule| &rule.fault.verdict) {
             Some(Verdict::CloseBefore | Verdict::Reset) => Outcome::NeverRan,
             Some(Verdict::CloseAfter) => Outcome::Lost,
             Some(&Verdict::Truncate(bytes)) if bytes < reply.len() => Outcome::Lost,
             _ => outcome(session, reply, flow),
         };
-        self.record_as(session, passage, reply, outcome);
+        self.record_as(session, hooks, reply, outcome);
     }
 
-    fn record_as(&self, session: &mut Session, passage: Option<&Passage>, reply: &[u8], outcome: Outcome) {
-        let kept = session.trace.take_kept();
+    fn record_as(&self, session: &mut Session, hooks: Option<&Hooks>, reply: &[u8], outcome: Outcome) {
+        let kept = session.in_flight.take_words();
         let words = kept.as_ref().map_or(Words::new(&[], &[]), |kept| kept.as_words());
-        self.write_record(session, None, words, reply, outcome, passage);
+        self.write_record(session, None, words, reply, outcome, hooks);
         self.flush_staging(session);
-        session.trace.tidy(kept);
+        session.in_flight.end_record(kept);
     }
 
     /// Tells of a command whose connection is gone: what it has waited for will not be told to anybody. `reply` is what
     /// it would have been.
     pub(super) fn record_abandoned(&self, session: &mut Session, reply: &[u8]) {
-        if !session.trace.is_open() {
+        if !session.in_flight.trace.is_open() {
             return;
         }
-        let passage = session.passage.take();
-        let outcome = if session.trace.is_stamped() { Outcome::Lost } else { Outcome::NeverRan };
-        self.record_as(session, passage.as_deref(), reply, outcome);
+        let hooks = session.in_flight.hooks.take();
+        let outcome = if session.in_flight.trace.is_stamped() { Outcome::Lost } else { Outcome::NeverRan };
+        self.record_as(session, hooks.as_deref(), reply, outcome);
     }
 
     /// Tells that the last so many bytes of a session's replies will never be read by anybody.
     pub fn mark_unread(&self, session: &Session, unwritten: usize) {
-        if let Some(from) = session.trace.unwritten.filter(|_| unwritten > 0) {
+        if let Some(from) = session.in_flight.trace.unwritten.filter(|_| unwritten > 0) {
             self.instance.control.journal.lose(session.client.id(), from, unwritten);
         }
     }
@@ -157,10 +157,10 @@ impl Engine {
         words: Words<'_>,
         reply: &[u8],
         outcome: Outcome,
-        passage: Option<&Passage>,
+        hooks: Option<&Hooks>,
     ) {
         let journal = &self.instance.control.journal;
-        let (stamp, duration) = match session.trace.close() {
+        let (stamp, duration) = match session.in_flight.trace.close() {
             Ending::Stamped(stamp) => (stamp, None),
             Ending::Now { end, real, duration } => {
                 (Stamp { seq: journal.next(), at: self.instance.clock.at_real(end), real }, Some(duration))
@@ -169,29 +169,29 @@ impl Engine {
         let Stamp { seq, at, real } = stamp;
         let mut redacted = OwnedWords::default();
         let (words, reply) = self.redact(session, spec, words, reply, &mut redacted);
-        if session.trace.introduced != journal.life() {
+        if session.in_flight.trace.introduced != journal.life() {
             self.record_client(session);
         }
-        let children = session.trace.take_inside();
+        let children = session.in_flight.trace.take_inside();
         let line = Line {
             seq,
             event: None,
             at,
             real,
             client: session.client.id(),
-            db: session.trace.db,
+            db: session.in_flight.trace.db,
             duration: duration.unwrap_or_default(),
             outcome,
             words,
             reply,
-            held_after: passage.map(|_| real_micros().saturating_sub(real).max(0).unsigned_abs()),
-            fault: passage.and_then(|passage| passage.rule.as_ref()).map(|rule| rule.fault.name.as_str()),
-            gates: passage.map(|passage| passage.gates.as_slice()).unwrap_or_default(),
+            held_after: hooks.map(|_| real_micros().saturating_sub(real).max(0).unsigned_abs()),
+            fault: hooks.and_then(|hooks| hooks.rule.as_ref()).map(|rule| rule.fault.name.as_str()),
+            gates: hooks.map(|hooks| hooks.gates_met.as_slice()).unwrap_or_default(),
             children: children.as_deref(),
         };
-        session.trace.put(&line, duration.is_some());
-        session.trace.give_back(children);
-        if session.trace.staging.is_full() {
+        session.in_flight.trace.put(&line, duration.is_some());
+        session.in_flight.trace.give_back(children);
+        if session.in_flight.trace.staging.is_full() {
             self.flush_staging(session);
         }
     }
@@ -199,7 +199,7 @@ impl Engine {
     /// Tells that the connection of a session has ended, if anything is told of it.
     pub(super) fn record_disconnect(&self, session: &mut Session) {
         let journal = &self.instance.control.journal;
-        if session.trace.introduced == journal.life() {
+        if session.in_flight.trace.introduced == journal.life() {
             self.flush_staging(session);
             let at = (self.instance.clock.micros(), real_micros());
             journal.note_event(EventKind::Closed, session.client.id(), at, &OwnedWords::default());
@@ -232,7 +232,7 @@ impl Engine {
     fn record_client(&self, session: &mut Session) {
         self.flush_staging(session);
         let journal = &self.instance.control.journal;
-        session.trace.introduced = journal.life();
+        session.in_flight.trace.introduced = journal.life();
         let client = &session.client;
         let introduction = ClientRecord { address: client.peer().address(), name: client.labels().name.clone() };
         journal.introduce(client.id(), introduction);
@@ -267,7 +267,7 @@ impl Engine {
         let Some(spec) = spec.or_else(|| Some(self.table.row_of(words)?.0)) else { return (words, reply) };
         if matches!(spec.name, "SETNAME" | "HELLO" | "RESET") {
             // No life has this number.
-            session.trace.introduced = 0;
+            session.in_flight.trace.introduced = 0;
         }
         let hidden = hidden(spec, words);
         let words = if hidden.is_empty() {
@@ -294,7 +294,7 @@ impl Engine {
         reply: &[u8],
         fault: Option<&str>,
     ) {
-        if session.trace.is_open() {
+        if session.in_flight.trace.is_open() {
             self.write_child(session, spec, words, reply, fault);
         }
     }
@@ -311,7 +311,7 @@ impl Engine {
         let mut redacted = OwnedWords::default();
         let (words, reply) = self.redact(session, spec, words, reply, &mut redacted);
         let db = session.db;
-        session.trace.children().push(db, words, reply, fault);
+        session.in_flight.trace.children().push(db, words, reply, fault);
     }
 }
 
@@ -319,7 +319,7 @@ impl Engine {
 #[inline]
 fn outcome(session: &Session, reply: &[u8], flow: &Flow) -> Outcome {
     match flow {
-        Flow::Drop if session.trace.is_stamped() => Outcome::Lost,
+        Flow::Drop if session.in_flight.trace.is_stamped() => Outcome::Lost,
         Flow::Drop => Outcome::NeverRan,
         _ if reply.is_empty() => Outcome::Silent,
         _ if session.transaction.is_some() && reply == b"+QUEUED\r\n" => Outcome::Queued,

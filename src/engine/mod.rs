@@ -8,15 +8,16 @@ mod auto;
 mod control_job;
 mod explore;
 mod fibers;
+mod intercept;
 mod journal;
 mod monitor;
-mod passage;
 mod permissions;
 mod reset;
 mod script;
 mod tracking;
 mod transaction;
 mod waiting;
+mod waits;
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -28,17 +29,16 @@ use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
-use crate::clients::session::{Activity, Replies, Session};
+use crate::clients::session::{Activity, Flow, Replies, Session, Stage, Wait};
 use crate::clients::stats::Counters;
 use crate::data::keyspace::{Busy, Locked, Scope, View, hash_of};
 use crate::powers::{Hook, HookPath};
 use crate::protocol::{Protocol, Reply, Words};
 use crate::script::{Interpreters, Pause};
-use crate::spec::{
-    Args, Call, CommandResult, CommandSpec, Flag, Flow, Group, Handler, Outcome, Table, Transaction, Waiting,
-};
+use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Group, Handler, Outcome, Table, Transaction};
 
 pub use fibers::Fibers;
+pub use waits::{WaitEnd, WaitProgress};
 
 /// Where Valkey began to say which command a transaction does not take, and to ask for the password first of all.
 const VALKEY_9: Since = Since::valkey(9, 0, 0);
@@ -128,8 +128,10 @@ impl Engine {
     ) -> Flow {
         // What has begun its way ends it, although nothing may stand there any more.
         match self.instance.active_hooks.path() {
-            HookPath::None if !session.is_under_way() => self.process_command(session, resolved, words, out, fibers),
-            HookPath::JournalOnly if session.passage.is_none() => {
+            HookPath::None if !session.in_flight.is_intercepted() => {
+                self.process_command(session, resolved, words, out, fibers)
+            }
+            HookPath::JournalOnly if session.in_flight.stage == Stage::Arrived => {
                 self.process_journaled(session, resolved, words, out, fibers)
             }
             _ => self.intercept(session, resolved, words, out, fibers),
@@ -151,7 +153,7 @@ impl Engine {
             Err(error) => return self.refuse_unresolved(session, words, error, out),
         };
         let Resolved { spec, at, .. } = resolved;
-        session.last_command = Some(spec);
+        session.in_flight.row = Some(spec);
         if let Err(error) = self.admit(session, spec, words) {
             self.end_caching_exception(session, Some(spec));
             let flow = self.refuse(session, is_exec(spec), error, out);
@@ -168,7 +170,7 @@ impl Engine {
                 return self.refuse(session, is_exec(spec), MONITOR_WITHOUT_KEYS, out);
             }
             if self.is_held_back(session, spec, words) {
-                return Flow::Wait(Box::new(Waiting::Unpause));
+                return Flow::Wait(Box::new(Wait::Unpause));
             }
         }
         if self.instance.tracking.is_overfull() {
@@ -275,7 +277,7 @@ impl Engine {
                 // As long as the view lives, nobody can put anything under the keys.
                 let wait = wish.map(|wish| self.block_on_keys(session, spec, at, words, wish));
                 if wait.is_some() {
-                    session.trace.block();
+                    session.in_flight.trace.block();
                 }
                 self.finish_view(&mut view, session);
                 if let Some(wait) = wait {
@@ -292,7 +294,7 @@ impl Engine {
                 let result = run(&mut call, &mut args);
                 let flow = call.flow;
                 if let Flow::Wait(wait) = &flow {
-                    if matches!(**wait, Waiting::Until { .. }) {
+                    if matches!(**wait, Wait::Blocked { .. }) {
                         session.client.wait_for_time();
                     } else {
                         // The reply comes when that is over.
@@ -373,7 +375,7 @@ impl Engine {
                 let result = match call.flow {
                     // Here nothing blocks: what would wait answers at once as if its time were up.
                     Flow::Wait(wait) => match *wait {
-                        Waiting::Until { reply, .. } => Ok(reply),
+                        Wait::Blocked { reply, .. } => Ok(reply),
                         _ => result,
                     },
                     asked => {
@@ -608,12 +610,12 @@ impl Engine {
         if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") {
             return Flow::Drop;
         }
-        session.last_command = self.table.find(name);
-        let sub = session.last_command.and_then(|row| self.table.find_sub(row, words.get(1).unwrap_or_default()));
+        session.in_flight.row = self.table.find(name);
+        let sub = session.in_flight.row.and_then(|row| self.table.find_sub(row, words.get(1).unwrap_or_default()));
         self.end_caching_exception(session, sub);
         self.count_unsupported(words);
-        let exec = session.last_command.is_some_and(is_exec);
-        let open = session.last_command.is_some_and(|spec| spec.has_flag(Flag::NoAuth));
+        let exec = session.in_flight.row.is_some_and(is_exec);
+        let open = session.in_flight.row.is_some_and(|spec| spec.has_flag(Flag::NoAuth));
         if self.instance.profile.has(VALKEY_9) && !open && !self.is_authenticated(session) {
             return self.refuse(session, exec, CommandError::NO_AUTH, out);
         }
@@ -742,7 +744,7 @@ impl Engine {
         let Some(user) = here.acl.user(session.user.name()) else { return false };
         session.count();
         from.release_session(session, &[]);
-        session.trace.change_journals();
+        session.in_flight.trace.change_journals();
         session.client.seen().monitor.store(false, Ordering::Relaxed);
         session.client.change_clocks(there.clock.millis(), here.clock.millis());
         session.counters = counters;
@@ -763,7 +765,7 @@ impl Engine {
         // It may have been served without having heard of it yet.
         match session.client.take_served() {
             Some(served) => {
-                session.trace.set_stamp(served.stamp);
+                session.in_flight.trace.set_stamp(served.stamp);
                 self.record_abandoned(session, &served.reply);
             }
             None => self.record_abandoned(session, held_back),

@@ -13,13 +13,13 @@ use crate::base::error::CommandError;
 use crate::base::log::Level;
 use crate::base::profile::Profile;
 use crate::clients::instance::Instance;
-use crate::clients::session::Session;
+use crate::clients::session::{Flow, Session};
 use crate::commands::asks_to_wait;
 use crate::data::keyspace::{Busy, View};
 use crate::powers::{Hook, HookPath, Rule};
 use crate::protocol::{Protocol, Reply, Words, parse_integer};
 use crate::script::{Flags, Host, Interpreters, Kill, Kind, Pause, Random, Request, Scratch, Script, Slow};
-use crate::spec::{Args, Arity, CommandSpec, Flag, Flow, Handler, Script as Which};
+use crate::spec::{Args, Arity, CommandSpec, Flag, Handler, Script as Which};
 
 const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown Redis command called from script");
 const WRONG_ARITY: CommandError = CommandError::fixed("ERR Wrong number of args calling Redis command from script");
@@ -78,13 +78,13 @@ impl Engine {
         if self.instance.active_hooks.has(Hook::Monitor) {
             self.feed_monitors_ahead(session, args.spec(), args.words());
         }
-        let is_told = session.trace.is_open();
+        let is_told = session.in_flight.trace.is_open();
         if is_told {
-            session.trace.children().depth += 1;
+            session.in_flight.trace.children().depth += 1;
         }
         let result = self.try_script(session, context, which, args, out);
         if is_told {
-            session.trace.children().depth -= 1;
+            session.in_flight.trace.children().depth -= 1;
         }
         match result {
             Ok(()) => None,
@@ -412,7 +412,7 @@ impl Host for ScriptHost<'_, '_, '_> {
         let mut inner = self.inner.borrow_mut();
         let result = self.run_call(&mut inner, words, reply);
         let session = &mut inner.session;
-        if session.trace.is_open() {
+        if session.in_flight.trace.is_open() {
             match &result {
                 Ok(spec) => self.engine.record_child(session, Some(spec), words, &reply[start..], None),
                 Err((error, rule)) => {

@@ -7,12 +7,12 @@ use smallvec::SmallVec;
 use super::script::ScriptContext;
 use super::{Engine, is_exec, key_hashes, write};
 use crate::base::error::CommandError;
-use crate::clients::session::{Queued, Session, Transaction};
+use crate::clients::session::{Flow, Queued, Session, Transaction};
 use crate::data::keyspace::{Busy, Scope, View, hash_of};
 use crate::powers::HookPath;
 use crate::protocol::{Reply, Words};
 use crate::script::{Interpreters, Pause};
-use crate::spec::{Args, CommandResult, CommandSpec, Flag, Flow, Handler, Script, Transaction as Which};
+use crate::spec::{Args, CommandResult, CommandSpec, Flag, Handler, Script, Transaction as Which};
 
 const NESTED: CommandError = CommandError::fixed("ERR MULTI calls can not be nested");
 const EXEC_WITHOUT_MULTI: CommandError = CommandError::fixed("ERR EXEC without MULTI");
@@ -216,8 +216,8 @@ impl Engine {
         let limit = self.instance.config.live().output_limit(session.subscriber);
         view.set_touch(!session.no_touch);
         session.executing = true;
-        if session.trace.is_open() {
-            session.trace.children().depth = 1;
+        if session.in_flight.trace.is_open() {
+            session.in_flight.trace.children().depth = 1;
         }
         let mut seen = Vec::new();
         let mut flow = Flow::Continue;

@@ -5,17 +5,17 @@
 //! a key have their turn in the order in which they came; only who gets something is woken.
 
 use super::Engine;
-use crate::clients::session::{BlockedCommand, Served, Session, Signal};
+use crate::clients::session::{BlockedCommand, Served, Session, Signal, Wait};
 use crate::data::keyspace::{Busy, Entry, Kind, View};
 use crate::protocol::{Reply, Words};
-use crate::spec::{Args, CommandSpec, Handler, Outcome, Waiting, Wish};
+use crate::spec::{Args, CommandSpec, Handler, Outcome, Wish};
 
 impl Engine {
     /// What there is to do before the view of a command, transaction or script ends: those who wait for what it has put
     /// under keys get it, whoever asked for it hears what has happened, and it goes into the statistics.
     #[inline]
     pub(super) fn finish_view(&self, view: &mut View<'_>, session: &mut Session) {
-        if session.trace.takes_effect() {
+        if session.in_flight.trace.takes_effect() {
             self.stamp(view, session);
         }
         if view.has_something_aside() {
@@ -60,7 +60,7 @@ impl Engine {
         at: usize,
         words: Words<'_>,
         wish: Wish<'_>,
-    ) -> Waiting {
+    ) -> Wait {
         let client = &session.client;
         client.wait_for_keys(BlockedCommand {
             spec,
@@ -72,7 +72,7 @@ impl Engine {
             protocol: session.protocol,
         });
         self.instance.keyspace.waiters().add(session.db, wish.keys.iter(), client.id());
-        Waiting::Until { deadline: wish.deadline, reply: wish.reply }
+        Wait::Blocked { deadline: wish.deadline, reply: wish.reply }
     }
 
     /// Lets those who wait for keys that hold something now have it, key after key. What they write may be what others

@@ -9,7 +9,6 @@ mod explore;
 mod fault;
 mod gate;
 mod journal;
-mod passage;
 mod pattern;
 mod wait_queue;
 
@@ -28,7 +27,6 @@ pub use journal::{
     MOST_SIZE, Named, Outcome, Query, RecordHeader, RecordedLines, Seen, Staging, Stamp, USUAL_SIZE, Unread, distance,
     read_journal, rendered, short_line, write_journal,
 };
-pub use passage::Passage;
 pub use pattern::{Arrival, Pattern, Who};
 pub use wait_queue::{ParkedCommand, Permit, WaitQueue};
 

@@ -11,9 +11,9 @@ use super::handle::World;
 use super::load::load;
 use crate::base::clock::Clock;
 use crate::base::error::Error;
+use crate::clients::session::ControlJob;
 use crate::engine::Engine;
 use crate::powers::{ExplorationSummary, Order, Search};
-use crate::spec::ControlJob;
 
 impl World {
     /// Begins to run a test in every order of the commands that its clients send at the same time. Whoever is connected

@@ -13,8 +13,8 @@ use super::node::{Node, Nodes};
 use crate::base::error::{CommandError, Error};
 use crate::clients::fleet::LONGEST_NAME;
 use crate::clients::instance::Instance;
+use crate::clients::session::ControlJob;
 use crate::engine::Engine;
-use crate::spec::ControlJob;
 
 /// A running server. Dropping it stops the server and frees its port.
 ///

@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, plain};
 use crate::clients::acl::Acl;
-use crate::clients::session::{Client, Peer, Session};
+use crate::clients::session::{Client, Flow, Peer, Session, Wait};
 use crate::clients::stats::Counters;
 use crate::data::keyspace::{Entry, hash_of};
 use crate::data::rdb::{Key, Piece, SnapshotReader, Unreadable, is_snapshot, suits};
 use crate::data::seed::{Damage, Source};
 use crate::engine::{Engine, Fibers};
 use crate::protocol::{OwnedWords, first_error};
-use crate::spec::{Flow, Waiting};
 
 /// As much of a file as tells what it is.
 const HEAD: u64 = 16;
@@ -169,12 +168,12 @@ impl<'p> Player<'p> {
                 Flow::Move(_) => return Err("what is loaded goes to the server itself, not into a space".to_owned()),
                 Flow::Wait(waiting) => match *waiting {
                     // It takes long.
-                    Waiting::Script => loop {
+                    Wait::Script => loop {
                         if let Some(flow) = self.fibers.resume(&mut self.session, &mut self.reply) {
                             break flow;
                         }
                     },
-                    Waiting::ControlJob(job, reply) => {
+                    Wait::ControlJob(job, reply) => {
                         self.engine.run_control_job_here(job);
                         self.engine.answer(&mut self.session, &reply, &mut self.reply);
                         Flow::Continue

@@ -17,9 +17,8 @@ use crate::base::error::{CommandError, Error};
 use crate::base::sync::MutexExt;
 use crate::clients::fleet::{CLOSED, Fleet, MOST_SPACES, NO_SUCH_SPACE, TOO_MANY_SPACES};
 use crate::clients::instance::Instance;
-use crate::clients::session::{Session, Signal};
+use crate::clients::session::{ControlJob, Session, Signal};
 use crate::engine::Engine;
-use crate::spec::ControlJob;
 
 /// All instances of a process.
 pub(super) struct Nodes {

@@ -7,10 +7,10 @@ use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::clients::fleet::{Consequences, Fleet, InstanceFigures, InstanceState, Order, SpaceFigures};
 use crate::clients::instance::Instance;
+use crate::clients::session::ControlJob;
 use crate::data::keyspace::Busy;
 use crate::engine::Engine;
 use crate::powers::{Fault, Hook, Pattern, Verdict, Who};
-use crate::spec::ControlJob;
 
 const FIRST_IS_THE_MEASURE: CommandError =
     CommandError::fixed("ERR the clocks of the others are compared with that of instance 1; skew another one");

@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::handle::{World, refused};
 use crate::base::clock::wait_here_for;
 use crate::base::error::Error;
+use crate::clients::session::ControlJob;
 use crate::engine::Engine;
 use crate::powers::{Fault, Gate, Pattern, Rule, Side};
-use crate::spec::{ControlJob, Group};
+use crate::spec::Group;
 
 /// How long a test waits, in real time, for somebody to come to a gate.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(10);

@@ -17,7 +17,7 @@ mod usage;
 mod waiting;
 
 pub use args::Args;
-pub use call::{Call, ControlJob, Destination, Flow, Waiting};
+pub use call::Call;
 pub use docs::document;
 pub use info::describe;
 pub use keys::KeySpec;

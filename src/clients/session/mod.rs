@@ -2,6 +2,8 @@
 
 mod client;
 mod clients;
+mod flow;
+mod in_flight;
 mod tracking;
 
 use std::sync::Arc;
@@ -10,12 +12,13 @@ use std::sync::atomic::Ordering;
 use crate::clients::acl::User;
 use crate::clients::stats::{Counters, add};
 use crate::data::keyspace::{Tally, Watch};
-use crate::powers::{CommandTrace, Passage};
 use crate::protocol::{OwnedWords, Protocol};
 use crate::spec::CommandSpec;
 
 pub use client::{Activity, BlockedCommand, Claim, Client, Peer, Served, Signal};
 pub use clients::Clients;
+pub use flow::{ControlJob, Destination, Flow, Wait};
+pub use in_flight::{Hooks, InFlight, Stage};
 pub use tracking::{Choice, SessionTracking, TrackingMode};
 
 /// The state of one connection, owned by whoever runs its commands.
@@ -41,18 +44,14 @@ pub struct Session {
     pub messages_behind: Vec<u8>,
     /// It listens to channels.
     pub subscriber: bool,
-    /// The row of the last request that had one.
-    pub last_command: Option<&'static CommandSpec>,
-    /// The last command as others see it.
+    /// The row of the last command that other connections see.
     published_command: Option<&'static CommandSpec>,
     /// How many commands it ran since the statistics were last told.
     pub executed: u64,
     /// What they did.
     pub tally: Tally,
-    /// Where the command is on its way past gates and faults, while it is under way.
-    pub passage: Option<Box<Passage>>,
-    /// What the journal is going to be told of the command.
-    pub trace: CommandTrace,
+    /// The command that it runs.
+    pub in_flight: InFlight,
     /// Somebody waits until the consequences of what it does have happened.
     pub is_driven: bool,
     /// The counters of the thread that runs its commands.
@@ -130,21 +129,13 @@ impl Session {
             messages_ahead: Vec::new(),
             messages_behind: Vec::new(),
             subscriber: false,
-            last_command: None,
             published_command: None,
             executed: 0,
             tally: Tally::default(),
-            passage: None,
-            trace: CommandTrace::default(),
+            in_flight: InFlight::default(),
             is_driven: false,
             counters,
         }
-    }
-
-    /// Whether a command has begun that something held up: it is to be accompanied to its end.
-    #[inline]
-    pub fn is_under_way(&self) -> bool {
-        self.passage.is_some() || self.trace.is_open()
     }
 
     /// Changes the protocol. Whoever sends the connection messages must know before the next one.
@@ -182,13 +173,13 @@ impl Session {
         seen.watched.store(self.watching.keys.len(), Ordering::Relaxed);
         seen.touched.store(self.watching.watch.is_touched(), Ordering::Relaxed);
         seen.no_touch.store(self.no_touch, Ordering::Relaxed);
-        let same = match (self.last_command, self.published_command) {
+        let same = match (self.in_flight.row, self.published_command) {
             (Some(last), Some(published)) => std::ptr::eq(last, published),
             (last, published) => last.is_none() && published.is_none(),
         };
         if !same {
-            self.client.labels().last_command = self.last_command;
-            self.published_command = self.last_command;
+            self.client.labels().last_command = self.in_flight.row;
+            self.published_command = self.in_flight.row;
         }
     }
 }

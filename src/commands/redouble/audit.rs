@@ -10,9 +10,10 @@ use super::{Action, act, count, duration, expected, nothing_more, number, power,
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
+use crate::clients::session::{Flow, Wait};
 use crate::insight::audit::{Allowance, Code, Evidence, Finding, FindingQuery, LiveAudit, Mark, Severity};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Flow, Waiting};
+use crate::spec::{Args, Call, CommandResult, CommandSpec};
 
 pub(super) const AUDIT: CommandSpec = power(
     "AUDIT",
@@ -212,7 +213,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
     let event = so_many_found(Arc::clone(opened(call)?), query, (wanted, timeout), Clock::pass(timeout));
     let event = async move { event.await.map_or_else(Reply::Error, count) };
-    call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
+    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
     Ok(Reply::Nothing)
 }
 

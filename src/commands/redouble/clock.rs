@@ -4,8 +4,9 @@ use super::{Action, act, begin, duration, expected, nothing_more, power, text};
 use crate::base::clock::{LATEST, Pace};
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
+use crate::clients::session::ControlJob;
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Call, CommandResult, CommandSpec, ControlJob};
+use crate::spec::{Args, Call, CommandResult, CommandSpec};
 
 pub(super) const CLOCK: CommandSpec = power(
     "CLOCK",

@@ -2,9 +2,10 @@
 
 use super::{Action, act, begin, count, duration, expected, nothing_more, number, power, settle, text};
 use crate::base::error::CommandError;
+use crate::clients::session::ControlJob;
 use crate::powers::{ExplorationSummary, Order, Search};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec, ControlJob};
+use crate::spec::{Args, Call, CommandResult, CommandSpec};
 
 pub(super) const EXPLORE: CommandSpec = power(
     "EXPLORE",

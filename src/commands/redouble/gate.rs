@@ -10,9 +10,10 @@ use super::pattern::{take_part, usage};
 use super::{Action, act, begin, count, duration, expected, name, nothing_more, number, power, settle, text};
 use crate::base::clock::Clock;
 use crate::base::error::CommandError;
+use crate::clients::session::{ControlJob, Flow, Wait};
 use crate::powers::{Gate, Pattern, Side, line_of};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec, ControlJob, Flow, Waiting};
+use crate::spec::{Args, Call, CommandResult, CommandSpec};
 
 pub(super) const GATE: CommandSpec = power(
     "GATE",
@@ -108,7 +109,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             }
         }
     };
-    call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
+    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
     Ok(Reply::Nothing)
 }
 

@@ -3,8 +3,9 @@
 use super::{Action, act, count, duration, expected, nothing_more, number, power, text};
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, InstanceFigures, Order};
+use crate::clients::session::{Flow, Wait};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Flow, Waiting};
+use crate::spec::{Args, Call, CommandResult, CommandSpec};
 
 pub(super) const INSTANCE: CommandSpec = power(
     "INSTANCE",
@@ -101,7 +102,7 @@ fn order(
         consequences.await;
         Reply::OK
     };
-    call.flow = Flow::Wait(Box::new(Waiting::Underway(Box::pin(event))));
+    call.flow = Flow::Wait(Box::new(Wait::RunningJob(Box::pin(event))));
     Ok(Reply::Nothing)
 }
 

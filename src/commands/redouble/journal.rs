@@ -14,12 +14,13 @@ use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::clients::config::parse_memory;
+use crate::clients::session::{Flow, Wait};
 use crate::powers::{
     Child, Entry, Follower, Journal, LEAST_SIZE, MOST_SIZE, Outcome, Query, USUAL_SIZE, distance, rendered, short_line,
     write_journal,
 };
 use crate::protocol::{OwnedWords, Reply};
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Flow, Table, Waiting};
+use crate::spec::{Args, Call, CommandResult, CommandSpec, Table};
 
 pub(super) const JOURNAL: CommandSpec = power(
     "JOURNAL",
@@ -209,7 +210,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let follower = opened(call)?.follower();
     let event = reached(follower, query, (wanted, timeout), Clock::pass(timeout), call.table.clone());
     let event = async move { event.await.map_or_else(Reply::Error, count) };
-    call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
+    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
     Ok(Reply::Nothing)
 }
 

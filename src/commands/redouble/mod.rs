@@ -19,8 +19,9 @@ pub use journal::reached;
 use crate::base::duration::parse_duration;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::clients::session::{ControlJob, Flow, Wait};
 use crate::protocol::{Reply, until_nul};
-use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, ControlJob, Flag, Flow, Group, Handler, Waiting};
+use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler};
 
 pub(super) const ROWS: &[CommandSpec] = &[REDOUBLE];
 
@@ -168,7 +169,7 @@ fn settle(call: &mut Call<'_>, reply: Reply<'static>) -> CommandResult<'static> 
 
 /// Sets something going; answers once all of it has happened.
 fn begin(call: &mut Call<'_>, job: ControlJob, reply: Reply<'static>) -> CommandResult<'static> {
-    call.flow = Flow::Wait(Box::new(Waiting::ControlJob(job, reply)));
+    call.flow = Flow::Wait(Box::new(Wait::ControlJob(job, reply)));
     Ok(Reply::Nothing)
 }
 

@@ -1,9 +1,10 @@
 //! REDOUBLE RESET: the server as it was when it started, for the next test.
 
 use super::{Action, begin, nothing_more, power};
+use crate::clients::session::ControlJob;
 use crate::powers::Hook;
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, ControlJob};
+use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec};
 
 pub(super) const RESET: CommandSpec = CommandSpec {
     arity: Arity::Exactly(2),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::{Action, act, count, expected, nothing_more, power, text};
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, Fleet, LONGEST_NAME};
+use crate::clients::session::{Destination, Flow};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Destination, Flow};
+use crate::spec::{Args, Call, CommandResult, CommandSpec};
 
 pub(super) const SPACE: CommandSpec = power(
     "SPACE",
