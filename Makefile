@@ -22,7 +22,7 @@ locks: redis languages ## The lock libraries' own suites on redis-server and her
 	$(CARGO) test --locked --features internals --test locks -- --all \
 	  $(if $(LIBRARY),--library '$(LIBRARY)') $(if $(SERVER),--server '$(SERVER)')
 	REDOUBLE_PYTHON=$(or $(CARGO_TARGET_DIR),target)/locks/environments/python/bin/python \
-	  $(CARGO) test --locked --features internals --test locks_page
+	  $(CARGO) test --locked --features internals --test repository locks_page
 
 lint: ## Check format and lints
 	$(CARGO) fmt --check
@@ -35,7 +35,7 @@ bench: build redis ## Benchmarks: side by side with the Redis-speaking servers f
 	$(CARGO) bench --locked --features internals --bench audit
 
 docs: ## Rewrite docs/commands.md from the command table, and build the API documentation
-	REDOUBLE_WRITE_DOCS=1 $(CARGO) test --locked --features internals --test documentation
+	REDOUBLE_WRITE_DOCS=1 $(CARGO) test --locked --features internals --test repository documentation
 	$(CARGO) doc --locked --no-deps
 
 # The tests ask a real server. They fail without one, so it is brought here first.

@@ -28,7 +28,7 @@ pub mod internals {
     pub use crate::base::clock::Clock;
     pub use crate::clients::instance::Instance;
     pub use crate::clients::session::{Client, Peer, Session};
-    pub use crate::commands::all as all_commands;
+    pub use crate::commands::all_rows as all_commands;
     pub use crate::data::keyspace::{Expiry, Keyspace, hash_of};
     pub use crate::engine::{Engine, Fibers};
     pub use crate::insight::audit::{

@@ -8,13 +8,12 @@ use super::verdict::{Lines, Recorded, Verdict};
 use crate::base::error::plain;
 use crate::base::files;
 use crate::clients::instance::Instance;
-use crate::commands::all;
+use crate::commands;
 use crate::insight::audit::tell::Judged;
 use crate::insight::audit::{Conclusion, LiveAudit, Scope, audit, auditor};
 use crate::insight::report;
 use crate::powers::{Item, write_journal};
 use crate::protocol::quote;
-use crate::spec::Table;
 
 /// One server, or one of its spaces, with the number of the server, from 1.
 pub(super) type Numbered = (u16, Arc<Instance>);
@@ -100,7 +99,7 @@ pub(super) fn write_pages(path: &Path, servers: &[Numbered], scope: &Scope) -> R
         rest = others;
         let journals: Vec<(u16, Vec<Item>)> =
             world.iter().map(|(number, instance)| (*number, instance.control.journal.items())).collect();
-        let table = Table::new(all(), first.profile);
+        let table = commands::table(first.profile);
         let auditor = auditor(scope.clone(), move |words| table.keys(words)).draw();
         let page = report::html(&journals, &audit(journals.clone(), auditor));
         let file = beside(path, *number, &space_of(first));

@@ -13,11 +13,10 @@ use super::judging::{Judging, cannot, level_of, parted};
 use super::verdict::{Lines, Recorded, Verdict, print};
 use crate::base::error::plain;
 use crate::base::profile::Profile;
-use crate::commands::all;
+use crate::commands;
 use crate::insight::audit::tell::Judged;
 use crate::insight::audit::{Told, auditor};
 use crate::powers::{Item, RecordedLines};
-use crate::spec::Table;
 
 /// The status for findings that the audit fails for,
 pub(super) const FOUND: u8 = 3;
@@ -99,7 +98,7 @@ impl Recordings {
         judging.settle()?;
         let allowed = judging.allowances()?;
         let scope = judging.scope(&allowed);
-        let table = Table::new(all(), Profile::default());
+        let table = commands::table(Profile::default());
         let mut auditor = auditor(scope, move |words| table.keys(words));
         let mut sources =
             (1..).zip(files).map(|(server, path)| Source::open(server, path)).collect::<Result<Vec<_>, _>>()?;

@@ -12,11 +12,10 @@ use super::{complain, say, words};
 use crate::base::error::plain;
 use crate::base::files;
 use crate::base::profile::Profile;
-use crate::commands::all;
+use crate::commands;
 use crate::insight::audit::{Auditor, Scope, audit, auditor};
 use crate::insight::report;
 use crate::powers::{Item, read_journal};
-use crate::spec::Table;
 
 /// Where the page goes if nobody says where.
 const USUAL_PAGE: &str = "report.html";
@@ -48,7 +47,7 @@ fn try_report(arguments: &[OsString], profile: Profile) -> Result<ExitCode, Stri
     for (number, path) in (1..).zip(&asked.journals) {
         journals.push((number, read(path)?));
     }
-    let table = Table::new(all(), profile);
+    let table = commands::table(profile);
     let auditor: Auditor = auditor(asked.scope, move |words| table.keys(words)).draw();
     let auditor = audit(journals.clone(), auditor);
     let to_output = asked.is_text && asked.to.is_none() || asked.to.as_deref() == Some(Path::new("-"));

@@ -9,109 +9,149 @@ use crate::base::identity::random_digits;
 use crate::base::profile::{Family, Since};
 use crate::clients::acl::{Commands, DEFAULT_USER, Denial, Refusal, Selector, User, category, is_one_word};
 use crate::clients::session::Flow;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, Secrets};
 
-pub(super) const ROWS: &[CommandSpec] = &[ACL];
+pub(super) const ROWS: &[Command] = &[ACL];
 
-const ACL: CommandSpec = CommandSpec {
-    summary: "Everything about users and what they may do.",
-    complexity: "Depends on the subcommand",
-    group: Group::Server,
-    since: Since::redis(6, 0, 0),
-    arity: Arity::AtLeast(2),
-    subcommands: &[
-        CommandSpec {
-            usage: "username",
-            summary: "Shows the rules of a user.",
-            complexity: "O(N) in the number of the user's rules",
-            arity: Arity::Exactly(3),
-            ..admin("GETUSER", getuser)
-        },
-        CommandSpec {
-            summary: "Lists all users as lines of an ACL file.",
-            complexity: "O(N) in the number of users",
-            arity: Arity::Exactly(2),
-            ..admin("LIST", list)
-        },
-        CommandSpec {
-            usage: "username [username ...]",
-            summary: "Removes users and closes their connections.",
-            complexity: "O(N) in the number of connections",
-            arity: Arity::AtLeast(3),
-            ..admin("DELUSER", deluser)
-        },
-        CommandSpec {
-            summary: "Lists the names of all users.",
-            complexity: "O(N) in the number of users",
-            arity: Arity::Exactly(2),
-            ..admin("USERS", users)
-        },
-        CommandSpec {
-            summary: "Says which subcommands there are.",
-            arity: Arity::Exactly(2),
-            flags: &[Flag::Loading, Flag::Stale],
-            ..admin("HELP", |call, _| help(call.table, "ACL", HELP))
-        },
-        CommandSpec {
-            usage: "[categoryname]",
-            summary: "Lists the categories of commands, or the commands of one.",
-            arity: Arity::AtLeast(2),
-            flags: OPEN,
-            ..admin("CAT", cat)
-        },
-        CommandSpec {
-            summary: "Reads all users from the ACL file.",
-            complexity: "O(N) in the number of users",
-            arity: Arity::Exactly(2),
-            ..admin("LOAD", load)
-        },
-        CommandSpec {
-            summary: "Says which user the connection is.",
-            arity: Arity::Exactly(2),
-            flags: OPEN,
-            ..admin("WHOAMI", whoami)
-        },
+const ACL: Command = Command::container(
+    CommandSpec {
+        summary: "Everything about users and what they may do.",
+        complexity: "Depends on the subcommand",
+        group: Group::Server,
+        since: Since::redis(6, 0, 0),
+        arity: Arity::AtLeast(2),
+        ..CommandSpec::new("ACL")
+    },
+    &[
+        Command::new(
+            Handler::Connection(getuser),
+            CommandSpec {
+                usage: "username",
+                summary: "Shows the rules of a user.",
+                complexity: "O(N) in the number of the user's rules",
+                arity: Arity::Exactly(3),
+                ..admin("GETUSER")
+            },
+        ),
+        Command::new(
+            Handler::Connection(list),
+            CommandSpec {
+                summary: "Lists all users as lines of an ACL file.",
+                complexity: "O(N) in the number of users",
+                arity: Arity::Exactly(2),
+                ..admin("LIST")
+            },
+        ),
+        Command::new(
+            Handler::Connection(deluser),
+            CommandSpec {
+                usage: "username [username ...]",
+                summary: "Removes users and closes their connections.",
+                complexity: "O(N) in the number of connections",
+                arity: Arity::AtLeast(3),
+                ..admin("DELUSER")
+            },
+        ),
+        Command::new(
+            Handler::Connection(users),
+            CommandSpec {
+                summary: "Lists the names of all users.",
+                complexity: "O(N) in the number of users",
+                arity: Arity::Exactly(2),
+                ..admin("USERS")
+            },
+        ),
+        Command::new(
+            Handler::Connection(|call, _| help(call.table, "ACL", HELP)),
+            CommandSpec {
+                summary: "Says which subcommands there are.",
+                arity: Arity::Exactly(2),
+                flags: &[Flag::Loading, Flag::Stale],
+                ..admin("HELP")
+            },
+        ),
+        Command::new(
+            Handler::Connection(cat),
+            CommandSpec {
+                usage: "[categoryname]",
+                summary: "Lists the categories of commands, or the commands of one.",
+                arity: Arity::AtLeast(2),
+                flags: OPEN,
+                ..admin("CAT")
+            },
+        ),
+        Command::new(
+            Handler::Connection(load),
+            CommandSpec {
+                summary: "Reads all users from the ACL file.",
+                complexity: "O(N) in the number of users",
+                arity: Arity::Exactly(2),
+                ..admin("LOAD")
+            },
+        ),
+        Command::new(
+            Handler::Connection(whoami),
+            CommandSpec {
+                summary: "Says which user the connection is.",
+                arity: Arity::Exactly(2),
+                flags: OPEN,
+                ..admin("WHOAMI")
+            },
+        ),
         LOG,
-        CommandSpec {
-            usage: "username [rule [rule ...]]",
-            summary: "Makes a user or changes its rules.",
-            complexity: "O(N) in the number of rules",
-            arity: Arity::AtLeast(3),
-            ..admin("SETUSER", setuser)
-        },
-        CommandSpec {
-            summary: "Writes all users to the ACL file.",
-            complexity: "O(N) in the number of users",
-            arity: Arity::Exactly(2),
-            ..admin("SAVE", save)
-        },
-        CommandSpec {
-            usage: "username command [arg [arg ...]]",
-            summary: "Says whether a user could run a command.",
-            since: Since::redis(7, 0, 0),
-            arity: Arity::AtLeast(4),
-            ..admin("DRYRUN", dryrun)
-        },
-        CommandSpec {
-            usage: "[bits]",
-            summary: "Makes up a password.",
-            arity: Arity::AtLeast(2),
-            flags: OPEN,
-            ..admin("GENPASS", genpass)
-        },
+        Command::new(
+            Handler::Connection(setuser),
+            CommandSpec {
+                usage: "username [rule [rule ...]]",
+                summary: "Makes a user or changes its rules.",
+                complexity: "O(N) in the number of rules",
+                arity: Arity::AtLeast(3),
+                secrets: Secrets::UserRules,
+                ..admin("SETUSER")
+            },
+        ),
+        Command::new(
+            Handler::Connection(save),
+            CommandSpec {
+                summary: "Writes all users to the ACL file.",
+                complexity: "O(N) in the number of users",
+                arity: Arity::Exactly(2),
+                ..admin("SAVE")
+            },
+        ),
+        Command::new(
+            Handler::Connection(dryrun),
+            CommandSpec {
+                usage: "username command [arg [arg ...]]",
+                summary: "Says whether a user could run a command.",
+                since: Since::redis(7, 0, 0),
+                arity: Arity::AtLeast(4),
+                ..admin("DRYRUN")
+            },
+        ),
+        Command::new(
+            Handler::Connection(genpass),
+            CommandSpec {
+                usage: "[bits]",
+                summary: "Makes up a password.",
+                arity: Arity::AtLeast(2),
+                flags: OPEN,
+                ..admin("GENPASS")
+            },
+        ),
     ],
-    ..CommandSpec::new("ACL", Handler::Container)
-};
+);
 
 const OPEN: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale];
 
-const fn admin(name: &'static str, run: fn(&mut Call<'_>, &mut Args<'_>) -> CommandResult<'static>) -> CommandSpec {
+const fn admin(name: &'static str) -> CommandSpec {
     CommandSpec {
         group: Group::Server,
         since: Since::redis(6, 0, 0),
         flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-        ..CommandSpec::new(name, Handler::Connection(run))
+        ..CommandSpec::new(name)
     }
 }
 
@@ -205,7 +245,7 @@ fn dryrun(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let unknown = || CommandError::quoting("ERR Command '", command, "' not found");
     let row = call.table.find(command).ok_or_else(unknown)?;
     let row = match words.get(1) {
-        Some(sub) if !row.subcommands.is_empty() => call.table.find_sub(row, sub).ok_or_else(unknown)?,
+        Some(sub) if row.is_container => call.table.find_sub(row, sub).ok_or_else(unknown)?,
         _ => row,
     };
     let full_name = call.table.full_name(row);

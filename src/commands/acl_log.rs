@@ -5,19 +5,23 @@ use super::client_list::describe;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::clients::acl::{Case, Denial};
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, Words, parse_integer};
-use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler};
+use crate::spec::{Args, Arity, CommandSpec, Flag, Group};
 
-pub(super) const LOG: CommandSpec = CommandSpec {
-    usage: "[count | RESET]",
-    summary: "Shows what was denied lately, or forgets it.",
-    complexity: "O(N) in the number of entries shown",
-    group: Group::Server,
-    since: Since::redis(6, 0, 0),
-    arity: Arity::AtLeast(2),
-    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-    ..CommandSpec::new("LOG", Handler::Connection(log))
-};
+pub(super) const LOG: Command = Command::new(
+    Handler::Connection(log),
+    CommandSpec {
+        usage: "[count | RESET]",
+        summary: "Shows what was denied lately, or forgets it.",
+        complexity: "O(N) in the number of entries shown",
+        group: Group::Server,
+        since: Since::redis(6, 0, 0),
+        arity: Arity::AtLeast(2),
+        flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+        ..CommandSpec::new("LOG")
+    },
+);
 
 /// How many entries are shown to who does not say.
 const USUAL: i64 = 10;

@@ -5,28 +5,32 @@ use smallvec::SmallVec;
 use super::bitmaps::bit_offset;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, View};
 use crate::protocol::{Reply, Words, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[BITFIELD, BITFIELD_RO];
+pub(super) const ROWS: &[Command] = &[BITFIELD, BITFIELD_RO];
 
-const BITFIELD: CommandSpec = CommandSpec {
-    usage: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding \
+const BITFIELD: Command = Command::new(
+    Handler::Keys(|view, args| bitfield(view, args, false)),
+    CommandSpec {
+        usage: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding \
             offset increment> [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | \
             INCRBY encoding offset increment> ...]]",
-    summary: "Reads and writes integers packed into a string.",
-    complexity: "O(1) for each operation",
-    group: Group::Bitmap,
-    since: Since::redis(3, 2, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RW", "access", "update", "variable_flags"])
-        .with_notes("This command allows both access and modification of the key")
-        .decided_by(key_flags)],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::Bitmap],
-    ..CommandSpec::new("BITFIELD", Handler::Keys(|view, args| bitfield(view, args, false)))
-};
+        summary: "Reads and writes integers packed into a string.",
+        complexity: "O(1) for each operation",
+        group: Group::Bitmap,
+        since: Since::redis(3, 2, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RW", "access", "update", "variable_flags"])
+            .with_notes("This command allows both access and modification of the key")
+            .decided_by(key_flags)],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::Bitmap],
+        ..CommandSpec::new("BITFIELD")
+    },
+);
 
 /// How a BITFIELD uses its key. One that cannot be understood is taken for one that writes.
 fn key_flags(words: Words<'_>) -> &'static [&'static str] {
@@ -42,18 +46,21 @@ fn key_flags(words: Words<'_>) -> &'static [&'static str] {
     &["RO", "access"]
 }
 
-const BITFIELD_RO: CommandSpec = CommandSpec {
-    usage: "key [GET encoding offset [GET encoding offset ...]]",
-    summary: "Reads integers packed into a string.",
-    complexity: "O(1) for each operation",
-    group: Group::Bitmap,
-    since: Since::redis(6, 0, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::Bitmap],
-    ..CommandSpec::new("BITFIELD_RO", Handler::Keys(|view, args| bitfield(view, args, true)))
-};
+const BITFIELD_RO: Command = Command::new(
+    Handler::Keys(|view, args| bitfield(view, args, true)),
+    CommandSpec {
+        usage: "key [GET encoding offset [GET encoding offset ...]]",
+        summary: "Reads integers packed into a string.",
+        complexity: "O(1) for each operation",
+        group: Group::Bitmap,
+        since: Since::redis(6, 0, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::Bitmap],
+        ..CommandSpec::new("BITFIELD_RO")
+    },
+);
 
 /// What happens to a result that its field cannot hold.
 #[derive(Clone, Copy)]

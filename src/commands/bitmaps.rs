@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use super::ranges::{clamp, is_backwards};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, View};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[BITCOUNT, BITPOS, GETBIT, SETBIT];
+pub(super) const ROWS: &[Command] = &[BITCOUNT, BITPOS, GETBIT, SETBIT];
 
 /// Reads the offset of a bit. With a `width`, `#n` means the n-th field of so many bits.
 pub(super) fn bit_offset(view: &View<'_>, text: &[u8], width: Option<u32>) -> Result<usize, CommandError> {
@@ -25,17 +26,20 @@ pub(super) fn bit_offset(view: &View<'_>, text: &[u8], width: Option<u32>) -> Re
         .ok_or(CommandError::fixed("ERR bit offset is not an integer or out of range"))
 }
 
-const SETBIT: CommandSpec = CommandSpec {
-    usage: "key offset value",
-    summary: "Sets or clears one bit of a string and returns what it was before.",
-    group: Group::Bitmap,
-    since: Since::redis(2, 2, 0),
-    arity: Arity::Exactly(4),
-    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::Bitmap],
-    ..CommandSpec::new("SETBIT", Handler::Keys(setbit))
-};
+const SETBIT: Command = Command::new(
+    Handler::Keys(setbit),
+    CommandSpec {
+        usage: "key offset value",
+        summary: "Sets or clears one bit of a string and returns what it was before.",
+        group: Group::Bitmap,
+        since: Since::redis(2, 2, 0),
+        arity: Arity::Exactly(4),
+        keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::Bitmap],
+        ..CommandSpec::new("SETBIT")
+    },
+);
 
 fn setbit<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, offset) = (args.key()?, bit_offset(view, args.bytes()?, None)?);
@@ -61,17 +65,20 @@ fn setbit<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     Ok(Reply::Integer(i64::from(old)))
 }
 
-const GETBIT: CommandSpec = CommandSpec {
-    usage: "key offset",
-    summary: "Reads one bit of a string.",
-    group: Group::Bitmap,
-    since: Since::redis(2, 2, 0),
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::Bitmap],
-    ..CommandSpec::new("GETBIT", Handler::Keys(getbit))
-};
+const GETBIT: Command = Command::new(
+    Handler::Keys(getbit),
+    CommandSpec {
+        usage: "key offset",
+        summary: "Reads one bit of a string.",
+        group: Group::Bitmap,
+        since: Since::redis(2, 2, 0),
+        arity: Arity::Exactly(3),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::Bitmap],
+        ..CommandSpec::new("GETBIT")
+    },
+);
 
 fn getbit<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, offset) = (args.key()?, bit_offset(view, args.bytes()?, None)?);
@@ -112,19 +119,22 @@ fn unit(args: &mut Args<'_>) -> Result<bool, CommandError> {
     if in_bits || args.take("BYTE") { Ok(in_bits) } else { Err(CommandError::SYNTAX) }
 }
 
-const BITCOUNT: CommandSpec = CommandSpec {
-    usage: "key [start end]",
-    later_usages: &[(Since::redis(7, 0, 0), "key [start end [BYTE | BIT]]")],
-    summary: "Counts the bits that are set in a string or in a part of it.",
-    complexity: "O(N) for N bytes",
-    group: Group::Bitmap,
-    since: Since::redis(2, 6, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Bitmap],
-    ..CommandSpec::new("BITCOUNT", Handler::Keys(bitcount))
-};
+const BITCOUNT: Command = Command::new(
+    Handler::Keys(bitcount),
+    CommandSpec {
+        usage: "key [start end]",
+        later_usages: &[(Since::redis(7, 0, 0), "key [start end [BYTE | BIT]]")],
+        summary: "Counts the bits that are set in a string or in a part of it.",
+        complexity: "O(N) for N bytes",
+        group: Group::Bitmap,
+        since: Since::redis(2, 6, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Bitmap],
+        ..CommandSpec::new("BITCOUNT")
+    },
+);
 
 fn bitcount<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -183,19 +193,22 @@ fn count(bytes: &[u8], bits: Range<usize>) -> i64 {
     all - i64::from(before.count_ones()) - i64::from(after.count_ones())
 }
 
-const BITPOS: CommandSpec = CommandSpec {
-    usage: "key bit [start [end]]",
-    later_usages: &[(Since::redis(7, 0, 0), "key bit [start [end [BYTE | BIT]]]")],
-    summary: "Finds the first bit of a string that is set, or the first that is clear.",
-    complexity: "O(N) for N bytes",
-    group: Group::Bitmap,
-    since: Since::redis(2, 8, 7),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Bitmap],
-    ..CommandSpec::new("BITPOS", Handler::Keys(bitpos))
-};
+const BITPOS: Command = Command::new(
+    Handler::Keys(bitpos),
+    CommandSpec {
+        usage: "key bit [start [end]]",
+        later_usages: &[(Since::redis(7, 0, 0), "key bit [start [end [BYTE | BIT]]]")],
+        summary: "Finds the first bit of a string that is set, or the first that is clear.",
+        complexity: "O(N) for N bytes",
+        group: Group::Bitmap,
+        since: Since::redis(2, 8, 7),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Bitmap],
+        ..CommandSpec::new("BITPOS")
+    },
+);
 
 fn bitpos<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, bit) = (args.key()?, args.integer()?);

@@ -3,24 +3,28 @@
 use super::keys::delete;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Entry, EventClass, View};
 use crate::protocol::{Reply, Words};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[BITOP];
+pub(super) const ROWS: &[Command] = &[BITOP];
 
-const BITOP: CommandSpec = CommandSpec {
-    usage: "operation destkey key [key ...]",
-    summary: "Combines strings bit by bit and keeps the result under a key.",
-    complexity: "O(N) for N bytes",
-    group: Group::Bitmap,
-    since: Since::redis(2, 6, 0),
-    arity: Arity::AtLeast(4),
-    keys: &[KeySpec::one(2, &["OW", "update"]), KeySpec::range(3, -1, 1, &["RO", "access"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::Bitmap],
-    ..CommandSpec::new("BITOP", Handler::Keys(bitop))
-};
+const BITOP: Command = Command::new(
+    Handler::Keys(bitop),
+    CommandSpec {
+        usage: "operation destkey key [key ...]",
+        summary: "Combines strings bit by bit and keeps the result under a key.",
+        complexity: "O(N) for N bytes",
+        group: Group::Bitmap,
+        since: Since::redis(2, 6, 0),
+        arity: Arity::AtLeast(4),
+        keys: &[KeySpec::one(2, &["OW", "update"]), KeySpec::range(3, -1, 1, &["RO", "access"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::Bitmap],
+        ..CommandSpec::new("BITOP")
+    },
+);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {

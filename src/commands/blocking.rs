@@ -4,8 +4,9 @@ use super::long_double::LongDouble;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
+use crate::commands::Ready;
 use crate::data::keyspace::View;
-use crate::spec::{Args, Ready};
+use crate::spec::Args;
 
 const NO_FLOAT: CommandError = CommandError::fixed("ERR timeout is not a float or out of range");
 const NO_INTEGER: CommandError = CommandError::fixed("ERR timeout is not an integer or out of range");
@@ -14,8 +15,7 @@ const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of ra
 
 /// The next argument, which is looked at when the others are known to be right.
 pub(super) fn put_off<'a>(args: &mut Args<'a>) -> Result<Args<'a>, CommandError> {
-    let words = args.words();
-    let later = Args::new(words, words.len() - args.left(), args.spec(), args.profile());
+    let later = args.clone();
     args.bytes()?;
     Ok(later)
 }

@@ -12,18 +12,22 @@ use crate::base::error::CommandError;
 use crate::base::profile::{Since, Version};
 use crate::clients::acl::User;
 use crate::clients::session::{Client, Flow, Replies};
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group};
 
-pub(super) const ROWS: &[CommandSpec] = &[CLIENT];
+pub(super) const ROWS: &[Command] = &[CLIENT];
 
-const CLIENT: CommandSpec = CommandSpec {
-    summary: "Everything about connections.",
-    complexity: "Depends on the subcommand",
-    group: Group::Connection,
-    since: Since::redis(2, 4, 0),
-    arity: Arity::AtLeast(2),
-    subcommands: &[
+const CLIENT: Command = Command::container(
+    CommandSpec {
+        summary: "Everything about connections.",
+        complexity: "Depends on the subcommand",
+        group: Group::Connection,
+        since: Since::redis(2, 4, 0),
+        arity: Arity::AtLeast(2),
+        ..CommandSpec::new("CLIENT")
+    },
+    &[
         UNBLOCK,
         ID,
         HELP,
@@ -43,53 +47,62 @@ const CLIENT: CommandSpec = CommandSpec {
         GETREDIR,
         TRACKINGINFO,
     ],
-    ..CommandSpec::new("CLIENT", Handler::Container)
-};
+);
 
 pub(super) const PLAIN: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale];
 const ADMIN: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];
 
 // ---- about itself
 
-const ID: CommandSpec = CommandSpec {
-    summary: "Returns the connection's number.",
-    group: Group::Connection,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::Exactly(2),
-    flags: PLAIN,
-    categories: &[Category::Connection],
-    ..CommandSpec::new("ID", Handler::Connection(id))
-};
+const ID: Command = Command::new(
+    Handler::Connection(id),
+    CommandSpec {
+        summary: "Returns the connection's number.",
+        group: Group::Connection,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::Exactly(2),
+        flags: PLAIN,
+        categories: &[Category::Connection],
+        ..CommandSpec::new("ID")
+    },
+);
 
 fn id(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::Integer(call.session.client.id() as i64))
 }
 
-const GETNAME: CommandSpec = CommandSpec {
-    summary: "Returns the connection's name.",
-    group: Group::Connection,
-    since: Since::redis(2, 6, 9),
-    arity: Arity::Exactly(2),
-    flags: PLAIN,
-    categories: &[Category::Connection],
-    ..CommandSpec::new("GETNAME", Handler::Connection(getname))
-};
+const GETNAME: Command = Command::new(
+    Handler::Connection(getname),
+    CommandSpec {
+        summary: "Returns the connection's name.",
+        group: Group::Connection,
+        since: Since::redis(2, 6, 9),
+        arity: Arity::Exactly(2),
+        flags: PLAIN,
+        categories: &[Category::Connection],
+        ..CommandSpec::new("GETNAME")
+    },
+);
 
 fn getname(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     let name = call.session.client.labels().name.clone();
     Ok(if name.is_empty() { Reply::Null } else { Reply::bulk(name) })
 }
 
-const SETNAME: CommandSpec = CommandSpec {
-    usage: "connection-name",
-    summary: "Names the connection.",
-    group: Group::Connection,
-    since: Since::redis(2, 6, 9),
-    arity: Arity::Exactly(3),
-    flags: PLAIN,
-    categories: &[Category::Connection],
-    ..CommandSpec::new("SETNAME", Handler::Connection(setname))
-};
+const SETNAME: Command = Command::new(
+    Handler::Connection(setname),
+    CommandSpec {
+        usage: "connection-name",
+        summary: "Names the connection.",
+        group: Group::Connection,
+        since: Since::redis(2, 6, 9),
+        arity: Arity::Exactly(3),
+        flags: PLAIN,
+        categories: &[Category::Connection],
+        names_client: true,
+        ..CommandSpec::new("SETNAME")
+    },
+);
 
 fn setname(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = args.bytes()?;
@@ -98,17 +111,20 @@ fn setname(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::OK)
 }
 
-const SETINFO: CommandSpec = CommandSpec {
-    usage: "<LIB-NAME libname | LIB-VER libver>",
-    summary: "Says which library the client uses, and its version.",
-    group: Group::Connection,
-    since: Since::redis(7, 2, 0),
-    arity: Arity::Exactly(4),
-    flags: PLAIN,
-    categories: &[Category::Connection],
-    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
-    ..CommandSpec::new("SETINFO", Handler::Connection(setinfo))
-};
+const SETINFO: Command = Command::new(
+    Handler::Connection(setinfo),
+    CommandSpec {
+        usage: "<LIB-NAME libname | LIB-VER libver>",
+        summary: "Says which library the client uses, and its version.",
+        group: Group::Connection,
+        since: Since::redis(7, 2, 0),
+        arity: Arity::Exactly(4),
+        flags: PLAIN,
+        categories: &[Category::Connection],
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        ..CommandSpec::new("SETINFO")
+    },
+);
 
 fn setinfo(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let (option, value) = (args.bytes()?, args.bytes()?);
@@ -122,32 +138,38 @@ fn setinfo(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::OK)
 }
 
-const NO_EVICT: CommandSpec = CommandSpec {
-    usage: "<ON | OFF>",
-    summary: "Exempts the connection from being closed to free memory.",
-    group: Group::Connection,
-    since: Since::redis(7, 0, 0),
-    arity: Arity::Exactly(3),
-    flags: ADMIN,
-    categories: &[Category::Connection],
-    ..CommandSpec::new("NO-EVICT", Handler::Connection(no_evict))
-};
+const NO_EVICT: Command = Command::new(
+    Handler::Connection(no_evict),
+    CommandSpec {
+        usage: "<ON | OFF>",
+        summary: "Exempts the connection from being closed to free memory.",
+        group: Group::Connection,
+        since: Since::redis(7, 0, 0),
+        arity: Arity::Exactly(3),
+        flags: ADMIN,
+        categories: &[Category::Connection],
+        ..CommandSpec::new("NO-EVICT")
+    },
+);
 
 fn no_evict(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     call.session.client.seen().no_evict.store(on_or_off(args)?, Ordering::Relaxed);
     Ok(Reply::OK)
 }
 
-const NO_TOUCH: CommandSpec = CommandSpec {
-    usage: "<ON | OFF>",
-    summary: "Keeps the connection's reads from counting as use of a key.",
-    group: Group::Connection,
-    since: Since::redis(7, 2, 0),
-    arity: Arity::Exactly(3),
-    flags: PLAIN,
-    categories: &[Category::Connection],
-    ..CommandSpec::new("NO-TOUCH", Handler::Connection(no_touch))
-};
+const NO_TOUCH: Command = Command::new(
+    Handler::Connection(no_touch),
+    CommandSpec {
+        usage: "<ON | OFF>",
+        summary: "Keeps the connection's reads from counting as use of a key.",
+        group: Group::Connection,
+        since: Since::redis(7, 2, 0),
+        arity: Arity::Exactly(3),
+        flags: PLAIN,
+        categories: &[Category::Connection],
+        ..CommandSpec::new("NO-TOUCH")
+    },
+);
 
 fn no_touch(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     call.session.no_touch = on_or_off(args)?;
@@ -162,16 +184,20 @@ fn on_or_off(args: &mut Args<'_>) -> Result<bool, CommandError> {
     }
 }
 
-const REPLY: CommandSpec = CommandSpec {
-    usage: "<ON | OFF | SKIP>",
-    summary: "Chooses whether commands are answered.",
-    group: Group::Connection,
-    since: Since::redis(3, 2, 0),
-    arity: Arity::Exactly(3),
-    flags: PLAIN,
-    categories: &[Category::Connection],
-    ..CommandSpec::new("REPLY", Handler::Connection(reply))
-};
+const REPLY: Command = Command::new(
+    Handler::Connection(reply),
+    CommandSpec {
+        usage: "<ON | OFF | SKIP>",
+        summary: "Chooses whether commands are answered.",
+        group: Group::Connection,
+        since: Since::redis(3, 2, 0),
+        arity: Arity::Exactly(3),
+        flags: PLAIN,
+        categories: &[Category::Connection],
+        refused_in_transaction_by_valkey_9: true,
+        ..CommandSpec::new("REPLY")
+    },
+);
 
 fn reply(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let replies = &mut call.session.replies;
@@ -190,33 +216,39 @@ fn reply(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 // ---- about all
 
-const INFO: CommandSpec = CommandSpec {
-    summary: "Describes the connection.",
-    group: Group::Connection,
-    since: Since::redis(6, 2, 0),
-    arity: Arity::Exactly(2),
-    flags: PLAIN,
-    categories: &[Category::Connection],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("INFO", Handler::Connection(info))
-};
+const INFO: Command = Command::new(
+    Handler::Connection(info),
+    CommandSpec {
+        summary: "Describes the connection.",
+        group: Group::Connection,
+        since: Since::redis(6, 2, 0),
+        arity: Arity::Exactly(2),
+        flags: PLAIN,
+        categories: &[Category::Connection],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("INFO")
+    },
+);
 
 fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(text(describe(call, args.words(), &call.session.client)))
 }
 
-const LIST: CommandSpec = CommandSpec {
-    usage: "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
-    summary: "Lists the connections.",
-    complexity: "O(N) in the number of connections",
-    group: Group::Connection,
-    since: Since::redis(2, 4, 0),
-    arity: Arity::AtLeast(2),
-    flags: ADMIN,
-    categories: &[Category::Connection],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("LIST", Handler::Connection(list))
-};
+const LIST: Command = Command::new(
+    Handler::Connection(list),
+    CommandSpec {
+        usage: "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
+        summary: "Lists the connections.",
+        complexity: "O(N) in the number of connections",
+        group: Group::Connection,
+        since: Since::redis(2, 4, 0),
+        arity: Arity::AtLeast(2),
+        flags: ADMIN,
+        categories: &[Category::Connection],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("LIST")
+    },
+);
 
 const BAD_ID: CommandError = CommandError::fixed("ERR Invalid client ID");
 
@@ -274,18 +306,21 @@ impl Kind {
     }
 }
 
-const KILL: CommandSpec = CommandSpec {
-    usage: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] [USER username] [ADDR \
+const KILL: Command = Command::new(
+    Handler::Connection(kill),
+    CommandSpec {
+        usage: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] [USER username] [ADDR \
             ip:port] [LADDR ip:port] [SKIPME yes/no]>",
-    summary: "Closes connections.",
-    complexity: "O(N) in the number of connections",
-    group: Group::Connection,
-    since: Since::redis(2, 4, 0),
-    arity: Arity::AtLeast(3),
-    flags: ADMIN,
-    categories: &[Category::Connection],
-    ..CommandSpec::new("KILL", Handler::Connection(kill))
-};
+        summary: "Closes connections.",
+        complexity: "O(N) in the number of connections",
+        group: Group::Connection,
+        since: Since::redis(2, 4, 0),
+        arity: Arity::AtLeast(3),
+        flags: ADMIN,
+        categories: &[Category::Connection],
+        ..CommandSpec::new("KILL")
+    },
+);
 
 /// Which connections CLIENT KILL closes.
 struct Filter<'a> {
@@ -381,16 +416,19 @@ fn close(call: &mut Call<'_>, filter: &Filter<'_>) -> i64 {
 
 // ---- holding and letting go
 
-const PAUSE: CommandSpec = CommandSpec {
-    usage: "timeout [WRITE | ALL]",
-    summary: "Holds back commands, or those that write, for some milliseconds.",
-    group: Group::Connection,
-    since: Since::redis(2, 9, 50),
-    arity: Arity::AtLeast(3),
-    flags: ADMIN,
-    categories: &[Category::Connection],
-    ..CommandSpec::new("PAUSE", Handler::Connection(pause))
-};
+const PAUSE: Command = Command::new(
+    Handler::Connection(pause),
+    CommandSpec {
+        usage: "timeout [WRITE | ALL]",
+        summary: "Holds back commands, or those that write, for some milliseconds.",
+        group: Group::Connection,
+        since: Since::redis(2, 9, 50),
+        arity: Arity::AtLeast(3),
+        flags: ADMIN,
+        categories: &[Category::Connection],
+        ..CommandSpec::new("PAUSE")
+    },
+);
 
 fn pause(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     refuse_more_than(2, args)?;
@@ -425,33 +463,39 @@ fn refuse_more_than(most: usize, args: &Args<'_>) -> Result<(), CommandError> {
     Err(CommandError::quoting(error, &name[..name.len().min(128)], "'. Try CLIENT HELP."))
 }
 
-const UNPAUSE: CommandSpec = CommandSpec {
-    summary: "Lets commands run again that were held back.",
-    complexity: "O(N) in the number of connections held back",
-    group: Group::Connection,
-    since: Since::redis(6, 2, 0),
-    arity: Arity::Exactly(2),
-    flags: ADMIN,
-    categories: &[Category::Connection],
-    ..CommandSpec::new("UNPAUSE", Handler::Connection(unpause))
-};
+const UNPAUSE: Command = Command::new(
+    Handler::Connection(unpause),
+    CommandSpec {
+        summary: "Lets commands run again that were held back.",
+        complexity: "O(N) in the number of connections held back",
+        group: Group::Connection,
+        since: Since::redis(6, 2, 0),
+        arity: Arity::Exactly(2),
+        flags: ADMIN,
+        categories: &[Category::Connection],
+        ..CommandSpec::new("UNPAUSE")
+    },
+);
 
 fn unpause(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     call.server.unpause();
     Ok(Reply::OK)
 }
 
-const UNBLOCK: CommandSpec = CommandSpec {
-    usage: "client-id [TIMEOUT | ERROR]",
-    summary: "Ends what another connection waits for.",
-    complexity: "O(log N) in the number of connections",
-    group: Group::Connection,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::AtLeast(3),
-    flags: ADMIN,
-    categories: &[Category::Connection],
-    ..CommandSpec::new("UNBLOCK", Handler::Connection(unblock))
-};
+const UNBLOCK: Command = Command::new(
+    Handler::Connection(unblock),
+    CommandSpec {
+        usage: "client-id [TIMEOUT | ERROR]",
+        summary: "Ends what another connection waits for.",
+        complexity: "O(log N) in the number of connections",
+        group: Group::Connection,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::AtLeast(3),
+        flags: ADMIN,
+        categories: &[Category::Connection],
+        ..CommandSpec::new("UNBLOCK")
+    },
+);
 
 fn unblock(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     refuse_more_than(2, args)?;
@@ -466,15 +510,18 @@ fn unblock(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::Integer(i64::from(client.is_some_and(|client| call.server.unblock(&client, with_error)))))
 }
 
-const HELP: CommandSpec = CommandSpec {
-    summary: "Lists the subcommands.",
-    group: Group::Connection,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::Exactly(2),
-    flags: &[Flag::Loading, Flag::Stale],
-    categories: &[Category::Connection],
-    ..CommandSpec::new("HELP", Handler::Connection(|call, _| help(call.table, "CLIENT", HELP_LINES)))
-};
+const HELP: Command = Command::new(
+    Handler::Connection(|call, _| help(call.table, "CLIENT", HELP_LINES)),
+    CommandSpec {
+        summary: "Lists the subcommands.",
+        group: Group::Connection,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::Exactly(2),
+        flags: &[Flag::Loading, Flag::Stale],
+        categories: &[Category::Connection],
+        ..CommandSpec::new("HELP")
+    },
+);
 
 const HELP_LINES: &[&str] = &[
     "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

@@ -7,8 +7,8 @@ use crate::base::profile::{Family, Since};
 use crate::clients::acl::DEFAULT_USER;
 use crate::clients::session::Client;
 use crate::clients::tracking::Shown;
+use crate::commands::Call;
 use crate::protocol::Words;
-use crate::spec::Call;
 
 /// One line per connection.
 pub(super) fn describe_all(call: &Call<'_>, words: Words<'_>, clients: &[Arc<Client>]) -> Vec<u8> {

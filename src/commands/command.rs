@@ -4,13 +4,11 @@ use super::help::help;
 use crate::base::error::CommandError;
 use crate::base::glob;
 use crate::base::profile::Since;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, Words};
-use crate::spec::{
-    Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec, Table, describe, document,
-    full_name,
-};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, Table, describe, document, full_name};
 
-pub(super) const ROWS: &[CommandSpec] = &[COMMAND];
+pub(super) const ROWS: &[Command] = &[COMMAND];
 
 const INVALID_COMMAND: CommandError = CommandError::fixed("ERR Invalid command specified");
 const NO_KEYS: CommandError = CommandError::fixed("ERR The command has no key arguments");
@@ -21,64 +19,84 @@ const UNORDERED: &[&str] = &["nondeterministic_output_order"];
 const PER_LOOK_UP: &str = "O(N) where N is the number of commands asked about";
 const PER_ARGUMENT: &str = "O(N) where N is the number of arguments of the command";
 
-const COMMAND: CommandSpec = CommandSpec {
-    summary: "Describes all commands.",
-    complexity: "O(N) where N is the number of commands",
-    tips: UNORDERED,
-    subcommands: &[
-        CommandSpec {
-            summary: "Counts the commands.",
-            arity: Arity::Exactly(2),
-            ..sub("COUNT", Handler::Connection(count))
-        },
+const COMMAND: Command = Command::new(
+    Handler::Connection(all),
+    CommandSpec {
+        summary: "Describes all commands.",
+        complexity: "O(N) where N is the number of commands",
+        tips: UNORDERED,
+        arity: Arity::AtLeast(1),
+        ..sub("COMMAND")
+    },
+)
+.with_subcommands(&[
+    Command::new(
+        Handler::Connection(count),
+        CommandSpec { summary: "Counts the commands.", arity: Arity::Exactly(2), ..sub("COUNT") },
+    ),
+    Command::new(
+        Handler::Connection(docs),
         CommandSpec {
             usage: "[command-name [command-name ...]]",
             summary: "Documents some commands, or all of them.",
             complexity: PER_LOOK_UP,
             since: Since::redis(7, 0, 0),
             tips: UNORDERED,
-            ..sub("DOCS", Handler::Connection(docs))
+            ..sub("DOCS")
         },
+    ),
+    Command::new(
+        Handler::Connection(getkeys),
         CommandSpec {
             usage: "command [arg [arg ...]]",
             summary: "Picks the keys out of a command.",
             complexity: PER_ARGUMENT,
             arity: Arity::AtLeast(4),
-            ..sub("GETKEYS", Handler::Connection(getkeys))
+            ..sub("GETKEYS")
         },
+    ),
+    Command::new(
+        Handler::Connection(getkeysandflags),
         CommandSpec {
             usage: "command [arg [arg ...]]",
             summary: "Picks the keys out of a command and says how it uses them.",
             complexity: PER_ARGUMENT,
             since: Since::redis(7, 0, 0),
             arity: Arity::AtLeast(4),
-            ..sub("GETKEYSANDFLAGS", Handler::Connection(getkeysandflags))
+            ..sub("GETKEYSANDFLAGS")
         },
+    ),
+    Command::new(
+        Handler::Connection(|call, _| help(call.table, "COMMAND", HELP)),
         CommandSpec {
             summary: "Says which subcommands there are.",
             since: Since::redis(5, 0, 0),
             arity: Arity::Exactly(2),
-            ..sub("HELP", Handler::Connection(|call, _| help(call.table, "COMMAND", HELP)))
+            ..sub("HELP")
         },
+    ),
+    Command::new(
+        Handler::Connection(info),
         CommandSpec {
             usage: "[command-name [command-name ...]]",
             summary: "Describes some commands, or all of them.",
             complexity: PER_LOOK_UP,
             tips: UNORDERED,
-            ..sub("INFO", Handler::Connection(info))
+            ..sub("INFO")
         },
+    ),
+    Command::new(
+        Handler::Connection(list),
         CommandSpec {
             usage: "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
             summary: "Lists the names of commands.",
             complexity: "O(N) where N is the number of commands",
             since: Since::redis(7, 0, 0),
             tips: UNORDERED,
-            ..sub("LIST", Handler::Connection(list))
+            ..sub("LIST")
         },
-    ],
-    arity: Arity::AtLeast(1),
-    ..sub("COMMAND", Handler::Connection(all))
-};
+    ),
+]);
 
 const HELP: &[&str] = &[
     "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -104,19 +122,19 @@ const HELP: &[&str] = &[
     "    Prints this help.",
 ];
 
-const fn sub(name: &'static str, run: Handler) -> CommandSpec {
+const fn sub(name: &'static str) -> CommandSpec {
     CommandSpec {
         group: Group::Server,
         since: Since::redis(2, 8, 13),
         arity: Arity::AtLeast(2),
         flags: &[Flag::Loading, Flag::Stale],
         categories: &[Category::Connection],
-        ..CommandSpec::new(name, run)
+        ..CommandSpec::new(name)
     }
 }
 
 fn all(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
-    Ok(Reply::Array(call.table.rows().iter().map(|row| describe(call.table, None, row)).collect()))
+    Ok(Reply::Array(call.table.rows().map(|row| describe(call.table, None, row)).collect()))
 }
 
 fn count(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
@@ -137,7 +155,7 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn docs(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let table = call.table;
     Ok(Reply::Map(if args.is_empty() {
-        table.rows().iter().map(|row| document(table, None, row)).collect()
+        table.rows().map(|row| document(table, None, row)).collect()
     } else {
         let found = args.rest().iter().filter_map(|name| table.find_full(name));
         found.map(|(container, row)| document(table, container, row)).collect()
@@ -217,7 +235,7 @@ fn keys_of<'a>(table: &Table, words: Words<'a>) -> Result<Vec<(&'a [u8], &'stati
     let name = words.get(0).unwrap_or_default();
     let command = table.find(name).ok_or(INVALID_COMMAND)?;
     let row = match words.get(1) {
-        Some(name) if !command.subcommands.is_empty() => table.find_sub(command, name).ok_or(INVALID_COMMAND)?,
+        Some(name) if command.is_container => table.find_sub(command, name).ok_or(INVALID_COMMAND)?,
         _ => command,
     };
     if !row.keys.iter().any(KeySpec::are_keys) {

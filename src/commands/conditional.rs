@@ -7,11 +7,12 @@ use super::keys::delete;
 use super::lifetime::{Lifespan, write_string};
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since, Version};
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::View;
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[DELEX, DELIFEQ, DIGEST, MSETEX];
+pub(super) const ROWS: &[Command] = &[DELEX, DELIFEQ, DIGEST, MSETEX];
 
 /// `IFEQ` with its value, or one of its kin.
 #[derive(Clone, Copy)]
@@ -73,18 +74,21 @@ fn digest_of(value: &[u8]) -> String {
     format!("{:016x}", xxh3_64(value))
 }
 
-const DELEX: CommandSpec = CommandSpec {
-    usage: "key [IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest]",
-    summary: "Deletes a key, if its value compares as asked.",
-    complexity: "O(1), or O(N) for a comparison by digest of a string of N bytes",
-    group: Group::String,
-    since: Since::redis(8, 4, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RM", "delete"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::String],
-    ..CommandSpec::new("DELEX", Handler::Keys(delex))
-};
+const DELEX: Command = Command::new(
+    Handler::Keys(delex),
+    CommandSpec {
+        usage: "key [IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest]",
+        summary: "Deletes a key, if its value compares as asked.",
+        complexity: "O(1), or O(N) for a comparison by digest of a string of N bytes",
+        group: Group::String,
+        since: Since::redis(8, 4, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RM", "delete"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::String],
+        ..CommandSpec::new("DELEX")
+    },
+);
 
 fn delex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -104,17 +108,20 @@ fn delex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(i64::from(deleted)))
 }
 
-const DELIFEQ: CommandSpec = CommandSpec {
-    usage: "key value",
-    summary: "Deletes a string if it is this one.",
-    group: Group::String,
-    since: Since::valkey(9, 0, 0),
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["RM", "delete"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::String],
-    ..CommandSpec::new("DELIFEQ", Handler::Keys(delifeq))
-};
+const DELIFEQ: Command = Command::new(
+    Handler::Keys(delifeq),
+    CommandSpec {
+        usage: "key value",
+        summary: "Deletes a string if it is this one.",
+        group: Group::String,
+        since: Since::valkey(9, 0, 0),
+        arity: Arity::Exactly(3),
+        keys: &[KeySpec::one(1, &["RM", "delete"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::String],
+        ..CommandSpec::new("DELIFEQ")
+    },
+);
 
 fn delifeq<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, value) = (args.key()?, args.bytes()?);
@@ -122,36 +129,42 @@ fn delifeq<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     Ok(Reply::Integer(i64::from(deleted)))
 }
 
-const DIGEST: CommandSpec = CommandSpec {
-    usage: "key",
-    summary: "Returns the XXH3 digest of a string, in hexadecimal.",
-    complexity: "O(N) for a string of N bytes",
-    group: Group::String,
-    since: Since::redis(8, 4, 0),
-    arity: Arity::Exactly(2),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::String],
-    ..CommandSpec::new("DIGEST", Handler::Keys(digest))
-};
+const DIGEST: Command = Command::new(
+    Handler::Keys(digest),
+    CommandSpec {
+        usage: "key",
+        summary: "Returns the XXH3 digest of a string, in hexadecimal.",
+        complexity: "O(N) for a string of N bytes",
+        group: Group::String,
+        since: Since::redis(8, 4, 0),
+        arity: Arity::Exactly(2),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::String],
+        ..CommandSpec::new("DIGEST")
+    },
+);
 
 fn digest<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(view.string(args.key()?)?.map_or(Reply::Null, |value| Reply::text(digest_of(value))))
 }
 
-const MSETEX: CommandSpec = CommandSpec {
-    usage: "numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
-    summary: "Writes several strings at once, on a condition and with a lifetime if asked to.",
-    complexity: "O(N) for N keys",
-    group: Group::String,
-    since: Since::each(Version(8, 4, 0), Version(9, 1, 0)),
-    arity: Arity::AtLeast(4),
-    keys: &[KeySpec::counted(1, 1, 2, &["OW", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::MovableKeys],
-    categories: &[Category::String],
-    tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
-    ..CommandSpec::new("MSETEX", Handler::Keys(msetex))
-};
+const MSETEX: Command = Command::new(
+    Handler::Keys(msetex),
+    CommandSpec {
+        usage: "numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+        summary: "Writes several strings at once, on a condition and with a lifetime if asked to.",
+        complexity: "O(N) for N keys",
+        group: Group::String,
+        since: Since::each(Version(8, 4, 0), Version(9, 1, 0)),
+        arity: Arity::AtLeast(4),
+        keys: &[KeySpec::counted(1, 1, 2, &["OW", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::MovableKeys],
+        categories: &[Category::String],
+        tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
+        ..CommandSpec::new("MSETEX")
+    },
+);
 
 fn msetex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let valkey = args.profile().family() == Family::Valkey;

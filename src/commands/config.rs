@@ -4,66 +4,86 @@ use super::help::help;
 use crate::base::error::{CommandError, plain};
 use crate::base::profile::Since;
 use crate::clients::config::Refusal;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, until_nul};
-use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler};
+use crate::spec::{Args, Arity, CommandSpec, Flag, Group, Secrets};
 
-pub(super) const ROWS: &[CommandSpec] = &[CONFIG];
+pub(super) const ROWS: &[Command] = &[CONFIG];
 
-const CONFIG: CommandSpec = CommandSpec {
-    summary: "Reads and changes the server's configuration.",
-    complexity: "Depends on the subcommand.",
-    group: Group::Server,
-    since: Since::redis(2, 0, 0),
-    arity: Arity::AtLeast(2),
-    subcommands: &[
-        CommandSpec {
-            summary: "Brings the configuration file up to date.",
-            group: Group::Server,
-            since: Since::redis(2, 8, 0),
-            arity: Arity::Exactly(2),
-            flags: FLAGS,
-            ..CommandSpec::new("REWRITE", Handler::Connection(rewrite))
-        },
-        CommandSpec {
-            summary: "Sets the counters that INFO shows back to zero.",
-            group: Group::Server,
-            since: Since::redis(2, 0, 0),
-            arity: Arity::Exactly(2),
-            flags: FLAGS,
-            ..CommandSpec::new("RESETSTAT", Handler::Connection(reset_statistics))
-        },
-        CommandSpec {
-            usage: "parameter [parameter ...]",
-            summary: "Returns the settings that match names or patterns.",
-            complexity: "O(N) with N the number of names and patterns.",
-            group: Group::Server,
-            since: Since::redis(2, 0, 0),
-            arity: Arity::AtLeast(3),
-            flags: FLAGS,
-            ..CommandSpec::new("GET", Handler::Connection(get))
-        },
-        CommandSpec {
-            summary: "Lists the subcommands.",
-            group: Group::Server,
-            since: Since::redis(5, 0, 0),
-            arity: Arity::Exactly(2),
-            flags: &[Flag::Loading, Flag::Stale],
-            ..CommandSpec::new("HELP", Handler::Connection(|call, _| help(call.table, "CONFIG", HELP)))
-        },
-        CommandSpec {
-            usage: "parameter value [parameter value ...]",
-            summary: "Changes settings, all of them or none.",
-            complexity: "O(N) with N the number of settings.",
-            group: Group::Server,
-            since: Since::redis(2, 0, 0),
-            arity: Arity::AtLeast(4),
-            flags: FLAGS,
-            tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
-            ..CommandSpec::new("SET", Handler::Connection(set))
-        },
+const CONFIG: Command = Command::container(
+    CommandSpec {
+        summary: "Reads and changes the server's configuration.",
+        complexity: "Depends on the subcommand.",
+        group: Group::Server,
+        since: Since::redis(2, 0, 0),
+        arity: Arity::AtLeast(2),
+        ..CommandSpec::new("CONFIG")
+    },
+    &[
+        Command::new(
+            Handler::Connection(rewrite),
+            CommandSpec {
+                summary: "Brings the configuration file up to date.",
+                group: Group::Server,
+                since: Since::redis(2, 8, 0),
+                arity: Arity::Exactly(2),
+                flags: FLAGS,
+                ..CommandSpec::new("REWRITE")
+            },
+        ),
+        Command::new(
+            Handler::Connection(reset_statistics),
+            CommandSpec {
+                summary: "Sets the counters that INFO shows back to zero.",
+                group: Group::Server,
+                since: Since::redis(2, 0, 0),
+                arity: Arity::Exactly(2),
+                flags: FLAGS,
+                ..CommandSpec::new("RESETSTAT")
+            },
+        ),
+        Command::new(
+            Handler::Connection(get),
+            CommandSpec {
+                usage: "parameter [parameter ...]",
+                summary: "Returns the settings that match names or patterns.",
+                complexity: "O(N) with N the number of names and patterns.",
+                group: Group::Server,
+                since: Since::redis(2, 0, 0),
+                arity: Arity::AtLeast(3),
+                flags: FLAGS,
+                secrets: Secrets::SettingsInReply,
+                ..CommandSpec::new("GET")
+            },
+        ),
+        Command::new(
+            Handler::Connection(|call, _| help(call.table, "CONFIG", HELP)),
+            CommandSpec {
+                summary: "Lists the subcommands.",
+                group: Group::Server,
+                since: Since::redis(5, 0, 0),
+                arity: Arity::Exactly(2),
+                flags: &[Flag::Loading, Flag::Stale],
+                ..CommandSpec::new("HELP")
+            },
+        ),
+        Command::new(
+            Handler::Connection(set),
+            CommandSpec {
+                usage: "parameter value [parameter value ...]",
+                summary: "Changes settings, all of them or none.",
+                complexity: "O(N) with N the number of settings.",
+                group: Group::Server,
+                since: Since::redis(2, 0, 0),
+                arity: Arity::AtLeast(4),
+                flags: FLAGS,
+                tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                secrets: Secrets::Settings,
+                ..CommandSpec::new("SET")
+            },
+        ),
     ],
-    ..CommandSpec::new("CONFIG", Handler::Container)
-};
+);
 
 const FLAGS: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];
 

@@ -10,23 +10,28 @@ use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since};
 use crate::clients::acl::DEFAULT_USER;
 use crate::clients::session::{Flow, Replies};
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::powers::Hook;
 use crate::protocol::{Protocol, Reply, parse_integer};
-use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, Secrets};
 
-pub(super) const ROWS: &[CommandSpec] = &[AUTH, ECHO, HELLO, PING, QUIT, RESET, SELECT, MONITOR, SHUTDOWN];
+pub(super) const ROWS: &[Command] = &[AUTH, ECHO, HELLO, PING, QUIT, RESET, SELECT, MONITOR, SHUTDOWN];
 
-const AUTH: CommandSpec = CommandSpec {
-    usage: "[username] password",
-    summary: "Gives the password.",
-    complexity: "O(N) in the number of passwords of the user",
-    group: Group::Connection,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(2),
-    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
-    categories: &[Category::Connection],
-    ..CommandSpec::new("AUTH", Handler::Connection(auth))
-};
+const AUTH: Command = Command::new(
+    Handler::Connection(auth),
+    CommandSpec {
+        usage: "[username] password",
+        summary: "Gives the password.",
+        complexity: "O(N) in the number of passwords of the user",
+        group: Group::Connection,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(2),
+        flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
+        categories: &[Category::Connection],
+        secrets: Secrets::Credentials,
+        ..CommandSpec::new("AUTH")
+    },
+);
 
 fn auth(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     match (args.left(), args.bytes()?, args.optional()) {
@@ -59,31 +64,39 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8], args: &Args<'
     Ok(())
 }
 
-const ECHO: CommandSpec = CommandSpec {
-    usage: "message",
-    summary: "Returns what it is given.",
-    group: Group::Connection,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(2),
-    flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
-    categories: &[Category::Connection],
-    ..CommandSpec::new("ECHO", Handler::Connection(echo))
-};
+const ECHO: Command = Command::new(
+    Handler::Connection(echo),
+    CommandSpec {
+        usage: "message",
+        summary: "Returns what it is given.",
+        group: Group::Connection,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::Exactly(2),
+        flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
+        categories: &[Category::Connection],
+        ..CommandSpec::new("ECHO")
+    },
+);
 
 fn echo(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::bulk(args.bytes()?.to_vec()))
 }
 
-const HELLO: CommandSpec = CommandSpec {
-    usage: "[protover [AUTH username password] [SETNAME clientname]]",
-    summary: "Chooses the protocol version and says who the server is.",
-    group: Group::Connection,
-    since: Since::redis(6, 0, 0),
-    arity: Arity::AtLeast(1),
-    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
-    categories: &[Category::Connection],
-    ..CommandSpec::new("HELLO", Handler::Connection(hello))
-};
+const HELLO: Command = Command::new(
+    Handler::Connection(hello),
+    CommandSpec {
+        usage: "[protover [AUTH username password] [SETNAME clientname]]",
+        summary: "Chooses the protocol version and says who the server is.",
+        group: Group::Connection,
+        since: Since::redis(6, 0, 0),
+        arity: Arity::AtLeast(1),
+        flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
+        categories: &[Category::Connection],
+        names_client: true,
+        secrets: Secrets::Handshake,
+        ..CommandSpec::new("HELLO")
+    },
+);
 
 const BAD_PROTOCOL: CommandError = CommandError::fixed("ERR Protocol version is not an integer or out of range");
 const NO_PROTOCOL: CommandError = CommandError::fixed("NOPROTO unsupported protocol version");
@@ -168,18 +181,21 @@ pub(super) fn check_label(what: &str, label: &[u8]) -> Result<(), CommandError> 
     Err(CommandError::quoting("ERR ", what.as_bytes(), " cannot contain spaces, newlines or special characters."))
 }
 
-const PING: CommandSpec = CommandSpec {
-    usage: "[message]",
-    summary: "Returns PONG, or the message.",
-    group: Group::Connection,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(1),
-    flags: &[Flag::Fast],
-    categories: &[Category::Connection],
-    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    runs_subscribed: true,
-    ..CommandSpec::new("PING", Handler::Connection(ping))
-};
+const PING: Command = Command::new(
+    Handler::Connection(ping),
+    CommandSpec {
+        usage: "[message]",
+        summary: "Returns PONG, or the message.",
+        group: Group::Connection,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(1),
+        flags: &[Flag::Fast],
+        categories: &[Category::Connection],
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        runs_subscribed: true,
+        ..CommandSpec::new("PING")
+    },
+);
 
 fn ping(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     // Who listens gets an answer that looks like a message.
@@ -195,34 +211,41 @@ fn ping(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     }
 }
 
-const QUIT: CommandSpec = CommandSpec {
-    summary: "Closes the connection.",
-    group: Group::Connection,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(1),
-    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
-    categories: &[Category::Connection],
-    never_queued: true,
-    runs_subscribed: true,
-    ..CommandSpec::new("QUIT", Handler::Connection(quit))
-};
+const QUIT: Command = Command::new(
+    Handler::Connection(quit),
+    CommandSpec {
+        summary: "Closes the connection.",
+        group: Group::Connection,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(1),
+        flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
+        categories: &[Category::Connection],
+        never_queued: true,
+        runs_subscribed: true,
+        ..CommandSpec::new("QUIT")
+    },
+);
 
 fn quit(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     call.flow = Flow::Close;
     Ok(Reply::OK)
 }
 
-const RESET: CommandSpec = CommandSpec {
-    summary: "Makes the connection what it was when it was opened.",
-    group: Group::Connection,
-    since: Since::redis(6, 2, 0),
-    arity: Arity::Exactly(1),
-    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
-    categories: &[Category::Connection],
-    never_queued: true,
-    runs_subscribed: true,
-    ..CommandSpec::new("RESET", Handler::Connection(reset))
-};
+const RESET: Command = Command::new(
+    Handler::Connection(reset),
+    CommandSpec {
+        summary: "Makes the connection what it was when it was opened.",
+        group: Group::Connection,
+        since: Since::redis(6, 2, 0),
+        arity: Arity::Exactly(1),
+        flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::AllowBusy],
+        categories: &[Category::Connection],
+        never_queued: true,
+        runs_subscribed: true,
+        names_client: true,
+        ..CommandSpec::new("RESET")
+    },
+);
 
 fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let Call { server, session, .. } = call;
@@ -252,16 +275,20 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::Status("RESET"))
 }
 
-const SELECT: CommandSpec = CommandSpec {
-    usage: "index",
-    summary: "Chooses the database that the connection uses.",
-    group: Group::Connection,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(2),
-    flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
-    categories: &[Category::Connection],
-    ..CommandSpec::new("SELECT", Handler::Connection(select))
-};
+const SELECT: Command = Command::new(
+    Handler::Connection(select),
+    CommandSpec {
+        usage: "index",
+        summary: "Chooses the database that the connection uses.",
+        group: Group::Connection,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::Exactly(2),
+        flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
+        categories: &[Category::Connection],
+        selects_database: true,
+        ..CommandSpec::new("SELECT")
+    },
+);
 
 fn select(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let db = index_among(call.server.keyspace.databases(), args.bytes()?)?;
@@ -284,14 +311,17 @@ fn select_space(call: &mut Call<'_>, db: u32) -> Result<(), CommandError> {
     go_to(call, name.as_bytes(), &user)
 }
 
-const MONITOR: CommandSpec = CommandSpec {
-    summary: "Shows every command that the server runs, as it happens.",
-    group: Group::Server,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(1),
-    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-    ..CommandSpec::new("MONITOR", Handler::Connection(monitor))
-};
+const MONITOR: Command = Command::new(
+    Handler::Connection(monitor),
+    CommandSpec {
+        summary: "Shows every command that the server runs, as it happens.",
+        group: Group::Server,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::Exactly(1),
+        flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+        ..CommandSpec::new("MONITOR")
+    },
+);
 
 fn monitor(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     if call.session.executing {
@@ -306,17 +336,20 @@ fn monitor(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::OK)
 }
 
-const SHUTDOWN: CommandSpec = CommandSpec {
-    usage: "[NOSAVE | SAVE]",
-    later_usages: &[(Since::redis(7, 0, 0), "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]")],
-    summary: "Ends the server.",
-    complexity: "O(N) in the number of keys if they are saved, otherwise O(1)",
-    group: Group::Server,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(1),
-    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale, Flag::NoMulti, Flag::AllowBusy],
-    ..CommandSpec::new("SHUTDOWN", Handler::Connection(shutdown))
-};
+const SHUTDOWN: Command = Command::new(
+    Handler::Connection(shutdown),
+    CommandSpec {
+        usage: "[NOSAVE | SAVE]",
+        later_usages: &[(Since::redis(7, 0, 0), "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]")],
+        summary: "Ends the server.",
+        complexity: "O(N) in the number of keys if they are saved, otherwise O(1)",
+        group: Group::Server,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(1),
+        flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale, Flag::NoMulti, Flag::AllowBusy],
+        ..CommandSpec::new("SHUTDOWN")
+    },
+);
 
 fn shutdown(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let old = !args.profile().since_redis(7, 0);

@@ -3,47 +3,48 @@
 use super::long_double::LongDouble;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, View};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[DECR, DECRBY, INCR, INCRBY, INCRBYFLOAT];
+pub(super) const ROWS: &[Command] = &[DECR, DECRBY, INCR, INCRBY, INCRBYFLOAT];
 
-const INCR: CommandSpec = CommandSpec {
-    usage: "key",
-    summary: "Adds one to a number.",
-    group: Group::String,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(2),
-    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::String],
-    ..CommandSpec::new("INCR", Handler::Keys(|view, args| add(view, args.key()?, 1)))
-};
+const INCR: Command = Command::new(
+    Handler::Keys(|view, args| add(view, args.key()?, 1)),
+    CommandSpec {
+        usage: "key",
+        summary: "Adds one to a number.",
+        group: Group::String,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::Exactly(2),
+        keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::String],
+        ..CommandSpec::new("INCR")
+    },
+);
 
-const DECR: CommandSpec = CommandSpec {
-    name: "DECR",
-    summary: "Takes one from a number.",
-    run: Handler::Keys(|view, args| add(view, args.key()?, -1)),
-    ..INCR
-};
+const DECR: Command = Command::new(
+    Handler::Keys(|view, args| add(view, args.key()?, -1)),
+    CommandSpec { name: "DECR", summary: "Takes one from a number.", ..INCR.spec },
+);
 
-const INCRBY: CommandSpec = CommandSpec {
-    name: "INCRBY",
-    usage: "key increment",
-    summary: "Adds to a number.",
-    arity: Arity::Exactly(3),
-    run: Handler::Keys(|view, args| add(view, args.key()?, args.integer()?)),
-    ..INCR
-};
+const INCRBY: Command = Command::new(
+    Handler::Keys(|view, args| add(view, args.key()?, args.integer()?)),
+    CommandSpec {
+        name: "INCRBY",
+        usage: "key increment",
+        summary: "Adds to a number.",
+        arity: Arity::Exactly(3),
+        ..INCR.spec
+    },
+);
 
-const DECRBY: CommandSpec = CommandSpec {
-    name: "DECRBY",
-    usage: "key decrement",
-    summary: "Takes from a number.",
-    run: Handler::Keys(decrby),
-    ..INCRBY
-};
+const DECRBY: Command = Command::new(
+    Handler::Keys(decrby),
+    CommandSpec { name: "DECRBY", usage: "key decrement", summary: "Takes from a number.", ..INCRBY.spec },
+);
 
 fn decrby<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, decrement) = (args.key()?, args.integer()?);
@@ -62,13 +63,15 @@ fn add<'v>(view: &'v mut View<'_>, key: &[u8], increment: i64) -> CommandResult<
     Ok(Reply::Integer(sum))
 }
 
-const INCRBYFLOAT: CommandSpec = CommandSpec {
-    name: "INCRBYFLOAT",
-    summary: "Adds to a number that may have a fraction.",
-    since: Since::redis(2, 6, 0),
-    run: Handler::Keys(incrbyfloat),
-    ..INCRBY
-};
+const INCRBYFLOAT: Command = Command::new(
+    Handler::Keys(incrbyfloat),
+    CommandSpec {
+        name: "INCRBYFLOAT",
+        summary: "Adds to a number that may have a fraction.",
+        since: Since::redis(2, 6, 0),
+        ..INCRBY.spec
+    },
+);
 
 fn incrbyfloat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, increment) = (args.key()?, args.bytes()?);

@@ -2,41 +2,48 @@
 
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::View;
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group};
 
-pub(super) const ROWS: &[CommandSpec] = &[DBSIZE, FLUSHALL, FLUSHDB, SWAPDB];
+pub(super) const ROWS: &[Command] = &[DBSIZE, FLUSHALL, FLUSHDB, SWAPDB];
 
 const NOT_AN_INT: CommandError =
     CommandError::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
 const INVALID_FIRST_INDEX: CommandError = CommandError::fixed("ERR invalid first DB index");
 const INVALID_SECOND_INDEX: CommandError = CommandError::fixed("ERR invalid second DB index");
 
-const DBSIZE: CommandSpec = CommandSpec {
-    summary: "Tells how many keys the selected database has.",
-    group: Group::Server,
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::Keyspace],
-    tips: &["request_policy:all_shards", "response_policy:agg_sum"],
-    ..CommandSpec::new("DBSIZE", Handler::Database(dbsize))
-};
+const DBSIZE: Command = Command::new(
+    Handler::Database(dbsize),
+    CommandSpec {
+        summary: "Tells how many keys the selected database has.",
+        group: Group::Server,
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::Keyspace],
+        tips: &["request_policy:all_shards", "response_policy:agg_sum"],
+        ..CommandSpec::new("DBSIZE")
+    },
+);
 
 fn dbsize<'v>(view: &'v mut View<'_>, _: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(view.len() as i64))
 }
 
-const FLUSHALL: CommandSpec = CommandSpec {
-    usage: "[ASYNC | SYNC]",
-    summary: "Deletes every key of every database.",
-    complexity: "O(N) where N is the number of keys in all databases.",
-    group: Group::Server,
-    arity: Arity::AtLeast(1),
-    flags: &[Flag::Write],
-    categories: &[Category::Keyspace, Category::Dangerous],
-    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    ..CommandSpec::new("FLUSHALL", Handler::Everything(flushall))
-};
+const FLUSHALL: Command = Command::new(
+    Handler::Everything(flushall),
+    CommandSpec {
+        usage: "[ASYNC | SYNC]",
+        summary: "Deletes every key of every database.",
+        complexity: "O(N) where N is the number of keys in all databases.",
+        group: Group::Server,
+        arity: Arity::AtLeast(1),
+        flags: &[Flag::Write],
+        categories: &[Category::Keyspace, Category::Dangerous],
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        ..CommandSpec::new("FLUSHALL")
+    },
+);
 
 fn flushall<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     flush_mode(args)?;
@@ -44,17 +51,20 @@ fn flushall<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
     Ok(Reply::OK)
 }
 
-const FLUSHDB: CommandSpec = CommandSpec {
-    usage: "[ASYNC | SYNC]",
-    summary: "Deletes every key of the selected database.",
-    complexity: "O(N) where N is the number of keys in the database.",
-    group: Group::Server,
-    arity: Arity::AtLeast(1),
-    flags: &[Flag::Write],
-    categories: &[Category::Keyspace, Category::Dangerous],
-    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    ..CommandSpec::new("FLUSHDB", Handler::Database(flushdb))
-};
+const FLUSHDB: Command = Command::new(
+    Handler::Database(flushdb),
+    CommandSpec {
+        usage: "[ASYNC | SYNC]",
+        summary: "Deletes every key of the selected database.",
+        complexity: "O(N) where N is the number of keys in the database.",
+        group: Group::Server,
+        arity: Arity::AtLeast(1),
+        flags: &[Flag::Write],
+        categories: &[Category::Keyspace, Category::Dangerous],
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        ..CommandSpec::new("FLUSHDB")
+    },
+);
 
 fn flushdb<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     flush_mode(args)?;
@@ -69,17 +79,20 @@ fn flush_mode(args: &mut Args<'_>) -> Result<(), CommandError> {
     args.end()
 }
 
-const SWAPDB: CommandSpec = CommandSpec {
-    usage: "index1 index2",
-    summary: "Lets two databases change places for every client.",
-    complexity: "O(N) where N is the number of clients that watch or wait for keys of the two databases.",
-    group: Group::Server,
-    since: Since::redis(4, 0, 0),
-    arity: Arity::Exactly(3),
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::Keyspace, Category::Dangerous],
-    ..CommandSpec::new("SWAPDB", Handler::Everything(swapdb))
-};
+const SWAPDB: Command = Command::new(
+    Handler::Everything(swapdb),
+    CommandSpec {
+        usage: "index1 index2",
+        summary: "Lets two databases change places for every client.",
+        complexity: "O(N) where N is the number of clients that watch or wait for keys of the two databases.",
+        group: Group::Server,
+        since: Since::redis(4, 0, 0),
+        arity: Arity::Exactly(3),
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::Keyspace, Category::Dangerous],
+        ..CommandSpec::new("SWAPDB")
+    },
+);
 
 fn swapdb<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let one = parse_int(args.bytes()?).map_err(|_| INVALID_FIRST_INDEX)?;

@@ -6,22 +6,27 @@ use std::time::Duration;
 use super::digest;
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::data::keyspace::{Entry, List, View};
 use crate::data::rdb;
 use crate::protocol::{Protocol, Reply, is_blank};
-use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler};
+use crate::spec::{Args, Arity, CommandSpec, Flag, Group};
 
-pub(super) const ROWS: &[CommandSpec] = &[DEBUG];
+pub(super) const ROWS: &[Command] = &[DEBUG];
 
-const DEBUG: CommandSpec = CommandSpec {
-    usage: "subcommand [arg [arg ...]]",
-    summary: "Looks behind the scenes, for tests; only with enable-debug-command.",
-    complexity: "Depends on the subcommand.",
-    group: Group::Server,
-    arity: Arity::AtLeast(2),
-    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-    ..CommandSpec::new("DEBUG", Handler::Debug(debug))
-};
+const DEBUG: Command = Command::new(
+    Handler::Debug(debug),
+    CommandSpec {
+        usage: "subcommand [arg [arg ...]]",
+        summary: "Looks behind the scenes, for tests; only with enable-debug-command.",
+        complexity: "Depends on the subcommand.",
+        group: Group::Server,
+        arity: Arity::AtLeast(2),
+        flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+        for_server_tests: true,
+        ..CommandSpec::new("DEBUG")
+    },
+);
 
 const HELP: &[&str] = &[
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

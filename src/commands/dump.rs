@@ -3,12 +3,13 @@
 use super::keys::delete;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Entry, EventClass, View};
 use crate::data::rdb::{self, Damage};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[DUMP, RESTORE];
+pub(super) const ROWS: &[Command] = &[DUMP, RESTORE];
 
 const BUSY_KEY: CommandError = CommandError::fixed("BUSYKEY Target key name already exists.");
 const INVALID_TTL: CommandError = CommandError::fixed("ERR Invalid TTL value, must be >= 0");
@@ -17,35 +18,41 @@ const INVALID_FREQUENCY: CommandError = CommandError::fixed("ERR Invalid FREQ va
 const BAD_FOOTER: CommandError = CommandError::fixed("ERR DUMP payload version or checksum are wrong");
 const BAD_CONTENT: CommandError = CommandError::fixed("ERR Bad data format");
 
-const DUMP: CommandSpec = CommandSpec {
-    usage: "key",
-    summary: "Returns a value as RESTORE takes it.",
-    complexity: "O(N) where N is the size of the value.",
-    since: Since::redis(2, 6, 0),
-    arity: Arity::Exactly(2),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Keyspace],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("DUMP", Handler::Keys(dump))
-};
+const DUMP: Command = Command::new(
+    Handler::Keys(dump),
+    CommandSpec {
+        usage: "key",
+        summary: "Returns a value as RESTORE takes it.",
+        complexity: "O(N) where N is the size of the value.",
+        since: Since::redis(2, 6, 0),
+        arity: Arity::Exactly(2),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Keyspace],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("DUMP")
+    },
+);
 
 fn dump<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let entry = view.read(args.key()?);
     Ok(entry.map_or(Reply::Null, |entry| Reply::bulk(rdb::dump(&entry.content(), args.profile()))))
 }
 
-const RESTORE: CommandSpec = CommandSpec {
-    usage: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
-    summary: "Creates a key from what DUMP returned.",
-    complexity: "O(N) where N is the size of the value.",
-    since: Since::redis(2, 6, 0),
-    arity: Arity::AtLeast(4),
-    keys: &[KeySpec::one(1, &["OW", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::Keyspace, Category::Dangerous],
-    ..CommandSpec::new("RESTORE", Handler::Keys(restore))
-};
+const RESTORE: Command = Command::new(
+    Handler::Keys(restore),
+    CommandSpec {
+        usage: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+        summary: "Creates a key from what DUMP returned.",
+        complexity: "O(N) where N is the size of the value.",
+        since: Since::redis(2, 6, 0),
+        arity: Arity::AtLeast(4),
+        keys: &[KeySpec::one(1, &["OW", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::Keyspace, Category::Dangerous],
+        ..CommandSpec::new("RESTORE")
+    },
+);
 
 fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, ttl, payload) = (args.key()?, args.bytes()?, args.bytes()?);

@@ -4,11 +4,12 @@ use super::lifetime::{delete_overdue, invalid_expire_time};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] =
+pub(super) const ROWS: &[Command] =
     &[EXPIRE, EXPIREAT, EXPIRETIME, PERSIST, PEXPIRE, PEXPIREAT, PEXPIRETIME, PTTL, TTL];
 
 const NX_AND_OTHERS: CommandError =
@@ -20,60 +21,69 @@ const MILLISECOND: Millis = 1;
 
 // ---- setting
 
-const EXPIRE: CommandSpec = CommandSpec {
-    usage: "key seconds",
-    later_usages: &[(Since::redis(7, 0, 0), "key seconds [NX | XX | GT | LT]")],
-    summary: "Sets how many seconds a key has left to live.",
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RW", "update"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::Keyspace],
-    ..CommandSpec::new("EXPIRE", Handler::Keys(expire))
-};
+const EXPIRE: Command = Command::new(
+    Handler::Keys(expire),
+    CommandSpec {
+        usage: "key seconds",
+        later_usages: &[(Since::redis(7, 0, 0), "key seconds [NX | XX | GT | LT]")],
+        summary: "Sets how many seconds a key has left to live.",
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RW", "update"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::Keyspace],
+        ..CommandSpec::new("EXPIRE")
+    },
+);
 
 fn expire<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let now = view.now();
     set(view, args, now, SECOND)
 }
 
-const EXPIREAT: CommandSpec = CommandSpec {
-    name: "EXPIREAT",
-    usage: "key unix-time-seconds",
-    later_usages: &[(Since::redis(7, 0, 0), "key unix-time-seconds [NX | XX | GT | LT]")],
-    summary: "Sets the Unix time, in seconds, at which a key expires.",
-    since: Since::redis(1, 2, 0),
-    run: Handler::Keys(expireat),
-    ..EXPIRE
-};
+const EXPIREAT: Command = Command::new(
+    Handler::Keys(expireat),
+    CommandSpec {
+        name: "EXPIREAT",
+        usage: "key unix-time-seconds",
+        later_usages: &[(Since::redis(7, 0, 0), "key unix-time-seconds [NX | XX | GT | LT]")],
+        summary: "Sets the Unix time, in seconds, at which a key expires.",
+        since: Since::redis(1, 2, 0),
+        ..EXPIRE.spec
+    },
+);
 
 fn expireat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     set(view, args, 0, SECOND)
 }
 
-const PEXPIRE: CommandSpec = CommandSpec {
-    name: "PEXPIRE",
-    usage: "key milliseconds",
-    later_usages: &[(Since::redis(7, 0, 0), "key milliseconds [NX | XX | GT | LT]")],
-    summary: "Sets how many milliseconds a key has left to live.",
-    since: Since::redis(2, 6, 0),
-    run: Handler::Keys(pexpire),
-    ..EXPIRE
-};
+const PEXPIRE: Command = Command::new(
+    Handler::Keys(pexpire),
+    CommandSpec {
+        name: "PEXPIRE",
+        usage: "key milliseconds",
+        later_usages: &[(Since::redis(7, 0, 0), "key milliseconds [NX | XX | GT | LT]")],
+        summary: "Sets how many milliseconds a key has left to live.",
+        since: Since::redis(2, 6, 0),
+        ..EXPIRE.spec
+    },
+);
 
 fn pexpire<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let now = view.now();
     set(view, args, now, MILLISECOND)
 }
 
-const PEXPIREAT: CommandSpec = CommandSpec {
-    name: "PEXPIREAT",
-    usage: "key unix-time-milliseconds",
-    later_usages: &[(Since::redis(7, 0, 0), "key unix-time-milliseconds [NX | XX | GT | LT]")],
-    summary: "Sets the Unix time, in milliseconds, at which a key expires.",
-    since: Since::redis(2, 6, 0),
-    run: Handler::Keys(pexpireat),
-    ..EXPIRE
-};
+const PEXPIREAT: Command = Command::new(
+    Handler::Keys(pexpireat),
+    CommandSpec {
+        name: "PEXPIREAT",
+        usage: "key unix-time-milliseconds",
+        later_usages: &[(Since::redis(7, 0, 0), "key unix-time-milliseconds [NX | XX | GT | LT]")],
+        summary: "Sets the Unix time, in milliseconds, at which a key expires.",
+        since: Since::redis(2, 6, 0),
+        ..EXPIRE.spec
+    },
+);
 
 fn pexpireat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     set(view, args, 0, MILLISECOND)
@@ -154,16 +164,19 @@ fn unsupported(option: &[u8]) -> CommandError {
     CommandError::new([b"ERR Unsupported option ", &option[..end]].concat())
 }
 
-const PERSIST: CommandSpec = CommandSpec {
-    usage: "key",
-    summary: "Lets a key live for ever.",
-    since: Since::redis(2, 2, 0),
-    arity: Arity::Exactly(2),
-    keys: &[KeySpec::one(1, &["RW", "update"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::Keyspace],
-    ..CommandSpec::new("PERSIST", Handler::Keys(persist))
-};
+const PERSIST: Command = Command::new(
+    Handler::Keys(persist),
+    CommandSpec {
+        usage: "key",
+        summary: "Lets a key live for ever.",
+        since: Since::redis(2, 2, 0),
+        arity: Arity::Exactly(2),
+        keys: &[KeySpec::one(1, &["RW", "update"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::Keyspace],
+        ..CommandSpec::new("PERSIST")
+    },
+);
 
 fn persist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -181,54 +194,63 @@ fn persist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
 const NO_KEY: i64 = -2;
 const NO_DEADLINE: i64 = -1;
 
-const TTL: CommandSpec = CommandSpec {
-    usage: "key",
-    summary: "Tells how many seconds a key has left to live.",
-    arity: Arity::Exactly(2),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::Keyspace],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("TTL", Handler::Keys(ttl))
-};
+const TTL: Command = Command::new(
+    Handler::Keys(ttl),
+    CommandSpec {
+        usage: "key",
+        summary: "Tells how many seconds a key has left to live.",
+        arity: Arity::Exactly(2),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::Keyspace],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("TTL")
+    },
+);
 
 fn ttl<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let now = view.now();
     ask(view, args, |deadline| in_seconds(deadline - now))
 }
 
-const PTTL: CommandSpec = CommandSpec {
-    name: "PTTL",
-    summary: "Tells how many milliseconds a key has left to live.",
-    since: Since::redis(2, 6, 0),
-    run: Handler::Keys(pttl),
-    ..TTL
-};
+const PTTL: Command = Command::new(
+    Handler::Keys(pttl),
+    CommandSpec {
+        name: "PTTL",
+        summary: "Tells how many milliseconds a key has left to live.",
+        since: Since::redis(2, 6, 0),
+        ..TTL.spec
+    },
+);
 
 fn pttl<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let now = view.now();
     ask(view, args, |deadline| deadline - now)
 }
 
-const EXPIRETIME: CommandSpec = CommandSpec {
-    name: "EXPIRETIME",
-    summary: "Tells the Unix time, in seconds, at which a key expires.",
-    since: Since::redis(7, 0, 0),
-    tips: &[],
-    run: Handler::Keys(expiretime),
-    ..TTL
-};
+const EXPIRETIME: Command = Command::new(
+    Handler::Keys(expiretime),
+    CommandSpec {
+        name: "EXPIRETIME",
+        summary: "Tells the Unix time, in seconds, at which a key expires.",
+        since: Since::redis(7, 0, 0),
+        tips: &[],
+        ..TTL.spec
+    },
+);
 
 fn expiretime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     ask(view, args, in_seconds)
 }
 
-const PEXPIRETIME: CommandSpec = CommandSpec {
-    name: "PEXPIRETIME",
-    summary: "Tells the Unix time, in milliseconds, at which a key expires.",
-    run: Handler::Keys(pexpiretime),
-    ..EXPIRETIME
-};
+const PEXPIRETIME: Command = Command::new(
+    Handler::Keys(pexpiretime),
+    CommandSpec {
+        name: "PEXPIRETIME",
+        summary: "Tells the Unix time, in milliseconds, at which a key expires.",
+        ..EXPIRETIME.spec
+    },
+);
 
 fn pexpiretime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     ask(view, args, |deadline| deadline)

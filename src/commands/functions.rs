@@ -5,14 +5,13 @@ use super::scripting::kill;
 use crate::base::error::CommandError;
 use crate::base::glob;
 use crate::base::profile::Since;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::data::rdb::{self, NoLibrary};
 use crate::protocol::Reply;
 use crate::script::{Conflict, Function, Interpreters, Kind, Library};
-use crate::spec::{
-    Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec, Script as Which,
-};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which};
 
-pub(super) const ROWS: &[CommandSpec] = &[FCALL, FCALL_RO, FUNCTION];
+pub(super) const ROWS: &[Command] = &[FCALL, FCALL_RO, FUNCTION];
 
 const NO_LIBRARY: CommandError = CommandError::fixed("ERR Library not found");
 const NO_PATTERN: CommandError = CommandError::fixed("ERR library name argument was not given");
@@ -21,121 +20,163 @@ const BAD_POLICY: CommandError =
     CommandError::fixed("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.");
 const BAD_FOOTER: CommandError = CommandError::fixed("ERR DUMP payload version or checksum are wrong");
 
-const FCALL: CommandSpec = CommandSpec {
-    summary: "Calls a function.",
-    keys: &[KeySpec::counted(2, 1, 1, &["RW", "access", "update"])
-        .with_notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")],
-    flags: &[Flag::NoScript, Flag::Stale, Flag::SkipMonitor, Flag::NoMandatoryKeys, Flag::MovableKeys],
-    ..call("FCALL", Which::Function { read_only: false })
-};
+const FCALL: Command = Command::new(
+    Handler::Script(Which::Function { read_only: false }),
+    CommandSpec {
+        summary: "Calls a function.",
+        keys: &[KeySpec::counted(2, 1, 1, &["RW", "access", "update"])
+            .with_notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")],
+        flags: &[Flag::NoScript, Flag::Stale, Flag::SkipMonitor, Flag::NoMandatoryKeys, Flag::MovableKeys],
+        ..call("FCALL")
+    },
+);
 
-const FCALL_RO: CommandSpec = CommandSpec {
-    summary: "Calls a function that must not write.",
-    keys: &[KeySpec::counted(2, 1, 1, &["RO", "access"])
-        .with_notes("We cannot tell how the keys will be used so we assume the worst, RO and ACCESS")],
-    flags: &[Flag::ReadOnly, Flag::NoScript, Flag::Stale, Flag::SkipMonitor, Flag::NoMandatoryKeys, Flag::MovableKeys],
-    ..call("FCALL_RO", Which::Function { read_only: true })
-};
+const FCALL_RO: Command = Command::new(
+    Handler::Script(Which::Function { read_only: true }),
+    CommandSpec {
+        summary: "Calls a function that must not write.",
+        keys: &[KeySpec::counted(2, 1, 1, &["RO", "access"])
+            .with_notes("We cannot tell how the keys will be used so we assume the worst, RO and ACCESS")],
+        flags: &[
+            Flag::ReadOnly,
+            Flag::NoScript,
+            Flag::Stale,
+            Flag::SkipMonitor,
+            Flag::NoMandatoryKeys,
+            Flag::MovableKeys,
+        ],
+        ..call("FCALL_RO")
+    },
+);
 
-const fn call(name: &'static str, which: Which) -> CommandSpec {
+const fn call(name: &'static str) -> CommandSpec {
     CommandSpec {
         usage: "function numkeys [key [key ...]] [arg [arg ...]]",
         complexity: "That of the function.",
         arity: Arity::AtLeast(3),
-        ..row(name, Handler::Script(which))
+        ..row(name)
     }
 }
 
-const fn row(name: &'static str, run: Handler) -> CommandSpec {
+const fn row(name: &'static str) -> CommandSpec {
     CommandSpec {
         group: Group::Scripting,
         since: Since::redis(7, 0, 0),
         categories: &[Category::Scripting],
-        ..CommandSpec::new(name, run)
+        ..CommandSpec::new(name)
     }
 }
 
-const FUNCTION: CommandSpec = CommandSpec {
-    summary: "Manages the libraries of functions.",
-    complexity: "Depends on the subcommand.",
-    group: Group::Scripting,
-    since: Since::redis(7, 0, 0),
-    arity: Arity::AtLeast(2),
-    subcommands: &[
-        CommandSpec {
-            usage: "library-name",
-            summary: "Deletes a library and its functions.",
-            arity: Arity::Exactly(3),
-            flags: &[Flag::Write, Flag::NoScript],
-            tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-            ..row("DELETE", Handler::Library(delete))
-        },
-        CommandSpec {
-            summary: "Returns all libraries as FUNCTION RESTORE takes them.",
-            complexity: "O(N) in the number of functions",
-            arity: Arity::Exactly(2),
-            flags: &[Flag::NoScript],
-            ..row("DUMP", Handler::Library(dump))
-        },
-        CommandSpec {
-            usage: "serialized-value [FLUSH | APPEND | REPLACE]",
-            summary: "Loads all libraries of a dump, or none of them.",
-            complexity: "O(N) in the number of functions in the dump",
-            arity: Arity::AtLeast(3),
-            flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript],
-            tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-            ..row("RESTORE", Handler::Library(restore))
-        },
-        CommandSpec {
-            summary: "Lists the subcommands.",
-            arity: Arity::Exactly(2),
-            flags: &[Flag::Loading, Flag::Stale],
-            ..row("HELP", Handler::Connection(|call, _| help(call.table, "FUNCTION", HELP)))
-        },
-        CommandSpec {
-            usage: "[REPLACE] function-code",
-            summary: "Loads a library.",
-            complexity: "O(1), apart from what the code does when it is loaded",
-            arity: Arity::AtLeast(3),
-            flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript],
-            tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-            ..row("LOAD", Handler::Library(load))
-        },
-        CommandSpec {
-            usage: "[ASYNC | SYNC]",
-            summary: "Deletes all libraries.",
-            complexity: "O(N) in the number of functions",
-            arity: Arity::AtLeast(2),
-            flags: &[Flag::Write, Flag::NoScript],
-            tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-            ..row("FLUSH", Handler::Library(flush))
-        },
-        CommandSpec {
-            summary: "Ends the function that runs, unless it has written.",
-            arity: Arity::Exactly(2),
-            flags: &[Flag::NoScript, Flag::AllowBusy],
-            tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
-            ..row("KILL", Handler::Connection(|call, _| kill(call, Kind::Function)))
-        },
-        CommandSpec {
-            usage: "[LIBRARYNAME library-name-pattern] [WITHCODE]",
-            summary: "Lists the libraries and their functions.",
-            complexity: "O(N) in the number of functions",
-            arity: Arity::AtLeast(2),
-            flags: &[Flag::NoScript],
-            tips: &["nondeterministic_output_order"],
-            ..row("LIST", Handler::Library(list))
-        },
-        CommandSpec {
-            summary: "Tells which function runs, and how many there are.",
-            arity: Arity::Exactly(2),
-            flags: &[Flag::NoScript, Flag::AllowBusy],
-            tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
-            ..row("STATS", Handler::Connection(stats))
-        },
+const FUNCTION: Command = Command::container(
+    CommandSpec {
+        summary: "Manages the libraries of functions.",
+        complexity: "Depends on the subcommand.",
+        group: Group::Scripting,
+        since: Since::redis(7, 0, 0),
+        arity: Arity::AtLeast(2),
+        ..CommandSpec::new("FUNCTION")
+    },
+    &[
+        Command::new(
+            Handler::Library(delete),
+            CommandSpec {
+                usage: "library-name",
+                summary: "Deletes a library and its functions.",
+                arity: Arity::Exactly(3),
+                flags: &[Flag::Write, Flag::NoScript],
+                tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+                ..row("DELETE")
+            },
+        ),
+        Command::new(
+            Handler::Library(dump),
+            CommandSpec {
+                summary: "Returns all libraries as FUNCTION RESTORE takes them.",
+                complexity: "O(N) in the number of functions",
+                arity: Arity::Exactly(2),
+                flags: &[Flag::NoScript],
+                ..row("DUMP")
+            },
+        ),
+        Command::new(
+            Handler::Library(restore),
+            CommandSpec {
+                usage: "serialized-value [FLUSH | APPEND | REPLACE]",
+                summary: "Loads all libraries of a dump, or none of them.",
+                complexity: "O(N) in the number of functions in the dump",
+                arity: Arity::AtLeast(3),
+                flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript],
+                tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+                ..row("RESTORE")
+            },
+        ),
+        Command::new(
+            Handler::Connection(|call, _| help(call.table, "FUNCTION", HELP)),
+            CommandSpec {
+                summary: "Lists the subcommands.",
+                arity: Arity::Exactly(2),
+                flags: &[Flag::Loading, Flag::Stale],
+                ..row("HELP")
+            },
+        ),
+        Command::new(
+            Handler::Library(load),
+            CommandSpec {
+                usage: "[REPLACE] function-code",
+                summary: "Loads a library.",
+                complexity: "O(1), apart from what the code does when it is loaded",
+                arity: Arity::AtLeast(3),
+                flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript],
+                tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+                ..row("LOAD")
+            },
+        ),
+        Command::new(
+            Handler::Library(flush),
+            CommandSpec {
+                usage: "[ASYNC | SYNC]",
+                summary: "Deletes all libraries.",
+                complexity: "O(N) in the number of functions",
+                arity: Arity::AtLeast(2),
+                flags: &[Flag::Write, Flag::NoScript],
+                tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+                ..row("FLUSH")
+            },
+        ),
+        Command::new(
+            Handler::Connection(|call, _| kill(call, Kind::Function)),
+            CommandSpec {
+                summary: "Ends the function that runs, unless it has written.",
+                arity: Arity::Exactly(2),
+                flags: &[Flag::NoScript, Flag::AllowBusy],
+                tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
+                ..row("KILL")
+            },
+        ),
+        Command::new(
+            Handler::Library(list),
+            CommandSpec {
+                usage: "[LIBRARYNAME library-name-pattern] [WITHCODE]",
+                summary: "Lists the libraries and their functions.",
+                complexity: "O(N) in the number of functions",
+                arity: Arity::AtLeast(2),
+                flags: &[Flag::NoScript],
+                tips: &["nondeterministic_output_order"],
+                ..row("LIST")
+            },
+        ),
+        Command::new(
+            Handler::Connection(stats),
+            CommandSpec {
+                summary: "Tells which function runs, and how many there are.",
+                arity: Arity::Exactly(2),
+                flags: &[Flag::NoScript, Flag::AllowBusy],
+                tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+                ..row("STATS")
+            },
+        ),
     ],
-    ..CommandSpec::new("FUNCTION", Handler::Container)
-};
+);
 
 const HELP: &[&str] = &[
     "FUNCTION <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

@@ -6,12 +6,13 @@ use super::sorted_set_bounds::parse_score;
 use super::sorted_sets::{Addition, add_scored};
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::geo::{Point, standard_hash};
 use crate::data::keyspace::{SortedSet, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[GEOADD, GEODIST, GEOHASH, GEOPOS];
+pub(super) const ROWS: &[Command] = &[GEOADD, GEODIST, GEOHASH, GEOPOS];
 
 pub(super) const SINCE: Since = Since::redis(3, 2, 0);
 
@@ -54,18 +55,21 @@ pub(super) fn place_of(set: &SortedSet, member: &[u8]) -> Option<Point> {
     set.score(member).map(Point::from_score)
 }
 
-const GEOADD: CommandSpec = CommandSpec {
-    usage: "key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]",
-    summary: "Adds places to a sorted set, or moves them.",
-    complexity: "O(log(N)) for each place, for N members of the set",
-    group: Group::Geo,
-    since: SINCE,
-    arity: Arity::AtLeast(5),
-    keys: &[KeySpec::one(1, &["RW", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::Geo],
-    ..CommandSpec::new("GEOADD", Handler::Keys(geoadd))
-};
+const GEOADD: Command = Command::new(
+    Handler::Keys(geoadd),
+    CommandSpec {
+        usage: "key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]",
+        summary: "Adds places to a sorted set, or moves them.",
+        complexity: "O(log(N)) for each place, for N members of the set",
+        group: Group::Geo,
+        since: SINCE,
+        arity: Arity::AtLeast(5),
+        keys: &[KeySpec::one(1, &["RW", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::Geo],
+        ..CommandSpec::new("GEOADD")
+    },
+);
 
 fn geoadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -93,18 +97,21 @@ fn geoadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     add_scored(view, key, &members, &addition, args.profile())
 }
 
-const GEODIST: CommandSpec = CommandSpec {
-    usage: "key member1 member2 [M | KM | FT | MI]",
-    summary: "Tells how far two places are from each other.",
-    complexity: "O(1)",
-    group: Group::Geo,
-    since: SINCE,
-    arity: Arity::AtLeast(4),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Geo],
-    ..CommandSpec::new("GEODIST", Handler::Keys(geodist))
-};
+const GEODIST: Command = Command::new(
+    Handler::Keys(geodist),
+    CommandSpec {
+        usage: "key member1 member2 [M | KM | FT | MI]",
+        summary: "Tells how far two places are from each other.",
+        complexity: "O(1)",
+        group: Group::Geo,
+        since: SINCE,
+        arity: Arity::AtLeast(4),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Geo],
+        ..CommandSpec::new("GEODIST")
+    },
+);
 
 fn geodist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, one, other) = (args.key()?, args.bytes()?, args.bytes()?);
@@ -118,35 +125,41 @@ fn geodist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     Ok(places.map_or(Reply::Null, |(one, other)| distance_reply(one.distance(other) / unit, args.profile())))
 }
 
-const GEOHASH: CommandSpec = CommandSpec {
-    usage: "key member [member ...]",
-    summary: "Tells where members are, as geohashes of eleven letters.",
-    complexity: "O(N) for N members",
-    group: Group::Geo,
-    since: SINCE,
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Geo],
-    ..CommandSpec::new("GEOHASH", Handler::Keys(geohash))
-};
+const GEOHASH: Command = Command::new(
+    Handler::Keys(geohash),
+    CommandSpec {
+        usage: "key member [member ...]",
+        summary: "Tells where members are, as geohashes of eleven letters.",
+        complexity: "O(N) for N members",
+        group: Group::Geo,
+        since: SINCE,
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Geo],
+        ..CommandSpec::new("GEOHASH")
+    },
+);
 
 fn geohash<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     each_place(view, args, |place| place.map_or(Reply::Null, |place| Reply::bulk(standard_hash(place).to_vec())))
 }
 
-const GEOPOS: CommandSpec = CommandSpec {
-    usage: "key member [member ...]",
-    summary: "Tells where members are, as longitudes and latitudes.",
-    complexity: "O(N) for N members",
-    group: Group::Geo,
-    since: SINCE,
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Geo],
-    ..CommandSpec::new("GEOPOS", Handler::Keys(geopos))
-};
+const GEOPOS: Command = Command::new(
+    Handler::Keys(geopos),
+    CommandSpec {
+        usage: "key member [member ...]",
+        summary: "Tells where members are, as longitudes and latitudes.",
+        complexity: "O(N) for N members",
+        group: Group::Geo,
+        since: SINCE,
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Geo],
+        ..CommandSpec::new("GEOPOS")
+    },
+);
 
 fn geopos<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let profile = *args.profile();

@@ -8,95 +8,117 @@ use super::sorted_set_bounds::parse_score;
 use super::sorted_set_ranges::keep;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::geo::{Point, Search, Shape};
 use crate::data::keyspace::{SortedSet, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] =
+pub(super) const ROWS: &[Command] =
     &[GEORADIUS, GEORADIUSBYMEMBER, GEORADIUSBYMEMBER_RO, GEORADIUS_RO, GEOSEARCH, GEOSEARCHSTORE];
 
 const COMPLEXITY: &str = "O(N+log(M)) for N places near the area searched, of M in the set";
 const RADIUS_FLAGS: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::MovableKeys];
 const READ: KeySpec = KeySpec::one(1, &["RO", "access"]);
 
-const GEORADIUS: CommandSpec = CommandSpec {
-    usage: "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] \
+const GEORADIUS: Command = Command::new(
+    Handler::Keys(|view, args| georadius(view, args, true)),
+    CommandSpec {
+        usage: "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] \
             [ASC | DESC] [STORE key] [STOREDIST key]",
-    summary: "Finds what lies in a circle around a point.",
-    complexity: COMPLEXITY,
-    group: Group::Geo,
-    since: SINCE,
-    arity: Arity::AtLeast(6),
-    keys: &[READ, KeySpec::behind("STORE", 6, &["OW", "update"]), KeySpec::behind("STOREDIST", 6, &["OW", "update"])],
-    flags: RADIUS_FLAGS,
-    categories: &[Category::Geo],
-    deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument")),
-    ..CommandSpec::new("GEORADIUS", Handler::Keys(|view, args| georadius(view, args, true)))
-};
+        summary: "Finds what lies in a circle around a point.",
+        complexity: COMPLEXITY,
+        group: Group::Geo,
+        since: SINCE,
+        arity: Arity::AtLeast(6),
+        keys: &[
+            READ,
+            KeySpec::behind("STORE", 6, &["OW", "update"]),
+            KeySpec::behind("STOREDIST", 6, &["OW", "update"]),
+        ],
+        flags: RADIUS_FLAGS,
+        categories: &[Category::Geo],
+        deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument")),
+        ..CommandSpec::new("GEORADIUS")
+    },
+);
 
-const GEORADIUS_RO: CommandSpec = CommandSpec {
-    usage: "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] \
+const GEORADIUS_RO: Command = Command::new(
+    Handler::Keys(|view, args| georadius(view, args, false)),
+    CommandSpec {
+        usage: "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] \
             [ASC | DESC]",
-    summary: "Finds what lies in a circle around a point, and writes nothing.",
-    since: Since::redis(3, 2, 10),
-    keys: &[READ],
-    flags: &[Flag::ReadOnly],
-    deprecated: Some(("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument")),
-    name: "GEORADIUS_RO",
-    run: Handler::Keys(|view, args| georadius(view, args, false)),
-    ..GEORADIUS
-};
+        summary: "Finds what lies in a circle around a point, and writes nothing.",
+        since: Since::redis(3, 2, 10),
+        keys: &[READ],
+        flags: &[Flag::ReadOnly],
+        deprecated: Some(("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument")),
+        name: "GEORADIUS_RO",
+        ..GEORADIUS.spec
+    },
+);
 
-const GEORADIUSBYMEMBER: CommandSpec = CommandSpec {
-    usage: "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] \
+const GEORADIUSBYMEMBER: Command = Command::new(
+    Handler::Keys(|view, args| georadiusbymember(view, args, true)),
+    CommandSpec {
+        usage: "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] \
             [STORE key] [STOREDIST key]",
-    summary: "Finds what lies in a circle around a member.",
-    arity: Arity::AtLeast(5),
-    keys: &[READ, KeySpec::behind("STORE", 5, &["OW", "update"]), KeySpec::behind("STOREDIST", 5, &["OW", "update"])],
-    deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments")),
-    name: "GEORADIUSBYMEMBER",
-    run: Handler::Keys(|view, args| georadiusbymember(view, args, true)),
-    ..GEORADIUS
-};
+        summary: "Finds what lies in a circle around a member.",
+        arity: Arity::AtLeast(5),
+        keys: &[
+            READ,
+            KeySpec::behind("STORE", 5, &["OW", "update"]),
+            KeySpec::behind("STOREDIST", 5, &["OW", "update"]),
+        ],
+        deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments")),
+        name: "GEORADIUSBYMEMBER",
+        ..GEORADIUS.spec
+    },
+);
 
-const GEORADIUSBYMEMBER_RO: CommandSpec = CommandSpec {
-    usage: "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
-    summary: "Finds what lies in a circle around a member, and writes nothing.",
-    since: Since::redis(3, 2, 10),
-    keys: &[READ],
-    flags: &[Flag::ReadOnly],
-    deprecated: Some(("6.2.0", "`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments")),
-    name: "GEORADIUSBYMEMBER_RO",
-    run: Handler::Keys(|view, args| georadiusbymember(view, args, false)),
-    ..GEORADIUSBYMEMBER
-};
+const GEORADIUSBYMEMBER_RO: Command = Command::new(
+    Handler::Keys(|view, args| georadiusbymember(view, args, false)),
+    CommandSpec {
+        usage: "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
+        summary: "Finds what lies in a circle around a member, and writes nothing.",
+        since: Since::redis(3, 2, 10),
+        keys: &[READ],
+        flags: &[Flag::ReadOnly],
+        deprecated: Some(("6.2.0", "`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments")),
+        name: "GEORADIUSBYMEMBER_RO",
+        ..GEORADIUSBYMEMBER.spec
+    },
+);
 
-const GEOSEARCH: CommandSpec = CommandSpec {
-    usage: "key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | BYBOX width \
+const GEOSEARCH: Command = Command::new(
+    Handler::Keys(geosearch),
+    CommandSpec {
+        usage: "key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | BYBOX width \
             height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
-    summary: "Finds what lies in a circle or in a box.",
-    since: Since::redis(6, 2, 0),
-    arity: Arity::AtLeast(7),
-    keys: &[READ],
-    flags: &[Flag::ReadOnly],
-    deprecated: None,
-    name: "GEOSEARCH",
-    run: Handler::Keys(geosearch),
-    ..GEORADIUS
-};
+        summary: "Finds what lies in a circle or in a box.",
+        since: Since::redis(6, 2, 0),
+        arity: Arity::AtLeast(7),
+        keys: &[READ],
+        flags: &[Flag::ReadOnly],
+        deprecated: None,
+        name: "GEOSEARCH",
+        ..GEORADIUS.spec
+    },
+);
 
-const GEOSEARCHSTORE: CommandSpec = CommandSpec {
-    usage: "destination source <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> \
+const GEOSEARCHSTORE: Command = Command::new(
+    Handler::Keys(geosearchstore),
+    CommandSpec {
+        usage: "destination source <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> \
             | BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]",
-    summary: "Finds what lies in a circle or in a box, and keeps it under another key.",
-    arity: Arity::AtLeast(8),
-    keys: &[KeySpec::one(1, &["OW", "update"]), KeySpec::one(2, &["RO", "access"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    name: "GEOSEARCHSTORE",
-    run: Handler::Keys(geosearchstore),
-    ..GEOSEARCH
-};
+        summary: "Finds what lies in a circle or in a box, and keeps it under another key.",
+        arity: Arity::AtLeast(8),
+        keys: &[KeySpec::one(1, &["OW", "update"]), KeySpec::one(2, &["RO", "access"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        name: "GEOSEARCHSTORE",
+        ..GEOSEARCH.spec
+    },
+);
 
 /// Which options a command has.
 #[derive(Clone, Copy, PartialEq, Eq)]

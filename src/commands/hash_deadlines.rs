@@ -7,11 +7,12 @@ use super::hash_fields::{
 use super::lifetime::{Lifetime, Unit};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Hash, HashLimits, View};
 use crate::protocol::{Reply, Words};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] =
+pub(super) const ROWS: &[Command] =
     &[HEXPIRE, HEXPIREAT, HEXPIRETIME, HPERSIST, HPEXPIRE, HPEXPIREAT, HPEXPIRETIME, HPTTL, HTTL];
 
 const NUMBER_NOT_POSITIVE: CommandError = CommandError::fixed("ERR Parameter `numFields` should be greater than 0");
@@ -25,42 +26,51 @@ const REMOVED: i64 = 2;
 
 // ---- setting
 
-const HEXPIRE: CommandSpec = CommandSpec {
-    usage: "key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
-    summary: "Sets how many seconds fields of a hash have left to live.",
-    complexity: "O(N) for N fields",
-    group: Group::Hash,
-    since: FIELD_TIMES,
-    arity: Arity::AtLeast(6),
-    keys: &[KeySpec::one(1, &["RW", "update"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::Hash],
-    ..CommandSpec::new("HEXPIRE", Handler::Keys(|view, args| set(view, args, Unit::Seconds, false)))
-};
+const HEXPIRE: Command = Command::new(
+    Handler::Keys(|view, args| set(view, args, Unit::Seconds, false)),
+    CommandSpec {
+        usage: "key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
+        summary: "Sets how many seconds fields of a hash have left to live.",
+        complexity: "O(N) for N fields",
+        group: Group::Hash,
+        since: FIELD_TIMES,
+        arity: Arity::AtLeast(6),
+        keys: &[KeySpec::one(1, &["RW", "update"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::Hash],
+        ..CommandSpec::new("HEXPIRE")
+    },
+);
 
-const HPEXPIRE: CommandSpec = CommandSpec {
-    name: "HPEXPIRE",
-    usage: "key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
-    summary: "Sets how many milliseconds fields of a hash have left to live.",
-    run: Handler::Keys(|view, args| set(view, args, Unit::Milliseconds, false)),
-    ..HEXPIRE
-};
+const HPEXPIRE: Command = Command::new(
+    Handler::Keys(|view, args| set(view, args, Unit::Milliseconds, false)),
+    CommandSpec {
+        name: "HPEXPIRE",
+        usage: "key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
+        summary: "Sets how many milliseconds fields of a hash have left to live.",
+        ..HEXPIRE.spec
+    },
+);
 
-const HEXPIREAT: CommandSpec = CommandSpec {
-    name: "HEXPIREAT",
-    usage: "key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
-    summary: "Sets the Unix time, in seconds, at which fields of a hash expire.",
-    run: Handler::Keys(|view, args| set(view, args, Unit::Seconds, true)),
-    ..HEXPIRE
-};
+const HEXPIREAT: Command = Command::new(
+    Handler::Keys(|view, args| set(view, args, Unit::Seconds, true)),
+    CommandSpec {
+        name: "HEXPIREAT",
+        usage: "key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
+        summary: "Sets the Unix time, in seconds, at which fields of a hash expire.",
+        ..HEXPIRE.spec
+    },
+);
 
-const HPEXPIREAT: CommandSpec = CommandSpec {
-    name: "HPEXPIREAT",
-    usage: "key unix-time-milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
-    summary: "Sets the Unix time, in milliseconds, at which fields of a hash expire.",
-    run: Handler::Keys(|view, args| set(view, args, Unit::Milliseconds, true)),
-    ..HEXPIRE
-};
+const HPEXPIREAT: Command = Command::new(
+    Handler::Keys(|view, args| set(view, args, Unit::Milliseconds, true)),
+    CommandSpec {
+        name: "HPEXPIREAT",
+        usage: "key unix-time-milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
+        summary: "Sets the Unix time, in milliseconds, at which fields of a hash expire.",
+        ..HEXPIRE.spec
+    },
+);
 
 /// Sets times of fields. One that is not in the future removes the field.
 fn set<'v>(view: &mut View<'_>, args: &mut Args<'v>, unit: Unit, absolute: bool) -> CommandResult<'v> {
@@ -133,18 +143,21 @@ fn same(fields: Words<'_>, answer: i64) -> Reply<'static> {
     Reply::Array(fields.iter().map(|_| Reply::Integer(answer)).collect())
 }
 
-const HPERSIST: CommandSpec = CommandSpec {
-    usage: "key FIELDS numfields field [field ...]",
-    summary: "Lets fields of a hash live for ever.",
-    complexity: "O(N) for N fields",
-    group: Group::Hash,
-    since: FIELD_TIMES,
-    arity: Arity::AtLeast(5),
-    keys: &[KeySpec::one(1, &["RW", "update"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::Hash],
-    ..CommandSpec::new("HPERSIST", Handler::Keys(hpersist))
-};
+const HPERSIST: Command = Command::new(
+    Handler::Keys(hpersist),
+    CommandSpec {
+        usage: "key FIELDS numfields field [field ...]",
+        summary: "Lets fields of a hash live for ever.",
+        complexity: "O(N) for N fields",
+        group: Group::Hash,
+        since: FIELD_TIMES,
+        arity: Arity::AtLeast(5),
+        keys: &[KeySpec::one(1, &["RW", "update"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::Hash],
+        ..CommandSpec::new("HPERSIST")
+    },
+);
 
 fn hpersist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -169,41 +182,50 @@ fn hpersist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
 
 // ---- asking
 
-const HTTL: CommandSpec = CommandSpec {
-    usage: "key FIELDS numfields field [field ...]",
-    summary: "Tells how many seconds fields of a hash have left to live.",
-    complexity: "O(N) for N fields",
-    group: Group::Hash,
-    since: FIELD_TIMES,
-    arity: Arity::AtLeast(5),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::Hash],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("HTTL", Handler::Keys(|view, args| ask(view, args, Unit::Seconds, false)))
-};
+const HTTL: Command = Command::new(
+    Handler::Keys(|view, args| ask(view, args, Unit::Seconds, false)),
+    CommandSpec {
+        usage: "key FIELDS numfields field [field ...]",
+        summary: "Tells how many seconds fields of a hash have left to live.",
+        complexity: "O(N) for N fields",
+        group: Group::Hash,
+        since: FIELD_TIMES,
+        arity: Arity::AtLeast(5),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::Hash],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("HTTL")
+    },
+);
 
-const HPTTL: CommandSpec = CommandSpec {
-    name: "HPTTL",
-    summary: "Tells how many milliseconds fields of a hash have left to live.",
-    run: Handler::Keys(|view, args| ask(view, args, Unit::Milliseconds, false)),
-    ..HTTL
-};
+const HPTTL: Command = Command::new(
+    Handler::Keys(|view, args| ask(view, args, Unit::Milliseconds, false)),
+    CommandSpec {
+        name: "HPTTL",
+        summary: "Tells how many milliseconds fields of a hash have left to live.",
+        ..HTTL.spec
+    },
+);
 
-const HEXPIRETIME: CommandSpec = CommandSpec {
-    name: "HEXPIRETIME",
-    summary: "Tells the Unix time, in seconds, at which fields of a hash expire.",
-    tips: &[],
-    run: Handler::Keys(|view, args| ask(view, args, Unit::Seconds, true)),
-    ..HTTL
-};
+const HEXPIRETIME: Command = Command::new(
+    Handler::Keys(|view, args| ask(view, args, Unit::Seconds, true)),
+    CommandSpec {
+        name: "HEXPIRETIME",
+        summary: "Tells the Unix time, in seconds, at which fields of a hash expire.",
+        tips: &[],
+        ..HTTL.spec
+    },
+);
 
-const HPEXPIRETIME: CommandSpec = CommandSpec {
-    name: "HPEXPIRETIME",
-    summary: "Tells the Unix time, in milliseconds, at which fields of a hash expire.",
-    run: Handler::Keys(|view, args| ask(view, args, Unit::Milliseconds, true)),
-    ..HEXPIRETIME
-};
+const HPEXPIRETIME: Command = Command::new(
+    Handler::Keys(|view, args| ask(view, args, Unit::Milliseconds, true)),
+    CommandSpec {
+        name: "HPEXPIRETIME",
+        summary: "Tells the Unix time, in milliseconds, at which fields of a hash expire.",
+        ..HEXPIRETIME.spec
+    },
+);
 
 fn ask<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, unit: Unit, absolute: bool) -> CommandResult<'v> {
     let (key, now, valkey) = (args.key()?, view.now(), is_valkey(args));

@@ -3,28 +3,32 @@
 use super::long_double::LongDouble;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Hash, View};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[HINCRBY, HINCRBYFLOAT];
+pub(super) const ROWS: &[Command] = &[HINCRBY, HINCRBYFLOAT];
 
 const NO_INTEGER: CommandError = CommandError::fixed("ERR hash value is not an integer");
 const NO_FLOAT: CommandError = CommandError::fixed("ERR hash value is not a float");
 const NOT_FINITE: CommandError = CommandError::fixed("ERR value is NaN or Infinity");
 const SUM_NOT_FINITE: CommandError = CommandError::fixed("ERR increment would produce NaN or Infinity");
 
-const HINCRBY: CommandSpec = CommandSpec {
-    usage: "key field increment",
-    summary: "Adds to the number in a field of a hash.",
-    group: Group::Hash,
-    since: Since::redis(2, 0, 0),
-    arity: Arity::Exactly(4),
-    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::Hash],
-    ..CommandSpec::new("HINCRBY", Handler::Keys(hincrby))
-};
+const HINCRBY: Command = Command::new(
+    Handler::Keys(hincrby),
+    CommandSpec {
+        usage: "key field increment",
+        summary: "Adds to the number in a field of a hash.",
+        group: Group::Hash,
+        since: Since::redis(2, 0, 0),
+        arity: Arity::Exactly(4),
+        keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::Hash],
+        ..CommandSpec::new("HINCRBY")
+    },
+);
 
 fn hincrby<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, field, increment) = (args.key()?, args.bytes()?, args.integer()?);
@@ -37,13 +41,15 @@ fn hincrby<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     Ok(Reply::Integer(sum))
 }
 
-const HINCRBYFLOAT: CommandSpec = CommandSpec {
-    name: "HINCRBYFLOAT",
-    summary: "Adds to the number, which may have a fraction, in a field of a hash.",
-    since: Since::redis(2, 6, 0),
-    run: Handler::Keys(hincrbyfloat),
-    ..HINCRBY
-};
+const HINCRBYFLOAT: Command = Command::new(
+    Handler::Keys(hincrbyfloat),
+    CommandSpec {
+        name: "HINCRBYFLOAT",
+        summary: "Adds to the number, which may have a fraction, in a field of a hash.",
+        since: Since::redis(2, 6, 0),
+        ..HINCRBY.spec
+    },
+);
 
 fn hincrbyfloat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, field, increment) = (args.key()?, args.bytes()?, args.bytes()?);

@@ -2,25 +2,29 @@
 
 use super::draws::{OUT_OF_RANGE, draw, parse_count};
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Hash, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[HRANDFIELD];
+pub(super) const ROWS: &[Command] = &[HRANDFIELD];
 
-const HRANDFIELD: CommandSpec = CommandSpec {
-    usage: "key [count [WITHVALUES]]",
-    summary: "Returns fields of a hash at random.",
-    complexity: "O(N) for N fields",
-    group: Group::Hash,
-    since: Since::redis(6, 2, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Hash],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("HRANDFIELD", Handler::Keys(hrandfield))
-};
+const HRANDFIELD: Command = Command::new(
+    Handler::Keys(hrandfield),
+    CommandSpec {
+        usage: "key [count [WITHVALUES]]",
+        summary: "Returns fields of a hash at random.",
+        complexity: "O(N) for N fields",
+        group: Group::Hash,
+        since: Since::redis(6, 2, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Hash],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("HRANDFIELD")
+    },
+);
 
 fn hrandfield<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, count) = (args.key()?, args.optional());

@@ -6,29 +6,33 @@ use super::lifetime::{Lifespan, Lifetime, Unit};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Since, Version};
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Hash, HashLimits, View};
 use crate::protocol::{Reply, Words, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[HGETDEL, HGETEX, HSETEX];
+pub(super) const ROWS: &[Command] = &[HGETDEL, HGETEX, HSETEX];
 
 /// Since when fields are read or written together with their times.
 const WITH_TIMES: Since = Since::each(Version(8, 0, 0), Version(9, 0, 0));
 
 // ---- reading
 
-const HGETDEL: CommandSpec = CommandSpec {
-    usage: "key FIELDS numfields field [field ...]",
-    summary: "Returns the values of fields of a hash, and removes the fields.",
-    complexity: "O(N) for N fields",
-    group: Group::Hash,
-    since: Since::each(Version(8, 0, 0), Version(9, 1, 0)),
-    arity: Arity::AtLeast(5),
-    keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::Hash],
-    ..CommandSpec::new("HGETDEL", Handler::Keys(hgetdel))
-};
+const HGETDEL: Command = Command::new(
+    Handler::Keys(hgetdel),
+    CommandSpec {
+        usage: "key FIELDS numfields field [field ...]",
+        summary: "Returns the values of fields of a hash, and removes the fields.",
+        complexity: "O(N) for N fields",
+        group: Group::Hash,
+        since: Since::each(Version(8, 0, 0), Version(9, 1, 0)),
+        arity: Arity::AtLeast(5),
+        keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::Hash],
+        ..CommandSpec::new("HGETDEL")
+    },
+);
 
 fn hgetdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -61,19 +65,22 @@ fn nothing(fields: Words<'_>) -> Reply<'static> {
     Reply::Array(fields.iter().map(|_| Reply::Null).collect())
 }
 
-const HGETEX: CommandSpec = CommandSpec {
-    usage: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] \
+const HGETEX: Command = Command::new(
+    Handler::Keys(hgetex),
+    CommandSpec {
+        usage: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] \
             FIELDS numfields field [field ...]",
-    summary: "Returns the values of fields of a hash, and sets how long the fields live.",
-    complexity: "O(N) for N fields",
-    group: Group::Hash,
-    since: WITH_TIMES,
-    arity: Arity::AtLeast(5),
-    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::Hash],
-    ..CommandSpec::new("HGETEX", Handler::Keys(hgetex))
-};
+        summary: "Returns the values of fields of a hash, and sets how long the fields live.",
+        complexity: "O(N) for N fields",
+        group: Group::Hash,
+        since: WITH_TIMES,
+        arity: Arity::AtLeast(5),
+        keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::Hash],
+        ..CommandSpec::new("HGETEX")
+    },
+);
 
 /// What HGETEX does to the times of fields.
 #[derive(Clone, Copy)]
@@ -168,24 +175,27 @@ fn apply(hash: &mut Hash, field: &[u8], change: Change, now: Millis, limits: &Ha
 
 // ---- writing
 
-const HSETEX: CommandSpec = CommandSpec {
-    usage: "key [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | \
+const HSETEX: Command = Command::new(
+    Handler::Keys(hsetex),
+    CommandSpec {
+        usage: "key [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | \
             KEEPTTL] FIELDS numfields field value [field value ...]",
-    later_usages: &[(
-        Since::valkey(9, 0, 0),
-        "key [NX | XX] [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
+        later_usages: &[(
+            Since::valkey(9, 0, 0),
+            "key [NX | XX] [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
          unix-time-milliseconds | KEEPTTL] FIELDS numfields field value [field value ...]",
-    )],
-    summary: "Writes fields of a hash, and sets how long they live.",
-    complexity: "O(N) for N fields",
-    group: Group::Hash,
-    since: WITH_TIMES,
-    arity: Arity::AtLeast(6),
-    keys: &[KeySpec::one(1, &["RW", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::Hash],
-    ..CommandSpec::new("HSETEX", Handler::Keys(hsetex))
-};
+        )],
+        summary: "Writes fields of a hash, and sets how long they live.",
+        complexity: "O(N) for N fields",
+        group: Group::Hash,
+        since: WITH_TIMES,
+        arity: Arity::AtLeast(6),
+        keys: &[KeySpec::one(1, &["RW", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::Hash],
+        ..CommandSpec::new("HSETEX")
+    },
+);
 
 const ONE_CONDITION: CommandError = CommandError::fixed("ERR Only one of FXX or FNX arguments can be specified");
 const ONE_LIFETIME: CommandError =

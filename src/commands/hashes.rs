@@ -3,38 +3,40 @@
 use super::scan_elements::scan;
 use crate::base::error::CommandError;
 use crate::base::profile::{Since, Version};
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Hash, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] =
+pub(super) const ROWS: &[Command] =
     &[HDEL, HEXISTS, HGET, HGETALL, HKEYS, HLEN, HMGET, HMSET, HSCAN, HSET, HSETNX, HSTRLEN, HVALS];
 
 // ---- writing
 
-const HSET: CommandSpec = CommandSpec {
-    usage: "key field value [field value ...]",
-    summary: "Writes fields of a hash.",
-    complexity: "O(N) for N fields",
-    group: Group::Hash,
-    since: Since::redis(2, 0, 0),
-    arity: Arity::AtLeast(4),
-    keys: &[KeySpec::one(1, &["RW", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::Hash],
-    ..CommandSpec::new("HSET", Handler::Keys(hset))
-};
+const HSET: Command = Command::new(
+    Handler::Keys(hset),
+    CommandSpec {
+        usage: "key field value [field value ...]",
+        summary: "Writes fields of a hash.",
+        complexity: "O(N) for N fields",
+        group: Group::Hash,
+        since: Since::redis(2, 0, 0),
+        arity: Arity::AtLeast(4),
+        keys: &[KeySpec::one(1, &["RW", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::Hash],
+        ..CommandSpec::new("HSET")
+    },
+);
 
 fn hset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(write(view, args)? as i64))
 }
 
-const HMSET: CommandSpec = CommandSpec {
-    name: "HMSET",
-    deprecated: Some(("4.0.0", "`HSET` with multiple field-value pairs")),
-    run: Handler::Keys(hmset),
-    ..HSET
-};
+const HMSET: Command = Command::new(
+    Handler::Keys(hmset),
+    CommandSpec { name: "HMSET", deprecated: Some(("4.0.0", "`HSET` with multiple field-value pairs")), ..HSET.spec },
+);
 
 fn hmset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     write(view, args)?;
@@ -61,17 +63,20 @@ fn write(view: &mut View<'_>, args: &mut Args<'_>) -> Result<usize, CommandError
     Ok(created)
 }
 
-const HSETNX: CommandSpec = CommandSpec {
-    usage: "key field value",
-    summary: "Writes a field of a hash if it does not exist.",
-    group: Group::Hash,
-    since: Since::redis(2, 0, 0),
-    arity: Arity::Exactly(4),
-    keys: &[KeySpec::one(1, &["RW", "insert"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::Hash],
-    ..CommandSpec::new("HSETNX", Handler::Keys(hsetnx))
-};
+const HSETNX: Command = Command::new(
+    Handler::Keys(hsetnx),
+    CommandSpec {
+        usage: "key field value",
+        summary: "Writes a field of a hash if it does not exist.",
+        group: Group::Hash,
+        since: Since::redis(2, 0, 0),
+        arity: Arity::Exactly(4),
+        keys: &[KeySpec::one(1, &["RW", "insert"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::Hash],
+        ..CommandSpec::new("HSETNX")
+    },
+);
 
 fn hsetnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, field, value) = (args.key()?, args.bytes()?, args.bytes()?);
@@ -86,18 +91,21 @@ fn hsetnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     Ok(Reply::Integer(i64::from(written)))
 }
 
-const HDEL: CommandSpec = CommandSpec {
-    usage: "key field [field ...]",
-    summary: "Removes fields of a hash.",
-    complexity: "O(N) for N fields",
-    group: Group::Hash,
-    since: Since::redis(2, 0, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RW", "delete"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::Hash],
-    ..CommandSpec::new("HDEL", Handler::Keys(hdel))
-};
+const HDEL: Command = Command::new(
+    Handler::Keys(hdel),
+    CommandSpec {
+        usage: "key field [field ...]",
+        summary: "Removes fields of a hash.",
+        complexity: "O(N) for N fields",
+        group: Group::Hash,
+        since: Since::redis(2, 0, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RW", "delete"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::Hash],
+        ..CommandSpec::new("HDEL")
+    },
+);
 
 fn hdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, fields) = (args.key()?, args.rest());
@@ -114,17 +122,20 @@ fn hdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
 
 // ---- one field, or some
 
-const HGET: CommandSpec = CommandSpec {
-    usage: "key field",
-    summary: "Returns the value of a field of a hash.",
-    group: Group::Hash,
-    since: Since::redis(2, 0, 0),
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::Hash],
-    ..CommandSpec::new("HGET", Handler::Keys(hget))
-};
+const HGET: Command = Command::new(
+    Handler::Keys(hget),
+    CommandSpec {
+        usage: "key field",
+        summary: "Returns the value of a field of a hash.",
+        group: Group::Hash,
+        since: Since::redis(2, 0, 0),
+        arity: Arity::Exactly(3),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::Hash],
+        ..CommandSpec::new("HGET")
+    },
+);
 
 fn hget<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (hash, field) = (view.collection::<Hash>(args.key()?)?, args.bytes()?);
@@ -135,42 +146,48 @@ fn value_of<'v>(hash: Option<&'v Hash>, field: &[u8]) -> Reply<'v> {
     Reply::bulk_or_null(hash.and_then(|hash| hash.get(field)))
 }
 
-const HMGET: CommandSpec = CommandSpec {
-    usage: "key field [field ...]",
-    summary: "Returns the values of several fields of a hash.",
-    complexity: "O(N) for N fields",
-    arity: Arity::AtLeast(3),
-    name: "HMGET",
-    run: Handler::Keys(hmget),
-    ..HGET
-};
+const HMGET: Command = Command::new(
+    Handler::Keys(hmget),
+    CommandSpec {
+        usage: "key field [field ...]",
+        summary: "Returns the values of several fields of a hash.",
+        complexity: "O(N) for N fields",
+        arity: Arity::AtLeast(3),
+        name: "HMGET",
+        ..HGET.spec
+    },
+);
 
 fn hmget<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let hash = view.collection::<Hash>(args.key()?)?;
     Ok(Reply::Array(args.rest().iter().map(|field| value_of(hash, field)).collect()))
 }
 
-const HSTRLEN: CommandSpec = CommandSpec {
-    name: "HSTRLEN",
-    summary: "Tells how long the value of a field of a hash is.",
-    since: Since::redis(3, 2, 0),
-    keys: &[KeySpec::one(1, &["RO"])],
-    run: Handler::Keys(hstrlen),
-    ..HGET
-};
+const HSTRLEN: Command = Command::new(
+    Handler::Keys(hstrlen),
+    CommandSpec {
+        name: "HSTRLEN",
+        summary: "Tells how long the value of a field of a hash is.",
+        since: Since::redis(3, 2, 0),
+        keys: &[KeySpec::one(1, &["RO"])],
+        ..HGET.spec
+    },
+);
 
 fn hstrlen<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (hash, field) = (view.collection::<Hash>(args.key()?)?, args.bytes()?);
     Ok(Reply::Integer(hash.and_then(|hash| hash.get(field)).map_or(0, <[u8]>::len) as i64))
 }
 
-const HEXISTS: CommandSpec = CommandSpec {
-    name: "HEXISTS",
-    summary: "Tells whether a hash has a field.",
-    keys: &[KeySpec::one(1, &["RO"])],
-    run: Handler::Keys(hexists),
-    ..HGET
-};
+const HEXISTS: Command = Command::new(
+    Handler::Keys(hexists),
+    CommandSpec {
+        name: "HEXISTS",
+        summary: "Tells whether a hash has a field.",
+        keys: &[KeySpec::one(1, &["RO"])],
+        ..HGET.spec
+    },
+);
 
 fn hexists<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (hash, field) = (view.collection::<Hash>(args.key()?)?, args.bytes()?);
@@ -179,35 +196,41 @@ fn hexists<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
 
 // ---- all fields
 
-const HLEN: CommandSpec = CommandSpec {
-    usage: "key",
-    summary: "Tells how many fields a hash has.",
-    group: Group::Hash,
-    since: Since::redis(2, 0, 0),
-    arity: Arity::Exactly(2),
-    keys: &[KeySpec::one(1, &["RO"])],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::Hash],
-    ..CommandSpec::new("HLEN", Handler::Keys(hlen))
-};
+const HLEN: Command = Command::new(
+    Handler::Keys(hlen),
+    CommandSpec {
+        usage: "key",
+        summary: "Tells how many fields a hash has.",
+        group: Group::Hash,
+        since: Since::redis(2, 0, 0),
+        arity: Arity::Exactly(2),
+        keys: &[KeySpec::one(1, &["RO"])],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::Hash],
+        ..CommandSpec::new("HLEN")
+    },
+);
 
 fn hlen<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(view.collection::<Hash>(args.key()?)?.map_or(0, Hash::len) as i64))
 }
 
-const HGETALL: CommandSpec = CommandSpec {
-    usage: "key",
-    summary: "Lists the fields of a hash with their values.",
-    complexity: "O(N) for N fields",
-    group: Group::Hash,
-    since: Since::redis(2, 0, 0),
-    arity: Arity::Exactly(2),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Hash],
-    tips: &["nondeterministic_output_order"],
-    ..CommandSpec::new("HGETALL", Handler::Keys(hgetall))
-};
+const HGETALL: Command = Command::new(
+    Handler::Keys(hgetall),
+    CommandSpec {
+        usage: "key",
+        summary: "Lists the fields of a hash with their values.",
+        complexity: "O(N) for N fields",
+        group: Group::Hash,
+        since: Since::redis(2, 0, 0),
+        arity: Arity::Exactly(2),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Hash],
+        tips: &["nondeterministic_output_order"],
+        ..CommandSpec::new("HGETALL")
+    },
+);
 
 fn hgetall<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let hash = view.collection::<Hash>(args.key()?)?;
@@ -216,8 +239,10 @@ fn hgetall<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     Ok(Reply::Map(pairs.unwrap_or_default()))
 }
 
-const HKEYS: CommandSpec =
-    CommandSpec { name: "HKEYS", summary: "Lists the fields of a hash.", run: Handler::Keys(hkeys), ..HGETALL };
+const HKEYS: Command = Command::new(
+    Handler::Keys(hkeys),
+    CommandSpec { name: "HKEYS", summary: "Lists the fields of a hash.", ..HGETALL.spec },
+);
 
 fn hkeys<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let hash = view.collection::<Hash>(args.key()?)?;
@@ -225,8 +250,10 @@ fn hkeys<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Array(fields.unwrap_or_default()))
 }
 
-const HVALS: CommandSpec =
-    CommandSpec { name: "HVALS", summary: "Lists the values of a hash.", run: Handler::Keys(hvals), ..HGETALL };
+const HVALS: Command = Command::new(
+    Handler::Keys(hvals),
+    CommandSpec { name: "HVALS", summary: "Lists the values of a hash.", ..HGETALL.spec },
+);
 
 fn hvals<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let hash = view.collection::<Hash>(args.key()?)?;
@@ -234,23 +261,26 @@ fn hvals<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Array(values.unwrap_or_default()))
 }
 
-const HSCAN: CommandSpec = CommandSpec {
-    usage: "key cursor [MATCH pattern] [COUNT count]",
-    later_usages: &[(
-        Since::each(Version(7, 4, 0), Version(8, 0, 0)),
-        "key cursor [MATCH pattern] [COUNT count] [NOVALUES]",
-    )],
-    summary: "Lists the fields of a hash with their values step by step.",
-    complexity: "O(1) for a step, O(N) for all of them, for N fields",
-    group: Group::Hash,
-    since: Since::redis(2, 8, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Hash],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("HSCAN", Handler::Keys(hscan))
-};
+const HSCAN: Command = Command::new(
+    Handler::Keys(hscan),
+    CommandSpec {
+        usage: "key cursor [MATCH pattern] [COUNT count]",
+        later_usages: &[(
+            Since::each(Version(7, 4, 0), Version(8, 0, 0)),
+            "key cursor [MATCH pattern] [COUNT count] [NOVALUES]",
+        )],
+        summary: "Lists the fields of a hash with their values step by step.",
+        complexity: "O(1) for a step, O(N) for all of them, for N fields",
+        group: Group::Hash,
+        since: Since::redis(2, 8, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Hash],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("HSCAN")
+    },
+);
 
 fn hscan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     scan(view, args, |hash: &Hash, step, found| {

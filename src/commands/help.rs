@@ -1,7 +1,8 @@
 //! The answers of HELP subcommands.
 
+use crate::commands::CommandResult;
 use crate::protocol::Reply;
-use crate::spec::{CommandResult, Table};
+use crate::spec::Table;
 
 /// A container's help: a title, then entries that begin with the name of a subcommand and go on in indented lines. The
 /// entries of subcommands that this profile lacks are left out.

@@ -2,12 +2,13 @@
 
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::hyperloglog::{self, Corrupt, Encoding, Union};
 use crate::data::keyspace::{EventClass, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[PFADD, PFCOUNT, PFDEBUG, PFMERGE, PFSELFTEST];
+pub(super) const ROWS: &[Command] = &[PFADD, PFCOUNT, PFDEBUG, PFMERGE, PFSELFTEST];
 
 const SINCE: Since = Since::redis(2, 8, 9);
 
@@ -25,18 +26,21 @@ fn check(bytes: &[u8]) -> Result<(), CommandError> {
     encoding(bytes).map(|_| ())
 }
 
-const PFADD: CommandSpec = CommandSpec {
-    usage: "key [element [element ...]]",
-    summary: "Adds elements to a HyperLogLog, which comes into being if there is none.",
-    complexity: "O(1) for each element",
-    group: Group::HyperLogLog,
-    since: SINCE,
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RW", "insert"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::HyperLogLog],
-    ..CommandSpec::new("PFADD", Handler::Keys(pfadd))
-};
+const PFADD: Command = Command::new(
+    Handler::Keys(pfadd),
+    CommandSpec {
+        usage: "key [element [element ...]]",
+        summary: "Adds elements to a HyperLogLog, which comes into being if there is none.",
+        complexity: "O(1) for each element",
+        group: Group::HyperLogLog,
+        since: SINCE,
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RW", "insert"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::HyperLogLog],
+        ..CommandSpec::new("PFADD")
+    },
+);
 
 fn pfadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, elements) = (args.key()?, args.rest());
@@ -73,19 +77,22 @@ fn pfadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(i64::from(changes > 0)))
 }
 
-const PFCOUNT: CommandSpec = CommandSpec {
-    usage: "key [key ...]",
-    summary: "Estimates how many different elements were added to HyperLogLogs.",
-    complexity: "O(1) for one key; O(N) for N keys, and slower",
-    group: Group::HyperLogLog,
-    since: SINCE,
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::range(1, -1, 1, &["RW", "access"])
-        .with_notes("RW because it may change the internal representation of the key, and propagate to replicas")],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::HyperLogLog],
-    ..CommandSpec::new("PFCOUNT", Handler::Keys(pfcount))
-};
+const PFCOUNT: Command = Command::new(
+    Handler::Keys(pfcount),
+    CommandSpec {
+        usage: "key [key ...]",
+        summary: "Estimates how many different elements were added to HyperLogLogs.",
+        complexity: "O(1) for one key; O(N) for N keys, and slower",
+        group: Group::HyperLogLog,
+        since: SINCE,
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::range(1, -1, 1, &["RW", "access"])
+            .with_notes("RW because it may change the internal representation of the key, and propagate to replicas")],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::HyperLogLog],
+        ..CommandSpec::new("PFCOUNT")
+    },
+);
 
 fn pfcount<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     if args.left() > 1 {
@@ -134,18 +141,21 @@ fn unite<'a>(
     Ok(dense)
 }
 
-const PFMERGE: CommandSpec = CommandSpec {
-    usage: "destkey sourcekey [sourcekey ...]",
-    summary: "Adds to a HyperLogLog all that was added to others.",
-    complexity: "O(N) for N HyperLogLogs",
-    group: Group::HyperLogLog,
-    since: SINCE,
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RW", "access", "insert"]), KeySpec::range(2, -1, 1, &["RO", "access"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::HyperLogLog],
-    ..CommandSpec::new("PFMERGE", Handler::Keys(pfmerge))
-};
+const PFMERGE: Command = Command::new(
+    Handler::Keys(pfmerge),
+    CommandSpec {
+        usage: "destkey sourcekey [sourcekey ...]",
+        summary: "Adds to a HyperLogLog all that was added to others.",
+        complexity: "O(N) for N HyperLogLogs",
+        group: Group::HyperLogLog,
+        since: SINCE,
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RW", "access", "insert"]), KeySpec::range(2, -1, 1, &["RO", "access"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::HyperLogLog],
+        ..CommandSpec::new("PFMERGE")
+    },
+);
 
 fn pfmerge<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let mut union = Union::new();
@@ -172,18 +182,22 @@ fn pfmerge<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     Ok(Reply::OK)
 }
 
-const PFDEBUG: CommandSpec = CommandSpec {
-    usage: "subcommand key",
-    summary: "Shows how a HyperLogLog is written, for tests.",
-    complexity: "O(N) for N registers",
-    group: Group::HyperLogLog,
-    since: SINCE,
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(2, &["RW", "access"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Admin],
-    categories: &[Category::HyperLogLog],
-    ..CommandSpec::new("PFDEBUG", Handler::Keys(pfdebug))
-};
+const PFDEBUG: Command = Command::new(
+    Handler::Keys(pfdebug),
+    CommandSpec {
+        usage: "subcommand key",
+        summary: "Shows how a HyperLogLog is written, for tests.",
+        complexity: "O(N) for N registers",
+        group: Group::HyperLogLog,
+        since: SINCE,
+        arity: Arity::Exactly(3),
+        keys: &[KeySpec::one(2, &["RW", "access"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Admin],
+        categories: &[Category::HyperLogLog],
+        for_server_tests: true,
+        ..CommandSpec::new("PFDEBUG")
+    },
+);
 
 fn pfdebug<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (name, key) = (args.bytes()?, args.key()?);
@@ -215,18 +229,19 @@ fn pfdebug<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     }
 }
 
-const PFSELFTEST: CommandSpec = CommandSpec {
-    summary: "Tests that HyperLogLogs count well.",
-    complexity: "O(1), and slow",
-    group: Group::HyperLogLog,
-    since: SINCE,
-    flags: &[Flag::Admin],
-    categories: &[Category::HyperLogLog],
-    ..CommandSpec::new(
-        "PFSELFTEST",
-        Handler::Connection(|call, _| match hyperloglog::self_test(call.server.keyspace.settings().sparse_limit()) {
-            Ok(()) => Ok(Reply::OK),
-            Err(text) => Err(CommandError::new(format!("ERR TESTFAILED {text}"))),
-        }),
-    )
-};
+const PFSELFTEST: Command = Command::new(
+    Handler::Connection(|call, _| match hyperloglog::self_test(call.server.keyspace.settings().sparse_limit()) {
+        Ok(()) => Ok(Reply::OK),
+        Err(text) => Err(CommandError::new(format!("ERR TESTFAILED {text}"))),
+    }),
+    CommandSpec {
+        summary: "Tests that HyperLogLogs count well.",
+        complexity: "O(1), and slow",
+        group: Group::HyperLogLog,
+        since: SINCE,
+        flags: &[Flag::Admin],
+        categories: &[Category::HyperLogLog],
+        for_server_tests: true,
+        ..CommandSpec::new("PFSELFTEST")
+    },
+);

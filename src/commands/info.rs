@@ -9,21 +9,25 @@ use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since, Version};
 use crate::clients::instance::Instance;
 use crate::clients::pubsub::Topic;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group};
 
-pub(super) const ROWS: &[CommandSpec] = &[INFO];
+pub(super) const ROWS: &[Command] = &[INFO];
 
-const INFO: CommandSpec = CommandSpec {
-    usage: "[section [section ...]]",
-    summary: "Shows what the server is and what it has done.",
-    group: Group::Server,
-    arity: Arity::AtLeast(1),
-    flags: &[Flag::Loading, Flag::Stale],
-    categories: &[Category::Dangerous],
-    tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
-    ..CommandSpec::new("INFO", Handler::Connection(info))
-};
+const INFO: Command = Command::new(
+    Handler::Connection(info),
+    CommandSpec {
+        usage: "[section [section ...]]",
+        summary: "Shows what the server is and what it has done.",
+        group: Group::Server,
+        arity: Arity::AtLeast(1),
+        flags: &[Flag::Loading, Flag::Stale],
+        categories: &[Category::Dangerous],
+        tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+        ..CommandSpec::new("INFO")
+    },
+);
 
 /// A part of INFO.
 struct Section {

@@ -3,88 +3,106 @@
 use super::databases::database_index;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[COPY, DEL, EXISTS, MOVE, RENAME, RENAMENX, TOUCH, TYPE, UNLINK];
+pub(super) const ROWS: &[Command] = &[COPY, DEL, EXISTS, MOVE, RENAME, RENAMENX, TOUCH, TYPE, UNLINK];
 
 const SAME_OBJECT: CommandError = CommandError::fixed("ERR source and destination objects are the same");
 
-const DEL: CommandSpec = CommandSpec {
-    usage: "key [key ...]",
-    summary: "Deletes keys.",
-    complexity: "O(N) where N is the number of keys.",
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::range(1, -1, 1, &["RM", "delete"])],
-    flags: &[Flag::Write],
-    categories: &[Category::Keyspace],
-    tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
-    ..CommandSpec::new("DEL", Handler::Keys(del))
-};
+const DEL: Command = Command::new(
+    Handler::Keys(del),
+    CommandSpec {
+        usage: "key [key ...]",
+        summary: "Deletes keys.",
+        complexity: "O(N) where N is the number of keys.",
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::range(1, -1, 1, &["RM", "delete"])],
+        flags: &[Flag::Write],
+        categories: &[Category::Keyspace],
+        tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+        ..CommandSpec::new("DEL")
+    },
+);
 
-const UNLINK: CommandSpec = CommandSpec {
-    summary: "Deletes keys, and leaves it to later to free what they held.",
-    complexity: "O(1) for each key.",
-    since: Since::redis(4, 0, 0),
-    flags: &[Flag::Write, Flag::Fast],
-    ..renamed(DEL, "UNLINK")
-};
+const UNLINK: Command = Command::new(
+    DEL.run,
+    CommandSpec {
+        summary: "Deletes keys, and leaves it to later to free what they held.",
+        complexity: "O(1) for each key.",
+        since: Since::redis(4, 0, 0),
+        flags: &[Flag::Write, Flag::Fast],
+        ..renamed(DEL, "UNLINK")
+    },
+);
 
 fn del<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(count(args, |key| delete(view, key)))
 }
 
-const EXISTS: CommandSpec = CommandSpec {
-    usage: "key [key ...]",
-    summary: "Tells how many of the keys exist; a key named twice counts twice.",
-    complexity: "O(N) where N is the number of keys.",
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::range(1, -1, 1, &["RO"])],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::Keyspace],
-    tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
-    ..CommandSpec::new("EXISTS", Handler::Keys(exists))
-};
+const EXISTS: Command = Command::new(
+    Handler::Keys(exists),
+    CommandSpec {
+        usage: "key [key ...]",
+        summary: "Tells how many of the keys exist; a key named twice counts twice.",
+        complexity: "O(N) where N is the number of keys.",
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::range(1, -1, 1, &["RO"])],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::Keyspace],
+        tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+        ..CommandSpec::new("EXISTS")
+    },
+);
 
 fn exists<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(count(args, |key| view.look(key).is_some()))
 }
 
-const TOUCH: CommandSpec = CommandSpec {
-    summary: "Marks keys as used just now, and tells how many of them exist.",
-    since: Since::redis(3, 2, 1),
-    run: Handler::Keys(touch),
-    ..renamed(EXISTS, "TOUCH")
-};
+const TOUCH: Command = Command::new(
+    Handler::Keys(touch),
+    CommandSpec {
+        summary: "Marks keys as used just now, and tells how many of them exist.",
+        since: Since::redis(3, 2, 1),
+        ..renamed(EXISTS, "TOUCH")
+    },
+);
 
 fn touch<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(count(args, |key| view.touch(key)))
 }
 
-const TYPE: CommandSpec = CommandSpec {
-    usage: "key",
-    summary: "Tells the type of the value under a key.",
-    arity: Arity::Exactly(2),
-    keys: &[KeySpec::one(1, &["RO"])],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::Keyspace],
-    ..CommandSpec::new("TYPE", Handler::Keys(type_of))
-};
+const TYPE: Command = Command::new(
+    Handler::Keys(type_of),
+    CommandSpec {
+        usage: "key",
+        summary: "Tells the type of the value under a key.",
+        arity: Arity::Exactly(2),
+        keys: &[KeySpec::one(1, &["RO"])],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::Keyspace],
+        ..CommandSpec::new("TYPE")
+    },
+);
 
 fn type_of<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Status(view.look(args.key()?).map_or("none", |entry| entry.kind().name())))
 }
 
-const RENAME: CommandSpec = CommandSpec {
-    usage: "key newkey",
-    summary: "Gives a key another name, in place of whatever has that name.",
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["OW", "update"])],
-    flags: &[Flag::Write],
-    categories: &[Category::Keyspace],
-    ..CommandSpec::new("RENAME", Handler::Keys(rename))
-};
+const RENAME: Command = Command::new(
+    Handler::Keys(rename),
+    CommandSpec {
+        usage: "key newkey",
+        summary: "Gives a key another name, in place of whatever has that name.",
+        arity: Arity::Exactly(3),
+        keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["OW", "update"])],
+        flags: &[Flag::Write],
+        categories: &[Category::Keyspace],
+        ..CommandSpec::new("RENAME")
+    },
+);
 
 fn rename<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name) = (args.key()?, args.key()?);
@@ -95,15 +113,18 @@ fn rename<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     Ok(Reply::OK)
 }
 
-const RENAMENX: CommandSpec = CommandSpec {
-    usage: "key newkey",
-    summary: "Gives a key another name, if no other key has that name.",
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["OW", "insert"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::Keyspace],
-    ..CommandSpec::new("RENAMENX", Handler::Keys(renamenx))
-};
+const RENAMENX: Command = Command::new(
+    Handler::Keys(renamenx),
+    CommandSpec {
+        usage: "key newkey",
+        summary: "Gives a key another name, if no other key has that name.",
+        arity: Arity::Exactly(3),
+        keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["OW", "insert"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::Keyspace],
+        ..CommandSpec::new("RENAMENX")
+    },
+);
 
 fn renamenx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name) = (args.key()?, args.key()?);
@@ -125,17 +146,20 @@ fn give_name(view: &mut View<'_>, key: &[u8], name: &[u8]) {
     view.notify(EventClass::Generic, "rename_to", name);
 }
 
-const COPY: CommandSpec = CommandSpec {
-    usage: "source destination [DB destination-db] [REPLACE]",
-    summary: "Copies a value and its deadline to another key, also in another database.",
-    complexity: "O(N) where N is the number of items in the value; O(1) for a string.",
-    since: Since::redis(6, 2, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RO", "access"]), KeySpec::one(2, &["OW", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::Keyspace],
-    ..CommandSpec::new("COPY", Handler::Everything(copy))
-};
+const COPY: Command = Command::new(
+    Handler::Everything(copy),
+    CommandSpec {
+        usage: "source destination [DB destination-db] [REPLACE]",
+        summary: "Copies a value and its deadline to another key, also in another database.",
+        complexity: "O(N) where N is the number of items in the value; O(1) for a string.",
+        since: Since::redis(6, 2, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RO", "access"]), KeySpec::one(2, &["OW", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::Keyspace],
+        ..CommandSpec::new("COPY")
+    },
+);
 
 fn copy<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (source, destination) = (args.key()?, args.key()?);
@@ -167,15 +191,18 @@ fn copy<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(i64::from(free)))
 }
 
-const MOVE: CommandSpec = CommandSpec {
-    usage: "key db",
-    summary: "Moves a key to another database.",
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::Keyspace],
-    ..CommandSpec::new("MOVE", Handler::Everything(move_key))
-};
+const MOVE: Command = Command::new(
+    Handler::Everything(move_key),
+    CommandSpec {
+        usage: "key db",
+        summary: "Moves a key to another database.",
+        arity: Arity::Exactly(3),
+        keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::Keyspace],
+        ..CommandSpec::new("MOVE")
+    },
+);
 
 fn move_key<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -216,8 +243,8 @@ pub(super) fn delete(view: &mut View<'_>, key: &[u8]) -> bool {
 }
 
 /// The row of a command that differs from another one in little more than its name.
-const fn renamed(row: CommandSpec, name: &'static str) -> CommandSpec {
-    CommandSpec { name, ..row }
+const fn renamed(row: Command, name: &'static str) -> CommandSpec {
+    CommandSpec { name, ..row.spec }
 }
 
 /// How many of the arguments that are left `is_one` holds for.

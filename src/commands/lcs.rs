@@ -4,24 +4,28 @@ use std::sync::atomic::Ordering;
 
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::View;
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[LCS];
+pub(super) const ROWS: &[Command] = &[LCS];
 
-const LCS: CommandSpec = CommandSpec {
-    usage: "key1 key2 [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]",
-    summary: "Finds the longest sequence of bytes that two strings have in common.",
-    complexity: "O(N*M) for strings of N and M bytes",
-    group: Group::String,
-    since: Since::redis(7, 0, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::range(1, 1, 1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::String],
-    ..CommandSpec::new("LCS", Handler::Keys(lcs))
-};
+const LCS: Command = Command::new(
+    Handler::Keys(lcs),
+    CommandSpec {
+        usage: "key1 key2 [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]",
+        summary: "Finds the longest sequence of bytes that two strings have in common.",
+        complexity: "O(N*M) for strings of N and M bytes",
+        group: Group::String,
+        since: Since::redis(7, 0, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::range(1, 1, 1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::String],
+        ..CommandSpec::new("LCS")
+    },
+);
 
 /// What LCS is asked for.
 #[derive(Default)]

@@ -3,12 +3,13 @@
 use super::lists::{limits, reply};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{End, EventClass, List, View};
 use crate::data::listpack::Element;
 use crate::protocol::{Bulks, Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[LINDEX, LINSERT, LPOS, LRANGE, LREM, LSET, LTRIM];
+pub(super) const ROWS: &[Command] = &[LINDEX, LINSERT, LPOS, LRANGE, LREM, LSET, LTRIM];
 
 const INDEX_OUT_OF_RANGE: CommandError = CommandError::fixed("ERR index out of range");
 const TOO_SMALL: CommandError =
@@ -39,18 +40,21 @@ fn symmetric(args: &mut Args<'_>) -> Result<i64, CommandError> {
     if number == i64::MIN && args.profile().since_redis(7, 2) { Err(TOO_SMALL) } else { Ok(number) }
 }
 
-const LINDEX: CommandSpec = CommandSpec {
-    usage: "key index",
-    summary: "Returns the element at a place of a list.",
-    complexity: "O(N) for N elements between it and the nearer end, but many are passed at once",
-    group: Group::List,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::List],
-    ..CommandSpec::new("LINDEX", Handler::Keys(lindex))
-};
+const LINDEX: Command = Command::new(
+    Handler::Keys(lindex),
+    CommandSpec {
+        usage: "key index",
+        summary: "Returns the element at a place of a list.",
+        complexity: "O(N) for N elements between it and the nearer end, but many are passed at once",
+        group: Group::List,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::Exactly(3),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::List],
+        ..CommandSpec::new("LINDEX")
+    },
+);
 
 fn lindex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let Some(list) = view.collection::<List>(args.key()?)? else { return Ok(Reply::Null) };
@@ -58,18 +62,21 @@ fn lindex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     Ok(place.and_then(|place| list.get(place)).map_or(Reply::Null, reply))
 }
 
-const LRANGE: CommandSpec = CommandSpec {
-    usage: "key start stop",
-    summary: "Returns the elements of a list between two places.",
-    complexity: "O(S+N) for S elements between them and the nearer end, and N returned",
-    group: Group::List,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(4),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::List],
-    ..CommandSpec::new("LRANGE", Handler::Keys(lrange))
-};
+const LRANGE: Command = Command::new(
+    Handler::Keys(lrange),
+    CommandSpec {
+        usage: "key start stop",
+        summary: "Returns the elements of a list between two places.",
+        complexity: "O(S+N) for S elements between them and the nearer end, and N returned",
+        group: Group::List,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::Exactly(4),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::List],
+        ..CommandSpec::new("LRANGE")
+    },
+);
 
 fn lrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, start, stop) = (args.key()?, args.integer()?, args.integer()?);
@@ -85,18 +92,21 @@ fn lrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     Ok(Reply::Bulks(elements))
 }
 
-const LTRIM: CommandSpec = CommandSpec {
-    usage: "key start stop",
-    summary: "Removes the elements of a list that are not between two places.",
-    complexity: "O(N) for N elements removed",
-    group: Group::List,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(4),
-    keys: &[KeySpec::one(1, &["RW", "delete"])],
-    flags: &[Flag::Write],
-    categories: &[Category::List],
-    ..CommandSpec::new("LTRIM", Handler::Keys(ltrim))
-};
+const LTRIM: Command = Command::new(
+    Handler::Keys(ltrim),
+    CommandSpec {
+        usage: "key start stop",
+        summary: "Removes the elements of a list that are not between two places.",
+        complexity: "O(N) for N elements removed",
+        group: Group::List,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::Exactly(4),
+        keys: &[KeySpec::one(1, &["RW", "delete"])],
+        flags: &[Flag::Write],
+        categories: &[Category::List],
+        ..CommandSpec::new("LTRIM")
+    },
+);
 
 fn ltrim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, start, stop) = (args.key()?, args.integer()?, args.integer()?);
@@ -108,18 +118,21 @@ fn ltrim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::OK)
 }
 
-const LSET: CommandSpec = CommandSpec {
-    usage: "key index element",
-    summary: "Replaces the element at a place of a list.",
-    complexity: "O(N) for N elements between it and the nearer end, but many are passed at once",
-    group: Group::List,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(4),
-    keys: &[KeySpec::one(1, &["RW", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::List],
-    ..CommandSpec::new("LSET", Handler::Keys(lset))
-};
+const LSET: Command = Command::new(
+    Handler::Keys(lset),
+    CommandSpec {
+        usage: "key index element",
+        summary: "Replaces the element at a place of a list.",
+        complexity: "O(N) for N elements between it and the nearer end, but many are passed at once",
+        group: Group::List,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::Exactly(4),
+        keys: &[KeySpec::one(1, &["RW", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::List],
+        ..CommandSpec::new("LSET")
+    },
+);
 
 fn lset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -147,18 +160,21 @@ fn lset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::OK)
 }
 
-const LINSERT: CommandSpec = CommandSpec {
-    usage: "key <BEFORE | AFTER> pivot element",
-    summary: "Adds an element to a list before or after another.",
-    complexity: "O(N) for N elements in front of the other one",
-    group: Group::List,
-    since: Since::redis(2, 2, 0),
-    arity: Arity::Exactly(5),
-    keys: &[KeySpec::one(1, &["RW", "insert"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::List],
-    ..CommandSpec::new("LINSERT", Handler::Keys(linsert))
-};
+const LINSERT: Command = Command::new(
+    Handler::Keys(linsert),
+    CommandSpec {
+        usage: "key <BEFORE | AFTER> pivot element",
+        summary: "Adds an element to a list before or after another.",
+        complexity: "O(N) for N elements in front of the other one",
+        group: Group::List,
+        since: Since::redis(2, 2, 0),
+        arity: Arity::Exactly(5),
+        keys: &[KeySpec::one(1, &["RW", "insert"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::List],
+        ..CommandSpec::new("LINSERT")
+    },
+);
 
 fn linsert<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -187,18 +203,21 @@ fn linsert<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     }))
 }
 
-const LREM: CommandSpec = CommandSpec {
-    usage: "key count element",
-    summary: "Removes elements that are equal to one from a list.",
-    complexity: "O(N) for a list of N elements",
-    group: Group::List,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(4),
-    keys: &[KeySpec::one(1, &["RW", "delete"])],
-    flags: &[Flag::Write],
-    categories: &[Category::List],
-    ..CommandSpec::new("LREM", Handler::Keys(lrem))
-};
+const LREM: Command = Command::new(
+    Handler::Keys(lrem),
+    CommandSpec {
+        usage: "key count element",
+        summary: "Removes elements that are equal to one from a list.",
+        complexity: "O(N) for a list of N elements",
+        group: Group::List,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::Exactly(4),
+        keys: &[KeySpec::one(1, &["RW", "delete"])],
+        flags: &[Flag::Write],
+        categories: &[Category::List],
+        ..CommandSpec::new("LREM")
+    },
+);
 
 fn lrem<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, count, element) = (args.key()?, symmetric(args)?, args.bytes()?);
@@ -216,18 +235,21 @@ fn lrem<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(removed as i64))
 }
 
-const LPOS: CommandSpec = CommandSpec {
-    usage: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
-    summary: "Tells at which places of a list an element stands.",
-    complexity: "O(N) for N elements looked at",
-    group: Group::List,
-    since: Since::redis(6, 0, 6),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::List],
-    ..CommandSpec::new("LPOS", Handler::Keys(lpos))
-};
+const LPOS: Command = Command::new(
+    Handler::Keys(lpos),
+    CommandSpec {
+        usage: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
+        summary: "Tells at which places of a list an element stands.",
+        complexity: "O(N) for N elements looked at",
+        group: Group::List,
+        since: Since::redis(6, 0, 6),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::List],
+        ..CommandSpec::new("LPOS")
+    },
+);
 
 fn lpos<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, element) = (args.key()?, Element::of(args.bytes()?));

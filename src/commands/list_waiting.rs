@@ -5,42 +5,49 @@ use super::lists::{MultiplePop, end, limits, move_element, pop_one};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, Handler, Outcome, Ready, Wish};
 use crate::data::keyspace::{End, Kind, View};
 use crate::protocol::{Reply, Words};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, Handler, KeySpec, Outcome, Ready, Wish};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[BLMOVE, BLMPOP, BLPOP, BRPOP, BRPOPLPUSH];
+pub(super) const ROWS: &[Command] = &[BLMOVE, BLMPOP, BLPOP, BRPOP, BRPOPLPUSH];
 
 /// To wait for a list under any of these keys.
 fn wish(keys: Words<'_>, deadline: Option<Millis>) -> Wish<'_> {
     Wish { keys, kind: Kind::List, deadline, reply: Reply::NullArray, again: None }
 }
 
-const BLPOP: CommandSpec = CommandSpec {
-    usage: "key [key ...] timeout",
-    summary: "Takes the first element of the first of several lists that is there; waits until one is.",
-    complexity: "O(N) for N keys",
-    group: Group::List,
-    since: Since::redis(2, 0, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::range(1, -2, 1, &["RW", "access", "delete"])],
-    flags: &[Flag::Write, Flag::NoScript, Flag::Blocking],
-    categories: &[Category::List],
-    ..CommandSpec::new("BLPOP", Handler::Waiting(|view, args, ready| pop(view, args, ready, End::Front)))
-};
+const BLPOP: Command = Command::new(
+    Handler::Blocking(|view, args, ready| pop(view, args, ready, End::Front)),
+    CommandSpec {
+        usage: "key [key ...] timeout",
+        summary: "Takes the first element of the first of several lists that is there; waits until one is.",
+        complexity: "O(N) for N keys",
+        group: Group::List,
+        since: Since::redis(2, 0, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::range(1, -2, 1, &["RW", "access", "delete"])],
+        flags: &[Flag::Write, Flag::NoScript, Flag::Blocking],
+        categories: &[Category::List],
+        ..CommandSpec::new("BLPOP")
+    },
+);
 
-const BRPOP: CommandSpec = CommandSpec {
-    usage: "key [key ...] timeout",
-    summary: "Takes the last element of the first of several lists that is there; waits until one is.",
-    complexity: "O(N) for N keys",
-    group: Group::List,
-    since: Since::redis(2, 0, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::range(1, -2, 1, &["RW", "access", "delete"])],
-    flags: &[Flag::Write, Flag::NoScript, Flag::Blocking],
-    categories: &[Category::List],
-    ..CommandSpec::new("BRPOP", Handler::Waiting(|view, args, ready| pop(view, args, ready, End::Back)))
-};
+const BRPOP: Command = Command::new(
+    Handler::Blocking(|view, args, ready| pop(view, args, ready, End::Back)),
+    CommandSpec {
+        usage: "key [key ...] timeout",
+        summary: "Takes the last element of the first of several lists that is there; waits until one is.",
+        complexity: "O(N) for N keys",
+        group: Group::List,
+        since: Since::redis(2, 0, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::range(1, -2, 1, &["RW", "access", "delete"])],
+        flags: &[Flag::Write, Flag::NoScript, Flag::Blocking],
+        categories: &[Category::List],
+        ..CommandSpec::new("BRPOP")
+    },
+);
 
 fn pop<'v>(
     view: &'v mut View<'_>,
@@ -63,17 +70,20 @@ fn pop<'v>(
     Ok(Outcome::Wait(wish(keys, deadline)))
 }
 
-const BLMOVE: CommandSpec = CommandSpec {
-    usage: "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout",
-    summary: "Takes an element from an end of one list to an end of another; waits until there is one.",
-    group: Group::List,
-    since: Since::redis(6, 2, 0),
-    arity: Arity::Exactly(6),
-    keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["RW", "insert"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking],
-    categories: &[Category::List],
-    ..CommandSpec::new("BLMOVE", Handler::Waiting(blmove))
-};
+const BLMOVE: Command = Command::new(
+    Handler::Blocking(blmove),
+    CommandSpec {
+        usage: "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout",
+        summary: "Takes an element from an end of one list to an end of another; waits until there is one.",
+        group: Group::List,
+        since: Since::redis(6, 2, 0),
+        arity: Arity::Exactly(6),
+        keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["RW", "insert"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking],
+        categories: &[Category::List],
+        ..CommandSpec::new("BLMOVE")
+    },
+);
 
 fn blmove<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, _: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
     let keys = args.rest().first(1);
@@ -83,18 +93,21 @@ fn blmove<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, _: Ready<'v>) -> Resu
     wait_to_move(view, args, keys, (source, destination), ends, deadline)
 }
 
-const BRPOPLPUSH: CommandSpec = CommandSpec {
-    usage: "source destination timeout",
-    summary: "Takes the last element of a list to the beginning of another; waits until there is one.",
-    group: Group::List,
-    since: Since::redis(2, 2, 0),
-    arity: Arity::Exactly(4),
-    keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["RW", "insert"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking],
-    categories: &[Category::List],
-    deprecated: Some(("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments")),
-    ..CommandSpec::new("BRPOPLPUSH", Handler::Waiting(brpoplpush))
-};
+const BRPOPLPUSH: Command = Command::new(
+    Handler::Blocking(brpoplpush),
+    CommandSpec {
+        usage: "source destination timeout",
+        summary: "Takes the last element of a list to the beginning of another; waits until there is one.",
+        group: Group::List,
+        since: Since::redis(2, 2, 0),
+        arity: Arity::Exactly(4),
+        keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["RW", "insert"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking],
+        categories: &[Category::List],
+        deprecated: Some(("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments")),
+        ..CommandSpec::new("BRPOPLPUSH")
+    },
+);
 
 fn brpoplpush<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, _: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
     let keys = args.rest().first(1);
@@ -120,18 +133,21 @@ fn wait_to_move<'v>(
     })
 }
 
-const BLMPOP: CommandSpec = CommandSpec {
-    usage: "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
-    summary: "Takes elements from an end of the first of several lists that is there; waits until one is.",
-    complexity: "O(N+M) for N keys and M elements taken",
-    group: Group::List,
-    since: Since::redis(7, 0, 0),
-    arity: Arity::AtLeast(5),
-    keys: &[KeySpec::counted(2, 1, 1, &["RW", "access", "delete"])],
-    flags: &[Flag::Write, Flag::Blocking, Flag::MovableKeys],
-    categories: &[Category::List],
-    ..CommandSpec::new("BLMPOP", Handler::Waiting(blmpop))
-};
+const BLMPOP: Command = Command::new(
+    Handler::Blocking(blmpop),
+    CommandSpec {
+        usage: "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
+        summary: "Takes elements from an end of the first of several lists that is there; waits until one is.",
+        complexity: "O(N+M) for N keys and M elements taken",
+        group: Group::List,
+        since: Since::redis(7, 0, 0),
+        arity: Arity::AtLeast(5),
+        keys: &[KeySpec::counted(2, 1, 1, &["RW", "access", "delete"])],
+        flags: &[Flag::Write, Flag::Blocking, Flag::MovableKeys],
+        categories: &[Category::List],
+        ..CommandSpec::new("BLMPOP")
+    },
+);
 
 fn blmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
     let mut timeout = blocking::put_off(args)?;

@@ -2,12 +2,13 @@
 
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{End, EventClass, List, ListLimits, View};
 use crate::data::listpack::Element;
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[LLEN, LMOVE, LMPOP, LPOP, LPUSH, LPUSHX, RPOP, RPOPLPUSH, RPUSH, RPUSHX];
+pub(super) const ROWS: &[Command] = &[LLEN, LMOVE, LMPOP, LPOP, LPUSH, LPUSHX, RPOP, RPOPLPUSH, RPUSH, RPUSHX];
 
 const NOT_POSITIVE: CommandError = CommandError::fixed("ERR value is out of range, must be positive");
 const TOO_FEW_KEYS: CommandError = CommandError::fixed("ERR numkeys should be greater than 0");
@@ -39,31 +40,37 @@ pub(super) fn reply(element: Element<'_>) -> Reply<'_> {
     }
 }
 
-const LPUSH: CommandSpec = CommandSpec {
-    usage: "key element [element ...]",
-    summary: "Adds elements at the beginning of a list; without one, creates it.",
-    complexity: "O(N) for N elements",
-    group: Group::List,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RW", "insert"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::List],
-    ..CommandSpec::new("LPUSH", Handler::Keys(|view, args| push(view, args, End::Front)))
-};
+const LPUSH: Command = Command::new(
+    Handler::Keys(|view, args| push(view, args, End::Front)),
+    CommandSpec {
+        usage: "key element [element ...]",
+        summary: "Adds elements at the beginning of a list; without one, creates it.",
+        complexity: "O(N) for N elements",
+        group: Group::List,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RW", "insert"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::List],
+        ..CommandSpec::new("LPUSH")
+    },
+);
 
-const RPUSH: CommandSpec = CommandSpec {
-    usage: "key element [element ...]",
-    summary: "Adds elements at the end of a list; without one, creates it.",
-    complexity: "O(N) for N elements",
-    group: Group::List,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RW", "insert"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::List],
-    ..CommandSpec::new("RPUSH", Handler::Keys(|view, args| push(view, args, End::Back)))
-};
+const RPUSH: Command = Command::new(
+    Handler::Keys(|view, args| push(view, args, End::Back)),
+    CommandSpec {
+        usage: "key element [element ...]",
+        summary: "Adds elements at the end of a list; without one, creates it.",
+        complexity: "O(N) for N elements",
+        group: Group::List,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RW", "insert"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::List],
+        ..CommandSpec::new("RPUSH")
+    },
+);
 
 #[inline]
 fn push<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, end: End) -> CommandResult<'v> {
@@ -77,31 +84,37 @@ fn tell_of_push(view: &mut View<'_>, key: &[u8], end: End) {
     view.notify(EventClass::List, if end == End::Front { "lpush" } else { "rpush" }, key);
 }
 
-const LPUSHX: CommandSpec = CommandSpec {
-    usage: "key element [element ...]",
-    summary: "Adds elements at the beginning of a list that exists.",
-    complexity: "O(N) for N elements",
-    group: Group::List,
-    since: Since::redis(2, 2, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RW", "insert"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::List],
-    ..CommandSpec::new("LPUSHX", Handler::Keys(|view, args| push_if_present(view, args, End::Front)))
-};
+const LPUSHX: Command = Command::new(
+    Handler::Keys(|view, args| push_if_present(view, args, End::Front)),
+    CommandSpec {
+        usage: "key element [element ...]",
+        summary: "Adds elements at the beginning of a list that exists.",
+        complexity: "O(N) for N elements",
+        group: Group::List,
+        since: Since::redis(2, 2, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RW", "insert"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::List],
+        ..CommandSpec::new("LPUSHX")
+    },
+);
 
-const RPUSHX: CommandSpec = CommandSpec {
-    usage: "key element [element ...]",
-    summary: "Adds elements at the end of a list that exists.",
-    complexity: "O(N) for N elements",
-    group: Group::List,
-    since: Since::redis(2, 2, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RW", "insert"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::List],
-    ..CommandSpec::new("RPUSHX", Handler::Keys(|view, args| push_if_present(view, args, End::Back)))
-};
+const RPUSHX: Command = Command::new(
+    Handler::Keys(|view, args| push_if_present(view, args, End::Back)),
+    CommandSpec {
+        usage: "key element [element ...]",
+        summary: "Adds elements at the end of a list that exists.",
+        complexity: "O(N) for N elements",
+        group: Group::List,
+        since: Since::redis(2, 2, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RW", "insert"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::List],
+        ..CommandSpec::new("RPUSHX")
+    },
+);
 
 fn push_if_present<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, end: End) -> CommandResult<'v> {
     let (key, limits) = (args.key()?, limits(view, args));
@@ -113,31 +126,37 @@ fn push_if_present<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, end: End) ->
     Ok(Reply::Integer(len as i64))
 }
 
-const LPOP: CommandSpec = CommandSpec {
-    usage: "key [count]",
-    summary: "Takes elements from the beginning of a list.",
-    complexity: "O(N) for N elements taken",
-    group: Group::List,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::List],
-    ..CommandSpec::new("LPOP", Handler::Keys(|view, args| pop(view, args, End::Front)))
-};
+const LPOP: Command = Command::new(
+    Handler::Keys(|view, args| pop(view, args, End::Front)),
+    CommandSpec {
+        usage: "key [count]",
+        summary: "Takes elements from the beginning of a list.",
+        complexity: "O(N) for N elements taken",
+        group: Group::List,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::List],
+        ..CommandSpec::new("LPOP")
+    },
+);
 
-const RPOP: CommandSpec = CommandSpec {
-    usage: "key [count]",
-    summary: "Takes elements from the end of a list.",
-    complexity: "O(N) for N elements taken",
-    group: Group::List,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::List],
-    ..CommandSpec::new("RPOP", Handler::Keys(|view, args| pop(view, args, End::Back)))
-};
+const RPOP: Command = Command::new(
+    Handler::Keys(|view, args| pop(view, args, End::Back)),
+    CommandSpec {
+        usage: "key [count]",
+        summary: "Takes elements from the end of a list.",
+        complexity: "O(N) for N elements taken",
+        group: Group::List,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::List],
+        ..CommandSpec::new("RPOP")
+    },
+);
 
 #[inline]
 fn pop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, end: End) -> CommandResult<'v> {
@@ -195,33 +214,39 @@ fn tell_of_pop(view: &mut View<'_>, key: &[u8], end: End, gone: bool) {
     view.notify_removal(EventClass::List, if end == End::Front { "lpop" } else { "rpop" }, key, gone);
 }
 
-const LLEN: CommandSpec = CommandSpec {
-    usage: "key",
-    summary: "Tells how many elements a list has.",
-    group: Group::List,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(2),
-    keys: &[KeySpec::one(1, &["RO"])],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::List],
-    ..CommandSpec::new("LLEN", Handler::Keys(llen))
-};
+const LLEN: Command = Command::new(
+    Handler::Keys(llen),
+    CommandSpec {
+        usage: "key",
+        summary: "Tells how many elements a list has.",
+        group: Group::List,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::Exactly(2),
+        keys: &[KeySpec::one(1, &["RO"])],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::List],
+        ..CommandSpec::new("LLEN")
+    },
+);
 
 fn llen<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(view.collection::<List>(args.key()?)?.map_or(0, List::len) as i64))
 }
 
-const LMOVE: CommandSpec = CommandSpec {
-    usage: "source destination <LEFT | RIGHT> <LEFT | RIGHT>",
-    summary: "Takes an element from an end of one list to an end of another.",
-    group: Group::List,
-    since: Since::redis(6, 2, 0),
-    arity: Arity::Exactly(5),
-    keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["RW", "insert"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::List],
-    ..CommandSpec::new("LMOVE", Handler::Keys(lmove))
-};
+const LMOVE: Command = Command::new(
+    Handler::Keys(lmove),
+    CommandSpec {
+        usage: "source destination <LEFT | RIGHT> <LEFT | RIGHT>",
+        summary: "Takes an element from an end of one list to an end of another.",
+        group: Group::List,
+        since: Since::redis(6, 2, 0),
+        arity: Arity::Exactly(5),
+        keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["RW", "insert"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::List],
+        ..CommandSpec::new("LMOVE")
+    },
+);
 
 fn lmove<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (source, destination) = (args.key()?, args.key()?);
@@ -230,18 +255,21 @@ fn lmove<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(move_element(view, source, destination, ends, &limits)?.map_or(Reply::Null, Reply::bulk))
 }
 
-const RPOPLPUSH: CommandSpec = CommandSpec {
-    usage: "source destination",
-    summary: "Takes the last element of a list to the beginning of another.",
-    group: Group::List,
-    since: Since::redis(1, 2, 0),
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["RW", "insert"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::List],
-    deprecated: Some(("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments")),
-    ..CommandSpec::new("RPOPLPUSH", Handler::Keys(rpoplpush))
-};
+const RPOPLPUSH: Command = Command::new(
+    Handler::Keys(rpoplpush),
+    CommandSpec {
+        usage: "source destination",
+        summary: "Takes the last element of a list to the beginning of another.",
+        group: Group::List,
+        since: Since::redis(1, 2, 0),
+        arity: Arity::Exactly(3),
+        keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["RW", "insert"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::List],
+        deprecated: Some(("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments")),
+        ..CommandSpec::new("RPOPLPUSH")
+    },
+);
 
 fn rpoplpush<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (source, destination) = (args.key()?, args.key()?);
@@ -289,18 +317,21 @@ pub(super) fn move_element(
     pop_one(view, source, from, limits)
 }
 
-const LMPOP: CommandSpec = CommandSpec {
-    usage: "numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
-    summary: "Takes elements from an end of the first of several lists that is there.",
-    complexity: "O(N+M) for N keys and M elements taken",
-    group: Group::List,
-    since: Since::redis(7, 0, 0),
-    arity: Arity::AtLeast(4),
-    keys: &[KeySpec::counted(1, 1, 1, &["RW", "access", "delete"])],
-    flags: &[Flag::Write, Flag::MovableKeys],
-    categories: &[Category::List],
-    ..CommandSpec::new("LMPOP", Handler::Keys(lmpop))
-};
+const LMPOP: Command = Command::new(
+    Handler::Keys(lmpop),
+    CommandSpec {
+        usage: "numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
+        summary: "Takes elements from an end of the first of several lists that is there.",
+        complexity: "O(N+M) for N keys and M elements taken",
+        group: Group::List,
+        since: Since::redis(7, 0, 0),
+        arity: Arity::AtLeast(4),
+        keys: &[KeySpec::counted(1, 1, 1, &["RW", "access", "delete"])],
+        flags: &[Flag::Write, Flag::MovableKeys],
+        categories: &[Category::List],
+        ..CommandSpec::new("LMPOP")
+    },
+);
 
 fn lmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let request = MultiplePop::parse(args)?;

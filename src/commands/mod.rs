@@ -11,6 +11,7 @@ mod bitfield;
 mod bitmaps;
 mod bitop;
 mod blocking;
+mod call;
 mod client;
 mod client_list;
 mod command;
@@ -27,6 +28,7 @@ mod expiry;
 mod functions;
 mod geo;
 mod geo_search;
+mod handler;
 mod hash_deadlines;
 mod hash_fields;
 mod hash_numbers;
@@ -44,6 +46,7 @@ mod list_waiting;
 mod lists;
 mod long_double;
 mod object;
+mod outcome;
 mod partial_sort;
 mod pubsub;
 mod ranges;
@@ -77,14 +80,29 @@ mod wait;
 #[cfg(test)]
 mod table_tests;
 
-use crate::spec::CommandSpec;
+use crate::base::profile::Profile;
+use crate::spec::{Row, Table};
 
 pub use acl_log::record_denial;
+pub use call::Call;
+use handler::rows;
+pub use handler::{Command, CommandResult, Handler, Handlers};
+pub use outcome::{Outcome, Ready, Wish};
 pub use redouble::{reached, so_many_found};
 pub use stream_read::asks_to_wait;
 
-/// Every row, group by group.
-pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
+/// The table of the commands that a profile has.
+pub fn table(profile: Profile) -> Table {
+    Table::new(all_rows(), profile)
+}
+
+/// The rows of all commands.
+pub fn all_rows() -> Vec<Row> {
+    rows(all())
+}
+
+/// Every command, group by group.
+pub fn all() -> impl Iterator<Item = &'static Command> {
     [
         acl::ROWS,
         bitfield::ROWS,

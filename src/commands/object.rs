@@ -3,55 +3,64 @@
 use super::help::help;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Entry, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[OBJECT];
+pub(super) const ROWS: &[Command] = &[OBJECT];
 
 const NO_FREQUENCY: CommandError = CommandError::fixed(
     "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
      between policies at runtime LRU and LFU data will take some time to adjust.",
 );
 
-const OBJECT: CommandSpec = CommandSpec {
-    summary: "Tells how values are kept.",
-    complexity: "Depends on the subcommand.",
-    since: Since::redis(2, 2, 3),
-    arity: Arity::AtLeast(2),
-    subcommands: &[
-        CommandSpec {
-            summary: "Tells how often a key is used, as a logarithm.",
-            since: Since::redis(4, 0, 0),
-            ..on_key("FREQ", Handler::Keys(freq))
-        },
-        CommandSpec {
-            summary: "Tells how a value is encoded in memory.",
-            ..on_key("ENCODING", Handler::Keys(encoding))
-        },
-        CommandSpec {
-            summary: "Tells how many seconds ago a key was last used.",
-            ..on_key("IDLETIME", Handler::Keys(idletime))
-        },
-        CommandSpec {
-            summary: "Lists the subcommands.",
-            since: Since::redis(6, 2, 0),
-            arity: Arity::Exactly(2),
-            flags: &[Flag::Loading, Flag::Stale],
-            categories: &[Category::Keyspace],
-            ..CommandSpec::new("HELP", Handler::Connection(|call, _| help(call.table, "OBJECT", HELP)))
-        },
-        CommandSpec {
-            summary: "Tells how many references there are to a value.",
-            ..on_key("REFCOUNT", Handler::Keys(refcount))
-        },
+const OBJECT: Command = Command::container(
+    CommandSpec {
+        summary: "Tells how values are kept.",
+        complexity: "Depends on the subcommand.",
+        since: Since::redis(2, 2, 3),
+        arity: Arity::AtLeast(2),
+        ..CommandSpec::new("OBJECT")
+    },
+    &[
+        Command::new(
+            Handler::Keys(freq),
+            CommandSpec {
+                summary: "Tells how often a key is used, as a logarithm.",
+                since: Since::redis(4, 0, 0),
+                ..on_key("FREQ")
+            },
+        ),
+        Command::new(
+            Handler::Keys(encoding),
+            CommandSpec { summary: "Tells how a value is encoded in memory.", ..on_key("ENCODING") },
+        ),
+        Command::new(
+            Handler::Keys(idletime),
+            CommandSpec { summary: "Tells how many seconds ago a key was last used.", ..on_key("IDLETIME") },
+        ),
+        Command::new(
+            Handler::Connection(|call, _| help(call.table, "OBJECT", HELP)),
+            CommandSpec {
+                summary: "Lists the subcommands.",
+                since: Since::redis(6, 2, 0),
+                arity: Arity::Exactly(2),
+                flags: &[Flag::Loading, Flag::Stale],
+                categories: &[Category::Keyspace],
+                ..CommandSpec::new("HELP")
+            },
+        ),
+        Command::new(
+            Handler::Keys(refcount),
+            CommandSpec { summary: "Tells how many references there are to a value.", ..on_key("REFCOUNT") },
+        ),
     ],
-    ..CommandSpec::new("OBJECT", Handler::Container)
-};
+);
 
 const KEY: &[KeySpec] = &[KeySpec::one(2, &["RO"])];
 
-const fn on_key(name: &'static str, run: Handler) -> CommandSpec {
+const fn on_key(name: &'static str) -> CommandSpec {
     CommandSpec {
         usage: "key",
         since: Since::redis(2, 2, 3),
@@ -60,7 +69,7 @@ const fn on_key(name: &'static str, run: Handler) -> CommandSpec {
         flags: &[Flag::ReadOnly],
         categories: &[Category::Keyspace],
         tips: &["nondeterministic_output"],
-        ..CommandSpec::new(name, run)
+        ..CommandSpec::new(name)
     }
 }
 

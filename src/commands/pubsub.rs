@@ -4,10 +4,11 @@ use super::help::help;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::clients::pubsub::Topic;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Channels, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] =
+pub(super) const ROWS: &[Command] =
     &[PSUBSCRIBE, PUBLISH, PUBSUB, PUNSUBSCRIBE, SPUBLISH, SSUBSCRIBE, SUBSCRIBE, SUNSUBSCRIBE, UNSUBSCRIBE];
 
 const LISTEN: &[Flag] = &[Flag::PubSub, Flag::NoScript, Flag::Loading, Flag::Stale];
@@ -18,35 +19,44 @@ const TOO_MANY: CommandError = CommandError::fixed("ERR too many subscriptions f
 
 // ---- listening
 
-const SUBSCRIBE: CommandSpec = CommandSpec {
-    usage: "channel [channel ...]",
-    summary: "Has the connection listen to channels.",
-    complexity: "O(N) for N channels",
-    group: Group::PubSub,
-    since: Since::redis(2, 0, 0),
-    arity: Arity::AtLeast(2),
-    flags: LISTEN,
-    runs_subscribed: true,
-    ..CommandSpec::new("SUBSCRIBE", Handler::Connection(|call, args| listen(call, args, Topic::Channel)))
-};
+const SUBSCRIBE: Command = Command::new(
+    Handler::Connection(|call, args| listen(call, args, Topic::Channel)),
+    CommandSpec {
+        usage: "channel [channel ...]",
+        summary: "Has the connection listen to channels.",
+        complexity: "O(N) for N channels",
+        group: Group::PubSub,
+        since: Since::redis(2, 0, 0),
+        arity: Arity::AtLeast(2),
+        flags: LISTEN,
+        runs_subscribed: true,
+        channels: Channels::All,
+        ..CommandSpec::new("SUBSCRIBE")
+    },
+);
 
-const PSUBSCRIBE: CommandSpec = CommandSpec {
-    usage: "pattern [pattern ...]",
-    summary: "Has the connection listen to all channels that match patterns.",
-    complexity: "O(N) for N patterns",
-    run: Handler::Connection(|call, args| listen(call, args, Topic::Pattern)),
-    ..named("PSUBSCRIBE", SUBSCRIBE)
-};
+const PSUBSCRIBE: Command = Command::new(
+    Handler::Connection(|call, args| listen(call, args, Topic::Pattern)),
+    CommandSpec {
+        usage: "pattern [pattern ...]",
+        summary: "Has the connection listen to all channels that match patterns.",
+        complexity: "O(N) for N patterns",
+        channels: Channels::Patterns,
+        ..named("PSUBSCRIBE", SUBSCRIBE)
+    },
+);
 
-const SSUBSCRIBE: CommandSpec = CommandSpec {
-    usage: "shardchannel [shardchannel ...]",
-    summary: "Has the connection listen to shard channels.",
-    complexity: "O(N) for N shard channels",
-    since: Since::redis(7, 0, 0),
-    keys: &[KeySpec::range(1, -1, 1, &["not_key"])],
-    run: Handler::Connection(ssubscribe),
-    ..named("SSUBSCRIBE", SUBSCRIBE)
-};
+const SSUBSCRIBE: Command = Command::new(
+    Handler::Connection(ssubscribe),
+    CommandSpec {
+        usage: "shardchannel [shardchannel ...]",
+        summary: "Has the connection listen to shard channels.",
+        complexity: "O(N) for N shard channels",
+        since: Since::redis(7, 0, 0),
+        keys: &[KeySpec::range(1, -1, 1, &["not_key"])],
+        ..named("SSUBSCRIBE", SUBSCRIBE)
+    },
+);
 
 fn ssubscribe(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     if call.session.executing {
@@ -77,32 +87,39 @@ fn listen(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResu
 
 // ---- listening no longer
 
-const UNSUBSCRIBE: CommandSpec = CommandSpec {
-    usage: "[channel [channel ...]]",
-    summary: "Has the connection no longer listen to channels, or to none.",
-    complexity: "O(N) for N channels",
-    arity: Arity::AtLeast(1),
-    run: Handler::Connection(|call, args| leave(call, args, Topic::Channel)),
-    ..named("UNSUBSCRIBE", SUBSCRIBE)
-};
+const UNSUBSCRIBE: Command = Command::new(
+    Handler::Connection(|call, args| leave(call, args, Topic::Channel)),
+    CommandSpec {
+        usage: "[channel [channel ...]]",
+        summary: "Has the connection no longer listen to channels, or to none.",
+        complexity: "O(N) for N channels",
+        arity: Arity::AtLeast(1),
+        channels: Channels::None,
+        ..named("UNSUBSCRIBE", SUBSCRIBE)
+    },
+);
 
-const PUNSUBSCRIBE: CommandSpec = CommandSpec {
-    usage: "[pattern [pattern ...]]",
-    summary: "Has the connection no longer listen to patterns, or to none.",
-    complexity: "O(N) for N patterns",
-    run: Handler::Connection(|call, args| leave(call, args, Topic::Pattern)),
-    ..named("PUNSUBSCRIBE", UNSUBSCRIBE)
-};
+const PUNSUBSCRIBE: Command = Command::new(
+    Handler::Connection(|call, args| leave(call, args, Topic::Pattern)),
+    CommandSpec {
+        usage: "[pattern [pattern ...]]",
+        summary: "Has the connection no longer listen to patterns, or to none.",
+        complexity: "O(N) for N patterns",
+        ..named("PUNSUBSCRIBE", UNSUBSCRIBE)
+    },
+);
 
-const SUNSUBSCRIBE: CommandSpec = CommandSpec {
-    usage: "[shardchannel [shardchannel ...]]",
-    summary: "Has the connection no longer listen to shard channels, or to none.",
-    complexity: "O(N) for N shard channels",
-    since: Since::redis(7, 0, 0),
-    keys: &[KeySpec::range(1, -1, 1, &["not_key"])],
-    run: Handler::Connection(|call, args| leave(call, args, Topic::ShardChannel)),
-    ..named("SUNSUBSCRIBE", UNSUBSCRIBE)
-};
+const SUNSUBSCRIBE: Command = Command::new(
+    Handler::Connection(|call, args| leave(call, args, Topic::ShardChannel)),
+    CommandSpec {
+        usage: "[shardchannel [shardchannel ...]]",
+        summary: "Has the connection no longer listen to shard channels, or to none.",
+        complexity: "O(N) for N shard channels",
+        since: Since::redis(7, 0, 0),
+        keys: &[KeySpec::range(1, -1, 1, &["not_key"])],
+        ..named("SUNSUBSCRIBE", UNSUBSCRIBE)
+    },
+);
 
 fn leave(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
     let kind = match topic {
@@ -148,26 +165,32 @@ fn confirm(call: &mut Call<'_>, replies: Vec<Reply<'static>>) -> Reply<'static> 
 
 // ---- speaking
 
-const PUBLISH: CommandSpec = CommandSpec {
-    usage: "channel message",
-    summary: "Sends a message to everybody who listens to a channel.",
-    complexity: "O(N+M) for N clients that listen to the channel and M patterns that anybody listens to",
-    group: Group::PubSub,
-    since: Since::redis(2, 0, 0),
-    arity: Arity::Exactly(3),
-    flags: SAY,
-    ..CommandSpec::new("PUBLISH", Handler::Connection(|call, args| publish(call, args, Topic::Channel)))
-};
+const PUBLISH: Command = Command::new(
+    Handler::Connection(|call, args| publish(call, args, Topic::Channel)),
+    CommandSpec {
+        usage: "channel message",
+        summary: "Sends a message to everybody who listens to a channel.",
+        complexity: "O(N+M) for N clients that listen to the channel and M patterns that anybody listens to",
+        group: Group::PubSub,
+        since: Since::redis(2, 0, 0),
+        arity: Arity::Exactly(3),
+        flags: SAY,
+        channels: Channels::First,
+        ..CommandSpec::new("PUBLISH")
+    },
+);
 
-const SPUBLISH: CommandSpec = CommandSpec {
-    usage: "shardchannel message",
-    summary: "Sends a message to everybody who listens to a shard channel.",
-    complexity: "O(N) for N clients that listen to the shard channel",
-    since: Since::redis(7, 0, 0),
-    keys: &[KeySpec::one(1, &["not_key"])],
-    run: Handler::Connection(|call, args| publish(call, args, Topic::ShardChannel)),
-    ..named("SPUBLISH", PUBLISH)
-};
+const SPUBLISH: Command = Command::new(
+    Handler::Connection(|call, args| publish(call, args, Topic::ShardChannel)),
+    CommandSpec {
+        usage: "shardchannel message",
+        summary: "Sends a message to everybody who listens to a shard channel.",
+        complexity: "O(N) for N clients that listen to the shard channel",
+        since: Since::redis(7, 0, 0),
+        keys: &[KeySpec::one(1, &["not_key"])],
+        ..named("SPUBLISH", PUBLISH)
+    },
+);
 
 fn publish(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
     let (channel, message) = (args.bytes()?, args.bytes()?);
@@ -177,34 +200,41 @@ fn publish(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandRes
 
 // ---- asking
 
-const PUBSUB: CommandSpec = CommandSpec {
-    summary: "Who listens to what.",
-    complexity: "Depends on the subcommand",
-    group: Group::PubSub,
-    since: Since::redis(2, 8, 0),
-    arity: Arity::AtLeast(2),
-    subcommands: &[NUMPAT, HELP, CHANNELS, NUMSUB, SHARDNUMSUB, SHARDCHANNELS],
-    ..CommandSpec::new("PUBSUB", Handler::Container)
-};
+const PUBSUB: Command = Command::container(
+    CommandSpec {
+        summary: "Who listens to what.",
+        complexity: "Depends on the subcommand",
+        group: Group::PubSub,
+        since: Since::redis(2, 8, 0),
+        arity: Arity::AtLeast(2),
+        ..CommandSpec::new("PUBSUB")
+    },
+    &[NUMPAT, HELP, CHANNELS, NUMSUB, SHARDNUMSUB, SHARDCHANNELS],
+);
 
-const CHANNELS: CommandSpec = CommandSpec {
-    usage: "[pattern]",
-    summary: "Lists the channels that somebody listens to.",
-    complexity: "O(N) for N channels",
-    group: Group::PubSub,
-    since: Since::redis(2, 8, 0),
-    arity: Arity::AtLeast(2),
-    flags: ASK,
-    ..CommandSpec::new("CHANNELS", Handler::Connection(|call, args| active(call, args, Topic::Channel)))
-};
+const CHANNELS: Command = Command::new(
+    Handler::Connection(|call, args| active(call, args, Topic::Channel)),
+    CommandSpec {
+        usage: "[pattern]",
+        summary: "Lists the channels that somebody listens to.",
+        complexity: "O(N) for N channels",
+        group: Group::PubSub,
+        since: Since::redis(2, 8, 0),
+        arity: Arity::AtLeast(2),
+        flags: ASK,
+        ..CommandSpec::new("CHANNELS")
+    },
+);
 
-const SHARDCHANNELS: CommandSpec = CommandSpec {
-    summary: "Lists the shard channels that somebody listens to.",
-    complexity: "O(N) for N shard channels",
-    since: Since::redis(7, 0, 0),
-    run: Handler::Connection(|call, args| active(call, args, Topic::ShardChannel)),
-    ..named("SHARDCHANNELS", CHANNELS)
-};
+const SHARDCHANNELS: Command = Command::new(
+    Handler::Connection(|call, args| active(call, args, Topic::ShardChannel)),
+    CommandSpec {
+        summary: "Lists the shard channels that somebody listens to.",
+        complexity: "O(N) for N shard channels",
+        since: Since::redis(7, 0, 0),
+        ..named("SHARDCHANNELS", CHANNELS)
+    },
+);
 
 fn active(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
     if args.left() > 1 {
@@ -220,22 +250,26 @@ fn active(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResu
     Ok(Reply::Array(names.iter().map(|name| Reply::bulk(name.to_vec())).collect()))
 }
 
-const NUMSUB: CommandSpec = CommandSpec {
-    usage: "[channel [channel ...]]",
-    summary: "Counts who listens to channels.",
-    complexity: "O(N) for N channels",
-    run: Handler::Connection(|call, args| count_listeners(call, args, Topic::Channel)),
-    ..named("NUMSUB", CHANNELS)
-};
+const NUMSUB: Command = Command::new(
+    Handler::Connection(|call, args| count_listeners(call, args, Topic::Channel)),
+    CommandSpec {
+        usage: "[channel [channel ...]]",
+        summary: "Counts who listens to channels.",
+        complexity: "O(N) for N channels",
+        ..named("NUMSUB", CHANNELS)
+    },
+);
 
-const SHARDNUMSUB: CommandSpec = CommandSpec {
-    usage: "[shardchannel [shardchannel ...]]",
-    summary: "Counts who listens to shard channels.",
-    complexity: "O(N) for N shard channels",
-    since: Since::redis(7, 0, 0),
-    run: Handler::Connection(|call, args| count_listeners(call, args, Topic::ShardChannel)),
-    ..named("SHARDNUMSUB", NUMSUB)
-};
+const SHARDNUMSUB: Command = Command::new(
+    Handler::Connection(|call, args| count_listeners(call, args, Topic::ShardChannel)),
+    CommandSpec {
+        usage: "[shardchannel [shardchannel ...]]",
+        summary: "Counts who listens to shard channels.",
+        complexity: "O(N) for N shard channels",
+        since: Since::redis(7, 0, 0),
+        ..named("SHARDNUMSUB", NUMSUB)
+    },
+);
 
 fn count_listeners(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
     let mut counts = Vec::with_capacity(args.left() * 2);
@@ -246,23 +280,28 @@ fn count_listeners(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> Co
     Ok(Reply::Array(counts))
 }
 
-const NUMPAT: CommandSpec = CommandSpec {
-    usage: "",
-    summary: "Counts the patterns that somebody listens to.",
-    complexity: "O(1)",
-    arity: Arity::Exactly(2),
-    run: Handler::Connection(|call, _| Ok(Reply::Integer(call.server.pubsub.len(Topic::Pattern) as i64))),
-    ..named("NUMPAT", CHANNELS)
-};
+const NUMPAT: Command = Command::new(
+    Handler::Connection(|call, _| Ok(Reply::Integer(call.server.pubsub.len(Topic::Pattern) as i64))),
+    CommandSpec {
+        usage: "",
+        summary: "Counts the patterns that somebody listens to.",
+        complexity: "O(1)",
+        arity: Arity::Exactly(2),
+        ..named("NUMPAT", CHANNELS)
+    },
+);
 
-const HELP: CommandSpec = CommandSpec {
-    summary: "Lists the subcommands.",
-    group: Group::PubSub,
-    since: Since::redis(6, 2, 0),
-    arity: Arity::Exactly(2),
-    flags: &[Flag::Loading, Flag::Stale],
-    ..CommandSpec::new("HELP", Handler::Connection(|call, _| help(call.table, "PUBSUB", HELP_LINES)))
-};
+const HELP: Command = Command::new(
+    Handler::Connection(|call, _| help(call.table, "PUBSUB", HELP_LINES)),
+    CommandSpec {
+        summary: "Lists the subcommands.",
+        group: Group::PubSub,
+        since: Since::redis(6, 2, 0),
+        arity: Arity::Exactly(2),
+        flags: &[Flag::Loading, Flag::Stale],
+        ..CommandSpec::new("HELP")
+    },
+);
 
 const HELP_LINES: &[&str] = &[
     "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -282,6 +321,6 @@ const HELP_LINES: &[&str] = &[
 ];
 
 /// The row of a command that is like another one in most things.
-const fn named(name: &'static str, row: CommandSpec) -> CommandSpec {
-    CommandSpec { name, ..row }
+const fn named(name: &'static str, row: Command) -> CommandSpec {
+    CommandSpec { name, ..row.spec }
 }

@@ -5,24 +5,28 @@ use std::sync::atomic::Ordering;
 
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Expiry, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[APPEND, GETRANGE, SETRANGE, SUBSTR];
+pub(super) const ROWS: &[Command] = &[APPEND, GETRANGE, SETRANGE, SUBSTR];
 
-const APPEND: CommandSpec = CommandSpec {
-    usage: "key value",
-    summary: "Adds bytes to the end of a string; without one, creates it.",
-    complexity: "O(1) on average, as the room for a string grows in big steps",
-    group: Group::String,
-    since: Since::redis(2, 0, 0),
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["RW", "insert"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::String],
-    ..CommandSpec::new("APPEND", Handler::Keys(append))
-};
+const APPEND: Command = Command::new(
+    Handler::Keys(append),
+    CommandSpec {
+        usage: "key value",
+        summary: "Adds bytes to the end of a string; without one, creates it.",
+        complexity: "O(1) on average, as the room for a string grows in big steps",
+        group: Group::String,
+        since: Since::redis(2, 0, 0),
+        arity: Arity::Exactly(3),
+        keys: &[KeySpec::one(1, &["RW", "insert"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::String],
+        ..CommandSpec::new("APPEND")
+    },
+);
 
 fn append<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, value) = (args.key()?, args.bytes()?);
@@ -40,18 +44,21 @@ fn append<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     Ok(Reply::Integer(length as i64))
 }
 
-const SETRANGE: CommandSpec = CommandSpec {
-    usage: "key offset value",
-    summary: "Overwrites a part of a string, which grows with zero bytes where it is too short.",
-    complexity: "O(N) for N bytes written",
-    group: Group::String,
-    since: Since::redis(2, 2, 0),
-    arity: Arity::Exactly(4),
-    keys: &[KeySpec::one(1, &["RW", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::String],
-    ..CommandSpec::new("SETRANGE", Handler::Keys(setrange))
-};
+const SETRANGE: Command = Command::new(
+    Handler::Keys(setrange),
+    CommandSpec {
+        usage: "key offset value",
+        summary: "Overwrites a part of a string, which grows with zero bytes where it is too short.",
+        complexity: "O(N) for N bytes written",
+        group: Group::String,
+        since: Since::redis(2, 2, 0),
+        arity: Arity::Exactly(4),
+        keys: &[KeySpec::one(1, &["RW", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::String],
+        ..CommandSpec::new("SETRANGE")
+    },
+);
 
 fn setrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, offset, value) = (args.key()?, args.integer()?, args.bytes()?);
@@ -81,32 +88,38 @@ fn check_length(view: &View<'_>, length: u64, added: usize) -> Result<(), Comman
     if total.is_some_and(|total| total <= most as u64) { Ok(()) } else { Err(CommandError::STRING_TOO_LONG) }
 }
 
-const GETRANGE: CommandSpec = CommandSpec {
-    usage: "key start end",
-    summary: "Reads a part of a string.",
-    complexity: "O(N) for N bytes returned",
-    group: Group::String,
-    since: Since::redis(2, 4, 0),
-    arity: Arity::Exactly(4),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::String],
-    ..CommandSpec::new("GETRANGE", Handler::Keys(getrange))
-};
+const GETRANGE: Command = Command::new(
+    Handler::Keys(getrange),
+    CommandSpec {
+        usage: "key start end",
+        summary: "Reads a part of a string.",
+        complexity: "O(N) for N bytes returned",
+        group: Group::String,
+        since: Since::redis(2, 4, 0),
+        arity: Arity::Exactly(4),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::String],
+        ..CommandSpec::new("GETRANGE")
+    },
+);
 
-const SUBSTR: CommandSpec = CommandSpec {
-    usage: "key start end",
-    summary: "Reads a part of a string.",
-    complexity: "O(N) for N bytes returned",
-    group: Group::String,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(4),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::String],
-    deprecated: Some(("2.0.0", "`GETRANGE`")),
-    ..CommandSpec::new("SUBSTR", Handler::Keys(getrange))
-};
+const SUBSTR: Command = Command::new(
+    Handler::Keys(getrange),
+    CommandSpec {
+        usage: "key start end",
+        summary: "Reads a part of a string.",
+        complexity: "O(N) for N bytes returned",
+        group: Group::String,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::Exactly(4),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::String],
+        deprecated: Some(("2.0.0", "`GETRANGE`")),
+        ..CommandSpec::new("SUBSTR")
+    },
+);
 
 fn getrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, start, end) = (args.key()?, args.integer()?, args.integer()?);

@@ -4,24 +4,28 @@ use super::scan_elements::take_bare;
 use crate::base::error::CommandError;
 use crate::base::glob;
 use crate::base::profile::{Profile, Since, Version};
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Kind, ScanFilter, View};
 use crate::protocol::{Reply, is_blank, parse_integer, until_nul};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Handler};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag};
 
-pub(super) const ROWS: &[CommandSpec] = &[KEYS, RANDOMKEY, SCAN];
+pub(super) const ROWS: &[Command] = &[KEYS, RANDOMKEY, SCAN];
 
 pub(super) const INVALID_CURSOR: CommandError = CommandError::fixed("ERR invalid cursor");
 
-const KEYS: CommandSpec = CommandSpec {
-    usage: "pattern",
-    summary: "Lists the keys that match a pattern.",
-    complexity: "O(N) where N is the number of keys in the database.",
-    arity: Arity::Exactly(2),
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Keyspace, Category::Dangerous],
-    tips: &["request_policy:all_shards", "nondeterministic_output_order"],
-    ..CommandSpec::new("KEYS", Handler::Database(keys))
-};
+const KEYS: Command = Command::new(
+    Handler::Database(keys),
+    CommandSpec {
+        usage: "pattern",
+        summary: "Lists the keys that match a pattern.",
+        complexity: "O(N) where N is the number of keys in the database.",
+        arity: Arity::Exactly(2),
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Keyspace, Category::Dangerous],
+        tips: &["request_policy:all_shards", "nondeterministic_output_order"],
+        ..CommandSpec::new("KEYS")
+    },
+);
 
 fn keys<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let pattern = args.bytes()?;
@@ -39,29 +43,35 @@ pub(super) fn matches(pattern: &[u8], key: &[u8]) -> bool {
     pattern == b"*" || glob::matches(pattern, key, false)
 }
 
-const RANDOMKEY: CommandSpec = CommandSpec {
-    summary: "Returns some key of the database.",
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Keyspace],
-    tips: &["request_policy:all_shards", "nondeterministic_output"],
-    ..CommandSpec::new("RANDOMKEY", Handler::Database(randomkey))
-};
+const RANDOMKEY: Command = Command::new(
+    Handler::Database(randomkey),
+    CommandSpec {
+        summary: "Returns some key of the database.",
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Keyspace],
+        tips: &["request_policy:all_shards", "nondeterministic_output"],
+        ..CommandSpec::new("RANDOMKEY")
+    },
+);
 
 fn randomkey<'v>(view: &'v mut View<'_>, _: &mut Args<'v>) -> CommandResult<'v> {
     Ok(view.random_key().map_or(Reply::Null, Reply::bulk))
 }
 
-const SCAN: CommandSpec = CommandSpec {
-    usage: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
-    summary: "Lists the keys of the database step by step.",
-    complexity: "O(1) for a step, O(N) for all of them, where N is the number of keys in the database.",
-    since: Since::redis(2, 8, 0),
-    arity: Arity::AtLeast(2),
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Keyspace],
-    tips: &["nondeterministic_output", "request_policy:special"],
-    ..CommandSpec::new("SCAN", Handler::Database(scan))
-};
+const SCAN: Command = Command::new(
+    Handler::Database(scan),
+    CommandSpec {
+        usage: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+        summary: "Lists the keys of the database step by step.",
+        complexity: "O(1) for a step, O(N) for all of them, where N is the number of keys in the database.",
+        since: Since::redis(2, 8, 0),
+        arity: Arity::AtLeast(2),
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Keyspace],
+        tips: &["nondeterministic_output", "request_policy:special"],
+        ..CommandSpec::new("SCAN")
+    },
+);
 
 fn scan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let cursor = parse_cursor(args.bytes()?, args.profile()).ok_or(INVALID_CURSOR)?;

@@ -3,9 +3,10 @@
 use super::scan::{INVALID_CURSOR, matches, parse_cursor};
 use crate::base::error::CommandError;
 use crate::base::profile::{Since, Version};
+use crate::commands::CommandResult;
 use crate::data::keyspace::{Collection, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, CommandResult};
+use crate::spec::Args;
 
 /// What one step is to return.
 pub(super) struct Step<'a> {

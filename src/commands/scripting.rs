@@ -3,13 +3,12 @@
 use super::help::help;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
 use crate::script::{Interpreters, Kind, NotKilled};
-use crate::spec::{
-    Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec, Script as Which,
-};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which};
 
-pub(super) const ROWS: &[CommandSpec] = &[EVAL, EVALSHA, EVAL_RO, EVALSHA_RO, SCRIPT];
+pub(super) const ROWS: &[Command] = &[EVAL, EVALSHA, EVAL_RO, EVALSHA_RO, SCRIPT];
 
 const NOT_BUSY: CommandError = CommandError::fixed("NOTBUSY No scripts in execution right now.");
 const UNKILLABLE: CommandError = CommandError::fixed(
@@ -20,45 +19,57 @@ const BAD_FLUSH: CommandError = CommandError::fixed("ERR SCRIPT FLUSH only suppo
 const BAD_DEBUG: CommandError = CommandError::fixed("ERR Use SCRIPT DEBUG YES/SYNC/NO");
 const NO_DEBUGGER: CommandError = CommandError::fixed("ERR SCRIPT DEBUG must be called outside a pipeline");
 
-const EVAL: CommandSpec = CommandSpec {
-    usage: "script numkeys [key [key ...]] [arg [arg ...]]",
-    summary: "Runs a Lua script.",
-    keys: &[KeySpec::counted(2, 1, 1, &["RW", "access", "update"])
-        .with_notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")],
-    ..script("EVAL", Which::Eval { read_only: false })
-};
+const EVAL: Command = Command::new(
+    Handler::Script(Which::Eval { read_only: false }),
+    CommandSpec {
+        usage: "script numkeys [key [key ...]] [arg [arg ...]]",
+        summary: "Runs a Lua script.",
+        keys: &[KeySpec::counted(2, 1, 1, &["RW", "access", "update"])
+            .with_notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")],
+        ..script("EVAL")
+    },
+);
 
-const EVALSHA: CommandSpec = CommandSpec {
-    usage: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
-    summary: "Runs a Lua script that the server knows, by the SHA-1 of its text.",
-    ..script("EVALSHA", Which::EvalSha { read_only: false })
-};
+const EVALSHA: Command = Command::new(
+    Handler::Script(Which::EvalSha { read_only: false }),
+    CommandSpec {
+        usage: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
+        summary: "Runs a Lua script that the server knows, by the SHA-1 of its text.",
+        ..script("EVALSHA")
+    },
+);
 
-const EVAL_RO: CommandSpec = CommandSpec {
-    usage: "script numkeys [key [key ...]] [arg [arg ...]]",
-    summary: "Runs a Lua script that must not write.",
-    since: Since::redis(7, 0, 0),
-    keys: &[KeySpec::counted(2, 1, 1, &["RO", "access"])
-        .with_notes("We cannot tell how the keys will be used so we assume the worst, RO and ACCESS")],
-    flags: READ_ONLY_FLAGS,
-    ..script("EVAL_RO", Which::Eval { read_only: true })
-};
+const EVAL_RO: Command = Command::new(
+    Handler::Script(Which::Eval { read_only: true }),
+    CommandSpec {
+        usage: "script numkeys [key [key ...]] [arg [arg ...]]",
+        summary: "Runs a Lua script that must not write.",
+        since: Since::redis(7, 0, 0),
+        keys: &[KeySpec::counted(2, 1, 1, &["RO", "access"])
+            .with_notes("We cannot tell how the keys will be used so we assume the worst, RO and ACCESS")],
+        flags: READ_ONLY_FLAGS,
+        ..script("EVAL_RO")
+    },
+);
 
-const EVALSHA_RO: CommandSpec = CommandSpec {
-    usage: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
-    summary: "Runs a Lua script that must not write, by the SHA-1 of its text.",
-    since: Since::redis(7, 0, 0),
-    keys: &[KeySpec::counted(2, 1, 1, &["RO", "access"])],
-    flags: READ_ONLY_FLAGS,
-    ..script("EVALSHA_RO", Which::EvalSha { read_only: true })
-};
+const EVALSHA_RO: Command = Command::new(
+    Handler::Script(Which::EvalSha { read_only: true }),
+    CommandSpec {
+        usage: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
+        summary: "Runs a Lua script that must not write, by the SHA-1 of its text.",
+        since: Since::redis(7, 0, 0),
+        keys: &[KeySpec::counted(2, 1, 1, &["RO", "access"])],
+        flags: READ_ONLY_FLAGS,
+        ..script("EVALSHA_RO")
+    },
+);
 
 const KEYS: &[KeySpec] = &[KeySpec::counted(2, 1, 1, &["RW", "access", "update"])];
 
 const READ_ONLY_FLAGS: &[Flag] =
     &[Flag::ReadOnly, Flag::NoScript, Flag::Stale, Flag::SkipMonitor, Flag::NoMandatoryKeys, Flag::MovableKeys];
 
-const fn script(name: &'static str, which: Which) -> CommandSpec {
+const fn script(name: &'static str) -> CommandSpec {
     CommandSpec {
         complexity: "That of the script.",
         group: Group::Scripting,
@@ -67,76 +78,96 @@ const fn script(name: &'static str, which: Which) -> CommandSpec {
         keys: KEYS,
         flags: &[Flag::NoScript, Flag::Stale, Flag::SkipMonitor, Flag::NoMandatoryKeys, Flag::MovableKeys],
         categories: &[Category::Scripting],
-        ..CommandSpec::new(name, Handler::Script(which))
+        ..CommandSpec::new(name)
     }
 }
 
-const SCRIPT: CommandSpec = CommandSpec {
-    summary: "Manages the scripts that the server knows.",
-    complexity: "Depends on the subcommand.",
-    group: Group::Scripting,
-    since: Since::redis(2, 6, 0),
-    arity: Arity::AtLeast(2),
-    subcommands: &[
-        CommandSpec {
-            usage: "[ASYNC | SYNC]",
-            summary: "Forgets all scripts.",
-            complexity: "O(N) in the number of scripts",
-            arity: Arity::AtLeast(2),
-            flags: &[Flag::NoScript],
-            tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
-            ..sub("FLUSH", Handler::Library(flush))
-        },
-        CommandSpec {
-            summary: "Lists the subcommands.",
-            since: Since::redis(5, 0, 0),
-            arity: Arity::Exactly(2),
-            flags: &[Flag::Loading, Flag::Stale],
-            ..sub("HELP", Handler::Connection(|call, _| help(call.table, "SCRIPT", HELP)))
-        },
-        CommandSpec {
-            usage: "<YES | SYNC | NO>",
-            summary: "Turns the debugger on or off. There is none, so it cannot be turned on.",
-            since: Since::redis(3, 2, 0),
-            arity: Arity::Exactly(3),
-            flags: &[Flag::NoScript],
-            ..sub("DEBUG", Handler::Connection(debug))
-        },
-        CommandSpec {
-            usage: "sha1 [sha1 ...]",
-            summary: "Tells which scripts the server knows.",
-            complexity: "O(1) for each script",
-            arity: Arity::AtLeast(3),
-            flags: &[Flag::NoScript],
-            tips: &["request_policy:all_shards", "response_policy:agg_logical_and"],
-            ..sub("EXISTS", Handler::Library(exists))
-        },
-        CommandSpec {
-            usage: "script",
-            summary: "Keeps a script without running it.",
-            complexity: "O(N) in the length of the script",
-            arity: Arity::Exactly(3),
-            flags: &[Flag::NoScript, Flag::Stale],
-            tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
-            ..sub("LOAD", Handler::Library(load))
-        },
-        CommandSpec {
-            summary: "Ends the script that runs, unless it has written.",
-            arity: Arity::Exactly(2),
-            flags: &[Flag::NoScript, Flag::AllowBusy],
-            tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
-            ..sub("KILL", Handler::Connection(|call, _| kill(call, Kind::Eval)))
-        },
+const SCRIPT: Command = Command::container(
+    CommandSpec {
+        summary: "Manages the scripts that the server knows.",
+        complexity: "Depends on the subcommand.",
+        group: Group::Scripting,
+        since: Since::redis(2, 6, 0),
+        arity: Arity::AtLeast(2),
+        ..CommandSpec::new("SCRIPT")
+    },
+    &[
+        Command::new(
+            Handler::Library(flush),
+            CommandSpec {
+                usage: "[ASYNC | SYNC]",
+                summary: "Forgets all scripts.",
+                complexity: "O(N) in the number of scripts",
+                arity: Arity::AtLeast(2),
+                flags: &[Flag::NoScript],
+                tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                ..sub("FLUSH")
+            },
+        ),
+        Command::new(
+            Handler::Connection(|call, _| help(call.table, "SCRIPT", HELP)),
+            CommandSpec {
+                summary: "Lists the subcommands.",
+                since: Since::redis(5, 0, 0),
+                arity: Arity::Exactly(2),
+                flags: &[Flag::Loading, Flag::Stale],
+                ..sub("HELP")
+            },
+        ),
+        Command::new(
+            Handler::Connection(debug),
+            CommandSpec {
+                usage: "<YES | SYNC | NO>",
+                summary: "Turns the debugger on or off. There is none, so it cannot be turned on.",
+                since: Since::redis(3, 2, 0),
+                arity: Arity::Exactly(3),
+                flags: &[Flag::NoScript],
+                ..sub("DEBUG")
+            },
+        ),
+        Command::new(
+            Handler::Library(exists),
+            CommandSpec {
+                usage: "sha1 [sha1 ...]",
+                summary: "Tells which scripts the server knows.",
+                complexity: "O(1) for each script",
+                arity: Arity::AtLeast(3),
+                flags: &[Flag::NoScript],
+                tips: &["request_policy:all_shards", "response_policy:agg_logical_and"],
+                ..sub("EXISTS")
+            },
+        ),
+        Command::new(
+            Handler::Library(load),
+            CommandSpec {
+                usage: "script",
+                summary: "Keeps a script without running it.",
+                complexity: "O(N) in the length of the script",
+                arity: Arity::Exactly(3),
+                flags: &[Flag::NoScript, Flag::Stale],
+                tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                ..sub("LOAD")
+            },
+        ),
+        Command::new(
+            Handler::Connection(|call, _| kill(call, Kind::Eval)),
+            CommandSpec {
+                summary: "Ends the script that runs, unless it has written.",
+                arity: Arity::Exactly(2),
+                flags: &[Flag::NoScript, Flag::AllowBusy],
+                tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
+                ..sub("KILL")
+            },
+        ),
     ],
-    ..CommandSpec::new("SCRIPT", Handler::Container)
-};
+);
 
-const fn sub(name: &'static str, run: Handler) -> CommandSpec {
+const fn sub(name: &'static str) -> CommandSpec {
     CommandSpec {
         group: Group::Scripting,
         since: Since::redis(2, 6, 0),
         categories: &[Category::Scripting],
-        ..CommandSpec::new(name, run)
+        ..CommandSpec::new(name)
     }
 }
 

@@ -3,112 +3,126 @@
 use super::help::help;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::data::keyspace::{Entry, View};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[LASTSAVE, LATENCY, MEMORY, ROLE, SLOWLOG, TIME];
+pub(super) const ROWS: &[Command] = &[LASTSAVE, LATENCY, MEMORY, ROLE, SLOWLOG, TIME];
 
 const DEPENDS: &str = "Depends on the subcommand.";
 const WHICH_SUBCOMMANDS: &str = "Says which subcommands there are.";
 
 /// A row of this group without arguments.
-const fn row(name: &'static str, run: Handler) -> CommandSpec {
-    CommandSpec { group: Group::Server, ..CommandSpec::new(name, run) }
+const fn row(name: &'static str) -> CommandSpec {
+    CommandSpec { group: Group::Server, ..CommandSpec::new(name) }
 }
 
 const fn container(name: &'static str) -> CommandSpec {
-    CommandSpec { complexity: DEPENDS, arity: Arity::AtLeast(2), ..row(name, Handler::Container) }
+    CommandSpec { complexity: DEPENDS, arity: Arity::AtLeast(2), ..row(name) }
 }
 
-const fn help_row(since: Since, run: Handler) -> CommandSpec {
-    CommandSpec {
-        summary: WHICH_SUBCOMMANDS,
-        since,
-        arity: Arity::Exactly(2),
-        flags: &[Flag::Loading, Flag::Stale],
-        ..row("HELP", run)
-    }
+const fn help_row(since: Since, run: Handler) -> Command {
+    Command::new(
+        run,
+        CommandSpec {
+            summary: WHICH_SUBCOMMANDS,
+            since,
+            arity: Arity::Exactly(2),
+            flags: &[Flag::Loading, Flag::Stale],
+            ..row("HELP")
+        },
+    )
 }
 
 // ---- TIME, ROLE, LASTSAVE
 
-const TIME: CommandSpec = CommandSpec {
-    summary: "Tells the server's time: seconds since 1970, and microseconds.",
-    since: Since::redis(2, 6, 0),
-    flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
-    tips: &["nondeterministic_output"],
-    ..row("TIME", Handler::Keys(time))
-};
+const TIME: Command = Command::new(
+    Handler::Keys(time),
+    CommandSpec {
+        summary: "Tells the server's time: seconds since 1970, and microseconds.",
+        since: Since::redis(2, 6, 0),
+        flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
+        tips: &["nondeterministic_output"],
+        ..row("TIME")
+    },
+);
 
 fn time<'v>(view: &'v mut View<'_>, _: &mut Args<'v>) -> CommandResult<'v> {
     let micros = view.micros();
     Ok(Reply::strings([micros.div_euclid(1_000_000).to_string(), micros.rem_euclid(1_000_000).to_string()]))
 }
 
-const ROLE: CommandSpec = CommandSpec {
-    summary: "Tells the server's part in replication.",
-    since: Since::redis(2, 8, 12),
-    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast],
-    categories: &[Category::Admin, Category::Dangerous],
-    ..row(
-        "ROLE",
-        Handler::Connection(|_, _| {
-            Ok(Reply::Array(vec![Reply::text("master"), Reply::Integer(0), Reply::Array(Vec::new())]))
-        }),
-    )
-};
+const ROLE: Command = Command::new(
+    Handler::Connection(|_, _| {
+        Ok(Reply::Array(vec![Reply::text("master"), Reply::Integer(0), Reply::Array(Vec::new())]))
+    }),
+    CommandSpec {
+        summary: "Tells the server's part in replication.",
+        since: Since::redis(2, 8, 12),
+        flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast],
+        categories: &[Category::Admin, Category::Dangerous],
+        ..row("ROLE")
+    },
+);
 
-const LASTSAVE: CommandSpec = CommandSpec {
-    summary: "Tells when the data was last saved; nothing is ever saved here, so that is when the server started.",
-    flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
-    categories: &[Category::Admin, Category::Dangerous],
-    tips: &["nondeterministic_output"],
-    ..row(
-        "LASTSAVE",
-        Handler::Connection(|call, _| Ok(Reply::Integer(call.server.identity.started().div_euclid(1000)))),
-    )
-};
+const LASTSAVE: Command = Command::new(
+    Handler::Connection(|call, _| Ok(Reply::Integer(call.server.identity.started().div_euclid(1000)))),
+    CommandSpec {
+        summary: "Tells when the data was last saved; nothing is ever saved here, so that is when the server started.",
+        flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
+        categories: &[Category::Admin, Category::Dangerous],
+        tips: &["nondeterministic_output"],
+        ..row("LASTSAVE")
+    },
+);
 
 // ---- SLOWLOG
 
 const SLOW_SINCE: Since = Since::redis(2, 2, 12);
 
-const SLOWLOG: CommandSpec = CommandSpec {
-    summary: "Slow commands.",
-    since: SLOW_SINCE,
-    subcommands: &[
-        CommandSpec {
-            usage: "[count]",
-            summary: "Lists the slow commands; none is ever noted.",
-            complexity: "O(N) where N is the number of entries returned",
-            since: SLOW_SINCE,
-            arity: Arity::AtLeast(2),
-            flags: SLOW_FLAGS,
-            tips: &["request_policy:all_nodes", "nondeterministic_output"],
-            ..row("GET", Handler::Connection(slowlog_get))
-        },
+const SLOWLOG: Command = Command::container(
+    CommandSpec { summary: "Slow commands.", since: SLOW_SINCE, ..container("SLOWLOG") },
+    &[
+        Command::new(
+            Handler::Connection(slowlog_get),
+            CommandSpec {
+                usage: "[count]",
+                summary: "Lists the slow commands; none is ever noted.",
+                complexity: "O(N) where N is the number of entries returned",
+                since: SLOW_SINCE,
+                arity: Arity::AtLeast(2),
+                flags: SLOW_FLAGS,
+                tips: &["request_policy:all_nodes", "nondeterministic_output"],
+                ..row("GET")
+            },
+        ),
         help_row(Since::redis(6, 2, 0), Handler::Connection(|call, _| help(call.table, "SLOWLOG", SLOWLOG_HELP))),
-        CommandSpec {
-            summary: "Counts the slow commands.",
-            since: SLOW_SINCE,
-            arity: Arity::Exactly(2),
-            flags: SLOW_FLAGS,
-            tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
-            ..row("LEN", Handler::Connection(|_, _| Ok(Reply::Integer(0))))
-        },
-        CommandSpec {
-            summary: "Forgets the slow commands.",
-            complexity: "O(N) where N is the number of entries",
-            since: SLOW_SINCE,
-            arity: Arity::Exactly(2),
-            flags: SLOW_FLAGS,
-            tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
-            ..row("RESET", Handler::Connection(|_, _| Ok(Reply::OK)))
-        },
+        Command::new(
+            Handler::Connection(|_, _| Ok(Reply::Integer(0))),
+            CommandSpec {
+                summary: "Counts the slow commands.",
+                since: SLOW_SINCE,
+                arity: Arity::Exactly(2),
+                flags: SLOW_FLAGS,
+                tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
+                ..row("LEN")
+            },
+        ),
+        Command::new(
+            Handler::Connection(|_, _| Ok(Reply::OK)),
+            CommandSpec {
+                summary: "Forgets the slow commands.",
+                complexity: "O(N) where N is the number of entries",
+                since: SLOW_SINCE,
+                arity: Arity::Exactly(2),
+                flags: SLOW_FLAGS,
+                tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                ..row("RESET")
+            },
+        ),
     ],
-    ..container("SLOWLOG")
-};
+);
 
 const SLOW_FLAGS: &[Flag] = &[Flag::Admin, Flag::Loading, Flag::Stale];
 
@@ -144,59 +158,69 @@ const LATENCY_SINCE: Since = Since::redis(2, 8, 13);
 const LATENCY_FLAGS: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];
 const LATENCY_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
 
-const fn latency(name: &'static str, run: Handler) -> CommandSpec {
+const fn latency(name: &'static str) -> CommandSpec {
     CommandSpec {
         since: LATENCY_SINCE,
         arity: Arity::Exactly(2),
         flags: LATENCY_FLAGS,
         tips: LATENCY_TIPS,
-        ..row(name, run)
+        ..row(name)
     }
 }
 
-const LATENCY: CommandSpec = CommandSpec {
-    summary: "Latency spikes.",
-    since: LATENCY_SINCE,
-    subcommands: &[
-        CommandSpec {
-            summary: "Explains the latency spikes in words.",
-            ..latency("DOCTOR", Handler::Connection(|_, _| Ok(verbatim(LATENCY_DOCTOR))))
-        },
-        CommandSpec {
-            usage: "event",
-            summary: "Draws the spikes of one event.",
-            arity: Arity::Exactly(3),
-            ..latency("GRAPH", Handler::Connection(latency_graph))
-        },
+const LATENCY: Command = Command::container(
+    CommandSpec { summary: "Latency spikes.", since: LATENCY_SINCE, ..container("LATENCY") },
+    &[
+        Command::new(
+            Handler::Connection(|_, _| Ok(verbatim(LATENCY_DOCTOR))),
+            CommandSpec { summary: "Explains the latency spikes in words.", ..latency("DOCTOR") },
+        ),
+        Command::new(
+            Handler::Connection(latency_graph),
+            CommandSpec {
+                usage: "event",
+                summary: "Draws the spikes of one event.",
+                arity: Arity::Exactly(3),
+                ..latency("GRAPH")
+            },
+        ),
         help_row(LATENCY_SINCE, Handler::Connection(|call, _| help(call.table, "LATENCY", LATENCY_HELP))),
-        CommandSpec {
-            usage: "[command [command ...]]",
-            summary: "Shows how long commands took; that is not measured here.",
-            complexity: "O(N) where N is the number of commands shown",
-            since: Since::redis(7, 0, 0),
-            arity: Arity::AtLeast(2),
-            ..latency("HISTOGRAM", Handler::Connection(|_, _| Ok(Reply::Map(Vec::new()))))
-        },
-        CommandSpec {
-            usage: "event",
-            summary: "Lists the spikes of one event.",
-            arity: Arity::Exactly(3),
-            ..latency("HISTORY", Handler::Connection(|_, _| Ok(Reply::Array(Vec::new()))))
-        },
-        CommandSpec {
-            summary: "Lists the latest spike of each event.",
-            ..latency("LATEST", Handler::Connection(|_, _| Ok(Reply::Array(Vec::new()))))
-        },
-        CommandSpec {
-            usage: "[event [event ...]]",
-            summary: "Forgets the spikes of some events, or of all.",
-            arity: Arity::AtLeast(2),
-            tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
-            ..latency("RESET", Handler::Connection(|_, _| Ok(Reply::Integer(0))))
-        },
+        Command::new(
+            Handler::Connection(|_, _| Ok(Reply::Map(Vec::new()))),
+            CommandSpec {
+                usage: "[command [command ...]]",
+                summary: "Shows how long commands took; that is not measured here.",
+                complexity: "O(N) where N is the number of commands shown",
+                since: Since::redis(7, 0, 0),
+                arity: Arity::AtLeast(2),
+                ..latency("HISTOGRAM")
+            },
+        ),
+        Command::new(
+            Handler::Connection(|_, _| Ok(Reply::Array(Vec::new()))),
+            CommandSpec {
+                usage: "event",
+                summary: "Lists the spikes of one event.",
+                arity: Arity::Exactly(3),
+                ..latency("HISTORY")
+            },
+        ),
+        Command::new(
+            Handler::Connection(|_, _| Ok(Reply::Array(Vec::new()))),
+            CommandSpec { summary: "Lists the latest spike of each event.", ..latency("LATEST") },
+        ),
+        Command::new(
+            Handler::Connection(|_, _| Ok(Reply::Integer(0))),
+            CommandSpec {
+                usage: "[event [event ...]]",
+                summary: "Forgets the spikes of some events, or of all.",
+                arity: Arity::AtLeast(2),
+                tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                ..latency("RESET")
+            },
+        ),
     ],
-    ..container("LATENCY")
-};
+);
 
 const LATENCY_HELP: &[&str] = &[
     "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -235,38 +259,45 @@ fn verbatim(text: &'static str) -> Reply<'static> {
 const MEMORY_SINCE: Since = Since::redis(4, 0, 0);
 const MEMORY_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
-const MEMORY: CommandSpec = CommandSpec {
-    summary: "Memory use.",
-    since: MEMORY_SINCE,
-    subcommands: &[
-        CommandSpec {
-            summary: "Reports on memory in words.",
-            since: MEMORY_SINCE,
-            arity: Arity::Exactly(2),
-            tips: MEMORY_TIPS,
-            ..row("DOCTOR", Handler::Connection(memory_doctor))
-        },
+const MEMORY: Command = Command::container(
+    CommandSpec { summary: "Memory use.", since: MEMORY_SINCE, ..container("MEMORY") },
+    &[
+        Command::new(
+            Handler::Connection(memory_doctor),
+            CommandSpec {
+                summary: "Reports on memory in words.",
+                since: MEMORY_SINCE,
+                arity: Arity::Exactly(2),
+                tips: MEMORY_TIPS,
+                ..row("DOCTOR")
+            },
+        ),
         help_row(MEMORY_SINCE, Handler::Connection(|call, _| help(call.table, "MEMORY", MEMORY_HELP))),
-        CommandSpec {
-            summary: "Shows how much memory the data takes.",
-            since: MEMORY_SINCE,
-            arity: Arity::Exactly(2),
-            tips: MEMORY_TIPS,
-            ..row("STATS", Handler::Connection(memory_stats))
-        },
-        CommandSpec {
-            usage: "key [SAMPLES count]",
-            summary: "Tells how much memory a key and its value take.",
-            complexity: "O(1).",
-            since: MEMORY_SINCE,
-            arity: Arity::AtLeast(3),
-            keys: &[KeySpec::one(2, &["RO"])],
-            flags: &[Flag::ReadOnly],
-            ..row("USAGE", Handler::Keys(memory_usage))
-        },
+        Command::new(
+            Handler::Connection(memory_stats),
+            CommandSpec {
+                summary: "Shows how much memory the data takes.",
+                since: MEMORY_SINCE,
+                arity: Arity::Exactly(2),
+                tips: MEMORY_TIPS,
+                ..row("STATS")
+            },
+        ),
+        Command::new(
+            Handler::Keys(memory_usage),
+            CommandSpec {
+                usage: "key [SAMPLES count]",
+                summary: "Tells how much memory a key and its value take.",
+                complexity: "O(1).",
+                since: MEMORY_SINCE,
+                arity: Arity::AtLeast(3),
+                keys: &[KeySpec::one(2, &["RO"])],
+                flags: &[Flag::ReadOnly],
+                ..row("USAGE")
+            },
+        ),
     ],
-    ..container("MEMORY")
-};
+);
 
 const MEMORY_HELP: &[&str] = &[
     "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

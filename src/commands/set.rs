@@ -4,38 +4,42 @@ use super::conditional::Comparison;
 use super::lifetime::{Lifespan, Lifetime, Unit, tell_of_write, write_string};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Expiry, View};
 use crate::protocol::{Reply, Words};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[GETSET, PSETEX, SET, SETEX, SETNX];
+pub(super) const ROWS: &[Command] = &[GETSET, PSETEX, SET, SETEX, SETNX];
 
-const SET: CommandSpec = CommandSpec {
-    usage: "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
+const SET: Command = Command::new(
+    Handler::Keys(set),
+    CommandSpec {
+        usage: "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
             unix-time-milliseconds | KEEPTTL]",
-    later_usages: &[
-        (
-            Since::valkey(8, 1, 0),
-            "key value [NX | XX | IFEQ comparison-value] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds \
+        later_usages: &[
+            (
+                Since::valkey(8, 1, 0),
+                "key value [NX | XX | IFEQ comparison-value] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds \
              | PXAT unix-time-milliseconds | KEEPTTL]",
-        ),
-        (
-            Since::redis(8, 4, 0),
-            "key value [NX | XX | IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest] [GET] \
+            ),
+            (
+                Since::redis(8, 4, 0),
+                "key value [NX | XX | IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest] [GET] \
              [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
-        ),
-    ],
-    summary: "Writes a string, on conditions and with a lifetime if asked to.",
-    group: Group::String,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RW", "access", "update", "variable_flags"])
-        .with_notes("RW and ACCESS due to the optional `GET` argument")
-        .decided_by(key_flags)],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::String],
-    ..CommandSpec::new("SET", Handler::Keys(set))
-};
+            ),
+        ],
+        summary: "Writes a string, on conditions and with a lifetime if asked to.",
+        group: Group::String,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RW", "access", "update", "variable_flags"])
+            .with_notes("RW and ACCESS due to the optional `GET` argument")
+            .decided_by(key_flags)],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::String],
+        ..CommandSpec::new("SET")
+    },
+);
 
 /// How a SET uses its key: it only reads the old value when it has to return it.
 fn key_flags(words: Words<'_>) -> &'static [&'static str] {
@@ -144,29 +148,35 @@ fn set_with_options<'v>(
     })
 }
 
-const SETEX: CommandSpec = CommandSpec {
-    usage: "key seconds value",
-    summary: "Writes a string that lives for some seconds.",
-    group: Group::String,
-    since: Since::redis(2, 0, 0),
-    arity: Arity::Exactly(4),
-    keys: &[KeySpec::one(1, &["OW", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::String],
-    ..CommandSpec::new("SETEX", Handler::Keys(|view, args| set_for(view, args, Unit::Seconds)))
-};
+const SETEX: Command = Command::new(
+    Handler::Keys(|view, args| set_for(view, args, Unit::Seconds)),
+    CommandSpec {
+        usage: "key seconds value",
+        summary: "Writes a string that lives for some seconds.",
+        group: Group::String,
+        since: Since::redis(2, 0, 0),
+        arity: Arity::Exactly(4),
+        keys: &[KeySpec::one(1, &["OW", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::String],
+        ..CommandSpec::new("SETEX")
+    },
+);
 
-const PSETEX: CommandSpec = CommandSpec {
-    usage: "key milliseconds value",
-    summary: "Writes a string that lives for some milliseconds.",
-    group: Group::String,
-    since: Since::redis(2, 6, 0),
-    arity: Arity::Exactly(4),
-    keys: &[KeySpec::one(1, &["OW", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::String],
-    ..CommandSpec::new("PSETEX", Handler::Keys(|view, args| set_for(view, args, Unit::Milliseconds)))
-};
+const PSETEX: Command = Command::new(
+    Handler::Keys(|view, args| set_for(view, args, Unit::Milliseconds)),
+    CommandSpec {
+        usage: "key milliseconds value",
+        summary: "Writes a string that lives for some milliseconds.",
+        group: Group::String,
+        since: Since::redis(2, 6, 0),
+        arity: Arity::Exactly(4),
+        keys: &[KeySpec::one(1, &["OW", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::String],
+        ..CommandSpec::new("PSETEX")
+    },
+);
 
 fn set_for<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, unit: Unit) -> CommandResult<'v> {
     let (key, lifetime, value) = (args.key()?, args.bytes()?, args.bytes()?);
@@ -176,17 +186,20 @@ fn set_for<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, unit: Unit) -> Comma
     Ok(Reply::OK)
 }
 
-const SETNX: CommandSpec = CommandSpec {
-    usage: "key value",
-    summary: "Writes a string if there is no such key yet.",
-    group: Group::String,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["OW", "insert"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::String],
-    ..CommandSpec::new("SETNX", Handler::Keys(setnx))
-};
+const SETNX: Command = Command::new(
+    Handler::Keys(setnx),
+    CommandSpec {
+        usage: "key value",
+        summary: "Writes a string if there is no such key yet.",
+        group: Group::String,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::Exactly(3),
+        keys: &[KeySpec::one(1, &["OW", "insert"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::String],
+        ..CommandSpec::new("SETNX")
+    },
+);
 
 fn setnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, value) = (args.key()?, args.bytes()?);
@@ -198,18 +211,21 @@ fn setnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(i64::from(written)))
 }
 
-const GETSET: CommandSpec = CommandSpec {
-    usage: "key value",
-    summary: "Writes a string and returns the one that was there before.",
-    group: Group::String,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::String],
-    deprecated: Some(("6.2.0", "`SET` with the `!GET` argument")),
-    ..CommandSpec::new("GETSET", Handler::Keys(getset))
-};
+const GETSET: Command = Command::new(
+    Handler::Keys(getset),
+    CommandSpec {
+        usage: "key value",
+        summary: "Writes a string and returns the one that was there before.",
+        group: Group::String,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::Exactly(3),
+        keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::String],
+        deprecated: Some(("6.2.0", "`SET` with the `!GET` argument")),
+        ..CommandSpec::new("GETSET")
+    },
+);
 
 fn getset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, value) = (args.key()?, args.bytes()?);

@@ -3,72 +3,86 @@
 use super::keys::delete;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Set, SetLimits, View};
 use crate::protocol::{Reply, Words, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[SDIFF, SDIFFSTORE, SINTER, SINTERCARD, SINTERSTORE, SUNION, SUNIONSTORE];
+pub(super) const ROWS: &[Command] = &[SDIFF, SDIFFSTORE, SINTER, SINTERCARD, SINTERSTORE, SUNION, SUNIONSTORE];
 
-const SINTER: CommandSpec = CommandSpec {
-    usage: "key [key ...]",
-    summary: "Lists what several sets have in common.",
-    complexity: "O(N*M) for M sets, the smallest of N members",
-    group: Group::Set,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::range(1, -1, 1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Set],
-    tips: &["nondeterministic_output_order"],
-    ..CommandSpec::new("SINTER", Handler::Keys(|view, args| list(view, args, common)))
-};
+const SINTER: Command = Command::new(
+    Handler::Keys(|view, args| list(view, args, common)),
+    CommandSpec {
+        usage: "key [key ...]",
+        summary: "Lists what several sets have in common.",
+        complexity: "O(N*M) for M sets, the smallest of N members",
+        group: Group::Set,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::range(1, -1, 1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Set],
+        tips: &["nondeterministic_output_order"],
+        ..CommandSpec::new("SINTER")
+    },
+);
 
-const SUNION: CommandSpec = CommandSpec {
-    summary: "Lists all that is in one of several sets.",
-    complexity: "O(N) for N members in all",
-    run: Handler::Keys(|view, args| list(view, args, all)),
-    ..renamed(SINTER, "SUNION")
-};
+const SUNION: Command = Command::new(
+    Handler::Keys(|view, args| list(view, args, all)),
+    CommandSpec {
+        summary: "Lists all that is in one of several sets.",
+        complexity: "O(N) for N members in all",
+        ..renamed(SINTER, "SUNION")
+    },
+);
 
-const SDIFF: CommandSpec = CommandSpec {
-    summary: "Lists what is in the first set and in none of the others.",
-    complexity: "O(N*M) for M sets, the first of N members",
-    run: Handler::Keys(|view, args| list(view, args, alone)),
-    ..renamed(SINTER, "SDIFF")
-};
+const SDIFF: Command = Command::new(
+    Handler::Keys(|view, args| list(view, args, alone)),
+    CommandSpec {
+        summary: "Lists what is in the first set and in none of the others.",
+        complexity: "O(N*M) for M sets, the first of N members",
+        ..renamed(SINTER, "SDIFF")
+    },
+);
 
-const SINTERSTORE: CommandSpec = CommandSpec {
-    usage: "destination key [key ...]",
-    summary: "Keeps what several sets have in common under a key.",
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RW", "update"]), KeySpec::range(2, -1, 1, &["RO", "access"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    tips: &[],
-    run: Handler::Keys(|view, args| keep(view, args, common, "sinterstore")),
-    ..renamed(SINTER, "SINTERSTORE")
-};
+const SINTERSTORE: Command = Command::new(
+    Handler::Keys(|view, args| keep(view, args, common, "sinterstore")),
+    CommandSpec {
+        usage: "destination key [key ...]",
+        summary: "Keeps what several sets have in common under a key.",
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RW", "update"]), KeySpec::range(2, -1, 1, &["RO", "access"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        tips: &[],
+        ..renamed(SINTER, "SINTERSTORE")
+    },
+);
 
-const SUNIONSTORE: CommandSpec = CommandSpec {
-    summary: "Keeps all that is in one of several sets under a key.",
-    complexity: "O(N) for N members in all",
-    keys: OVERWRITTEN,
-    run: Handler::Keys(|view, args| keep(view, args, all, "sunionstore")),
-    ..renamed(SINTERSTORE, "SUNIONSTORE")
-};
+const SUNIONSTORE: Command = Command::new(
+    Handler::Keys(|view, args| keep(view, args, all, "sunionstore")),
+    CommandSpec {
+        summary: "Keeps all that is in one of several sets under a key.",
+        complexity: "O(N) for N members in all",
+        keys: OVERWRITTEN,
+        ..renamed(SINTERSTORE, "SUNIONSTORE")
+    },
+);
 
-const SDIFFSTORE: CommandSpec = CommandSpec {
-    summary: "Keeps what is in the first set and in none of the others under a key.",
-    complexity: "O(N*M) for M sets, the first of N members",
-    keys: OVERWRITTEN,
-    run: Handler::Keys(|view, args| keep(view, args, alone, "sdiffstore")),
-    ..renamed(SINTERSTORE, "SDIFFSTORE")
-};
+const SDIFFSTORE: Command = Command::new(
+    Handler::Keys(|view, args| keep(view, args, alone, "sdiffstore")),
+    CommandSpec {
+        summary: "Keeps what is in the first set and in none of the others under a key.",
+        complexity: "O(N*M) for M sets, the first of N members",
+        keys: OVERWRITTEN,
+        ..renamed(SINTERSTORE, "SDIFFSTORE")
+    },
+);
 
 const OVERWRITTEN: &[KeySpec] = &[KeySpec::one(1, &["OW", "update"]), KeySpec::range(2, -1, 1, &["RO", "access"])];
 
 /// The row of a command that differs from another one in little more than its name.
-const fn renamed(row: CommandSpec, name: &'static str) -> CommandSpec {
-    CommandSpec { name, ..row }
+const fn renamed(row: Command, name: &'static str) -> CommandSpec {
+    CommandSpec { name, ..row.spec }
 }
 
 /// Makes one set of several, any of which may be absent.
@@ -141,17 +155,19 @@ fn alone(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
     result
 }
 
-const SINTERCARD: CommandSpec = CommandSpec {
-    usage: "numkeys key [key ...] [LIMIT limit]",
-    summary: "Tells how much several sets have in common.",
-    since: Since::redis(7, 0, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::counted(1, 1, 1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly, Flag::MovableKeys],
-    tips: &[],
-    run: Handler::Keys(sintercard),
-    ..renamed(SINTER, "SINTERCARD")
-};
+const SINTERCARD: Command = Command::new(
+    Handler::Keys(sintercard),
+    CommandSpec {
+        usage: "numkeys key [key ...] [LIMIT limit]",
+        summary: "Tells how much several sets have in common.",
+        since: Since::redis(7, 0, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::counted(1, 1, 1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly, Flag::MovableKeys],
+        tips: &[],
+        ..renamed(SINTER, "SINTERCARD")
+    },
+);
 
 const NO_KEYS: CommandError = CommandError::fixed("ERR numkeys should be greater than 0");
 const TOO_MANY_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be greater than number of args");

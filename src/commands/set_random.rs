@@ -3,28 +3,32 @@
 use super::draws::{draw, parse_count};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Set, SetLimits, View};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[SPOP, SRANDMEMBER];
+pub(super) const ROWS: &[Command] = &[SPOP, SRANDMEMBER];
 
 /// When at most a fifth as many members as are popped stay behind, it is those that are moved.
 const FEW: usize = 5;
 
-const SPOP: CommandSpec = CommandSpec {
-    usage: "key [count]",
-    summary: "Removes members of a set at random, and returns them.",
-    complexity: "O(N) for N members",
-    group: Group::Set,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::Set],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("SPOP", Handler::Keys(spop))
-};
+const SPOP: Command = Command::new(
+    Handler::Keys(spop),
+    CommandSpec {
+        usage: "key [count]",
+        summary: "Removes members of a set at random, and returns them.",
+        complexity: "O(N) for N members",
+        group: Group::Set,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::Set],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("SPOP")
+    },
+);
 
 fn spop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -106,19 +110,22 @@ fn keep_only(set: &mut Set, places: &[usize], limits: &SetLimits) -> Vec<Vec<u8>
     removed
 }
 
-const SRANDMEMBER: CommandSpec = CommandSpec {
-    usage: "key [count]",
-    summary: "Returns members of a set at random.",
-    complexity: "O(N) for N members",
-    group: Group::Set,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Set],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("SRANDMEMBER", Handler::Keys(srandmember))
-};
+const SRANDMEMBER: Command = Command::new(
+    Handler::Keys(srandmember),
+    CommandSpec {
+        usage: "key [count]",
+        summary: "Returns members of a set at random.",
+        complexity: "O(N) for N members",
+        group: Group::Set,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Set],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("SRANDMEMBER")
+    },
+);
 
 fn srandmember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;

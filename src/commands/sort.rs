@@ -9,12 +9,13 @@ use smallvec::SmallVec;
 use super::keys::delete;
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Profile, Since, Version};
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Entry, EventClass, Hash, Kind, List, Set, SortedSet, View};
 use crate::data::listpack::Element;
 use crate::protocol::{Reply, Words, parse_float, until_nul};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[SORT, SORT_RO];
+pub(super) const ROWS: &[Command] = &[SORT, SORT_RO];
 
 const BY_DENIED: CommandError =
     CommandError::fixed("ERR BY option of SORT denied due to insufficient ACL permissions.");
@@ -28,39 +29,45 @@ const PATTERNS: KeySpec = KeySpec::made(looks_elsewhere, &["RO", "access"]).with
      sort",
 );
 
-const SORT: CommandSpec = CommandSpec {
-    usage: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE \
+const SORT: Command = Command::new(
+    Handler::Keys(sort),
+    CommandSpec {
+        usage: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE \
             destination]",
-    summary: "Sorts the elements of a list, a set or a sorted set.",
-    complexity: "O(N+M*log(M)) for N elements, of which M are returned; O(N) if they are not to be sorted",
-    group: Group::Generic,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[
-        KeySpec::one(1, &["RO", "access"]),
-        PATTERNS,
-        KeySpec::searched(destination, &["OW", "update"]).with_notes(
-            "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the \
+        summary: "Sorts the elements of a list, a set or a sorted set.",
+        complexity: "O(N+M*log(M)) for N elements, of which M are returned; O(N) if they are not to be sorted",
+        group: Group::Generic,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[
+            KeySpec::one(1, &["RO", "access"]),
+            PATTERNS,
+            KeySpec::searched(destination, &["OW", "update"]).with_notes(
+                "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the \
              argument array",
-        ),
-    ],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::MovableKeys],
-    categories: CATEGORIES,
-    ..CommandSpec::new("SORT", Handler::Keys(sort))
-};
+            ),
+        ],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::MovableKeys],
+        categories: CATEGORIES,
+        ..CommandSpec::new("SORT")
+    },
+);
 
-const SORT_RO: CommandSpec = CommandSpec {
-    usage: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]",
-    summary: "Sorts the elements of a list, a set or a sorted set, and cannot write.",
-    complexity: "O(N+M*log(M)) for N elements, of which M are returned; O(N) if they are not to be sorted",
-    group: Group::Generic,
-    since: Since::redis(7, 0, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RO", "access"]), PATTERNS],
-    flags: &[Flag::ReadOnly, Flag::MovableKeys],
-    categories: CATEGORIES,
-    ..CommandSpec::new("SORT_RO", Handler::Keys(sort))
-};
+const SORT_RO: Command = Command::new(
+    Handler::Keys(sort),
+    CommandSpec {
+        usage: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]",
+        summary: "Sorts the elements of a list, a set or a sorted set, and cannot write.",
+        complexity: "O(N+M*log(M)) for N elements, of which M are returned; O(N) if they are not to be sorted",
+        group: Group::Generic,
+        since: Since::redis(7, 0, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RO", "access"]), PATTERNS],
+        flags: &[Flag::ReadOnly, Flag::MovableKeys],
+        categories: CATEGORIES,
+        ..CommandSpec::new("SORT_RO")
+    },
+);
 
 /// Whether a request may look at keys that do not stand in it.
 fn looks_elsewhere(words: Words<'_>) -> bool {

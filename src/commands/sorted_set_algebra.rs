@@ -5,78 +5,94 @@ use super::sorted_set_ranges::keep;
 use super::sorted_sets::{renamed, score_reply};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Entry, Kind, Set, SortedSet, SortedSetLimits, View};
 use crate::protocol::{Reply, Words, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[ZDIFF, ZDIFFSTORE, ZINTER, ZINTERCARD, ZINTERSTORE, ZUNION, ZUNIONSTORE];
+pub(super) const ROWS: &[Command] = &[ZDIFF, ZDIFFSTORE, ZINTER, ZINTERCARD, ZINTERSTORE, ZUNION, ZUNIONSTORE];
 
 const NO_WEIGHT: CommandError = CommandError::fixed("ERR weight value is not a float");
 const NEGATIVE_LIMIT: CommandError = CommandError::fixed("ERR LIMIT can't be negative");
 
-const ZUNION: CommandSpec = CommandSpec {
-    usage: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
-    summary: "Lists all that is in one of several sorted sets.",
-    complexity: "O(N)+O(M*log(M)) for N members in all, M of them different",
-    group: Group::SortedSet,
-    since: Since::redis(6, 2, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::counted(1, 1, 1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly, Flag::MovableKeys],
-    categories: &[Category::SortedSet],
-    ..CommandSpec::new("ZUNION", Handler::Keys(|view, args| list(view, args, Combination::Union)))
-};
+const ZUNION: Command = Command::new(
+    Handler::Keys(|view, args| list(view, args, Combination::Union)),
+    CommandSpec {
+        usage: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
+        summary: "Lists all that is in one of several sorted sets.",
+        complexity: "O(N)+O(M*log(M)) for N members in all, M of them different",
+        group: Group::SortedSet,
+        since: Since::redis(6, 2, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::counted(1, 1, 1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly, Flag::MovableKeys],
+        categories: &[Category::SortedSet],
+        ..CommandSpec::new("ZUNION")
+    },
+);
 
-const ZINTER: CommandSpec = CommandSpec {
-    summary: "Lists what several sorted sets have in common.",
-    complexity: "O(N*K)+O(M*log(M)) for K sets, the smallest of N members, and M members in common",
-    run: Handler::Keys(|view, args| list(view, args, Combination::Intersection)),
-    ..renamed(ZUNION, "ZINTER")
-};
+const ZINTER: Command = Command::new(
+    Handler::Keys(|view, args| list(view, args, Combination::Intersection)),
+    CommandSpec {
+        summary: "Lists what several sorted sets have in common.",
+        complexity: "O(N*K)+O(M*log(M)) for K sets, the smallest of N members, and M members in common",
+        ..renamed(ZUNION, "ZINTER")
+    },
+);
 
-const ZDIFF: CommandSpec = CommandSpec {
-    usage: "numkeys key [key ...] [WITHSCORES]",
-    summary: "Lists what is in the first sorted set and in none of the others.",
-    complexity: "O(N*K)+O(M*log(M)) for K sets, the first of N members, M of which are in no other",
-    run: Handler::Keys(|view, args| list(view, args, Combination::Difference)),
-    ..renamed(ZUNION, "ZDIFF")
-};
+const ZDIFF: Command = Command::new(
+    Handler::Keys(|view, args| list(view, args, Combination::Difference)),
+    CommandSpec {
+        usage: "numkeys key [key ...] [WITHSCORES]",
+        summary: "Lists what is in the first sorted set and in none of the others.",
+        complexity: "O(N*K)+O(M*log(M)) for K sets, the first of N members, M of which are in no other",
+        ..renamed(ZUNION, "ZDIFF")
+    },
+);
 
-const ZUNIONSTORE: CommandSpec = CommandSpec {
-    usage: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
-    summary: "Keeps all that is in one of several sorted sets under a key.",
-    since: Since::redis(2, 0, 0),
-    arity: Arity::AtLeast(4),
-    keys: &[KeySpec::one(1, &["OW", "update"]), KeySpec::counted(2, 1, 1, &["RO", "access"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::MovableKeys],
-    run: Handler::Keys(|view, args| store(view, args, Combination::Union, "zunionstore")),
-    ..renamed(ZUNION, "ZUNIONSTORE")
-};
+const ZUNIONSTORE: Command = Command::new(
+    Handler::Keys(|view, args| store(view, args, Combination::Union, "zunionstore")),
+    CommandSpec {
+        usage: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
+        summary: "Keeps all that is in one of several sorted sets under a key.",
+        since: Since::redis(2, 0, 0),
+        arity: Arity::AtLeast(4),
+        keys: &[KeySpec::one(1, &["OW", "update"]), KeySpec::counted(2, 1, 1, &["RO", "access"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::MovableKeys],
+        ..renamed(ZUNION, "ZUNIONSTORE")
+    },
+);
 
-const ZINTERSTORE: CommandSpec = CommandSpec {
-    summary: "Keeps what several sorted sets have in common under a key.",
-    complexity: ZINTER.complexity,
-    run: Handler::Keys(|view, args| store(view, args, Combination::Intersection, "zinterstore")),
-    ..renamed(ZUNIONSTORE, "ZINTERSTORE")
-};
+const ZINTERSTORE: Command = Command::new(
+    Handler::Keys(|view, args| store(view, args, Combination::Intersection, "zinterstore")),
+    CommandSpec {
+        summary: "Keeps what several sorted sets have in common under a key.",
+        complexity: ZINTER.spec.complexity,
+        ..renamed(ZUNIONSTORE, "ZINTERSTORE")
+    },
+);
 
-const ZDIFFSTORE: CommandSpec = CommandSpec {
-    usage: "destination numkeys key [key ...]",
-    summary: "Keeps what is in the first sorted set and in none of the others under a key.",
-    complexity: ZDIFF.complexity,
-    since: Since::redis(6, 2, 0),
-    run: Handler::Keys(|view, args| store(view, args, Combination::Difference, "zdiffstore")),
-    ..renamed(ZUNIONSTORE, "ZDIFFSTORE")
-};
+const ZDIFFSTORE: Command = Command::new(
+    Handler::Keys(|view, args| store(view, args, Combination::Difference, "zdiffstore")),
+    CommandSpec {
+        usage: "destination numkeys key [key ...]",
+        summary: "Keeps what is in the first sorted set and in none of the others under a key.",
+        complexity: ZDIFF.spec.complexity,
+        since: Since::redis(6, 2, 0),
+        ..renamed(ZUNIONSTORE, "ZDIFFSTORE")
+    },
+);
 
-const ZINTERCARD: CommandSpec = CommandSpec {
-    usage: "numkeys key [key ...] [LIMIT limit]",
-    summary: "Tells how much several sorted sets have in common.",
-    complexity: "O(N*K) for K sets, the smallest of N members",
-    since: Since::redis(7, 0, 0),
-    run: Handler::Keys(zintercard),
-    ..renamed(ZUNION, "ZINTERCARD")
-};
+const ZINTERCARD: Command = Command::new(
+    Handler::Keys(zintercard),
+    CommandSpec {
+        usage: "numkeys key [key ...] [LIMIT limit]",
+        summary: "Tells how much several sorted sets have in common.",
+        complexity: "O(N*K) for K sets, the smallest of N members",
+        since: Since::redis(7, 0, 0),
+        ..renamed(ZUNION, "ZINTERCARD")
+    },
+);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Combination {

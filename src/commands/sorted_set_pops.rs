@@ -5,35 +5,39 @@ use super::sorted_sets::{renamed, score_reply};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
+use crate::commands::{Command, CommandResult, Handler, Outcome, Ready, Wish};
 use crate::data::keyspace::{EventClass, Kind, Scored, SortedSet, View};
 use crate::protocol::{Reply, Words, parse_integer};
-use crate::spec::{
-    Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec, Outcome, Ready, Wish,
-};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[BZMPOP, BZPOPMAX, BZPOPMIN, ZMPOP, ZPOPMAX, ZPOPMIN];
+pub(super) const ROWS: &[Command] = &[BZMPOP, BZPOPMAX, BZPOPMIN, ZMPOP, ZPOPMAX, ZPOPMIN];
 
 const NO_KEYS: CommandError = CommandError::fixed("ERR numkeys should be greater than 0");
 const NO_COUNT: CommandError = CommandError::fixed("ERR count should be greater than 0");
 
-const ZPOPMIN: CommandSpec = CommandSpec {
-    usage: "key [count]",
-    summary: "Removes the members of a sorted set with the least scores, and returns them.",
-    complexity: "O(M*log(N)) for M members of a set of N",
-    group: Group::SortedSet,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::SortedSet],
-    ..CommandSpec::new("ZPOPMIN", Handler::Keys(|view, args| zpop(view, args, Side::Least)))
-};
+const ZPOPMIN: Command = Command::new(
+    Handler::Keys(|view, args| zpop(view, args, Side::Least)),
+    CommandSpec {
+        usage: "key [count]",
+        summary: "Removes the members of a sorted set with the least scores, and returns them.",
+        complexity: "O(M*log(N)) for M members of a set of N",
+        group: Group::SortedSet,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::SortedSet],
+        ..CommandSpec::new("ZPOPMIN")
+    },
+);
 
-const ZPOPMAX: CommandSpec = CommandSpec {
-    summary: "Removes the members of a sorted set with the greatest scores, and returns them.",
-    run: Handler::Keys(|view, args| zpop(view, args, Side::Greatest)),
-    ..renamed(ZPOPMIN, "ZPOPMAX")
-};
+const ZPOPMAX: Command = Command::new(
+    Handler::Keys(|view, args| zpop(view, args, Side::Greatest)),
+    CommandSpec {
+        summary: "Removes the members of a sorted set with the greatest scores, and returns them.",
+        ..renamed(ZPOPMIN, "ZPOPMAX")
+    },
+);
 
 /// Which members are taken first.
 #[derive(Clone, Copy)]
@@ -121,17 +125,19 @@ fn pairs(popped: Vec<Scored>, profile: &Profile) -> Reply<'static> {
     Reply::Pairs(popped.into_iter().map(|scored| flat(scored, profile).into()).collect())
 }
 
-const ZMPOP: CommandSpec = CommandSpec {
-    usage: "numkeys key [key ...] <MIN | MAX> [COUNT count]",
-    summary: "Removes the members with the least or the greatest scores of the first sorted set that there is.",
-    complexity: "O(K+M*log(N)) for K keys and M members of a set of N",
-    since: Since::redis(7, 0, 0),
-    arity: Arity::AtLeast(4),
-    keys: &[KeySpec::counted(1, 1, 1, &["RW", "access", "delete"])],
-    flags: &[Flag::Write, Flag::MovableKeys],
-    run: Handler::Keys(zmpop),
-    ..renamed(ZPOPMIN, "ZMPOP")
-};
+const ZMPOP: Command = Command::new(
+    Handler::Keys(zmpop),
+    CommandSpec {
+        usage: "numkeys key [key ...] <MIN | MAX> [COUNT count]",
+        summary: "Removes the members with the least or the greatest scores of the first sorted set that there is.",
+        complexity: "O(K+M*log(N)) for K keys and M members of a set of N",
+        since: Since::redis(7, 0, 0),
+        arity: Arity::AtLeast(4),
+        keys: &[KeySpec::counted(1, 1, 1, &["RW", "access", "delete"])],
+        flags: &[Flag::Write, Flag::MovableKeys],
+        ..renamed(ZPOPMIN, "ZMPOP")
+    },
+);
 
 /// What ZMPOP and BZMPOP are to take from where.
 struct Several<'a> {
@@ -189,32 +195,38 @@ fn nested(popped: Vec<Scored>, profile: &Profile) -> Reply<'static> {
     Reply::Array(popped.into_iter().map(|scored| Reply::Array(flat(scored, profile).into())).collect())
 }
 
-const BZPOPMIN: CommandSpec = CommandSpec {
-    usage: "key [key ...] timeout",
-    summary: "Removes the member with the least score of one of several sorted sets, and waits for one if need be.",
-    complexity: "O(log(N)) for N members of the set",
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::range(1, -2, 1, &["RW", "access", "delete"])],
-    flags: &[Flag::Write, Flag::NoScript, Flag::Blocking, Flag::Fast],
-    run: Handler::Waiting(|view, args, ready| bzpop(view, args, ready, Side::Least)),
-    ..renamed(ZPOPMIN, "BZPOPMIN")
-};
+const BZPOPMIN: Command = Command::new(
+    Handler::Blocking(|view, args, ready| bzpop(view, args, ready, Side::Least)),
+    CommandSpec {
+        usage: "key [key ...] timeout",
+        summary: "Removes the member with the least score of one of several sorted sets, and waits for one if need be.",
+        complexity: "O(log(N)) for N members of the set",
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::range(1, -2, 1, &["RW", "access", "delete"])],
+        flags: &[Flag::Write, Flag::NoScript, Flag::Blocking, Flag::Fast],
+        ..renamed(ZPOPMIN, "BZPOPMIN")
+    },
+);
 
-const BZPOPMAX: CommandSpec = CommandSpec {
-    summary: "Removes the member with the greatest score of one of several sorted sets, and waits for one if need be.",
-    run: Handler::Waiting(|view, args, ready| bzpop(view, args, ready, Side::Greatest)),
-    ..renamed(BZPOPMIN, "BZPOPMAX")
-};
+const BZPOPMAX: Command = Command::new(
+    Handler::Blocking(|view, args, ready| bzpop(view, args, ready, Side::Greatest)),
+    CommandSpec {
+        summary: "Removes the member with the greatest score of one of several sorted sets, and waits for one if need be.",
+        ..renamed(BZPOPMIN, "BZPOPMAX")
+    },
+);
 
-const BZMPOP: CommandSpec = CommandSpec {
-    usage: "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",
-    summary: "Does what ZMPOP does, and waits for a sorted set if need be.",
-    arity: Arity::AtLeast(5),
-    keys: &[KeySpec::counted(2, 1, 1, &["RW", "access", "delete"])],
-    flags: &[Flag::Write, Flag::Blocking, Flag::MovableKeys],
-    run: Handler::Waiting(bzmpop),
-    ..renamed(ZMPOP, "BZMPOP")
-};
+const BZMPOP: Command = Command::new(
+    Handler::Blocking(bzmpop),
+    CommandSpec {
+        usage: "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",
+        summary: "Does what ZMPOP does, and waits for a sorted set if need be.",
+        arity: Arity::AtLeast(5),
+        keys: &[KeySpec::counted(2, 1, 1, &["RW", "access", "delete"])],
+        flags: &[Flag::Write, Flag::Blocking, Flag::MovableKeys],
+        ..renamed(ZMPOP, "BZMPOP")
+    },
+);
 
 fn bzpop<'v>(
     view: &'v mut View<'_>,

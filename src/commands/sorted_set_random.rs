@@ -3,25 +3,29 @@
 use super::draws::{OUT_OF_RANGE, draw, parse_count};
 use super::sorted_set_ranges::members_reply;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Scored, SortedSet, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[ZRANDMEMBER];
+pub(super) const ROWS: &[Command] = &[ZRANDMEMBER];
 
-const ZRANDMEMBER: CommandSpec = CommandSpec {
-    usage: "key [count [WITHSCORES]]",
-    summary: "Returns members of a sorted set at random.",
-    complexity: "O(M*log(N)) for M members of a set of N",
-    group: Group::SortedSet,
-    since: Since::redis(6, 2, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::SortedSet],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("ZRANDMEMBER", Handler::Keys(zrandmember))
-};
+const ZRANDMEMBER: Command = Command::new(
+    Handler::Keys(zrandmember),
+    CommandSpec {
+        usage: "key [count [WITHSCORES]]",
+        summary: "Returns members of a sorted set at random.",
+        complexity: "O(M*log(N)) for M members of a set of N",
+        group: Group::SortedSet,
+        since: Since::redis(6, 2, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::SortedSet],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("ZRANDMEMBER")
+    },
+);
 
 fn zrandmember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;

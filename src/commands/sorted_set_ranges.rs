@@ -7,11 +7,12 @@ use super::sorted_set_bounds::{Between, Scores};
 use super::sorted_sets::{remove, renamed, score_reply};
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Scored, SortedSet, View};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[
+pub(super) const ROWS: &[Command] = &[
     ZCOUNT,
     ZLEXCOUNT,
     ZRANGE,
@@ -31,72 +32,87 @@ const LIMIT_OF_RANKS: CommandError =
 const SCORES_BY_LEX: CommandError =
     CommandError::fixed("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
 
-const ZRANGE: CommandSpec = CommandSpec {
-    usage: "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
-    summary: "Lists a range of the members of a sorted set.",
-    complexity: "O(log(N)+M) for M members of a set of N",
-    group: Group::SortedSet,
-    since: Since::redis(1, 2, 0),
-    arity: Arity::AtLeast(4),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::SortedSet],
-    ..CommandSpec::new("ZRANGE", Handler::Keys(|view, args| list(view, args, None, None)))
-};
+const ZRANGE: Command = Command::new(
+    Handler::Keys(|view, args| list(view, args, None, None)),
+    CommandSpec {
+        usage: "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
+        summary: "Lists a range of the members of a sorted set.",
+        complexity: "O(log(N)+M) for M members of a set of N",
+        group: Group::SortedSet,
+        since: Since::redis(1, 2, 0),
+        arity: Arity::AtLeast(4),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::SortedSet],
+        ..CommandSpec::new("ZRANGE")
+    },
+);
 
-const ZREVRANGE: CommandSpec = CommandSpec {
-    usage: "key start stop [WITHSCORES]",
-    summary: "Lists a range of the members of a sorted set, the greatest first.",
-    deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` argument")),
-    run: Handler::Keys(|view, args| list(view, args, Some(By::Rank), Some(true))),
-    ..renamed(ZRANGE, "ZREVRANGE")
-};
+const ZREVRANGE: Command = Command::new(
+    Handler::Keys(|view, args| list(view, args, Some(By::Rank), Some(true))),
+    CommandSpec {
+        usage: "key start stop [WITHSCORES]",
+        summary: "Lists a range of the members of a sorted set, the greatest first.",
+        deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` argument")),
+        ..renamed(ZRANGE, "ZREVRANGE")
+    },
+);
 
-const ZRANGEBYSCORE: CommandSpec = CommandSpec {
-    usage: "key min max [WITHSCORES] [LIMIT offset count]",
-    summary: "Lists the members of a sorted set whose scores are in a range.",
-    since: Since::redis(1, 0, 5),
-    deprecated: Some(("6.2.0", "`ZRANGE` with the `BYSCORE` argument")),
-    run: Handler::Keys(|view, args| list(view, args, Some(By::Score), Some(false))),
-    ..renamed(ZRANGE, "ZRANGEBYSCORE")
-};
+const ZRANGEBYSCORE: Command = Command::new(
+    Handler::Keys(|view, args| list(view, args, Some(By::Score), Some(false))),
+    CommandSpec {
+        usage: "key min max [WITHSCORES] [LIMIT offset count]",
+        summary: "Lists the members of a sorted set whose scores are in a range.",
+        since: Since::redis(1, 0, 5),
+        deprecated: Some(("6.2.0", "`ZRANGE` with the `BYSCORE` argument")),
+        ..renamed(ZRANGE, "ZRANGEBYSCORE")
+    },
+);
 
-const ZREVRANGEBYSCORE: CommandSpec = CommandSpec {
-    usage: "key max min [WITHSCORES] [LIMIT offset count]",
-    summary: "Lists the members of a sorted set whose scores are in a range, the greatest first.",
-    since: Since::redis(2, 2, 0),
-    deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments")),
-    run: Handler::Keys(|view, args| list(view, args, Some(By::Score), Some(true))),
-    ..renamed(ZRANGE, "ZREVRANGEBYSCORE")
-};
+const ZREVRANGEBYSCORE: Command = Command::new(
+    Handler::Keys(|view, args| list(view, args, Some(By::Score), Some(true))),
+    CommandSpec {
+        usage: "key max min [WITHSCORES] [LIMIT offset count]",
+        summary: "Lists the members of a sorted set whose scores are in a range, the greatest first.",
+        since: Since::redis(2, 2, 0),
+        deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments")),
+        ..renamed(ZRANGE, "ZREVRANGEBYSCORE")
+    },
+);
 
-const ZRANGEBYLEX: CommandSpec = CommandSpec {
-    usage: "key min max [LIMIT offset count]",
-    summary: "Lists the members of a sorted set that stand between two others.",
-    since: Since::redis(2, 8, 9),
-    deprecated: Some(("6.2.0", "`ZRANGE` with the `BYLEX` argument")),
-    run: Handler::Keys(|view, args| list(view, args, Some(By::Member), Some(false))),
-    ..renamed(ZRANGE, "ZRANGEBYLEX")
-};
+const ZRANGEBYLEX: Command = Command::new(
+    Handler::Keys(|view, args| list(view, args, Some(By::Member), Some(false))),
+    CommandSpec {
+        usage: "key min max [LIMIT offset count]",
+        summary: "Lists the members of a sorted set that stand between two others.",
+        since: Since::redis(2, 8, 9),
+        deprecated: Some(("6.2.0", "`ZRANGE` with the `BYLEX` argument")),
+        ..renamed(ZRANGE, "ZRANGEBYLEX")
+    },
+);
 
-const ZREVRANGEBYLEX: CommandSpec = CommandSpec {
-    usage: "key max min [LIMIT offset count]",
-    summary: "Lists the members of a sorted set that stand between two others, the last first.",
-    deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments")),
-    run: Handler::Keys(|view, args| list(view, args, Some(By::Member), Some(true))),
-    ..renamed(ZRANGEBYLEX, "ZREVRANGEBYLEX")
-};
+const ZREVRANGEBYLEX: Command = Command::new(
+    Handler::Keys(|view, args| list(view, args, Some(By::Member), Some(true))),
+    CommandSpec {
+        usage: "key max min [LIMIT offset count]",
+        summary: "Lists the members of a sorted set that stand between two others, the last first.",
+        deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments")),
+        ..renamed(ZRANGEBYLEX, "ZREVRANGEBYLEX")
+    },
+);
 
-const ZRANGESTORE: CommandSpec = CommandSpec {
-    usage: "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
-    summary: "Keeps a range of the members of a sorted set under a key.",
-    since: Since::redis(6, 2, 0),
-    arity: Arity::AtLeast(5),
-    keys: &[KeySpec::one(1, &["OW", "update"]), KeySpec::one(2, &["RO", "access"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    run: Handler::Keys(zrangestore),
-    ..renamed(ZRANGE, "ZRANGESTORE")
-};
+const ZRANGESTORE: Command = Command::new(
+    Handler::Keys(zrangestore),
+    CommandSpec {
+        usage: "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
+        summary: "Keeps a range of the members of a sorted set under a key.",
+        since: Since::redis(6, 2, 0),
+        arity: Arity::AtLeast(5),
+        keys: &[KeySpec::one(1, &["OW", "update"]), KeySpec::one(2, &["RO", "access"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        ..renamed(ZRANGE, "ZRANGESTORE")
+    },
+);
 
 /// What a range is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -245,23 +261,27 @@ pub(super) fn keep(view: &mut View<'_>, key: &[u8], set: SortedSet, event: &'sta
     Reply::Integer(count as i64)
 }
 
-const ZCOUNT: CommandSpec = CommandSpec {
-    usage: "key min max",
-    summary: "Tells how many members of a sorted set have scores in a range.",
-    complexity: "O(log(N)) for N members of the set",
-    since: Since::redis(2, 0, 0),
-    arity: Arity::Exactly(4),
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    run: Handler::Keys(|view, args| count(view, args, By::Score)),
-    ..renamed(ZRANGE, "ZCOUNT")
-};
+const ZCOUNT: Command = Command::new(
+    Handler::Keys(|view, args| count(view, args, By::Score)),
+    CommandSpec {
+        usage: "key min max",
+        summary: "Tells how many members of a sorted set have scores in a range.",
+        complexity: "O(log(N)) for N members of the set",
+        since: Since::redis(2, 0, 0),
+        arity: Arity::Exactly(4),
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        ..renamed(ZRANGE, "ZCOUNT")
+    },
+);
 
-const ZLEXCOUNT: CommandSpec = CommandSpec {
-    summary: "Tells how many members of a sorted set stand between two others.",
-    since: Since::redis(2, 8, 9),
-    run: Handler::Keys(|view, args| count(view, args, By::Member)),
-    ..renamed(ZCOUNT, "ZLEXCOUNT")
-};
+const ZLEXCOUNT: Command = Command::new(
+    Handler::Keys(|view, args| count(view, args, By::Member)),
+    CommandSpec {
+        summary: "Tells how many members of a sorted set stand between two others.",
+        since: Since::redis(2, 8, 9),
+        ..renamed(ZCOUNT, "ZLEXCOUNT")
+    },
+);
 
 fn count<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, by: By) -> CommandResult<'v> {
     let key = args.key()?;
@@ -269,33 +289,39 @@ fn count<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, by: By) -> CommandResu
     Ok(Reply::Integer(view.collection(key)?.map_or(0, |set| query.ranks(set).len()) as i64))
 }
 
-const ZREMRANGEBYRANK: CommandSpec = CommandSpec {
-    usage: "key start stop",
-    summary: "Removes a range of the members of a sorted set.",
-    complexity: "O(log(N)+M*log(N)) for M members of a set of N",
-    since: Since::redis(2, 0, 0),
-    arity: Arity::Exactly(4),
-    keys: &[KeySpec::one(1, &["RW", "delete"])],
-    flags: &[Flag::Write],
-    run: Handler::Keys(|view, args| remove_range(view, args, By::Rank, "zremrangebyrank")),
-    ..renamed(ZRANGE, "ZREMRANGEBYRANK")
-};
+const ZREMRANGEBYRANK: Command = Command::new(
+    Handler::Keys(|view, args| remove_range(view, args, By::Rank, "zremrangebyrank")),
+    CommandSpec {
+        usage: "key start stop",
+        summary: "Removes a range of the members of a sorted set.",
+        complexity: "O(log(N)+M*log(N)) for M members of a set of N",
+        since: Since::redis(2, 0, 0),
+        arity: Arity::Exactly(4),
+        keys: &[KeySpec::one(1, &["RW", "delete"])],
+        flags: &[Flag::Write],
+        ..renamed(ZRANGE, "ZREMRANGEBYRANK")
+    },
+);
 
-const ZREMRANGEBYSCORE: CommandSpec = CommandSpec {
-    usage: "key min max",
-    summary: "Removes the members of a sorted set whose scores are in a range.",
-    since: Since::redis(1, 2, 0),
-    run: Handler::Keys(|view, args| remove_range(view, args, By::Score, "zremrangebyscore")),
-    ..renamed(ZREMRANGEBYRANK, "ZREMRANGEBYSCORE")
-};
+const ZREMRANGEBYSCORE: Command = Command::new(
+    Handler::Keys(|view, args| remove_range(view, args, By::Score, "zremrangebyscore")),
+    CommandSpec {
+        usage: "key min max",
+        summary: "Removes the members of a sorted set whose scores are in a range.",
+        since: Since::redis(1, 2, 0),
+        ..renamed(ZREMRANGEBYRANK, "ZREMRANGEBYSCORE")
+    },
+);
 
-const ZREMRANGEBYLEX: CommandSpec = CommandSpec {
-    usage: "key min max",
-    summary: "Removes the members of a sorted set that stand between two others.",
-    since: Since::redis(2, 8, 9),
-    run: Handler::Keys(|view, args| remove_range(view, args, By::Member, "zremrangebylex")),
-    ..renamed(ZREMRANGEBYRANK, "ZREMRANGEBYLEX")
-};
+const ZREMRANGEBYLEX: Command = Command::new(
+    Handler::Keys(|view, args| remove_range(view, args, By::Member, "zremrangebylex")),
+    CommandSpec {
+        usage: "key min max",
+        summary: "Removes the members of a sorted set that stand between two others.",
+        since: Since::redis(2, 8, 9),
+        ..renamed(ZREMRANGEBYRANK, "ZREMRANGEBYLEX")
+    },
+);
 
 fn remove_range<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, by: By, event: &'static str) -> CommandResult<'v> {
     let key = args.key()?;

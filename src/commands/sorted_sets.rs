@@ -6,11 +6,12 @@ use super::scan_elements::scan;
 use super::sorted_set_bounds::parse_score;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, SortedSet, SortedSetLimits, View};
 use crate::protocol::{Reply, is_whole, write_double, write_short_double};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[ZADD, ZCARD, ZINCRBY, ZMSCORE, ZRANK, ZREM, ZREVRANK, ZSCAN, ZSCORE];
+pub(super) const ROWS: &[Command] = &[ZADD, ZCARD, ZINCRBY, ZMSCORE, ZRANK, ZREM, ZREVRANK, ZSCAN, ZSCORE];
 
 const NX_AND_XX: CommandError = CommandError::fixed("ERR XX and NX options at the same time are not compatible");
 const GT_LT_AND_NX: CommandError =
@@ -19,8 +20,8 @@ const ONE_INCREMENT: CommandError = CommandError::fixed("ERR INCR option support
 const RESULT_IS_NAN: CommandError = CommandError::fixed("ERR resulting score is not a number (NaN)");
 
 /// The row of a command that differs from another one in little more than its name.
-pub(super) const fn renamed(row: CommandSpec, name: &'static str) -> CommandSpec {
-    CommandSpec { name, ..row }
+pub(super) const fn renamed(row: Command, name: &'static str) -> CommandSpec {
+    CommandSpec { name, ..row.spec }
 }
 
 /// A score as a reply.
@@ -28,28 +29,33 @@ pub(super) fn score_reply(score: f64, profile: &Profile) -> Reply<'static> {
     if profile.since_redis(7, 2) { Reply::ShortDouble(score) } else { Reply::Double(score) }
 }
 
-const ZADD: CommandSpec = CommandSpec {
-    usage: "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
-    summary: "Adds members to a sorted set, or gives them other scores.",
-    complexity: "O(log(N)) for each member, for N members of the set",
-    group: Group::SortedSet,
-    since: Since::redis(1, 2, 0),
-    arity: Arity::AtLeast(4),
-    keys: &[KeySpec::one(1, &["RW", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::SortedSet],
-    ..CommandSpec::new("ZADD", Handler::Keys(zadd))
-};
+const ZADD: Command = Command::new(
+    Handler::Keys(zadd),
+    CommandSpec {
+        usage: "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
+        summary: "Adds members to a sorted set, or gives them other scores.",
+        complexity: "O(log(N)) for each member, for N members of the set",
+        group: Group::SortedSet,
+        since: Since::redis(1, 2, 0),
+        arity: Arity::AtLeast(4),
+        keys: &[KeySpec::one(1, &["RW", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::SortedSet],
+        ..CommandSpec::new("ZADD")
+    },
+);
 
-const ZINCRBY: CommandSpec = CommandSpec {
-    usage: "key increment member",
-    summary: "Adds to the score of a member of a sorted set.",
-    complexity: "O(log(N)) for N members of the set",
-    arity: Arity::Exactly(4),
-    keys: &[KeySpec::one(1, &["RW", "access", "update"])],
-    run: Handler::Keys(zincrby),
-    ..renamed(ZADD, "ZINCRBY")
-};
+const ZINCRBY: Command = Command::new(
+    Handler::Keys(zincrby),
+    CommandSpec {
+        usage: "key increment member",
+        summary: "Adds to the score of a member of a sorted set.",
+        complexity: "O(log(N)) for N members of the set",
+        arity: Arity::Exactly(4),
+        keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+        ..renamed(ZADD, "ZINCRBY")
+    },
+);
 
 /// What may be done with which members.
 #[derive(Default)]
@@ -217,16 +223,18 @@ pub(super) fn add_scored<'v>(
     Ok(Reply::Integer(if addition.changed { added + updated } else { added } as i64))
 }
 
-const ZREM: CommandSpec = CommandSpec {
-    usage: "key member [member ...]",
-    summary: "Removes members from a sorted set.",
-    complexity: "O(M*log(N)) for M members of a set of N",
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RW", "delete"])],
-    flags: &[Flag::Write, Flag::Fast],
-    run: Handler::Keys(zrem),
-    ..renamed(ZADD, "ZREM")
-};
+const ZREM: Command = Command::new(
+    Handler::Keys(zrem),
+    CommandSpec {
+        usage: "key member [member ...]",
+        summary: "Removes members from a sorted set.",
+        complexity: "O(M*log(N)) for M members of a set of N",
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RW", "delete"])],
+        flags: &[Flag::Write, Flag::Fast],
+        ..renamed(ZADD, "ZREM")
+    },
+);
 
 fn zrem<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -252,45 +260,52 @@ pub(super) fn remove<'v>(
     Ok(Reply::Integer(removed as i64))
 }
 
-const ZCARD: CommandSpec = CommandSpec {
-    usage: "key",
-    summary: "Tells how many members a sorted set has.",
-    group: Group::SortedSet,
-    since: Since::redis(1, 2, 0),
-    arity: Arity::Exactly(2),
-    keys: &[KeySpec::one(1, &["RO"])],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::SortedSet],
-    ..CommandSpec::new("ZCARD", Handler::Keys(zcard))
-};
+const ZCARD: Command = Command::new(
+    Handler::Keys(zcard),
+    CommandSpec {
+        usage: "key",
+        summary: "Tells how many members a sorted set has.",
+        group: Group::SortedSet,
+        since: Since::redis(1, 2, 0),
+        arity: Arity::Exactly(2),
+        keys: &[KeySpec::one(1, &["RO"])],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::SortedSet],
+        ..CommandSpec::new("ZCARD")
+    },
+);
 
 fn zcard<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(view.collection::<SortedSet>(args.key()?)?.map_or(0, SortedSet::len) as i64))
 }
 
-const ZSCORE: CommandSpec = CommandSpec {
-    usage: "key member",
-    summary: "Returns the score of a member of a sorted set.",
-    arity: Arity::Exactly(3),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    run: Handler::Keys(zscore),
-    ..renamed(ZCARD, "ZSCORE")
-};
+const ZSCORE: Command = Command::new(
+    Handler::Keys(zscore),
+    CommandSpec {
+        usage: "key member",
+        summary: "Returns the score of a member of a sorted set.",
+        arity: Arity::Exactly(3),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        ..renamed(ZCARD, "ZSCORE")
+    },
+);
 
 fn zscore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (set, member) = (view.collection::<SortedSet>(args.key()?)?, args.bytes()?);
     Ok(score_of(set, member, args.profile()))
 }
 
-const ZMSCORE: CommandSpec = CommandSpec {
-    usage: "key member [member ...]",
-    summary: "Returns the scores of several members of a sorted set.",
-    complexity: "O(N) for N members that are asked for",
-    since: Since::redis(6, 2, 0),
-    arity: Arity::AtLeast(3),
-    run: Handler::Keys(zmscore),
-    ..renamed(ZSCORE, "ZMSCORE")
-};
+const ZMSCORE: Command = Command::new(
+    Handler::Keys(zmscore),
+    CommandSpec {
+        usage: "key member [member ...]",
+        summary: "Returns the scores of several members of a sorted set.",
+        complexity: "O(N) for N members that are asked for",
+        since: Since::redis(6, 2, 0),
+        arity: Arity::AtLeast(3),
+        ..renamed(ZSCORE, "ZMSCORE")
+    },
+);
 
 fn zmscore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let set = view.collection::<SortedSet>(args.key()?)?;
@@ -301,22 +316,23 @@ fn score_of(set: Option<&SortedSet>, member: &[u8], profile: &Profile) -> Reply<
     set.and_then(|set| set.score(member)).map_or(Reply::Null, |score| score_reply(score, profile))
 }
 
-const ZRANK: CommandSpec = CommandSpec {
-    usage: "key member",
-    later_usages: &[(Since::redis(7, 2, 0), "key member [WITHSCORE]")],
-    summary: "Tells how many members of a sorted set stand before one.",
-    complexity: "O(log(N)) for N members of the set",
-    since: Since::redis(2, 0, 0),
-    later_arities: &[(Since::redis(7, 2, 0), Arity::AtLeast(3))],
-    run: Handler::Keys(|view, args| rank(view, args, false)),
-    ..renamed(ZSCORE, "ZRANK")
-};
+const ZRANK: Command = Command::new(
+    Handler::Keys(|view, args| rank(view, args, false)),
+    CommandSpec {
+        usage: "key member",
+        later_usages: &[(Since::redis(7, 2, 0), "key member [WITHSCORE]")],
+        summary: "Tells how many members of a sorted set stand before one.",
+        complexity: "O(log(N)) for N members of the set",
+        since: Since::redis(2, 0, 0),
+        later_arities: &[(Since::redis(7, 2, 0), Arity::AtLeast(3))],
+        ..renamed(ZSCORE, "ZRANK")
+    },
+);
 
-const ZREVRANK: CommandSpec = CommandSpec {
-    summary: "Tells how many members of a sorted set stand behind one.",
-    run: Handler::Keys(|view, args| rank(view, args, true)),
-    ..renamed(ZRANK, "ZREVRANK")
-};
+const ZREVRANK: Command = Command::new(
+    Handler::Keys(|view, args| rank(view, args, true)),
+    CommandSpec { summary: "Tells how many members of a sorted set stand behind one.", ..renamed(ZRANK, "ZREVRANK") },
+);
 
 fn rank<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, backwards: bool) -> CommandResult<'v> {
     let (key, member) = (args.key()?, args.bytes()?);
@@ -338,20 +354,23 @@ fn rank<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, backwards: bool) -> Com
     Ok(rank)
 }
 
-const ZSCAN: CommandSpec = CommandSpec {
-    usage: "key cursor [MATCH pattern] [COUNT count]",
-    later_usages: &[(Since::valkey(8, 1, 0), "key cursor [MATCH pattern] [COUNT count] [NOSCORES]")],
-    summary: "Lists the members of a sorted set, and their scores, step by step.",
-    complexity: "O(1) for a step, O(N) for all of them, for N members",
-    group: Group::SortedSet,
-    since: Since::redis(2, 8, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::SortedSet],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("ZSCAN", Handler::Keys(zscan))
-};
+const ZSCAN: Command = Command::new(
+    Handler::Keys(zscan),
+    CommandSpec {
+        usage: "key cursor [MATCH pattern] [COUNT count]",
+        later_usages: &[(Since::valkey(8, 1, 0), "key cursor [MATCH pattern] [COUNT count] [NOSCORES]")],
+        summary: "Lists the members of a sorted set, and their scores, step by step.",
+        complexity: "O(1) for a step, O(N) for all of them, for N members",
+        group: Group::SortedSet,
+        since: Since::redis(2, 8, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::SortedSet],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("ZSCAN")
+    },
+);
 
 fn zscan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let profile = args.profile();

@@ -5,11 +5,12 @@ use super::stream_ids::{parse, parse_end};
 use super::streams::parse_all;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Group as ConsumerGroup, Stream, StreamId, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[XACK, XGROUP];
+pub(super) const ROWS: &[Command] = &[XACK, XGROUP];
 
 const NO_KEY: CommandError = CommandError::fixed(
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option \
@@ -36,18 +37,21 @@ pub(super) fn bad_subcommand(args: &Args<'_>, container: &str) -> CommandError {
     CommandError::quoting(before, typed, &format!("'. Try {container} HELP."))
 }
 
-const XACK: CommandSpec = CommandSpec {
-    usage: "key group id [id ...]",
-    summary: "Marks entries as dealt with, so that they are no longer pending.",
-    complexity: "O(1) for each entry",
-    group: Group::Stream,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::AtLeast(4),
-    keys: &[KeySpec::one(1, &["RW", "update"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::Stream],
-    ..CommandSpec::new("XACK", Handler::Keys(xack))
-};
+const XACK: Command = Command::new(
+    Handler::Keys(xack),
+    CommandSpec {
+        usage: "key group id [id ...]",
+        summary: "Marks entries as dealt with, so that they are no longer pending.",
+        complexity: "O(1) for each entry",
+        group: Group::Stream,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::AtLeast(4),
+        keys: &[KeySpec::one(1, &["RW", "update"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::Stream],
+        ..CommandSpec::new("XACK")
+    },
+);
 
 fn xack<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, group) = (args.key()?, args.bytes()?);
@@ -63,81 +67,101 @@ fn xack<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(acknowledged as i64))
 }
 
-const XGROUP: CommandSpec = CommandSpec {
-    summary: "Makes, changes and removes groups of consumers.",
-    complexity: "Depends on subcommand.",
-    group: Group::Stream,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::AtLeast(2),
-    subcommands: &[
-        CommandSpec {
-            usage: "key groupname consumername",
-            summary: "Removes a consumer from a group.",
-            group: Group::Stream,
-            since: Since::redis(5, 0, 0),
-            arity: Arity::Exactly(5),
-            keys: &[KeySpec::one(2, &["RW", "delete"])],
-            flags: &[Flag::Write],
-            categories: &[Category::Stream],
-            ..CommandSpec::new("DELCONSUMER", Handler::Keys(delete_consumer))
-        },
-        CommandSpec {
-            usage: "key groupname",
-            summary: "Removes a group.",
-            complexity: "O(N) for N entries that are pending",
-            group: Group::Stream,
-            since: Since::redis(5, 0, 0),
-            arity: Arity::Exactly(4),
-            keys: &[KeySpec::one(2, &["RW", "delete"])],
-            flags: &[Flag::Write],
-            categories: &[Category::Stream],
-            ..CommandSpec::new("DESTROY", Handler::Keys(destroy))
-        },
-        CommandSpec {
-            usage: "key groupname consumername",
-            summary: "Adds a consumer to a group.",
-            group: Group::Stream,
-            since: Since::redis(6, 2, 0),
-            arity: Arity::Exactly(5),
-            keys: &[KeySpec::one(2, &["RW", "insert"])],
-            flags: &[Flag::Write, Flag::DenyOom],
-            categories: &[Category::Stream],
-            ..CommandSpec::new("CREATECONSUMER", Handler::Keys(create_consumer))
-        },
-        CommandSpec {
-            usage: "key groupname <id | $> [ENTRIESREAD entries_read]",
-            summary: "Sets the last entry that a group has read.",
-            group: Group::Stream,
-            since: Since::redis(5, 0, 0),
-            arity: Arity::AtLeast(5),
-            keys: &[KeySpec::one(2, &["RW", "update"])],
-            flags: &[Flag::Write],
-            categories: &[Category::Stream],
-            ..CommandSpec::new("SETID", Handler::Keys(set_id))
-        },
-        CommandSpec {
-            summary: "Explains the subcommands.",
-            group: Group::Stream,
-            since: Since::redis(5, 0, 0),
-            arity: Arity::Exactly(2),
-            flags: &[Flag::Loading, Flag::Stale],
-            categories: &[Category::Stream],
-            ..CommandSpec::new("HELP", Handler::Connection(|call, _| help(call.table, "XGROUP", HELP)))
-        },
-        CommandSpec {
-            usage: "key groupname <id | $> [MKSTREAM] [ENTRIESREAD entries_read]",
-            summary: "Makes a group.",
-            group: Group::Stream,
-            since: Since::redis(5, 0, 0),
-            arity: Arity::AtLeast(5),
-            keys: &[KeySpec::one(2, &["RW", "insert"])],
-            flags: &[Flag::Write, Flag::DenyOom],
-            categories: &[Category::Stream],
-            ..CommandSpec::new("CREATE", Handler::Keys(create))
-        },
+const XGROUP: Command = Command::container(
+    CommandSpec {
+        summary: "Makes, changes and removes groups of consumers.",
+        complexity: "Depends on subcommand.",
+        group: Group::Stream,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::AtLeast(2),
+        ..CommandSpec::new("XGROUP")
+    },
+    &[
+        Command::new(
+            Handler::Keys(delete_consumer),
+            CommandSpec {
+                usage: "key groupname consumername",
+                summary: "Removes a consumer from a group.",
+                group: Group::Stream,
+                since: Since::redis(5, 0, 0),
+                arity: Arity::Exactly(5),
+                keys: &[KeySpec::one(2, &["RW", "delete"])],
+                flags: &[Flag::Write],
+                categories: &[Category::Stream],
+                ..CommandSpec::new("DELCONSUMER")
+            },
+        ),
+        Command::new(
+            Handler::Keys(destroy),
+            CommandSpec {
+                usage: "key groupname",
+                summary: "Removes a group.",
+                complexity: "O(N) for N entries that are pending",
+                group: Group::Stream,
+                since: Since::redis(5, 0, 0),
+                arity: Arity::Exactly(4),
+                keys: &[KeySpec::one(2, &["RW", "delete"])],
+                flags: &[Flag::Write],
+                categories: &[Category::Stream],
+                ..CommandSpec::new("DESTROY")
+            },
+        ),
+        Command::new(
+            Handler::Keys(create_consumer),
+            CommandSpec {
+                usage: "key groupname consumername",
+                summary: "Adds a consumer to a group.",
+                group: Group::Stream,
+                since: Since::redis(6, 2, 0),
+                arity: Arity::Exactly(5),
+                keys: &[KeySpec::one(2, &["RW", "insert"])],
+                flags: &[Flag::Write, Flag::DenyOom],
+                categories: &[Category::Stream],
+                ..CommandSpec::new("CREATECONSUMER")
+            },
+        ),
+        Command::new(
+            Handler::Keys(set_id),
+            CommandSpec {
+                usage: "key groupname <id | $> [ENTRIESREAD entries_read]",
+                summary: "Sets the last entry that a group has read.",
+                group: Group::Stream,
+                since: Since::redis(5, 0, 0),
+                arity: Arity::AtLeast(5),
+                keys: &[KeySpec::one(2, &["RW", "update"])],
+                flags: &[Flag::Write],
+                categories: &[Category::Stream],
+                ..CommandSpec::new("SETID")
+            },
+        ),
+        Command::new(
+            Handler::Connection(|call, _| help(call.table, "XGROUP", HELP)),
+            CommandSpec {
+                summary: "Explains the subcommands.",
+                group: Group::Stream,
+                since: Since::redis(5, 0, 0),
+                arity: Arity::Exactly(2),
+                flags: &[Flag::Loading, Flag::Stale],
+                categories: &[Category::Stream],
+                ..CommandSpec::new("HELP")
+            },
+        ),
+        Command::new(
+            Handler::Keys(create),
+            CommandSpec {
+                usage: "key groupname <id | $> [MKSTREAM] [ENTRIESREAD entries_read]",
+                summary: "Makes a group.",
+                group: Group::Stream,
+                since: Since::redis(5, 0, 0),
+                arity: Arity::AtLeast(5),
+                keys: &[KeySpec::one(2, &["RW", "insert"])],
+                flags: &[Flag::Write, Flag::DenyOom],
+                categories: &[Category::Stream],
+                ..CommandSpec::new("CREATE")
+            },
+        ),
     ],
-    ..CommandSpec::new("XGROUP", Handler::Container)
-};
+);
 
 /// What may stand behind the id.
 fn take_options(args: &mut Args<'_>, creates: bool) -> Result<(bool, Option<i64>), CommandError> {

@@ -5,68 +5,83 @@ use super::stream_groups::{bad_subcommand, no_group};
 use super::stream_ids::{entries_reply, entry_reply, id_reply};
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Group as ConsumerGroup, Log, Stream, StreamId, View};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[XINFO];
+pub(super) const ROWS: &[Command] = &[XINFO];
 
 /// How much of everything XINFO STREAM FULL shows.
 const USUAL_COUNT: i64 = 10;
 
-const XINFO: CommandSpec = CommandSpec {
-    summary: "Tells about streams and their groups.",
-    complexity: "Depends on subcommand.",
-    group: Group::Stream,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::AtLeast(2),
-    subcommands: &[
-        CommandSpec {
-            usage: "key groupname",
-            summary: "Lists the consumers of a group.",
-            group: Group::Stream,
-            since: Since::redis(5, 0, 0),
-            arity: Arity::Exactly(4),
-            keys: &[KeySpec::one(2, &["RO", "access"])],
-            flags: &[Flag::ReadOnly],
-            categories: &[Category::Stream],
-            tips: &["nondeterministic_output"],
-            ..CommandSpec::new("CONSUMERS", Handler::Keys(consumers))
-        },
-        CommandSpec {
-            usage: "key",
-            summary: "Lists the groups of a stream.",
-            group: Group::Stream,
-            since: Since::redis(5, 0, 0),
-            arity: Arity::Exactly(3),
-            keys: &[KeySpec::one(2, &["RO", "access"])],
-            flags: &[Flag::ReadOnly],
-            categories: &[Category::Stream],
-            ..CommandSpec::new("GROUPS", Handler::Keys(groups))
-        },
-        CommandSpec {
-            usage: "key [FULL [COUNT count]]",
-            summary: "Tells about a stream, or everything about it.",
-            group: Group::Stream,
-            since: Since::redis(5, 0, 0),
-            arity: Arity::AtLeast(3),
-            keys: &[KeySpec::one(2, &["RO", "access"])],
-            flags: &[Flag::ReadOnly],
-            categories: &[Category::Stream],
-            ..CommandSpec::new("STREAM", Handler::Keys(stream))
-        },
-        CommandSpec {
-            summary: "Explains the subcommands.",
-            group: Group::Stream,
-            since: Since::redis(5, 0, 0),
-            arity: Arity::Exactly(2),
-            flags: &[Flag::Loading, Flag::Stale],
-            categories: &[Category::Stream],
-            ..CommandSpec::new("HELP", Handler::Connection(|call, _| help(call.table, "XINFO", HELP)))
-        },
+const XINFO: Command = Command::container(
+    CommandSpec {
+        summary: "Tells about streams and their groups.",
+        complexity: "Depends on subcommand.",
+        group: Group::Stream,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::AtLeast(2),
+        ..CommandSpec::new("XINFO")
+    },
+    &[
+        Command::new(
+            Handler::Keys(consumers),
+            CommandSpec {
+                usage: "key groupname",
+                summary: "Lists the consumers of a group.",
+                group: Group::Stream,
+                since: Since::redis(5, 0, 0),
+                arity: Arity::Exactly(4),
+                keys: &[KeySpec::one(2, &["RO", "access"])],
+                flags: &[Flag::ReadOnly],
+                categories: &[Category::Stream],
+                tips: &["nondeterministic_output"],
+                ..CommandSpec::new("CONSUMERS")
+            },
+        ),
+        Command::new(
+            Handler::Keys(groups),
+            CommandSpec {
+                usage: "key",
+                summary: "Lists the groups of a stream.",
+                group: Group::Stream,
+                since: Since::redis(5, 0, 0),
+                arity: Arity::Exactly(3),
+                keys: &[KeySpec::one(2, &["RO", "access"])],
+                flags: &[Flag::ReadOnly],
+                categories: &[Category::Stream],
+                ..CommandSpec::new("GROUPS")
+            },
+        ),
+        Command::new(
+            Handler::Keys(stream),
+            CommandSpec {
+                usage: "key [FULL [COUNT count]]",
+                summary: "Tells about a stream, or everything about it.",
+                group: Group::Stream,
+                since: Since::redis(5, 0, 0),
+                arity: Arity::AtLeast(3),
+                keys: &[KeySpec::one(2, &["RO", "access"])],
+                flags: &[Flag::ReadOnly],
+                categories: &[Category::Stream],
+                ..CommandSpec::new("STREAM")
+            },
+        ),
+        Command::new(
+            Handler::Connection(|call, _| help(call.table, "XINFO", HELP)),
+            CommandSpec {
+                summary: "Explains the subcommands.",
+                group: Group::Stream,
+                since: Since::redis(5, 0, 0),
+                arity: Arity::Exactly(2),
+                flags: &[Flag::Loading, Flag::Stale],
+                categories: &[Category::Stream],
+                ..CommandSpec::new("HELP")
+            },
+        ),
     ],
-    ..CommandSpec::new("XINFO", Handler::Container)
-};
+);
 
 /// What XINFO HELP says.
 const HELP: &[&str] = &[

@@ -7,11 +7,12 @@ use super::stream_ids::{entry_reply, id_reply, parse, parse_end_of_range, parse_
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Group as ConsumerGroup, Log, Pending, Stream, StreamId, View};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[XAUTOCLAIM, XCLAIM, XPENDING];
+pub(super) const ROWS: &[Command] = &[XAUTOCLAIM, XCLAIM, XPENDING];
 
 const BAD_COUNT: CommandError = CommandError::fixed("ERR COUNT must be > 0");
 
@@ -19,19 +20,22 @@ const BAD_COUNT: CommandError = CommandError::fixed("ERR COUNT must be > 0");
 const ATTEMPTS: i64 = 10;
 const MOST_COUNT: i64 = i64::MAX / 16;
 
-const XPENDING: CommandSpec = CommandSpec {
-    usage: "key group [[IDLE min-idle-time] start end count [consumer]]",
-    summary: "Lists the entries of a group that were delivered and not acknowledged.",
-    complexity: "O(N) for N entries that are looked at",
-    group: Group::Stream,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Stream],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("XPENDING", Handler::Keys(xpending))
-};
+const XPENDING: Command = Command::new(
+    Handler::Keys(xpending),
+    CommandSpec {
+        usage: "key group [[IDLE min-idle-time] start end count [consumer]]",
+        summary: "Lists the entries of a group that were delivered and not acknowledged.",
+        complexity: "O(N) for N entries that are looked at",
+        group: Group::Stream,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Stream],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("XPENDING")
+    },
+);
 
 fn xpending<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name) = (args.key()?, args.bytes()?);
@@ -96,20 +100,23 @@ fn summary(group: &ConsumerGroup) -> Reply<'_> {
     Reply::Array(vec![count, id_reply(*first), id_reply(*last), Reply::Array(consumers.collect())])
 }
 
-const XCLAIM: CommandSpec = CommandSpec {
-    usage: "key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] \
+const XCLAIM: Command = Command::new(
+    Handler::Keys(xclaim),
+    CommandSpec {
+        usage: "key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] \
             [FORCE] [JUSTID] [LASTID id]",
-    summary: "Hands pending entries over to a consumer.",
-    complexity: "O(log N) for N entries that are pending",
-    group: Group::Stream,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::AtLeast(6),
-    keys: &[KeySpec::one(1, &["RW", "update"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::Stream],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("XCLAIM", Handler::Keys(xclaim))
-};
+        summary: "Hands pending entries over to a consumer.",
+        complexity: "O(log N) for N entries that are pending",
+        group: Group::Stream,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::AtLeast(6),
+        keys: &[KeySpec::one(1, &["RW", "update"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::Stream],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("XCLAIM")
+    },
+);
 
 /// How XCLAIM hands entries over.
 struct Claim {
@@ -248,19 +255,22 @@ fn claimed_reply<'v>(view: &'v View<'_>, key: &[u8], ids: Vec<StreamId>, just_id
     Reply::Array(ids.into_iter().filter_map(|id| log?.get(id).map(entry_reply)).collect())
 }
 
-const XAUTOCLAIM: CommandSpec = CommandSpec {
-    usage: "key group consumer min-idle-time start [COUNT count] [JUSTID]",
-    summary: "Hands the entries over to a consumer that have been pending for long.",
-    complexity: "O(1) if COUNT is small.",
-    group: Group::Stream,
-    since: Since::redis(6, 2, 0),
-    arity: Arity::AtLeast(6),
-    keys: &[KeySpec::one(1, &["RW", "delete"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::Stream],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("XAUTOCLAIM", Handler::Keys(xautoclaim))
-};
+const XAUTOCLAIM: Command = Command::new(
+    Handler::Keys(xautoclaim),
+    CommandSpec {
+        usage: "key group consumer min-idle-time start [COUNT count] [JUSTID]",
+        summary: "Hands the entries over to a consumer that have been pending for long.",
+        complexity: "O(1) if COUNT is small.",
+        group: Group::Stream,
+        since: Since::redis(6, 2, 0),
+        arity: Arity::AtLeast(6),
+        keys: &[KeySpec::one(1, &["RW", "delete"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::Stream],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("XAUTOCLAIM")
+    },
+);
 
 /// What XAUTOCLAIM has found.
 #[derive(Default)]

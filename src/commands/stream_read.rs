@@ -6,11 +6,12 @@ use super::stream_ids::{BAD_ID, entries_reply, entry_reply, id_reply, parse};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Profile, Since, Version};
+use crate::commands::{Command, Handler, Outcome, Ready, Wish};
 use crate::data::keyspace::{Group as ConsumerGroup, Kind, Log, Stream, StreamId, View};
 use crate::protocol::{OwnedWords, Reply, Words, until_nul};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, Handler, KeySpec, Outcome, Ready, Wish};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[XREAD, XREADGROUP];
+pub(super) const ROWS: &[Command] = &[XREAD, XREADGROUP];
 
 const GROUP_IN_XREAD: CommandError =
     CommandError::fixed("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.");
@@ -32,36 +33,42 @@ const USUAL_COUNT: u64 = 1000;
 /// XREAD from the last entry on, that one included.
 const LAST_ENTRY: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
 
-const XREAD: CommandSpec = CommandSpec {
-    usage: "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
-    summary: "Returns the entries of streams behind given ids, or waits for some.",
-    complexity: "O(N) for N entries that are returned",
-    group: Group::Stream,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::AtLeast(4),
-    keys: &[KeySpec::half_behind("STREAMS", 1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly, Flag::Blocking, Flag::MovableKeys],
-    categories: &[Category::Stream],
-    ..CommandSpec::new("XREAD", Handler::Waiting(xread))
-};
+const XREAD: Command = Command::new(
+    Handler::Blocking(xread),
+    CommandSpec {
+        usage: "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
+        summary: "Returns the entries of streams behind given ids, or waits for some.",
+        complexity: "O(N) for N entries that are returned",
+        group: Group::Stream,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::AtLeast(4),
+        keys: &[KeySpec::half_behind("STREAMS", 1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly, Flag::Blocking, Flag::MovableKeys],
+        categories: &[Category::Stream],
+        ..CommandSpec::new("XREAD")
+    },
+);
 
-const XREADGROUP: CommandSpec = CommandSpec {
-    usage: "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]",
-    summary: "Returns entries of streams that nobody in the group has got yet, or those of the consumer that are pending.",
-    complexity: "O(N) for N entries that are returned",
-    group: Group::Stream,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::AtLeast(7),
-    keys: &[KeySpec::half_behind("STREAMS", 4, &["RO", "access"])],
-    flags: &[Flag::Write, Flag::Blocking, Flag::MovableKeys],
-    categories: &[Category::Stream],
-    ..CommandSpec::new("XREADGROUP", Handler::Waiting(xreadgroup))
-};
+const XREADGROUP: Command = Command::new(
+    Handler::Blocking(xreadgroup),
+    CommandSpec {
+        usage: "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]",
+        summary: "Returns entries of streams that nobody in the group has got yet, or those of the consumer that are pending.",
+        complexity: "O(N) for N entries that are returned",
+        group: Group::Stream,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::AtLeast(7),
+        keys: &[KeySpec::half_behind("STREAMS", 4, &["RO", "access"])],
+        flags: &[Flag::Write, Flag::Blocking, Flag::MovableKeys],
+        categories: &[Category::Stream],
+        ..CommandSpec::new("XREADGROUP")
+    },
+);
 
 /// How scripts are told that they cannot wait for streams, on servers that tell them.
 pub fn asks_to_wait(words: Words<'_>, profile: &Profile) -> Option<CommandError> {
     let name = words.get(0)?;
-    let reads = [XREAD.name, XREADGROUP.name].iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
+    let reads = [XREAD.spec.name, XREADGROUP.spec.name].iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
     if !reads || profile.since_redis(7, 2) {
         return None;
     }

@@ -3,11 +3,12 @@
 use super::stream_ids::{Asked, entries_reply, id_reply, parse, parse_asked, parse_end_of_range, parse_start_of_range};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Log, Stream, StreamId, Trim, View};
 use crate::protocol::{Reply, Words};
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[XADD, XDEL, XLEN, XRANGE, XREVRANGE, XSETID, XTRIM];
+pub(super) const ROWS: &[Command] = &[XADD, XDEL, XLEN, XRANGE, XREVRANGE, XSETID, XTRIM];
 
 const LEAST_ID: CommandError = CommandError::fixed("ERR The ID specified in XADD must be greater than 0-0");
 const SMALL_ID: CommandError =
@@ -35,20 +36,23 @@ const BELOW_TOP: CommandError =
 const TOO_FEW_ADDED: CommandError =
     CommandError::fixed("ERR The entries_added specified in XSETID is smaller than the target stream length");
 
-const XADD: CommandSpec = CommandSpec {
-    usage: "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
-    summary: "Adds an entry to the end of a stream.",
-    complexity: "O(1), and O(N) for N entries that are trimmed",
-    group: Group::Stream,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::AtLeast(5),
-    keys: &[KeySpec::one(1, &["RW", "update"])
-        .with_notes("UPDATE instead of INSERT because of the optional trimming feature")],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::Stream],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("XADD", Handler::Keys(xadd))
-};
+const XADD: Command = Command::new(
+    Handler::Keys(xadd),
+    CommandSpec {
+        usage: "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+        summary: "Adds an entry to the end of a stream.",
+        complexity: "O(1), and O(N) for N entries that are trimmed",
+        group: Group::Stream,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::AtLeast(5),
+        keys: &[KeySpec::one(1, &["RW", "update"])
+            .with_notes("UPDATE instead of INSERT because of the optional trimming feature")],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::Stream],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("XADD")
+    },
+);
 
 fn xadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -183,52 +187,61 @@ impl Options {
     }
 }
 
-const XLEN: CommandSpec = CommandSpec {
-    usage: "key",
-    summary: "Tells how many entries a stream has.",
-    group: Group::Stream,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::Exactly(2),
-    keys: &[KeySpec::one(1, &["RO"])],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::Stream],
-    ..CommandSpec::new("XLEN", Handler::Keys(xlen))
-};
+const XLEN: Command = Command::new(
+    Handler::Keys(xlen),
+    CommandSpec {
+        usage: "key",
+        summary: "Tells how many entries a stream has.",
+        group: Group::Stream,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::Exactly(2),
+        keys: &[KeySpec::one(1, &["RO"])],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::Stream],
+        ..CommandSpec::new("XLEN")
+    },
+);
 
 fn xlen<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(view.collection::<Stream>(args.key()?)?.map_or(0, |stream| stream.log().len() as i64)))
 }
 
-const XRANGE: CommandSpec = CommandSpec {
-    usage: "key start end [COUNT count]",
-    summary: "Lists the entries of a stream from one id to another.",
-    complexity: "O(N) for N entries that are returned",
-    group: Group::Stream,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::AtLeast(4),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Stream],
-    ..CommandSpec::new("XRANGE", Handler::Keys(xrange))
-};
+const XRANGE: Command = Command::new(
+    Handler::Keys(xrange),
+    CommandSpec {
+        usage: "key start end [COUNT count]",
+        summary: "Lists the entries of a stream from one id to another.",
+        complexity: "O(N) for N entries that are returned",
+        group: Group::Stream,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::AtLeast(4),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Stream],
+        ..CommandSpec::new("XRANGE")
+    },
+);
 
 fn xrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, from, to) = (args.key()?, args.bytes()?, args.bytes()?);
     range(view, args, key, (from, to), false)
 }
 
-const XREVRANGE: CommandSpec = CommandSpec {
-    usage: "key end start [COUNT count]",
-    summary: "Lists the entries of a stream from one id to another, the last one first.",
-    complexity: "O(N) for N entries that are returned",
-    group: Group::Stream,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::AtLeast(4),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly],
-    categories: &[Category::Stream],
-    ..CommandSpec::new("XREVRANGE", Handler::Keys(xrevrange))
-};
+const XREVRANGE: Command = Command::new(
+    Handler::Keys(xrevrange),
+    CommandSpec {
+        usage: "key end start [COUNT count]",
+        summary: "Lists the entries of a stream from one id to another, the last one first.",
+        complexity: "O(N) for N entries that are returned",
+        group: Group::Stream,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::AtLeast(4),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly],
+        categories: &[Category::Stream],
+        ..CommandSpec::new("XREVRANGE")
+    },
+);
 
 fn xrevrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, to, from) = (args.key()?, args.bytes()?, args.bytes()?);
@@ -264,18 +277,21 @@ fn range<'v>(
     })
 }
 
-const XDEL: CommandSpec = CommandSpec {
-    usage: "key id [id ...]",
-    summary: "Deletes entries of a stream.",
-    complexity: "O(1) for each entry",
-    group: Group::Stream,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RW", "delete"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::Stream],
-    ..CommandSpec::new("XDEL", Handler::Keys(xdel))
-};
+const XDEL: Command = Command::new(
+    Handler::Keys(xdel),
+    CommandSpec {
+        usage: "key id [id ...]",
+        summary: "Deletes entries of a stream.",
+        complexity: "O(1) for each entry",
+        group: Group::Stream,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RW", "delete"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::Stream],
+        ..CommandSpec::new("XDEL")
+    },
+);
 
 fn xdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -298,19 +314,22 @@ pub(super) fn parse_all(words: Words<'_>) -> Result<Vec<StreamId>, CommandError>
     words.iter().map(|word| parse(word, 0)).collect()
 }
 
-const XTRIM: CommandSpec = CommandSpec {
-    usage: "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]",
-    summary: "Deletes the oldest entries of a stream.",
-    complexity: "O(N) for N entries that are deleted",
-    group: Group::Stream,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::AtLeast(4),
-    keys: &[KeySpec::one(1, &["RW", "delete"])],
-    flags: &[Flag::Write],
-    categories: &[Category::Stream],
-    tips: &["nondeterministic_output"],
-    ..CommandSpec::new("XTRIM", Handler::Keys(xtrim))
-};
+const XTRIM: Command = Command::new(
+    Handler::Keys(xtrim),
+    CommandSpec {
+        usage: "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]",
+        summary: "Deletes the oldest entries of a stream.",
+        complexity: "O(N) for N entries that are deleted",
+        group: Group::Stream,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::AtLeast(4),
+        keys: &[KeySpec::one(1, &["RW", "delete"])],
+        flags: &[Flag::Write],
+        categories: &[Category::Stream],
+        tips: &["nondeterministic_output"],
+        ..CommandSpec::new("XTRIM")
+    },
+);
 
 fn xtrim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -327,17 +346,20 @@ fn xtrim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(trimmed as i64))
 }
 
-const XSETID: CommandSpec = CommandSpec {
-    usage: "key last-id [ENTRIESADDED entries_added] [MAXDELETEDID max_deleted_entry_id]",
-    summary: "Sets what a stream remembers of entries that are gone. For servers among themselves.",
-    group: Group::Stream,
-    since: Since::redis(5, 0, 0),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::one(1, &["RW", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
-    categories: &[Category::Stream],
-    ..CommandSpec::new("XSETID", Handler::Keys(xsetid))
-};
+const XSETID: Command = Command::new(
+    Handler::Keys(xsetid),
+    CommandSpec {
+        usage: "key last-id [ENTRIESADDED entries_added] [MAXDELETEDID max_deleted_entry_id]",
+        summary: "Sets what a stream remembers of entries that are gone. For servers among themselves.",
+        group: Group::Stream,
+        since: Since::redis(5, 0, 0),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::one(1, &["RW", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        categories: &[Category::Stream],
+        ..CommandSpec::new("XSETID")
+    },
+);
 
 fn xsetid<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, last) = (args.key()?, parse(args.bytes()?, 0)?);

@@ -4,39 +4,46 @@ use super::keys::delete;
 use super::lifetime::{Lifespan, delete_overdue};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
+use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Expiry, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
-pub(super) const ROWS: &[CommandSpec] = &[GET, GETDEL, GETEX, MGET, MSET, MSETNX, STRLEN];
+pub(super) const ROWS: &[Command] = &[GET, GETDEL, GETEX, MGET, MSET, MSETNX, STRLEN];
 
-const GET: CommandSpec = CommandSpec {
-    usage: "key",
-    summary: "Reads a string.",
-    group: Group::String,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::Exactly(2),
-    keys: &[KeySpec::one(1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::String],
-    ..CommandSpec::new("GET", Handler::Keys(get))
-};
+const GET: Command = Command::new(
+    Handler::Keys(get),
+    CommandSpec {
+        usage: "key",
+        summary: "Reads a string.",
+        group: Group::String,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::Exactly(2),
+        keys: &[KeySpec::one(1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::String],
+        ..CommandSpec::new("GET")
+    },
+);
 
 fn get<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::bulk_or_null(view.string(args.key()?)?))
 }
 
-const GETDEL: CommandSpec = CommandSpec {
-    usage: "key",
-    summary: "Reads a string and deletes it.",
-    group: Group::String,
-    since: Since::redis(6, 2, 0),
-    arity: Arity::Exactly(2),
-    keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::String],
-    ..CommandSpec::new("GETDEL", Handler::Keys(getdel))
-};
+const GETDEL: Command = Command::new(
+    Handler::Keys(getdel),
+    CommandSpec {
+        usage: "key",
+        summary: "Reads a string and deletes it.",
+        group: Group::String,
+        since: Since::redis(6, 2, 0),
+        arity: Arity::Exactly(2),
+        keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::String],
+        ..CommandSpec::new("GETDEL")
+    },
+);
 
 fn getdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -45,17 +52,20 @@ fn getdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     Ok(value.map_or(Reply::Null, Reply::bulk))
 }
 
-const GETEX: CommandSpec = CommandSpec {
-    usage: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
-    summary: "Reads a string and changes how long it lives.",
-    group: Group::String,
-    since: Since::redis(6, 2, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::one(1, &["RW", "access", "update"]).with_notes("RW and UPDATE because it changes the TTL")],
-    flags: &[Flag::Write, Flag::Fast],
-    categories: &[Category::String],
-    ..CommandSpec::new("GETEX", Handler::Keys(getex))
-};
+const GETEX: Command = Command::new(
+    Handler::Keys(getex),
+    CommandSpec {
+        usage: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
+        summary: "Reads a string and changes how long it lives.",
+        group: Group::String,
+        since: Since::redis(6, 2, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::one(1, &["RW", "access", "update"]).with_notes("RW and UPDATE because it changes the TTL")],
+        flags: &[Flag::Write, Flag::Fast],
+        categories: &[Category::String],
+        ..CommandSpec::new("GETEX")
+    },
+);
 
 fn getex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
@@ -94,37 +104,43 @@ fn getex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::bulk_or_null(view.string_to_write(key)?))
 }
 
-const MGET: CommandSpec = CommandSpec {
-    usage: "key [key ...]",
-    summary: "Reads several strings at one instant.",
-    complexity: "O(N) for N keys",
-    group: Group::String,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::range(1, -1, 1, &["RO", "access"])],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::String],
-    tips: &["request_policy:multi_shard"],
-    ..CommandSpec::new("MGET", Handler::Keys(mget))
-};
+const MGET: Command = Command::new(
+    Handler::Keys(mget),
+    CommandSpec {
+        usage: "key [key ...]",
+        summary: "Reads several strings at one instant.",
+        complexity: "O(N) for N keys",
+        group: Group::String,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::range(1, -1, 1, &["RO", "access"])],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::String],
+        tips: &["request_policy:multi_shard"],
+        ..CommandSpec::new("MGET")
+    },
+);
 
 fn mget<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Array(view.strings(args.rest().iter()).into_iter().map(Reply::bulk_or_null).collect()))
 }
 
-const MSET: CommandSpec = CommandSpec {
-    usage: "key value [key value ...]",
-    summary: "Writes several strings at once.",
-    complexity: "O(N) for N keys",
-    group: Group::String,
-    since: Since::redis(1, 0, 1),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::range(1, -1, 2, &["OW", "update"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::String],
-    tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
-    ..CommandSpec::new("MSET", Handler::Keys(mset))
-};
+const MSET: Command = Command::new(
+    Handler::Keys(mset),
+    CommandSpec {
+        usage: "key value [key value ...]",
+        summary: "Writes several strings at once.",
+        complexity: "O(N) for N keys",
+        group: Group::String,
+        since: Since::redis(1, 0, 1),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::range(1, -1, 2, &["OW", "update"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::String],
+        tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
+        ..CommandSpec::new("MSET")
+    },
+);
 
 fn mset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     even(args)?;
@@ -132,19 +148,22 @@ fn mset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::OK)
 }
 
-const MSETNX: CommandSpec = CommandSpec {
-    usage: "key value [key value ...]",
-    summary: "Writes several strings at once, if none of the keys exists yet.",
-    complexity: "O(N) for N keys",
-    group: Group::String,
-    since: Since::redis(1, 0, 1),
-    arity: Arity::AtLeast(3),
-    keys: &[KeySpec::range(1, -1, 2, &["OW", "insert"])],
-    flags: &[Flag::Write, Flag::DenyOom],
-    categories: &[Category::String],
-    tips: &["request_policy:multi_shard", "response_policy:agg_min"],
-    ..CommandSpec::new("MSETNX", Handler::Keys(msetnx))
-};
+const MSETNX: Command = Command::new(
+    Handler::Keys(msetnx),
+    CommandSpec {
+        usage: "key value [key value ...]",
+        summary: "Writes several strings at once, if none of the keys exists yet.",
+        complexity: "O(N) for N keys",
+        group: Group::String,
+        since: Since::redis(1, 0, 1),
+        arity: Arity::AtLeast(3),
+        keys: &[KeySpec::range(1, -1, 2, &["OW", "insert"])],
+        flags: &[Flag::Write, Flag::DenyOom],
+        categories: &[Category::String],
+        tips: &["request_policy:multi_shard", "response_policy:agg_min"],
+        ..CommandSpec::new("MSETNX")
+    },
+);
 
 fn msetnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     even(args)?;
@@ -176,17 +195,20 @@ fn write_pairs(view: &mut View<'_>, args: &mut Args<'_>) -> Result<(), CommandEr
     Ok(())
 }
 
-const STRLEN: CommandSpec = CommandSpec {
-    usage: "key",
-    summary: "Says how many bytes a string has.",
-    group: Group::String,
-    since: Since::redis(2, 2, 0),
-    arity: Arity::Exactly(2),
-    keys: &[KeySpec::one(1, &["RO"])],
-    flags: &[Flag::ReadOnly, Flag::Fast],
-    categories: &[Category::String],
-    ..CommandSpec::new("STRLEN", Handler::Keys(strlen))
-};
+const STRLEN: Command = Command::new(
+    Handler::Keys(strlen),
+    CommandSpec {
+        usage: "key",
+        summary: "Says how many bytes a string has.",
+        group: Group::String,
+        since: Since::redis(2, 2, 0),
+        arity: Arity::Exactly(2),
+        keys: &[KeySpec::one(1, &["RO"])],
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        categories: &[Category::String],
+        ..CommandSpec::new("STRLEN")
+    },
+);
 
 fn strlen<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(view.string(args.key()?)?.map_or(0, <[u8]>::len) as i64))

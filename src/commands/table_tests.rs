@@ -2,16 +2,16 @@
 
 use std::collections::HashSet;
 
-use super::all;
+use super::{Command, all};
 use crate::base::profile::PROFILES;
-use crate::spec::{Arity, Begin, CommandSpec, Find, Handler, KeySpec, arguments};
+use crate::spec::{Arity, Begin, CommandKind, CommandSpec, Find, KeySpec, arguments};
 
 /// Every row and subcommand with its full name and the position of its first argument.
 fn rows() -> Vec<(String, &'static CommandSpec, usize)> {
     let mut rows = Vec::new();
-    for row in all() {
-        rows.push((row.name.to_owned(), row, 1));
-        rows.extend(row.subcommands.iter().map(|sub| (format!("{} {}", row.name, sub.name), sub, 2)));
+    for Command { spec, subcommands, .. } in all() {
+        rows.push((spec.name.to_owned(), spec, 1));
+        rows.extend(subcommands.iter().map(|sub| (format!("{} {}", spec.name, sub.spec.name), &sub.spec, 2)));
     }
     rows
 }
@@ -44,7 +44,7 @@ fn every_usage_parses_in_every_profile() {
             let parsed = parsed.unwrap_or_else(|error| panic!("{name} in {profile}: {error}"));
             let wants = match row.arity {
                 Arity::Exactly(count) => usize::from(count) > first,
-                Arity::AtLeast(count) => usize::from(count) > first && !matches!(row.run, Handler::Container),
+                Arity::AtLeast(count) => usize::from(count) > first && row.kind != CommandKind::Container,
             };
             assert!(!wants || !parsed.is_empty(), "{name} takes arguments and its usage has none");
         }
@@ -72,12 +72,12 @@ fn keys_stand_where_the_arity_says_there_are_words() {
             }
         }
         let locks = matches!(
-            row.run,
-            Handler::Keys(_)
-                | Handler::Waiting(_)
-                | Handler::Everything(_)
-                | Handler::Transaction(_)
-                | Handler::Script(_)
+            row.kind,
+            CommandKind::Keys
+                | CommandKind::Blocking
+                | CommandKind::Everything
+                | CommandKind::Transaction(_)
+                | CommandKind::Script(_)
         );
         assert!(locks || !row.keys.iter().any(KeySpec::are_keys), "{name} locks no keys");
     }

@@ -5,20 +5,24 @@ use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::clients::session::{Choice, TrackingMode};
 use crate::clients::tracking::Overlap;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Group, Handler};
+use crate::spec::{Args, Arity, Category, CommandSpec, Group};
 
-pub(super) const TRACKING: CommandSpec = CommandSpec {
-    usage: "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
-    summary: "Turns on or off that the client is told when keys change that it may hold in a cache.",
-    complexity: "O(1), and O(N) in the number of prefixes",
-    group: Group::Connection,
-    since: Since::redis(6, 0, 0),
-    arity: Arity::AtLeast(3),
-    flags: PLAIN,
-    categories: &[Category::Connection],
-    ..CommandSpec::new("TRACKING", Handler::Connection(tracking))
-};
+pub(super) const TRACKING: Command = Command::new(
+    Handler::Connection(tracking),
+    CommandSpec {
+        usage: "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+        summary: "Turns on or off that the client is told when keys change that it may hold in a cache.",
+        complexity: "O(1), and O(N) in the number of prefixes",
+        group: Group::Connection,
+        since: Since::redis(6, 0, 0),
+        arity: Arity::AtLeast(3),
+        flags: PLAIN,
+        categories: &[Category::Connection],
+        ..CommandSpec::new("TRACKING")
+    },
+);
 
 const TWO_REDIRECTS: CommandError = CommandError::fixed("ERR A client can only redirect to a single other client");
 const NOBODY_THERE: CommandError = CommandError::fixed("ERR The client ID you want redirect to does not exist");
@@ -142,16 +146,19 @@ fn overlapping(overlap: &Overlap) -> CommandError {
     CommandError::new(parts.concat())
 }
 
-pub(super) const CACHING: CommandSpec = CommandSpec {
-    usage: "<YES | NO>",
-    summary: "Says whether the next command's keys are tracked, against what holds otherwise.",
-    group: Group::Connection,
-    since: Since::redis(6, 0, 0),
-    arity: Arity::Exactly(3),
-    flags: PLAIN,
-    categories: &[Category::Connection],
-    ..CommandSpec::new("CACHING", Handler::Connection(caching))
-};
+pub(super) const CACHING: Command = Command::new(
+    Handler::Connection(caching),
+    CommandSpec {
+        usage: "<YES | NO>",
+        summary: "Says whether the next command's keys are tracked, against what holds otherwise.",
+        group: Group::Connection,
+        since: Since::redis(6, 0, 0),
+        arity: Arity::Exactly(3),
+        flags: PLAIN,
+        categories: &[Category::Connection],
+        ..CommandSpec::new("CACHING")
+    },
+);
 
 const CACHING_WITHOUT_TRACKING: CommandError = CommandError::fixed(
     "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
@@ -173,15 +180,18 @@ fn caching(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::OK)
 }
 
-pub(super) const GETREDIR: CommandSpec = CommandSpec {
-    summary: "Returns which connection is told instead of this one.",
-    group: Group::Connection,
-    since: Since::redis(6, 0, 0),
-    arity: Arity::Exactly(2),
-    flags: PLAIN,
-    categories: &[Category::Connection],
-    ..CommandSpec::new("GETREDIR", Handler::Connection(getredir))
-};
+pub(super) const GETREDIR: Command = Command::new(
+    Handler::Connection(getredir),
+    CommandSpec {
+        summary: "Returns which connection is told instead of this one.",
+        group: Group::Connection,
+        since: Since::redis(6, 0, 0),
+        arity: Arity::Exactly(2),
+        flags: PLAIN,
+        categories: &[Category::Connection],
+        ..CommandSpec::new("GETREDIR")
+    },
+);
 
 fn getredir(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     Ok(redirect(call.session.tracking.mode))
@@ -191,15 +201,18 @@ fn redirect(mode: Option<TrackingMode>) -> Reply<'static> {
     Reply::Integer(mode.map_or(-1, |mode| mode.redirect as i64))
 }
 
-pub(super) const TRACKINGINFO: CommandSpec = CommandSpec {
-    summary: "Describes what the connection is told of when keys change.",
-    group: Group::Connection,
-    since: Since::redis(6, 2, 0),
-    arity: Arity::Exactly(2),
-    flags: PLAIN,
-    categories: &[Category::Connection],
-    ..CommandSpec::new("TRACKINGINFO", Handler::Connection(trackinginfo))
-};
+pub(super) const TRACKINGINFO: Command = Command::new(
+    Handler::Connection(trackinginfo),
+    CommandSpec {
+        summary: "Describes what the connection is told of when keys change.",
+        group: Group::Connection,
+        since: Since::redis(6, 2, 0),
+        arity: Arity::Exactly(2),
+        flags: PLAIN,
+        categories: &[Category::Connection],
+        ..CommandSpec::new("TRACKINGINFO")
+    },
+);
 
 fn trackinginfo(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     let shown = call.server.tracking.shown(call.session.client.id());

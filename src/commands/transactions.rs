@@ -1,61 +1,77 @@
 //! Transactions. The engine itself runs these; here are their rows.
 
 use crate::base::profile::Since;
-use crate::spec::{Arity, Category, CommandSpec, Flag, Group, Handler, KeySpec, Transaction};
+use crate::commands::{Command, Handler};
+use crate::spec::{Arity, Category, CommandSpec, Flag, Group, KeySpec, TransactionCommand};
 
-pub(super) const ROWS: &[CommandSpec] = &[MULTI, EXEC, DISCARD, WATCH, UNWATCH];
+pub(super) const ROWS: &[Command] = &[MULTI, EXEC, DISCARD, WATCH, UNWATCH];
 
-const MULTI: CommandSpec = CommandSpec {
-    summary: "Begins a transaction: the commands that follow are queued.",
-    group: Group::Transactions,
-    since: Since::redis(1, 2, 0),
-    arity: Arity::Exactly(1),
-    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::AllowBusy],
-    categories: &[Category::Transaction],
-    ..CommandSpec::new("MULTI", Handler::Transaction(Transaction::Multi))
-};
+const MULTI: Command = Command::new(
+    Handler::Transaction(TransactionCommand::Multi),
+    CommandSpec {
+        summary: "Begins a transaction: the commands that follow are queued.",
+        group: Group::Transactions,
+        since: Since::redis(1, 2, 0),
+        arity: Arity::Exactly(1),
+        flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::AllowBusy],
+        categories: &[Category::Transaction],
+        ..CommandSpec::new("MULTI")
+    },
+);
 
-const EXEC: CommandSpec = CommandSpec {
-    summary: "Runs the queued commands, unless a watched key was touched.",
-    complexity: "That of the queued commands together",
-    group: Group::Transactions,
-    since: Since::redis(1, 2, 0),
-    arity: Arity::Exactly(1),
-    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::SkipSlowlog],
-    categories: &[Category::Transaction],
-    ..CommandSpec::new("EXEC", Handler::Transaction(Transaction::Exec))
-};
+const EXEC: Command = Command::new(
+    Handler::Transaction(TransactionCommand::Exec),
+    CommandSpec {
+        summary: "Runs the queued commands, unless a watched key was touched.",
+        complexity: "That of the queued commands together",
+        group: Group::Transactions,
+        since: Since::redis(1, 2, 0),
+        arity: Arity::Exactly(1),
+        flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::SkipSlowlog],
+        categories: &[Category::Transaction],
+        ..CommandSpec::new("EXEC")
+    },
+);
 
-const DISCARD: CommandSpec = CommandSpec {
-    summary: "Gives up the transaction and forgets the watched keys.",
-    complexity: "O(N) in the number of queued commands",
-    group: Group::Transactions,
-    since: Since::redis(2, 0, 0),
-    arity: Arity::Exactly(1),
-    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::AllowBusy],
-    categories: &[Category::Transaction],
-    ..CommandSpec::new("DISCARD", Handler::Transaction(Transaction::Discard))
-};
+const DISCARD: Command = Command::new(
+    Handler::Transaction(TransactionCommand::Discard),
+    CommandSpec {
+        summary: "Gives up the transaction and forgets the watched keys.",
+        complexity: "O(N) in the number of queued commands",
+        group: Group::Transactions,
+        since: Since::redis(2, 0, 0),
+        arity: Arity::Exactly(1),
+        flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::AllowBusy],
+        categories: &[Category::Transaction],
+        ..CommandSpec::new("DISCARD")
+    },
+);
 
-const WATCH: CommandSpec = CommandSpec {
-    usage: "key [key ...]",
-    summary: "Watches keys: the next transaction only runs if none of them changes.",
-    complexity: "O(1) for each key",
-    group: Group::Transactions,
-    since: Since::redis(2, 2, 0),
-    arity: Arity::AtLeast(2),
-    keys: &[KeySpec::range(1, -1, 1, &["RO"])],
-    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::AllowBusy],
-    categories: &[Category::Transaction],
-    ..CommandSpec::new("WATCH", Handler::Transaction(Transaction::Watch))
-};
+const WATCH: Command = Command::new(
+    Handler::Transaction(TransactionCommand::Watch),
+    CommandSpec {
+        usage: "key [key ...]",
+        summary: "Watches keys: the next transaction only runs if none of them changes.",
+        complexity: "O(1) for each key",
+        group: Group::Transactions,
+        since: Since::redis(2, 2, 0),
+        arity: Arity::AtLeast(2),
+        keys: &[KeySpec::range(1, -1, 1, &["RO"])],
+        flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::AllowBusy],
+        categories: &[Category::Transaction],
+        ..CommandSpec::new("WATCH")
+    },
+);
 
-const UNWATCH: CommandSpec = CommandSpec {
-    summary: "Forgets the watched keys.",
-    group: Group::Transactions,
-    since: Since::redis(2, 2, 0),
-    arity: Arity::Exactly(1),
-    flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::AllowBusy],
-    categories: &[Category::Transaction],
-    ..CommandSpec::new("UNWATCH", Handler::Transaction(Transaction::Unwatch))
-};
+const UNWATCH: Command = Command::new(
+    Handler::Transaction(TransactionCommand::Unwatch),
+    CommandSpec {
+        summary: "Forgets the watched keys.",
+        group: Group::Transactions,
+        since: Since::redis(2, 2, 0),
+        arity: Arity::Exactly(1),
+        flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::AllowBusy],
+        categories: &[Category::Transaction],
+        ..CommandSpec::new("UNWATCH")
+    },
+);

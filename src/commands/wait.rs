@@ -5,25 +5,29 @@ use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::clients::session::{Flow, Wait};
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Call, Category, CommandResult, CommandSpec, Flag, Handler};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag};
 
-pub(super) const ROWS: &[CommandSpec] = &[WAIT, WAITAOF];
+pub(super) const ROWS: &[Command] = &[WAIT, WAITAOF];
 
 const LOCAL_OUT_OF_RANGE: CommandError = CommandError::fixed("ERR value is out of range, value must between 0 and 1");
 const NO_APPEND_ONLY_FILE: CommandError =
     CommandError::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 
-const WAIT: CommandSpec = CommandSpec {
-    usage: "numreplicas timeout",
-    summary: "Waits until so many replicas have all that this connection wrote, and tells how many have.",
-    since: Since::redis(3, 0, 0),
-    arity: Arity::Exactly(3),
-    flags: &[Flag::NoScript],
-    categories: &[Category::Connection],
-    tips: &["request_policy:all_shards", "response_policy:agg_min"],
-    ..CommandSpec::new("WAIT", Handler::Connection(wait))
-};
+const WAIT: Command = Command::new(
+    Handler::Connection(wait),
+    CommandSpec {
+        usage: "numreplicas timeout",
+        summary: "Waits until so many replicas have all that this connection wrote, and tells how many have.",
+        since: Since::redis(3, 0, 0),
+        arity: Arity::Exactly(3),
+        flags: &[Flag::NoScript],
+        categories: &[Category::Connection],
+        tips: &["request_policy:all_shards", "response_policy:agg_min"],
+        ..CommandSpec::new("WAIT")
+    },
+);
 
 fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let replicas = args.integer()?;
@@ -31,16 +35,19 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(answer(call, replicas, timeout, Reply::Integer(0)))
 }
 
-const WAITAOF: CommandSpec = CommandSpec {
-    usage: "numlocal numreplicas timeout",
-    summary: "Waits until all that this connection wrote is in the append-only files here and of so many replicas.",
-    since: Since::redis(7, 2, 0),
-    arity: Arity::Exactly(4),
-    flags: &[Flag::Blocking],
-    categories: &[Category::Connection],
-    tips: &["request_policy:all_shards", "response_policy:agg_min"],
-    ..CommandSpec::new("WAITAOF", Handler::Connection(waitaof))
-};
+const WAITAOF: Command = Command::new(
+    Handler::Connection(waitaof),
+    CommandSpec {
+        usage: "numlocal numreplicas timeout",
+        summary: "Waits until all that this connection wrote is in the append-only files here and of so many replicas.",
+        since: Since::redis(7, 2, 0),
+        arity: Arity::Exactly(4),
+        flags: &[Flag::Blocking],
+        categories: &[Category::Connection],
+        tips: &["request_policy:all_shards", "response_policy:agg_min"],
+        ..CommandSpec::new("WAITAOF")
+    },
+);
 
 fn waitaof(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let local = args.integer()?;

@@ -11,7 +11,7 @@ use crate::base::clock::Clock;
 use crate::clients::session::Session;
 use crate::powers::{Entrant, Footprint, Hook, Look, Permit, Standing};
 use crate::protocol::Words;
-use crate::spec::{CommandSpec, Flag, Group, Handler, Transaction};
+use crate::spec::{CommandKind, CommandSpec, Flag, Group, TransactionCommand};
 
 impl Engine {
     /// Parks a command until it has its turn, if orders are being explored.
@@ -47,7 +47,7 @@ impl Engine {
         let mut footprint = Footprint::default();
         session.watching.keys.iter().for_each(|(_, key)| footprint.add_key(key, false));
         for queued in transaction::queued(session) {
-            footprint.join(&own_footprint(queued.spec, queued.words.as_words()));
+            footprint.join(&own_footprint(queued.row.spec, queued.words.as_words()));
         }
         footprint
     }
@@ -124,25 +124,27 @@ fn matters(session: &Session, spec: &CommandSpec) -> bool {
     match spec.group {
         Group::Connection | Group::Control => false,
         Group::Server => spec.has_flag(Flag::Write),
-        Group::Transactions => is_exec(spec) || matches!(spec.run, Handler::Transaction(Transaction::Watch)),
+        Group::Transactions => {
+            is_exec(spec) || matches!(spec.kind, CommandKind::Transaction(TransactionCommand::Watch))
+        }
         _ => true,
     }
 }
 
 fn own_footprint(spec: &CommandSpec, words: Words<'_>) -> Footprint {
     let reads_only = spec.has_flag(Flag::ReadOnly);
-    let names_its_keys = match spec.run {
-        Handler::Keys(_) | Handler::Waiting(_) | Handler::Database(_) | Handler::Everything(_) => {
+    let names_its_keys = match spec.kind {
+        CommandKind::Keys | CommandKind::Blocking | CommandKind::Database | CommandKind::Everything => {
             !spec.makes_keys(words)
         }
-        Handler::Transaction(Transaction::Watch) => true,
+        CommandKind::Transaction(TransactionCommand::Watch) => true,
         // A script may reach for more than it says.
         _ => false,
     };
     if !names_its_keys {
         return Footprint::everything();
     }
-    let is_written = !reads_only && !matches!(spec.run, Handler::Transaction(_));
+    let is_written = !reads_only && !matches!(spec.kind, CommandKind::Transaction(_));
     let mut footprint = Footprint::default();
     keys(spec, words).for_each(|key| footprint.add_key(key, is_written));
     if footprint != Footprint::default() {

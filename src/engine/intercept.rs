@@ -25,7 +25,7 @@ pub(super) struct Request<'w> {
 
 impl Request<'_> {
     fn row(&self) -> Option<&'static CommandSpec> {
-        self.resolved.as_ref().ok().map(|resolved| resolved.spec)
+        self.resolved.as_ref().ok().map(|resolved| resolved.row.spec)
     }
 }
 
@@ -120,7 +120,7 @@ impl Engine {
                 }
                 Stage::Running => {
                     let Some(Request { resolved, words }) = request.take() else { return ran.flow };
-                    let exec = resolved.as_ref().is_ok_and(|resolved| is_exec(resolved.spec));
+                    let exec = resolved.as_ref().is_ok_and(|resolved| is_exec(resolved.row.spec));
                     ran.start = out.len();
                     ran.flow = match self.verdict_instead(session, exec, out) {
                         Some(flow) => flow,
@@ -227,10 +227,10 @@ impl Engine {
             let mut db = session.db;
             for queued in transaction::queued(session) {
                 let words = queued.words.as_words();
-                inside.push(Arrival { db, ..self.arrival(session, client_name, queued.spec, words) });
+                inside.push(Arrival { db, ..self.arrival(session, client_name, queued.row.spec, words) });
                 // What follows a SELECT runs there.
                 let chosen = words.get(1).and_then(parse_integer).and_then(|number| u32::try_from(number).ok());
-                db = chosen.filter(|_| queued.spec.name == "SELECT").unwrap_or(db);
+                db = chosen.filter(|_| queued.row.spec.selects_database).unwrap_or(db);
             }
         }
         (self.arrival(session, client_name, spec, words), inside)

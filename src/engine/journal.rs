@@ -17,7 +17,7 @@ use crate::clients::session::{Flow, Hooks, Session};
 use crate::data::keyspace::View;
 use crate::powers::{ClientRecord, Ending, EventKind, Hook, Line, Outcome, Stamp, Verdict};
 use crate::protocol::{OwnedWords, Words};
-use crate::spec::{CommandSpec, Group, Handler};
+use crate::spec::{CommandKind, CommandSpec, Group, Secrets};
 
 const REDACTED: &[u8] = b"(redacted)";
 const REDACTED_REPLY: &[u8] = b"+(redacted)\r\n";
@@ -36,7 +36,7 @@ impl Engine {
         out: &mut Vec<u8>,
         fibers: &mut Fibers,
     ) -> Flow {
-        let spec = resolved.as_ref().ok().map(|resolved| resolved.spec);
+        let spec = resolved.as_ref().ok().map(|resolved| resolved.row.spec);
         if spec.is_some_and(|spec| spec.group == Group::Control) {
             self.flush_staging(session);
             return self.process_command(session, resolved, words, out, fibers);
@@ -248,8 +248,8 @@ impl Engine {
         reply: &'w [u8],
         redacted: &'w mut OwnedWords,
     ) -> (Words<'w>, &'w [u8]) {
-        match spec.map(|spec| spec.run) {
-            Some(Handler::Connection(_)) | None => self.redact_secrets(session, spec, words, reply, redacted),
+        match spec.map(|spec| spec.kind) {
+            Some(CommandKind::Connection) | None => self.redact_secrets(session, spec, words, reply, redacted),
             _ => (words, reply),
         }
     }
@@ -264,8 +264,8 @@ impl Engine {
         reply: &'w [u8],
         redacted: &'w mut OwnedWords,
     ) -> (Words<'w>, &'w [u8]) {
-        let Some(spec) = spec.or_else(|| Some(self.table.row_of(words)?.0)) else { return (words, reply) };
-        if matches!(spec.name, "SETNAME" | "HELLO" | "RESET") {
+        let Some(spec) = spec.or_else(|| Some(self.table.row_of(words)?.spec)) else { return (words, reply) };
+        if spec.names_client {
             // No life has this number.
             session.in_flight.trace.introduced = 0;
         }
@@ -278,8 +278,7 @@ impl Engine {
             }
             redacted.as_words()
         };
-        let is_told = spec.name == "GET"
-            && is_in(words, "CONFIG")
+        let is_told = spec.secrets == Secrets::SettingsInReply
             && SECRET_SETTINGS.iter().any(|name| memchr::memmem::find(reply, name.as_bytes()).is_some());
         (words, if is_told { REDACTED_REPLY } else { reply })
     }
@@ -329,11 +328,11 @@ fn outcome(session: &Session, reply: &[u8], flow: &Flow) -> Outcome {
 
 /// The positions of names and passwords that nobody else may read.
 fn hidden(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
-    match spec.name {
+    match spec.secrets {
         // Whatever is wrong with it.
-        "AUTH" => (1..words.len()).collect(),
-        "SETUSER" => (2..words.len()).collect(),
-        "SET" if is_in(words, "CONFIG") => {
+        Secrets::Credentials => (1..words.len()).collect(),
+        Secrets::UserRules => (2..words.len()).collect(),
+        Secrets::Settings => {
             let is_secret = |at: &usize| {
                 words.get(at - 1).is_some_and(|name| {
                     SECRET_SETTINGS.iter().any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
@@ -341,10 +340,6 @@ fn hidden(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
             };
             (3..words.len()).step_by(2).filter(is_secret).collect()
         }
-        _ => secrets(spec, words),
+        Secrets::None | Secrets::Handshake | Secrets::SettingsInReply => secrets(spec, words),
     }
-}
-
-fn is_in(words: Words<'_>, container: &str) -> bool {
-    words.get(0).is_some_and(|word| word.eq_ignore_ascii_case(container.as_bytes()))
 }

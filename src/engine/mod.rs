@@ -31,11 +31,12 @@ use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Activity, Flow, Replies, Session, Stage, Wait};
 use crate::clients::stats::Counters;
+use crate::commands::{self, Call, CommandResult, Handler, Handlers, Outcome};
 use crate::data::keyspace::{Busy, Locked, Scope, View, hash_of};
 use crate::powers::{Hook, HookPath};
 use crate::protocol::{Protocol, Reply, Words};
 use crate::script::{Interpreters, Pause};
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Flag, Group, Handler, Outcome, Table, Transaction};
+use crate::spec::{Args, CommandKind, CommandSpec, Flag, Group, ResolvedRow, Table, TransactionCommand};
 
 pub use fibers::Fibers;
 pub use waits::{WaitEnd, WaitProgress};
@@ -49,9 +50,7 @@ const MONITOR_WITHOUT_KEYS: CommandError = CommandError::fixed("ERR Replica can'
 /// What is known about a request before it runs.
 #[derive(Clone, Copy)]
 pub struct Resolved {
-    spec: &'static CommandSpec,
-    /// Where its arguments begin.
-    at: usize,
+    row: ResolvedRow,
     /// Its key, if it has exactly one: the position and the hash.
     key: Option<(usize, u64)>,
 }
@@ -68,6 +67,7 @@ impl Resolved {
 pub struct Engine {
     pub instance: Arc<Instance>,
     pub table: Table,
+    handlers: Handlers,
     /// Held while somebody keeps cron_lock, so that who moves the clock finds done what that set off.
     cron_lock: Mutex<()>,
     /// Errands are done one by one.
@@ -80,6 +80,7 @@ impl Engine {
         Self {
             instance,
             table,
+            handlers: Handlers::new(commands::all()),
             cron_lock: Mutex::default(),
             control_jobs: tokio::sync::Mutex::default(),
             auto_advance: auto::AutoAdvance::default(),
@@ -152,7 +153,7 @@ impl Engine {
             Ok(resolved) => resolved,
             Err(error) => return self.refuse_unresolved(session, words, error, out),
         };
-        let Resolved { spec, at, .. } = resolved;
+        let spec = resolved.row.spec;
         session.in_flight.row = Some(spec);
         if let Err(error) = self.admit(session, spec, words) {
             self.end_caching_exception(session, Some(spec));
@@ -178,7 +179,7 @@ impl Engine {
         }
         if session.transaction.is_some() && transaction::is_queued(spec) {
             let start = out.len();
-            let queued = transaction::queue(session, spec, at, words);
+            let queued = transaction::queue(session, resolved.row, words);
             if queued > self.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Flow::Drop;
             }
@@ -204,7 +205,7 @@ impl Engine {
         out: &mut Vec<u8>,
         pause: Option<&Pause<'_>>,
     ) -> Flow {
-        let spec = resolved.spec;
+        let spec = resolved.row.spec;
         let start = out.len();
         let flow = match self.run(session, resolved, words, out, pause) {
             Ok(flow) => flow,
@@ -213,7 +214,7 @@ impl Engine {
         session.executed += 1;
         if session.replies != Replies::On && !matches!(flow, Flow::Wait(_)) {
             // EXEC leaves out what is to be left out itself, reply by reply.
-            let start = if matches!(spec.run, Handler::Transaction(_)) { out.len() } else { start };
+            let start = if matches!(spec.kind, CommandKind::Transaction(_)) { out.len() } else { start };
             self.suppress_reply(session, start, out);
         }
         if !session.messages_behind.is_empty() || !session.messages_ahead.is_empty() {
@@ -229,12 +230,12 @@ impl Engine {
     /// Finds a request's row, and its key if there is exactly one.
     #[inline]
     pub fn resolve(&self, words: Words<'_>) -> Result<Resolved, CommandError> {
-        let (spec, at) = self.table.resolve(words)?;
-        let key = match spec.keys {
+        let row = self.table.resolve(words)?;
+        let key = match row.spec.keys {
             [keys] => keys.only().and_then(|index| Some((index, hash_of(words.get(index)?)))),
             _ => None,
         };
-        Ok(Resolved { spec, at, key })
+        Ok(Resolved { row, key })
     }
 
     #[inline]
@@ -246,9 +247,10 @@ impl Engine {
         out: &mut Vec<u8>,
         pause: Option<&Pause<'_>>,
     ) -> Result<Flow, Busy> {
-        let Resolved { spec, at, key } = resolved;
-        let mut args = Args::new(words, at, spec, &self.instance.profile);
-        let error = match spec.run {
+        let Resolved { row, key } = resolved;
+        let spec = row.spec;
+        let mut args = Args::new(words, row, &self.instance.profile);
+        let error = match self.handlers.of(row.id) {
             Handler::Keys(run) => {
                 let mut view = match self.lock_only_key(session, key)? {
                     // Made here and moved nowhere, for to read what was copied a moment ago takes longer than many a
@@ -266,7 +268,7 @@ impl Engine {
                 self.finish_view(&mut view, session);
                 error
             }
-            Handler::Waiting(run) => {
+            Handler::Blocking(run) => {
                 let mut view = self.lock_keys(session, spec, key, words)?;
                 view.set_touch(!session.no_touch);
                 let (wish, error) = match run(&mut view, &mut args, None) {
@@ -275,7 +277,7 @@ impl Engine {
                     Err(error) => (None, write(Err(error), session, out)),
                 };
                 // As long as the view lives, nobody can put anything under the keys.
-                let wait = wish.map(|wish| self.block_on_keys(session, spec, at, words, wish));
+                let wait = wish.map(|wish| self.block_on_keys(session, row, words, wish));
                 if wait.is_some() {
                     session.in_flight.trace.block();
                 }
@@ -347,19 +349,20 @@ impl Engine {
         &self,
         session: &mut Session,
         view: &mut View<'_>,
-        (spec, at): (&'static CommandSpec, usize),
+        row: ResolvedRow,
         words: Words<'_>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let mut args = Args::new(words, at, spec, &self.instance.profile);
+        let spec = row.spec;
+        let mut args = Args::new(words, row, &self.instance.profile);
         view.select(session.db);
         if spec.makes_keys(words) {
             view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
         }
         let mut flow = Flow::Continue;
-        let error = match spec.run {
+        let error = match self.handlers.of(row.id) {
             Handler::Keys(run) => write(run(view, &mut args), session, out),
-            Handler::Waiting(run) => write(run(view, &mut args, None).map(Outcome::into_reply), session, out),
+            Handler::Blocking(run) => write(run(view, &mut args, None).map(Outcome::into_reply), session, out),
             Handler::Database(run) => {
                 view.widen(Scope::Database);
                 write(run(view, &mut args), session, out)
@@ -428,7 +431,7 @@ impl Engine {
         let mut view = self.instance.keyspace.lock(scope, session.db, &self.instance.clock)?;
         view.set_touch(!session.no_touch);
         let (spec, words) = (args.spec(), args.words());
-        let mut args = Args::new(words, words.len() - args.left(), spec, args.profile());
+        let mut args = args.clone();
         let error = write(run(&mut view, &mut args), session, out);
         self.track_reads(&mut view, session, spec, words);
         self.finish_view(&mut view, session);
@@ -474,7 +477,7 @@ impl Engine {
     /// Whether a session may run a command now.
     #[inline]
     fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
-        if matches!(spec.run, Handler::Debug(_)) {
+        if spec.kind == CommandKind::Debug {
             let local = session.client.peer().is_local();
             if !self.instance.config.live().allows_debug(local) {
                 return Err(CommandError::DEBUG_REFUSED);
@@ -530,8 +533,8 @@ impl Engine {
             return if forbidden { Err(CommandError::NOT_IN_TRANSACTION) } else { Ok(()) };
         }
         if !spec.has_flag(Flag::NoMulti)
-            && !matches!(spec.run, Handler::Transaction(Transaction::Multi | Transaction::Watch))
-            && spec.name != "REPLY"
+            && !matches!(spec.kind, CommandKind::Transaction(TransactionCommand::Multi | TransactionCommand::Watch))
+            && !spec.refused_in_transaction_by_valkey_9
         {
             return Ok(());
         }
@@ -629,7 +632,7 @@ impl Engine {
         let name = words.get(0).unwrap_or_default();
         match (self.table.find(name), words.get(1)) {
             (None, _) => stats.count_unsupported(name),
-            (Some(row), Some(sub)) if !row.subcommands.is_empty() && self.table.find_sub(row, sub).is_none() => {
+            (Some(row), Some(sub)) if row.is_container && self.table.find_sub(row, sub).is_none() => {
                 stats.count_unsupported(&[row.name.as_bytes(), sub].join(&b' '));
             }
             _ => {}
@@ -726,7 +729,7 @@ fn is_monitor(session: &Session) -> bool {
 }
 
 fn is_exec(spec: &CommandSpec) -> bool {
-    matches!(spec.run, Handler::Transaction(Transaction::Exec))
+    spec.kind == CommandKind::Transaction(TransactionCommand::Exec)
 }
 
 impl Engine {

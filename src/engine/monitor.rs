@@ -3,7 +3,7 @@
 use crate::clients::instance::Instance;
 use crate::clients::session::{Peer, Session};
 use crate::protocol::{Words, parse_integer, quote};
-use crate::spec::CommandSpec;
+use crate::spec::{CommandSpec, Secrets};
 
 const REDACTED: &[u8] = b"(redacted)";
 
@@ -45,9 +45,9 @@ pub(super) fn feed_as(
 
 /// The positions of names and passwords that nobody else may read.
 pub(super) fn secrets(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
-    match spec.name {
-        "AUTH" if words.len() <= 3 => (1..words.len()).collect(),
-        "HELLO" if words.get(1).and_then(parse_integer).is_some_and(|version| matches!(version, 2 | 3)) => {
+    match spec.secrets {
+        Secrets::Credentials if words.len() <= 3 => (1..words.len()).collect(),
+        Secrets::Handshake if words.get(1).and_then(parse_integer).is_some_and(|version| matches!(version, 2 | 3)) => {
             let mut secrets = Vec::new();
             let mut at = 2;
             while let Some(option) = words.get(at) {
@@ -63,6 +63,11 @@ pub(super) fn secrets(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
             }
             secrets
         }
-        _ => Vec::new(),
+        Secrets::None
+        | Secrets::Credentials
+        | Secrets::Handshake
+        | Secrets::UserRules
+        | Secrets::Settings
+        | Secrets::SettingsInReply => Vec::new(),
     }
 }

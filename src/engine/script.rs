@@ -19,7 +19,7 @@ use crate::data::keyspace::{Busy, View};
 use crate::powers::{Hook, HookPath, Rule};
 use crate::protocol::{Protocol, Reply, Words, parse_integer};
 use crate::script::{Flags, Host, Interpreters, Kill, Kind, Pause, Random, Request, Scratch, Script, Slow};
-use crate::spec::{Args, Arity, CommandSpec, Flag, Handler, Script as Which};
+use crate::spec::{Args, Arity, CommandKind, CommandSpec, Flag, ResolvedRow, ScriptCommand as Which};
 
 const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown Redis command called from script");
 const WRONG_ARITY: CommandError = CommandError::fixed("ERR Wrong number of args calling Redis command from script");
@@ -159,7 +159,7 @@ impl Engine {
 
     /// What a script says about itself, if a request runs one that does.
     fn declared_flags(&self, spec: &CommandSpec, words: Words<'_>) -> Option<Flags> {
-        let Handler::Script(which) = spec.run else { return None };
+        let CommandKind::Script(which) = spec.kind else { return None };
         let flags = match (which, words.get(1)?) {
             (Which::Eval { .. }, text) => Flags::of(text)?,
             (Which::EvalSha { .. }, name) => self.interpreters().ok()?.started()?.find(name)?.flags,
@@ -174,7 +174,7 @@ impl Engine {
         let may_grow =
             |spec, words| self.declared_flags(spec, words).is_some_and(|flags| !flags.allow_oom && !flags.no_writes);
         may_grow(spec, words)
-            || is_exec(spec) && queued(session).any(|queued| may_grow(queued.spec, queued.words.as_words()))
+            || is_exec(spec) && queued(session).any(|queued| may_grow(queued.row.spec, queued.words.as_words()))
     }
 
     /// Whether a request changes data, or may do so, by what the scripts that it runs say about themselves.
@@ -185,7 +185,7 @@ impl Engine {
             None => may_write(spec),
         };
         writes(spec, words)
-            || is_exec(spec) && queued(session).any(|queued| writes(queued.spec, queued.words.as_words()))
+            || is_exec(spec) && queued(session).any(|queued| writes(queued.row.spec, queued.words.as_words()))
     }
 
     /// Whether a script may start, by what it says about itself.
@@ -315,7 +315,7 @@ impl ScriptHost<'_, '_, '_> {
     /// Whether a script may run a command.
     fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
         let arity = spec.arity_in(&self.engine.instance.profile);
-        if !arity.admits(words.len()) || (!spec.subcommands.is_empty() && arity != Arity::Exactly(1)) {
+        if !arity.admits(words.len()) || (spec.is_container && arity != Arity::Exactly(1)) {
             return Err(WRONG_ARITY);
         }
         if spec.has_flag(Flag::NoScript) {
@@ -350,13 +350,14 @@ impl ScriptHost<'_, '_, '_> {
                 engine.count_unsupported(words);
                 Err(UNKNOWN)
             }
-            Some((spec, at)) => self
-                .admit(session, spec, words)
-                .and_then(|()| asks_to_wait(words, &engine.instance.profile).map_or(Ok((spec, at)), Err)),
+            Some(row) => self
+                .admit(session, row.spec, words)
+                .and_then(|()| asks_to_wait(words, &engine.instance.profile).map_or(Ok(row), Err)),
         };
-        let (spec, at) = checked
+        let row = checked
             .inspect_err(|error| engine.instance.stats.count_error(error.code()))
             .map_err(|error| (error, None))?;
+        let ResolvedRow { spec, .. } = row;
         if engine.instance.active_hooks.path() == HookPath::All
             && let Some((error, rule)) = engine.fault_inside(session, spec, words)
         {
@@ -365,7 +366,7 @@ impl ScriptHost<'_, '_, '_> {
         session.protocol = self.protocol.get();
         // Nothing that scripts may call closes the connection.
         view.set_repeatable(true);
-        let _: Flow = engine.run_within(session, view, (spec, at), words, reply);
+        let _: Flow = engine.run_within(session, view, row, words, reply);
         view.set_repeatable(false);
         if session.tracking.remembers {
             // Up to 7.0 the keys that the script was given stand for whatever it reads.
@@ -435,7 +436,7 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
-        let (spec, _) = self.engine.table.row_of(words)?;
+        let ResolvedRow { spec, .. } = self.engine.table.row_of(words)?;
         let acl = &self.engine.instance.acl;
         Some(acl.may_run(&self.inner.borrow().session.user, spec, words).is_ok())
     }

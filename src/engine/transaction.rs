@@ -8,11 +8,12 @@ use super::script::ScriptContext;
 use super::{Engine, is_exec, key_hashes, write};
 use crate::base::error::CommandError;
 use crate::clients::session::{Flow, Queued, Session, Transaction};
+use crate::commands::{CommandResult, Handler};
 use crate::data::keyspace::{Busy, Scope, View, hash_of};
 use crate::powers::HookPath;
 use crate::protocol::{Reply, Words};
 use crate::script::{Interpreters, Pause};
-use crate::spec::{Args, CommandResult, CommandSpec, Flag, Handler, Script, Transaction as Which};
+use crate::spec::{Args, CommandKind, CommandSpec, Flag, ResolvedRow, ScriptCommand, TransactionCommand as Which};
 
 const NESTED: CommandError = CommandError::fixed("ERR MULTI calls can not be nested");
 const EXEC_WITHOUT_MULTI: CommandError = CommandError::fixed("ERR EXEC without MULTI");
@@ -29,27 +30,29 @@ pub(super) fn aborted_by(error: &CommandError) -> CommandError {
 
 /// Whether a command waits for EXEC while a transaction is open.
 pub(super) fn is_queued(spec: &CommandSpec) -> bool {
-    match spec.run {
-        Handler::Transaction(which) => which == Which::Unwatch,
+    match spec.kind {
+        CommandKind::Transaction(which) => which == Which::Unwatch,
         _ => !spec.never_queued,
     }
 }
 
 /// Keeps a command for EXEC, and returns how many bytes wait for it by now.
-pub(super) fn queue(session: &mut Session, spec: &'static CommandSpec, at: usize, words: Words<'_>) -> usize {
+pub(super) fn queue(session: &mut Session, row: ResolvedRow, words: Words<'_>) -> usize {
     // What will never run takes no memory.
     let Some(transaction) = session.transaction.as_mut().filter(|transaction| !transaction.broken) else { return 0 };
     let words = words.into_owned();
     transaction.size += words.size();
-    transaction.queue.push(Queued { spec, at, words });
+    transaction.queue.push(Queued { row, words });
     transaction.size
 }
 
 /// Whether a command changes data, or may do so.
 pub(super) fn may_write(spec: &CommandSpec) -> bool {
-    let script = match spec.run {
-        Handler::Script(
-            Script::Eval { read_only } | Script::EvalSha { read_only } | Script::Function { read_only },
+    let script = match spec.kind {
+        CommandKind::Script(
+            ScriptCommand::Eval { read_only }
+            | ScriptCommand::EvalSha { read_only }
+            | ScriptCommand::Function { read_only },
         ) => !read_only,
         _ => false,
     };
@@ -59,12 +62,12 @@ pub(super) fn may_write(spec: &CommandSpec) -> bool {
 /// Whether a command may run scripts: one that does, or an EXEC of one. A library runs when it is loaded.
 #[inline]
 pub(super) fn may_run_scripts(session: &Session, spec: &CommandSpec) -> bool {
-    needs_scripts(spec) || is_exec(spec) && queued(session).any(|queued| needs_scripts(queued.spec))
+    needs_scripts(spec) || is_exec(spec) && queued(session).any(|queued| needs_scripts(queued.row.spec))
 }
 
 #[inline]
 fn needs_scripts(spec: &CommandSpec) -> bool {
-    matches!(spec.run, Handler::Script(_) | Handler::Library(_))
+    matches!(spec.kind, CommandKind::Script(_) | CommandKind::Library)
 }
 
 /// Whether a command may make the server hold more: what it writes, or what it adds to the queue.
@@ -72,9 +75,9 @@ pub(super) fn may_grow(session: &Session, spec: &CommandSpec) -> bool {
     if spec.has_flag(Flag::DenyOom) || session.transaction.is_none() {
         return spec.has_flag(Flag::DenyOom);
     }
-    match spec.run {
-        Handler::Transaction(Which::Exec) => queued(session).any(|queued| queued.spec.has_flag(Flag::DenyOom)),
-        Handler::Transaction(Which::Discard) => false,
+    match spec.kind {
+        CommandKind::Transaction(Which::Exec) => queued(session).any(|queued| queued.row.spec.has_flag(Flag::DenyOom)),
+        CommandKind::Transaction(Which::Discard) => false,
         _ => !spec.never_queued,
     }
 }
@@ -165,8 +168,11 @@ impl Engine {
             return Ok((Err(EXEC_WITHOUT_MULTI), Flow::Continue));
         }
         let instance = Arc::clone(&self.instance);
-        let mut scripts =
-            if queued(session).any(|queued| needs_scripts(queued.spec)) { Some(self.interpreters()?) } else { None };
+        let mut scripts = if queued(session).any(|queued| needs_scripts(queued.row.spec)) {
+            Some(self.interpreters()?)
+        } else {
+            None
+        };
         let mut view = match (hashes(session), &scripts) {
             (hashes, Some(_)) => {
                 instance.keyspace.lock_growing(&hashes.unwrap_or_default(), session.db, &instance.clock)?
@@ -224,9 +230,9 @@ impl Engine {
         for queued in queue {
             let start = out.len();
             // What the user may do can have changed since.
-            let denied = self.permit(session, queued.spec, queued.words.as_words()).err();
+            let denied = self.permit(session, queued.row.spec, queued.words.as_words()).err();
             let fault = if self.instance.active_hooks.path() == HookPath::All && denied.is_none() {
-                self.fault_inside(session, queued.spec, queued.words.as_words())
+                self.fault_inside(session, queued.row.spec, queued.words.as_words())
             } else {
                 None
             };
@@ -244,8 +250,8 @@ impl Engine {
                 }
             };
             let rule = fault.as_ref().map(|(_, rule)| rule.fault.name.as_str());
-            self.record_child(session, Some(queued.spec), queued.words.as_words(), &out[start..], rule);
-            self.track_reads(view, session, queued.spec, queued.words.as_words());
+            self.record_child(session, Some(queued.row.spec), queued.words.as_words(), &out[start..], rule);
+            self.track_reads(view, session, queued.row.spec, queued.words.as_words());
             // Whoever asked to be closed hears no more, but what was queued still runs.
             if session.replies.are_suppressed() || !matches!(flow, Flow::Continue) {
                 out.truncate(start);
@@ -259,7 +265,7 @@ impl Engine {
                 flow = asked;
             }
             if self.instance.active_hooks.affects_processing() && denied.is_none() {
-                self.feed_monitors(session, queued.spec, queued.words.as_words(), &mut seen);
+                self.feed_monitors(session, queued.row.spec, queued.words.as_words(), &mut seen);
             }
         }
         session.executing = false;
@@ -278,8 +284,8 @@ impl Engine {
         pause: Option<&Pause<'_>>,
     ) -> Flow {
         let words = queued.words.as_words();
-        let mut args = Args::new(words, queued.at, queued.spec, &self.instance.profile);
-        let error = match (queued.spec.run, scripts) {
+        let mut args = Args::new(words, queued.row, &self.instance.profile);
+        let error = match (self.handlers.of(queued.row.id), scripts) {
             (Handler::Script(which), Some(scripts)) => {
                 view.select(session.db);
                 let context = ScriptContext { view: &mut *view, interpreters: scripts, pause };
@@ -293,7 +299,7 @@ impl Engine {
                 self.instance.scripts.note(scripts);
                 write(result, session, out)
             }
-            _ => return self.run_within(session, view, (queued.spec, queued.at), words, out),
+            _ => return self.run_within(session, view, queued.row, words, out),
         };
         if let Some(error) = error {
             self.instance.stats.count_error(error.code());
@@ -312,8 +318,8 @@ fn hashes(session: &Session) -> Option<SmallVec<[u64; 8]>> {
         }
         hashes.push(hash_of(key));
     }
-    for Queued { spec, words, .. } in queued(session) {
-        if !matches!(spec.run, Handler::Keys(_) | Handler::Waiting(_)) {
+    for Queued { row: ResolvedRow { spec, .. }, words } in queued(session) {
+        if !matches!(spec.kind, CommandKind::Keys | CommandKind::Blocking) {
             return None;
         }
         if spec.makes_keys(words.as_words()) {

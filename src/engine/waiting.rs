@@ -6,9 +6,10 @@
 
 use super::Engine;
 use crate::clients::session::{BlockedCommand, Served, Session, Signal, Wait};
+use crate::commands::{Handler, Outcome, Wish};
 use crate::data::keyspace::{Busy, Entry, Kind, View};
 use crate::protocol::{Reply, Words};
-use crate::spec::{Args, CommandSpec, Handler, Outcome, Wish};
+use crate::spec::{Args, ResolvedRow};
 
 impl Engine {
     /// What there is to do before the view of a command, transaction or script ends: those who wait for what it has put
@@ -53,19 +54,11 @@ impl Engine {
     }
 
     /// Puts a client into the queues of the keys that it waits for.
-    pub(super) fn block_on_keys(
-        &self,
-        session: &Session,
-        spec: &'static CommandSpec,
-        at: usize,
-        words: Words<'_>,
-        wish: Wish<'_>,
-    ) -> Wait {
+    pub(super) fn block_on_keys(&self, session: &Session, row: ResolvedRow, words: Words<'_>, wish: Wish<'_>) -> Wait {
         let client = &session.client;
         client.wait_for_keys(BlockedCommand {
-            spec,
+            row,
             words: wish.again.unwrap_or_else(|| words.into_owned()),
-            at,
             db: session.db,
             keys: wish.keys.iter().map(Box::from).collect(),
             kind: wish.kind,
@@ -118,15 +111,15 @@ impl Engine {
 
     /// Tries a command again that waits. The reply, if it need not wait any longer.
     fn retry_blocked(&self, view: &mut View<'_>, blocked: &BlockedCommand, key: &[u8]) -> Option<Vec<u8>> {
-        let BlockedCommand { spec, words, at, kind, protocol, .. } = blocked;
-        let Handler::Waiting(run) = spec.run else { return None };
+        let BlockedCommand { row, words, kind, protocol, .. } = blocked;
+        let Handler::Blocking(run) = self.handlers.of(row.id) else { return None };
         // Who reads in a stream's group is told when the stream is gone.
         if *kind != Kind::Stream && view.peek(key).map(Entry::kind) != Some(*kind) {
             return None;
         }
         let profile = &self.instance.profile;
         let ready = (!profile.since_redis(7, 2)).then_some(key);
-        let mut args = Args::new(words.as_words(), *at, spec, profile);
+        let mut args = Args::new(words.as_words(), *row, profile);
         let reply = match run(view, &mut args, ready) {
             Ok(Outcome::Wait(_) | Outcome::WaitOr(..)) => return None,
             Ok(Outcome::Done(reply)) => reply,

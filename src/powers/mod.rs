@@ -24,7 +24,7 @@ pub use gate::{Gate, Gates, Side};
 pub use journal::Event;
 pub use journal::{
     Child, ClientRecord, CommandTrace, Ending, Entry, EventKind, Follower, Held, Item, Journal, LEAST_SIZE, Line,
-    MOST_SIZE, Named, Outcome, Query, RecordHeader, RecordedLines, Seen, Staging, Stamp, USUAL_SIZE, Unread, distance,
+    MOST_SIZE, Outcome, Query, RecordHeader, RecordedLines, Seen, Staging, Stamp, USUAL_SIZE, Unread, distance,
     read_journal, rendered, short_line, write_journal,
 };
 pub use pattern::{Arrival, Pattern, Who};

@@ -12,13 +12,16 @@ use crate::base::clock::{Stopwatch, wait_here_for};
 use crate::base::error::Error;
 #[cfg(feature = "internals")]
 use crate::base::profile::Profile;
-use crate::commands::all;
+#[cfg(feature = "internals")]
+use crate::commands;
 use crate::commands::so_many_found;
-use crate::insight::audit::Keys;
 use crate::insight::audit::{Allowance, Code, Finding, FindingQuery, KnownLock, LiveAudit, Mistakes, Severity};
+#[cfg(feature = "internals")]
 use crate::powers::Item;
+#[cfg(feature = "internals")]
 use crate::protocol::Words;
-use crate::spec::Table;
+#[cfg(feature = "internals")]
+use crate::spec::RequestKeys;
 
 /// How long a test waits, in real time, for findings.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -85,8 +88,8 @@ pub fn now_of(world: &World) -> i64 {
 
 /// Which keys commands name, for this repository's own tests.
 #[cfg(feature = "internals")]
-pub fn naming() -> impl for<'w> Fn(Words<'w>) -> Keys<'w> + Send + Sync + 'static {
-    let table = Table::new(all(), Profile::default());
+pub fn naming() -> impl for<'w> Fn(Words<'w>) -> RequestKeys<'w> + Send + Sync + 'static {
+    let table = commands::table(Profile::default());
     move |words| table.keys(words)
 }
 

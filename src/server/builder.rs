@@ -267,7 +267,8 @@ impl Builder {
         let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone());
         let workers = Arc::new(Workers::new(loops));
         let is_controlled = self.config.is_on("control");
-        let rows = commands::all().filter(|row| is_controlled || row.group != Group::Control);
+        let rows = commands::all_rows().into_iter();
+        let rows = rows.filter(|row| is_controlled || row.spec.group != Group::Control);
         let table = Table::new(rows, self.profile);
         let mut instance = Instance::new(self.config, self.profile, self.databases);
         instance.log = self.log;

@@ -1,11 +1,13 @@
 //! A cursor over the arguments of one request.
 
 use super::row::CommandSpec;
+use super::table::ResolvedRow;
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
 use crate::protocol::{Words, parse_integer};
 
 /// The arguments of a request, taken one after the other.
+#[derive(Clone)]
 pub struct Args<'a> {
     words: Words<'a>,
     at: usize,
@@ -14,10 +16,10 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// The arguments of `words` from position `at` on (1 for a command, 2 for a subcommand).
+    /// The arguments of a request with this row.
     #[inline]
-    pub fn new(words: Words<'a>, at: usize, spec: &'static CommandSpec, profile: &'a Profile) -> Self {
-        Self { words, at, spec, profile }
+    pub fn new(words: Words<'a>, row: ResolvedRow, profile: &'a Profile) -> Self {
+        Self { words, at: row.at, spec: row.spec, profile }
     }
 
     /// All words of the request, its name included.

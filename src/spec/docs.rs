@@ -1,6 +1,6 @@
 //! What COMMAND DOCS says about a command, from its row.
 
-use super::row::{CommandSpec, Handler};
+use super::row::CommandSpec;
 use super::table::{Table, full_name};
 use super::usage::{Argument, arguments};
 use crate::base::profile::{Profile, Version};
@@ -23,8 +23,7 @@ pub fn document(
     text("group", spec.group.name().to_owned());
     text("complexity", spec.complexity.to_owned());
     let deprecated = spec.deprecated.filter(|(since, _)| is_past(since, profile));
-    let for_tests = matches!(spec.run, Handler::Debug(_)) || matches!(spec.name, "PFDEBUG" | "PFSELFTEST");
-    let flags = [(deprecated.is_some(), "deprecated"), (for_tests, "syscmd")];
+    let flags = [(deprecated.is_some(), "deprecated"), (spec.for_server_tests, "syscmd")];
     let flags: Vec<_> = flags.into_iter().filter(|(set, _)| *set).map(|(_, flag)| Reply::Status(flag)).collect();
     if !flags.is_empty() {
         pairs.push((Reply::text("doc_flags"), Reply::Set(flags)));

@@ -3,18 +3,19 @@
 use std::fmt::Write;
 
 use super::row::CommandSpec;
+use super::table::Row;
 use crate::base::profile::{PROFILES, Since};
 
 /// The page that lists every command, group by group and by name.
-pub fn markdown(rows: impl IntoIterator<Item = &'static CommandSpec>) -> String {
+pub fn markdown(rows: impl IntoIterator<Item = Row>) -> String {
     let mut rows: Vec<_> = rows.into_iter().collect();
-    rows.sort_unstable_by_key(|row| (row.group.name(), row.name));
+    rows.sort_unstable_by_key(|row| (row.spec.group.name(), row.spec.name));
     let mut page = "# Commands\n\n\
         Made from the command table; `make docs` rewrites it. A command exists in every profile unless its entry says \
         otherwise. Where options came later, each further usage says which profiles have it.\n"
         .to_owned();
     let mut group = "";
-    for row in rows {
+    for Row { spec: row, mut subcommands, .. } in rows {
         if row.group.name() != group {
             group = row.group.name();
             let mut title = group.to_owned();
@@ -22,7 +23,7 @@ pub fn markdown(rows: impl IntoIterator<Item = &'static CommandSpec>) -> String 
             let _ = write!(page, "\n## {title}\n");
         }
         let _ = write!(page, "\n### {}\n", row.name);
-        if row.subcommands.is_empty() {
+        if subcommands.is_empty() {
             entry(&mut page, "", row, None);
             continue;
         }
@@ -30,10 +31,9 @@ pub fn markdown(rows: impl IntoIterator<Item = &'static CommandSpec>) -> String 
         if row.arity.admits(1) {
             let _ = write!(page, "\n- `{}`\n", row.name);
         }
-        let mut subcommands: Vec<_> = row.subcommands.iter().collect();
-        subcommands.sort_unstable_by_key(|row| row.name);
+        subcommands.sort_unstable_by_key(|row| row.spec.name);
         for subcommand in subcommands {
-            entry(&mut page, row.name, subcommand, Some(row));
+            entry(&mut page, row.name, subcommand.spec, Some(row));
         }
     }
     page

@@ -5,7 +5,6 @@
 //! Begin with [`CommandSpec`], the row, and [`Table::resolve`], which finds the row of a request.
 
 mod args;
-mod call;
 mod docs;
 mod info;
 mod keys;
@@ -14,10 +13,8 @@ mod markdown;
 mod row;
 mod table;
 mod usage;
-mod waiting;
 
 pub use args::Args;
-pub use call::Call;
 pub use docs::document;
 pub use info::describe;
 pub use keys::KeySpec;
@@ -25,8 +22,9 @@ pub use keys::KeySpec;
 pub use keys::{Begin, Find};
 #[cfg(feature = "internals")]
 pub use markdown::markdown;
-pub use row::{Arity, Category, CommandResult, CommandSpec, Flag, Group, Handler, Script, Transaction};
-pub use table::{Table, full_name};
+pub use row::{
+    Arity, Category, Channels, CommandKind, CommandSpec, Flag, Group, ScriptCommand, Secrets, TransactionCommand,
+};
+pub use table::{NamedRequest, RequestKeys, ResolvedRow, Row, RowId, Table, full_name};
 #[cfg(test)]
 pub use usage::{Argument, arguments};
-pub use waiting::{Outcome, Ready, Wish};

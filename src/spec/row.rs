@@ -1,16 +1,8 @@
-//! The row of a command: everything that is known about it, declared once.
+//! The row of a command: everything that is known about it but what it does, declared once, in plain data.
 
-use super::args::Args;
-use super::call::Call;
 use super::keys::KeySpec;
-use super::waiting::{Outcome, Ready};
-use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
-use crate::data::keyspace::View;
-use crate::protocol::{Reply, Words};
-use crate::script::Interpreters;
-
-pub type CommandResult<'v> = Result<Reply<'v>, CommandError>;
+use crate::protocol::Words;
 
 /// A command, or a subcommand of a container such as CLIENT.
 pub struct CommandSpec {
@@ -39,13 +31,27 @@ pub struct CommandSpec {
     pub never_queued: bool,
     /// Runs although the client listens to channels and speaks RESP2.
     pub runs_subscribed: bool,
-    pub run: Handler,
-    pub subcommands: &'static [CommandSpec],
+    /// Changes the selected database to the one that its first argument names.
+    pub selects_database: bool,
+    /// Can change the name by which the journal knows the client.
+    pub names_client: bool,
+    /// Valkey refuses it in a transaction since 9.0, although it has no flag `no_multi`.
+    pub refused_in_transaction_by_valkey_9: bool,
+    /// Only tests of a server call it (COMMAND DOCS: `syscmd`).
+    pub for_server_tests: bool,
+    /// Which arguments MONITOR and the journal do not show.
+    pub secrets: Secrets,
+    /// Which arguments are channels.
+    pub channels: Channels,
+    /// What it is given when it runs. Set where the row gets its function.
+    pub kind: CommandKind,
+    /// Has subcommands. Set where the row gets them.
+    pub is_container: bool,
 }
 
 impl CommandSpec {
-    /// A row with only a name and what to run; the rest is meant to be filled in by struct update.
-    pub const fn new(name: &'static str, run: Handler) -> Self {
+    /// A row with only a name; the rest is meant to be filled in by struct update.
+    pub const fn new(name: &'static str) -> Self {
         Self {
             name,
             usage: "",
@@ -63,8 +69,14 @@ impl CommandSpec {
             deprecated: None,
             never_queued: false,
             runs_subscribed: false,
-            run,
-            subcommands: &[],
+            selects_database: false,
+            names_client: false,
+            refused_in_transaction_by_valkey_9: false,
+            for_server_tests: false,
+            secrets: Secrets::None,
+            channels: Channels::None,
+            kind: CommandKind::Container,
+            is_container: false,
         }
     }
 
@@ -118,33 +130,33 @@ impl CommandSpec {
     }
 }
 
-/// What a command may touch, and so what it is given.
-#[derive(Clone, Copy)]
-pub enum Handler {
+/// What a command is given when it runs, and so what it may touch. The function itself stands in the table of handlers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandKind {
     /// Its keys, in one locked view.
-    Keys(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
-    /// Its keys, as above; but it may have to wait until there is something to be had.
-    Waiting(for<'v> fn(&'v mut View<'_>, &mut Args<'v>, Ready<'v>) -> Result<Outcome<'v>, CommandError>),
+    Keys,
+    /// Its keys, as above; it may block until one of them holds something.
+    Blocking,
     /// The whole selected database.
-    Database(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
+    Database,
     /// Every database.
-    Everything(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
+    Everything,
     /// The connection and the server, but no data.
-    Connection(fn(&mut Call<'_>, &mut Args<'_>) -> CommandResult<'static>),
-    /// The selected database and the server: DEBUG, which looks behind both.
-    Debug(for<'v> fn(&'v mut View<'_>, &mut Call<'_>, &mut Args<'v>) -> CommandResult<'static>),
-    /// MULTI, EXEC and their kin, which the engine itself runs.
-    Transaction(Transaction),
-    /// EVAL and its kin, which the engine itself runs.
-    Script(Script),
-    /// The scripts that the server knows, and the connection.
-    Library(fn(&mut Interpreters, &mut Call<'_>, &mut Args<'_>) -> CommandResult<'static>),
-    /// Only a container of subcommands.
+    Connection,
+    /// The selected database and the server (DEBUG).
+    Debug,
+    /// MULTI, EXEC and their kin, which the engine runs itself.
+    Transaction(TransactionCommand),
+    /// EVAL and its kin, which the engine runs itself.
+    Script(ScriptCommand),
+    /// The scripts and functions that the server knows, and the connection.
+    Library,
+    /// Nothing: it only has subcommands.
     Container,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transaction {
+pub enum TransactionCommand {
     Multi,
     Exec,
     Discard,
@@ -153,13 +165,41 @@ pub enum Transaction {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Script {
+pub enum ScriptCommand {
     /// EVAL, and EVAL_RO, which may not write.
     Eval { read_only: bool },
     /// EVALSHA and EVALSHA_RO.
     EvalSha { read_only: bool },
     /// FCALL and FCALL_RO.
     Function { read_only: bool },
+}
+
+/// Arguments that hold names of users or passwords.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secrets {
+    None,
+    /// All of them (AUTH).
+    Credentials,
+    /// Those behind its option AUTH (HELLO).
+    Handshake,
+    /// All but the first (ACL SETUSER).
+    UserRules,
+    /// The values of secret settings (CONFIG SET).
+    Settings,
+    /// None; but its reply can hold secret settings (CONFIG GET).
+    SettingsInReply,
+}
+
+/// Arguments that are channels, for permissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channels {
+    None,
+    /// The first one (PUBLISH).
+    First,
+    /// All of them (SUBSCRIBE).
+    All,
+    /// All of them, as patterns (PSUBSCRIBE).
+    Patterns,
 }
 
 /// How many words a request has, the command's name included.

@@ -7,38 +7,90 @@ use smallvec::SmallVec;
 use super::row::{CommandSpec, Flag};
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
-use crate::insight::audit::Keys;
-use crate::powers::Named;
 use crate::protocol::Words;
 
 /// Four times the number of commands, so that probes stay short.
 const SLOTS: usize = 1024;
 
+/// The number of a row among all rows of all profiles: what is kept for each row stands at this place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowId(u16);
+
+impl RowId {
+    /// The row at this place. There are far fewer rows than numbers.
+    pub fn at(place: usize) -> Self {
+        Self(u16::try_from(place).unwrap_or(u16::MAX))
+    }
+
+    #[inline]
+    pub fn place(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// A row with its number and those of its subcommands.
+#[derive(Clone)]
+pub struct Row {
+    pub spec: &'static CommandSpec,
+    pub id: RowId,
+    pub subcommands: Vec<Row>,
+}
+
+/// The row of a request: of its command, or of its subcommand.
+#[derive(Clone, Copy)]
+pub struct ResolvedRow {
+    pub spec: &'static CommandSpec,
+    pub id: RowId,
+    /// The place of the first argument among the words.
+    pub at: usize,
+}
+
+/// What a request names, as patterns of the test powers and queries of the journal see it.
+pub struct NamedRequest<'w> {
+    /// The command that the subcommand belongs to, if it is one.
+    pub container: Option<&'static str>,
+    pub name: &'static str,
+    pub keys: SmallVec<[&'w [u8]; 4]>,
+}
+
+/// The keys of a request, and whether it writes.
+#[derive(Default)]
+pub struct RequestKeys<'w> {
+    pub keys: Vec<&'w [u8]>,
+    pub writes: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    spec: &'static CommandSpec,
+    id: RowId,
+}
+
 /// The rows of one profile, found by name. Its clones share them, at no cost to a look-up.
 #[derive(Clone)]
 pub struct Table {
-    rows: Arc<[&'static CommandSpec]>,
-    slots: Arc<[Option<&'static CommandSpec>; SLOTS]>,
+    rows: Arc<[Row]>,
+    slots: Arc<[Option<Slot>; SLOTS]>,
     profile: Profile,
 }
 
 impl Table {
-    /// The rows that a profile has. A row later in the list replaces an earlier one of the same name.
-    pub fn new(rows: impl IntoIterator<Item = &'static CommandSpec>, profile: Profile) -> Self {
-        let rows: Vec<_> = rows.into_iter().filter(|row| profile.has(row.since)).collect();
+    /// The rows that a profile has.
+    pub fn new(rows: impl IntoIterator<Item = Row>, profile: Profile) -> Self {
+        let rows: Vec<_> = rows.into_iter().filter(|row| profile.has(row.spec.since)).collect();
         let mut slots = [None; SLOTS];
         for row in &rows {
-            let mut slot = slot_of(row.name.as_bytes());
+            let mut slot = slot_of(row.spec.name.as_bytes());
             while slots[slot].is_some() {
                 slot = (slot + 1) % SLOTS;
             }
-            slots[slot] = Some(*row);
+            slots[slot] = Some(Slot { spec: row.spec, id: row.id });
         }
         Self { rows: rows.into(), slots: Arc::new(slots), profile }
     }
 
-    pub fn rows(&self) -> &[&'static CommandSpec] {
-        &self.rows
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &'static CommandSpec> + '_ {
+        self.rows.iter().map(|row| row.spec)
     }
 
     pub fn profile(&self) -> &Profile {
@@ -48,10 +100,15 @@ impl Table {
     /// A command by name, in whatever case.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&'static CommandSpec> {
+        Some(self.slot(name)?.spec)
+    }
+
+    #[inline]
+    fn slot(&self, name: &[u8]) -> Option<Slot> {
         let mut slot = slot_of(name);
         while let Some(row) = self.slots[slot] {
             // Most clients send capitals, and comparing those as they are is the faster way.
-            if row.name.as_bytes() == name || row.name.as_bytes().eq_ignore_ascii_case(name) {
+            if row.spec.name.as_bytes() == name || row.spec.name.as_bytes().eq_ignore_ascii_case(name) {
                 return Some(row);
             }
             slot = (slot + 1) % SLOTS;
@@ -61,17 +118,14 @@ impl Table {
 
     /// A subcommand of a container, if this profile has it.
     pub fn find_sub(&self, container: &CommandSpec, name: &[u8]) -> Option<&'static CommandSpec> {
-        container
-            .subcommands
-            .iter()
-            .find(|row| row.name.as_bytes().eq_ignore_ascii_case(name) && self.profile.has(row.since))
+        self.subs(container).find(|row| row.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
     /// A row's name as clients see it: `get`, `client|list`. The row must come from this table.
     pub fn full_name(&self, row: &CommandSpec) -> String {
-        let container =
-            self.rows.iter().find(|container| container.subcommands.iter().any(|sub| std::ptr::eq(sub, row)));
-        container.map_or_else(|| row.name.to_ascii_lowercase(), |container| full_name(container, row))
+        let has = |container: &&Row| container.subcommands.iter().any(|sub| std::ptr::eq(sub.spec, row));
+        let container = self.rows.iter().find(has);
+        container.map_or_else(|| row.name.to_ascii_lowercase(), |container| full_name(container.spec, row))
     }
 
     /// A command by its full name, `get` or `client|list`; with its container, if it has one.
@@ -87,63 +141,67 @@ impl Table {
 
     /// The subcommands of a container that this profile has.
     pub fn subs<'s>(&'s self, container: &'s CommandSpec) -> impl Iterator<Item = &'static CommandSpec> + 's {
-        container.subcommands.iter().filter(|row| self.profile.has(row.since))
+        self.sub_rows(container).map(|row| row.spec)
     }
 
-    /// The row that a request runs, once its name and its number of words are known to be right. Also says where its
-    /// arguments begin.
+    fn sub_rows<'s>(&'s self, container: &'s CommandSpec) -> impl Iterator<Item = &'s Row> + 's {
+        let row = self.rows.iter().find(|row| container.is_container && std::ptr::eq(row.spec, container));
+        row.into_iter().flat_map(|row| &row.subcommands).filter(|row| self.profile.has(row.spec.since))
+    }
+
+    /// The row that a request runs, once its name and its number of words are known to be right.
     #[inline]
-    pub fn resolve(&self, words: Words<'_>) -> Result<(&'static CommandSpec, usize), CommandError> {
+    pub fn resolve(&self, words: Words<'_>) -> Result<ResolvedRow, CommandError> {
         let name = words.get(0).unwrap_or_default();
-        let Some(row) = self.find(name) else { return Err(self.unknown_command(words)) };
-        if row.subcommands.is_empty() || words.len() == 1 {
-            return if row.arity_in(&self.profile).admits(words.len()) {
-                Ok((row, 1))
+        let Some(Slot { spec, id }) = self.slot(name) else { return Err(self.unknown_command(words)) };
+        if !spec.is_container || words.len() == 1 {
+            return if spec.arity_in(&self.profile).admits(words.len()) {
+                Ok(ResolvedRow { spec, id, at: 1 })
             } else {
-                Err(wrong_arity(&row.name.to_ascii_lowercase()))
+                Err(wrong_arity(&spec.name.to_ascii_lowercase()))
             };
         }
-        self.resolve_sub(row, words)
+        self.resolve_sub(spec, words)
     }
 
-    /// The row that a request names, and where its arguments begin, whether or not it has the right number of words.
-    pub fn row_of(&self, words: Words<'_>) -> Option<(&'static CommandSpec, usize)> {
-        let row = self.find(words.get(0)?)?;
+    /// The row that a request names, whether or not it has the right number of words.
+    pub fn row_of(&self, words: Words<'_>) -> Option<ResolvedRow> {
+        let Slot { spec, id } = self.slot(words.get(0)?)?;
         match words.get(1) {
-            Some(name) if !row.subcommands.is_empty() => Some((self.find_sub(row, name)?, 2)),
-            _ => Some((row, 1)),
+            Some(name) if spec.is_container => {
+                let mut subs = self.sub_rows(spec);
+                let sub = subs.find(|row| row.spec.name.as_bytes().eq_ignore_ascii_case(name))?;
+                Some(ResolvedRow { spec: sub.spec, id: sub.id, at: 2 })
+            }
+            _ => Some(ResolvedRow { spec, id, at: 1 }),
         }
     }
 
     /// What a command is called, and which keys it names, by its words alone.
-    pub fn name<'w>(&self, words: Words<'w>) -> Named<'w> {
+    pub fn name<'w>(&self, words: Words<'w>) -> NamedRequest<'w> {
         let container = words.get(0).and_then(|name| self.find(name));
-        let Some((row, _)) = self.row_of(words) else {
-            return Named { container: None, name: "", keys: SmallVec::new() };
+        let Some(ResolvedRow { spec, .. }) = self.row_of(words) else {
+            return NamedRequest { container: None, name: "", keys: SmallVec::new() };
         };
-        let container = container.filter(|container| !std::ptr::eq(*container, row)).map(|container| container.name);
-        let positions = row.keys.iter().filter_map(|keys| keys.lockable(words)).flatten();
-        Named { container, name: row.name, keys: positions.filter_map(|at| words.get(at)).collect() }
+        let container = container.filter(|container| !std::ptr::eq(*container, spec)).map(|container| container.name);
+        let positions = spec.keys.iter().filter_map(|keys| keys.lockable(words)).flatten();
+        NamedRequest { container, name: spec.name, keys: positions.filter_map(|at| words.get(at)).collect() }
     }
 
     /// Which keys a command names, and whether it writes, by its words alone.
-    pub fn keys<'w>(&self, words: Words<'w>) -> Keys<'w> {
-        let Some((row, _)) = self.row_of(words) else { return Keys::default() };
-        let positions = row.keys.iter().filter_map(|keys| keys.lockable(words)).flatten();
-        Keys { keys: positions.filter_map(|at| words.get(at)).collect(), writes: row.has_flag(Flag::Write) }
+    pub fn keys<'w>(&self, words: Words<'w>) -> RequestKeys<'w> {
+        let Some(ResolvedRow { spec, .. }) = self.row_of(words) else { return RequestKeys::default() };
+        let positions = spec.keys.iter().filter_map(|keys| keys.lockable(words)).flatten();
+        RequestKeys { keys: positions.filter_map(|at| words.get(at)).collect(), writes: spec.has_flag(Flag::Write) }
     }
 
-    fn resolve_sub(
-        &self,
-        container: &'static CommandSpec,
-        words: Words<'_>,
-    ) -> Result<(&'static CommandSpec, usize), CommandError> {
+    fn resolve_sub(&self, container: &'static CommandSpec, words: Words<'_>) -> Result<ResolvedRow, CommandError> {
         let name = words.get(1).unwrap_or_default();
         let old = !self.profile.since_redis(7, 0);
-        match self.find_sub(container, name) {
-            Some(row) if row.arity.admits(words.len()) => Ok((row, 2)),
+        match self.row_of(words) {
+            Some(row) if row.spec.arity.admits(words.len()) => Ok(row),
             Some(_) if old => Err(unknown_subcommand_6(container, name)),
-            Some(row) => Err(wrong_arity(&full_name(container, row))),
+            Some(row) => Err(wrong_arity(&full_name(container, row.spec))),
             None if old => Err(unknown_subcommand_6(container, name)),
             None => {
                 let mut text = b"ERR unknown subcommand '".to_vec();

@@ -349,15 +349,11 @@ fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &Co
 
 #[cfg(test)]
 mod tests {
-    use super::super::row::Handler;
     use super::super::{Arity, KeySpec};
     use super::*;
 
-    const KEYED: CommandSpec = CommandSpec {
-        arity: Arity::AtLeast(2),
-        keys: &[KeySpec::one(1, &["RW"])],
-        ..CommandSpec::new("TEST", Handler::Container)
-    };
+    const KEYED: CommandSpec =
+        CommandSpec { arity: Arity::AtLeast(2), keys: &[KeySpec::one(1, &["RW"])], ..CommandSpec::new("TEST") };
 
     /// A tree in one line: names, types, tokens and flags.
     fn shown(arguments: &[Argument]) -> String {

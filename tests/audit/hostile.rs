@@ -6,7 +6,7 @@ use redouble::internals::{
 };
 use redouble::{Child, Entry, Outcome, Severity};
 
-use super::support::Dice;
+use crate::support::Dice;
 
 /// All commands that the auditor knows, and a few that it does not.
 const NAMES: &[&str] = &[

@@ -1,15 +1,22 @@
-//! The lock auditor: for each finding a story with the mistake, which is told with the commands that prove it, and the same
-//! done right, of which nothing is said.
+//! The lock auditor and the report: which locks are recognised, which findings are made, and how they are shown.
+//!
+//! The tests read the crate's parts (feature `internals`). A new rule gets a pair of stories, the mistake and the same
+//! done right, in the file of its subject (`story.rs` says how stories are written). `corpus` checks all rules against
+//! random histories whose truth is known. `live.rs` asks a running server; `report` looks at the report's page, also in
+//! a browser.
 
 mod clocks;
+mod corpus;
 mod ending;
 mod expiry;
+mod findings_page;
 mod hostile;
 mod lateness;
+mod live;
 mod ownership;
-mod page;
 mod recognition;
 mod redlock;
+mod report;
 mod story;
 #[path = "../support/mod.rs"]
 mod support;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use redouble::internals::{Item, Lock, Scope, audit, auditor, journal_of, naming, now_of};
 use redouble::{Code, Finding, Profile, Server};
 
-use super::support::wire::{Frame, Wire, request};
-use super::support::{address, profile as profile_of, spawn, start};
+use crate::support::wire::{Frame, Wire, request};
+use crate::support::{address, profile as profile_of, spawn, start, wait_until};
 
 const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 const EXTEND: &str =
@@ -141,7 +141,7 @@ impl Stage {
             }
             self.servers[0].stop().expect("it runs");
             self.clients.retain(|(_, server), _| *server != 1);
-            ids.iter().for_each(|id| self.until_closed(1, *id));
+            ids.iter().for_each(|id| until_closed(&self.servers[0], *id));
             self.servers[0].start_empty().expect("it is stopped");
         } else if let Some(rest) = line.strip_prefix("lost ") {
             let (client, command) = rest.split_once(": ").expect("a client and a command");
@@ -211,7 +211,7 @@ impl Stage {
         wire.read_to_end();
         driver.ask("REDOUBLE FAULT CLEAR");
         self.note(&format!("lost {client}: {command}"), client);
-        self.until_closed(number, id);
+        until_closed(&self.servers[number - 1], id);
     }
 
     fn close(&mut self, client: &str) {
@@ -221,15 +221,7 @@ impl Stage {
             let mut wire = self.clients.remove(&(name, number)).expect("it was just there");
             let id = wire.ask("CLIENT ID").integer();
             drop(wire);
-            self.until_closed(number, id);
-        }
-    }
-
-    /// Waits until a server has noticed that a connection is gone.
-    fn until_closed(&self, number: usize, id: i64) {
-        let is_end = |item: &Item| matches!(item, Item::Event(event) if i64::try_from(event.client) == Ok(id));
-        while !journal_of(&self.servers[number - 1]).iter().any(is_end) {
-            std::thread::yield_now();
+            until_closed(&self.servers[number - 1], id);
         }
     }
 
@@ -238,9 +230,7 @@ impl Stage {
         let words = self.words(client, command);
         let before = self.commands_of(client);
         self.wire(client).send(&request(&words));
-        while self.commands_of(client) == before {
-            std::thread::yield_now();
-        }
+        wait_until(format_args!("{command} in the journal"), || self.commands_of(client) > before);
     }
 
     /// How many commands the server of a client has taken in.
@@ -282,6 +272,12 @@ impl Stage {
         words.splice(..1, eval);
         words
     }
+}
+
+/// Waits until the journal of a server has the end of a connection.
+pub fn until_closed(server: &Server, id: i64) {
+    let is_end = |item: &Item| matches!(item, Item::Event(event) if i64::try_from(event.client) == Ok(id));
+    wait_until(format_args!("the end of connection {id}"), || journal_of(server).iter().any(is_end));
 }
 
 #[allow(clippy::disallowed_methods, reason = "the journals tell real time")]

@@ -1,18 +1,19 @@
-//! What the suites share: servers to talk to, and a connection that shows every byte.
+//! What several test binaries share: servers, connections, random numbers, and waiting with a deadline.
 //!
-//! Nothing here sleeps. Whoever waits for a server waits for the line with which it says that it is ready, and whoever
-//! waits for a reply reads; a read that takes longer than [`wire::PATIENCE`] fails the test instead of hanging it.
+//! Every `main.rs` declares this module once. What only one binary uses belongs into the folder of that binary.
+//!
+//! Nothing here sleeps. A test waits by reading from a socket or a pipe, which has a time-out ([`wire::PATIENCE`]), by one
+//! of the server's own events (`REDOUBLE … AWAIT`), or, where there is no such event, by polling with [`wait_until`].
 
-// Each suite is a program of its own and uses its own part of this.
+// No binary uses all of it.
 #![allow(dead_code)]
 
-pub mod driver;
 pub mod process;
-pub mod terminal;
-pub mod transcript;
 pub mod wire;
 
+use std::fmt::{Debug, Display};
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use redouble::{Builder, Profile, Server};
 
@@ -55,7 +56,47 @@ pub fn client_at(url: &str) -> redis::Connection {
     connection
 }
 
-/// A small random number generator with a seed: what a test does by chance, it does again when it is run again.
+/// A point in real time at which a test gives up. Loops that wait for another thread or process check it each turn.
+pub struct Deadline(Instant);
+
+#[allow(clippy::disallowed_methods, reason = "a test that waits needs a bound in real time")]
+impl Deadline {
+    const AFTER: Duration = Duration::from_secs(30);
+
+    pub fn start() -> Self {
+        Self(Instant::now() + Self::AFTER)
+    }
+
+    /// Lets other threads run. Panics with what was awaited when the time is over.
+    #[track_caller]
+    pub fn check(&self, awaited: impl Display) {
+        assert!(Instant::now() < self.0, "waited {:?} for {awaited}", Self::AFTER);
+        std::thread::yield_now();
+    }
+}
+
+/// Polls until there is an answer; panics after the [`Deadline`] with what was awaited and what was seen last.
+#[track_caller]
+pub fn wait_for<T, E: Debug>(awaited: impl Display, mut poll: impl FnMut() -> Result<T, E>) -> T {
+    let deadline = Deadline::start();
+    loop {
+        match poll() {
+            Ok(answer) => return answer,
+            Err(seen) => deadline.check(format_args!("{awaited}; seen last: {seen:?}")),
+        }
+    }
+}
+
+/// Polls until a condition holds; panics after the [`Deadline`] with what was awaited.
+#[track_caller]
+pub fn wait_until(awaited: impl Display, mut holds: impl FnMut() -> bool) {
+    let deadline = Deadline::start();
+    while !holds() {
+        deadline.check(&awaited);
+    }
+}
+
+/// A small random number generator. The same seed gives the same numbers on every run.
 pub struct Dice(u64);
 
 impl Dice {

@@ -1,4 +1,4 @@
-//! Servers in processes of their own: the real one, and this project's binary.
+//! Servers in their own processes: the real `redis-server`, and this project's binary.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -16,10 +16,9 @@ pub struct ServerProcess {
 impl ServerProcess {
     /// The real `redis-server`.
     pub fn redis(arguments: &[&str]) -> Self {
-        // What it might want to save goes where nobody looks.
         let directory = std::env::temp_dir();
         let directory = directory.to_str().expect("a path that is text");
-        // A name of its own: what another server has saved would be loaded.
+        // A file of its own: the server would load what another one has saved.
         let file = format!("redouble-tests-{}-{}.rdb", std::process::id(), free_port());
         let mut all = vec!["--bind", "127.0.0.1", "--dir", directory, "--dbfilename", &file];
         all.extend(arguments);
@@ -39,7 +38,7 @@ impl ServerProcess {
 
     /// Any program that takes a server's directives and says when it is ready.
     pub fn program(program: &str, arguments: &[&str]) -> std::io::Result<Self> {
-        // Somebody else may take the port between our letting go of it and the server's taking it.
+        // Another process may take the port between `free_port` and the start of the server.
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -92,13 +91,13 @@ impl Drop for ServerProcess {
     }
 }
 
-/// A port that nobody listens on, a moment ago.
+/// A port that was free a moment ago.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     listener.local_addr().expect("its address").port()
 }
 
-/// Returns when the server has said that it is ready; otherwise what it said instead.
+/// Waits for the line that says that the server is ready. The error is its output without that line.
 fn until_ready(child: &mut Child) -> Result<(), String> {
     let stdout = child.stdout.take().expect("piped");
     let mut stderr = child.stderr.take().expect("piped");
@@ -109,7 +108,7 @@ fn until_ready(child: &mut Child) -> Result<(), String> {
         let _ = stderr.read_to_string(&mut text);
         let _ = errors.send(text);
     });
-    // Goes on reading after the line we wait for, so that the server never blocks on a full pipe.
+    // Reads on after the awaited line, so that the server never blocks on a full pipe.
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             let _ = sender.send(line + "\n");

@@ -1,4 +1,4 @@
-//! A connection that hides nothing: bytes out, replies in, every kind of reply told apart.
+//! A connection at the level of bytes. Every kind of reply is a variant of [`Frame`], and nothing is converted.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -7,10 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a test waits for a reply before it fails.
+use super::wait_for;
+
+/// The time-out of every read and write: a server that says nothing fails the test instead of hanging it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A reply as it stood on the wire.
+/// A reply as it stands on the wire.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
     Status(Vec<u8>),
@@ -137,7 +139,7 @@ impl Wire {
         }
     }
 
-    /// Sends bytes. Fails quietly when the server has closed the connection: what it said before can still be read.
+    /// Sends bytes, and returns whether that worked. What a closed connection said before can still be read.
     pub fn send(&mut self, bytes: &[u8]) -> bool {
         match &mut self.socket {
             Socket::Tcp(socket) => socket.write_all(bytes).is_ok(),
@@ -145,7 +147,7 @@ impl Wire {
         }
     }
 
-    /// Ends the sending half, as a client that is done does.
+    /// Shuts down the sending half of the connection.
     pub fn finish_sending(&self) {
         let _ = match &self.socket {
             Socket::Tcp(socket) => socket.shutdown(std::net::Shutdown::Write),
@@ -165,19 +167,13 @@ impl Wire {
         self.call(&words)
     }
 
-    /// Asks until the text of the reply is as it should be. The server gets there without anybody's help; if it does
-    /// not after so many questions, the test fails.
+    /// Repeats a command until the text of its reply is right.
     #[track_caller]
     pub fn ask_until(&mut self, line: &str, is_right: impl Fn(&str) -> bool) {
-        const MOST: usize = 100_000;
-        let mut text = String::new();
-        for _ in 0..MOST {
-            text = self.ask(line).text();
-            if is_right(&text) {
-                return;
-            }
-        }
-        panic!("{line} still answers:\n{text}");
+        wait_for(format_args!("another reply to {line}"), || {
+            let text = self.ask(line).text();
+            if is_right(&text) { Ok(()) } else { Err(text) }
+        });
     }
 
     /// The next reply; the test fails if there is none.
@@ -278,6 +274,56 @@ pub fn request<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
         bytes.extend_from_slice(b"\r\n");
     }
     bytes
+}
+
+/// Splits a line into words as redis-cli does. `None` when quotes are not balanced.
+pub fn split(mut rest: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut words = Vec::new();
+    loop {
+        rest = rest.trim_ascii_start();
+        let Some(&first) = rest.first() else { return Some(words) };
+        let mut word = Vec::new();
+        match first {
+            b'"' => {
+                rest = &rest[1..];
+                loop {
+                    match rest {
+                        [] => return None,
+                        [b'"', tail @ ..] => {
+                            rest = tail;
+                            break;
+                        }
+                        [b'\\', b'x', high, low, tail @ ..] => {
+                            let digit = |byte: u8| (byte as char).to_digit(16);
+                            word.push((digit(*high)? * 16 + digit(*low)?) as u8);
+                            rest = tail;
+                        }
+                        [b'\\', escaped, tail @ ..] => {
+                            word.push(match escaped {
+                                b'n' => b'\n',
+                                b'r' => b'\r',
+                                b't' => b'\t',
+                                b'a' => 7,
+                                b'b' => 8,
+                                other => *other,
+                            });
+                            rest = tail;
+                        }
+                        [byte, tail @ ..] => {
+                            word.push(*byte);
+                            rest = tail;
+                        }
+                    }
+                }
+            }
+            _ => {
+                let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+                word.extend_from_slice(&rest[..end]);
+                rest = &rest[end..];
+            }
+        }
+        words.push(word);
+    }
 }
 
 enum Parsed {

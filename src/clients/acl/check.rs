@@ -6,7 +6,7 @@ use super::selector::Access;
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
 use crate::protocol::Words;
-use crate::spec::{CommandSpec, Group};
+use crate::spec::{Channels, CommandSpec};
 
 /// Why a request is denied, the least telling reason first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,13 +119,10 @@ pub(super) fn keys_of(spec: &CommandSpec, words: Words<'_>) -> SmallVec<[(usize,
 
 /// The positions of the channels that a request publishes or subscribes to, and whether they are patterns.
 pub(super) fn channels_of(spec: &CommandSpec, words: Words<'_>) -> Option<(std::ops::Range<usize>, bool)> {
-    if spec.group != Group::PubSub {
-        return None;
-    }
-    match spec.name {
-        "PUBLISH" | "SPUBLISH" => Some((1..2, false)),
-        "SUBSCRIBE" | "SSUBSCRIBE" => Some((1..words.len(), false)),
-        "PSUBSCRIBE" => Some((1..words.len(), true)),
-        _ => None,
+    match spec.channels {
+        Channels::None => None,
+        Channels::First => Some((1..2, false)),
+        Channels::All => Some((1..words.len(), false)),
+        Channels::Patterns => Some((1..words.len(), true)),
     }
 }

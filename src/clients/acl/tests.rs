@@ -8,10 +8,10 @@ use super::user::Rules;
 use super::{RuleError, joined};
 use crate::base::profile::Profile;
 use crate::protocol::OwnedWords;
-use crate::spec::{Arity, Category, CommandSpec, Flag, Group, Handler, KeySpec, Table};
+use crate::spec::{Arity, Category, Channels, CommandSpec, Flag, Group, KeySpec, Row, RowId, Table};
 
 const fn row(name: &'static str, flags: &'static [Flag], categories: &'static [Category]) -> CommandSpec {
-    CommandSpec { flags, categories, arity: Arity::AtLeast(1), ..CommandSpec::new(name, Handler::Container) }
+    CommandSpec { flags, categories, arity: Arity::AtLeast(1), ..CommandSpec::new(name) }
 }
 
 const READ: &[KeySpec] = &[KeySpec::one(1, &["RO", "access"])];
@@ -24,17 +24,27 @@ const ROWS: &[CommandSpec] = &[
     row("KEYS", &[Flag::ReadOnly], &[Category::Keyspace, Category::Dangerous]),
     row("SELECT", &[Flag::Fast], &[Category::Connection]),
     row("AUTH", &[Flag::Fast, Flag::NoAuth], &[Category::Connection]),
-    CommandSpec { group: Group::PubSub, ..row("PUBLISH", &[Flag::PubSub, Flag::Fast], &[]) },
-    CommandSpec { group: Group::PubSub, ..row("PSUBSCRIBE", &[Flag::PubSub], &[]) },
-    CommandSpec {
-        subcommands: &[row("GET", &[Flag::Admin], &[]), row("SET", &[Flag::Admin], &[]), row("HELP", &[], &[])],
-        ..row("CONFIG", &[], &[])
-    },
+    CommandSpec { group: Group::PubSub, channels: Channels::First, ..row("PUBLISH", &[Flag::PubSub, Flag::Fast], &[]) },
+    CommandSpec { group: Group::PubSub, channels: Channels::Patterns, ..row("PSUBSCRIBE", &[Flag::PubSub], &[]) },
+    CommandSpec { is_container: true, ..row("CONFIG", &[], &[]) },
 ];
+const CONFIG: &[CommandSpec] =
+    &[row("GET", &[Flag::Admin], &[]), row("SET", &[Flag::Admin], &[]), row("HELP", &[], &[])];
+
+fn rows() -> Vec<Row> {
+    let numbered = |specs: &'static [CommandSpec], first: usize| {
+        let rows = specs.iter().enumerate();
+        rows.map(|(place, spec)| Row { spec, id: RowId::at(first + place), subcommands: Vec::new() })
+            .collect::<Vec<_>>()
+    };
+    let mut rows = numbered(ROWS, 0);
+    rows[ROWS.len() - 1].subcommands = numbered(CONFIG, ROWS.len());
+    rows
+}
 
 fn table(profile: &str) -> Table {
     let profile: Profile = profile.parse().unwrap();
-    Table::new(ROWS, profile)
+    Table::new(rows(), profile)
 }
 
 fn made(commands: &Commands, words: &str) -> Result<Rules, RuleError> {
@@ -56,7 +66,7 @@ fn allows(rules: &str, request: &str) -> bool {
     let table = table("redis-7.0");
     let commands = Commands::new(&table);
     let words: OwnedWords = request.split(' ').collect();
-    let (spec, _) = table.resolve(words.as_words()).unwrap();
+    let spec = table.resolve(words.as_words()).unwrap().spec;
     made(&commands, rules).unwrap().check(&commands, spec, words.as_words()).is_ok()
 }
 
@@ -210,7 +220,7 @@ proptest! {
         let text = String::from_utf8(rules.describe(&commands)).unwrap();
         let again = made(&commands, &text).unwrap();
         prop_assert_eq!(&String::from_utf8(again.describe(&commands)).unwrap(), &text);
-        for row in ROWS.iter().flat_map(|row| std::iter::once(row).chain(row.subcommands)) {
+        for row in ROWS.iter().chain(CONFIG) {
             for key in ["a", "b1", "k", "x", "0"] {
                 let request: OwnedWords = [row.name, key, key].iter().collect();
                 let words = request.as_words();

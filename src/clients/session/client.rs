@@ -15,7 +15,7 @@ use crate::clients::config::OutputLimit;
 use crate::data::keyspace::Kind;
 use crate::powers::Stamp;
 use crate::protocol::{OwnedWords, Protocol};
-use crate::spec::CommandSpec;
+use crate::spec::{CommandSpec, ResolvedRow};
 
 /// Where a connection comes from, and where it arrived.
 #[derive(Clone, Debug)]
@@ -138,10 +138,8 @@ enum BlockedOn {
 
 /// A command that waits for keys.
 pub struct BlockedCommand {
-    pub spec: &'static CommandSpec,
-    /// The request, with the place where its arguments begin.
+    pub row: ResolvedRow,
     pub words: OwnedWords,
-    pub at: usize,
     pub db: u32,
     pub keys: Vec<Box<[u8]>>,
     pub kind: Kind,

@@ -13,7 +13,7 @@ use crate::clients::acl::User;
 use crate::clients::stats::{Counters, add};
 use crate::data::keyspace::{Tally, Watch};
 use crate::protocol::{OwnedWords, Protocol};
-use crate::spec::CommandSpec;
+use crate::spec::{CommandSpec, ResolvedRow};
 
 pub use client::{Activity, BlockedCommand, Claim, Client, Peer, Served, Signal};
 pub use clients::Clients;
@@ -97,9 +97,7 @@ pub struct Transaction {
 
 /// A command that waits for EXEC. Its options are parsed when it runs.
 pub struct Queued {
-    pub spec: &'static CommandSpec,
-    /// Where its arguments begin.
-    pub at: usize,
+    pub row: ResolvedRow,
     pub words: OwnedWords,
 }
 

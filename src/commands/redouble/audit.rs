@@ -11,17 +11,20 @@ use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::clients::session::{Flow, Wait};
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::insight::audit::{Allowance, Code, Evidence, Finding, FindingQuery, LiveAudit, Mark, Severity};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec};
+use crate::spec::Args;
 
-pub(super) const AUDIT: CommandSpec = power(
-    "AUDIT",
-    "[<ON | OFF | INFO | LIST [KEY pattern] [CODE code] [SEVERITY severity] [SINCE seq] [ALLOWED] [FINAL] [LIMIT limit] | \
+pub(super) const AUDIT: Command = Command::new(
+    Handler::Connection(|call, args| if is_question(args) { list(call, args) } else { act(ACTIONS, call, args) }),
+    power(
+        "AUDIT",
+        "[<ON | OFF | INFO | LIST [KEY pattern] [CODE code] [SEVERITY severity] [SINCE seq] [ALLOWED] [FINAL] [LIMIT limit] | \
      COUNT [KEY pattern] [CODE code] [SEVERITY severity] [SINCE seq] [ALLOWED] [FINAL] | AWAIT [KEY pattern] [CODE code] \
      [SEVERITY severity] [SINCE seq] [ALLOWED] count [timeout] | ALLOW code pattern reason | CLEAR>]",
-    "Finds out which keys are locks, and tells what clients did wrong with them.",
-    |call, args| if is_question(args) { list(call, args) } else { act(ACTIONS, call, args) },
+        "Finds out which keys are locks, and tells what clients did wrong with them.",
+    ),
 );
 
 /// What a question may say, for HELP.

@@ -5,15 +5,18 @@ use crate::base::clock::{LATEST, Pace};
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::clients::session::ControlJob;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Call, CommandResult, CommandSpec};
+use crate::spec::Args;
 
-pub(super) const CLOCK: CommandSpec = power(
-    "CLOCK",
-    "<NOW | INFO | FREEZE [unix-time-milliseconds] | ADVANCE duration | SET unix-time-milliseconds | SPEED factor | \
+pub(super) const CLOCK: Command = Command::new(
+    Handler::Connection(|call, args| act(ACTIONS, call, args)),
+    power(
+        "CLOCK",
+        "<NOW | INFO | FREEZE [unix-time-milliseconds] | ADVANCE duration | SET unix-time-milliseconds | SPEED factor | \
      AUTO [IDLE duration] | RESUME>",
-    "Reads, stops and moves the server's clock.",
-    |call, args| act(ACTIONS, call, args),
+        "Reads, stops and moves the server's clock.",
+    ),
 );
 
 pub(super) const ACTIONS: &[Action] = &[

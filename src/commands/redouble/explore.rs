@@ -3,16 +3,19 @@
 use super::{Action, act, begin, count, duration, expected, nothing_more, number, power, settle, text};
 use crate::base::error::CommandError;
 use crate::clients::session::ControlJob;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::powers::{ExplorationSummary, Order, Search};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec};
+use crate::spec::Args;
 
-pub(super) const EXPLORE: CommandSpec = power(
-    "EXPLORE",
-    "<START [RUNS runs] [RANDOM runs] [SEED seed] [SETTLE duration] [CLIENT name-pattern] [CLIENTS clients] [EVERY-ORDER] | \
+pub(super) const EXPLORE: Command = Command::new(
+    Handler::Connection(|call, args| act(ACTIONS, call, args)),
+    power(
+        "EXPLORE",
+        "<START [RUNS runs] [RANDOM runs] [SEED seed] [SETTLE duration] [CLIENT name-pattern] [CLIENTS clients] [EVERY-ORDER] | \
      NEXT | FAILED | ORDER | FINDINGS | REPLAY token [SETTLE duration] [CLIENT name-pattern] | STOP>",
-    "Lets the commands of racing clients through one by one, in another order each time.",
-    |call, args| act(ACTIONS, call, args),
+        "Lets the commands of racing clients through one by one, in another order each time.",
+    ),
 );
 
 pub(super) const ACTIONS: &[Action] = &[

@@ -3,17 +3,20 @@
 use super::pattern::{take_part, usage};
 use super::{Action, act, count, duration, expected, name, nothing_more, number, power, settle, text};
 use crate::base::error::CommandError;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::powers::{Fault, Rule, Verdict, line_of};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec};
+use crate::spec::Args;
 
-pub(super) const FAULT: CommandSpec = power(
-    "FAULT",
-    "<ADD name [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [NTH nth] [TIMES times] \
+pub(super) const FAULT: Command = Command::new(
+    Handler::Connection(|call, args| act(ACTIONS, call, args)),
+    power(
+        "FAULT",
+        "<ADD name [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [NTH nth] [TIMES times] \
      [PROBABILITY probability] [SEED seed] <ERROR text | DELAY duration | CLOSE-BEFORE | CLOSE-AFTER | TRUNCATE bytes | \
      HANG | DRIP bytes EVERY duration | RESET | REFUSE | PAUSE> | LIST | UNFIRED | REMOVE name | CLEAR>",
-    "Makes commands fail, hang, come late, or lose their replies.",
-    |call, args| act(ACTIONS, call, args),
+        "Makes commands fail, hang, come late, or lose their replies.",
+    ),
 );
 
 pub(super) const ACTIONS: &[Action] = &[

@@ -11,16 +11,19 @@ use super::{Action, act, begin, count, duration, expected, name, nothing_more, n
 use crate::base::clock::Clock;
 use crate::base::error::CommandError;
 use crate::clients::session::{ControlJob, Flow, Wait};
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::powers::{Gate, Pattern, Side, line_of};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec};
+use crate::spec::Args;
 
-pub(super) const GATE: CommandSpec = power(
-    "GATE",
-    "<ADD name [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [<BEFORE | AFTER>] \
+pub(super) const GATE: Command = Command::new(
+    Handler::Connection(|call, args| act(ACTIONS, call, args)),
+    power(
+        "GATE",
+        "<ADD name [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [<BEFORE | AFTER>] \
      [TIMEOUT duration] | WAIT name [count [timeout]] | OPEN name | STEP name | LIST | REMOVE name | CLEAR>",
-    "Holds commands and lets them go on one by one.",
-    |call, args| act(ACTIONS, call, args),
+        "Holds commands and lets them go on one by one.",
+    ),
 );
 
 pub(super) const ACTIONS: &[Action] = &[

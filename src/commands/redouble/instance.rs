@@ -4,15 +4,18 @@ use super::{Action, act, count, duration, expected, nothing_more, number, power,
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, InstanceFigures, Order};
 use crate::clients::session::{Flow, Wait};
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec};
+use crate::spec::Args;
 
-pub(super) const INSTANCE: CommandSpec = power(
-    "INSTANCE",
-    "<LIST | STOP number | START number [EMPTY] | PAUSE number | RESUME number | SKEW number duration | \
+pub(super) const INSTANCE: Command = Command::new(
+    Handler::Connection(|call, args| act(ACTIONS, call, args)),
+    power(
+        "INSTANCE",
+        "<LIST | STOP number | START number [EMPTY] | PAUSE number | RESUME number | SKEW number duration | \
      CUT number client | HEAL number [client]>",
-    "Stops, starts, pauses and skews the instances of this process, or cuts clients off from them.",
-    |call, args| act(ACTIONS, call, args),
+        "Stops, starts, pauses and skews the instances of this process, or cuts clients off from them.",
+    ),
 );
 
 pub(super) const ACTIONS: &[Action] = &[

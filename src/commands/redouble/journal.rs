@@ -15,23 +15,26 @@ use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::clients::config::parse_memory;
 use crate::clients::session::{Flow, Wait};
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::powers::{
     Child, Entry, Follower, Journal, LEAST_SIZE, MOST_SIZE, Outcome, Query, USUAL_SIZE, distance, rendered, short_line,
     write_journal,
 };
 use crate::protocol::{OwnedWords, Reply};
-use crate::spec::{Args, Call, CommandResult, CommandSpec, Table};
+use crate::spec::{Args, Table};
 
-pub(super) const JOURNAL: CommandSpec = power(
-    "JOURNAL",
-    "<ON [bytes] | OFF | INFO | LIST [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] \
+pub(super) const JOURNAL: Command = Command::new(
+    Handler::Connection(|call, args| act(ACTIONS, call, args)),
+    power(
+        "JOURNAL",
+        "<ON [bytes] | OFF | INFO | LIST [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] \
      [REPLY pattern] [OUTCOME outcome] [FAULT name] [CHILDREN] [SINCE seq] [LIMIT limit] | COUNT [ON command [command \
      ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [REPLY pattern] [OUTCOME outcome] [FAULT name] [CHILDREN] \
      [SINCE seq] | AWAIT [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [REPLY pattern] \
      [OUTCOME outcome] [FAULT name] [CHILDREN] [SINCE seq] count [timeout] | NEAR command [arg [arg ...]] | CLEAR | \
      EXPORT path>",
-    "Remembers every command that clients have sent, and tells of them.",
-    |call, args| act(ACTIONS, call, args),
+        "Remembers every command that clients have sent, and tells of them.",
+    ),
 );
 
 /// What a question may say, for HELP.

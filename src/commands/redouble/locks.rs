@@ -3,15 +3,19 @@
 use super::audit::{mark_fields, opened};
 use super::{Action, count, expected, nothing_more, power, text};
 use crate::base::glob;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::insight::audit::{EndedHold, KnownLock, LockHolder, LockWaiter};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec};
+use crate::spec::{Args, Arity, CommandSpec};
 
-pub(super) const LOCKS: CommandSpec = CommandSpec {
-    arity: Arity::AtLeast(2),
-    complexity: "O(N) where N is the number of locks.",
-    ..power("LOCKS", "[KEY pattern]", SUMMARY, locks)
-};
+pub(super) const LOCKS: Command = Command::new(
+    Handler::Connection(locks),
+    CommandSpec {
+        arity: Arity::AtLeast(2),
+        complexity: "O(N) where N is the number of locks.",
+        ..power("LOCKS", "[KEY pattern]", SUMMARY)
+    },
+);
 
 /// What HELP says of it: it has no actions.
 pub(super) const ACTIONS: &[Action] = &[Action { name: "", usage: "[key <glob>]", summary: SUMMARY, run: locks }];

@@ -20,19 +20,23 @@ use crate::base::duration::parse_duration;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::clients::session::{ControlJob, Flow, Wait};
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, until_nul};
-use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec, Flag, Group, Handler};
+use crate::spec::{Args, Arity, CommandSpec, Flag, Group};
 
-pub(super) const ROWS: &[CommandSpec] = &[REDOUBLE];
+pub(super) const ROWS: &[Command] = &[REDOUBLE];
 
-const REDOUBLE: CommandSpec = CommandSpec {
-    summary: "The powers that a test has over this server: time, faults, gates, a journal, a lock auditor.",
-    complexity: "Depends on the subcommand",
-    group: Group::Control,
-    since: Since::redis(1, 0, 0),
-    arity: Arity::AtLeast(2),
-    flags: FLAGS,
-    subcommands: &[
+const REDOUBLE: Command = Command::container(
+    CommandSpec {
+        summary: "The powers that a test has over this server: time, faults, gates, a journal, a lock auditor.",
+        complexity: "Depends on the subcommand",
+        group: Group::Control,
+        since: Since::redis(1, 0, 0),
+        arity: Arity::AtLeast(2),
+        flags: FLAGS,
+        ..CommandSpec::new("REDOUBLE")
+    },
+    &[
         clock::CLOCK,
         fault::FAULT,
         gate::GATE,
@@ -47,14 +51,13 @@ const REDOUBLE: CommandSpec = CommandSpec {
         save::SAVE,
         HELP,
     ],
-    ..CommandSpec::new("REDOUBLE", Handler::Container)
-};
+);
 
 /// Whoever drives a test gets through whatever else holds the server up, and never from inside what is under test.
 const FLAGS: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale, Flag::NoMulti, Flag::AllowBusy];
 
 /// A row for one power, which is a subcommand with actions of its own.
-const fn power(name: &'static str, usage: &'static str, summary: &'static str, run: Run) -> CommandSpec {
+const fn power(name: &'static str, usage: &'static str, summary: &'static str) -> CommandSpec {
     CommandSpec {
         usage,
         summary,
@@ -63,7 +66,7 @@ const fn power(name: &'static str, usage: &'static str, summary: &'static str, r
         since: Since::redis(1, 0, 0),
         arity: Arity::AtLeast(2),
         flags: FLAGS,
-        ..CommandSpec::new(name, Handler::Connection(run))
+        ..CommandSpec::new(name)
     }
 }
 
@@ -173,8 +176,10 @@ fn begin(call: &mut Call<'_>, job: ControlJob, reply: Reply<'static>) -> Command
     Ok(Reply::Nothing)
 }
 
-const HELP: CommandSpec =
-    CommandSpec { arity: Arity::Exactly(2), ..power("HELP", "", "Says what the test powers are.", help) };
+const HELP: Command = Command::new(
+    Handler::Connection(help),
+    CommandSpec { arity: Arity::Exactly(2), ..power("HELP", "", "Says what the test powers are.") },
+);
 
 fn help(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
@@ -202,10 +207,10 @@ mod tests {
     #[test]
     fn every_row_names_every_action() {
         for (power, actions) in POWERS {
-            let row = REDOUBLE.subcommands.iter().find(|row| row.name == *power).unwrap();
+            let row = REDOUBLE.subcommands.iter().find(|row| row.spec.name == *power).unwrap();
             for action in *actions {
                 let name = action.name.replace(['<', '>'], "");
-                assert!(row.usage.contains(&name), "{power} {name}");
+                assert!(row.spec.usage.contains(&name), "{power} {name}");
             }
         }
     }

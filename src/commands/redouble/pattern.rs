@@ -2,8 +2,9 @@
 
 use super::{expected, number};
 use crate::base::error::CommandError;
+use crate::commands::Call;
 use crate::powers::{Pattern, Who};
-use crate::spec::{Args, Call, Category, CommandSpec, Group};
+use crate::spec::{Args, Category, CommandSpec, Group};
 
 /// The usage, for HELP.
 macro_rules! usage {
@@ -78,10 +79,10 @@ fn add_command(pattern: Pattern, call: &Call<'_>, name: &[u8]) -> Result<Pattern
 
 /// The full names of a category's commands.
 fn members(call: &Call<'_>, category: Category) -> impl Iterator<Item = String> {
-    let rows = call.table.rows().iter().filter(|row| row.group != Group::Control);
+    let rows = call.table.rows().filter(|row| row.group != Group::Control);
     let named = rows.flat_map(|row| {
         let subs = call.table.subs(row).map(move |sub| (format!("{}|{}", row.name, sub.name), sub));
-        std::iter::once((row.name.to_owned(), *row)).filter(|(_, row)| row.subcommands.is_empty()).chain(subs)
+        std::iter::once((row.name.to_owned(), row)).filter(|(_, row)| !row.is_container).chain(subs)
     });
     let chosen = named.filter(move |(_, row)| row.all_categories().contains(&category));
     chosen.map(|(name, _)| name)

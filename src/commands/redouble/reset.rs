@@ -2,15 +2,19 @@
 
 use super::{Action, begin, nothing_more, power};
 use crate::clients::session::ControlJob;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::powers::Hook;
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec};
+use crate::spec::{Args, Arity, CommandSpec};
 
-pub(super) const RESET: CommandSpec = CommandSpec {
-    arity: Arity::Exactly(2),
-    complexity: "O(N) where N is the number of keys, clients, rules and gates.",
-    ..power("RESET", "", SUMMARY, reset)
-};
+pub(super) const RESET: Command = Command::new(
+    Handler::Connection(reset),
+    CommandSpec {
+        arity: Arity::Exactly(2),
+        complexity: "O(N) where N is the number of keys, clients, rules and gates.",
+        ..power("RESET", "", SUMMARY)
+    },
+);
 
 pub(super) const ACTIONS: &[Action] = &[Action { name: "", usage: "", summary: SUMMARY, run: reset }];
 

@@ -5,14 +5,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::{expected, nothing_more, power};
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Call, CommandResult, CommandSpec};
+use crate::spec::{Args, Arity, CommandSpec};
 
-pub(super) const SAVE: CommandSpec = CommandSpec {
-    complexity: "O(N) where N is the size of all data",
-    arity: Arity::Exactly(3),
-    ..power("SAVE", "path", SUMMARY, save)
-};
+pub(super) const SAVE: Command = Command::new(
+    Handler::Connection(save),
+    CommandSpec {
+        complexity: "O(N) where N is the size of all data",
+        arity: Arity::Exactly(3),
+        ..power("SAVE", "path", SUMMARY)
+    },
+);
 
 pub(super) const SUMMARY: &str =
     "Writes all databases and functions to a file for --load: a snapshot if it ends in .rdb, else commands.";

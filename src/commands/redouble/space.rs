@@ -6,14 +6,17 @@ use super::{Action, act, count, expected, nothing_more, power, text};
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, Fleet, LONGEST_NAME};
 use crate::clients::session::{Destination, Flow};
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
-use crate::spec::{Args, Call, CommandResult, CommandSpec};
+use crate::spec::Args;
 
-pub(super) const SPACE: CommandSpec = power(
-    "SPACE",
-    "[name]",
-    "Moves the connection into a world of its own keys, clock, faults and users; or says which one it is in.",
-    space,
+pub(super) const SPACE: Command = Command::new(
+    Handler::Connection(space),
+    power(
+        "SPACE",
+        "[name]",
+        "Moves the connection into a world of its own keys, clock, faults and users; or says which one it is in.",
+    ),
 );
 
 /// What HELP says of it: it has no actions.
@@ -24,11 +27,9 @@ pub(super) const SPACE_HELP: &[Action] = &[Action {
     run: space,
 }];
 
-pub(super) const SPACES: CommandSpec = power(
-    "SPACES",
-    "[<LIST | DROP name>]",
-    "Lists the spaces with their clients and keys, or drops one.",
-    |call, args| if args.is_empty() { list(call, args) } else { act(SPACES_ACTIONS, call, args) },
+pub(super) const SPACES: Command = Command::new(
+    Handler::Connection(|call, args| if args.is_empty() { list(call, args) } else { act(SPACES_ACTIONS, call, args) }),
+    power("SPACES", "[<LIST | DROP name>]", "Lists the spaces with their clients and keys, or drops one."),
 );
 
 pub(super) const SPACES_ACTIONS: &[Action] = &[

@@ -25,6 +25,7 @@ use crate::base::duration::parse_duration;
 use crate::base::glob;
 use crate::powers::{EventKind, Outcome, RecordHeader, short_line};
 use crate::protocol::{OwnedWords, Words};
+use crate::spec::RequestKeys;
 
 /// How many keys are watched that may be locks, known ones included. Beyond, those are forgotten that nobody holds, or that
 /// the server does not have.
@@ -43,15 +44,8 @@ pub struct Scope {
     pub off: Vec<Code>,
 }
 
-/// The keys of a command, and whether it writes.
-#[derive(Default)]
-pub struct Keys<'a> {
-    pub keys: Vec<&'a [u8]>,
-    pub writes: bool,
-}
-
 /// Tells which keys a command names: only whoever knows the commands can.
-pub type Naming = dyn for<'w> Fn(Words<'w>) -> Keys<'w> + Send + Sync;
+pub type Naming = dyn for<'w> Fn(Words<'w>) -> RequestKeys<'w> + Send + Sync;
 
 /// Goes through the journals of one or more servers. The same journals give the same findings.
 #[derive(Clone)]
@@ -669,7 +663,7 @@ impl Auditor {
         let naming = Arc::clone(&self.naming);
         let who = self.who(told);
         for (db, words) in &done {
-            let Keys { keys, writes } = naming(words.as_words());
+            let RequestKeys { keys, writes } = naming(words.as_words());
             for key in keys {
                 if self.locks.find(told.server, *db, key).is_some() {
                     continue;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use foldhash::fast::FixedState;
 
 use super::allowance::Allowance;
-use super::auditor::{Auditor, Keys, Naming, Scope};
+use super::auditor::{Auditor, Naming, Scope};
 use super::code::Severity;
 use super::finding::Finding;
 use super::known::KnownLock;
@@ -21,6 +21,7 @@ use super::report::{Report, Same, same};
 use super::told::Told;
 use crate::base::sync::MutexExt;
 use crate::powers::{Follower, Held, Journal, Unread};
+use crate::spec::RequestKeys;
 
 /// How many records of a server are left for later, because others can come late that belong in front of them.
 const LEFT: usize = 1024;
@@ -148,7 +149,7 @@ pub struct AuditFigures {
 
 impl Default for LiveAudit {
     fn default() -> Self {
-        Self::new(Arc::new(|_| Keys::default()), Scope::default(), false)
+        Self::new(Arc::new(|_| RequestKeys::default()), Scope::default(), false)
     }
 }
 

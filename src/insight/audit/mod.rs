@@ -29,7 +29,7 @@ pub mod tell;
 mod told;
 
 pub use allowance::Allowance;
-pub use auditor::{Auditor, Keys, Naming, Scope};
+pub use auditor::{Auditor, Naming, Scope};
 pub use code::{Code, Severity};
 pub use finding::{Evidence, Finding, Mark};
 pub use known::{EndedHold, KnownLock, LockHolder, LockWaiter};
@@ -80,7 +80,7 @@ fn real(item: &Item) -> i64 {
 /// An auditor for the commands that a naming knows.
 pub fn auditor(
     scope: Scope,
-    naming: impl for<'w> Fn(crate::protocol::Words<'w>) -> Keys<'w> + Send + Sync + 'static,
+    naming: impl for<'w> Fn(crate::protocol::Words<'w>) -> crate::spec::RequestKeys<'w> + Send + Sync + 'static,
 ) -> Auditor {
     Auditor::new(Arc::new(scope), Arc::new(naming))
 }

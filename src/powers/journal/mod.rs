@@ -27,7 +27,7 @@ pub use entry::{Child, Entry, EventKind, Item, Outcome};
 pub use file::{RecordedLines, read_journal, write_journal};
 pub use near::{distance, short_line};
 use query::Naming;
-pub use query::{Named, Query};
+pub use query::Query;
 use record::Record;
 pub use record::{Line, RecordHeader};
 pub use render::rendered;

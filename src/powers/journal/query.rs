@@ -1,25 +1,15 @@
 //! Which commands a question to the journal is about.
 
-use smallvec::SmallVec;
-
 use super::entry::Outcome;
 use super::render::rendered;
 use super::ring::Seen;
 use crate::base::glob;
 use crate::powers::{Arrival, Pattern};
 use crate::protocol::Words;
-
-/// What is known of a command by its words.
-pub struct Named<'a> {
-    /// The container's name, if the command is a subcommand.
-    pub container: Option<&'static str>,
-    /// In capitals; empty if there is no such command.
-    pub name: &'static str,
-    pub keys: SmallVec<[&'a [u8]; 4]>,
-}
+use crate::spec::NamedRequest;
 
 /// Tells what command words are: only whoever knows the commands can.
-pub type Naming<'f> = dyn for<'w> Fn(Words<'w>) -> Named<'w> + 'f;
+pub type Naming<'f> = dyn for<'w> Fn(Words<'w>) -> NamedRequest<'w> + 'f;
 
 /// A question to the journal. The empty one is about every command that was sent.
 #[derive(Clone, Debug, Default)]
@@ -108,7 +98,7 @@ impl Query {
             return false;
         }
         if !self.pattern.is_any() {
-            let Named { container, name, keys } = naming(words);
+            let NamedRequest { container, name, keys } = naming(words);
             let (client, client_name) = (seen.record.client, seen.client_name());
             if !self.pattern.matches(&Arrival { container, name, keys, client, client_name, db }) {
                 return false;

@@ -1,0 +1,125 @@
+//! Journals to report of.
+
+use redouble::internals::{Auditor, Item, Scope, audit, auditor, journal_of, naming};
+use redouble::{Code, Entry, Outcome, Server};
+
+use crate::story::until_closed;
+use crate::support::wire::{Frame, Wire};
+use crate::support::{Dice, address, spawn_frozen};
+
+pub type Journals = Vec<(u16, Vec<Item>)>;
+
+/// What the auditor makes of journals, whatever rules there are: only who held a lock with another one is told.
+pub fn audited(journals: &Journals) -> Auditor {
+    let off = Code::ALL.iter().copied().filter(|code| *code != Code::TwoHolders).collect();
+    audit(journals.clone(), auditor(Scope { off, ..Scope::default() }, naming()).draw())
+}
+
+/// The race of the documented pattern, by real clients: C3 has died, C1 and C2 find its lock stale, both delete it and
+/// both take it.
+pub fn race() -> Journals {
+    let server = stage();
+    let mut driver = Wire::connect(address(&server));
+    let [mut first, mut second, mut third] = ["C1", "C2", "C3"].map(|name| named(&server, name));
+    let id = third.ask("CLIENT ID").integer();
+    third.ask("SETNX lock.foo 1700000010");
+    drop(third);
+    until_closed(&server, id);
+    driver.ask("REDOUBLE CLOCK ADVANCE 20s");
+    first.ask("GET lock.foo");
+    second.ask("GET lock.foo");
+    first.ask("DEL lock.foo");
+    first.ask("SETNX lock.foo 1700000030");
+    second.ask("DEL lock.foo");
+    second.ask("SETNX lock.foo 1700000030");
+    vec![(1, journal_of(&server))]
+}
+
+/// Keys, values and names that try to be something else: markup, orders to a terminal, bytes that are no text.
+pub fn hostile() -> Journals {
+    let server = stage();
+    let mut one = named(&server, "</script><img/src=x/onerror=hacked=1>");
+    let mut other = named(&server, "<b>&amp;");
+    let key = "lock:\x1b[2J</script><script>hacked=1</script>\u{2028}\u{2029}\"'`".as_bytes();
+    let value: &[u8] = b"\xff\xfe\x00<!--";
+    one.call(&[b"SET", key, value, b"NX", b"PX", b"1000"]);
+    other.call(&[b"SET", key, b"b", b"NX", b"PX", b"1000"]);
+    other.call(&[b"DEL", key]);
+    other.call(&[b"SET", key, b"</script>", b"NX", b"PX", b"1000"]);
+    one.call(&[&b"EVAL"[..], b"redis.call('set', KEYS[1], '<i>')", b"1", b"\xf0\x28\x8c\x28<"]);
+    let mut items = journal_of(&server);
+    // A server takes no such name; whoever writes a journal by hand does.
+    for item in &mut items {
+        if let Item::Command(entry) = item
+            && entry.name == b"<b>&amp;"
+        {
+            entry.name.extend("\u{202e}\x1b[31m\n".bytes());
+        }
+    }
+    vec![(1, items)]
+}
+
+/// So many commands of 24 clients on ten locks and other keys, made up.
+pub fn long(count: u64) -> Journals {
+    let mut dice = Dice::new(7);
+    let mut holders: Vec<Option<u64>> = vec![None; 10];
+    let mut items = Vec::new();
+    for seq in 1..=count {
+        let client = 10 + dice.below(24) as u64;
+        // Nobody takes a second lock, so nobody waits for two.
+        let held = holders.iter().position(|holder| *holder == Some(client));
+        let lock = held.unwrap_or_else(|| dice.below(holders.len()));
+        let key = format!("lock:item:{lock}");
+        let (line, reply) = match dice.below(6) {
+            0..=1 if held.is_some() => {
+                holders[lock] = None;
+                (format!("DEL {key}"), ":1\r\n")
+            }
+            0..=3 if held.is_none() => {
+                let is_free = holders[lock].is_none();
+                if is_free {
+                    holders[lock] = Some(client);
+                }
+                (format!("SET {key} token-{seq} NX PX 60000"), if is_free { "+OK\r\n" } else { "$-1\r\n" })
+            }
+            _ => (format!("INCR counter:{}", dice.below(40)), ":5\r\n"),
+        };
+        let at = 1_700_000_000_000_000 + i64::try_from(seq).expect("a small number") * 400;
+        items.push(Item::Command(Box::new(Entry {
+            seq,
+            at,
+            real: at,
+            duration: 90,
+            held_after: None,
+            client,
+            name: format!("worker-{client}").into_bytes(),
+            address: format!("127.0.0.1:{}", 40_000 + client),
+            db: 0,
+            words: line.split(' ').map(|word| word.as_bytes().to_vec()).collect(),
+            words_missing: 0,
+            reply: reply.as_bytes().to_vec(),
+            reply_length: reply.len() as u64,
+            outcome: Outcome::Answered,
+            fault: None,
+            gates: Vec::new(),
+            children: Vec::new(),
+            children_missing: 0,
+        })));
+    }
+    vec![(1, items)]
+}
+
+/// A server whose clock stands at a time that is the same in every run, and which keeps a journal.
+fn stage() -> Server {
+    let server = spawn_frozen();
+    let mut driver = Wire::connect(address(&server));
+    assert_eq!(driver.ask("REDOUBLE CLOCK SET 1700000000000"), Frame::status("OK"));
+    assert_eq!(driver.ask("REDOUBLE JOURNAL ON"), Frame::status("OK"));
+    server
+}
+
+fn named(server: &Server, name: &str) -> Wire {
+    let mut wire = Wire::connect(address(server));
+    assert_eq!(wire.call(&["CLIENT", "SETNAME", name]), Frame::status("OK"));
+    wire
+}

@@ -1,0 +1,117 @@
+//! What a report says, and what `redouble report` does.
+
+mod browser;
+mod journals;
+mod page;
+
+use redouble::Code;
+use redouble::internals::{report_html, report_text};
+use serde_json::Value;
+
+use journals::{Journals, audited, hostile, long, race};
+
+fn page(journals: &Journals) -> String {
+    report_html(journals, &audited(journals))
+}
+
+fn text(journals: &Journals) -> String {
+    report_text(journals, &audited(journals), false)
+}
+
+/// What the page's script reads.
+fn data(page: &str) -> Value {
+    let behind = page.split_once(r#"<script type="application/json" id="data">"#).expect("the data").1;
+    serde_json::from_str(behind.split_once("</script>").expect("its end").0).expect("JSON")
+}
+
+#[test]
+fn the_page_has_all_that_happened_and_all_that_was_found() {
+    let journals = race();
+    let auditor = audited(&journals);
+    let data = data(&report_html(&journals, &auditor));
+    assert_eq!(auditor.findings().len(), 1);
+    let finding = &data["findings"][0];
+    let found = &auditor.findings()[0];
+    assert_eq!(found.code, Code::TwoHolders);
+    assert_eq!(finding["sentence"], found.sentence.as_str());
+    assert_eq!((finding["code"].as_str(), finding["severity"].as_str()), (Some("two-holders"), Some("error")));
+    assert_eq!(finding["instead"], Code::TwoHolders.instead());
+    let steps: Vec<_> =
+        finding["evidence"].as_array().unwrap().iter().map(|step| step["what"].as_str().unwrap()).collect();
+    let told: Vec<_> = found.evidence.iter().map(|shown| shown.what.as_str()).collect();
+    assert_eq!(steps, told);
+    let names: Vec<_> =
+        data["clients"].as_array().unwrap().iter().map(|client| client["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["C3", "C1", "C2"]);
+    let kinds: Vec<_> =
+        data["moments"].as_array().unwrap().iter().filter_map(|moment| moment["kind"].as_str()).collect();
+    assert_eq!(kinds, ["took", "read", "read", "released", "took", "foreign", "took"]);
+    // C1 still believes that it holds what C2 has deleted.
+    let stretches = data["stretches"].as_array().unwrap();
+    let lost: Vec<_> = stretches.iter().filter(|stretch| !stretch["lost"].is_null()).collect();
+    assert_eq!(lost.len(), 1);
+    assert_eq!((lost[0]["client"].as_u64(), lost[0]["lost"][1].as_str()), (Some(1), Some("C2 deleted it")));
+}
+
+#[test]
+fn what_strangers_send_is_never_markup() {
+    let page = page(&hostile());
+    assert_eq!(page.matches("</script>").count(), 2, "the data's end and the script's");
+    assert_eq!(page.matches("<script").count(), 2);
+    assert!(
+        !page.contains("<img") && !page.contains('\u{2028}') && !page.contains('\u{202e}') && !page.contains('\x1b')
+    );
+    let data = data(&page);
+    assert_eq!(data["clients"][0]["name"], "</script><img/src=x/onerror=hacked=1>");
+    assert!(data["locks"][0]["name"].as_str().unwrap().starts_with("lock:\\u{1b}[2J</script>"), "{}", data["locks"]);
+    let text = text(&hostile());
+    let unseen =
+        text.chars().find(|letter| letter.is_control() && *letter != '\n' || matches!(letter, '\u{202e}' | '\u{2028}'));
+    assert_eq!(unseen, None, "a terminal would obey it");
+}
+
+#[test]
+fn the_page_asks_nobody_for_anything() {
+    let page = page(&race());
+    for outside in ["http:", "https:", "//cdn", "@import", "url(", "<link", "src="] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(page.contains("default-src 'none'"));
+}
+
+#[test]
+fn the_same_journal_gives_the_same_report() {
+    for journals in [race(), hostile(), long(3000)] {
+        assert_eq!(page(&journals), page(&journals));
+        assert_eq!(text(&journals), text(&journals));
+    }
+}
+
+#[test]
+fn the_race_reads_as_a_story() {
+    assert_eq!(text(&race()), include_str!("race.txt"));
+}
+
+#[test]
+fn a_story_is_no_wider_than_a_terminal() {
+    for journals in [race(), hostile(), long(3000)] {
+        for line in text(&journals).lines() {
+            assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
+        }
+    }
+}
+
+#[test]
+fn a_journal_without_anything_makes_a_report_too() {
+    let journals = vec![(1, Vec::new())];
+    assert_eq!(text(&journals), "nothing found; 0 commands of 0 clients, 0 locks\n");
+    assert_eq!(data(&page(&journals))["moments"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn only_a_terminal_sees_colours() {
+    let journals = race();
+    let auditor = audited(&journals);
+    assert!(report_text(&journals, &auditor, true).contains("\x1b[1;31m"));
+    assert!(!report_text(&journals, &auditor, false).contains('\x1b'));
+}

@@ -1,0 +1,215 @@
+//! The report's page in a real browser.
+
+use redouble::internals::report_html;
+
+use super::browser::Page;
+use super::journals::{Journals, audited, hostile, long, race};
+
+const WIDE: (u32, u32) = (1400, 900);
+
+fn open(journals: &Journals) -> Page {
+    open_in(journals, WIDE, "light")
+}
+
+fn open_in(journals: &Journals, size: (u32, u32), scheme: &str) -> Page {
+    Page::open(&report_html(journals, &audited(journals)), size, scheme)
+}
+
+/// Where something that was drawn is in the window: the first of what the picture knows to be there that fits.
+fn spot(page: &mut Page, is_meant: &str) -> (f64, f64) {
+    let found = page.ask(&format!(
+        "(() => {{ const hit = report.hits().find((hit) => {is_meant});
+           const box = document.getElementById('canvas').getBoundingClientRect();
+           const [x, y] = hit.box ? [(hit.box[0] + hit.box[2]) / 2, (hit.box[1] + hit.box[3]) / 2] : [hit.x, hit.y];
+           return [box.left + x, box.top + y]; }})()"
+    ));
+    (found[0].as_f64().expect("a place"), found[1].as_f64().expect("a place"))
+}
+
+#[test]
+fn the_race_is_told_by_the_picture() {
+    let mut page = open(&race());
+    assert_eq!(page.text("document.getElementById('counts').textContent"), "\u{2716} 1 error");
+    // Three clients with a lane each, and a band of the lock for each.
+    assert_eq!(page.text("report.lanes().map(({client}) => report.data.clients[client].name).join()"), "C3,C1,C2");
+    assert_eq!(page.number("report.rows().filter(({type}) => type === 'band').length"), 3.0);
+    // What was found stands beside the moment, and its evidence is marked from the beginning.
+    assert_eq!(page.number("report.drawn.captions"), 1.0);
+    assert_eq!(page.number("report.state.finding"), 0.0);
+    assert_eq!(page.number("document.querySelectorAll('.step').length"), 3.0);
+    assert_eq!(page.text("report.caption(0)"), "C1 and C2 both hold");
+    assert!(page.picture("race") > 20_000, "an empty picture");
+    page.assert_quiet();
+}
+
+#[test]
+fn a_finding_leads_to_its_moments_and_back() {
+    let mut page = open(&race());
+    page.press("Escape");
+    page.ask("report.chooseFinding(-1)");
+    page.settle();
+    assert_eq!(page.text("document.querySelector('.finding').getAttribute('aria-pressed')"), "false");
+    page.ask("document.querySelector('.finding').click()");
+    page.settle();
+    assert_eq!(page.text("document.querySelector('.finding').getAttribute('aria-pressed')"), "true");
+    page.ask("document.querySelectorAll('.step')[1].click()");
+    page.settle();
+    let details = page.text("document.getElementById('details').textContent");
+    assert!(details.contains("DEL lock.foo") && details.contains("C2"), "{details}");
+    // From the mark to what it says, and from there to the finding.
+    page.ask("report.chooseFinding(-1)");
+    page.settle();
+    let moment = page.number("report.data.findings[0].evidence[2].moment");
+    let (x, y) = spot(&mut page, &format!("hit.moment === {moment}"));
+    page.click(x, y);
+    assert_eq!(page.number("report.state.moment"), moment);
+    let details = page.text("document.getElementById('details').textContent");
+    assert!(details.contains("SETNX lock.foo 1700000030") && details.contains("took the lock"), "{details}");
+    page.ask("document.querySelector('#details .link').click()");
+    assert_eq!(page.number("report.state.finding"), 0.0);
+    page.ask("report.chooseFinding(-1)");
+    page.settle();
+    let (x, y) = spot(&mut page, "hit.finding === 0");
+    page.click(x, y);
+    assert_eq!(page.number("report.state.finding"), 0.0);
+    page.assert_quiet();
+}
+
+#[test]
+fn filters_leave_what_is_asked_for() {
+    let mut page = open(&long(2000));
+    assert_eq!(page.number("report.lanes().length"), 24.0);
+    let all = page.number("report.kept.reduce((sum, one) => sum + one, 0)");
+    let set = |page: &mut Page, id: &str, what: &str, event: &str| {
+        page.ask(&format!(
+            "(() => {{ const input = document.getElementById('{id}'); {what}; input.dispatchEvent(new Event('{event}')); }})()"
+        ));
+        page.settle();
+    };
+    set(&mut page, "client", "input.value = '3'", "change");
+    assert_eq!(page.number("report.lanes().length"), 1.0);
+    set(&mut page, "client", "input.value = '-1'", "change");
+    set(&mut page, "lock", "input.value = '0'", "change");
+    assert_eq!(page.number("report.rows().filter(({type}) => type === 'head').length"), 1.0);
+    assert!(page.number("report.kept.reduce((sum, one) => sum + one, 0)") < all / 4.0);
+    set(&mut page, "lock", "input.value = '-1'", "change");
+    set(&mut page, "only-locks", "input.checked = true", "change");
+    assert!(page.number("report.kept.reduce((sum, one) => sum + one, 0)") < all);
+    assert_eq!(
+        page.text("String(report.data.moments.some((moment, at) => report.kept[at] && moment.lock === undefined))"),
+        "false"
+    );
+    set(&mut page, "only-locks", "input.checked = false", "change");
+    set(&mut page, "search", "input.value = 'COUNTER:7'", "input");
+    let shown = page.text("document.getElementById('shown').textContent");
+    let left = page.number("report.kept.reduce((sum, one) => sum + one, 0)");
+    assert!(left > 0.0 && shown.starts_with(&format!("{left} of 2,000 commands")), "{shown}");
+    page.assert_quiet();
+}
+
+#[test]
+fn keys_and_the_wheel_move_the_picture() {
+    let mut page = open(&race());
+    page.ask("document.getElementById('stage').focus()");
+    let span = "report.state.to - report.state.from";
+    let all = page.number(span);
+    page.press("+");
+    let nearer = page.number(span);
+    assert!(nearer < all);
+    page.press("-");
+    assert!(page.number(span) > nearer);
+    page.press("+");
+    page.press("0");
+    assert_eq!(page.number(span), all);
+    page.press("Escape");
+    page.press("ArrowRight");
+    let first = page.number("report.state.moment");
+    page.press("ArrowDown");
+    assert_ne!(
+        page.number("report.data.moments[report.state.moment].client"),
+        page.number(&format!("report.data.moments[{first}].client"))
+    );
+    page.press("n");
+    assert_eq!(page.number("report.state.finding"), 0.0);
+    page.turn(900.0, 400.0, -300.0);
+    assert!(page.number(span) < all);
+    // The axes have the same moments at other places.
+    for axis in 0..3 {
+        page.ask(&format!("report.chooseAxis({axis})"));
+        page.settle();
+        assert!(page.number("report.drawn.marks") >= 3.0, "axis {axis}");
+    }
+    page.assert_quiet();
+}
+
+#[test]
+fn it_is_light_or_dark_as_the_browser_wants_or_somebody_chooses() {
+    let corner = "(() => { const copy = document.createElement('canvas').getContext('2d');
+        copy.drawImage(document.getElementById('canvas'), 0, 0);
+        const [r, g, b] = copy.getImageData(3, 3, 1, 1).data; return r + g + b; })()";
+    let mut light = open(&race());
+    light.settle();
+    assert!(light.number(corner) > 700.0);
+    light.assert_quiet();
+    let mut dark = open_in(&race(), WIDE, "dark");
+    assert_eq!(dark.text("document.documentElement.dataset.theme"), "dark");
+    dark.settle();
+    assert!(dark.number(corner) < 150.0);
+    dark.picture("race-dark");
+    dark.ask("document.getElementById('theme').click()");
+    dark.settle();
+    assert!(dark.number(corner) > 700.0);
+    dark.assert_quiet();
+}
+
+#[test]
+fn it_fits_a_narrow_window() {
+    let mut page = open_in(&race(), (420, 900), "light");
+    assert!(page.number("document.documentElement.scrollWidth") <= 420.0);
+    assert!(page.number("report.drawn.marks") >= 7.0);
+    page.picture("race-narrow");
+    page.assert_quiet();
+}
+
+#[test]
+fn only_what_can_be_seen_of_ten_thousand_commands_is_drawn() {
+    let mut page = open(&long(10_000));
+    assert_eq!(page.number("report.data.moments.length"), 10_000.0);
+    // All at once: no more than a mark of each kind for each point of a lane that can be seen.
+    let rows = page.number("document.getElementById('stage').clientHeight / 50");
+    for axis in 0..3 {
+        page.ask(&format!("report.chooseAxis({axis})"));
+        page.ask("document.getElementById('stage').scrollTop = 1e6");
+        page.settle();
+        let marks = page.number("report.drawn.marks");
+        assert!(marks > 100.0 && marks < (rows + 2.0) * 1400.0, "axis {axis}: {marks} marks");
+    }
+    // Near by: what is out of sight costs nothing.
+    page.ask("report.chooseAxis(0)");
+    page.ask("report.zoom(0.005)");
+    page.settle();
+    let marks = page.number("report.drawn.marks");
+    assert!(marks < 200.0, "{marks} marks");
+    assert!(page.number("report.drawn.labels") < 600.0);
+    // However often it is moved between two frames, it is drawn once for each.
+    let before = page.number("report.drawn.draws");
+    page.ask("for (let at = 0; at < 500; at += 1) report.zoom(at % 2 ? 0.9 : 1.1)");
+    page.settle();
+    let draws = page.number("report.drawn.draws") - before;
+    assert!(draws <= 3.0, "{draws} draws");
+    page.picture("ten-thousand");
+    page.assert_quiet();
+}
+
+#[test]
+fn nothing_that_strangers_send_comes_alive() {
+    let mut page = open(&hostile());
+    assert_eq!(page.text("typeof window.hacked"), "undefined");
+    assert_eq!(page.number("document.images.length + document.querySelectorAll('script').length"), 2.0);
+    let sentence = page.text("document.querySelector('.sentence').textContent");
+    assert!(sentence.contains("</script><script>hacked=1</script>"), "{sentence}");
+    // Nor would it, if it stood there as markup.
+    page.ask("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hacked = 1\">')");
+    page.settle();
+    assert_eq!(page.text("typeof window.hacked"), "undefined");
+}

@@ -1,0 +1,561 @@
+//! The auditor in CI: a test suite that misuses a lock must fail, say by which commands, and leave files that CI systems can
+//! show; one that does not must be left alone.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use crate::support::wire::{Frame, Wire, request};
+use serde_json::Value;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_redouble");
+
+/// Tells where its servers are, and ends when it is told with which status.
+const WAITS: &str = r#"echo "$REDIS_URLS"; read status; exit "$status""#;
+
+fn program(name: &str) -> Command {
+    let mut command = Command::new(BINARY);
+    command.arg(name).env_remove("GITHUB_ACTIONS");
+    // A group of its own: what is typed where these tests run is not meant for it.
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(flags: &[&str], script: &str) -> Output {
+    program("run").args(flags).args(["--", "sh", "-c", script]).output().unwrap()
+}
+
+fn audit(arguments: &[&str]) -> Output {
+    program("audit").args(arguments).output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A directory of its own for one test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("redouble-audit-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path.canonicalize().unwrap())
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    /// A file with these lines.
+    fn file(&self, name: &str, lines: &str) -> String {
+        fs::write(self.0.join(name), lines).unwrap();
+        self.text(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A run whose command's clients are this test's.
+struct Running {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    servers: Vec<SocketAddr>,
+}
+
+impl Running {
+    fn of(flags: &[&str]) -> Self {
+        Self::start(program("run").args(flags))
+    }
+
+    fn start(run: &mut Command) -> Self {
+        let mut child = run.args(["--", "sh", "-c", WAITS]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut urls = String::new();
+        lines.read_line(&mut urls).unwrap();
+        let address = |url: &str| url.trim_end().trim_start_matches("redis://").parse().expect("an address");
+        let servers = urls.split(',').map(address).collect();
+        Self { child, lines, servers }
+    }
+
+    fn client(&self, name: &str) -> Wire {
+        self.client_of(1, name)
+    }
+
+    fn client_of(&self, server: usize, name: &str) -> Wire {
+        let mut wire = Wire::connect(self.servers[server - 1]);
+        if !name.is_empty() {
+            assert_eq!(wire.ask(&format!("CLIENT SETNAME {name}")), Frame::status("OK"));
+        }
+        wire
+    }
+
+    /// Lets the command end with this status.
+    fn end(mut self, status: u8) -> Output {
+        writeln!(self.child.stdin.take().unwrap(), "{status}").unwrap();
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        self.lines.read_to_end(&mut stdout).unwrap();
+        self.child.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
+        Output { status: self.child.wait().unwrap(), stdout, stderr }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The release that does it right.
+const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+
+/// Tokens that nobody could guess.
+const OURS: &str = "5b1d6a9f0e3c51c7a0b4e8d29f6357aa";
+const THEIRS: &str = "c70a91e4d2f8b3650d1f9ace7e4482bb";
+
+/// B deletes the lock that A has, and takes it.
+fn race(a: &mut Wire, b: &mut Wire, key: &str) {
+    assert_eq!(a.ask(&format!("SET {key} {OURS} NX PX 60000")), Frame::status("OK"));
+    assert_eq!(b.ask(&format!("SET {key} {THEIRS} NX PX 60000")), Frame::NullBulk);
+    assert_eq!(b.ask(&format!("DEL {key}")), Frame::Integer(1));
+    assert_eq!(b.ask(&format!("SET {key} {THEIRS} NX PX 60000")), Frame::status("OK"));
+}
+
+/// A takes the lock, B is refused, A releases it as one should.
+fn behave(a: &mut Wire, b: &mut Wire, key: &str) {
+    assert_eq!(a.ask(&format!("SET {key} {OURS} NX PX 60000")), Frame::status("OK"));
+    assert_eq!(b.ask(&format!("SET {key} {THEIRS} NX PX 60000")), Frame::NullBulk);
+    let released = a.call(&["EVAL", RELEASE, "1", key, OURS]);
+    assert_eq!(released, Frame::Integer(1));
+}
+
+/// Has two clients race for `lock:a` on the first server, and ends the command.
+fn raced(running: Running, status: u8) -> Output {
+    {
+        let (mut a, mut b) = (running.client("A"), running.client("B"));
+        race(&mut a, &mut b, "lock:a");
+    }
+    running.end(status)
+}
+
+const BLAME: &str = "both held `lock:a`, because B (client ";
+
+// ---- redouble run --audit
+
+#[test]
+fn a_run_that_misuses_a_lock_fails_and_says_by_which_commands() {
+    let output = raced(Running::of(&["--audit"]), 0);
+    let said = errors(&output);
+    assert_eq!((output.status.code(), out(&output).as_str()), (Some(3), ""), "{said}");
+    assert!(said.lines().all(|line| line.starts_with("redouble run: ")), "{said}");
+    let line =
+        |text: &str| said.lines().position(|line| line.contains(text)).unwrap_or_else(|| panic!("{text}: {said}"));
+    assert!(line("error two-holders: A (client ") < line("see docs/findings.md#two-holders"), "{said}");
+    assert!(line("A (client 1) took the lock for") < line("B (client 2) deleted it while it was held: DEL lock:a"));
+    assert!(line("see docs/findings.md#two-holders") < line("failed because of "), "{said}");
+    assert!(said.contains(BLAME) && said.contains("(1 lock watched)"), "{said}");
+}
+
+#[test]
+fn a_run_that_uses_its_locks_well_gets_one_line() {
+    let running = Running::of(&["--audit=warn"]);
+    {
+        let (mut a, mut b) = (running.client("A"), running.client("B"));
+        ["lock:a", "lock:b", "lock:c"].into_iter().for_each(|key| behave(&mut a, &mut b, key));
+    }
+    let output = running.end(0);
+    assert_eq!(errors(&output), "redouble run: no lock was misused (3 locks watched)\n");
+    assert_eq!((output.status.code(), out(&output).as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_run_that_no_lock_was_seen_in_says_so_rather_than_well_done() {
+    let output = run(&["--audit"], "redis-cli -u $REDIS_URL SET cache:1 a NX PX 1000");
+    let expected =
+        "redouble run: no lock was misused, but none was seen either: --locks GLOB says which keys are locks\n";
+    assert_eq!((errors(&output).as_str(), output.status.code()), (expected, Some(0)));
+    // Whoever runs it knows better.
+    let output = run(&["--audit", "--locks", "cache:*"], "redis-cli -u $REDIS_URL SET cache:1 a NX PX 1000");
+    assert!(errors(&output).contains("1 lock watched"), "{}", errors(&output));
+}
+
+#[test]
+fn tests_that_went_to_another_server_are_not_taken_for_clean_ones() {
+    let said = errors(&run(&["--audit"], "echo ran"));
+    assert!(said.starts_with("redouble run: nobody connected: the command finds the server in REDIS_URL"), "{said}");
+    let said = errors(&run(&["--audit"], "redis-cli -u $REDIS_URL PING"));
+    assert!(!said.contains("nobody connected"), "{said}");
+}
+
+#[test]
+fn warnings_fail_only_if_they_are_to() {
+    let folder = Folder::new("level");
+    let journal = folder.text("journal.jsonl");
+    for (flags, status) in [(&["--audit"][..], 0), (&["--audit=warn"], 3), (&["--audit", "warn"], 3)] {
+        let running = Running::of(&[flags, &["--journal-out", &journal]].concat());
+        {
+            let (mut a, mut b) = (running.client("A"), running.client("B"));
+            assert_eq!(a.ask(&format!("SET lock:a {OURS} NX")), Frame::status("OK"));
+            assert_eq!(b.ask(&format!("SET lock:a {THEIRS} NX PX 60000")), Frame::NullBulk);
+            assert_eq!(a.call(&["EVAL", RELEASE, "1", "lock:a", OURS]), Frame::Integer(1));
+        }
+        let output = running.end(0);
+        let said = errors(&output);
+        assert_eq!(output.status.code(), Some(status), "{said}");
+        assert!(said.starts_with("redouble run: 1 warning in 1 lock (1 lock watched)\n"), "{said}");
+        assert!(said.contains("  warning no-expiry: A (client 1) took `lock:a` without"), "{said}");
+        assert_eq!(said.contains("failed because of 1 warning (--audit)"), status == 3, "{said}");
+    }
+    assert_eq!(audit(&[&journal]).status.code(), Some(0));
+    assert_eq!(audit(&["--level", "warn", &journal]).status.code(), Some(3));
+}
+
+#[test]
+fn the_commands_own_failure_keeps_its_status() {
+    let output = raced(Running::of(&["--audit"]), 6);
+    assert_eq!(output.status.code(), Some(6));
+    assert!(errors(&output).contains(BLAME), "{}", errors(&output));
+}
+
+#[test]
+fn with_strict_both_are_told_and_a_test_that_tested_nothing_goes_first() {
+    let running = Running::of(&["--audit", "--strict", "--report"]);
+    running.client("").ask("REDOUBLE FAULT ADD lost on GETDEL close-after");
+    let output = raced(running, 0);
+    let said = errors(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let ends: Vec<&str> = said.lines().filter(|line| line.contains("failed because of")).collect();
+    assert_eq!(ends.len(), 2, "{said}");
+    assert!(ends[0].ends_with("faults that never fired (--strict)") && ends[1].ends_with("(--audit)"), "{said}");
+    assert!(said.lines().next().is_some_and(|line| line.ends_with(" locks taken")), "{said}");
+}
+
+#[test]
+fn what_is_known_can_be_allowed_with_a_reason_and_is_told_all_the_same() {
+    let folder = Folder::new("allow");
+    let lines =
+        "# what we know of\n\n  * lock:* all of that is on purpose\nno-expiry gone:* nobody has that any more\n";
+    let allow = folder.file("allow", lines);
+    let output = raced(Running::of(&["--audit=warn", "--allow", &allow]), 0);
+    let said = errors(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.starts_with("redouble run: no lock was misused (1 lock watched; "), "{said}");
+    assert!(said.contains("allowed: two-holders, lock `lock:a`: all of that is on purpose\n"), "{said}");
+    let idle = format!("redouble run: {allow}:4: nothing was found that 'no-expiry gone:*' allows\n");
+    assert!(said.ends_with(&idle), "{said}");
+}
+
+#[test]
+fn an_allowance_that_cannot_be_read_is_named_before_anything_runs() {
+    let folder = Folder::new("bad-allow");
+    let allow = folder.file("allow", "leaked a b\n# fine\nno-expire lock:* why\n");
+    let output = run(&["--audit", "--allow", &allow], "echo ran");
+    assert_eq!((output.status.code(), out(&output).as_str()), (Some(125), ""));
+    assert_eq!(errors(&output), format!("redouble run: {allow}:3: there is no finding 'no-expire'\n"));
+    let output = run(&["--audit", "--allow", "/nowhere/allow"], "echo ran");
+    assert_eq!(errors(&output), "redouble run: cannot read /nowhere/allow: No such file or directory\n");
+}
+
+#[test]
+fn keys_that_are_no_locks_can_be_left_out() {
+    let output = raced(Running::of(&["--audit=warn", "--not-locks", "other:*", "--not-locks", "lock:*"]), 0);
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+}
+
+#[test]
+fn an_annotation_is_printed_where_github_looks_for_it() {
+    let output = raced(Running::start(program("run").arg("--audit").env("GITHUB_ACTIONS", "true")), 0);
+    let said = out(&output);
+    let start = "::error title=two-holders%3A lock `lock%3Aa`::A (client 1) and B (client 2) both held";
+    assert!(said.lines().any(|line| line.starts_with(start)), "{said}");
+    assert!(said.lines().all(|line| line.starts_with("::")), "{said}");
+}
+
+#[test]
+fn files_for_ci_are_written_and_point_at_the_lines_of_the_journal() {
+    let folder = Folder::new("files");
+    let (junit, sarif, journal) = (folder.text("audit.xml"), folder.text("audit.sarif"), folder.text("journal.jsonl"));
+    let flags = ["--audit", "--junit", &junit, "--sarif", &sarif, "--journal-out", &journal, "--dir", "/"];
+    let output = raced(Running::of(&flags), 0);
+    assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
+    let text = folder.read("audit.xml");
+    let document = roxmltree::Document::parse(&text).expect("XML");
+    let failure = document.descendants().find(|node| node.has_tag_name("failure")).expect("a failure");
+    assert!(failure.attribute("message").is_some_and(|message| message.contains(BLAME)), "{text}");
+    let log: Value = serde_json::from_str(&folder.read("audit.sarif")).expect("JSON");
+    let results = log["runs"][0]["results"].as_array().expect("results");
+    let result = results.iter().find(|result| result["ruleId"] == "two-holders").expect("the race");
+    let journal = folder.read("journal.jsonl");
+    let steps = result["codeFlows"][0]["threadFlows"][0]["locations"].as_array().expect("steps");
+    assert!(steps.len() >= 3);
+    for step in steps {
+        let place = &step["location"]["physicalLocation"];
+        assert_eq!(place["artifactLocation"]["uri"], format!("file://{}", folder.text("journal.jsonl")));
+        let line = usize::try_from(place["region"]["startLine"].as_u64().expect("a line")).unwrap();
+        let entry: Value = serde_json::from_str(journal.lines().nth(line - 1).expect("that line")).expect("JSON");
+        assert_eq!(entry["seq"], step["properties"]["seq"]);
+        let words: Vec<&str> = entry["command"].as_array().expect("words").iter().filter_map(Value::as_str).collect();
+        assert_eq!(step["properties"]["command"], words.join(" "));
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named_before_anything_runs() {
+    let folder = Folder::new("unwritable");
+    for flag in ["--junit", "--sarif", "--journal-out", "--report-html"] {
+        let output = run(&["--audit", flag, "/nowhere/out"], "echo ran");
+        assert_eq!((output.status.code(), out(&output).as_str()), (Some(125), ""), "{flag}");
+        assert_eq!(errors(&output), "redouble run: cannot write /nowhere/out: No such file or directory\n");
+        let output = run(&["--audit", flag, &folder.text("")], "echo ran");
+        assert!(errors(&output).ends_with(": it is a folder\n"), "{}", errors(&output));
+    }
+}
+
+#[test]
+fn what_falls_out_of_a_small_journal_was_audited_before() {
+    let folder = Folder::new("small");
+    let journal = folder.text("j.jsonl");
+    let running = Running::of(&["--audit", "--journal-size", "256kb", "--journal-out", &journal]);
+    {
+        let (mut a, mut b) = (running.client("A"), running.client("B"));
+        race(&mut a, &mut b, "lock:a");
+        let one = request(&["SET", "plain", &"x".repeat(8000)]);
+        for _ in 0..200 {
+            a.send(&one);
+            assert_eq!(a.expect(), Frame::status("OK"));
+        }
+    }
+    let output = running.end(0);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(errors(&output).contains(BLAME) && !errors(&output).contains("not audited"), "{}", errors(&output));
+    let output = audit(&[&journal]);
+    assert!(errors(&output).contains("begins at place"), "{}", errors(&output));
+}
+
+#[test]
+fn each_space_is_judged_by_itself_and_told_apart() {
+    let folder = Folder::new("spaces");
+    let (journal, page) = (folder.text("j.jsonl"), folder.text("r.html"));
+    let running = Running::of(&["--audit", "--journal-out", &journal, "--report-html", &page]);
+    {
+        let [mut a, mut b] = ["A", "B"].map(|name| running.client(name));
+        for space in ["w1", "w2"] {
+            for client in [&mut a, &mut b] {
+                assert_eq!(client.ask(&format!("REDOUBLE SPACE {space}")), Frame::status("OK"));
+            }
+            match space {
+                "w1" => race(&mut a, &mut b, "lock:a"),
+                _ => behave(&mut a, &mut b, "lock:a"),
+            }
+        }
+    }
+    let output = running.end(0);
+    let said = errors(&output);
+    assert!(said.contains("redouble run: lock `lock:a`, space `w1`\n") && !said.contains("space `w2`"), "{said}");
+    assert!(said.contains("(2 locks watched)"), "{said}");
+    assert!(folder.read("r-space-w1.html").contains("two-holders") && folder.read("r.html").contains("<html"));
+    let status = |name: &str| audit(&[&folder.text(name)]).status.code();
+    assert_eq!(status("j-space-w1.jsonl"), Some(3));
+    assert_eq!(status("j-space-w2.jsonl"), Some(0));
+}
+
+#[test]
+fn what_was_found_before_a_test_has_reset_the_server_counts() {
+    let folder = Folder::new("reset");
+    let (sarif, journal) = (folder.text("audit.sarif"), folder.text("j.jsonl"));
+    let running = Running::of(&["--audit", "--sarif", &sarif, "--journal-out", &journal]);
+    {
+        let (mut a, mut b) = (running.client("A"), running.client("B"));
+        race(&mut a, &mut b, "lock:a");
+        assert_eq!(a.ask("REDOUBLE RESET"), Frame::status("OK"));
+    }
+    {
+        let (mut a, mut b) = (running.client("A"), running.client("B"));
+        behave(&mut a, &mut b, "lock:b");
+    }
+    let output = running.end(0);
+    let said = errors(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains(BLAME) && said.contains("(2 locks watched)"), "{said}");
+    // The journal has only what came after.
+    assert_eq!(audit(&[&journal]).status.code(), Some(0));
+    let log: Value = serde_json::from_str(&folder.read("audit.sarif")).expect("JSON");
+    assert!(log["runs"][0]["results"][0]["locations"][0].get("physicalLocation").is_none(), "{log}");
+}
+
+#[test]
+fn an_audit_that_nobody_can_make_sense_of_is_explained() {
+    for (flags, reason) in [
+        (&["--junit", "a.xml"][..], "--junit is about an audit: it goes with --audit"),
+        (&["--locks=a"], "--locks is about an audit: it goes with --audit"),
+        (&["--audit=never"], "--audit takes error or warn, not 'never'"),
+        (&["--audit", "yes"], "--audit takes error or warn, or nothing; received 'yes'"),
+        (&["--audit", "--json"], "-- was taken for the value of '--json', which is no flag of redouble run"),
+        (&["--audit", "--junit"], "--junit takes a file, as in --junit audit.xml"),
+        (&["--journal-out"], "--journal-out takes a file"),
+    ] {
+        let output = run(flags, "echo ran");
+        assert_eq!((output.status.code(), out(&output).as_str()), (Some(125), ""), "{flags:?}");
+        assert!(errors(&output).starts_with(&format!("redouble run: {reason}")), "{}", errors(&output));
+    }
+    let output = program("explore").args(["--audit", "--", "true"]).output().unwrap();
+    assert!(
+        errors(&output).contains("--audit, --journal-out and --report-html do not go with it"),
+        "{}",
+        errors(&output)
+    );
+}
+
+// ---- redouble audit
+
+/// What is told of findings by the run itself, and by the audit of its journals.
+fn told_by_both(servers: usize, play: impl FnOnce(&Running)) -> (String, String) {
+    let folder = Folder::new(&format!("both-{servers}"));
+    let (journal, instances) = (folder.text("j.jsonl"), servers.to_string());
+    let running = Running::of(&["--audit", "--journal-out", &journal, "--instances", &instances]);
+    play(&running);
+    let said = errors(&running.end(0));
+    let live = said.lines().filter(|line| !line.contains("failed because of"));
+    let live: String = live.map(|line| line.trim_start_matches("redouble run: ").to_owned() + "\n").collect();
+    let files: Vec<String> =
+        std::iter::once(journal).chain((2..=servers).map(|number| folder.text(&format!("j-{number}.jsonl")))).collect();
+    let output = audit(&files.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!((errors(&output).as_str(), output.status.code()), ("", Some(3)));
+    (live, out(&output))
+}
+
+#[test]
+fn the_same_is_found_in_the_file_as_while_it_happened() {
+    let (live, offline) = told_by_both(1, |running| {
+        let (mut a, mut b) = (running.client("A"), running.client("B"));
+        race(&mut a, &mut b, "lock:a");
+        behave(&mut a, &mut b, "lock:b");
+        let odd: [&[u8]; 5] = [b"SET", b"lock:\xff\n\"", b"5b1d6a9f\xfe", b"NX", b"PX"];
+        let odd = |token: &'static [u8]| [odd[0], odd[1], token, odd[3], odd[4], b"60000"];
+        assert_eq!(a.call(&odd(b"5b1d\xfe")), Frame::status("OK"));
+        assert_eq!(b.call(&odd(b"c70a\xfe")), Frame::NullBulk);
+        assert_eq!(b.call(&[&b"DEL"[..], b"lock:\xff\n\""]), Frame::Integer(1));
+        assert_eq!(b.call(&odd(b"c70a\xfe")), Frame::status("OK"));
+    });
+    assert!(live.contains(BLAME) && live.contains("lock:\u{fffd}\\n\""), "{live}");
+    assert_eq!(live, offline);
+}
+
+#[test]
+fn the_same_is_found_in_the_files_of_several_servers() {
+    let (live, offline) = told_by_both(3, |running| {
+        for server in 1..=3 {
+            let (mut a, mut b) = (running.client_of(server, "A"), running.client_of(server, "B"));
+            match server {
+                2 => race(&mut a, &mut b, "lock:a"),
+                _ => behave(&mut a, &mut b, "lock:b"),
+            }
+        }
+    });
+    assert!(live.contains("lock `lock:a`, server 2\n"), "{live}");
+    assert_eq!(live, offline);
+}
+
+/// A journal as others may record it: with no more than what nobody can do without.
+const BARE: &str = r#"{"seq":1,"time_us":1700000000000000,"client":1,"command":["SET","l","5b1d","NX"],"raw":"+OK\r\n"}
+{"seq":2,"time_us":1700000000100000,"client":2,"command":["SET","l","c70a","NX"],"raw":"$-1\r\n"}
+
+{"seq":3,"time_us":1700000000200000,"client":2,"command":["DEL","l"],"raw":":1\r\n"}
+{"seq":4,"time_us":1700000000300000,"client":2,"command":["SET","l","c70a","NX"],"raw":"+OK\r\n"}
+"#;
+
+#[test]
+fn a_journal_that_was_recorded_elsewhere_needs_no_more_than_commands_and_replies() {
+    let folder = Folder::new("bare");
+    let output = audit(&[&folder.file("bare.jsonl", BARE)]);
+    assert_eq!((output.status.code(), errors(&output).as_str()), (Some(3), ""));
+    assert!(out(&output).contains("error two-holders: client 1 and client 2 both held `l`"), "{}", out(&output));
+}
+
+#[test]
+fn a_journal_can_come_from_standard_input() {
+    let mut child = program("audit").arg("-").stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(BARE.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(out(&output).contains("22:13:20.300 client 2 took the lock: SET l c70a NX"), "{}", out(&output));
+}
+
+#[test]
+fn findings_for_programs_are_lines_of_json() {
+    let folder = Folder::new("json");
+    let journal = folder.file("bare.jsonl", BARE);
+    let mut command = program("audit");
+    let output = command.args(["--json", &journal]).env("GITHUB_ACTIONS", "true").output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let lines: Vec<Value> = out(&output).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(lines.iter().any(|line| line["code"] == "two-holders" && line["key"] == "l"), "{lines:?}");
+    // Nothing else is among them.
+    assert!(errors(&output).lines().all(|line| line.starts_with("::")), "{}", errors(&output));
+}
+
+#[test]
+fn a_line_that_is_none_is_named_with_its_file() {
+    let folder = Folder::new("malformed");
+    let good = folder.file("good.jsonl", BARE);
+    let bad = folder.file("bad.jsonl", &format!("{BARE}{{\"seq\":5,\"time_us\":1,\"cli\n"));
+    let output = audit(&[&good, &bad]);
+    assert_eq!((output.status.code(), out(&output).as_str()), (Some(2), ""));
+    assert!(errors(&output).starts_with(&format!("redouble audit: {bad}: line 6: ")), "{}", errors(&output));
+    let output = audit(&["/nowhere.jsonl"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(errors(&output), "redouble audit: cannot read /nowhere.jsonl: No such file or directory\n");
+}
+
+#[test]
+fn a_journal_whose_beginning_is_gone_is_audited_and_that_is_said() {
+    let folder = Folder::new("headless");
+    let rest: String = BARE.lines().skip(1).map(|line| format!("{line}\n")).collect();
+    let journal = folder.file("rest.jsonl", &rest);
+    let output = audit(&[&journal]);
+    assert_eq!(
+        errors(&output),
+        format!("redouble audit: {journal} begins at place 2: what was before it was not audited\n")
+    );
+}
+
+#[test]
+fn an_empty_journal_is_no_error() {
+    let folder = Folder::new("empty");
+    let output = audit(&[&folder.file("empty.jsonl", "\n")]);
+    assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""));
+    assert!(out(&output).contains("none was seen"), "{}", out(&output));
+}
+
+#[test]
+fn the_audit_of_files_explains_itself() {
+    let help = audit(&["--help"]);
+    assert!(out(&help).contains("redouble audit [FLAGS] FILE ...") && help.status.success());
+    assert!(out(&help).lines().all(|line| line.len() <= 90));
+    for (arguments, reason) in [
+        (&[][..], "no journal; as in: redouble audit journal.jsonl"),
+        (&["a", "--level", "note"], "--level takes error or warn, not 'note'"),
+        (&["a", "--bogus"], "there is no flag '--bogus'; see redouble audit --help"),
+    ] {
+        let output = audit(arguments);
+        assert_eq!((output.status.code(), out(&output).as_str()), (Some(2), ""), "{arguments:?}");
+        assert_eq!(errors(&output), format!("redouble audit: {reason}\n"));
+    }
+}

@@ -1,0 +1,173 @@
+//! Clients that wait for entries of a stream: alone, or as members of a group.
+//!
+//! Nobody here waits for time to pass: clocks stand still until the test moves them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use redouble::Server;
+
+use crate::support::process::ServerProcess;
+use crate::support::wire::{Frame, Wire, request};
+use crate::support::{CHECKED_PROFILE, Deadline, address, profile, spawn_frozen, start};
+
+const GONE: &str = "UNBLOCKED the stream key no longer exists";
+
+/// A connection that waits with a command.
+fn wait(server: SocketAddr, admin: &mut Wire, line: &str) -> Wire {
+    let before = blocked(admin);
+    let mut client = Wire::connect(server);
+    let words: Vec<&str> = line.split_whitespace().collect();
+    client.send(&request(&words));
+    admin.ask_until("INFO clients", |info| info.contains(&format!("blocked_clients:{}\r", before + 1)));
+    client
+}
+
+fn blocked(admin: &mut Wire) -> usize {
+    let info = admin.ask("INFO clients").text();
+    let line = info.lines().find_map(|line| line.strip_prefix("blocked_clients:")).expect("blocked_clients");
+    line.trim().parse().expect("a number")
+}
+
+/// Both servers: what is told of the one is to be true of the other.
+fn on_both(story: impl Fn(SocketAddr)) {
+    let redis = ServerProcess::redis(&[]);
+    story(redis.address());
+    let server = start(Server::builder().compat(profile(CHECKED_PROFILE)));
+    story(address(&server));
+}
+
+fn frozen_as_checked() -> Server {
+    let server = start(Server::builder().compat(profile(CHECKED_PROFILE)));
+    server.freeze();
+    server
+}
+
+/// What is read of one stream: entries with one field `f` each.
+fn entries(stream: &str, entries: &[(&str, &str)]) -> Frame {
+    let entry = |(id, value): &(&str, &str)| {
+        Frame::Array(vec![Frame::bulk(id), Frame::Array(vec![Frame::bulk("f"), Frame::bulk(value)])])
+    };
+    let entries = Frame::Array(entries.iter().map(entry).collect());
+    Frame::Array(vec![Frame::Array(vec![Frame::bulk(stream), entries])])
+}
+
+#[test]
+fn a_frozen_clock_decides_when_reading_a_stream_ends() {
+    let server = spawn_frozen();
+    let mut admin = Wire::connect(address(&server));
+    admin.ask("XGROUP CREATE s g $ MKSTREAM");
+    let mut reader = wait(address(&server), &mut admin, "XREAD BLOCK 1500 STREAMS s $");
+    let mut member = wait(address(&server), &mut admin, "XREADGROUP GROUP g c BLOCK 1500 STREAMS s >");
+    server.advance(Duration::from_millis(1499));
+    assert!(!reader.has_reply() && !member.has_reply());
+    server.advance(Duration::from_millis(1));
+    assert!(reader.has_reply() && member.has_reply(), "the replies are there when the clock has been moved");
+    assert_eq!((reader.expect(), member.expect()), (Frame::NullArray, Frame::NullArray));
+    admin.ask("XADD s 1-1 f v");
+    assert!(!reader.has_reply() && !member.has_reply(), "nobody waits any longer");
+    assert_eq!(member.ask("XREADGROUP GROUP g c STREAMS s >"), entries("s", &[("1-1", "v")]));
+}
+
+#[test]
+fn members_of_a_group_are_told_when_their_stream_has_run_out_of_time() {
+    let server = frozen_as_checked();
+    let mut admin = Wire::connect(address(&server));
+    for line in ["XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATE t g $ MKSTREAM", "PEXPIRE s 1000"] {
+        admin.ask(line);
+    }
+    let read = "XREADGROUP GROUP g c BLOCK 0 STREAMS t s > >";
+    let mut members: Vec<Wire> = (0..20).map(|_| wait(address(&server), &mut admin, read)).collect();
+    let mut other = wait(address(&server), &mut admin, "XREADGROUP GROUP g c BLOCK 0 STREAMS t >");
+    let mut reader = wait(address(&server), &mut admin, "XREAD BLOCK 0 STREAMS s $");
+    server.advance(Duration::from_millis(1000));
+    assert!(!members[0].has_reply(), "a key lives through its last millisecond");
+    server.advance(Duration::from_millis(1));
+    for member in &mut members {
+        assert!(member.has_reply(), "the reply is there when the clock has been moved");
+        assert_eq!(member.expect(), Frame::error(GONE));
+    }
+    assert!(!other.has_reply() && !reader.has_reply());
+    assert_eq!(blocked(&mut admin), 2);
+}
+
+#[test]
+fn members_of_a_group_share_out_what_comes_and_readers_all_get_it() {
+    on_both(|server| {
+        let mut admin = Wire::connect(server);
+        admin.ask("XGROUP CREATE s g $ MKSTREAM");
+        let mut reader = wait(server, &mut admin, "XREAD BLOCK 0 STREAMS s $");
+        let mut members: Vec<Wire> = (0..5)
+            .map(|member| {
+                wait(server, &mut admin, &format!("XREADGROUP GROUP g c{member} BLOCK 0 COUNT 1 STREAMS s >"))
+            })
+            .collect();
+        for turn in 0..5 {
+            let id = format!("{}-1", turn + 1);
+            admin.ask(&format!("XADD s {id} f v{turn}"));
+            assert_eq!(members[turn].expect(), entries("s", &[(&id, &format!("v{turn}"))]));
+            assert!(members[turn + 1..].iter_mut().all(|member| !member.has_reply()));
+        }
+        assert_eq!(reader.expect(), entries("s", &[("1-1", "v0")]));
+        // What a transaction adds is shared out when all of it is there.
+        let mut greedy = wait(server, &mut admin, "XREADGROUP GROUP g c0 BLOCK 0 COUNT 2 STREAMS s >");
+        let mut modest = wait(server, &mut admin, "XREADGROUP GROUP g c1 BLOCK 0 STREAMS s >");
+        let mut late = wait(server, &mut admin, "XREADGROUP GROUP g c2 BLOCK 0 STREAMS s >");
+        for line in ["MULTI", "XADD s 6-1 f a", "XADD s 7-1 f b", "XADD s 8-1 f c", "XADD s 9-1 f d", "EXEC"] {
+            admin.ask(line);
+        }
+        assert_eq!(greedy.expect(), entries("s", &[("6-1", "a"), ("7-1", "b")]));
+        assert_eq!(modest.expect(), entries("s", &[("8-1", "c"), ("9-1", "d")]));
+        assert_eq!(blocked(&mut admin), 1);
+        admin.ask("XGROUP DESTROY s g");
+        let gone = "NOGROUP the consumer group this client was blocked on no longer exists";
+        assert_eq!(late.expect(), Frame::error(gone));
+    });
+}
+
+#[test]
+fn every_entry_goes_to_exactly_one_member_of_a_group_however_many_read() {
+    const MEMBERS: usize = 6;
+    const ENTRIES: usize = 600;
+    let server = start(Server::builder().threads(4));
+    let at = address(&server);
+    let mut admin = Wire::connect(at);
+    admin.ask("XGROUP CREATE s g $ MKSTREAM");
+    let members: Vec<_> = (0..MEMBERS)
+        .map(|member| {
+            std::thread::spawn(move || {
+                let mut client = Wire::connect(at);
+                let mut got = Vec::new();
+                loop {
+                    let read = format!("XREADGROUP GROUP g c{member} COUNT 3 BLOCK 0 STREAMS s >");
+                    let reply = client.ask(&read);
+                    for entry in reply.items()[0].items()[1].items() {
+                        match entry.items()[1].items()[1].text() {
+                            end if end == format!("end{member}") => return got,
+                            end if end.starts_with("end") => {}
+                            value => got.push(value),
+                        }
+                    }
+                }
+            })
+        })
+        .collect();
+    for entry in 0..ENTRIES {
+        admin.ask(&format!("XADD s * f {entry}"));
+    }
+    let finished =
+        |members: &Vec<std::thread::JoinHandle<Vec<String>>>| members.iter().all(|member| member.is_finished());
+    let deadline = Deadline::start();
+    while !finished(&members) {
+        deadline.check("the members to end");
+        // Whoever gets the word for another passes it over, so it is said again.
+        for member in (0..MEMBERS).filter(|member| !members[*member].is_finished()) {
+            admin.ask(&format!("XADD s * f end{member}"));
+        }
+    }
+    let mut all: Vec<String> = members.into_iter().flat_map(|member| member.join().expect("a member")).collect();
+    all.sort_unstable();
+    let mut wanted: Vec<String> = (0..ENTRIES).map(|entry| entry.to_string()).collect();
+    wanted.sort_unstable();
+    assert_eq!(all, wanted);
+}

@@ -1,0 +1,275 @@
+//! The protocol on real sockets: split, pipelined, binary, too long, malformed; and RESP3.
+
+use std::io::Write;
+use std::thread;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use redis_protocol::resp3;
+
+use redouble::Server;
+
+use crate::support::process::ServerProcess;
+use crate::support::wire::{Frame, Wire, request};
+use crate::support::{address, profile, spawn, start};
+
+fn wire(server: &Server) -> Wire {
+    Wire::connect(address(server))
+}
+
+/// Everything a server answers to some bytes, up to the end of the connection.
+fn conversation(address: std::net::SocketAddr, pieces: &[&[u8]]) -> Vec<u8> {
+    let mut wire = Wire::connect(address);
+    for piece in pieces {
+        wire.send(piece);
+    }
+    wire.finish_sending();
+    wire.read_to_end()
+}
+
+#[test]
+fn requests_may_be_split_anywhere() {
+    let server = spawn();
+    let mut wire = wire(&server);
+    // One byte at a time: every split there is.
+    let bytes = [request(&["SET", "k", "a\r\nb"]), request(&["GET", "k"]), b"PING inline\r\n".to_vec()].concat();
+    for byte in &bytes {
+        wire.send(std::slice::from_ref(byte));
+    }
+    assert_eq!(wire.expect(), Frame::status("OK"));
+    assert_eq!(wire.expect(), Frame::bulk("a\r\nb"));
+    assert_eq!(wire.expect(), Frame::bulk("inline"));
+}
+
+#[test]
+fn a_request_waits_for_its_last_byte_and_no_longer() {
+    let server = spawn();
+    let mut slow = wire(&server);
+    let mut other = wire(&server);
+    let bytes = request(&["SET", "k", "v"]);
+    slow.send(&bytes[..bytes.len() - 1]);
+    // Two round trips of another client: the server has seen what the slow one has sent.
+    other.ask("PING");
+    assert_eq!(other.ask("EXISTS k"), Frame::Integer(0));
+    slow.send(&bytes[bytes.len() - 1..]);
+    assert_eq!(slow.expect(), Frame::status("OK"));
+    assert_eq!(other.ask("EXISTS k"), Frame::Integer(1));
+}
+
+#[test]
+fn thousands_of_pipelined_requests_are_answered_in_order() {
+    const REQUESTS: usize = 20_000;
+    let server = spawn();
+    let mut reader = wire(&server);
+    let mut writer = reader.tcp().try_clone().expect("a second handle");
+    let writing = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        for index in 0..REQUESTS {
+            bytes.extend(match index % 3 {
+                0 => request(&["ECHO", &index.to_string()]),
+                1 => request(&["INCR", "count"]),
+                _ => format!("ECHO {index}\r\n").into_bytes(),
+            });
+        }
+        writer.write_all(&bytes).expect("the server reads on");
+    });
+    for index in 0..REQUESTS {
+        let expected = match index % 3 {
+            1 => Frame::Integer(index as i64 / 3 + 1),
+            _ => Frame::bulk(&index.to_string()),
+        };
+        assert_eq!(reader.expect(), expected);
+    }
+    writing.join().expect("everything was sent");
+}
+
+#[test]
+fn every_byte_may_stand_in_keys_and_values() {
+    let server = spawn();
+    let mut wire = wire(&server);
+    let all: Vec<u8> = (0..=255).collect();
+    assert_eq!(wire.call(&[b"SET".as_slice(), &all, &all]), Frame::status("OK"));
+    assert_eq!(wire.call(&[b"GET".as_slice(), &all]), Frame::Bulk(all.clone()));
+    assert_eq!(wire.call(&[b"APPEND".as_slice(), &all, b"\r\n"]), Frame::Integer(258));
+    assert_eq!(wire.call(&[b"KEYS".as_slice(), b"*"]), Frame::Array(vec![Frame::Bulk(all)]));
+}
+
+#[test]
+fn values_may_be_large() {
+    let server = spawn();
+    let mut wire = wire(&server);
+    let value: Vec<u8> = (0..48_000_000u32).map(|index| (index % 251) as u8).collect();
+    assert_eq!(wire.call(&[b"SET".as_slice(), b"large", &value]), Frame::status("OK"));
+    assert_eq!(wire.ask("STRLEN large"), Frame::Integer(value.len() as i64));
+    wire.send(&request(&["GET", "large"]));
+    let head = format!("${}\r\n", value.len());
+    assert_eq!(wire.read_bytes(head.len()), head.as_bytes());
+    assert!(wire.read_bytes(value.len()) == value, "the value came back changed");
+    assert_eq!(wire.read_bytes(2), b"\r\n");
+    assert_eq!(wire.ask("GETRANGE large 251 253"), Frame::bulk("\0\u{1}\u{2}"));
+}
+
+#[test]
+fn a_word_longer_than_proto_max_bulk_len_is_refused() {
+    let server = spawn();
+    let mut wire = wire(&server);
+    assert_eq!(wire.ask("CONFIG SET proto-max-bulk-len 1mb"), Frame::status("OK"));
+    let value = vec![b'x'; 1 << 20];
+    assert_eq!(wire.call(&[b"SET".as_slice(), b"k", &value]), Frame::status("OK"));
+    assert_eq!(wire.ask("APPEND k x"), Frame::error("ERR string exceeds maximum allowed size (proto-max-bulk-len)"));
+    wire.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1048577\r\n");
+    assert_eq!(wire.read_to_end(), b"-ERR Protocol error: invalid bulk length\r\n");
+}
+
+#[test]
+fn a_request_larger_than_the_query_buffer_closes_the_connection() {
+    let server = spawn();
+    let mut wire = wire(&server);
+    assert_eq!(wire.ask("CONFIG SET client-query-buffer-limit 1mb"), Frame::status("OK"));
+    wire.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$8000000\r\n");
+    wire.send(&vec![b'x'; 8_000_000]);
+    assert!(wire.is_closed());
+    let mut wire = self::wire(&server);
+    assert_eq!(wire.ask("EXISTS k"), Frame::Integer(0));
+}
+
+/// Bytes that are no request, and what is said before the connection closes.
+const MALFORMED: &[(&[u8], &[u8])] = &[
+    (b"*1\r\nPING\r\n", b"-ERR Protocol error: expected '$', got 'P'\r\n"),
+    (b"*1\r\n*1\r\n", b"-ERR Protocol error: expected '$', got '*'\r\n"),
+    (b"*1\r\n\r\n", b"-ERR Protocol error: expected '$', got ' '\r\n"),
+    (b"*1\r\n$-1\r\n", b"-ERR Protocol error: invalid bulk length\r\n"),
+    (b"*1\r\n$x\r\n", b"-ERR Protocol error: invalid bulk length\r\n"),
+    (b"*1\r\n$536870913\r\n", b"-ERR Protocol error: invalid bulk length\r\n"),
+    (b"*x\r\n", b"-ERR Protocol error: invalid multibulk length\r\n"),
+    (b"*2147483648\r\n", b"-ERR Protocol error: invalid multibulk length\r\n"),
+    (b"*1\r\n$4\r\nPING\r\n*x\r\n*1\r\n$4\r\nPING\r\n", b"+PONG\r\n-ERR Protocol error: invalid multibulk length\r\n"),
+    (b"PING \"\r\n", b"-ERR Protocol error: unbalanced quotes in request\r\n"),
+    (b"PING 'a'b\r\n", b"-ERR Protocol error: unbalanced quotes in request\r\n"),
+    (b"POST / HTTP/1.1\r\nHost: a\r\n\r\n", b""),
+    (b"Host: a\r\n", b""),
+    // Not even what came before is answered.
+    (b"*1\r\n$4\r\nPING\r\nhost: a\r\nPING\r\n", b""),
+];
+
+#[test]
+fn what_is_no_request_is_refused_word_for_word_and_the_connection_closes() {
+    let server = spawn();
+    for (bytes, answer) in MALFORMED {
+        let mut wire = wire(&server);
+        wire.send(bytes);
+        // Without an end of sending: it is the server that closes.
+        let got = wire.read_to_end();
+        assert_eq!(got, *answer, "{:?}: {:?}", String::from_utf8_lossy(bytes), String::from_utf8_lossy(&got));
+    }
+    for (bytes, answer) in [
+        (vec![b'x'; 70_000], "-ERR Protocol error: too big inline request\r\n"),
+        ([b"*", vec![b'1'; 70_000].as_slice()].concat(), "-ERR Protocol error: too big mbulk count string\r\n"),
+        ([b"*1\r\n$", vec![b'1'; 70_000].as_slice()].concat(), "-ERR Protocol error: too big bulk count string\r\n"),
+    ] {
+        let mut wire = wire(&server);
+        wire.send(&bytes);
+        assert_eq!(String::from_utf8_lossy(&wire.read_to_end()), answer);
+    }
+}
+
+/// Pieces of protocol, whole and broken, of which whole and broken conversations are made.
+fn soup() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        4 => Just(request(&["PING"])),
+        2 => Just(request(&["GET", "k"])),
+        2 => Just(request(&["SET", "k", "v"])),
+        2 => vec(any::<u8>(), 0..8).prop_map(|word| request(&[b"ECHO".as_slice(), &word])),
+        2 => vec(vec(any::<u8>(), 0..5), 0..4).prop_map(|words| request(&words)),
+        1 => Just(request(&["MULTI"])),
+        1 => Just(request(&["EXEC"])),
+        1 => Just(request(&["QUIT"])),
+        2 => Just(b"PING\r\n".to_vec()),
+        2 => Just(b"echo \"a\\x41\" \n".to_vec()),
+        1 => "[*$][0-9]{1,2}\r\n".prop_map(String::into_bytes),
+        1 => "[*$:+-][-+ ]?[0-9a-z]{0,4}\r?\n?".prop_map(String::into_bytes),
+        1 => "[ \"'\\\\a-c\r\n]{0,6}".prop_map(String::into_bytes),
+        1 => vec(any::<u8>(), 0..6),
+    ];
+    vec(piece, 1..8).prop_map(|pieces| pieces.concat())
+}
+
+#[test]
+fn whatever_arrives_is_answered_as_redis_answers_it() {
+    let redis = ServerProcess::redis(&[]);
+    let server = start(Server::builder().compat(profile(crate::support::CHECKED_PROFILE)));
+    let config = ProptestConfig {
+        cases: 1500,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    proptest!(config, |(soup in soup(), cut in any::<prop::sample::Index>())| {
+        // What an earlier conversation has written is forgotten first.
+        let bytes = [request(&["FLUSHALL"]), soup].concat();
+        let cut = cut.index(bytes.len() + 1);
+        let expected = conversation(redis.address(), &[&bytes]);
+        for pieces in [&[bytes.as_slice()][..], &[&bytes[..cut], &bytes[cut..]]] {
+            let got = conversation(address(&server), pieces);
+            prop_assert_eq!(
+                String::from_utf8_lossy(&got), String::from_utf8_lossy(&expected), "{:?}", String::from_utf8_lossy(&bytes)
+            );
+        }
+    });
+}
+
+#[test]
+fn hello_3_switches_to_resp3_and_hello_2_back() {
+    let server = start(Server::builder().compat(profile(crate::support::CHECKED_PROFILE)));
+    let mut wire = wire(&server);
+    assert_eq!(wire.ask("GET missing"), Frame::NullBulk);
+    let Frame::Map(hello) = wire.ask("HELLO 3") else { panic!("HELLO 3 answers with a map") };
+    assert_eq!(hello[..2], [Frame::bulk("server"), Frame::bulk("redis")]);
+    assert_eq!(hello[4..6], [Frame::bulk("proto"), Frame::Integer(3)]);
+    assert_eq!(wire.ask("GET missing"), Frame::Null);
+    assert_eq!(wire.ask("MGET missing"), Frame::Array(vec![Frame::Null]));
+    assert!(matches!(wire.ask("CONFIG GET port"), Frame::Map(_)));
+    assert!(matches!(wire.ask("INFO server"), Frame::Verbatim(_)));
+    assert!(matches!(wire.ask("HELLO 2"), Frame::Array(_)));
+    assert_eq!(wire.ask("GET missing"), Frame::NullBulk);
+    assert_eq!(wire.ask("HELLO 4"), Frame::error("NOPROTO unsupported protocol version"));
+    assert_eq!(wire.ask("GET missing"), Frame::NullBulk);
+}
+
+#[test]
+fn what_resp3_clients_get_is_resp3_to_the_last_byte() {
+    let server = spawn();
+    let mut bytes = Vec::new();
+    let commands = [
+        "HELLO 3",
+        "SET k v",
+        "GET k",
+        "GET missing",
+        "MGET k missing",
+        "INCR k",
+        "TIME",
+        "CONFIG GET *",
+        "COMMAND DOCS GET SET",
+        "COMMAND LIST",
+        "INFO",
+        "CLIENT LIST",
+        "LCS k k IDX",
+        "MULTI",
+        "GET missing",
+        "EXEC",
+        "SCAN 0",
+        "RESET",
+    ];
+    for command in commands {
+        bytes.extend(request(&command.split(' ').collect::<Vec<_>>()));
+    }
+    let mut answer = bytes::Bytes::from(conversation(address(&server), &[&bytes]));
+    for command in commands {
+        let decoded =
+            resp3::decode::complete::decode_bytes(&answer).unwrap_or_else(|error| panic!("{command}: {error}"));
+        let (_, length) = decoded.unwrap_or_else(|| panic!("{command}: half a reply"));
+        answer = answer.slice(length..);
+    }
+    assert!(answer.is_empty(), "more than was asked for: {answer:?}");
+}

@@ -1,0 +1,548 @@
+//! Transcripts: what a client sends and what the server answers, in files that people can read.
+//!
+//! ```text
+//! # A line that begins with "# " is a comment.
+//! > SET k "a\r\nb"          sends a command, with redis-cli's quoting, and reads one reply
+//! +OK                       the reply that is expected
+//! > MGET k missing
+//! *2
+//!   $"a\r\nb"               elements are indented; a map's keys and values stand in turn
+//!   nil
+//! ```
+//!
+//! Replies: `+status`, `-error`, `:integer`, `$"bulk"`, `nil` (`$-1`), `nil-array` (`*-1`), `null` (`_`), `*array`,
+//! `%map`, `~set`, `push N`, `|attribute`, `,double`, `#true`, `#false`, `(big number`, `="txt:verbatim"`.
+//! What differs from run to run is written as a pattern: `:<any>`, `:<1..100>`, `$<any>`, `$~"glob *"`, `*<any>` (an
+//! array with anything in it) and `<any>` (any reply at all).
+//!
+//! Words may contain `{now+5}` and `{nowms+5}` (unix time in seconds and milliseconds), `{id:b}` and `{addr:b}` (the id
+//! and address of connection b) and `{32*ab}` (a word repeated).
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `>> WORDS` | sends a command and reads nothing |
+//! | `@raw "bytes"` | sends bytes |
+//! | `@read` | reads one reply, which follows |
+//! | `@messages` | reads all messages that have come by now: those in front of the answer to a PING |
+//! | `@closed` | the server has closed this connection |
+//! | `@client b` | goes on as connection b; the first one is a |
+//! | `@new` | replaces this connection by a new one |
+//! | `@resp3` | switches this connection to RESP3 |
+//! | `@unordered` | the elements of the next reply may come in any order |
+//! | `@pairs` | so may the pairs of the next reply, an array of names and values in turn |
+//! | `@advance 1500` | moves the clock by milliseconds (only in `@clock` files) |
+//! | `@start NAME VALUE` | at the top: the servers are started with this directive |
+//! | `@compat PROFILE` | at the top: only redouble, with this profile, can say this |
+//! | `@clock` | at the top: only redouble, whose clock stands still, can do this |
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use redouble::Server;
+
+use crate::support::process::ServerProcess;
+use crate::support::wire::{Frame, Silence, Wire, request, split};
+use crate::support::{CHECKED_PROFILE, address, profile};
+
+/// A transcript, as read from its file.
+pub struct Transcript {
+    path: PathBuf,
+    lines: Vec<Line>,
+    /// The profile it is for, if it is not for the real server.
+    pub compat: Option<String>,
+    pub clock: bool,
+    start: Vec<(String, String)>,
+}
+
+enum Line {
+    /// A comment, an empty line, or a setting at the top.
+    Text(String),
+    Step(Step),
+}
+
+struct Step {
+    number: usize,
+    text: String,
+    action: Action,
+    expected: Vec<String>,
+    order: Order,
+}
+
+/// Which order of a reply's elements is right.
+#[derive(Clone, Copy)]
+enum Order {
+    AsWritten,
+    Any,
+    /// Any order of its pairs.
+    Pairs,
+}
+
+enum Action {
+    Command(Vec<Vec<u8>>),
+    Send(Vec<Vec<u8>>),
+    Raw(Vec<u8>),
+    Read,
+    Messages,
+    Closed,
+    Client(String),
+    New,
+    Resp3,
+    Order(Order),
+    Advance(Duration),
+}
+
+pub fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exactness/transcripts")
+}
+
+impl Transcript {
+    pub fn load(name: &str) -> Self {
+        let path = directory().join(format!("{name}.txt"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut transcript = Self { path, lines: Vec::new(), compat: None, clock: false, start: Vec::new() };
+        let mut order = Order::AsWritten;
+        for (index, line) in text.lines().enumerate() {
+            let number = index + 1;
+            if line.is_empty() || line.starts_with("# ") || line == "#" {
+                transcript.lines.push(Line::Text(line.to_owned()));
+            } else if let Some(action) = transcript.action(number, line) {
+                let next = if let Action::Order(order) = action { order } else { Order::AsWritten };
+                let step = Step { number, text: line.to_owned(), action, expected: Vec::new(), order };
+                transcript.lines.push(Line::Step(step));
+                order = next;
+            } else if line.starts_with('@') {
+                transcript.lines.push(Line::Text(line.to_owned()));
+            } else {
+                let Some(Line::Step(step)) = transcript.lines.last_mut() else {
+                    panic!("{}:{number}: a reply to nothing", transcript.path.display());
+                };
+                step.expected.push(line.to_owned());
+            }
+        }
+        transcript
+    }
+
+    /// What a line asks for; `None` for settings, which are taken in at once, and replies.
+    fn action(&mut self, number: usize, line: &str) -> Option<Action> {
+        let place = format!("{}:{number}", self.path.display());
+        let words = |text: &str| split(text.as_bytes()).unwrap_or_else(|| panic!("{place}: unbalanced quotes"));
+        if let Some(rest) = line.strip_prefix(">> ") {
+            return Some(Action::Send(words(rest)));
+        }
+        if let Some(rest) = line.strip_prefix("> ") {
+            return Some(Action::Command(words(rest)));
+        }
+        let line = line.strip_prefix('@')?;
+        let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+        Some(match name {
+            "raw" => Action::Raw(words(rest).concat()),
+            "read" => Action::Read,
+            "messages" => Action::Messages,
+            "closed" => Action::Closed,
+            "client" => Action::Client(rest.to_owned()),
+            "new" => Action::New,
+            "resp3" => Action::Resp3,
+            "unordered" => Action::Order(Order::Any),
+            "pairs" => Action::Order(Order::Pairs),
+            "advance" => Action::Advance(Duration::from_millis(rest.parse().expect("@advance MILLISECONDS"))),
+            "clock" => {
+                self.clock = true;
+                return None;
+            }
+            "compat" => {
+                self.compat = Some(rest.to_owned());
+                return None;
+            }
+            "start" => {
+                let (name, value) = rest.split_once(' ').expect("@start NAME VALUE");
+                self.start.push((format!("--{name}"), value.to_owned()));
+                return None;
+            }
+            _ => panic!("{place}: unknown directive @{name}"),
+        })
+    }
+
+    /// Whether the real server can be asked.
+    pub fn is_checked(&self) -> bool {
+        self.compat.is_none() && !self.clock
+    }
+
+    /// Plays the transcript to redouble: in this process, or as the program if it is started with directives.
+    pub fn play_to_redouble(&self) {
+        let compat = self.compat.as_deref().unwrap_or(CHECKED_PROFILE);
+        let outcome = if self.start.is_empty() {
+            let server = crate::support::start(Server::builder().compat(profile(compat)));
+            if self.clock {
+                server.freeze();
+            }
+            self.play(address(&server), Some(&server))
+        } else {
+            let server = ServerProcess::redouble(&[&["--compat", compat][..], &self.directives()].concat());
+            self.play(server.address(), None)
+        };
+        self.judge(&outcome);
+    }
+
+    fn directives(&self) -> Vec<&str> {
+        self.start.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]).collect()
+    }
+
+    /// Plays the transcript to the real server; with `REDOUBLE_RECORD=1` writes down what it answers.
+    pub fn play_to_redis(&self) {
+        assert!(self.is_checked(), "the real server cannot play {}", self.path.display());
+        let server = ServerProcess::redis(&self.directives());
+        let outcome = self.play(server.address(), None);
+        if is_recording() { self.record(&outcome) } else { self.judge(&outcome) }
+    }
+
+    /// Writes down what a server that somebody else started answers, for profiles that the tests cannot start.
+    pub fn record_from(&self, address: SocketAddr) {
+        Wire::connect(address).ask("FLUSHALL");
+        self.record(&self.play(address, None));
+    }
+
+    fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.lines.iter().filter_map(|line| match line {
+            Line::Step(step) => Some(step),
+            Line::Text(_) => None,
+        })
+    }
+
+    /// Runs all steps; one list of reply lines for each.
+    fn play(&self, address: SocketAddr, server: Option<&Server>) -> Vec<Vec<String>> {
+        let mut connections = Connections::from([("a".to_owned(), Known::connect(address))]);
+        let mut current = "a".to_owned();
+        let mut answers = Vec::new();
+        for step in self.steps() {
+            let answer = match &step.action {
+                Action::Command(words) => {
+                    let words = fill_in(words, &mut connections);
+                    let wire = connection(&mut connections, &current);
+                    wire.send(&request(&words));
+                    reply(wire, step.order)
+                }
+                Action::Send(words) => {
+                    let words = fill_in(words, &mut connections);
+                    connection(&mut connections, &current).send(&request(&words));
+                    Vec::new()
+                }
+                Action::Raw(bytes) => {
+                    let bytes = fill_in(std::slice::from_ref(bytes), &mut connections).concat();
+                    connection(&mut connections, &current).send(&bytes);
+                    Vec::new()
+                }
+                Action::Read => reply(connection(&mut connections, &current), step.order),
+                Action::Messages => messages(connection(&mut connections, &current)),
+                Action::Closed => match connection(&mut connections, &current).read() {
+                    Err(Silence::Closed) => Vec::new(),
+                    Err(silence) => vec![format!("!! {silence}")],
+                    Ok(frame) => rendered(frame, step.order),
+                },
+                Action::Client(name) => {
+                    connections.entry(name.clone()).or_insert_with(|| Known::connect(address));
+                    current.clone_from(name);
+                    Vec::new()
+                }
+                Action::New => {
+                    connections.insert(current.clone(), Known::connect(address));
+                    Vec::new()
+                }
+                Action::Resp3 => {
+                    let hello = connection(&mut connections, &current).ask("HELLO 3");
+                    assert!(matches!(hello, Frame::Map(_)), "HELLO 3: {hello:?}");
+                    Vec::new()
+                }
+                Action::Advance(duration) => {
+                    server.expect("only redouble's clock can be moved").advance(*duration);
+                    Vec::new()
+                }
+                Action::Order(_) => Vec::new(),
+            };
+            answers.push(answer);
+        }
+        answers
+    }
+
+    /// Fails the test if the answers are not those written down.
+    fn judge(&self, answers: &[Vec<String>]) {
+        let mut report = String::new();
+        let mut failures = 0;
+        for (step, answer) in self.steps().zip(answers) {
+            if !agree(&step.expected, answer) {
+                failures += 1;
+                if failures <= 20 {
+                    let _ = writeln!(report, "line {}: {}", step.number, step.text);
+                    for line in &step.expected {
+                        let _ = writeln!(report, "    expected  {line}");
+                    }
+                    for line in answer {
+                        let _ = writeln!(report, "    answered  {line}");
+                    }
+                }
+            }
+        }
+        assert!(failures == 0, "{}: {failures} answers are not as written\n{report}", self.path.display());
+    }
+
+    /// Rewrites the file with these answers, where they are not what it already says.
+    fn record(&self, answers: &[Vec<String>]) {
+        let mut text = String::new();
+        let mut answers = answers.iter();
+        for line in &self.lines {
+            match line {
+                Line::Text(line) => text.extend([line, "\n"]),
+                Line::Step(step) => {
+                    let answer = answers.next().expect("an answer for every step");
+                    let kept = if agree(&step.expected, answer) { &step.expected } else { answer };
+                    text.extend([&step.text, "\n"]);
+                    for line in kept {
+                        text.extend([line, "\n"]);
+                    }
+                }
+            }
+        }
+        std::fs::write(&self.path, text).unwrap_or_else(|error| panic!("{}: {error}", self.path.display()));
+    }
+
+    /// The commands that this transcript sends, as COMMAND LIST names them; also with their first argument, in case
+    /// that is a subcommand.
+    pub fn commands(&self) -> Vec<String> {
+        let lower = |word: &[u8]| String::from_utf8_lossy(word).to_lowercase();
+        self.steps()
+            .filter_map(|step| match &step.action {
+                Action::Command(words) | Action::Send(words) => Some(words),
+                _ => None,
+            })
+            .flat_map(|words| match words.as_slice() {
+                [] => Vec::new(),
+                [name] => vec![lower(name)],
+                [name, first, ..] => vec![lower(name), format!("{}|{}", lower(name), lower(first))],
+            })
+            .collect()
+    }
+}
+
+pub fn is_recording() -> bool {
+    std::env::var_os("REDOUBLE_RECORD").is_some_and(|value| value == "1")
+}
+
+/// A connection, and its id once somebody has asked for that.
+struct Known {
+    wire: Wire,
+    id: Option<i64>,
+}
+
+impl Known {
+    fn connect(address: SocketAddr) -> Self {
+        Self { wire: Wire::connect(address), id: None }
+    }
+
+    /// Asked for only once: a client that is blocked cannot answer.
+    fn id(&mut self) -> i64 {
+        *self.id.get_or_insert_with(|| self.wire.ask("CLIENT ID").integer())
+    }
+}
+
+type Connections = BTreeMap<String, Known>;
+
+fn known<'a>(connections: &'a mut Connections, name: &str) -> &'a mut Known {
+    connections.get_mut(name).unwrap_or_else(|| panic!("no connection is called {name}"))
+}
+
+fn connection<'a>(connections: &'a mut Connections, name: &str) -> &'a mut Wire {
+    &mut known(connections, name).wire
+}
+
+fn reply(wire: &mut Wire, order: Order) -> Vec<String> {
+    match wire.read() {
+        Ok(frame) => rendered(frame, order),
+        Err(silence) => vec![format!("!! {silence}")],
+    }
+}
+
+/// Everything that comes before the answer to a PING, which looks like a message itself to who listens in RESP2.
+fn messages(wire: &mut Wire) -> Vec<String> {
+    let mark = Frame::bulk("no more messages");
+    wire.send(&request(&["PING", "no more messages"]));
+    let mut lines = Vec::new();
+    loop {
+        match wire.read() {
+            Ok(frame) if frame == mark => return lines,
+            Ok(Frame::Array(items)) if items.as_slice() == [Frame::bulk("pong"), mark.clone()] => return lines,
+            Ok(frame) => lines.extend(rendered(frame, Order::AsWritten)),
+            Err(silence) => {
+                lines.push(format!("!! {silence}"));
+                return lines;
+            }
+        }
+    }
+}
+
+// ---- what is sent
+
+/// Replaces `{…}` in words.
+fn fill_in(words: &[Vec<u8>], connections: &mut Connections) -> Vec<Vec<u8>> {
+    words.iter().map(|word| fill_in_word(word, connections)).collect()
+}
+
+fn fill_in_word(word: &[u8], connections: &mut Connections) -> Vec<u8> {
+    let (Some(open), Some(close)) = (word.iter().position(|&b| b == b'{'), word.iter().position(|&b| b == b'}')) else {
+        return word.to_vec();
+    };
+    if close < open {
+        return word.to_vec();
+    }
+    let Ok(name) = std::str::from_utf8(&word[open + 1..close]) else { return word.to_vec() };
+    let Some(value) = value_of(name, connections) else { return word.to_vec() };
+    let rest = fill_in_word(&word[close + 1..], connections);
+    [&word[..open], &value, &rest].concat()
+}
+
+fn value_of(name: &str, connections: &mut Connections) -> Option<Vec<u8>> {
+    // The machine's time is what both servers start from.
+    #[allow(clippy::disallowed_methods)]
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let offset = |rest: &str| if rest.is_empty() { Some(0) } else { rest.parse::<i64>().ok() };
+    if let Some(client) = name.strip_prefix("id:") {
+        return Some(known(connections, client).id().to_string().into_bytes());
+    }
+    if let Some(client) = name.strip_prefix("addr:") {
+        return Some(connection(connections, client).tcp().local_addr().ok()?.to_string().into_bytes());
+    }
+    if let Some(rest) = name.strip_prefix("nowms") {
+        return Some((now().as_millis() as i64 + offset(rest)?).to_string().into_bytes());
+    }
+    if let Some(rest) = name.strip_prefix("now") {
+        return Some((now().as_secs() as i64 + offset(rest)?).to_string().into_bytes());
+    }
+    let (times, text) = name.split_once('*')?;
+    Some(text.repeat(times.parse().ok()?).into_bytes())
+}
+
+// ---- what is answered
+
+fn rendered(mut frame: Frame, order: Order) -> Vec<String> {
+    match (&mut frame, order) {
+        (_, Order::AsWritten) => {}
+        (Frame::Array(items), Order::Any) | (Frame::Set(items) | Frame::Push(items), _) => {
+            items.sort_by_cached_key(|item| rendered(item.clone(), Order::AsWritten));
+        }
+        (Frame::Map(items), _) | (Frame::Array(items), Order::Pairs) => {
+            let mut pairs: Vec<Vec<Frame>> = items.chunks(2).map(<[Frame]>::to_vec).collect();
+            pairs.sort_by_cached_key(|pair| rendered(pair[0].clone(), Order::AsWritten));
+            *items = pairs.concat();
+        }
+        _ => {}
+    }
+    let mut lines = Vec::new();
+    render(&frame, 0, &mut lines);
+    lines
+}
+
+fn render(frame: &Frame, depth: usize, lines: &mut Vec<String>) {
+    let (line, items): (String, &[Frame]) = match frame {
+        Frame::Status(text) => (format!("+{}", escaped(text)), &[]),
+        Frame::Error(text) => (format!("-{}", escaped(text)), &[]),
+        Frame::BulkError(text) => (format!("!\"{}\"", quoted(text)), &[]),
+        Frame::Integer(value) => (format!(":{value}"), &[]),
+        Frame::Bulk(bytes) => (format!("$\"{}\"", quoted(bytes)), &[]),
+        Frame::Verbatim(bytes) => (format!("=\"{}\"", quoted(bytes)), &[]),
+        Frame::NullBulk => ("nil".to_owned(), &[]),
+        Frame::NullArray => ("nil-array".to_owned(), &[]),
+        Frame::Null => ("null".to_owned(), &[]),
+        Frame::Double(digits) => (format!(",{}", escaped(digits)), &[]),
+        Frame::BigNumber(digits) => (format!("({}", escaped(digits)), &[]),
+        Frame::Boolean(value) => (format!("#{value}"), &[]),
+        Frame::Array(items) => (format!("*{}", items.len()), items),
+        Frame::Set(items) => (format!("~{}", items.len()), items),
+        Frame::Push(items) => (format!("push {}", items.len()), items),
+        Frame::Map(items) => (format!("%{}", items.len() / 2), items),
+        Frame::Attribute(items) => (format!("|{}", items.len() / 2), items),
+    };
+    lines.push("  ".repeat(depth) + &line);
+    for item in items {
+        render(item, depth + 1, lines);
+    }
+}
+
+/// The text of a line, with what cannot be seen written as `\xNN`.
+fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for &byte in bytes {
+        match byte {
+            b'\\' => text.push_str("\\\\"),
+            b' '..=b'~' => text.push(byte as char),
+            _ => {
+                let _ = write!(text, "\\x{byte:02x}");
+            }
+        }
+    }
+    text
+}
+
+fn quoted(bytes: &[u8]) -> String {
+    escaped(bytes).replace('"', "\\\"").replace("\\x0d", "\\r").replace("\\x0a", "\\n")
+}
+
+/// Whether an answer is what was written down, patterns included.
+fn agree(expected: &[String], answer: &[String]) -> bool {
+    let mut answer = answer.iter().peekable();
+    for pattern in expected {
+        let Some(line) = answer.next() else { return false };
+        let (depth, pattern) = indented(pattern);
+        let (line_depth, line) = indented(line);
+        if depth != line_depth || !matches(pattern, line) {
+            return false;
+        }
+        if pattern == "<any>" || pattern.ends_with("<any>") && "*%~".contains(&pattern[..1]) {
+            while answer.next_if(|line| indented(line).0 > depth).is_some() {}
+        }
+    }
+    answer.next().is_none()
+}
+
+fn indented(line: &str) -> (usize, &str) {
+    let text = line.trim_start_matches(' ');
+    (line.len() - text.len(), text)
+}
+
+fn matches(pattern: &str, line: &str) -> bool {
+    if pattern == line || pattern == "<any>" && !line.starts_with("!!") {
+        return true;
+    }
+    if let Some(kind) = pattern.strip_suffix("<any>") {
+        return kind.len() == 1 && line.starts_with(kind);
+    }
+    if let Some(range) = pattern.strip_prefix(":<").and_then(|rest| rest.strip_suffix('>')) {
+        let Some((low, high)) = range.split_once("..") else { return false };
+        let number = |text: &str| text.parse::<i64>().ok();
+        return match (number(low), number(high), line.strip_prefix(':').and_then(number)) {
+            (Some(low), Some(high), Some(value)) => (low..=high).contains(&value),
+            _ => false,
+        };
+    }
+    if let Some((kind, glob)) = pattern.split_once('~')
+        && kind.len() == 1
+        && kind != "~"
+    {
+        return line.strip_prefix(kind).is_some_and(|line| glob_matches(glob, line));
+    }
+    false
+}
+
+/// `*` stands for anything; nothing else is special.
+fn glob_matches(glob: &str, text: &str) -> bool {
+    let mut pieces = glob.split('*');
+    let first = pieces.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let pieces: Vec<&str> = pieces.collect();
+    let Some((last, middle)) = pieces.split_last() else { return rest.is_empty() };
+    for piece in middle {
+        let Some(at) = rest.find(piece) else { return false };
+        rest = &rest[at + piece.len()..];
+    }
+    rest.ends_with(last)
+}

@@ -1,0 +1,195 @@
+//! Every transcript is played twice, to redouble as redis-7.0 and to the real redis-server 7.0.15, and both must answer
+//! what is written down. Transcripts of commands that 7.0.15 does not have are played to redouble alone.
+//!
+//! `REDOUBLE_RECORD=1 cargo test --test exactness redis_answers` rewrites the answers from the real server: read the
+//! difference before you commit it. `transcript.rs` says how they are written.
+
+use std::collections::BTreeSet;
+
+use crate::support::process::ServerProcess;
+use crate::support::wire::Wire;
+use crate::transcript::{Transcript, directory, is_recording};
+
+/// One pair of tests for each transcript that the real server can play.
+macro_rules! checked {
+    ($($name:ident)*) => {
+        const CHECKED: &[&str] = &[$(stringify!($name)),*];
+        $(mod $name {
+            use super::*;
+
+            #[test]
+            fn redouble_answers_as_written() {
+                Transcript::load(stringify!($name)).play_to_redouble();
+            }
+
+            #[test]
+            fn redis_answers_as_written() {
+                Transcript::load(stringify!($name)).play_to_redis();
+            }
+        })*
+    };
+}
+
+/// One test for each transcript that only redouble can play.
+macro_rules! alone {
+    ($($name:ident)*) => {
+        const ALONE: &[&str] = &[$(stringify!($name)),*];
+        $(mod $name {
+            use super::*;
+
+            #[test]
+            fn redouble_answers_as_written() {
+                let transcript = Transcript::load(stringify!($name));
+                assert!(!transcript.is_checked(), "the real server can play this one");
+                transcript.play_to_redouble();
+            }
+        })*
+    };
+}
+
+checked! {
+    acl_default_user
+    acl_log
+    acl_permissions
+    acl_users
+    arity
+    auth
+    bitfield
+    bitmaps
+    client
+    client_kill
+    client_pause
+    command
+    config
+    connection
+    counters
+    debug
+    dump_restore
+    dump_restore_streams
+    dump_restore_types
+    expiry
+    functions
+    geo
+    hash_events
+    hashes
+    hello
+    hyperloglog
+    keys
+    keys_of_types
+    keys_that_are_awaited
+    lcs
+    list_places
+    list_waiting
+    lists
+    lock_fair
+    lock_hash
+    lock_pattern
+    lock_permits
+    lock_read_write
+    lock_several_keys
+    lock_sorted_set
+    lock_tokens
+    lock_unique_jobs
+    monitor
+    notifications
+    object
+    protocol_errors
+    pubsub
+    pubsub_resp3
+    ranges
+    rename_copy_move
+    scan
+    scan_elements
+    scripting
+    server
+    set_options
+    sets
+    sort
+    sorted_set_algebra
+    sorted_set_pops
+    sorted_set_ranges
+    sorted_sets
+    stream_events
+    stream_groups
+    stream_overdue
+    streams
+    strings
+    tracking
+    transactions
+    unblock
+    wrongtype
+}
+
+alone! {
+    acl_7_2
+    field_lifetimes
+    lifetimes
+    redis_7_2
+    redis_8_locks
+    redis_8_numbers
+    redis_field_times
+    redouble_save
+    redouble_audit
+    redouble_clock
+    redouble_explore
+    redouble_fault
+    redouble_gate
+    redouble_help
+    redouble_instance
+    redouble_journal
+    redouble_locks
+    redouble_reset
+    redouble_space
+    sorted_sets_7_2
+    valkey_8_locks
+    valkey_connection
+    valkey_field_times
+    valkey_locks
+    valkey_numbers
+}
+
+#[test]
+fn every_file_is_played() {
+    let files: BTreeSet<String> = std::fs::read_dir(directory())
+        .expect("the directory of transcripts")
+        .map(|entry| entry.expect("an entry").path().file_stem().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    let played: BTreeSet<String> = CHECKED.iter().chain(ALONE).map(|name| (*name).to_owned()).collect();
+    assert_eq!(files, played);
+}
+
+#[test]
+fn every_command_of_every_profile_stands_in_a_transcript() {
+    let sent: BTreeSet<String> =
+        CHECKED.iter().chain(ALONE).flat_map(|name| Transcript::load(name).commands()).collect();
+    for profile in ["redis-6.2", "redis-7.0", "redis-7.2", "redis-8.4", "valkey-9.1"] {
+        let server = crate::support::start(redouble::Server::builder().compat(crate::support::profile(profile)));
+        let mut wire = Wire::connect(crate::support::address(&server));
+        // Before 7.0 there is no COMMAND LIST.
+        let rows = wire.ask("COMMAND");
+        let names = rows.items().iter().flat_map(|row| {
+            let subcommands = row.items().get(9).map(|rows| rows.items().to_vec()).unwrap_or_default();
+            std::iter::once(row.clone()).chain(subcommands).map(|row| row.items()[0].text())
+        });
+        let missing: Vec<String> = names.filter(|name| !sent.contains(name)).collect();
+        assert!(missing.is_empty(), "{profile}: no transcript sends {missing:?}");
+    }
+}
+
+#[test]
+fn the_real_server_is_the_one_that_the_transcripts_were_written_by() {
+    let server = ServerProcess::redis(&[]);
+    let info = Wire::connect(server.address()).ask("INFO server").text();
+    assert!(info.contains("redis_version:7.0."), "the transcripts are Redis 7.0's:\n{info}");
+}
+
+/// A transcript for another server is written down from one that is running:
+/// `REDOUBLE_RECORD=1 REDOUBLE_RECORD_FROM=127.0.0.1:7801 REDOUBLE_RECORD_NAME=valkey_locks cargo test record_another`.
+#[test]
+fn record_another() {
+    if is_recording()
+        && let (Ok(address), Ok(name)) = (std::env::var("REDOUBLE_RECORD_FROM"), std::env::var("REDOUBLE_RECORD_NAME"))
+    {
+        Transcript::load(&name).record_from(address.parse().expect("an address"));
+    }
+}

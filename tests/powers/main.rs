@@ -1,0 +1,20 @@
+//! The test powers: clock, faults, gates, explorer, journal, spaces, instances; on the wire and from Rust.
+//!
+//! Uses the public API and the wire. A new power gets a file here; a new verdict gets its tests in `faults.rs`.
+
+mod clock;
+mod driver;
+mod explore;
+mod faults;
+mod faults_matching;
+mod faults_on_the_way;
+mod faults_writes;
+mod gates;
+mod guards;
+mod instances;
+mod journal;
+mod servers;
+mod spaces;
+#[path = "../support/mod.rs"]
+mod support;
+mod terminal;

@@ -1,0 +1,195 @@
+//! The walls of `docs/architecture.md`, kept by reading the source.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The floors from bottom to top: each may use those in front of it.
+const FLOORS: &[&str] = &[
+    "base", "protocol", "spec", "data", "script", "powers", "insight", "clients", "commands", "engine", "server",
+    "cli", "main",
+];
+
+/// What the architecture page leaves out: it only calls the floor below it.
+const UNMENTIONED: &str = "main";
+
+fn sources() -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                found.insert(path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap().to_owned(), text);
+            }
+        }
+    }
+    found
+}
+
+/// The parts of a file's path behind `src`, without the ending and without `mod`: `data/keyspace/mod.rs` is
+/// `["data", "keyspace"]`.
+fn module(path: &Path) -> Vec<String> {
+    let mut parts: Vec<String> = path
+        .with_extension("")
+        .components()
+        .skip(1)
+        .map(|part| part.as_os_str().to_string_lossy().into_owned())
+        .collect();
+    if parts.last().is_some_and(|last| last == "mod") {
+        parts.pop();
+    }
+    parts
+}
+
+fn floor(name: &str) -> usize {
+    FLOORS.iter().position(|floor| *floor == name).unwrap_or_else(|| panic!("{name} has no place in FLOORS"))
+}
+
+/// The modules that a text names behind `crate::`, as far as they are written in small letters.
+fn named(text: &str) -> BTreeSet<Vec<String>> {
+    let paths = text.split("crate::").skip(1).map(|rest| {
+        let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == ':'));
+        rest[..end.unwrap_or(rest.len())].split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    });
+    paths.filter(|path: &Vec<String>| !path.is_empty()).collect()
+}
+
+#[test]
+fn no_import_is_grouped_so_that_this_test_cannot_read_it() {
+    let grouped: Vec<_> =
+        sources().into_iter().filter(|(_, text)| text.contains("crate::{")).map(|(path, _)| path).collect();
+    assert!(grouped.is_empty(), "{grouped:?}");
+}
+
+#[test]
+fn imports_run_downwards_only() {
+    let mut wrong = Vec::new();
+    for (path, text) in sources() {
+        let own = module(&path).remove(0);
+        if own == "lib" {
+            continue;
+        }
+        for used in named(&text) {
+            let used = used[0].as_str();
+            if floor(used) > floor(&own) {
+                wrong.push(format!("{} uses {used}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Floors that are only a roof over modules, between which there is no circle either.
+const ROOFS: &[&str] = &["base", "data", "insight", "clients"];
+
+#[test]
+fn the_modules_of_a_floor_make_no_circle() {
+    for roof in ROOFS {
+        let mut arrows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (path, text) in sources() {
+            let own = module(&path);
+            if own.len() < 2 || own[0] != *roof {
+                continue;
+            }
+            let used = named(&text).into_iter().filter(|used| used.len() > 1 && used[0] == *roof && used[1] != own[1]);
+            arrows.entry(own[1].clone()).or_default().extend(used.map(|mut used| used.remove(1)));
+        }
+        assert_eq!(circle(&arrows), None, "in {roof}");
+    }
+}
+
+/// The modules that stay when those are taken away, again and again, that use none of the others.
+fn circle(arrows: &BTreeMap<String, BTreeSet<String>>) -> Option<BTreeSet<String>> {
+    let mut left: BTreeSet<String> = arrows.keys().cloned().collect();
+    loop {
+        let free: Vec<String> = left.iter().filter(|module| arrows[*module].is_disjoint(&left)).cloned().collect();
+        if free.is_empty() {
+            return (!left.is_empty()).then_some(left);
+        }
+        left.retain(|module| !free.contains(module));
+    }
+}
+
+#[test]
+fn the_page_has_the_floors_in_their_order() {
+    let page = include_str!("../../docs/architecture.md");
+    let rows = page.lines().skip_while(|line| *line != "## Floors").take_while(|line| *line != "## What never happens");
+    let names: Vec<&str> = rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    let floors: Vec<&str> = FLOORS.iter().copied().filter(|floor| *floor != UNMENTIONED).collect();
+    assert_eq!(names, floors);
+}
+
+#[test]
+fn each_floor_says_what_it_knows_what_it_may_use_and_where_to_begin() {
+    let sources = sources();
+    for floor in FLOORS.iter().filter(|floor| **floor != UNMENTIONED) {
+        let head = &sources[&Path::new("src").join(floor).join("mod.rs")];
+        let head: String = head.lines().take_while(|line| line.starts_with("//!")).collect::<Vec<_>>().join("\n");
+        for word in ["Knows ", "May use: ", "Begin with "] {
+            assert!(head.contains(word), "the head of {floor} has no line that begins with {word:?}");
+        }
+    }
+}
+
+/// Fails for every file but those in `homes` in which `word` stands.
+fn only_in(homes: &[&str], word: &str) {
+    let elsewhere: Vec<_> = sources()
+        .into_iter()
+        .filter(|(path, text)| !homes.iter().any(|home| path.ends_with(home)) && text.contains(word))
+        .map(|(path, _)| path.display().to_string())
+        .collect();
+    assert!(
+        elsewhere.is_empty(),
+        "`{word}` belongs into {} alone, and stands in {}",
+        homes.join(", "),
+        elsewhere.join(", ")
+    );
+}
+
+#[test]
+fn one_file_knows_dashmap() {
+    only_in(&["keyspace/store.rs"], "dashmap::");
+    only_in(&["keyspace/store.rs", "keyspace/indexed.rs"], "hashbrown::");
+}
+
+#[test]
+fn one_module_knows_luas_c_interface() {
+    only_in(&["script/lua/mod.rs", "script/lua/frame.rs"], "mlua_sys");
+}
+
+#[test]
+fn the_store_and_the_interface_to_lua_alone_are_unsafe() {
+    for word in ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"] {
+        only_in(&["keyspace/store.rs", "script/lua/mod.rs", "script/lua/frame.rs"], word);
+    }
+}
+
+#[test]
+fn time_has_one_source() {
+    for word in ["SystemTime::now", "Instant::now", "clock_gettime", "thread::sleep", "time::sleep", "time::interval"] {
+        only_in(&["clock.rs"], word);
+    }
+}
+
+#[test]
+fn no_state_is_global() {
+    for (path, text) in sources() {
+        for line in text.lines().map(str::trim_start) {
+            let is_static = line.starts_with("static ") || line.starts_with("pub static ");
+            let is_scratch = path.ends_with("server/connection.rs") && line.starts_with("static SCRATCH");
+            assert!(!is_static || is_scratch, "{}: {line}", path.display());
+        }
+    }
+}
+
+#[test]
+fn files_stay_small_enough_to_read_in_one_sitting() {
+    for (path, text) in sources() {
+        let lines = text.lines().count();
+        assert!(lines <= 800, "{} has {lines} lines", path.display());
+    }
+}

@@ -1,0 +1,91 @@
+//! The powers in other languages: each story is a program of its own that knows nothing but a client library and
+//! `REDIS_URL`.
+
+mod guide;
+#[path = "../../locks/packages.rs"]
+mod packages;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use packages::{COMMON, node_modules, python};
+
+/// The most lines that a story may take: it is to show how little there is to it.
+const LONGEST: usize = 40;
+
+static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+static NODE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+
+fn story(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/repository/languages").join(name);
+    let lines = std::fs::read_to_string(&path).expect("the story").lines().count();
+    assert!(lines < LONGEST, "{name} takes {lines} lines");
+    path
+}
+
+/// Has the program run with a server of its own, and fail as well if a fault never fired or nobody came to a gate.
+fn tell(interpreter: &Path, name: &str, modules: &Path) {
+    let mut run = Command::new(env!("CARGO_BIN_EXE_redouble"));
+    run.args(["run", "--strict", "--"]).arg(interpreter).arg(story(name)).env("NODE_PATH", modules);
+    let output = run.output().expect("redouble run");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{name}: {}\n{}", output.status, String::from_utf8_lossy(&said));
+}
+
+fn tell_in_python(name: &str) {
+    let interpreter = PYTHON.get_or_init(|| python(COMMON)).as_ref().expect("redis-py");
+    tell(interpreter, &format!("python/{name}.py"), Path::new(""));
+}
+
+fn tell_in_node(name: &str) {
+    let modules = NODE.get_or_init(node_modules).as_ref().expect("ioredis");
+    tell(Path::new("node"), &format!("node/{name}.js"), modules);
+}
+
+#[test]
+fn redis_py_tells_a_lost_reply_from_a_command_that_never_ran() {
+    tell_in_python("lost_reply");
+}
+
+#[test]
+fn redis_py_holds_a_lock_for_its_last_millisecond() {
+    tell_in_python("expired_lease");
+}
+
+#[test]
+fn redis_py_plays_the_documented_race_always_the_same_way() {
+    tell_in_python("deadlock_race");
+}
+
+#[test]
+fn ioredis_tells_a_lost_reply_from_a_command_that_never_ran() {
+    tell_in_node("lost_reply");
+}
+
+#[test]
+fn ioredis_holds_a_lock_for_its_last_millisecond() {
+    tell_in_node("expired_lease");
+}
+
+#[test]
+fn ioredis_plays_the_documented_race_always_the_same_way() {
+    tell_in_node("deadlock_race");
+}
+
+#[test]
+fn the_guide_to_lock_bugs_does_what_it_says() {
+    let folder = std::env::temp_dir().join(format!("redouble-guide-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for name in ["shop.py", "test_shop.py"] {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/lock_bugs").join(name);
+        std::fs::copy(from, folder.join(name)).expect("the example");
+    }
+    let interpreter = PYTHON.get_or_init(|| python(COMMON)).as_ref().expect("redis-py");
+    let program = |path: &Path| path.parent().expect("it is in a folder").display().to_string();
+    let redouble = program(Path::new(env!("CARGO_BIN_EXE_redouble")));
+    let path = format!("{}:{redouble}:{}", program(interpreter), std::env::var("PATH").unwrap_or_default());
+    // Four mistakes, each put right: five runs, five changes.
+    assert_eq!(guide::follow("find-lock-bugs.md", &folder, "shop.py", &path), 10);
+    std::fs::remove_dir_all(folder).expect("the folder goes");
+}
