@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 
 use super::Engine;
 use super::control_job::in_micros;
-use crate::base::clock::{Clock, LATEST, Millis};
+use crate::base::clock::Clock;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Activity, Client, Signal};
 use crate::powers::Hook;
@@ -135,17 +135,6 @@ impl Engine {
             () if longest > Duration::ZERO => Readiness::SilentAfter(longest),
             () => Readiness::Blocked,
         }
-    }
-
-    /// When the first key is gone whose end somebody waits for: a stream that a group's consumer reads.
-    pub(super) fn next_awaited_expiry(&self) -> Option<Millis> {
-        let instance = &self.instance;
-        if instance.keyspace.waiters().is_empty() || !instance.active_expire.load(Ordering::Relaxed) {
-            return None;
-        }
-        // A key lives through its last millisecond.
-        let end = instance.keyspace.next_awaited_deadline()?.saturating_add(1);
-        (end > instance.clock.millis() && end <= LATEST / 1000).then_some(end)
     }
 }
 

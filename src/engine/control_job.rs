@@ -96,7 +96,7 @@ impl Engine {
     /// The next instant at which something happens that somebody waits for.
     pub(super) fn next_deadline(&self) -> Option<Millis> {
         let alarm = self.instance.clock.next_alarm();
-        let key = self.next_awaited_expiry();
+        let key = self.backend.next_awaited_expiry();
         alarm.into_iter().chain(key).min()
     }
 

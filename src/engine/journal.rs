@@ -94,21 +94,6 @@ impl Engine {
         }
     }
 
-    /// Takes the place in the order of the command whose view ends.
-    #[cold]
-    pub(super) fn stamp(&self, view: &View<'_>, session: &mut Session) {
-        let at = view.micros();
-        session.in_flight.trace.stamp(self.instance.control.journal.next(), at, self.instance.clock.real_at(at));
-    }
-
-    /// The place in the order of a command that is let have what it has waited for.
-    pub(super) fn stamp_served(&self, view: &View<'_>) -> Option<Stamp> {
-        if !self.instance.active_hooks.has(Hook::Journal) {
-            return None;
-        }
-        Some(Stamp { seq: self.instance.control.journal.next(), at: view.micros(), real: real_micros() })
-    }
-
     /// Tells of the command that the session has remembered, now that it has its reply.
     pub(super) fn record_command(&self, session: &mut Session, hooks: Option<&Hooks>, reply: &[u8], flow: &Flow) {
         if !session.in_flight.trace.is_open() {
@@ -342,4 +327,19 @@ fn hidden(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
         }
         Secrets::None | Secrets::Handshake | Secrets::SettingsInReply => secrets(spec, words),
     }
+}
+
+/// Takes the place of a command in the journal's order, before the locks of its view go.
+#[cold]
+pub(super) fn stamp(instance: &Instance, view: &View<'_>, session: &mut Session) {
+    let at = view.micros();
+    session.in_flight.trace.stamp(instance.control.journal.next(), at, instance.clock.real_at(at));
+}
+
+/// Takes the place in the journal's order of a blocked command that is served.
+pub(super) fn stamp_served(instance: &Instance, view: &View<'_>) -> Option<Stamp> {
+    if !instance.active_hooks.has(Hook::Journal) {
+        return None;
+    }
+    Some(Stamp { seq: instance.control.journal.next(), at: view.micros(), real: real_micros() })
 }

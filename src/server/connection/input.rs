@@ -196,7 +196,7 @@ fn frame(
         }
     }
     if ahead.len() > 1 {
-        engine.instance.keyspace.fetch_ahead(session.db, &ahead);
+        engine.fetch_ahead(session.db, &ahead);
     }
     error
 }

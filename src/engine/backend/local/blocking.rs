@@ -1,23 +1,24 @@
-//! Clients that wait for a key to hold something, and how they get it.
+//! Clients that are blocked on keys, and how they are served.
 //!
-//! A command that waits is tried again, with the words with which it came, by whoever has put something under one of its
-//! keys: in that view, so that nobody comes between, when the command, transaction or script is over. Those who wait for
-//! a key have their turn in the order in which they came; only who gets something is woken.
+//! A command that blocks is run again, with its own words, by the command, transaction or script that has written one of
+//! its keys: in that view, so that nothing comes between. Clients are served in the order in which they blocked; only one
+//! that gets its reply is woken.
 
-use super::Engine;
+use super::Local;
 use crate::clients::session::{BlockedCommand, Served, Session, Signal, Wait};
 use crate::commands::{Handler, Outcome, Wish};
-use crate::data::keyspace::{Busy, Entry, Kind, View};
+use crate::data::keyspace::{Entry, Kind, View};
+use crate::engine::journal::{stamp, stamp_served};
 use crate::protocol::{Reply, Words};
 use crate::spec::{Args, ResolvedRow};
 
-impl Engine {
-    /// What there is to do before the view of a command, transaction or script ends: those who wait for what it has put
-    /// under keys get it, whoever asked for it hears what has happened, and it goes into the statistics.
+impl Local {
+    /// Finishes the view of a command, transaction or script: takes its place in the journal, serves the clients that are
+    /// blocked on what it wrote, publishes events and invalidations, and counts.
     #[inline]
     pub(super) fn finish_view(&self, view: &mut View<'_>, session: &mut Session) {
         if session.in_flight.trace.takes_effect() {
-            self.stamp(view, session);
+            stamp(&self.instance, view, session);
         }
         if view.has_something_aside() {
             self.serve_and_announce(view, session);
@@ -33,27 +34,7 @@ impl Engine {
         self.instance.announce(view, Some(session));
     }
 
-    /// Lets a view that may write where somebody waits reach every key: those who are served may write elsewhere. What has
-    /// run out of time goes away even if it is only read.
-    #[inline]
-    pub(super) fn widen_for_waiters<'k>(
-        &'k self,
-        view: View<'k>,
-        db: u32,
-        hashes: &[u64],
-        writes: bool,
-    ) -> Result<View<'k>, Busy> {
-        let waiters = self.instance.keyspace.waiters();
-        let concerns = |hash| waiters.await_hash(db, hash) && (writes || view.holds_overdue(hash));
-        // Who begins to wait holds the key's lock, and so does the view.
-        if waiters.is_empty() || !hashes.iter().any(|&hash| concerns(hash)) {
-            return Ok(view);
-        }
-        view.finish();
-        self.instance.keyspace.lock_growing(hashes, db, &self.instance.clock)
-    }
-
-    /// Puts a client into the queues of the keys that it waits for.
+    /// Puts a client into the queues of the keys that it is blocked on.
     pub(super) fn block_on_keys(&self, session: &Session, row: ResolvedRow, words: Words<'_>, wish: Wish<'_>) -> Wait {
         let client = &session.client;
         client.wait_for_keys(BlockedCommand {
@@ -68,9 +49,8 @@ impl Engine {
         Wait::Blocked { deadline: wish.deadline, reply: wish.reply }
     }
 
-    /// Lets those who wait for keys that hold something now have it, key after key. What they write may be what others
-    /// wait for, whose turn comes when these have had theirs.
-    /// `by` is the session that has put it there; nobody, if time has taken something away.
+    /// Serves the clients that are blocked on keys which hold something now, key after key. What these write can serve
+    /// others, which come afterwards. `by` is the session that wrote; none, if a key has expired.
     #[cold]
     pub(super) fn serve(&self, view: &mut View<'_>, mut by: Option<&mut Session>) {
         let selected = view.db();
@@ -92,13 +72,13 @@ impl Engine {
             if was_there && view.peek(key).is_none() {
                 break;
             }
-            // A client that has gone is about to leave the queues itself.
+            // A client that is gone is about to leave the queues itself.
             let Some(client) = self.instance.clients.get(id) else { continue };
             let serve = |blocked: &BlockedCommand| {
                 let reply = self.retry_blocked(view, blocked, key)?;
-                let stamp = self.stamp_served(view);
-                let is_awaited = by.as_deref().is_none_or(|session| session.is_driven);
-                let alarm = is_awaited.then(|| self.instance.clock.rung_alarm());
+                let stamp = stamp_served(&self.instance, view);
+                let is_driven = by.as_deref().is_none_or(|session| session.is_driven);
+                let alarm = is_driven.then(|| self.instance.clock.rung_alarm());
                 Some(Served { reply, alarm, stamp })
             };
             if let Some(blocked) = client.serve(serve) {
@@ -109,11 +89,11 @@ impl Engine {
         }
     }
 
-    /// Tries a command again that waits. The reply, if it need not wait any longer.
+    /// Runs a blocked command again. Returns its reply, unless it stays blocked.
     fn retry_blocked(&self, view: &mut View<'_>, blocked: &BlockedCommand, key: &[u8]) -> Option<Vec<u8>> {
         let BlockedCommand { row, words, kind, protocol, .. } = blocked;
         let Handler::Blocking(run) = self.handlers.of(row.id) else { return None };
-        // Who reads in a stream's group is told when the stream is gone.
+        // A consumer of a stream's group gets an error when the stream is gone.
         if *kind != Kind::Stream && view.peek(key).map(Entry::kind) != Some(*kind) {
             return None;
         }
