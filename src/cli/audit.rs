@@ -103,7 +103,7 @@ pub(super) fn write_pages(path: &Path, servers: &[Numbered], scope: &Scope) -> R
         let auditor = auditor(scope.clone(), move |words| table.keys(words)).draw();
         let page = report::html(&journals, &audit(journals.clone(), auditor));
         let file = beside(path, *number, &space_of(first));
-        files::replace(&file, page.as_bytes()).map_err(|error| cannot("write", &file, &plain(&error)))?;
+        files::write_atomically(&file, page.as_bytes()).map_err(|error| cannot("write", &file, &plain(&error)))?;
     }
     Ok(())
 }

@@ -23,11 +23,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use crate::base::error::plain;
-use crate::base::files::{Room, allow_clients};
+use crate::base::files::{DescriptorLimit, allow_clients};
 use crate::base::log::{Level, Log};
 use crate::base::profile::Profile;
 use crate::clients::config::{Config, LoadError, Loaded, load};
-use crate::server::{Builder, Running};
+use crate::server::{BoundServers, Builder};
 use arguments::{Request, Sources};
 use process::{Notice, Signals};
 
@@ -202,8 +202,8 @@ fn open_log(config: &Config) -> Result<Log, String> {
 fn make_room(config: &Config, log: &Log) {
     let wanted: usize = config.number("maxclients");
     match allow_clients(wanted) {
-        Ok(Room::Enough) => {}
-        Ok(Room::Raised { to, from }) => {
+        Ok(DescriptorLimit::Enough) => {}
+        Ok(DescriptorLimit::Raised { to, from }) => {
             log.notice(format!("Increased maximum number of open files to {to} (it was originally set to {from})."));
         }
         Err(possible) => {
@@ -284,12 +284,12 @@ fn serve(config: Config, profile: Profile, log: Log) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn first_port(running: &Running) -> u16 {
+fn first_port(running: &BoundServers) -> u16 {
     running.ports().first().copied().unwrap_or(0)
 }
 
 /// The lines that programs wait for. Which words they wait for differs with the version of Redis they know.
-fn tell_ready(running: &Running, profile: &Profile, chosen: bool, log: &Log) {
+fn tell_ready(running: &BoundServers, profile: &Profile, chosen: bool, log: &Log) {
     log.notice(format!("Running mode=standalone, port={}.", first_port(running)));
     log.write(usual_level(profile), "Server initialized");
     let newer = profile.since_redis(7, 2);

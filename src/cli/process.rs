@@ -92,7 +92,7 @@ impl Notice {
     /// Writes numbers there, one in each line.
     pub(super) fn put_up(path: PathBuf, numbers: impl IntoIterator<Item = u32>) -> io::Result<Self> {
         let lines: String = numbers.into_iter().map(|number| format!("{number}\n")).collect();
-        crate::base::files::replace(&path, lines.as_bytes())?;
+        crate::base::files::write_atomically(&path, lines.as_bytes())?;
         Ok(Self { path })
     }
 

@@ -65,7 +65,8 @@ fn try_report(arguments: &[OsString], profile: Profile) -> Result<ExitCode, Stri
         return Ok(ExitCode::SUCCESS);
     }
     let path = asked.to.unwrap_or_else(|| PathBuf::from(USUAL_PAGE));
-    files::replace(&path, report.as_bytes()).map_err(|error| format!("{}: {}", path.display(), plain(&error)))?;
+    files::write_atomically(&path, report.as_bytes())
+        .map_err(|error| format!("{}: {}", path.display(), plain(&error)))?;
     let found = auditor.findings().iter().filter(|finding| finding.allowed.is_none()).count();
     let found = if found == 1 { "1 finding".to_owned() } else { format!("{found} findings") };
     Ok(say(&format!("{} ({found})", path.display())))

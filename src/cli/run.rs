@@ -194,7 +194,7 @@ async fn goodbyes(instances: &[Arc<Instance>]) {
         if instances.iter().all(|instance| instance.clients.is_empty()) {
             break;
         }
-        Clock::pass(STEP).await;
+        Clock::sleep(STEP).await;
     }
 }
 

@@ -103,7 +103,7 @@ impl Verdict {
     /// Writes the files that were asked for.
     pub fn write(&self) -> Result<(), String> {
         let write = |path: &Path, text: String| {
-            files::replace(path, text.as_bytes()).map_err(|error| cannot("write", path, &plain(&error)))
+            files::write_atomically(path, text.as_bytes()).map_err(|error| cannot("write", path, &plain(&error)))
         };
         if let Some(path) = &self.judging.junit {
             write(path, tell::junit(&self.worlds, self.judging.level))?;

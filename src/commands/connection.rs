@@ -145,7 +145,7 @@ fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     if let Some(protocol) = protocol {
         call.session.set_protocol(protocol);
         if call.session.subscriber {
-            call.server.pubsub.speak(&call.session.client, protocol == Protocol::Resp3);
+            call.server.pubsub.set_resp3(&call.session.client, protocol == Protocol::Resp3);
             // What was sent before is in the old protocol, and goes in front of the reply.
             call.session.client.take_mail(&mut call.session.messages_ahead);
         }

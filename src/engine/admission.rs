@@ -106,7 +106,7 @@ impl Engine {
     #[cold]
     pub(super) fn is_held_back(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>) -> bool {
         if self.instance.active_hooks.has(Hook::DebugSleep) {
-            self.instance.wait_for_stall();
+            self.instance.wait_for_debug_sleep();
         }
         // Whoever drives a test is never held up.
         if is_monitor(session) || spec.group == Group::Control {

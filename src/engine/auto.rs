@@ -38,12 +38,12 @@ enum Readiness {
 
 impl Engine {
     /// From now on the clock moves by itself.
-    pub(super) fn begin_auto(self: &Arc<Self>, grace: Option<Duration>) {
+    pub(super) fn begin_auto(self: &Arc<Self>, idle_grace: Option<Duration>) {
         let clients = self.instance.clients.all();
         clients.iter().filter(|client| client.activity() != Activity::Scripting).for_each(|client| {
             client.set_activity(Activity::Acting);
         });
-        self.instance.clock.set_auto(Some(grace));
+        self.instance.clock.set_auto(Some(idle_grace));
         // Each of them says what it does.
         clients.iter().for_each(|client| client.wake());
     }
@@ -66,7 +66,7 @@ impl Engine {
                 if !self.auto_advance.again.swap(true, Ordering::SeqCst) {
                     let engine = Arc::clone(self);
                     event_loop.spawn(async move {
-                        Clock::pass(wait).await;
+                        Clock::sleep(wait).await;
                         engine.auto_advance.again.store(false, Ordering::SeqCst);
                         engine.maybe_auto_advance();
                     });
@@ -111,7 +111,7 @@ impl Engine {
         if active_hooks.has(Hook::Explore) && control.explorer.holds_anybody() {
             return Readiness::Active;
         }
-        let (grace, now) = (clock.grace(), clock.uptime());
+        let (idle_grace, now) = (clock.idle_grace(), clock.uptime());
         let mut longest = Duration::ZERO;
         for client in self.instance.clients.all() {
             // It was asked for something that it has not done yet.
@@ -121,17 +121,17 @@ impl Engine {
             if is_listener(&client) {
                 continue;
             }
-            match (client.activity(), grace) {
+            match (client.activity(), idle_grace) {
                 (Activity::Waiting | Activity::Driving | Activity::Awaiting, _) => {}
-                (Activity::Idle, Some(grace)) => {
-                    longest = longest.max(grace.saturating_sub(now.saturating_sub(client.idle_since())));
+                (Activity::Idle, Some(idle_grace)) => {
+                    longest = longest.max(idle_grace.saturating_sub(now.saturating_sub(client.idle_since())));
                 }
                 _ => return Readiness::Active,
             }
         }
         match () {
             // Whoever goes on because an alarm has rung, or because it was let go on, has not shown it yet.
-            () if !clock.is_settled() => Readiness::Active,
+            () if !clock.is_quiescent() => Readiness::Active,
             () if longest > Duration::ZERO => Readiness::SilentAfter(longest),
             () => Readiness::Blocked,
         }

@@ -28,7 +28,7 @@ impl Engine {
         session.client.change_clocks(there.clock.millis(), here.clock.millis());
         session.counters = counters;
         session.become_user(&user, session.authenticated);
-        here.look_at_clock();
+        here.refresh_cached_now();
         session.client.set_activity(Activity::Acting);
         session.client.set_idle_since(here.clock.uptime());
         there.clients.hand_over(session.client.id(), &here.clients);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Engine;
-use crate::base::clock::{LATEST, Millis, Pace, wait_here};
+use crate::base::clock::{MAX_MICROS, Millis, Pace, block_on};
 use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
 
@@ -27,7 +27,7 @@ impl Engine {
             ControlJob::SetClock(to) => self.move_clock(to).await,
             ControlJob::Freeze(at) => {
                 clock.set_auto(None);
-                clock.set_pace(Pace::Standing);
+                clock.set_pace(Pace::Frozen);
                 match at {
                     Some(at) => self.move_clock(at).await,
                     None => self.instance.cron(),
@@ -35,12 +35,12 @@ impl Engine {
             }
             ControlJob::Run(speed) => {
                 clock.set_auto(None);
-                clock.set_pace(Pace::Times(speed));
+                clock.set_pace(Pace::Speed(speed));
             }
-            ControlJob::Auto(grace) => {
-                clock.set_pace(Pace::Standing);
+            ControlJob::Auto(idle_grace) => {
+                clock.set_pace(Pace::Frozen);
                 self.instance.cron();
-                self.begin_auto(grace);
+                self.begin_auto(idle_grace);
             }
             ControlJob::Reset => {
                 if !self.instance.control.explorer.outlasts_reset() {
@@ -56,16 +56,16 @@ impl Engine {
 
     /// As [`run_control_job`](Self::run_control_job), for a thread that serves nobody.
     pub fn run_control_job_here(self: &Arc<Self>, job: ControlJob) {
-        wait_here(Arc::clone(self).run_control_job(job));
+        block_on(Arc::clone(self).run_control_job(job));
     }
 
     /// Moves the clock, and stops at every deadline on the way until everything due there has happened. Meanwhile it
     /// stands, so that it shows the deadline to whoever goes on there.
     async fn move_clock(&self, to: i64) {
         let clock = &self.instance.clock;
-        let to = to.clamp(0, LATEST);
+        let to = to.clamp(0, MAX_MICROS);
         self.record_clock_move(to);
-        let pace = clock.set_pace(Pace::Standing);
+        let pace = clock.set_pace(Pace::Frozen);
         while let Some(stop) = self.next_deadline().map(in_micros).filter(|&stop| stop < to) {
             if stop > clock.micros() {
                 clock.set(stop);
@@ -86,7 +86,7 @@ impl Engine {
             // Not those who come meanwhile, which may be without end.
             for _ in 0..gate.stop.parked_count() {
                 gate.stop.release_next(clock);
-                clock.settle().await;
+                clock.wait_until_quiescent().await;
             }
             gate.stop.open(clock);
         }
@@ -113,7 +113,7 @@ impl Engine {
         let clock = &self.instance.clock;
         let mut rounds = 0;
         loop {
-            clock.settle().await;
+            clock.wait_until_quiescent().await;
             if clock.next_alarm().is_some_and(|deadline| deadline <= clock.millis()) {
                 self.run_due();
                 rounds = 0;
@@ -124,8 +124,8 @@ impl Engine {
                 client.hold_until_signals_end(|| clock.rung_alarm());
             }
             rounds += 1;
-            if clock.is_settled() || rounds > ROUNDS {
-                return clock.settle().await;
+            if clock.is_quiescent() || rounds > ROUNDS {
+                return clock.wait_until_quiescent().await;
             }
         }
     }

@@ -38,7 +38,7 @@ impl Engine {
     /// What a command may read and write.
     fn footprint(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> Footprint {
         // Whoever hears of changes, hears of them in an order.
-        if self.instance.keyspace.settings().are_news_wanted() {
+        if self.instance.keyspace.settings().wants_notifications() {
             return Footprint::everything();
         }
         if !is_exec(spec) {
@@ -101,7 +101,7 @@ async fn give_turns(engine: Weak<Engine>) {
                     Look::Over => return Poll::Ready(None),
                     Look::Wait(None) => return Poll::Pending,
                     Look::Wait(Some(duration)) => {
-                        let time = time.insert(Box::pin(Clock::pass(duration)));
+                        let time = time.insert(Box::pin(Clock::sleep(duration)));
                         if time.as_mut().poll(cx).is_pending() {
                             return Poll::Pending;
                         }
@@ -110,7 +110,7 @@ async fn give_turns(engine: Weak<Engine>) {
             }
         });
         let Some(engine) = went.await else { return };
-        engine.instance.clock.settle().await;
+        engine.instance.clock.wait_until_quiescent().await;
         engine.instance.control.explorer.took_effect();
     }
 }

@@ -74,7 +74,7 @@ impl Engine {
             let kept = self.instance.control.journal.keep(&mut trace.staging);
             trace.unwritten = trace.unwritten.or(kept.map(|(index, _)| index));
             if self.instance.audit.is_on() {
-                self.instance.attend_audit(kept.is_some_and(|(_, is_pressing)| is_pressing));
+                self.instance.catch_up_audit(kept.is_some_and(|(_, is_pressing)| is_pressing));
             }
         }
     }
@@ -189,7 +189,7 @@ impl Engine {
             let at = (self.instance.clock.micros(), real_micros());
             journal.note_event(EventKind::Closed, session.client.id(), at, &OwnedWords::default());
             if self.instance.audit.is_on() {
-                self.instance.attend_audit(false);
+                self.instance.catch_up_audit(false);
             }
         }
     }

@@ -25,6 +25,7 @@ use std::sync::atomic::Ordering;
 use crate::base::error::CommandError;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Replies, Session, Stage, Wait};
+use crate::commands::{self, Handlers};
 use crate::data::keyspace::{Busy, hash_of};
 use crate::powers::HookPath;
 use crate::protocol::{Reply, Words};
@@ -59,6 +60,7 @@ impl Resolved {
 pub struct Engine {
     pub instance: Arc<Instance>,
     pub table: Table,
+    pub handlers: Handlers,
     backend: Backend,
     /// Serializes control jobs.
     control_jobs: tokio::sync::Mutex<()>,
@@ -67,10 +69,16 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(instance: Arc<Instance>, table: Table) -> Self {
+        Self::with_handlers(instance, table, Handlers::new(commands::all()))
+    }
+
+    /// As [`new`](Self::new), with the functions of the table's rows.
+    pub fn with_handlers(instance: Arc<Instance>, table: Table, handlers: Handlers) -> Self {
         Self {
-            backend: Backend::local(Arc::clone(&instance), table.clone()),
+            backend: Backend::local(Arc::clone(&instance), table.clone(), handlers.clone()),
             instance,
             table,
+            handlers,
             control_jobs: tokio::sync::Mutex::default(),
             auto_advance: auto::AutoAdvance::default(),
         }

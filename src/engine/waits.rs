@@ -130,7 +130,7 @@ impl Engine {
         let seen = session.client.seen();
         seen.timed.store(false, Ordering::Relaxed);
         // It was not idle while it waited.
-        seen.last_used.store(self.instance.recently(), Ordering::Relaxed);
+        seen.last_used.store(self.instance.cached_now(), Ordering::Relaxed);
         show_active(session);
         // Whoever ended it may have claimed it before this connection began to wait.
         self.instance.claim_wait(&session.client);

@@ -53,7 +53,7 @@ impl World {
 
     fn exploration(&self) -> Exploration {
         self.engine().instance.control.explorer.outlast_reset();
-        Exploration { engine: Arc::clone(self.engine()), events: self.events().clone(), seeds: Vec::new() }
+        Exploration { engine: Arc::clone(self.engine()), events: self.event_loop().clone(), seeds: Vec::new() }
     }
 }
 
@@ -99,7 +99,7 @@ impl Exploration {
                 if engine.instance.clients.is_empty() {
                     break;
                 }
-                Clock::pass(STEP).await;
+                Clock::sleep(STEP).await;
             }
         })
     }

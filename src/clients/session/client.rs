@@ -12,7 +12,7 @@ use crate::base::clock::{Alarm, Millis};
 use crate::base::sync::MutexExt;
 use crate::clients::acl::User;
 use crate::clients::config::OutputLimit;
-use crate::data::keyspace::Kind;
+use crate::data::keyspace::ValueKind;
 use crate::powers::Stamp;
 use crate::protocol::{OwnedWords, Protocol};
 use crate::spec::{CommandSpec, ResolvedRow};
@@ -141,7 +141,7 @@ pub struct BlockedCommand {
     pub words: OwnedWords,
     pub db: u32,
     pub keys: Vec<Box<[u8]>>,
-    pub kind: Kind,
+    pub kind: ValueKind,
     pub protocol: Protocol,
 }
 
@@ -517,10 +517,10 @@ mod tests {
         let client = Client::new(1, Peer::Unix { path: PathBuf::new() }, 0, 0);
         client.signal(Signal::Kill);
         client.hold_until_signals_end(|| clock.rung_alarm());
-        assert!(client.is_watched() && !clock.is_settled());
+        assert!(client.is_watched() && !clock.is_quiescent());
         drop(client.end_signal_watch());
         client.hold_until_signals_end(|| clock.rung_alarm());
         client.hold_until_closed(clock.rung_alarm());
-        assert!(!client.is_watched() && clock.is_settled());
+        assert!(!client.is_watched() && clock.is_quiescent());
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use crate::clients::acl::User;
 use crate::clients::stats::{Counters, add};
-use crate::data::keyspace::{Tally, Watch};
+use crate::data::keyspace::{ViewStats, Watch};
 use crate::protocol::{OwnedWords, Protocol};
 use crate::spec::{CommandSpec, ResolvedRow};
 
@@ -49,7 +49,7 @@ pub struct Session {
     /// How many commands it ran since the statistics were last told.
     pub executed: u64,
     /// What they did.
-    pub tally: Tally,
+    pub view_stats: ViewStats,
     /// The command that it runs.
     pub in_flight: InFlight,
     /// Somebody waits until the consequences of what it does have happened.
@@ -129,7 +129,7 @@ impl Session {
             subscriber: false,
             published_command: None,
             executed: 0,
-            tally: Tally::default(),
+            view_stats: ViewStats::default(),
             in_flight: InFlight::default(),
             is_driven: false,
             counters,
@@ -154,7 +154,7 @@ impl Session {
         let executed = std::mem::take(&mut self.executed);
         add(&self.counters.commands, executed);
         add(&self.client.seen().commands, executed);
-        self.counters.add(std::mem::take(&mut self.tally));
+        self.counters.add(std::mem::take(&mut self.view_stats));
     }
 
     /// Lets other connections see what this one has become.

@@ -1,7 +1,7 @@
 //! REDOUBLE CLOCK: what time it is for the server, and everything that has a time there.
 
 use super::{Action, act, begin, duration, expected, nothing_more, power, text};
-use crate::base::clock::{LATEST, Pace};
+use crate::base::clock::{MAX_MICROS, Pace};
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::clients::session::ControlJob;
@@ -76,17 +76,17 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let clock = &call.server.clock;
     let (mode, speed) = match clock.pace() {
         _ if clock.is_auto() => ("auto", 0.0),
-        Pace::Standing => ("frozen", 0.0),
-        Pace::Times(speed) => ("running", speed),
+        Pace::Frozen => ("frozen", 0.0),
+        Pace::Speed(speed) => ("running", speed),
     };
-    let grace = clock.grace().map_or(Reply::Null, |grace| text(spell_duration(grace)));
+    let idle_grace = clock.idle_grace().map_or(Reply::Null, |idle_grace| text(spell_duration(idle_grace)));
     Ok(Reply::Map(vec![
         (text("mode"), text(mode)),
         (text("speed"), text(speed.to_string())),
         (text("now"), Reply::Integer(clock.millis())),
         (text("offset"), Reply::Integer(clock.offset().saturating_add(500).div_euclid(1000))),
         (text("next-deadline"), clock.next_alarm().map_or(Reply::Null, Reply::Integer)),
-        (text("idle"), grace),
+        (text("idle"), idle_grace),
     ]))
 }
 
@@ -119,9 +119,9 @@ fn speed(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 fn auto(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let grace = if args.take("idle") { Some(duration(args)?) } else { None };
+    let idle_grace = if args.take("idle") { Some(duration(args)?) } else { None };
     nothing_more(args)?;
-    begin(call, ControlJob::Auto(grace), Reply::OK)
+    begin(call, ControlJob::Auto(idle_grace), Reply::OK)
 }
 
 fn resume(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -131,7 +131,7 @@ fn resume(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 /// An instant in milliseconds since 1970, in microseconds.
 fn instant(args: &mut Args<'_>) -> Result<i64, CommandError> {
-    const LAST: i64 = LATEST / 1000;
+    const LAST: i64 = MAX_MICROS / 1000;
     let word = args.optional();
     word.and_then(parse_integer)
         .filter(|millis| (0..=LAST).contains(millis))

@@ -96,7 +96,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
     let control = Arc::clone(&call.server.control);
     let event = async move {
-        let mut time = pin!(Clock::pass(timeout));
+        let mut time = pin!(Clock::sleep(timeout));
         let mut watch = pin!(gate.stop.watch(wanted));
         let held = poll_fn(|cx| match watch.as_mut().poll(cx) {
             Poll::Ready(held) => Poll::Ready(Some(held)),

@@ -2,7 +2,7 @@
 
 use super::{Action, act, count, duration, expected, nothing_more, number, power, text};
 use crate::base::error::CommandError;
-use crate::clients::fleet::{CLOSED, InstanceFigures, Order};
+use crate::clients::fleet::{CLOSED, InstanceCommand, InstanceInfo};
 use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
@@ -29,43 +29,43 @@ pub(super) const ACTIONS: &[Action] = &[
         name: "STOP",
         usage: "<number>",
         summary: "Refuses connections and closes those there are. What it holds stays, and so does its port.",
-        run: |call, args| order(call, args, |_| Ok(Order::Stop)),
+        run: |call, args| control_instance(call, args, |_| Ok(InstanceCommand::Stop)),
     },
     Action {
         name: "START",
         usage: "<number> [EMPTY]",
         summary: "Serves again on the same port, with what it held, or empty.",
-        run: |call, args| order(call, args, |args| Ok(Order::Start { empty: args.take("EMPTY") })),
+        run: |call, args| control_instance(call, args, |args| Ok(InstanceCommand::Start { empty: args.take("EMPTY") })),
     },
     Action {
         name: "PAUSE",
         usage: "<number>",
         summary: "Accepts connections, but answers nothing but REDOUBLE commands.",
-        run: |call, args| order(call, args, |_| Ok(Order::Pause)),
+        run: |call, args| control_instance(call, args, |_| Ok(InstanceCommand::Pause)),
     },
     Action {
         name: "RESUME",
         usage: "<number>",
         summary: "Goes on with whatever was asked during a pause.",
-        run: |call, args| order(call, args, |_| Ok(Order::Resume)),
+        run: |call, args| control_instance(call, args, |_| Ok(InstanceCommand::Resume)),
     },
     Action {
         name: "SKEW",
         usage: "<number> <duration>",
         summary: "Sets its clock ahead of the first one's, or behind it (-1.5s).",
-        run: |call, args| order(call, args, |args| Ok(Order::Skew(signed(args)?))),
+        run: |call, args| control_instance(call, args, |args| Ok(InstanceCommand::Skew(signed(args)?))),
     },
     Action {
         name: "CUT",
         usage: "<number> <client-name-glob>",
         summary: "Leaves the commands of these clients unanswered there; they do not run.",
-        run: |call, args| order(call, args, |args| Ok(Order::Cut(client(args)?))),
+        run: |call, args| control_instance(call, args, |args| Ok(InstanceCommand::Cut(client(args)?))),
     },
     Action {
         name: "HEAL",
         usage: "<number> [<client-name-glob>]",
         summary: "Takes back a cut by the same name, or all; what hangs runs now.",
-        run: |call, args| order(call, args, heal),
+        run: |call, args| control_instance(call, args, heal),
     },
 ];
 
@@ -75,7 +75,7 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::Array(instances.iter().map(describe).collect()))
 }
 
-fn describe(instance: &InstanceFigures) -> Reply<'static> {
+fn describe(instance: &InstanceInfo) -> Reply<'static> {
     Reply::Map(vec![
         (text("number"), count(instance.number as u64)),
         (text("port"), count(instance.port.into())),
@@ -86,17 +86,17 @@ fn describe(instance: &InstanceFigures) -> Reply<'static> {
 }
 
 /// Gives an order to the instance whose number comes first.
-fn order(
+fn control_instance(
     call: &mut Call<'_>,
     args: &mut Args<'_>,
-    read: impl FnOnce(&mut Args<'_>) -> Result<Order, CommandError>,
+    read: impl FnOnce(&mut Args<'_>) -> Result<InstanceCommand, CommandError>,
 ) -> CommandResult<'static> {
     let number = usize::try_from(number(args, "the number of the instance", 1)?).unwrap_or(usize::MAX);
     let order = read(args)?;
     nothing_more(args)?;
     let fleet = call.server.fleet().ok_or(CLOSED)?;
-    let own_end = matches!(order, Order::Stop) && number == fleet.number();
-    let consequences = fleet.order(number, order, call.session.client.id())?;
+    let own_end = matches!(order, InstanceCommand::Stop) && number == fleet.number();
+    let consequences = fleet.control_instance(number, order, call.session.client.id())?;
     if own_end {
         call.flow = Flow::Close;
         return Ok(Reply::OK);
@@ -109,8 +109,8 @@ fn order(
     Ok(Reply::Nothing)
 }
 
-fn heal(args: &mut Args<'_>) -> Result<Order, CommandError> {
-    Ok(Order::Heal(if args.is_empty() { None } else { Some(client(args)?) }))
+fn heal(args: &mut Args<'_>) -> Result<InstanceCommand, CommandError> {
+    Ok(InstanceCommand::Heal(if args.is_empty() { None } else { Some(client(args)?) }))
 }
 
 fn client(args: &mut Args<'_>) -> Result<Vec<u8>, CommandError> {

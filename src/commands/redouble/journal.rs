@@ -211,7 +211,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let timeout = if args.is_empty() { USUAL_TIMEOUT } else { duration(args)? };
     nothing_more(args)?;
     let follower = opened(call)?.follower();
-    let event = reached(follower, query, (wanted, timeout), Clock::pass(timeout), call.table.clone());
+    let event = reached(follower, query, (wanted, timeout), Clock::sleep(timeout), call.table.clone());
     let event = async move { event.await.map_or_else(Reply::Error, count) };
     call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
     Ok(Reply::Nothing)

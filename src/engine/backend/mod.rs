@@ -18,6 +18,7 @@ use super::{Engine, Resolved, transaction};
 use crate::base::clock::Millis;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session};
+use crate::commands::Handlers;
 use crate::data::keyspace::Busy;
 use crate::protocol::Words;
 use crate::script::Pause;
@@ -33,8 +34,8 @@ pub(super) enum Backend {
 }
 
 impl Backend {
-    pub fn local(instance: Arc<Instance>, table: Table) -> Self {
-        Self::Local(Local::new(instance, table))
+    pub fn local(instance: Arc<Instance>, table: Table, handlers: Handlers) -> Self {
+        Self::Local(Local::new(instance, table, handlers))
     }
 
     /// Executes a command that may run now: its reply is appended to `out`. Returns how the connection goes on; [`Busy`], if

@@ -127,7 +127,7 @@ struct ReadInside {
 
 /// Writes a journal to a file, one JSON object a line; it is there whole or not at all. Says how many commands there are.
 pub fn write_journal(path: &Path, items: &[Item]) -> io::Result<u64> {
-    files::replace(path, &exported(items))?;
+    files::write_atomically(path, &exported(items))?;
     Ok(items.iter().filter(|item| matches!(item, Item::Command(_))).count() as u64)
 }
 

@@ -53,7 +53,7 @@ impl Connection {
     /// Moves to another world behind the same port. The connection is dropped if that is gone meanwhile.
     #[cold]
     pub(super) fn move_to(&mut self, Destination(name): &Destination) {
-        match self.node.enter(name, &self.engine, &mut self.session, self.thread) {
+        match self.node.move_connection(name, &self.engine, &mut self.session, self.thread) {
             Some(engine) => {
                 let left = std::mem::replace(&mut self.engine, engine);
                 if left.instance.clock.is_auto() {

@@ -36,7 +36,7 @@ impl Connection {
         let left = self.output.len() - self.written + self.mail.len();
         client.seen().output.store(left, Ordering::Relaxed);
         if left > instance.config.live().output_limit(self.session.subscriber).notice() {
-            instance.check_output(&[(Arc::clone(client), left)]);
+            instance.check_output_limits(&[(Arc::clone(client), left)]);
         }
     }
 

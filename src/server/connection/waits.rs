@@ -114,7 +114,7 @@ impl Connection {
         if activity == Activity::Idle && (has_read || before != Activity::Idle) {
             client.set_idle_since(clock.uptime());
         }
-        if activity != Activity::Idle || client.seen().is_subscriber() || clock.grace().is_some() {
+        if activity != Activity::Idle || client.seen().is_subscriber() || clock.idle_grace().is_some() {
             self.engine.maybe_auto_advance();
         }
     }

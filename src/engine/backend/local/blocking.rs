@@ -7,7 +7,7 @@
 use super::Local;
 use crate::clients::session::{BlockedCommand, Served, Session, Signal, Wait};
 use crate::commands::{Handler, Outcome, Wish};
-use crate::data::keyspace::{Entry, Kind, View};
+use crate::data::keyspace::{Entry, ValueKind, View};
 use crate::engine::journal::{stamp, stamp_served};
 use crate::protocol::{Reply, Words};
 use crate::spec::{Args, ResolvedRow};
@@ -20,10 +20,10 @@ impl Local {
         if session.in_flight.trace.takes_effect() {
             stamp(&self.instance, view, session);
         }
-        if view.has_something_aside() {
+        if view.has_effects() {
             self.serve_and_announce(view, session);
         }
-        session.tally += view.tally();
+        session.view_stats += view.stats();
     }
 
     #[cold]
@@ -94,7 +94,7 @@ impl Local {
         let BlockedCommand { row, words, kind, protocol, .. } = blocked;
         let Handler::Blocking(run) = self.handlers.of(row.id) else { return None };
         // A consumer of a stream's group gets an error when the stream is gone.
-        if *kind != Kind::Stream && view.peek(key).map(Entry::kind) != Some(*kind) {
+        if *kind != ValueKind::Stream && view.peek(key).map(Entry::kind) != Some(*kind) {
             return None;
         }
         let profile = &self.instance.profile;

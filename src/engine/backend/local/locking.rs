@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::Local;
 use crate::clients::instance::Instance;
 use crate::clients::session::Session;
-use crate::data::keyspace::{Busy, Locked, Scope, View};
+use crate::data::keyspace::{Busy, LockedShard, Scope, View};
 use crate::engine::key_hashes;
 use crate::protocol::Words;
 use crate::spec::{CommandSpec, Flag};
@@ -17,7 +17,7 @@ impl Local {
         &self,
         session: &Session,
         key: Option<(usize, u64)>,
-    ) -> Result<Option<(Locked<'_>, usize, u64)>, Busy> {
+    ) -> Result<Option<(LockedShard<'_>, usize, u64)>, Busy> {
         let Some((index, hash)) = key else { return Ok(None) };
         let keyspace = &self.instance.keyspace;
         let locked = keyspace.lock_shard(hash, session.db)?;
@@ -58,7 +58,7 @@ impl Local {
         writes: bool,
     ) -> Result<View<'k>, Busy> {
         let waiters = self.instance.keyspace.waiters();
-        let concerns = |hash| waiters.await_hash(db, hash) && (writes || view.holds_overdue(hash));
+        let concerns = |hash| waiters.has_hash(db, hash) && (writes || view.holds_overdue(hash));
         // A client that blocks holds the key's lock, and so does the view.
         if waiters.is_empty() || !hashes.iter().any(|&hash| concerns(hash)) {
             return Ok(view);

@@ -16,12 +16,12 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::base::clock::{LATEST, Millis};
+use crate::base::clock::{MAX_MICROS, Millis};
 use crate::base::error::CommandError;
 use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session, Wait};
-use crate::commands::{self, Call, CommandResult, Handler, Handlers, Outcome};
+use crate::commands::{Call, CommandResult, Handler, Handlers, Outcome};
 use crate::data::keyspace::{Busy, Scope, View};
 use crate::engine::replies::write;
 use crate::engine::{Engine, Resolved};
@@ -41,8 +41,8 @@ pub struct Local {
 }
 
 impl Local {
-    pub fn new(instance: Arc<Instance>, table: Table) -> Self {
-        Self { instance, table, handlers: Handlers::new(commands::all()), cron_lock: Mutex::default() }
+    pub fn new(instance: Arc<Instance>, table: Table, handlers: Handlers) -> Self {
+        Self { instance, table, handlers, cron_lock: Mutex::default() }
     }
 }
 impl Local {
@@ -63,7 +63,7 @@ impl Local {
             && let Some(mut view) = instance.keyspace.sweep(&instance.clock)
         {
             self.serve(&mut view, None);
-            instance.stats.add(instance.settle(view, None));
+            instance.stats.add(instance.finish_view(view, None));
         }
         instance.cron();
     }
@@ -74,7 +74,7 @@ impl Local {
         let mut view = self.instance.keyspace.lock(Scope::Everything, 0, &self.instance.clock)?;
         view.flush_everything();
         self.serve(&mut view, None);
-        self.instance.stats.add(self.instance.settle(view, None));
+        self.instance.stats.add(self.instance.finish_view(view, None));
         interpreters.flush();
         interpreters.flush_libraries();
         self.instance.scripts.note(&interpreters);
@@ -208,11 +208,11 @@ impl Local {
             Handler::Keys(run) => write(run(view, &mut args), session, out),
             Handler::Blocking(run) => write(run(view, &mut args, None).map(Outcome::into_reply), session, out),
             Handler::Database(run) => {
-                view.widen(Scope::Database);
+                view.extend_scope(Scope::Database);
                 write(run(view, &mut args), session, out)
             }
             Handler::Everything(run) => {
-                view.widen(Scope::Everything);
+                view.extend_scope(Scope::Everything);
                 write(run(view, &mut args), session, out)
             }
             Handler::Connection(run) => {
@@ -233,7 +233,7 @@ impl Local {
                 write(result, session, out)
             }
             Handler::Debug(run) => {
-                view.widen(Scope::Everything);
+                view.extend_scope(Scope::Everything);
                 let mut call = self.connection_call(session, Some(view.micros()));
                 let result = run(view, &mut call, &mut args);
                 write(result, session, out)
@@ -255,7 +255,7 @@ impl Local {
 
     /// The interpreters, as soon as nobody else holds them.
     fn interpreters(&self) -> Result<MutexGuard<'_, Interpreters>, Busy> {
-        self.instance.keyspace.patiently(|| self.instance.scripts.try_lock())
+        self.instance.keyspace.lock_with_backoff(|| self.instance.scripts.try_lock())
     }
 
     /// What a connection command is given. Inside a view its instant is the view's.
@@ -290,6 +290,6 @@ impl Local {
         }
         // A key lives through its last millisecond.
         let end = instance.keyspace.next_awaited_deadline()?.saturating_add(1);
-        (end > instance.clock.millis() && end <= LATEST / 1000).then_some(end)
+        (end > instance.clock.millis() && end <= MAX_MICROS / 1000).then_some(end)
     }
 }

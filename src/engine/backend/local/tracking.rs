@@ -22,7 +22,7 @@ impl Local {
         // Copies of keys that the command found expired are invalidated first.
         self.instance.announce(view, Some(session));
         if session.tracking.wants_reads() {
-            self.instance.tracking.remember(session.client.id(), keys(spec, words));
+            self.instance.tracking.record_reads(session.client.id(), keys(spec, words));
         }
     }
 }
