@@ -47,7 +47,7 @@ pub use base::profile::Profile;
 pub use insight::audit::{
     Code, EndedHold, Evidence, Finding, KnownLock, LockHolder, LockWaiter, Mark, Mistakes, Severity, story_of,
 };
-pub use powers::{Child, Entry, ExplorationSummary, Fault, Outcome, Pattern, Query, Search, Verdict, Who};
+pub use powers::{Child, ClientSelector, Entry, ExplorationSummary, Fault, Outcome, Pattern, Query, Search, Verdict};
 pub use server::{
     AuditGuard, Builder, Exploration, FaultGuard, GateGuard, JournalGuard, Server, Servers, Space, World,
 };

@@ -39,7 +39,7 @@ impl Report {
             report.unsupported.add(instance.stats.unsupported());
             report.unfired.extend(instance.control.unfired());
             report.unreached.extend(instance.control.unreached());
-            report.forgotten.extend(instance.control.forgotten());
+            report.forgotten.extend(instance.control.overdue_gates());
         }
         report
     }

@@ -108,7 +108,7 @@ impl Engine {
     fn readiness(&self) -> Readiness {
         let Instance { clock, active_hooks, control, .. } = &*self.instance;
         // Who is held for the sake of an order goes on without any time passing.
-        if active_hooks.has(Hook::Explore) && control.explorer.holds_anybody() {
+        if active_hooks.has(Hook::Explore) && control.explorer.holds_any() {
             return Readiness::Active;
         }
         let (idle_grace, now) = (clock.idle_grace(), clock.uptime());

@@ -9,7 +9,7 @@ use super::intercept::parked_command;
 use super::{Engine, is_exec, keys, transaction};
 use crate::base::clock::Clock;
 use crate::clients::session::Session;
-use crate::powers::{Entrant, Footprint, Hook, Look, Permit, Standing};
+use crate::powers::{Footprint, Hook, NextTurn, Permit, RacerState, RacingCommand};
 use crate::protocol::Words;
 use crate::spec::{CommandKind, CommandSpec, Flag, Group, TransactionCommand};
 
@@ -29,8 +29,8 @@ impl Engine {
             return None;
         }
         let footprint = self.footprint(session, spec, words);
-        let entrant = Entrant { guest: parked_command(session, words), command: spec.name, footprint };
-        let permit = self.instance.control.explorer.hold(entrant)?;
+        let command = RacingCommand { parked: parked_command(session, words), name: spec.name, footprint };
+        let permit = self.instance.control.explorer.hold(command)?;
         session.in_flight.hooks.iter_mut().for_each(|hooks| hooks.is_explored = true);
         Some(permit)
     }
@@ -55,7 +55,7 @@ impl Engine {
     /// A client is gone: it has no turn any more.
     pub(super) fn leave_exploration(&self, session: &Session) {
         if self.instance.active_hooks.has(Hook::Explore) {
-            self.instance.control.explorer.left(session.client.id());
+            self.instance.control.explorer.client_left(session.client.id());
         }
     }
 
@@ -72,20 +72,20 @@ impl Engine {
             // It was stopped while the server was put back.
             self.instance.active_hooks.disarm(Hook::Explore);
         }
-        if self.instance.control.explorer.needs_conductor() {
+        if self.instance.control.explorer.claim_scheduling() {
             tokio::spawn(give_turns(Arc::downgrade(self)));
         }
     }
 
     /// Gives the next turn, if it is time for that.
-    fn look(&self, waker: &Waker) -> Look {
+    fn look(&self, waker: &Waker) -> NextTurn {
         let instance = &self.instance;
-        let standing = |id: u64| match instance.clients.get(id) {
-            None => Standing::Gone,
-            Some(client) if client.seen().blocked.load(Ordering::Relaxed) => Standing::Waits,
-            Some(_) => Standing::Idle,
+        let state = |id: u64| match instance.clients.get(id) {
+            None => RacerState::Gone,
+            Some(client) if client.seen().blocked.load(Ordering::Relaxed) => RacerState::Blocked,
+            Some(_) => RacerState::Idle,
         };
-        instance.control.explorer.look(waker, standing, &instance.clock)
+        instance.control.explorer.next_turn(waker, state, &instance.clock)
     }
 }
 
@@ -97,10 +97,10 @@ async fn give_turns(engine: Weak<Engine>) {
             loop {
                 let Some(engine) = engine.upgrade() else { return Poll::Ready(None) };
                 match engine.look(cx.waker()) {
-                    Look::Went => return Poll::Ready(Some(engine)),
-                    Look::Over => return Poll::Ready(None),
-                    Look::Wait(None) => return Poll::Pending,
-                    Look::Wait(Some(duration)) => {
+                    NextTurn::Granted => return Poll::Ready(Some(engine)),
+                    NextTurn::Over => return Poll::Ready(None),
+                    NextTurn::Wait(None) => return Poll::Pending,
+                    NextTurn::Wait(Some(duration)) => {
                         let time = time.insert(Box::pin(Clock::sleep(duration)));
                         if time.as_mut().poll(cx).is_pending() {
                             return Poll::Pending;
@@ -111,7 +111,7 @@ async fn give_turns(engine: Weak<Engine>) {
         });
         let Some(engine) = went.await else { return };
         engine.instance.clock.wait_until_quiescent().await;
-        engine.instance.control.explorer.took_effect();
+        engine.instance.control.explorer.turn_is_over();
     }
 }
 

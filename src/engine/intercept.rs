@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::{Engine, Fibers, Resolved, is_exec, keys, transaction};
 use crate::base::error::CommandError;
 use crate::clients::session::{Flow, Hooks, Session, Stage, Wait};
-use crate::powers::{Arrival, Hook, ParkedCommand, Permit, Rule, Verdict, WaitQueue};
+use crate::powers::{CommandInfo, Hook, ParkedCommand, Permit, Rule, Verdict, WaitQueue};
 use crate::protocol::{Reply, Words, parse_integer};
 use crate::spec::{CommandSpec, Flag, Group};
 
@@ -169,8 +169,8 @@ impl Engine {
         if !self.instance.active_hooks.has(Hook::FaultPause) {
             return None;
         }
-        let rule = self.instance.control.faults.pause()?;
-        park_at(&rule.stop, session, parked_command(session, words))
+        let rule = self.instance.control.faults.pausing_rule()?;
+        park_at(&rule.queue, session, parked_command(session, words))
     }
 
     /// Whether a command can meet gates and rules. One that is queued meets them with its EXEC, and one that will be
@@ -190,7 +190,7 @@ impl Engine {
             let name = session.client.labels().name.clone();
             let (arrival, inside) = self.arrivals(session, &name, spec, words);
             let gates = &self.instance.control.gates;
-            hooks.gates_before = gates.in_front(&arrival, &inside, || parked_command(session, words));
+            hooks.gates_before = gates.before(&arrival, &inside, || parked_command(session, words));
         }
         if !hooks.gates_before.is_empty() {
             return (hooks, Stage::GatesBefore);
@@ -205,8 +205,8 @@ impl Engine {
         let control = &self.instance.control;
         let labels = session.client.labels();
         let (arrival, inside) = self.arrivals(session, &labels.name, spec, words);
-        hooks.rule = control.faults.judge(&arrival, &inside);
-        hooks.gates_after = control.gates.behind(&arrival, &inside);
+        hooks.rule = control.faults.first_match(&arrival, &inside);
+        hooks.gates_after = control.gates.after(&arrival, &inside);
         drop((arrival, inside));
         drop(labels);
         if !hooks.gates_after.is_empty() {
@@ -221,13 +221,13 @@ impl Engine {
         client_name: &'a [u8],
         spec: &'static CommandSpec,
         words: Words<'a>,
-    ) -> (Arrival<'a>, Vec<Arrival<'a>>) {
-        let mut inside: Vec<Arrival<'_>> = Vec::new();
+    ) -> (CommandInfo<'a>, Vec<CommandInfo<'a>>) {
+        let mut inside: Vec<CommandInfo<'_>> = Vec::new();
         if is_exec(spec) {
             let mut db = session.db;
             for queued in transaction::queued(session) {
                 let words = queued.words.as_words();
-                inside.push(Arrival { db, ..self.arrival(session, client_name, queued.row.spec, words) });
+                inside.push(CommandInfo { db, ..self.arrival(session, client_name, queued.row.spec, words) });
                 // What follows a SELECT runs there.
                 let chosen = words.get(1).and_then(parse_integer).and_then(|number| u32::try_from(number).ok());
                 db = chosen.filter(|_| queued.row.spec.selects_database).unwrap_or(db);
@@ -243,9 +243,9 @@ impl Engine {
         client_name: &'a [u8],
         spec: &'static CommandSpec,
         words: Words<'a>,
-    ) -> Arrival<'a> {
+    ) -> CommandInfo<'a> {
         let container = words.get(0).and_then(|name| self.table.find(name)).filter(|row| !std::ptr::eq(*row, spec));
-        Arrival {
+        CommandInfo {
             container: container.map(|row| row.name),
             name: spec.name,
             keys: keys(spec, words).collect(),
@@ -263,7 +263,7 @@ impl Engine {
             && let Some(gate) = hooks.gates_before.pop_front()
         {
             hooks.gates_met.push(gate.name.as_str().into());
-            parked = park_at(&gate.stop, session, parked_command(session, words));
+            parked = park_at(&gate.queue, session, parked_command(session, words));
         }
         session.in_flight.hooks = Some(hooks);
         parked
@@ -273,11 +273,11 @@ impl Engine {
     fn delay(&self, session: &mut Session, words: Words<'_>) -> Option<Wait> {
         let rule = session.in_flight.hooks.as_ref()?.rule.clone()?;
         match &rule.fault.verdict {
-            Verdict::Hang => park_at(&rule.stop, session, parked_command(session, words)).map(Wait::ParkedRequest),
+            Verdict::Hang => park_at(&rule.queue, session, parked_command(session, words)).map(Wait::ParkedRequest),
             Verdict::Delay(duration) if !duration.is_zero() => {
                 // Set before others can see that it waits: they may move the clock then.
                 let alarm = self.instance.clock.alarm_after(*duration);
-                let permit = park_at(&rule.stop, session, parked_command(session, words))?;
+                let permit = park_at(&rule.queue, session, parked_command(session, words))?;
                 session.in_flight.alarm = Some(alarm);
                 Some(Wait::Delay(permit))
             }
@@ -310,14 +310,14 @@ impl Engine {
         }
         let mut hooks = session.in_flight.hooks.take()?;
         if std::mem::take(&mut hooks.is_explored) {
-            self.instance.control.explorer.replied(session.client.id(), out.get(start..).unwrap_or_default());
+            self.instance.control.explorer.record_reply(session.client.id(), out.get(start..).unwrap_or_default());
         }
         let mut parked = None;
         while parked.is_none()
             && let Some(gate) = hooks.gates_after.pop_front()
         {
             hooks.gates_met.push(gate.name.as_str().into());
-            parked = hooks.parked.clone().and_then(|command| park_at(&gate.stop, session, command));
+            parked = hooks.parked.clone().and_then(|command| park_at(&gate.queue, session, command));
         }
         session.in_flight.hooks = Some(hooks);
         parked
@@ -343,7 +343,7 @@ impl Engine {
             }
             Verdict::Drip { bytes, every } if out.len() - start > bytes => {
                 let alarm = self.instance.clock.alarm_after(every);
-                let Some(permit) = rule.stop.park(parked_command(session, Words::new(&[], &[]))) else { return flow };
+                let Some(permit) = rule.queue.park(parked_command(session, Words::new(&[], &[]))) else { return flow };
                 session.in_flight.alarm = Some(alarm);
                 let reply = Bytes::from(out.split_off(start));
                 Flow::Wait(Box::new(Wait::Drip { reply, bytes, every, permit, then: flow }))
@@ -365,7 +365,7 @@ impl Engine {
         }
         let labels = session.client.labels();
         let arrival = self.arrival(session, &labels.name, spec, words);
-        let rule = self.instance.control.faults.judge_inside(&arrival)?;
+        let rule = self.instance.control.faults.first_match_inside(&arrival)?;
         let Verdict::Error(line) = &rule.fault.verdict else { return None };
         let error = CommandError::new(line.clone());
         self.instance.stats.count_error(error.code());

@@ -254,13 +254,13 @@ fn bind(items: Vec<Item>) -> Vec<Argument> {
 }
 
 fn word(word: &'static str, spec: &CommandSpec) -> Argument {
-    if word.contains(|c: char| c.is_ascii_lowercase()) {
+    if word.contains(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit()) {
         plain(word, kind_of(word, spec))
     } else {
         let name = match word {
             "=" => "equal".to_owned(),
             "~" => "approximately".to_owned(),
-            "*" => "auto_id".to_owned(),
+            "*" if spec.group == Group::Stream => "auto_id".to_owned(),
             "$" => "new_id".to_owned(),
             "CH" => "change".to_owned(),
             "INCR" => "increment".to_owned(),
@@ -273,12 +273,12 @@ fn word(word: &'static str, spec: &CommandSpec) -> Argument {
 /// What an argument is, by its name: the rows use the same names for the same things.
 fn kind_of(name: &str, spec: &CommandSpec) -> ArgumentKind {
     match name {
-        "pattern" => ArgumentKind::Pattern,
+        "pattern" | "glob" | "name-glob" | "client-name-glob" => ArgumentKind::Pattern,
         _ if name.starts_with("unix-time") => ArgumentKind::UnixTime,
         "increment" if spec.name.ends_with("FLOAT") => ArgumentKind::Double,
         "num-matches" | "rank" | "stop" if spec.group == Group::List => ArgumentKind::Integer,
         "timeout" if matches!(spec.group, Group::List | Group::SortedSet) => ArgumentKind::Double,
-        "longitude" | "latitude" | "radius" | "width" | "height" => ArgumentKind::Double,
+        "longitude" | "latitude" | "radius" | "width" | "height" | "factor" | "0..1" => ArgumentKind::Double,
         "score" if spec.group == Group::SortedSet => ArgumentKind::Double,
         "min" | "max" if spec.name == "ZCOUNT" || spec.name.ends_with("BYSCORE") => ArgumentKind::Double,
         // Entries' ids.
@@ -290,8 +290,8 @@ fn kind_of(name: &str, spec: &CommandSpec) -> ArgumentKind {
         "value" if spec.group == Group::Bitmap => ArgumentKind::Integer,
         "bit" | "client-id" | "count" | "cursor" | "db" | "decrement" | "destination-db" | "end" | "entries_added"
         | "entries_read" | "frequency" | "increment" | "index" | "index1" | "index2" | "len" | "limit"
-        | "milliseconds" | "min-match-len" | "ms" | "numkeys" | "numlocal" | "numreplicas" | "offset" | "protover"
-        | "seconds" | "start" | "timeout" | "ttl" | "weight" => ArgumentKind::Integer,
+        | "milliseconds" | "min-match-len" | "ms" | "number" | "numkeys" | "numlocal" | "numreplicas" | "offset"
+        | "protover" | "seconds" | "seq" | "start" | "timeout" | "ttl" | "weight" => ArgumentKind::Integer,
         _ => ArgumentKind::String,
     }
 }

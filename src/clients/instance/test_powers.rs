@@ -51,7 +51,7 @@ impl Instance {
                 self.active_hooks.arm(hook);
             }
         };
-        update(Hook::FaultPause, &|| faults.pauses());
+        update(Hook::FaultPause, &|| faults.is_paused());
         update(Hook::Fault, &|| !faults.is_empty());
     }
 
@@ -68,14 +68,14 @@ impl Instance {
 
     /// Removes a gate. The commands it holds are released by the job `LetGo`.
     pub fn remove_gate(&self, name: &str) -> Option<Arc<Gate>> {
-        let gate = self.control.gates.take(name, &self.active_hooks)?;
+        let gate = self.control.gates.remove(name, &self.active_hooks)?;
         self.open_removed_gate(&gate);
         Some(gate)
     }
 
     /// As [`remove_gate`](Self::remove_gate), for one that may be gone already; whether it was there.
     pub fn remove_this_gate(&self, gate: &Arc<Gate>) -> bool {
-        let was_there = self.control.gates.take_this(gate, &self.active_hooks);
+        let was_there = self.control.gates.remove_this(gate, &self.active_hooks);
         if was_there {
             self.open_removed_gate(gate);
         }
@@ -84,21 +84,21 @@ impl Instance {
 
     /// Removes every gate. The commands they hold are released by the job `LetGo`.
     pub fn remove_gates(&self) -> Vec<Arc<Gate>> {
-        let gates = self.control.gates.take_all(&self.active_hooks);
+        let gates = self.control.gates.remove_all(&self.active_hooks);
         gates.iter().for_each(|gate| self.open_removed_gate(gate));
         gates
     }
 
     fn open_removed_gate(&self, gate: &Arc<Gate>) {
         self.control.remember_unreached(gate);
-        self.control.gates.open_soon(gate);
+        self.control.gates.queue_opening(gate);
     }
 
     /// Removes every gate, and releases all commands at once.
     pub fn clear_gates(&self) {
-        for gate in self.control.gates.take_all(&self.active_hooks) {
+        for gate in self.control.gates.remove_all(&self.active_hooks) {
             self.control.remember_unreached(&gate);
-            gate.stop.open(&self.clock);
+            gate.queue.open(&self.clock);
         }
     }
 
@@ -108,7 +108,7 @@ impl Instance {
             return;
         }
         let default = Duration::from_micros(self.config.live().gate_timeout.load(Ordering::Relaxed));
-        for (gate, longest, command) in self.control.gates.free_overdue(&self.clock, default) {
+        for (gate, longest, command) in self.control.gates.release_overdue(&self.clock, default) {
             self.control.remember_overdue(&gate);
             let (name, longest) = (&gate.name, spell_duration(longest));
             self.log.warn(format!("Gate '{name}' has held {command} for longer than {longest}: it goes on by itself."));

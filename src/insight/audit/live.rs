@@ -20,7 +20,7 @@ use super::known::KnownLock;
 use super::report::{Report, Same, same};
 use super::told::Told;
 use crate::base::sync::MutexExt;
-use crate::powers::{Follower, Held, Journal, Unread};
+use crate::powers::{Follower, Journal, LockedJournal, RawRecord};
 use crate::spec::RequestKeys;
 
 /// How many records of a server are left for later, because others can come late that belong in front of them.
@@ -208,7 +208,7 @@ impl LiveAudit {
         }
         state.was_on = true;
         for (at, server) in &servers {
-            let written = server.journal().hold().written();
+            let written = server.journal().lock().written();
             let source = &mut state.sources[*at];
             if !source.is_new {
                 source.skip_to(written);
@@ -226,7 +226,7 @@ impl LiveAudit {
             self.is_on.store(false, Ordering::Relaxed);
         }
         for (_, server) in state.servers() {
-            server.journal().nudge();
+            server.journal().wake_followers();
         }
     }
 
@@ -290,7 +290,7 @@ impl LiveAudit {
         published.retain(|(_, number, ..), _| *number != server);
         for source in sources.iter_mut().filter(|source| source.server == server) {
             if let Some(audited) = source.audited.upgrade() {
-                source.skip_to(audited.journal().hold().written());
+                source.skip_to(audited.journal().lock().written());
             }
             (source.place, source.is_new, source.is_torn) = (0, true, false);
         }
@@ -443,15 +443,15 @@ impl State {
     fn settle(&mut self, all: bool) {
         let servers = self.servers();
         let mut held = hold(&servers);
-        if !all && !held.iter().any(|(_, held)| held.is_pressing()) {
+        if !all && !held.iter().any(|(_, held)| held.is_overtaking()) {
             return;
         }
         if !std::mem::take(&mut self.is_asked) {
             self.ahead = None;
         }
         self.look_for_gaps(&held);
-        let limits = |held: &Held<'_>| {
-            let room = if all { 0 } else { usize::try_from(held.in_an_eighth()).unwrap_or(usize::MAX) };
+        let limits = |held: &LockedJournal<'_>| {
+            let room = if all { 0 } else { usize::try_from(held.records_per_eighth()).unwrap_or(usize::MAX) };
             Limits { usual: LEFT.min(room), most: HELD_BACK.min(room) }
         };
         let limits: Vec<Limits> = held.iter().map(|(_, held)| limits(held)).collect();
@@ -469,7 +469,7 @@ impl State {
                 break records.lists.iter().map(|list| list.records.len() as u64).collect::<Vec<_>>();
             }
         };
-        held.iter_mut().zip(left).for_each(|((_, held), left)| held.leave(left));
+        held.iter_mut().zip(left).for_each(|((_, held), left)| held.leave_unseen(left));
     }
 
     /// Goes through some records, until so many are left of each server, or until what was cut off is needed. Where one
@@ -517,7 +517,7 @@ impl State {
     }
 
     /// What fell out, and what was not kept, takes away what is known of who holds what.
-    fn look_for_gaps(&mut self, held: &[(usize, Held<'_>)]) {
+    fn look_for_gaps(&mut self, held: &[(usize, LockedJournal<'_>)]) {
         for (at, held) in held {
             let source = &mut self.sources[*at];
             let oldest = held.oldest();
@@ -554,7 +554,7 @@ impl State {
             None => Ahead { auditor: self.settled.clone(), marks: Vec::new(), real: i64::MIN },
         };
         let mut records = match follows {
-            true => Merged::new(&held, |at, held| held.unread_from(ahead.marks[at].written).collect()),
+            true => Merged::new(&held, |at, held| held.raw_records_from(ahead.marks[at].written).collect()),
             false => Merged::new(&held, |at, held| self.sources[at].left(held, usize::MAX)),
         };
         ahead.marks.resize(self.sources.len(), Seam { written: 0, revised: 0, place: 0 });
@@ -569,7 +569,7 @@ impl State {
             ahead.real = ahead.real.max(unread.real);
         }
         for (at, held) in &held {
-            (ahead.marks[*at].written, ahead.marks[*at].revised) = (held.written(), held.revised());
+            (ahead.marks[*at].written, ahead.marks[*at].revised) = (held.written(), held.revisions());
         }
         &self.ahead.insert(ahead).auditor
     }
@@ -589,9 +589,9 @@ impl State {
 
 impl Source {
     /// The records that are left, at most so many.
-    fn left<'h>(&self, held: &'h Held<'_>, most: usize) -> Vec<Unread<'h>> {
-        let is_settled = |unread: &Unread<'_>| unread.index < self.seen && unread.seq <= self.place;
-        held.unread_from(self.next).filter(|unread| !is_settled(unread)).take(most).collect()
+    fn left<'h>(&self, held: &'h LockedJournal<'_>, most: usize) -> Vec<RawRecord<'h>> {
+        let is_settled = |unread: &RawRecord<'_>| unread.index < self.seen && unread.seq <= self.place;
+        held.raw_records_from(self.next).filter(|unread| !is_settled(unread)).take(most).collect()
     }
 
     /// Whether something is missing in front of the next record.
@@ -607,13 +607,13 @@ impl Source {
 
 impl Ahead {
     /// Whether what has come belongs behind what was gone through.
-    fn follows(&self, held: &[(usize, Held<'_>)]) -> bool {
+    fn follows(&self, held: &[(usize, LockedJournal<'_>)]) -> bool {
         held.iter().all(|(at, held)| {
             let Some(mark) = self.marks.get(*at) else { return false };
-            mark.revised == held.revised()
+            mark.revised == held.revisions()
                 && mark.written >= held.oldest()
                 && held
-                    .unread_from(mark.written)
+                    .raw_records_from(mark.written)
                     .all(|unread| unread.seq > mark.place && (self.marks.len() == 1 || unread.real >= self.real))
         })
     }
@@ -628,15 +628,18 @@ struct Merged<'h> {
 struct List<'h> {
     /// The place of the server among the sources.
     at: usize,
-    records: std::vec::IntoIter<Unread<'h>>,
+    records: std::vec::IntoIter<RawRecord<'h>>,
     /// Behind the last of them, and whether there are more.
     end: u64,
     is_cut: bool,
 }
 
 impl<'h> Merged<'h> {
-    fn new(held: &'h [(usize, Held<'_>)], records: impl Fn(usize, &'h Held<'_>) -> Vec<Unread<'h>>) -> Self {
-        let list = |(at, held): &'h (usize, Held<'_>)| {
+    fn new(
+        held: &'h [(usize, LockedJournal<'_>)],
+        records: impl Fn(usize, &'h LockedJournal<'_>) -> Vec<RawRecord<'h>>,
+    ) -> Self {
+        let list = |(at, held): &'h (usize, LockedJournal<'_>)| {
             let mut records = records(*at, held);
             let end = records.last().map_or(held.written(), |unread| unread.index + 1);
             records.sort_by_key(|unread| unread.seq);
@@ -655,7 +658,7 @@ impl<'h> Merged<'h> {
         self.lists.iter().filter(|list| list.records.len() > 0).min_by_key(|list| list.real())
     }
 
-    fn next(&mut self) -> Option<(usize, Unread<'h>)> {
+    fn next(&mut self) -> Option<(usize, RawRecord<'h>)> {
         let list = self.lists.iter_mut().filter(|list| list.records.len() > 0).min_by_key(|list| list.real())?;
         Some((list.at, list.records.next()?))
     }
@@ -679,8 +682,8 @@ impl List<'_> {
 }
 
 /// Has an auditor take in a record, which it does not read if a glance at it is enough.
-fn take_in(auditor: &mut Auditor, server: u16, unread: &Unread<'_>) {
-    if unread.glance().is_some_and(|glance| auditor.skims(server, &glance)) {
+fn take_in(auditor: &mut Auditor, server: u16, unread: &RawRecord<'_>) {
+    if unread.header().is_some_and(|glance| auditor.skims(server, &glance)) {
         return;
     }
     if let Some(seen) = unread.read() {
@@ -688,8 +691,8 @@ fn take_in(auditor: &mut Auditor, server: u16, unread: &Unread<'_>) {
     }
 }
 
-fn hold(servers: &[(usize, Arc<dyn Audited>)]) -> Vec<(usize, Held<'_>)> {
-    servers.iter().map(|(at, server)| (*at, server.journal().hold())).collect()
+fn hold(servers: &[(usize, Arc<dyn Audited>)]) -> Vec<(usize, LockedJournal<'_>)> {
+    servers.iter().map(|(at, server)| (*at, server.journal().lock())).collect()
 }
 
 /// Stands for a server; there are at most 64.

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::powers::{Child, EventKind, Item, Outcome, Seen};
+use crate::powers::{Child, EventKind, Item, Outcome, StoredRecord};
 
 /// Times further from 1970 than that, in microseconds, count as so far: no server's clock goes there, but a file may say
 /// anything, and the differences of what is left can be counted with.
@@ -31,7 +31,7 @@ pub struct Told<'a> {
 }
 
 enum Source<'a> {
-    Seen(&'a Seen<'a>),
+    Seen(&'a StoredRecord<'a>),
     Item(&'a Item),
 }
 
@@ -46,7 +46,7 @@ pub struct Inside<'a> {
 
 impl<'a> Told<'a> {
     /// A line of a server's journal that stands in memory.
-    pub fn seen(server: u16, seen: &'a Seen<'a>) -> Self {
+    pub fn seen(server: u16, seen: &'a StoredRecord<'a>) -> Self {
         let record = &seen.record;
         Self {
             server,

@@ -26,7 +26,7 @@ struct Line {
     address: String,
     db: u32,
     #[serde(flatten)]
-    ran: Ran,
+    ran: CommandFields,
     outcome: &'static str,
     gates: Vec<String>,
     children_missing: u64,
@@ -34,7 +34,7 @@ struct Line {
 
 /// What both a command and one inside it have.
 #[derive(Serialize)]
-struct Ran {
+struct CommandFields {
     command: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     command_hex: Option<Vec<String>>,
@@ -46,14 +46,14 @@ struct Ran {
     raw_hex: Option<String>,
     reply_length: u64,
     fault: Option<String>,
-    children: Vec<LineInside>,
+    children: Vec<NestedLine>,
 }
 
 #[derive(Serialize)]
-struct LineInside {
+struct NestedLine {
     db: u32,
     #[serde(flatten)]
-    ran: Ran,
+    ran: CommandFields,
 }
 
 /// What happened beside commands.
@@ -72,7 +72,7 @@ struct EventLine {
 /// Any line as it is read: a command, or an event. Only what nobody can do without must be there, so that what others have
 /// recorded can be read, too.
 #[derive(Deserialize)]
-struct Read {
+struct AnyLine {
     seq: u64,
     time_us: i64,
     real_time_us: Option<i64>,
@@ -100,7 +100,7 @@ struct Read {
     #[serde(default)]
     gates: Vec<String>,
     #[serde(default)]
-    children: Vec<ReadInside>,
+    children: Vec<AnyNestedLine>,
     #[serde(default)]
     children_missing: u64,
     event: Option<String>,
@@ -109,7 +109,7 @@ struct Read {
 }
 
 #[derive(Deserialize)]
-struct ReadInside {
+struct AnyNestedLine {
     #[serde(default)]
     db: u32,
     command: Vec<String>,
@@ -122,7 +122,7 @@ struct ReadInside {
     reply_length: Option<u64>,
     fault: Option<String>,
     #[serde(default)]
-    children: Vec<ReadInside>,
+    children: Vec<AnyNestedLine>,
 }
 
 /// Writes a journal to a file, one JSON object a line; it is there whole or not at all. Says how many commands there are.
@@ -191,7 +191,7 @@ impl<R: BufRead> Iterator for RecordedLines<R> {
 }
 
 fn read_line(line: &[u8]) -> Result<Item, String> {
-    let read: Read = serde_json::from_slice(line).map_err(|error| {
+    let read: AnyLine = serde_json::from_slice(line).map_err(|error| {
         // Which line it is, is told by those who count them.
         let text = error.to_string();
         text.replace(" at line 1 column ", ", at column ")
@@ -203,7 +203,7 @@ fn read_line(line: &[u8]) -> Result<Item, String> {
     }
 }
 
-impl Read {
+impl AnyLine {
     fn entry(self) -> Result<Entry, String> {
         let outcome = match &self.outcome {
             None => Outcome::Answered,
@@ -230,7 +230,7 @@ impl Read {
             outcome,
             fault: self.fault,
             gates: self.gates,
-            children: self.children.into_iter().map(ReadInside::child).collect::<Result<_, _>>()?,
+            children: self.children.into_iter().map(AnyNestedLine::child).collect::<Result<_, _>>()?,
             children_missing: self.children_missing,
         })
     }
@@ -251,7 +251,7 @@ impl Read {
     }
 }
 
-impl ReadInside {
+impl AnyNestedLine {
     fn child(self) -> Result<Child, String> {
         let reply = bytes(self.raw, self.raw_hex.as_deref())?;
         Ok(Child {
@@ -296,7 +296,7 @@ fn exported(items: &[Item]) -> Vec<u8> {
     lines
 }
 
-impl Ran {
+impl CommandFields {
     /// What is kept of a command, whole.
     fn of(words: &[Vec<u8>], reply: &[u8], children: &[Child]) -> Self {
         Self {
@@ -324,11 +324,11 @@ fn line(entry: &Entry) -> Line {
         name: readable(&entry.name),
         address: entry.address.clone(),
         db: entry.db,
-        ran: Ran {
+        ran: CommandFields {
             command_missing: entry.words_missing,
             reply_length: entry.reply_length,
             fault: entry.fault.clone(),
-            ..Ran::of(&entry.words, &entry.reply, &entry.children)
+            ..CommandFields::of(&entry.words, &entry.reply, &entry.children)
         },
         outcome: entry.outcome.name(),
         gates: entry.gates.clone(),
@@ -349,14 +349,14 @@ fn event_line(event: &Event) -> EventLine {
     }
 }
 
-fn line_inside(child: &Child) -> LineInside {
-    LineInside {
+fn line_inside(child: &Child) -> NestedLine {
+    NestedLine {
         db: child.db,
-        ran: Ran {
+        ran: CommandFields {
             command_missing: child.words_missing,
             reply_length: child.reply_length,
             fault: child.fault.clone(),
-            ..Ran::of(&child.words, &child.reply, &child.children)
+            ..CommandFields::of(&child.words, &child.reply, &child.children)
         },
     }
 }

@@ -2,14 +2,14 @@
 
 use super::entry::Outcome;
 use super::render::rendered;
-use super::ring::Seen;
+use super::ring::StoredRecord;
 use crate::base::glob;
-use crate::powers::{Arrival, Pattern};
+use crate::powers::pattern::{CommandInfo, Pattern};
 use crate::protocol::Words;
 use crate::spec::NamedRequest;
 
 /// Tells what command words are: only whoever knows the commands can.
-pub type Naming<'f> = dyn for<'w> Fn(Words<'w>) -> NamedRequest<'w> + 'f;
+pub type NameRequest<'f> = dyn for<'w> Fn(Words<'w>) -> NamedRequest<'w> + 'f;
 
 /// A question to the journal. The empty one is about every command that was sent.
 #[derive(Clone, Debug, Default)]
@@ -64,22 +64,23 @@ impl Query {
     }
 
     /// How many commands of an entry it is about: none or one, or more if it looks inside.
-    pub fn count(&self, seen: &Seen<'_>, naming: &Naming<'_>) -> u64 {
-        if seen.record.event.is_some() || self.since.is_some_and(|since| seen.record.seq <= since) {
+    pub fn count(&self, stored: &StoredRecord<'_>, name_request: &NameRequest<'_>) -> u64 {
+        if stored.record.event.is_some() || self.since.is_some_and(|since| stored.record.seq <= since) {
             return 0;
         }
-        if self.outcome.is_some_and(|outcome| outcome != seen.record.outcome) {
+        if self.outcome.is_some_and(|outcome| outcome != stored.record.outcome) {
             return 0;
         }
-        let record = &seen.record;
+        let record = &stored.record;
         let is_queued = self.children && record.outcome == Outcome::Queued;
         let kept = record.kept();
-        let itself = !is_queued && self.fits(seen, record.words(), record.db, kept.reply, record.fault(), naming);
+        let itself =
+            !is_queued && self.fits(stored, record.words(), record.db, kept.reply, record.fault(), name_request);
         let mut count = u64::from(itself);
         if self.children {
             for inside in record.inside().0 {
                 let kept = &inside.kept;
-                count += u64::from(self.fits(seen, kept.words(), inside.db, kept.reply, inside.fault, naming));
+                count += u64::from(self.fits(stored, kept.words(), inside.db, kept.reply, inside.fault, name_request));
             }
         }
         count
@@ -87,20 +88,20 @@ impl Query {
 
     fn fits(
         &self,
-        seen: &Seen<'_>,
+        stored: &StoredRecord<'_>,
         words: Words<'_>,
         db: u32,
         reply: &[u8],
         fault: Option<&[u8]>,
-        naming: &Naming<'_>,
+        name_request: &NameRequest<'_>,
     ) -> bool {
         if self.fault.as_ref().is_some_and(|name| fault != Some(name.as_bytes())) {
             return false;
         }
         if !self.pattern.is_any() {
-            let NamedRequest { container, name, keys } = naming(words);
-            let (client, client_name) = (seen.record.client, seen.client_name());
-            if !self.pattern.matches(&Arrival { container, name, keys, client, client_name, db }) {
+            let NamedRequest { container, name, keys } = name_request(words);
+            let (client, client_name) = (stored.record.client, stored.client_name());
+            if !self.pattern.matches(&CommandInfo { container, name, keys, client, client_name, db }) {
                 return false;
             }
         }

@@ -58,7 +58,7 @@ pub struct Record<'a> {
     pub db: u32,
     pub duration: u64,
     pub outcome: Outcome,
-    kept: Kept<'a>,
+    kept: Payload<'a>,
     rest: &'a [u8],
 }
 
@@ -78,7 +78,7 @@ pub struct RecordHeader<'a> {
 }
 
 /// The words and the reply of a command, or of one inside it.
-pub struct Kept<'a> {
+pub struct Payload<'a> {
     spans: SmallVec<[Span; 8]>,
     stretch: &'a [u8],
     pub reply: &'a [u8],
@@ -88,7 +88,7 @@ pub struct Kept<'a> {
     pub reply_length: u64,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> Payload<'a> {
     pub fn words(&self) -> Words<'_> {
         Words::new(self.stretch, &self.spans)
     }
@@ -107,11 +107,11 @@ impl<'a> Kept<'a> {
 }
 
 /// A command inside EXEC or a script.
-pub struct Inside<'a> {
+pub struct NestedCommand<'a> {
     /// 1 for what the command itself has run, 2 for what that has run.
     pub depth: u8,
     pub db: u32,
-    pub kept: Kept<'a>,
+    pub kept: Payload<'a>,
     pub fault: Option<&'a [u8]>,
 }
 
@@ -224,7 +224,7 @@ impl<'a> Record<'a> {
         let (seq, at, real) = (rest.u64()?, rest.u64()?.cast_signed(), rest.u64()?.cast_signed());
         let (client, duration, db) = (rest.u64()?, rest.u64()?, rest.u32()?);
         let lengths = [rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?];
-        let kept = Kept::read(&mut rest, lengths)?;
+        let kept = Payload::read(&mut rest, lengths)?;
         Some((Self { seq, event, at, real, client, db, duration, outcome, kept, rest: rest.0 }, size))
     }
 
@@ -239,7 +239,7 @@ impl<'a> Record<'a> {
 
     /// Takes a look at the first of some records.
     #[inline]
-    pub fn glance(bytes: &'a [u8]) -> Option<RecordHeader<'a>> {
+    pub fn header(bytes: &'a [u8]) -> Option<RecordHeader<'a>> {
         let head = bytes.first_chunk::<HEAD>()?;
         let long = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
         let short = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
@@ -274,7 +274,7 @@ impl<'a> Record<'a> {
     }
 
     /// Says of the first of some records that its reply was lost; which client it was for, and how long the reply was.
-    pub fn lose(bytes: &mut [u8]) {
+    pub fn mark_lost(bytes: &mut [u8]) {
         if let Some(outcome) = bytes.get_mut(4)
             && *outcome == Outcome::Answered as u8
         {
@@ -286,7 +286,7 @@ impl<'a> Record<'a> {
         self.kept.words()
     }
 
-    pub fn kept(&self) -> &Kept<'a> {
+    pub fn kept(&self) -> &Payload<'a> {
         &self.kept
     }
 
@@ -308,7 +308,7 @@ impl<'a> Record<'a> {
     }
 
     /// What it has run inside itself, as that ended, and how many of those are not kept.
-    pub fn inside(&self) -> (Vec<Inside<'a>>, u32) {
+    pub fn inside(&self) -> (Vec<NestedCommand<'a>>, u32) {
         self.read_inside().unwrap_or_default()
     }
 
@@ -318,7 +318,7 @@ impl<'a> Record<'a> {
         Some(rest)
     }
 
-    fn read_inside(&self) -> Option<(Vec<Inside<'a>>, u32)> {
+    fn read_inside(&self) -> Option<(Vec<NestedCommand<'a>>, u32)> {
         let mut rest = self.after_fault()?;
         rest.names()?;
         rest.u64()?;
@@ -328,9 +328,9 @@ impl<'a> Record<'a> {
             let _size = rest.u32()?;
             let lengths = [rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?];
             let (fault, db) = (rest.u32()?, rest.u32()?);
-            let kept = Kept::read(&mut rest, lengths)?;
+            let kept = Payload::read(&mut rest, lengths)?;
             let fault = Some(rest.take(fault as usize)?).filter(|fault| !fault.is_empty());
-            inside.push(Inside { depth: *depth, db, kept, fault });
+            inside.push(NestedCommand { depth: *depth, db, kept, fault });
         }
         Some((inside, left_out))
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Waker;
 
 use super::entry::{Child, Entry, Event, EventKind, Item};
-use super::record::{Inside, Kept, Record, RecordHeader};
+use super::record::{NestedCommand, Payload, Record, RecordHeader};
 use crate::protocol::Words;
 
 /// Records are kept in chunks: the oldest goes as a whole when there is no room for another.
@@ -26,7 +26,7 @@ pub(super) struct Ring {
     older: VecDeque<Chunk>,
     current: Chunk,
     /// How much the older ones may grow to.
-    held: usize,
+    older_capacity: usize,
     /// How many records were written in all, and how many of those have fallen out.
     pub written: u64,
     /// How many commands have fallen out.
@@ -34,10 +34,10 @@ pub(super) struct Ring {
     /// How many of the records that are there are no commands.
     pub events: u64,
     /// How often something that was kept has turned out otherwise.
-    pub revised: u64,
+    pub revisions: u64,
     /// How much has come that whoever is to see everything has not looked at: records, and bytes.
     unseen: (u64, usize),
-    clients: BTreeMap<u64, Known>,
+    clients: BTreeMap<u64, KnownClient>,
     /// When clients are next looked through.
     most_clients: usize,
     /// How many have followed the journal, and those who want to know of the next record.
@@ -56,7 +56,7 @@ struct Chunk {
 }
 
 /// What is known of a client.
-struct Known {
+struct KnownClient {
     address: String,
     /// Its names, each with the record from which on it has it.
     names: Vec<(u64, Box<[u8]>)>,
@@ -69,7 +69,7 @@ pub struct ClientRecord {
 }
 
 /// A record in the ring.
-pub struct Seen<'a> {
+pub struct StoredRecord<'a> {
     /// Which one it is, counted from 0.
     pub index: u64,
     pub record: Record<'a>,
@@ -77,7 +77,7 @@ pub struct Seen<'a> {
 }
 
 /// A record in the ring that is not read yet.
-pub struct Unread<'a> {
+pub struct RawRecord<'a> {
     /// Which one it is, counted from 0.
     pub index: u64,
     /// Its place in the order, and when it took effect in real time.
@@ -87,15 +87,15 @@ pub struct Unread<'a> {
     ring: &'a Ring,
 }
 
-impl<'a> Unread<'a> {
+impl<'a> RawRecord<'a> {
     #[inline]
-    pub fn glance(&self) -> Option<RecordHeader<'a>> {
-        Record::glance(self.bytes)
+    pub fn header(&self) -> Option<RecordHeader<'a>> {
+        Record::header(self.bytes)
     }
 
-    pub fn read(&self) -> Option<Seen<'a>> {
+    pub fn read(&self) -> Option<StoredRecord<'a>> {
         let (record, _) = Record::read(self.bytes)?;
-        Some(Seen { index: self.index, record, ring: self.ring })
+        Some(StoredRecord { index: self.index, record, ring: self.ring })
     }
 }
 
@@ -106,7 +106,7 @@ impl Ring {
         self.make_room(0);
         // With a chunk that is too large for this, all that is in it would fall out together.
         if most > 0 && self.current.bytes.capacity() > self.chunk_size() {
-            self.turn(0);
+            self.start_chunk(0);
         }
     }
 
@@ -125,7 +125,7 @@ impl Ring {
 
     pub fn clear(&mut self) {
         self.older.clear();
-        self.held = 0;
+        self.older_capacity = 0;
         self.current = Chunk { first: self.written, ..Chunk::default() };
         self.clients.clear();
         (self.forgotten, self.events, self.unseen) = (0, 0, (0, 0));
@@ -139,7 +139,7 @@ impl Ring {
     /// Takes in so many records; which one the first of them is.
     pub fn append(&mut self, records: &[u8], count: u64) -> u64 {
         if self.current.bytes.capacity() - self.current.bytes.len() < records.len() {
-            self.turn(records.len());
+            self.start_chunk(records.len());
         }
         self.current.bytes.extend_from_slice(records);
         self.current.count += count;
@@ -151,13 +151,13 @@ impl Ring {
     }
 
     /// Whether so much has not been looked at that it should be now, before it falls out.
-    pub fn is_pressing(&self) -> bool {
+    pub fn is_overtaking(&self) -> bool {
         self.unseen.0 > MOST_UNSEEN || self.unseen.1 > self.most / 4
     }
 
     /// All but so many records were looked at. How long those are is of no account: they are few. If they are not, they
     /// were left on purpose.
-    pub fn leave(&mut self, records: u64) {
+    pub fn leave_unseen(&mut self, records: u64) {
         self.unseen = (records.min(MOST_UNSEEN / 2), 0);
     }
 
@@ -170,11 +170,11 @@ impl Ring {
 
     /// Begins a chunk that has room for so many bytes.
     #[cold]
-    fn turn(&mut self, room: usize) {
+    fn start_chunk(&mut self, room: usize) {
         let size = room.max(self.chunk_size());
         if self.current.count > 0 {
             let full = std::mem::take(&mut self.current);
-            self.held += full.bytes.capacity();
+            self.older_capacity += full.bytes.capacity();
             self.older.push_back(full);
         }
         // A chunk that is much too large stays as long as one that is not, and takes the room of several.
@@ -188,9 +188,9 @@ impl Ring {
     /// Lets the oldest chunks fall out until there is room for so many bytes. Hands back the memory of the last.
     fn make_room(&mut self, size: usize) -> Option<Vec<u8>> {
         let mut freed = None;
-        while self.held + size > self.most {
+        while self.older_capacity + size > self.most {
             let Some(oldest) = self.older.pop_front() else { break };
-            self.held -= oldest.bytes.capacity();
+            self.older_capacity -= oldest.bytes.capacity();
             self.forgotten += oldest.count - oldest.events;
             self.events -= oldest.events;
             freed = Some(oldest.bytes);
@@ -199,15 +199,15 @@ impl Ring {
     }
 
     /// From the next record on a client goes by this name.
-    pub fn introduce(&mut self, client: u64, introduction: ClientRecord) {
+    pub fn add_client(&mut self, client: u64, record: ClientRecord) {
         if self.clients.len() >= self.most_clients.max(FEW_CLIENTS) {
             self.forget_clients();
         }
         let (oldest, next) = (self.oldest(), self.written);
-        let mut name = introduction.name;
+        let mut name = record.name;
         name.truncate(LONGEST_NAME);
         let known =
-            self.clients.entry(client).or_insert_with(|| Known { address: introduction.address, names: Vec::new() });
+            self.clients.entry(client).or_insert_with(|| KnownClient { address: record.address, names: Vec::new() });
         if known.names.last().is_some_and(|(_, last)| **last == *name) {
             return;
         }
@@ -218,24 +218,24 @@ impl Ring {
     }
 
     #[cfg(test)]
-    pub fn clients_known(&self) -> usize {
+    pub fn known_clients(&self) -> usize {
         self.clients.len()
     }
 
     /// Forgets the clients of whom there is no record.
     fn forget_clients(&mut self) {
-        let met: BTreeSet<u64> = self.from(0).map(|seen| seen.record.client).collect();
+        let met: BTreeSet<u64> = self.from(0).map(|stored| stored.record.client).collect();
         self.clients.retain(|client, _| met.contains(client));
         self.most_clients = self.clients.len() * 2;
     }
 
     /// The records from this one on, oldest first.
-    pub fn from(&self, index: u64) -> impl Iterator<Item = Seen<'_>> {
-        self.unread_from(index).filter_map(|unread| unread.read())
+    pub fn from(&self, index: u64) -> impl Iterator<Item = StoredRecord<'_>> {
+        self.raw_records_from(index).filter_map(|raw| raw.read())
     }
 
     /// As [`from`](Self::from), without reading them.
-    pub fn unread_from(&self, index: u64) -> impl Iterator<Item = Unread<'_>> {
+    pub fn raw_records_from(&self, index: u64) -> impl Iterator<Item = RawRecord<'_>> {
         let chunks = self.older.iter().chain([&self.current]);
         let chunks = chunks.filter(move |chunk| chunk.first + chunk.count > index);
         chunks.flat_map(move |chunk| {
@@ -246,20 +246,20 @@ impl Ring {
                 let (bytes, others) = rest.split_at_checked(size)?;
                 rest = others;
                 next += 1;
-                Some(Unread { index: next - 1, seq, real, bytes, ring: self })
+                Some(RawRecord { index: next - 1, seq, real, bytes, ring: self })
             })
-            .skip_while(move |unread| unread.index < index)
+            .skip_while(move |raw| raw.index < index)
         })
     }
 
     /// Says that the last replies to a client are lost, so many bytes of them. The first of them is not before this
     /// record.
-    pub fn lose(&mut self, client: u64, from: u64, mut unwritten: u64) {
-        self.revised += 1;
+    pub fn mark_replies_lost(&mut self, client: u64, from: u64, mut unwritten: u64) {
+        self.revisions += 1;
         let mut lost = Vec::new();
-        for seen in self.from(from) {
-            if seen.record.client == client {
-                lost.push((seen.index, seen.record.kept().reply_length));
+        for stored in self.from(from) {
+            if stored.record.client == client {
+                lost.push((stored.index, stored.record.kept().reply_length));
             }
         }
         while let Some((index, length)) = lost.pop() {
@@ -283,11 +283,11 @@ impl Ring {
             let Some((size, ..)) = Record::measure(&chunk.bytes[at..]) else { return };
             at += size;
         }
-        Record::lose(&mut chunk.bytes[at..]);
+        Record::mark_lost(&mut chunk.bytes[at..]);
     }
 }
 
-impl Seen<'_> {
+impl StoredRecord<'_> {
     /// The client's name at that time.
     pub fn client_name(&self) -> &[u8] {
         let Some(known) = self.ring.clients.get(&self.record.client) else { return &[] };
@@ -342,15 +342,15 @@ impl Seen<'_> {
 }
 
 /// Puts those inside under those that have run them, which come behind.
-fn tree(inside: Vec<Inside<'_>>) -> Vec<Child> {
+fn tree(inside: Vec<NestedCommand<'_>>) -> Vec<Child> {
     let mut levels: Vec<Vec<Child>> = vec![Vec::new()];
-    for Inside { depth, db, kept, fault } in inside {
+    for NestedCommand { depth, db, kept, fault } in inside {
         let depth = usize::from(depth);
         while levels.len() <= depth {
             levels.push(Vec::new());
         }
         let children = std::mem::take(&mut levels[depth]);
-        let Kept { reply, words_missing, reply_length, .. } = kept;
+        let Payload { reply, words_missing, reply_length, .. } = kept;
         levels[depth - 1].push(Child {
             db,
             words: owned(kept.words()),
