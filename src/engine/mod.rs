@@ -35,7 +35,7 @@ use backend::Backend;
 use replies::add_messages;
 
 pub use backend::Fibers;
-pub use waits::{WaitEnd, WaitProgress};
+pub use waits::{WaitEnd, WaitProgress, job_end};
 
 /// To Redis, a client that monitors is a kind of replica.
 const MONITOR_WITHOUT_KEYS: CommandError = CommandError::fixed("ERR Replica can't interact with the keyspace");

@@ -63,7 +63,12 @@ impl Engine {
                 let job = tokio::spawn(Arc::clone(self).run_control_job(*job));
                 let reply = std::mem::replace(reply, Reply::Nothing);
                 let engine = Arc::clone(self);
-                *wait = Wait::RunningJob(Box::pin(async move { job_reply(job, reply, &engine.instance.log).await }));
+                *wait = Wait::RunningJob(Box::pin(async move {
+                    match job_end(job, &engine.instance.log).await {
+                        Ok(()) => reply,
+                        Err(error) => Reply::Error(error),
+                    }
+                }));
                 in_flight.stage = Stage::Blocked;
             }
         }
@@ -189,17 +194,34 @@ fn show_active(session: &Session) {
     session.client.set_activity(Activity::Acting);
 }
 
-/// The reply to a command that has started a job. A job that panics or is cancelled has not done what the reply says.
-async fn job_reply<E: Display>(
-    job: impl Future<Output = Result<(), E>>,
-    reply: Reply<'static>,
-    log: &Log,
-) -> Reply<'static> {
-    match job.await {
-        Ok(()) => reply,
-        Err(error) => {
-            log.warn(format!("A control job did not end: {error}"));
-            Reply::Error(CommandError::new(format!("ERR the job did not end: {error}")))
-        }
+/// Waits for the end of a control job. One that panics or is cancelled has not done what its command asked for: that is
+/// logged, and the error is the reply.
+pub async fn job_end<E: Display>(job: impl Future<Output = Result<(), E>>, log: &Log) -> Result<(), CommandError> {
+    job.await.map_err(|error| {
+        log.warn(format!("A control job did not end: {error}"));
+        CommandError::new(format!("ERR the job did not end: {error}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::clock::block_on;
+    use std::future::{pending, ready};
+
+    #[test]
+    fn a_job_that_panics_or_is_cancelled_is_answered_with_an_error() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let panicked = runtime.spawn(async { panic!("a bug") });
+        let cancelled = runtime.spawn(pending::<()>());
+        cancelled.abort();
+        runtime.block_on(async {
+            let log = Log::silent();
+            let error = job_end(panicked, &log).await.unwrap_err();
+            assert!(error.line().starts_with(b"ERR the job did not end: ") && error.line().ends_with(b"\"a bug\""));
+            let error = job_end(cancelled, &log).await.unwrap_err();
+            assert!(error.line().starts_with(b"ERR the job did not end: ") && error.line().ends_with(b"cancelled"));
+        });
+        assert!(block_on(job_end(ready(Ok::<(), &str>(())), &Log::silent())).is_ok());
     }
 }

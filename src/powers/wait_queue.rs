@@ -336,7 +336,7 @@ mod tests {
         drop(queue.park(command(1)));
         assert_eq!((queue.parked_count(), queue.arrived(), queue.passed()), (0, 1, 0));
         assert!(queue.release_next(&clock).is_none());
-        assert!(clock.is_settled());
+        assert!(clock.is_quiescent());
     }
 
     #[test]
@@ -344,9 +344,9 @@ mod tests {
         let (queue, clock) = queue();
         let permit = queue.park(command(1)).unwrap();
         queue.open(&clock);
-        assert!(!clock.is_settled());
+        assert!(!clock.is_quiescent());
         drop(permit);
-        assert!(clock.is_settled());
+        assert!(clock.is_quiescent());
     }
 
     #[test]
@@ -358,10 +358,10 @@ mod tests {
         drop(first);
         assert!(second.is_released(Waker::noop()) && !third.is_released(Waker::noop()));
         // The release waits for this one now.
-        assert!(!clock.is_settled());
+        assert!(!clock.is_quiescent());
         drop(second.take_alarm());
         drop(second);
-        assert!(clock.is_settled() && !third.is_released(Waker::noop()));
+        assert!(clock.is_quiescent() && !third.is_released(Waker::noop()));
         assert_eq!(queue.passed(), 1);
     }
 

@@ -9,7 +9,7 @@ use crate::clients::fleet::{Completion, Fleet, InstanceCommand, InstanceInfo, In
 use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
 use crate::data::keyspace::Busy;
-use crate::engine::Engine;
+use crate::engine::{Engine, job_end};
 use crate::powers::{ClientSelector, Fault, Hook, Pattern, Verdict};
 
 const FIRST_IS_THE_MEASURE: CommandError =
@@ -77,10 +77,8 @@ impl Fleet for Node {
             InstanceCommand::Heal(client) => return Ok(settled(node.heal(client.as_deref())?)),
             InstanceCommand::Skew(micros) => {
                 let job = node.spawn_job(node.root(), nodes.skew(micros));
-                return Ok(Box::pin(async {
-                    // It only fails to end when the server does.
-                    let _ = job.await;
-                }));
+                let engine = Arc::clone(node.root());
+                return Ok(Box::pin(async move { job_end(job, &engine.instance.log).await }));
             }
         }
         Ok(settled(Vec::new()))
@@ -248,6 +246,7 @@ fn settled(worlds: Vec<Arc<Engine>>) -> Completion {
         for engine in worlds {
             engine.run_control_job(ControlJob::Quiesce).await;
         }
+        Ok(())
     })
 }
 

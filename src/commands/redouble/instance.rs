@@ -90,8 +90,10 @@ fn control_instance(
         return Ok(Reply::OK);
     }
     let event = async {
-        consequences.await;
-        Reply::OK
+        match consequences.await {
+            Ok(()) => Reply::OK,
+            Err(error) => Reply::Error(error),
+        }
     };
     call.flow = Flow::Wait(Box::new(Wait::RunningJob(Box::pin(event))));
     Ok(Reply::Nothing)
