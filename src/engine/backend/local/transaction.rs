@@ -24,6 +24,13 @@ const DISCARD_WITHOUT_MULTI: CommandError = CommandError::fixed("ERR DISCARD wit
 const ABORTED: CommandError = CommandError::fixed("EXECABORT Transaction discarded because of previous errors.");
 const WATCH_INSIDE: CommandError = CommandError::fixed("ERR WATCH inside MULTI is not allowed");
 
+/// What has called EXEC: the front, and how to pause if a script takes long.
+#[derive(Clone, Copy)]
+struct Caller<'c, 'p> {
+    front: &'c Engine,
+    pause: Option<&'c Pause<'p>>,
+}
+
 impl Local {
     /// Runs one of these commands. [`Reply::Nothing`] means that EXEC has written its reply itself.
     pub(super) fn transaction(
@@ -125,7 +132,14 @@ impl Local {
         } else if watching.watch.is_touched() {
             Ok(Reply::NullArray)
         } else {
-            flow = self.run_queue(front, session, &mut view, scripts.as_deref_mut(), &transaction.queue, out, pause);
+            flow = self.run_queue(
+                Caller { front, pause },
+                session,
+                &mut view,
+                scripts.as_deref_mut(),
+                &transaction.queue,
+                out,
+            );
             Ok(Reply::Nothing)
         };
         self.finish_view(&mut view, session);
@@ -134,14 +148,14 @@ impl Local {
 
     fn run_queue(
         &self,
-        front: &Engine,
+        caller: Caller<'_, '_>,
         session: &mut Session,
         view: &mut View<'_>,
         mut scripts: Option<&mut Interpreters>,
         queue: &[Queued],
         out: &mut Vec<u8>,
-        pause: Option<&Pause<'_>>,
     ) -> Flow {
+        let front = caller.front;
         if !session.replies.are_suppressed() {
             out.push(b'*');
             crate::protocol::write_integer(out, queue.len() as i64);
@@ -169,7 +183,7 @@ impl Local {
                     fault.iter().for_each(|(error, _)| Reply::Error(error.clone()).write(session.protocol, out));
                     Flow::Continue
                 }
-                None => self.run_queued(front, session, view, scripts.as_deref_mut(), queued, out, pause),
+                None => self.run_queued(caller, session, view, scripts.as_deref_mut(), queued, out),
                 Some(denial) => {
                     let error = denial.at_exec();
                     self.instance.stats.count_error(error.code());
@@ -204,21 +218,20 @@ impl Local {
 
     fn run_queued(
         &self,
-        front: &Engine,
+        caller: Caller<'_, '_>,
         session: &mut Session,
         view: &mut View<'_>,
         scripts: Option<&mut Interpreters>,
         queued: &Queued,
         out: &mut Vec<u8>,
-        pause: Option<&Pause<'_>>,
     ) -> Flow {
         let words = queued.words.as_words();
         let mut args = Args::new(words, queued.row, &self.instance.profile);
         let error = match (self.handlers.of(queued.row.id), scripts) {
             (Handler::Script(which), Some(scripts)) => {
                 view.select(session.db);
-                let context = ScriptContext { view: &mut *view, interpreters: scripts, pause };
-                let error = self.run_script_within(front, session, context, which, &mut args, out);
+                let context = ScriptContext { view: &mut *view, interpreters: scripts, pause: caller.pause };
+                let error = self.run_script_within(caller.front, session, context, which, &mut args, out);
                 self.instance.announce(view, Some(session));
                 error
             }
