@@ -20,4 +20,3 @@ mod servers;
 mod spaces;
 #[path = "../support/mod.rs"]
 mod support;
-mod terminal;
