@@ -54,7 +54,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The error for a command that would answer where the client only expects messages.
+    /// The error for a command whose reply would come where a RESP2 subscriber expects messages.
     #[cold]
     fn not_while_subscribed(&self, spec: &CommandSpec) -> CommandError {
         let name = self.table.full_name(spec);
@@ -70,7 +70,7 @@ impl Engine {
         ))
     }
 
-    /// Whether a session may run commands: it has given a password, or needs none (any more).
+    /// Whether a session may run commands: its client has given a password, or needs none (any more).
     pub fn is_authenticated(&self, session: &Session) -> bool {
         session.authenticated || self.instance.acl.default_user().is_open()
     }
@@ -90,7 +90,7 @@ impl Engine {
         Err(CommandError::new(format!("ERR Command '{name}' not allowed inside a transaction")))
     }
 
-    /// Whether a command is refused because a script takes long.
+    /// The error for a command that is refused because a script takes long.
     #[cold]
     pub(super) fn busy_refusal(&self, spec: &CommandSpec) -> Option<CommandError> {
         let busy = self.instance.active_hooks.has(Hook::SlowScript) && !spec.has_flag(Flag::AllowBusy);
@@ -102,13 +102,13 @@ impl Engine {
         self.instance.scripts.busy_error()
     }
 
-    /// What can hold a command back: a server that stalls, a pause.
+    /// Whether a command is to wait for the end of a pause. DEBUG SLEEP is waited for here.
     #[cold]
     pub(super) fn is_held_back(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>) -> bool {
         if self.instance.active_hooks.has(Hook::DebugSleep) {
             self.instance.wait_for_debug_sleep();
         }
-        // Whoever drives a test is never held up.
+        // A client that drives a test is never held back.
         if is_monitor(session) || spec.group == Group::Control {
             return false;
         }
@@ -125,7 +125,7 @@ impl Engine {
         error: CommandError,
         out: &mut Vec<u8>,
     ) -> Flow {
-        // What a browser was tricked into sending must not reach a server behind it.
+        // A request that a browser was tricked into sending must not reach a server behind it.
         let name = words.get(0).unwrap_or_default();
         if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") {
             return Flow::Drop;
@@ -156,8 +156,8 @@ impl Engine {
         }
     }
 
-    /// Answers with an error before anything ran. A transaction that is being queued is spoilt by it, and one that was
-    /// about to run is over.
+    /// Answers with an error before anything ran. An open transaction is broken by it; one that was about to run is
+    /// discarded.
     #[cold]
     pub(super) fn refuse(&self, session: &mut Session, exec: bool, error: CommandError, out: &mut Vec<u8>) -> Flow {
         let error = if exec {
@@ -178,7 +178,7 @@ impl Engine {
         Flow::Continue
     }
 
-    /// Whether a session's user may run a command. A denial goes on record.
+    /// Whether a session's user may run a command. A denial is logged.
     #[inline]
     pub(super) fn permit(
         &self,
@@ -193,7 +193,7 @@ impl Engine {
         self.permit_restricted(session, spec, words, if in_transaction { "multi" } else { "toplevel" })
     }
 
-    /// Whether a script may run a command, which it may if its caller may; if not, what it hears instead.
+    /// Whether a script may run a command: if its caller may. If not, the error for the script.
     pub(super) fn permit_in_script(
         &self,
         session: &mut Session,
@@ -220,7 +220,7 @@ impl Engine {
     ) -> Result<(), Denial> {
         let result = self.instance.acl.may_run(&session.user, spec, words);
         if let Err(denial) = result {
-            // The record shows the client as it is now. While EXEC runs, others see it as it was when EXEC began.
+            // The log shows the client as it is now. While EXEC runs, others see it as it was when EXEC began.
             if !session.executing {
                 session.publish();
             }
@@ -236,7 +236,7 @@ impl Engine {
         result
     }
 
-    /// What a session hears that is not permitted to run a command.
+    /// The error for a session that may not run a command.
     #[cold]
     pub(super) fn refusal(&self, session: &Session, spec: &CommandSpec, denial: Denial) -> CommandError {
         denial.refusal(&self.instance.profile, session.user.name(), &self.table.full_name(spec))

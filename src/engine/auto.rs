@@ -1,8 +1,8 @@
-//! A clock that stands and goes to the next deadline by itself, whenever everybody waits for that.
+//! A clock that stands, and moves to the next deadline by itself whenever every client is blocked.
 //!
-//! Each connection says what it does when it has done all there was to do, and then looks around; whoever is the last to
-//! begin to wait sees all others wait, and has the clock moved. Nothing is looked at from time to time, but for how long a
-//! client has been silent, if that was asked for.
+//! Each connection shows its activity at the end of its poll, and then checks those of all others; the last one to block
+//! sees all others blocked, and has the clock moved. Nothing polls, except for how long a client has been silent, if that was
+//! asked for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,12 +17,12 @@ use crate::clients::instance::Instance;
 use crate::clients::session::{Activity, Client, Signal};
 use crate::powers::Hook;
 
-/// What was set going because somebody has looked around.
+/// Tasks that are under way for such a clock.
 #[derive(Default)]
 pub(super) struct AutoAdvance {
-    /// The clock is about to be moved.
+    /// A task moves the clock.
     moving: AtomicBool,
-    /// Somebody will look again when silent clients have been silent for long enough.
+    /// A task checks again when the silent clients have been silent for long enough.
     again: AtomicBool,
 }
 
@@ -44,11 +44,11 @@ impl Engine {
             client.set_activity(Activity::Acting);
         });
         self.instance.clock.set_auto(Some(idle_grace));
-        // Each of them says what it does.
+        // Each connection shows its activity.
         clients.iter().for_each(|client| client.wake());
     }
 
-    /// Has the clock moved if it moves by itself and everybody waits for that.
+    /// Has the clock moved if it moves by itself and every client is blocked.
     #[cold]
     pub fn maybe_auto_advance(self: &Arc<Self>) {
         if !self.instance.clock.is_auto() || self.next_deadline().is_none() {
@@ -75,11 +75,11 @@ impl Engine {
         }
     }
 
-    /// Moves the clock from deadline to deadline, as long as everybody waits.
+    /// Moves the clock from deadline to deadline, as long as every client is blocked.
     async fn advance_while_blocked(self: Arc<Self>) {
         let clock = &self.instance.clock;
         loop {
-            // Whoever wants to move or to stop it gets in between.
+            // A control job that moves or stops the clock comes in between.
             let _turn = self.control_jobs.lock().await;
             if !clock.is_auto() || !matches!(self.readiness(), Readiness::Blocked) {
                 break;
@@ -92,11 +92,11 @@ impl Engine {
             self.quiesce().await;
         }
         self.auto_advance.moving.store(false, Ordering::SeqCst);
-        // Somebody may have looked just now and left it to this.
+        // Another connection may have checked just now, and left it to this task.
         self.maybe_auto_advance();
     }
 
-    /// Lets those who wait for what others do see whether it was what has just been done. Until they have, time stands.
+    /// Has the commands that wait for an event check whether it has happened. Until they have, time stands.
     pub fn wake_awaiting_drivers(&self) {
         for client in self.instance.clients.all() {
             if client.activity() == Activity::Awaiting {
@@ -107,14 +107,14 @@ impl Engine {
 
     fn readiness(&self) -> Readiness {
         let Instance { clock, active_hooks, control, .. } = &*self.instance;
-        // Who is held for the sake of an order goes on without any time passing.
+        // A command that waits for its turn goes on without any time passing.
         if active_hooks.has(Hook::Explore) && control.explorer.holds_any() {
             return Readiness::Active;
         }
         let (idle_grace, now) = (clock.idle_grace(), clock.uptime());
         let mut longest = Duration::ZERO;
         for client in self.instance.clients.all() {
-            // It was asked for something that it has not done yet.
+            // It was signalled, and has not done it yet.
             if client.has_signals() {
                 return Readiness::Active;
             }
@@ -130,7 +130,7 @@ impl Engine {
             }
         }
         match () {
-            // Whoever goes on because an alarm has rung, or because it was let go on, has not shown it yet.
+            // A command that goes on because of an alarm, or was released, has not shown it yet.
             () if !clock.is_quiescent() => Readiness::Active,
             () if longest > Duration::ZERO => Readiness::SilentAfter(longest),
             () => Readiness::Blocked,
@@ -138,7 +138,7 @@ impl Engine {
     }
 }
 
-/// Whether a client only hears what others do.
+/// Whether a client only receives messages.
 fn is_listener(client: &Client) -> bool {
     let seen = client.seen();
     seen.is_subscriber() || seen.monitor.load(Ordering::Relaxed)

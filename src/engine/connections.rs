@@ -1,4 +1,4 @@
-//! The ends of a session: its connection ends, or moves to another world.
+//! What happens to a session when its connection ends or moves to another world, and after each of its commands.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,15 +9,14 @@ use crate::clients::stats::Counters;
 use crate::spec::CommandSpec;
 
 impl Engine {
-    /// Forgets a connection that has ended, with a reply that was held back, if there is one.
+    /// Removes a connection that has ended. `held_back` is the reply of a command that was parked behind its run.
     pub fn disconnect(&self, session: &mut Session, held_back: &[u8]) {
         self.release_session(session, held_back);
         self.instance.clients.remove(session.client.id());
     }
 
-    /// Takes in a connection that leaves another world behind the same port, with its user of the same name. It keeps
-    /// what RESET leaves alone, its name, protocol and database; what it knew there, it forgets. Whether there is such a
-    /// user.
+    /// Moves a connection here from another world behind the same port, with its user of the same name. The session keeps what
+    /// RESET keeps, and its name, protocol and database, and loses the rest. Returns whether there is such a user.
     pub fn move_in(&self, session: &mut Session, from: &Arc<Engine>, counters: Arc<Counters>) -> bool {
         let (here, there) = (&self.instance, &from.instance);
         let Some(user) = here.acl.user(session.user.name()) else { return false };
@@ -32,7 +31,7 @@ impl Engine {
         session.client.set_activity(Activity::Acting);
         session.client.set_idle_since(here.clock.uptime());
         there.clients.hand_over(session.client.id(), &here.clients);
-        // There it may have been the last for whom time had to wait.
+        // In the other world it may have been the last active connection.
         from.maybe_auto_advance();
         true
     }
@@ -41,7 +40,7 @@ impl Engine {
         self.unwatch(session);
         self.leave_exploration(session);
         self.instance.claim_wait(&session.client);
-        // It may have been served without having heard of it yet.
+        // It may have been served without having seen that yet.
         match session.client.take_served() {
             Some(served) => {
                 session.in_flight.trace.set_stamp(served.stamp);
@@ -55,7 +54,7 @@ impl Engine {
         self.instance.pubsub.forget(&session.client);
     }
 
-    /// CLIENT CACHING is about one command or one transaction; CLIENT's own commands in between do not count.
+    /// CLIENT CACHING is for one command or transaction; CLIENT's own commands in between do not count.
     #[inline]
     pub(super) fn end_caching_exception(&self, session: &mut Session, spec: Option<&'static CommandSpec>) {
         if session.tracking.excepted && session.transaction.is_none() {

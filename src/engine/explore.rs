@@ -1,4 +1,4 @@
-//! The explorer's part in the life of a command: it waits for its turn. And who gives the turns.
+//! The explorer in the life of a command: the turn that it waits for, and the task that gives the turns.
 
 use std::future::{Future, poll_fn};
 use std::sync::atomic::Ordering;
@@ -37,7 +37,7 @@ impl Engine {
 
     /// What a command may read and write.
     fn footprint(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> Footprint {
-        // Whoever hears of changes, hears of them in an order.
+        // Subscribers to keyspace events see changes in an order.
         if self.instance.keyspace.settings().wants_notifications() {
             return Footprint::everything();
         }
@@ -52,24 +52,24 @@ impl Engine {
         footprint
     }
 
-    /// A client is gone: it has no turn any more.
+    /// A client is gone, and takes no turn any more.
     pub(super) fn leave_exploration(&self, session: &Session) {
         if self.instance.active_hooks.has(Hook::Explore) {
             self.instance.control.explorer.client_left(session.client.id());
         }
     }
 
-    /// Puts the server back and lets the run begin that was chosen last.
+    /// Resets the server, and begins the run that was chosen last.
     pub(super) async fn begin_run(self: &Arc<Self>) {
         self.reset_everything().await;
         self.arm_run();
     }
 
-    /// Lets the run begin that was chosen last. To be called on an event loop, where the turns are given from now on.
+    /// Begins the run that was chosen last. To be called on an event loop, where the turns are given from now on.
     pub fn arm_run(self: &Arc<Self>) {
         self.instance.active_hooks.arm(Hook::Explore);
         if !self.instance.control.explorer.arm() {
-            // It was stopped while the server was put back.
+            // It was stopped during the reset.
             self.instance.active_hooks.disarm(Hook::Explore);
         }
         if self.instance.control.explorer.claim_scheduling() {
@@ -89,7 +89,7 @@ impl Engine {
     }
 }
 
-/// Gives turns for as long as there is an exploration, and a server.
+/// Gives turns as long as there is an exploration, and a server.
 async fn give_turns(engine: Weak<Engine>) {
     loop {
         let mut time = None;
@@ -115,8 +115,8 @@ async fn give_turns(engine: Weak<Engine>) {
     }
 }
 
-/// Whether it can make a difference when a command runs. What only concerns its own connection, or is only queued, does
-/// not; and what tells of the server changes nothing.
+/// Whether it can make a difference when a command runs. It cannot for one that only concerns its own connection, is only
+/// queued, or reads about the server.
 fn matters(session: &Session, spec: &CommandSpec) -> bool {
     if session.transaction.is_some() && transaction::is_queued(spec) {
         return false;
@@ -138,7 +138,7 @@ fn own_footprint(spec: &CommandSpec, words: Words<'_>) -> Footprint {
             !spec.makes_keys(words)
         }
         CommandKind::Transaction(TransactionCommand::Watch) => true,
-        // A script may reach for more than it says.
+        // A script may reach for more keys than it names.
         _ => false,
     };
     if !names_its_keys {

@@ -1,8 +1,7 @@
-//! What the journal is told of a command: by its session when it has its reply, or is given up.
+//! What the journal records of a command: when it has its reply, or its connection is gone.
 //!
-//! Its place in the order is taken while what it has locked is still locked, so that the order is the one in which
-//! commands took effect. A command that waits for another client takes its place when that client lets it have what it
-//! waits for.
+//! A command takes its place in the journal's order while it holds its locks, so the order is the one in which commands took
+//! effect. A blocked command takes its place when another command serves it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +21,11 @@ use crate::spec::{CommandKind, CommandSpec, Group, Secrets};
 const REDACTED: &[u8] = b"(redacted)";
 const REDACTED_REPLY: &[u8] = b"+(redacted)\r\n";
 
-/// Settings that are secret, as CONFIG names them.
+/// Secret settings, by name.
 const SECRET_SETTINGS: &[&str] = &["requirepass", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass"];
 
 impl Engine {
-    /// Runs a request that only the journal wants to know of.
+    /// Runs a request that no hook but the journal sees.
     #[inline(never)]
     pub(super) fn process_journaled(
         self: &Arc<Self>,
@@ -43,7 +42,7 @@ impl Engine {
         }
         session.in_flight.trace.open(session.db);
         if spec.is_some_and(|spec| transaction::may_run_scripts(session, spec)) {
-            // The session may be elsewhere when the script ends.
+            // The session can be with the script when the script ends.
             session.in_flight.keep_words(words);
             self.flush_staging(session);
         }
@@ -66,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Puts what is staged into the journal: before anybody hears of it.
+    /// Writes the staged records to the journal: before other clients can see what the commands did.
     pub(super) fn flush_staging(&self, session: &mut Session) {
         let trace = &mut session.in_flight.trace;
         if !trace.staging.is_empty() {
@@ -86,7 +85,7 @@ impl Engine {
         fibers.staging = std::mem::take(&mut session.in_flight.trace.staging);
     }
 
-    /// Begins to remember a request that gates and rules want to know of, too.
+    /// Opens the trace of an intercepted command.
     pub(super) fn open_trace(&self, session: &mut Session, words: Words<'_>) {
         if self.instance.active_hooks.has(Hook::Journal) {
             session.in_flight.trace.open(session.db);
@@ -94,7 +93,7 @@ impl Engine {
         }
     }
 
-    /// Tells of the command that the session has remembered, now that it has its reply.
+    /// Records the session's intercepted or blocked command, which has its reply.
     pub(super) fn record_command(&self, session: &mut Session, hooks: Option<&Hooks>, reply: &[u8], flow: &Flow) {
         if !session.in_flight.trace.is_open() {
             return;
@@ -116,8 +115,7 @@ impl Engine {
         session.in_flight.end_record(kept);
     }
 
-    /// Tells of a command whose connection is gone: what it has waited for will not be told to anybody. `reply` is what
-    /// it would have been.
+    /// Records a command whose connection is gone before it had its reply. `reply` is what it would have been.
     pub(super) fn record_abandoned(&self, session: &mut Session, reply: &[u8]) {
         if !session.in_flight.trace.is_open() {
             return;
@@ -127,7 +125,7 @@ impl Engine {
         self.record_as(session, hooks.as_deref(), reply, outcome);
     }
 
-    /// Tells that the last so many bytes of a session's replies will never be read by anybody.
+    /// Marks the last so many bytes of a session's replies as never read.
     pub fn mark_unread(&self, session: &Session, unwritten: usize) {
         if let Some(from) = session.in_flight.trace.unwritten.filter(|_| unwritten > 0) {
             self.instance.control.journal.mark_replies_lost(session.client.id(), from, unwritten);
@@ -181,7 +179,7 @@ impl Engine {
         }
     }
 
-    /// Tells that the connection of a session has ended, if anything is told of it.
+    /// Records that the connection of a session has ended, if the journal knows its client.
     pub(super) fn record_disconnect(&self, session: &mut Session) {
         let journal = &self.instance.control.journal;
         if session.in_flight.trace.introduced == journal.epoch() {
@@ -194,7 +192,7 @@ impl Engine {
         }
     }
 
-    /// Tells that the server serves again after it was stopped, before anybody can notice.
+    /// Records that the server serves again after it was stopped, before any client can see it.
     pub fn record_start(&self, empty: bool) {
         let Instance { control, clock, .. } = &*self.instance;
         let detail = if empty { "empty" } else { "kept" };
@@ -202,7 +200,7 @@ impl Engine {
         control.journal.note_event(EventKind::Started, 0, at, &[detail].into_iter().collect());
     }
 
-    /// Tells that the clock is moved, before that has consequences.
+    /// Records that the clock is moved, before that has consequences.
     pub(super) fn record_clock_move(&self, to: i64) {
         let Instance { control, clock, .. } = &*self.instance;
         let now = clock.micros();
@@ -212,7 +210,7 @@ impl Engine {
         control.journal.note_event(EventKind::Clock, 0, (now, real_micros()), &[detail].into_iter().collect());
     }
 
-    /// Tells the journal what the client of the session is called, from the next command on.
+    /// Tells the journal the name of a session's client, from the next command on.
     #[cold]
     fn record_client(&self, session: &mut Session) {
         self.flush_staging(session);
@@ -223,7 +221,7 @@ impl Engine {
         journal.add_client(client.id(), introduction);
     }
 
-    /// A command as others may read it. Only those for the connection, and what is no command, can have secrets.
+    /// A command without its secrets. Only commands about the connection can have some, and what is no command.
     #[inline]
     fn redact<'w>(
         &self,
@@ -239,7 +237,7 @@ impl Engine {
         }
     }
 
-    /// Takes out of a command what nobody else may read. If it has given the client another name, that is to be told.
+    /// Takes the secrets out of a command. If it can have renamed its client, the name is recorded again.
     #[cold]
     fn redact_secrets<'w>(
         &self,
@@ -251,7 +249,7 @@ impl Engine {
     ) -> (Words<'w>, &'w [u8]) {
         let Some(spec) = spec.or_else(|| Some(self.table.row_of(words)?.spec)) else { return (words, reply) };
         if spec.names_client {
-            // No life has this number.
+            // No epoch has this number.
             session.in_flight.trace.introduced = 0;
         }
         let hidden = hidden(spec, words);
@@ -268,7 +266,7 @@ impl Engine {
         (words, if is_told { REDACTED_REPLY } else { reply })
     }
 
-    /// Keeps a command that EXEC or a script has run, if the journal wants to know.
+    /// Records a command inside EXEC or a script, if the journal records its caller.
     #[inline]
     pub(super) fn record_child(
         &self,
@@ -299,7 +297,7 @@ impl Engine {
     }
 }
 
-/// What has become of a command that has this reply.
+/// The outcome of a command with this reply.
 #[inline]
 fn outcome(session: &Session, reply: &[u8], flow: &Flow) -> Outcome {
     match flow {
@@ -311,10 +309,10 @@ fn outcome(session: &Session, reply: &[u8], flow: &Flow) -> Outcome {
     }
 }
 
-/// The positions of names and passwords that nobody else may read.
+/// The positions of the words that are names or passwords.
 fn hidden(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
     match spec.secrets {
-        // Whatever is wrong with it.
+        // Also of a command with the wrong number of words.
         Secrets::Credentials => (1..words.len()).collect(),
         Secrets::UserRules => (2..words.len()).collect(),
         Secrets::Settings => {

@@ -9,11 +9,11 @@ use crate::spec::{CommandSpec, Flag, Secrets};
 
 const REDACTED: &[u8] = b"(redacted)";
 
-/// Whom MONITOR names as the source of a command that a script has run.
+/// The source that MONITOR names for a command inside a script.
 pub(super) const SCRIPT: &str = "lua";
 
 impl Engine {
-    /// Lets MONITOR clients see a command that has just run; if the session is one itself, what it sees goes to `own`.
+    /// Shows MONITOR clients a command that has just run. If the session is one itself, its copy goes to `own`.
     #[cold]
     pub(super) fn feed_monitors(
         &self,
@@ -30,7 +30,7 @@ impl Engine {
         }
     }
 
-    /// As [`feed_monitors`](Self::feed_monitors), for a command that a script has run.
+    /// As [`feed_monitors`](Self::feed_monitors), for a command inside a script.
     #[cold]
     pub(super) fn feed_monitors_from_script(
         &self,
@@ -48,8 +48,8 @@ impl Engine {
         }
     }
 
-    /// As [`feed_monitors`](Self::feed_monitors), for a command that is about to run a script: it comes before what the script runs, and
-    /// even if there is no such script.
+    /// As [`feed_monitors`](Self::feed_monitors), for a command that is about to run a script: it is shown before the commands
+    /// inside, and even if there is no such script.
     #[cold]
     pub(super) fn feed_monitors_ahead(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) {
         let mut own = std::mem::take(&mut session.messages_behind);
@@ -91,7 +91,7 @@ pub(super) fn feed_as(
     }
 }
 
-/// The positions of names and passwords that nobody else may read.
+/// The positions of the words that are names or passwords.
 pub(super) fn secrets(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
     match spec.secrets {
         Secrets::Credentials if words.len() <= 3 => (1..words.len()).collect(),

@@ -16,7 +16,7 @@ impl Engine {
         session.replies = session.replies.for_next();
     }
 
-    /// Writes a reply that a command had to wait for.
+    /// Writes the reply of a command that waited for it.
     pub fn answer(&self, session: &mut Session, reply: &Reply<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         reply.write(session.protocol, out);
@@ -26,7 +26,7 @@ impl Engine {
         self.suppress_reply(session, start, out);
     }
 
-    /// Writes a reply that somebody else has made for a command that waited.
+    /// Writes a reply that another client's command has made for a blocked one.
     pub fn resume_with(&self, session: &mut Session, reply: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(reply);
@@ -34,15 +34,15 @@ impl Engine {
     }
 }
 
-/// Adds the messages to the session itself that its command has caused, around the reply that begins at `start`. They
-/// answer nothing, so that CLIENT REPLY has no say in them.
+/// Adds the messages that a command has sent to its own client, around the reply that begins at `start`. CLIENT REPLY does
+/// not suppress them.
 #[cold]
 pub(super) fn add_messages(session: &mut Session, start: usize, out: &mut Vec<u8>) {
     out.splice(start..start, session.messages_ahead.drain(..));
     out.append(&mut session.messages_behind);
 }
 
-/// Writes a result's reply. Hands back the error, if it was one, to be counted.
+/// Writes a result's reply. If it was an error, returns that to be counted.
 #[inline]
 pub(super) fn write(result: CommandResult<'_>, session: &Session, out: &mut Vec<u8>) -> Option<CommandError> {
     match result {

@@ -1,4 +1,4 @@
-//! Transactions, up to EXEC: the queue, and what is known of it.
+//! The queue of a transaction, and what a command's row says about queueing.
 
 use super::{Engine, is_exec};
 use crate::base::error::CommandError;
@@ -6,14 +6,14 @@ use crate::clients::session::{Queued, Session};
 use crate::protocol::Words;
 use crate::spec::{CommandKind, CommandSpec, Flag, ResolvedRow, ScriptCommand, TransactionCommand as Which};
 
-/// What EXEC answers when it was refused itself. An error without a code of its own loses its `ERR`.
+/// The reply to an EXEC that was refused itself. An error without a code of its own loses its `ERR`.
 pub(super) fn aborted_by(error: &CommandError) -> CommandError {
     let line = error.line();
     let reason = line.strip_prefix(b"ERR ").unwrap_or(line);
     CommandError::new([b"EXECABORT Transaction discarded because of: ", reason].concat())
 }
 
-/// Whether a command waits for EXEC while a transaction is open.
+/// Whether a command is queued while a transaction is open.
 pub(super) fn is_queued(spec: &CommandSpec) -> bool {
     match spec.kind {
         CommandKind::Transaction(which) => which == Which::Unwatch,
@@ -21,9 +21,9 @@ pub(super) fn is_queued(spec: &CommandSpec) -> bool {
     }
 }
 
-/// Keeps a command for EXEC, and returns how many bytes wait for it by now.
+/// Queues a command for EXEC, and returns how many bytes the queue takes.
 pub(super) fn queue(session: &mut Session, row: ResolvedRow, words: Words<'_>) -> usize {
-    // What will never run takes no memory.
+    // A command that will never run takes no memory.
     let Some(transaction) = session.transaction.as_mut().filter(|transaction| !transaction.broken) else { return 0 };
     let words = words.into_owned();
     transaction.size += words.size();
@@ -55,7 +55,7 @@ pub(super) fn needs_scripts(spec: &CommandSpec) -> bool {
     matches!(spec.kind, CommandKind::Script(_) | CommandKind::Library)
 }
 
-/// Whether a command may make the server hold more: what it writes, or what it adds to the queue.
+/// Whether a command can take more memory: by what it writes, or by being queued.
 pub(super) fn may_grow(session: &Session, spec: &CommandSpec) -> bool {
     if spec.has_flag(Flag::DenyOom) || session.transaction.is_none() {
         return spec.has_flag(Flag::DenyOom);
@@ -79,7 +79,7 @@ impl Engine {
         }
     }
 
-    /// Forgets the queue and all watched keys.
+    /// Drops the queue and forgets all watched keys.
     pub(super) fn discard(&self, session: &mut Session) {
         session.transaction = None;
         self.unwatch(session);

@@ -1,4 +1,6 @@
-//! What one connection remembers, and what others can see and ask of it.
+//! The state of one connection, and what other connections see and ask of it.
+//!
+//! Begin with [`Session`]; [`InFlight`] is the command that it runs, [`Flow`] and [`Wait`] say how its connection goes on.
 
 mod client;
 mod clients;
@@ -21,13 +23,13 @@ pub use flow::{ControlJob, Destination, Flow, Wait};
 pub use in_flight::{Hooks, InFlight, Stage};
 pub use tracking::{Choice, SessionTracking, TrackingMode};
 
-/// The state of one connection, owned by whoever runs its commands.
+/// The state of one connection, owned by the task that runs its commands.
 pub struct Session {
     /// What other connections see of this one.
     pub client: Arc<Client>,
     pub db: u32,
     pub protocol: Protocol,
-    /// Who the client is. Until it has said so, and as long as nothing else is asked for, the default user.
+    /// The client's user: the default user, until it authenticates as another.
     pub user: Arc<User>,
     pub authenticated: bool,
     pub replies: Replies,
@@ -36,7 +38,7 @@ pub struct Session {
     pub transaction: Option<Transaction>,
     pub watching: Watching,
     pub tracking: SessionTracking,
-    /// EXEC is running the queue: nothing may block.
+    /// EXEC or a script runs commands inside itself: none of them may block.
     pub executing: bool,
     /// Messages to this connection that go in front of the running command's reply.
     pub messages_ahead: Vec<u8>,
@@ -46,13 +48,13 @@ pub struct Session {
     pub subscriber: bool,
     /// The row of the last command that other connections see.
     published_command: Option<&'static CommandSpec>,
-    /// How many commands it ran since the statistics were last told.
+    /// How many commands it ran since the statistics were last updated.
     pub executed: u64,
     /// What they did.
     pub view_stats: ViewStats,
     /// The command that it runs.
     pub in_flight: InFlight,
-    /// Somebody waits until the consequences of what it does have happened.
+    /// A control job waits until everything has happened that follows from what the session does now.
     pub is_driven: bool,
     /// The counters of the thread that runs its commands.
     pub counters: Arc<Counters>,
@@ -70,12 +72,12 @@ pub enum Replies {
 }
 
 impl Replies {
-    /// Whether a reply that is due now is left out.
+    /// Whether a reply that is due now is suppressed.
     pub fn are_suppressed(self) -> bool {
         matches!(self, Self::Off | Self::Skip)
     }
 
-    /// What holds for the command after the one that has just run.
+    /// The setting for the command after the one that has just run.
     pub fn for_next(self) -> Self {
         match self {
             Self::SkipNext => Self::Skip,
@@ -89,13 +91,13 @@ impl Replies {
 #[derive(Default)]
 pub struct Transaction {
     pub queue: Vec<Queued>,
-    /// A command could not be queued, so EXEC will refuse.
+    /// A command could not be queued, so EXEC is refused.
     pub broken: bool,
     /// Bytes held by the queue, for limits and CLIENT LIST.
     pub size: usize,
 }
 
-/// A command that waits for EXEC. Its options are parsed when it runs.
+/// A command that is queued for EXEC. Its options are parsed when it runs.
 pub struct Queued {
     pub row: ResolvedRow,
     pub words: OwnedWords,
@@ -136,20 +138,20 @@ impl Session {
         }
     }
 
-    /// Changes the protocol. Whoever sends the connection messages must know before the next one.
+    /// Changes the protocol. Others that send to the connection see it at once.
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
         self.client.seen().resp3.store(protocol == Protocol::Resp3, Ordering::Relaxed);
     }
 
-    /// The client is somebody else from now on.
+    /// Changes the client's user.
     pub fn become_user(&mut self, user: &Arc<User>, authenticated: bool) {
         self.client.labels().user = Some(Arc::clone(user));
         self.user = Arc::clone(user);
         self.authenticated = authenticated;
     }
 
-    /// Tells the statistics what was done since they were last told.
+    /// Adds to the statistics what was done since they were last updated.
     pub fn count(&mut self) {
         let executed = std::mem::take(&mut self.executed);
         add(&self.counters.commands, executed);
@@ -157,7 +159,7 @@ impl Session {
         self.counters.add(std::mem::take(&mut self.view_stats));
     }
 
-    /// Lets other connections see what this one has become.
+    /// Lets other connections see the session's state.
     pub fn publish(&mut self) {
         let (queued, bytes) = match &self.transaction {
             Some(transaction) => (transaction.queue.len() as i64, transaction.size),

@@ -1,4 +1,4 @@
-//! Requests that may run a script, each on a stack of its own.
+//! Commands that may run a script, each on a stack of its own.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use crate::powers::Staging;
 use crate::protocol::{OwnedWords, Words};
 use crate::script::{Fiber, Progress, Stack};
 
-/// What one thread has at hand to run scripts, and those that it has put aside.
+/// What one thread keeps for running scripts, and the scripts that are paused on it.
 #[derive(Default)]
 pub struct Fibers {
     /// A stack that was used before.
     stack: Option<Stack>,
-    /// What takes a session's place while a script has it.
+    /// Stands in for a session while a script has it.
     spare: Option<Box<Session>>,
     words: OwnedWords,
     replies: Vec<u8>,
     paused: Vec<(Arc<Client>, Fiber<Finished>)>,
-    /// Where commands are gathered that go into the journal.
+    /// The staging buffer that the sessions of the thread share.
     pub(in crate::engine) staging: Staging,
 }
 
-/// What a request leaves behind.
+/// What a command leaves behind.
 struct Finished {
     session: Box<Session>,
     words: OwnedWords,
@@ -33,8 +33,8 @@ struct Finished {
 }
 
 impl Local {
-    /// Runs a request that may run scripts. If it takes long, the session is left without what the request needs until
-    /// [`Fibers::resume`] says that it is done.
+    /// Calls a command on a stack of its own. If it takes long, a stand-in takes the session's place until
+    /// [`Fibers::resume`] says that the command is done.
     pub fn call_in_fiber(
         &self,
         front: &Arc<Engine>,
@@ -78,14 +78,14 @@ impl Local {
 const NO_STACK: CommandError = CommandError::fixed("ERR there is no memory to run a script");
 
 impl Fibers {
-    /// Goes on with the request that this session's connection waits for: how the connection goes on once it is done.
+    /// Goes on with the command that has this session. Returns how the connection goes on, once the command is done.
     pub fn resume(&mut self, session: &mut Box<Session>, out: &mut Vec<u8>) -> Option<Flow> {
         let place = self.paused.iter().position(|(client, _)| Arc::ptr_eq(client, &session.client))?;
         let (_, fiber) = self.paused.swap_remove(place);
         self.step(fiber, session, out)
     }
 
-    /// Whether this session's connection waits for a script.
+    /// Whether this session's command is paused.
     pub fn has_paused(&self, session: &Session) -> bool {
         self.paused.iter().any(|(client, _)| Arc::ptr_eq(client, &session.client))
     }
@@ -113,5 +113,5 @@ impl Fibers {
     }
 }
 
-/// A buffer that has grown beyond this is made smaller again.
+/// A buffer that has grown beyond this is shrunk.
 const BUFFER_KEPT: usize = 1024 * 1024;

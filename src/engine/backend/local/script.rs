@@ -1,4 +1,4 @@
-//! EVAL, FCALL and their kin: runs scripts, and runs the commands that they call.
+//! EVAL, FCALL and their kin: runs scripts, and the commands that they call.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const NO_ROOM_FOR_SCRIPT: CommandError =
 pub(super) struct ScriptContext<'s, 'k> {
     pub view: &'s mut View<'k>,
     pub interpreters: &'s mut Interpreters,
-    /// How to put it aside, if it takes long.
+    /// Pauses the script, if it takes long.
     pub pause: Option<&'s Pause<'s>>,
 }
 
@@ -69,7 +69,7 @@ impl Local {
         Ok(error)
     }
 
-    /// Runs a script in a view that others have opened. Hands back the error, if the script did not run at all.
+    /// Runs a script inside the view of EXEC, or its own. Returns the error, if the script did not run at all.
     pub(super) fn run_script_within(
         &self,
         front: &Engine,
@@ -134,7 +134,7 @@ impl Local {
         Ok(())
     }
 
-    /// The script that a request names, and what else the request says.
+    /// The script that a request names, with its keys and arguments.
     fn find_script<'a>(
         &self,
         interpreters: &mut Interpreters,
@@ -163,7 +163,7 @@ impl Local {
         Ok(RequestedScript { script, read_only, keys, arguments })
     }
 
-    /// What a script says about itself, if a request runs one that does.
+    /// What a script declares about itself, if a request runs one that does.
     fn declared_flags(&self, spec: &CommandSpec, words: Words<'_>) -> Option<Flags> {
         let CommandKind::Script(which) = spec.kind else { return None };
         let flags = match (which, words.get(1)?) {
@@ -174,7 +174,7 @@ impl Local {
         Some(flags).filter(|flags| !flags.unsaid)
     }
 
-    /// Whether a request runs scripts that say of themselves that they may need memory.
+    /// Whether a request runs scripts that declare that they may need memory.
     #[cold]
     pub fn scripts_may_grow(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
         let may_grow =
@@ -183,7 +183,7 @@ impl Local {
             || is_exec(spec) && queued(session).any(|queued| may_grow(queued.row.spec, queued.words.as_words()))
     }
 
-    /// Whether a request changes data, or may do so, by what the scripts that it runs say about themselves.
+    /// Whether a request changes data, or may do so, by what its scripts declare.
     #[cold]
     pub fn will_write(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
         let writes = |spec, words| match self.declared_flags(spec, words) {
@@ -194,7 +194,7 @@ impl Local {
             || is_exec(spec) && queued(session).any(|queued| writes(queued.row.spec, queued.words.as_words()))
     }
 
-    /// Whether a script may start, by what it says about itself.
+    /// Whether a script may start, by what it declares.
     fn admit_script(&self, flags: Flags, read_only: bool) -> Result<(), CommandError> {
         if flags.unsaid || flags.no_writes {
             return Ok(());
@@ -232,7 +232,7 @@ fn keys_and_arguments<'a>(
     Ok((rest.first(count), rest.from(count)))
 }
 
-/// One run of a script: what it does to the server goes through here.
+/// One run of a script, as the interpreter sees its server.
 struct ScriptHost<'r, 'v, 'k> {
     front: &'r Engine,
     local: &'r Local,
@@ -244,7 +244,7 @@ struct ScriptHost<'r, 'v, 'k> {
     /// It may write although the memory limit is reached.
     may_grow: bool,
     protocol: Cell<Protocol>,
-    /// From the first time that the script is looked at: most end before.
+    /// Since when it runs. Set when it is first looked at: most scripts end before.
     since: Cell<Option<Stopwatch>>,
     slow: SlowScript<'r>,
     pause: Option<&'r Pause<'r>>,
@@ -258,8 +258,7 @@ struct Inner<'r, 'v, 'k> {
     view: &'v mut View<'k>,
 }
 
-/// That a script takes long; over when it is dropped, so that others are not told BUSY for ever should the script end in a
-/// panic.
+/// A script that takes long. Others get BUSY until this is dropped, also by a panic.
 struct SlowScript<'r> {
     instance: &'r Instance,
     begun: Cell<bool>,
@@ -275,7 +274,7 @@ impl Drop for SlowScript<'_> {
     }
 }
 
-/// What a script changes about its client's session, and what is put back when it has ended.
+/// What a script can change in its client's session, to be restored when it has ended.
 struct SavedSelection {
     db: u32,
     protocol: Protocol,
@@ -296,7 +295,7 @@ impl ScriptHost<'_, '_, '_> {
         (self.scratch.into_inner(), self.random)
     }
 
-    /// From now on others are told that the server is busy, instead of waiting.
+    /// From now on others get BUSY instead of waiting.
     fn become_slow(&self, since: Stopwatch) {
         let instance = &self.local.instance;
         self.slow.begun.set(true);
@@ -343,7 +342,7 @@ impl ScriptHost<'_, '_, '_> {
         Ok(())
     }
 
-    /// Runs a command that the script calls; hands back its row. An error may come from a rule.
+    /// Runs a command that the script calls, and returns its row. An error may come from a fault rule.
     fn run_call(
         &self,
         inner: &mut Inner<'_, '_, '_>,
@@ -371,12 +370,12 @@ impl ScriptHost<'_, '_, '_> {
             return Err((error, Some(rule)));
         }
         session.protocol = self.protocol.get();
-        // Nothing that scripts may call closes the connection.
+        // No command that scripts may call closes the connection.
         view.set_repeatable(true);
         let _: Flow = local.run_within(session, view, row, words, reply);
         view.set_repeatable(false);
         if session.tracking.remembers {
-            // Up to 7.0 the keys that the script was given stand for whatever it reads.
+            // Up to 7.0 the keys that the script was given stand for all that it reads.
             if local.instance.profile.since_redis(7, 2) {
                 local.track_reads(view, session, spec, words);
             } else if spec.has_flag(Flag::ReadOnly) {
@@ -409,7 +408,7 @@ impl Host for ScriptHost<'_, '_, '_> {
         }
         match scripts.killed() {
             None => Ok(()),
-            // Of functions Redis says the same.
+            // Redis says the same of functions.
             Some(Kill::Eval | Kill::Function) => Err("ERR Script killed by user with SCRIPT KILL..."),
             Some(Kill::Shutdown) => Err("ERR The server ends."),
         }

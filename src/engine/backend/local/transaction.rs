@@ -69,7 +69,7 @@ impl Local {
     }
 
     fn watch(&self, session: &mut Session, args: &mut Args<'_>) {
-        // While a script keeps its locks, keys can be watched all the same: every change from now on is told.
+        // Keys can also be watched while a slow script holds its locks: every later change touches them.
         let mut view = self.lock_keys(session, args.spec(), None, args.words()).ok();
         while let Some(key) = args.optional() {
             let watching = &mut session.watching;
@@ -77,7 +77,7 @@ impl Local {
                 continue;
             }
             if let Some(view) = &mut view {
-                // A key that is already over is gone, not about to change.
+                // A key that has expired is deleted now, and so is not touched by that later.
                 view.exists(key);
             }
             self.instance.keyspace.watch(session.db, key, &watching.watch);
@@ -96,7 +96,7 @@ impl Local {
         out: &mut Vec<u8>,
         pause: Option<&Pause<'_>>,
     ) -> Result<(CommandResult<'static>, Flow), Busy> {
-        // The queue as it is now is what CLIENT LIST shows while it runs.
+        // CLIENT LIST shows the queue as it is now while it runs.
         session.publish();
         if session.transaction.is_none() {
             return Ok((Err(EXEC_WITHOUT_MULTI), Flow::Continue));
@@ -121,7 +121,7 @@ impl Local {
         let watching = std::mem::take(&mut session.watching);
         for (db, key) in &watching.keys {
             view.select(*db);
-            // A watched key whose time has run out is touched by being found gone.
+            // Finding a watched key expired touches it.
             view.exists(key);
             instance.keyspace.unwatch(*db, key, &watching.watch);
         }
@@ -171,7 +171,7 @@ impl Local {
         let mut flow = Flow::Continue;
         for queued in queue {
             let start = out.len();
-            // What the user may do can have changed since.
+            // The user's rights can have changed since.
             let denied = front.permit(session, queued.row.spec, queued.words.as_words()).err();
             let fault = if self.instance.active_hooks.path() == HookPath::All && denied.is_none() {
                 front.fault_inside(session, queued.row.spec, queued.words.as_words())
@@ -194,12 +194,12 @@ impl Local {
             let rule = fault.as_ref().map(|(_, rule)| rule.fault.name.as_str());
             front.record_child(session, Some(queued.row.spec), queued.words.as_words(), &out[start..], rule);
             self.track_reads(view, session, queued.row.spec, queued.words.as_words());
-            // Whoever asked to be closed hears no more, but what was queued still runs.
+            // A client that asked to be closed gets no more replies, but the rest of the queue runs.
             if session.replies.are_suppressed() || !matches!(flow, Flow::Continue) {
                 out.truncate(start);
             }
             if limit.is_hard_passed(out.len()) {
-                // As in Redis the client is lost, but not half of its transaction.
+                // As in Redis, the client is closed, but its transaction runs to the end.
                 flow = Flow::Drop;
                 *out = Vec::new();
             }
