@@ -281,7 +281,15 @@ impl Engine {
                 session.in_flight.alarm = Some(alarm);
                 Some(Wait::Delay(permit))
             }
-            _ => None,
+            Verdict::Delay(_)
+            | Verdict::Error(_)
+            | Verdict::CloseBefore
+            | Verdict::CloseAfter
+            | Verdict::Truncate(_)
+            | Verdict::Drip { .. }
+            | Verdict::Reset
+            | Verdict::Refuse
+            | Verdict::Pause => None,
         }
     }
 
@@ -298,7 +306,13 @@ impl Engine {
             }
             Verdict::CloseBefore => Some(Flow::Close),
             Verdict::Reset => Some(Flow::Reset),
-            _ => None,
+            Verdict::Delay(_)
+            | Verdict::Hang
+            | Verdict::CloseAfter
+            | Verdict::Truncate(_)
+            | Verdict::Drip { .. }
+            | Verdict::Refuse
+            | Verdict::Pause => None,
         }
     }
 
@@ -348,7 +362,14 @@ impl Engine {
                 let reply = Bytes::from(out.split_off(start));
                 Flow::Wait(Box::new(Wait::Drip { reply, bytes, every, permit, then: flow }))
             }
-            _ => flow,
+            Verdict::Drip { .. }
+            | Verdict::Error(_)
+            | Verdict::Delay(_)
+            | Verdict::Hang
+            | Verdict::CloseBefore
+            | Verdict::Reset
+            | Verdict::Refuse
+            | Verdict::Pause => flow,
         }
     }
 

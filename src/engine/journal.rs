@@ -102,7 +102,16 @@ impl Engine {
             Some(Verdict::CloseBefore | Verdict::Reset) => Outcome::NeverRan,
             Some(Verdict::CloseAfter) => Outcome::Lost,
             Some(&Verdict::Truncate(bytes)) if bytes < reply.len() => Outcome::Lost,
-            _ => outcome(session, reply, flow),
+            Some(
+                Verdict::Truncate(_)
+                | Verdict::Error(_)
+                | Verdict::Delay(_)
+                | Verdict::Hang
+                | Verdict::Drip { .. }
+                | Verdict::Refuse
+                | Verdict::Pause,
+            )
+            | None => outcome(session, reply, flow),
         };
         self.record_as(session, hooks, reply, outcome);
     }
