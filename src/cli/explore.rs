@@ -162,7 +162,7 @@ impl OneRun<'_> {
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let signal_all = |signal| group.is_some_and(|group| kill_process_group(group, signal).is_ok());
         let mut interrupted = None;
-        let (mut limit, mut is_over) = (pin!(Clock::pass(self.explore.options.limit)), false);
+        let (mut limit, mut is_over) = (pin!(Clock::sleep(self.explore.options.limit)), false);
         let status = {
             let mut ended = pin!(child.wait());
             poll_fn(|cx| {

@@ -22,7 +22,7 @@ pub const CLOSED: CommandError = CommandError::fixed("ERR the server ends");
 /// What one server of a process may know of the others, and have done with them.
 pub trait Fleet: Send + Sync {
     /// The spaces behind this server's port, by name.
-    fn spaces(&self) -> Vec<SpaceFigures>;
+    fn spaces(&self) -> Vec<SpaceInfo>;
 
     /// Sees that a space is there and that a user of this name may enter it. Without a name it is the world that clients
     /// find when they connect.
@@ -38,30 +38,30 @@ pub trait Fleet: Send + Sync {
     fn number(&self) -> usize;
 
     /// All instances, in order.
-    fn instances(&self) -> Vec<InstanceFigures>;
+    fn instances(&self) -> Vec<InstanceInfo>;
 
     /// Has something done with an instance. If it loses its connections, the one with the id `by` is to be left, provided
     /// that the order came from that instance itself: whoever gave it is still to be answered.
     ///
     /// What it sets off there happens while the consequences are waited for.
-    fn order(&self, number: usize, order: Order, by: u64) -> Result<Consequences, CommandError>;
+    fn control_instance(&self, number: usize, order: InstanceCommand, by: u64) -> Result<Completion, CommandError>;
 
     /// Ends every script that runs in the process, because the process ends.
     fn abandon_scripts(&self);
 }
 
-/// What an order sets off; over when all of it has happened.
-pub type Consequences = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// What an order sets off; over when all of it has happened, or has failed.
+pub type Completion = Pin<Box<dyn Future<Output = Result<(), CommandError>> + Send>>;
 
 /// One space, as a list of them shows it.
-pub struct SpaceFigures {
+pub struct SpaceInfo {
     pub name: Vec<u8>,
     pub clients: usize,
     pub keys: u64,
 }
 
 /// One instance, as a list of them shows it.
-pub struct InstanceFigures {
+pub struct InstanceInfo {
     pub number: usize,
     /// 0 if it has no TCP port.
     pub port: u16,
@@ -92,7 +92,7 @@ impl InstanceState {
 }
 
 /// What can be done with an instance.
-pub enum Order {
+pub enum InstanceCommand {
     Stop,
     /// Serve again, with what it held or without.
     Start {

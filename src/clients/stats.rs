@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::base::sync::MutexExt;
-use crate::data::keyspace::Tally;
+use crate::data::keyspace::ViewStats;
 
 /// Adds to a counter that only the calling thread ever writes.
 #[inline]
@@ -32,12 +32,12 @@ pub struct Counters {
 impl Counters {
     /// Only for the thread that the counters belong to.
     #[inline]
-    pub fn add(&self, tally: Tally) {
-        add(&self.hits, tally.hits);
-        add(&self.misses, tally.misses);
-        add(&self.expired, tally.expired);
-        add(&self.changes, tally.changes);
-        add(&self.locks, tally.locks);
+    pub fn add(&self, view_stats: ViewStats) {
+        add(&self.hits, view_stats.hits);
+        add(&self.misses, view_stats.misses);
+        add(&self.expired, view_stats.expired);
+        add(&self.changes, view_stats.changes);
+        add(&self.locks, view_stats.locks);
     }
 }
 
@@ -112,7 +112,7 @@ pub struct Stats {
     /// By the number of the thread.
     threads: Mutex<Vec<Arc<Counters>>>,
     /// What was done by no connection: by the sweep, by the handle.
-    elsewhere: Mutex<Tally>,
+    elsewhere: Mutex<ViewStats>,
     /// The sums at the last CONFIG RESETSTAT, from which INFO counts.
     reset_at: Mutex<Totals>,
 }
@@ -131,8 +131,8 @@ impl Stats {
     }
 
     /// Counts what no connection did.
-    pub fn add(&self, tally: Tally) {
-        *lock(&self.elsewhere) += tally;
+    pub fn add(&self, view_stats: ViewStats) {
+        *lock(&self.elsewhere) += view_stats;
     }
 
     pub fn count_error(&self, code: &[u8]) {

@@ -6,7 +6,7 @@
 use sha1_smol::Sha1;
 
 use crate::base::profile::Profile;
-use crate::data::keyspace::{Entry, Kind, Stream, StreamId, View};
+use crate::data::keyspace::{Entry, Stream, StreamId, ValueKind, View};
 use crate::data::rdb::{Content, Field};
 use crate::protocol::{write_double, write_shortest};
 
@@ -131,13 +131,13 @@ pub fn of_everything(view: &mut View<'_>, profile: &Profile) -> Digest {
 }
 
 /// By which number Redis knows a type.
-fn number_of(kind: Kind) -> u32 {
+fn number_of(kind: ValueKind) -> u32 {
     match kind {
-        Kind::String => 0,
-        Kind::List => 1,
-        Kind::Set => 2,
-        Kind::SortedSet => 3,
-        Kind::Hash => 4,
-        Kind::Stream => 6,
+        ValueKind::String => 0,
+        ValueKind::List => 1,
+        ValueKind::Set => 2,
+        ValueKind::SortedSet => 3,
+        ValueKind::Hash => 4,
+        ValueKind::Stream => 6,
     }
 }

@@ -1,5 +1,7 @@
 //! Commands: rows with their functions, and the table of functions that the engine runs by a row's number.
 
+use std::sync::Arc;
+
 use super::call::Call;
 use super::outcome::{Outcome, Ready};
 use crate::base::error::CommandError;
@@ -97,8 +99,9 @@ pub fn rows(commands: impl IntoIterator<Item = &'static Command>) -> Vec<Row> {
         .collect()
 }
 
-/// The functions of all commands, by the numbers of their rows.
-pub struct Handlers(Box<[Handler]>);
+/// The functions of all commands, by the numbers of their rows. Clones share them.
+#[derive(Clone)]
+pub struct Handlers(Arc<[Handler]>);
 
 impl Handlers {
     pub fn new(commands: impl IntoIterator<Item = &'static Command>) -> Self {

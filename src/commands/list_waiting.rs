@@ -6,7 +6,7 @@ use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, Handler, Outcome, Ready, Wish};
-use crate::data::keyspace::{End, Kind, View};
+use crate::data::keyspace::{End, ValueKind, View};
 use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
@@ -14,7 +14,7 @@ pub(super) const ROWS: &[Command] = &[BLMOVE, BLMPOP, BLPOP, BRPOP, BRPOPLPUSH];
 
 /// To wait for a list under any of these keys.
 fn wish(keys: Words<'_>, deadline: Option<Millis>) -> Wish<'_> {
-    Wish { keys, kind: Kind::List, deadline, reply: Reply::NullArray, again: None }
+    Wish { keys, kind: ValueKind::List, deadline, reply: Reply::NullArray, again: None }
 }
 
 const BLPOP: Command = Command::new(

@@ -85,8 +85,7 @@ use crate::spec::{Row, Table};
 
 pub use acl_log::record_denial;
 pub use call::Call;
-use handler::rows;
-pub use handler::{Command, CommandResult, Handler, Handlers};
+pub use handler::{Command, CommandResult, Handler, Handlers, rows};
 pub use outcome::{Outcome, Ready, Wish};
 pub use redouble::{reached, so_many_found};
 pub use stream_read::asks_to_wait;

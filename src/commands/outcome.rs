@@ -1,7 +1,7 @@
 //! Commands that may have to wait until there is something to be had.
 
 use crate::base::clock::Millis;
-use crate::data::keyspace::Kind;
+use crate::data::keyspace::ValueKind;
 use crate::protocol::{OwnedWords, Reply, Words};
 
 /// The key that has just got something, when a command that waits is tried again; only this one may then be served. `None`
@@ -23,7 +23,7 @@ pub struct Wish<'v> {
     /// Any of these keys is to hold something,
     pub keys: Words<'v>,
     /// of this type.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// When the client stops waiting, if ever,
     pub deadline: Option<Millis>,
     /// and what it hears then.

@@ -5,7 +5,7 @@ use crate::base::error::CommandError;
 use crate::base::glob;
 use crate::base::profile::{Profile, Since, Version};
 use crate::commands::{Command, CommandResult, Handler};
-use crate::data::keyspace::{Kind, ScanFilter, View};
+use crate::data::keyspace::{ScanFilter, ValueKind, View};
 use crate::protocol::{Reply, is_blank, parse_integer, until_nul};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag};
 
@@ -92,7 +92,7 @@ fn scan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
             return Err(CommandError::SYNTAX);
         }
     }
-    let is_kind = |found: Kind| kind.is_some_and(|kind: &[u8]| kind.eq_ignore_ascii_case(found.name().as_bytes()));
+    let is_kind = |found: ValueKind| kind.is_some_and(|kind: &[u8]| kind.eq_ignore_ascii_case(found.name().as_bytes()));
     let filter =
         ScanFilter { matches: &|key| matches(pattern, key), kind: if kind.is_some() { Some(&is_kind) } else { None } };
     let (next, found) = view.scan(cursor, usize::try_from(count).unwrap_or(usize::MAX), &filter);

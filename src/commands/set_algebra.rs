@@ -118,7 +118,7 @@ fn common(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
     let smallest = sets.iter().copied().flatten().min_by_key(|set| set.len());
     let integers = smallest.is_some_and(|set| matches!(set, Set::Integers(_)));
     // Servers that have lists begin with one, and see at the end whether there is nothing but integers.
-    let mut result = if integers || !limits.foresees { Set::of_integers() } else { Set::packed() };
+    let mut result = if integers || !limits.converts_upfront { Set::of_integers() } else { Set::packed() };
     for_common(sets, |member| {
         result.add(member, limits);
         true

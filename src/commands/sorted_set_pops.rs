@@ -6,7 +6,7 @@ use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
 use crate::commands::{Command, CommandResult, Handler, Outcome, Ready, Wish};
-use crate::data::keyspace::{EventClass, Kind, Scored, SortedSet, View};
+use crate::data::keyspace::{EventClass, Scored, SortedSet, ValueKind, View};
 use crate::protocol::{Reply, Words, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
@@ -255,5 +255,5 @@ fn bzmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> 
 }
 
 fn wait(keys: Words<'_>, deadline: Option<Millis>) -> Outcome<'_> {
-    Outcome::Wait(Wish { keys, kind: Kind::SortedSet, deadline, reply: Reply::NullArray, again: None })
+    Outcome::Wait(Wish { keys, kind: ValueKind::SortedSet, deadline, reply: Reply::NullArray, again: None })
 }

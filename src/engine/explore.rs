@@ -5,24 +5,23 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
-use super::passage::guest;
+use super::intercept::parked_command;
 use super::{Engine, is_exec, keys, transaction};
 use crate::base::clock::Clock;
-use crate::clients::session::{Session, Waiting};
-use crate::powers::{Footprint, Hook, NextTurn, Passage, RacerState, RacingCommand};
+use crate::clients::session::Session;
+use crate::powers::{Footprint, Hook, NextTurn, Permit, RacerState, RacingCommand};
 use crate::protocol::Words;
 use crate::spec::{CommandKind, CommandSpec, Flag, Group, TransactionCommand};
 
 impl Engine {
-    /// Holds a command until it has its turn, if orders are being explored.
+    /// Parks a command until it has its turn, if orders are being explored.
     pub(super) fn hold_for_turn(
         &self,
-        passage: &mut Passage,
-        session: &Session,
+        session: &mut Session,
         spec: &'static CommandSpec,
         words: Words<'_>,
-    ) -> Option<Waiting> {
-        if passage.is_explored
+    ) -> Option<Permit> {
+        if session.in_flight.hooks.as_ref().is_none_or(|hooks| hooks.is_explored)
             || !self.instance.active_hooks.has(Hook::Explore)
             || !self.is_authenticated(session)
             || !matters(session, spec)
@@ -30,16 +29,16 @@ impl Engine {
             return None;
         }
         let footprint = self.footprint(session, spec, words);
-        let command = RacingCommand { parked: guest(session, words), name: spec.name, footprint };
-        let ticket = self.instance.control.explorer.hold(command)?;
-        passage.is_explored = true;
-        Some(Waiting::Held(ticket))
+        let command = RacingCommand { parked: parked_command(session, words), name: spec.name, footprint };
+        let permit = self.instance.control.explorer.hold(command)?;
+        session.in_flight.hooks.iter_mut().for_each(|hooks| hooks.is_explored = true);
+        Some(permit)
     }
 
     /// What a command may read and write.
     fn footprint(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> Footprint {
         // Whoever hears of changes, hears of them in an order.
-        if self.instance.keyspace.settings().are_news_wanted() {
+        if self.instance.keyspace.settings().wants_notifications() {
             return Footprint::everything();
         }
         if !is_exec(spec) {
@@ -54,7 +53,7 @@ impl Engine {
     }
 
     /// A client is gone: it has no turn any more.
-    pub(super) fn part(&self, session: &Session) {
+    pub(super) fn leave_exploration(&self, session: &Session) {
         if self.instance.active_hooks.has(Hook::Explore) {
             self.instance.control.explorer.client_left(session.client.id());
         }
@@ -68,13 +67,13 @@ impl Engine {
 
     /// Lets the run begin that was chosen last. To be called on an event loop, where the turns are given from now on.
     pub fn arm_run(self: &Arc<Self>) {
-        self.instance.active_hooks.raise(Hook::Explore);
+        self.instance.active_hooks.arm(Hook::Explore);
         if !self.instance.control.explorer.arm() {
             // It was stopped while the server was put back.
-            self.instance.active_hooks.lower(Hook::Explore);
+            self.instance.active_hooks.disarm(Hook::Explore);
         }
         if self.instance.control.explorer.claim_scheduling() {
-            tokio::spawn(conduct(Arc::downgrade(self)));
+            tokio::spawn(give_turns(Arc::downgrade(self)));
         }
     }
 
@@ -91,7 +90,7 @@ impl Engine {
 }
 
 /// Gives turns for as long as there is an exploration, and a server.
-async fn conduct(engine: Weak<Engine>) {
+async fn give_turns(engine: Weak<Engine>) {
     loop {
         let mut time = None;
         let went = poll_fn(|cx| {
@@ -102,7 +101,7 @@ async fn conduct(engine: Weak<Engine>) {
                     NextTurn::Over => return Poll::Ready(None),
                     NextTurn::Wait(None) => return Poll::Pending,
                     NextTurn::Wait(Some(duration)) => {
-                        let time = time.insert(Box::pin(Clock::pass(duration)));
+                        let time = time.insert(Box::pin(Clock::sleep(duration)));
                         if time.as_mut().poll(cx).is_pending() {
                             return Poll::Pending;
                         }
@@ -111,7 +110,7 @@ async fn conduct(engine: Weak<Engine>) {
             }
         });
         let Some(engine) = went.await else { return };
-        engine.instance.clock.settle().await;
+        engine.instance.clock.wait_until_quiescent().await;
         engine.instance.control.explorer.turn_is_over();
     }
 }

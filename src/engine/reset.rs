@@ -13,7 +13,7 @@ impl Engine {
         instance.clear_faults();
         instance.clear_gates();
         instance.unpause();
-        self.end_waits().await;
+        self.end_all_waits().await;
 
         // A script that takes long would be in the way, and then nobody gets here.
         let _ = self.empty();
@@ -27,7 +27,7 @@ impl Engine {
     }
 
     /// Answers whoever waits as if the time were up, and lets those go on at once who were delayed.
-    async fn end_waits(&self) {
+    async fn end_all_waits(&self) {
         /// What a client sends behind a command that waits may wait, too; a client that begins anew, again and again, is
         /// not waited for any longer.
         const ROUNDS: u32 = 1_000;
@@ -36,7 +36,7 @@ impl Engine {
             let clients = self.instance.clients.all();
             let mut ended = 0;
             for client in clients.iter().filter(|client| self.instance.unblock(client, false)) {
-                client.expect(|| self.instance.clock.rung_alarm());
+                client.hold_until_signals_end(|| self.instance.clock.rung_alarm());
                 ended += 1;
             }
             if !self.instance.clock.ring_early() && ended == 0 {

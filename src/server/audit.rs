@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use super::handle::{Servers, World, refused};
 use super::journal::JournalGuard;
 use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
-use crate::base::clock::{Stopwatch, wait_here_for};
+use crate::base::clock::{Stopwatch, block_on_timeout};
 use crate::base::error::Error;
 #[cfg(feature = "internals")]
 use crate::base::profile::Profile;
@@ -57,8 +57,8 @@ impl World {
     pub fn audit(&self) -> AuditGuard {
         let engine = self.engine();
         let audit = Arc::clone(&engine.instance.audit);
-        let events = self.events().clone();
-        let journals = self.audited_together().iter().map(|engine| JournalGuard::begin(engine, &events)).collect();
+        let events = self.event_loop().clone();
+        let journals = self.audited_together().iter().map(|engine| JournalGuard::attach(engine, &events)).collect();
         let began = !audit.is_on();
         if began {
             engine.instance.start_audit();
@@ -135,7 +135,7 @@ impl AuditGuard {
         let time = poll_fn(|_| if since.elapsed() >= timeout { Poll::Ready(()) } else { Poll::Pending });
         let mut event = pin!(self.so_many_found(code, count, timeout, time));
         loop {
-            if let Some(outcome) = wait_here_for(event.as_mut(), timeout.saturating_sub(since.elapsed())) {
+            if let Some(outcome) = block_on_timeout(event.as_mut(), timeout.saturating_sub(since.elapsed())) {
                 return outcome.map_err(with_runtime_hint);
             }
         }

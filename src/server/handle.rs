@@ -93,7 +93,7 @@ impl Server {
 
     /// Forgets a space with all that is in it, and closes its connections. An error if there is none of this name.
     pub fn drop_space(&self, name: &str) -> Result<(), Error> {
-        self.world.node.drop_world(name.as_bytes()).map_err(refused)
+        self.world.node.drop_space(name.as_bytes()).map_err(refused)
     }
 
     /// Refuses connections and closes those there are, in all spaces, as if the server had died. What it holds stays, and
@@ -142,7 +142,7 @@ impl Server {
 
 /// Waits for whoever goes on.
 fn settle(worlds: &[Arc<Engine>]) {
-    worlds.iter().for_each(|engine| engine.run_control_job_here(ControlJob::Settle));
+    worlds.iter().for_each(|engine| engine.run_control_job_here(ControlJob::Quiesce));
 }
 
 impl Deref for Server {
@@ -187,7 +187,7 @@ impl Servers {
     fn skew(&self, index: usize, micros: i64) -> Result<(), Error> {
         let missing = || Error::Refused(format!("there is no server {index}; there are {}", self.len()));
         let server = self.get(index).ok_or_else(missing)?;
-        let nodes = server.world.node.beside().map_err(refused)?;
+        let nodes = server.world.node.nodes().map_err(refused)?;
         server.world.engine.run_control_job_here(nodes.skew(micros));
         Ok(())
     }
@@ -242,15 +242,15 @@ impl World {
     pub(super) fn engine(&self) -> &Arc<Engine> {
         let name = || String::from_utf8_lossy(&self.engine.instance.space);
         let is_space = !self.engine.instance.space.is_empty();
-        assert!(!is_space || self.node.beside().is_ok(), "the server of the space '{}' has ended", name());
-        assert!(!is_space || self.node.has(&self.engine), "the space '{}' was dropped", name());
+        assert!(!is_space || self.node.nodes().is_ok(), "the server of the space '{}' has ended", name());
+        assert!(!is_space || self.node.contains(&self.engine), "the space '{}' was dropped", name());
         &self.engine
     }
 
     /// What runs the commands of all worlds that are audited with this one.
     pub(super) fn audited_together(&self) -> Vec<Arc<Engine>> {
         let engine = self.engine();
-        let nodes = self.node.beside().ok().filter(|_| engine.instance.space.is_empty());
+        let nodes = self.node.nodes().ok().filter(|_| engine.instance.space.is_empty());
         nodes.map_or_else(
             || vec![Arc::clone(engine)],
             |nodes| nodes.all().iter().map(|node| Arc::clone(node.root())).collect(),
@@ -258,8 +258,8 @@ impl World {
     }
 
     /// The event loop that this world's port belongs to.
-    pub(super) fn events(&self) -> &Handle {
-        self.node.events()
+    pub(super) fn event_loop(&self) -> &Handle {
+        self.node.event_loop()
     }
 
     fn address(&self) -> Option<SocketAddr> {

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 use super::handle::{World, refused};
 use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
-use crate::base::clock::{Stopwatch, wait_here_for};
+use crate::base::clock::{Stopwatch, block_on_timeout};
 use crate::base::error::Error;
 use crate::commands::reached;
 use crate::engine::Engine;
@@ -38,7 +38,7 @@ impl World {
     /// # }
     /// ```
     pub fn journal(&self) -> JournalGuard {
-        JournalGuard::begin(self.engine(), self.events())
+        JournalGuard::attach(self.engine(), self.event_loop())
     }
 }
 
@@ -51,7 +51,7 @@ pub struct JournalGuard {
 }
 
 impl JournalGuard {
-    pub(super) fn begin(engine: &Arc<Engine>, events: &Handle) -> Self {
+    pub(super) fn attach(engine: &Arc<Engine>, events: &Handle) -> Self {
         let began = !engine.instance.control.journal.is_on();
         if began {
             engine.instance.start_journal(USUAL_SIZE);
@@ -87,7 +87,7 @@ impl JournalGuard {
         let time = poll_fn(|_| if since.elapsed() >= timeout { Poll::Ready(()) } else { Poll::Pending });
         let mut event = pin!(self.reached(query.into(), count, timeout, time));
         loop {
-            if let Some(outcome) = wait_here_for(event.as_mut(), timeout.saturating_sub(since.elapsed())) {
+            if let Some(outcome) = block_on_timeout(event.as_mut(), timeout.saturating_sub(since.elapsed())) {
                 return outcome.map_err(with_runtime_hint);
             }
         }

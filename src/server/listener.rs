@@ -38,7 +38,7 @@ pub(super) async fn accept(listener: Listener, node: Arc<Node>) {
             // The connection is gone again, or the process is out of file descriptors: neither ends the server, but
             // the latter does not pass at once.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
-            Err(_) => Clock::pass(OUT_OF_DESCRIPTORS).await,
+            Err(_) => Clock::sleep(OUT_OF_DESCRIPTORS).await,
         }
     }
 }

@@ -6,17 +6,18 @@
 
 mod audit;
 mod bind;
+mod bound_address;
 mod builder;
 mod connection;
-mod door;
 mod explore;
+mod guards;
 mod handle;
+mod instance_control;
 mod journal;
 mod listener;
 mod load;
 mod node;
-mod orders;
-mod powers;
+mod panics;
 mod stream;
 mod timeout;
 mod worker;
@@ -24,9 +25,9 @@ mod worker;
 pub use audit::AuditGuard;
 #[cfg(feature = "internals")]
 pub use audit::{journal_of, naming, now_of};
+pub(crate) use builder::BoundServers;
 pub use builder::Builder;
-pub(crate) use builder::Running;
 pub use explore::Exploration;
+pub use guards::{FaultGuard, GateGuard};
 pub use handle::{Server, Servers, Space, World};
 pub use journal::JournalGuard;
-pub use powers::{FaultGuard, GateGuard};

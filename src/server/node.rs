@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use super::door::Door;
+use super::bound_address::BoundAddress;
 use super::listener::accept;
 use super::worker::Workers;
 use crate::base::error::{CommandError, Error};
@@ -29,7 +29,7 @@ impl Nodes {
     pub(super) fn new(list: Vec<Arc<Node>>) -> Arc<Self> {
         let nodes = Arc::new(Self { list });
         for node in &nodes.list {
-            let _ = node.beside.set(Arc::downgrade(&nodes));
+            let _ = node.nodes.set(Arc::downgrade(&nodes));
         }
         nodes
     }
@@ -62,13 +62,13 @@ pub(super) struct Node {
     /// Those who serve, and the event loop that accepts.
     workers: Arc<Workers>,
     main: Handle,
-    doors: Mutex<Vec<Door>>,
+    bound: Mutex<Vec<BoundAddress>>,
     accepting: Mutex<Vec<AbortHandle>>,
     serving: AtomicBool,
     /// Held while it is stopped or started: two who start it at once would accept twice.
-    turning: Mutex<()>,
+    lifecycle: Mutex<()>,
     spaces: Mutex<BTreeMap<Box<[u8]>, Space>>,
-    beside: OnceLock<Weak<Nodes>>,
+    nodes: OnceLock<Weak<Nodes>>,
 }
 
 /// A world that clients can go to. Dropping this ends what rings its alarms; its connections are to be closed by whoever
@@ -92,27 +92,27 @@ impl Node {
     pub(super) fn new(
         number: usize,
         root: Engine,
-        doors: Vec<Door>,
+        bound: Vec<BoundAddress>,
         workers: &Arc<Workers>,
         main: &Handle,
     ) -> Arc<Self> {
         let node = Arc::new(Self {
             number,
             root: Arc::new(root),
-            addresses: doors.iter().filter_map(Door::address).collect(),
+            addresses: bound.iter().filter_map(BoundAddress::address).collect(),
             workers: Arc::clone(workers),
             main: main.clone(),
-            doors: Mutex::new(doors),
+            bound: Mutex::new(bound),
             accepting: Mutex::default(),
             serving: AtomicBool::new(false),
-            turning: Mutex::default(),
+            lifecycle: Mutex::default(),
             spaces: Mutex::default(),
-            beside: OnceLock::new(),
+            nodes: OnceLock::new(),
         });
         let fleet: Weak<dyn Fleet> = Arc::<Self>::downgrade(&node);
-        node.root.instance.join(fleet);
-        node.root.instance.remember_start();
-        main.spawn(Arc::clone(&node.root.instance.clock).drive());
+        node.root.instance.set_fleet(fleet);
+        node.root.instance.save_initial_state();
+        main.spawn(Arc::clone(&node.root.instance.clock).run_alarms());
         node
     }
 
@@ -132,7 +132,7 @@ impl Node {
         &self.addresses
     }
 
-    pub(super) fn events(&self) -> &Handle {
+    pub(super) fn event_loop(&self) -> &Handle {
         &self.main
     }
 
@@ -140,8 +140,8 @@ impl Node {
         &self.workers
     }
 
-    pub(super) fn beside(&self) -> Result<Arc<Nodes>, CommandError> {
-        self.beside.get().and_then(Weak::upgrade).ok_or(CLOSED)
+    pub(super) fn nodes(&self) -> Result<Arc<Nodes>, CommandError> {
+        self.nodes.get().and_then(Weak::upgrade).ok_or(CLOSED)
     }
 
     // ---- the doors
@@ -152,15 +152,15 @@ impl Node {
     }
 
     /// Keeps others from stopping or starting it. Held before all other locks of a node, and across them.
-    pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
-        lock(&self.turning)
+    pub(super) fn lock_lifecycle(&self) -> MutexGuard<'_, ()> {
+        lock(&self.lifecycle)
     }
 
     /// Begins to accept, on doors that listen.
     pub(super) fn open(self: &Arc<Self>) -> Result<(), Error> {
-        let doors = lock(&self.doors);
+        let bound = lock(&self.bound);
         let _entered = self.main.enter();
-        let listeners: Vec<_> = doors.iter().map(Door::listener).collect::<Result<_, _>>()?;
+        let listeners: Vec<_> = bound.iter().map(BoundAddress::listener).collect::<Result<_, _>>()?;
         self.serving.store(true, Ordering::SeqCst);
         let tasks = listeners.into_iter().map(|listener| self.main.spawn(accept(listener, Arc::clone(self))));
         *lock(&self.accepting) = tasks.map(|task| task.abort_handle()).collect();
@@ -169,20 +169,20 @@ impl Node {
 
     /// Listens again, where it did before, and accepts.
     pub(super) fn reopen(self: &Arc<Self>) -> Result<(), Error> {
-        let mut doors = lock(&self.doors);
-        let opened = doors.iter_mut().try_for_each(Door::open);
+        let mut bound = lock(&self.bound);
+        let opened = bound.iter_mut().try_for_each(BoundAddress::open);
         if opened.is_err() {
             // One that listens while nobody accepts would let clients hang.
-            doors.iter_mut().for_each(Door::close);
+            bound.iter_mut().for_each(BoundAddress::close);
         }
-        drop(doors);
+        drop(bound);
         opened?;
         self.open()
     }
 
     /// Refuses connections from now on, and closes those there are, but for `except`.
     pub(super) fn close(&self, except: Option<u64>) {
-        self.shut_doors();
+        self.stop_accepting();
         for engine in self.worlds() {
             engine.instance.scripts.abandon();
             for client in engine.instance.clients.all() {
@@ -193,22 +193,22 @@ impl Node {
         }
     }
 
-    fn shut_doors(&self) {
-        let mut doors = lock(&self.doors);
+    fn stop_accepting(&self) {
+        let mut bound = lock(&self.bound);
         // Before the connections are looked for: one that is being accepted finds either this, or is found.
         self.serving.store(false, Ordering::SeqCst);
         lock(&self.accepting).drain(..).for_each(|task| task.abort());
-        doors.iter_mut().for_each(Door::close);
+        bound.iter_mut().for_each(BoundAddress::close);
     }
 
     /// Gives up the ports.
-    pub(super) fn leave(&self) {
-        self.shut_doors();
-        lock(&self.doors).clear();
+    pub(super) fn release_ports(&self) {
+        self.stop_accepting();
+        lock(&self.bound).clear();
     }
 
     /// Does an job to the end, even if nobody waits for that.
-    pub(super) fn begin(&self, engine: &Arc<Engine>, job: ControlJob) -> JoinHandle<()> {
+    pub(super) fn spawn_job(&self, engine: &Arc<Engine>, job: ControlJob) -> JoinHandle<()> {
         self.main.spawn(Arc::clone(engine).run_control_job(job))
     }
 
@@ -225,19 +225,19 @@ impl Node {
     pub(super) fn cron(&self, empty_too: bool) -> Duration {
         let period = |engine: &Engine| {
             engine.cron();
-            engine.instance.clock.shortened(Self::PERIOD)
+            engine.instance.clock.in_real_time(Self::PERIOD)
         };
         let mut shortest = period(&self.root);
         let mut after = Vec::new();
         // Some at a time: who asks for a space meanwhile does not wait for long.
-        while let Some(some) = self.some_spaces(&mut after, empty_too) {
+        while let Some(some) = self.next_spaces(&mut after, empty_too) {
             shortest = some.iter().map(|engine| period(engine)).min().unwrap_or(shortest).min(shortest);
         }
         shortest
     }
 
     /// The next spaces with something to do behind one of this name, which moves on.
-    fn some_spaces(&self, after: &mut Vec<u8>, empty_too: bool) -> Option<Vec<Arc<Engine>>> {
+    fn next_spaces(&self, after: &mut Vec<u8>, empty_too: bool) -> Option<Vec<Arc<Engine>>> {
         const AT_ONCE: usize = 256;
         let spaces = lock(&self.spaces);
         let from: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Excluded(after), Bound::Unbounded);
@@ -267,26 +267,26 @@ impl Node {
         if spaces.len() >= MOST_SPACES {
             return Err(TOO_MANY_SPACES);
         }
-        let instance = Arc::new(self.root.instance.make_space(name));
-        instance.join(self.as_fleet()?);
+        let instance = Arc::new(self.root.instance.new_space(name));
+        instance.set_fleet(self.as_fleet()?);
         instance.join_audit();
-        let clock = self.main.spawn(Arc::clone(&instance.clock).drive()).abort_handle();
-        self.pass_on_orders(&instance);
-        instance.remember_start();
-        let engine = Arc::new(Engine::new(instance, self.root.table.clone()));
+        let clock = self.main.spawn(Arc::clone(&instance.clock).run_alarms()).abort_handle();
+        self.copy_instance_faults(&instance);
+        instance.save_initial_state();
+        let engine = Arc::new(Engine::with_handlers(instance, self.root.table.clone(), self.root.handlers.clone()));
         spaces.insert(name.into(), Space { engine: Arc::clone(&engine), clock });
         Ok(engine)
     }
 
     fn as_fleet(&self) -> Result<Weak<dyn Fleet>, CommandError> {
-        let nodes = self.beside()?;
+        let nodes = self.nodes()?;
         let own = nodes.get(self.number).ok_or(CLOSED)?;
         let weak: Weak<dyn Fleet> = Arc::<Self>::downgrade(own);
         Ok(weak)
     }
 
     /// Takes a connection from one world to another, unless that cannot be had any more.
-    pub(super) fn enter(
+    pub(super) fn move_connection(
         &self,
         name: &[u8],
         from: &Arc<Engine>,
@@ -297,25 +297,25 @@ impl Node {
         let mut spaces = lock(&self.spaces);
         let engine = self.world_among(&mut spaces, name).ok()?;
         let counters = engine.instance.stats.thread(thread);
-        engine.take_over(session, from, counters).then_some(engine)
+        engine.move_in(session, from, counters).then_some(engine)
     }
 
     /// Whether a space is there that this is the world of.
-    pub(super) fn has(&self, engine: &Arc<Engine>) -> bool {
+    pub(super) fn contains(&self, engine: &Arc<Engine>) -> bool {
         let found =
             lock(&self.spaces).get(&engine.instance.space).is_some_and(|space| Arc::ptr_eq(&space.engine, engine));
         found || Arc::ptr_eq(&self.root, engine)
     }
 
     /// Forgets a space and closes its connections.
-    pub(super) fn drop_world(&self, name: &[u8]) -> Result<(), CommandError> {
+    pub(super) fn drop_space(&self, name: &[u8]) -> Result<(), CommandError> {
         let space = lock(&self.spaces).remove(name).ok_or(NO_SUCH_SPACE)?;
         close_world(&space.engine);
         Ok(())
     }
 
     /// Forgets all spaces and closes their connections.
-    pub(super) fn drop_worlds(&self) {
+    pub(super) fn drop_spaces(&self) {
         for space in std::mem::take(&mut *lock(&self.spaces)).into_values() {
             close_world(&space.engine);
         }
@@ -329,7 +329,7 @@ impl Node {
     // ---- the end
 
     /// Asks all connections to end, once they have written what there is to write.
-    pub(super) fn dismiss(&self) {
+    pub(super) fn close_when_idle(&self) {
         for engine in self.worlds() {
             // A script may have begun since the server was asked to end.
             engine.instance.scripts.abandon();

@@ -20,7 +20,7 @@ pub(super) struct Timeout(JoinHandle<()>);
 
 impl Timeout {
     pub(super) fn start(events: &Handle, timeout: Duration) -> Self {
-        Self(events.spawn(Clock::pass(timeout)))
+        Self(events.spawn(Clock::sleep(timeout)))
     }
 }
 

@@ -319,7 +319,7 @@ impl Acl {
     pub fn save(&self, path: &Path) -> std::io::Result<()> {
         let mut text = self.lines().join(&b'\n');
         text.push(b'\n');
-        crate::base::files::replace(path, &text)
+        crate::base::files::write_atomically(path, &text)
     }
 
     fn new_rules(&self) -> Rules {

@@ -141,7 +141,7 @@ pub struct Settings(Values);
 
 /// Why CONFIG SET changed nothing.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum ConfigError {
     Unknown { name: Vec<u8> },
     Value { name: Vec<u8>, reason: Reason },
 }
@@ -266,14 +266,14 @@ impl Config {
     }
 
     /// CONFIG SET: all of the pairs, or none.
-    pub fn set(&self, pairs: &[(&[u8], &[u8])], profile: &Profile) -> Result<(), Refusal> {
+    pub fn set(&self, pairs: &[(&[u8], &[u8])], profile: &Profile) -> Result<(), ConfigError> {
         let mut values = self.values();
         let protected_may_change = value_of_name(&values, "enable-protected-configs") != b"no";
         let mut named: Vec<(usize, &'static str)> = Vec::new();
         for (name, _) in pairs {
-            let refuse = |reason: Reason| Refusal::Value { name: name.to_vec(), reason };
+            let refuse = |reason: Reason| ConfigError::Value { name: name.to_vec(), reason };
             let Some((place, canonical)) = find(name, profile) else {
-                return Err(Refusal::Unknown { name: name.to_vec() });
+                return Err(ConfigError::Unknown { name: name.to_vec() });
             };
             match TABLE[place].change {
                 Change::AtStart => return Err(refuse("can't set immutable config".into())),
@@ -298,14 +298,14 @@ impl Config {
                 Ok(new) => after.insert(*place, new),
                 Err(reason) => {
                     self.take_back(&mut values, &named[..=at]);
-                    return Err(Refusal::Value { name: name.as_bytes().to_vec(), reason });
+                    return Err(ConfigError::Value { name: name.as_bytes().to_vec(), reason });
                 }
             };
         }
         if let Some(reason) = contradiction(&after) {
             let about_memory = |name: &&str| name.starts_with("maxmemory");
             let name = named.iter().map(|(_, name)| *name).find(about_memory).unwrap_or("maxmemory");
-            return Err(Refusal::Value { name: name.as_bytes().to_vec(), reason });
+            return Err(ConfigError::Value { name: name.as_bytes().to_vec(), reason });
         }
         for (place, value) in after {
             store(&mut values, &self.live, place, value);

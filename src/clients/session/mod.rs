@@ -3,6 +3,7 @@
 mod client;
 mod clients;
 mod flow;
+mod in_flight;
 mod tracking;
 
 use std::sync::Arc;
@@ -10,14 +11,14 @@ use std::sync::atomic::Ordering;
 
 use crate::clients::acl::User;
 use crate::clients::stats::{Counters, add};
-use crate::data::keyspace::{Tally, Watch};
-use crate::powers::{CommandTrace, Passage};
+use crate::data::keyspace::{ViewStats, Watch};
 use crate::protocol::{OwnedWords, Protocol};
 use crate::spec::{CommandSpec, ResolvedRow};
 
-pub use client::{Activity, Blocked, Claim, Client, Peer, Served, Signal};
+pub use client::{Activity, BlockedCommand, Claim, Client, Peer, Served, Signal};
 pub use clients::Clients;
-pub use flow::{ControlJob, Destination, Flow, Waiting};
+pub use flow::{ControlJob, Destination, Flow, Wait};
+pub use in_flight::{Hooks, InFlight, Stage};
 pub use tracking::{Choice, SessionTracking, TrackingMode};
 
 /// The state of one connection, owned by whoever runs its commands.
@@ -38,25 +39,21 @@ pub struct Session {
     /// EXEC is running the queue: nothing may block.
     pub executing: bool,
     /// Messages to this connection that go in front of the running command's reply.
-    pub ahead: Vec<u8>,
+    pub messages_ahead: Vec<u8>,
     /// Messages to this connection that the running command has caused, to follow its reply.
-    pub aside: Vec<u8>,
+    pub messages_behind: Vec<u8>,
     /// It listens to channels.
     pub subscriber: bool,
-    /// The row of the last request that had one.
-    pub last_command: Option<&'static CommandSpec>,
-    /// The last command as others see it.
+    /// The row of the last command that other connections see.
     published_command: Option<&'static CommandSpec>,
     /// How many commands it ran since the statistics were last told.
     pub executed: u64,
     /// What they did.
-    pub tally: Tally,
-    /// Where the command is on its way past gates and faults, while it is under way.
-    pub passage: Option<Box<Passage>>,
-    /// What the journal is going to be told of the command.
-    pub trace: CommandTrace,
+    pub view_stats: ViewStats,
+    /// The command that it runs.
+    pub in_flight: InFlight,
     /// Somebody waits until the consequences of what it does have happened.
-    pub is_awaited: bool,
+    pub is_driven: bool,
     /// The counters of the thread that runs its commands.
     pub counters: Arc<Counters>,
 }
@@ -74,7 +71,7 @@ pub enum Replies {
 
 impl Replies {
     /// Whether a reply that is due now is left out.
-    pub fn are_withheld(self) -> bool {
+    pub fn are_suppressed(self) -> bool {
         matches!(self, Self::Off | Self::Skip)
     }
 
@@ -127,24 +124,16 @@ impl Session {
             watching: Watching::default(),
             tracking: SessionTracking::default(),
             executing: false,
-            ahead: Vec::new(),
-            aside: Vec::new(),
+            messages_ahead: Vec::new(),
+            messages_behind: Vec::new(),
             subscriber: false,
-            last_command: None,
             published_command: None,
             executed: 0,
-            tally: Tally::default(),
-            passage: None,
-            trace: CommandTrace::default(),
-            is_awaited: false,
+            view_stats: ViewStats::default(),
+            in_flight: InFlight::default(),
+            is_driven: false,
             counters,
         }
-    }
-
-    /// Whether a command has begun that something held up: it is to be accompanied to its end.
-    #[inline]
-    pub fn is_under_way(&self) -> bool {
-        self.passage.is_some() || self.trace.is_open()
     }
 
     /// Changes the protocol. Whoever sends the connection messages must know before the next one.
@@ -165,7 +154,7 @@ impl Session {
         let executed = std::mem::take(&mut self.executed);
         add(&self.counters.commands, executed);
         add(&self.client.seen().commands, executed);
-        self.counters.add(std::mem::take(&mut self.tally));
+        self.counters.add(std::mem::take(&mut self.view_stats));
     }
 
     /// Lets other connections see what this one has become.
@@ -182,13 +171,13 @@ impl Session {
         seen.watched.store(self.watching.keys.len(), Ordering::Relaxed);
         seen.touched.store(self.watching.watch.is_touched(), Ordering::Relaxed);
         seen.no_touch.store(self.no_touch, Ordering::Relaxed);
-        let same = match (self.last_command, self.published_command) {
+        let same = match (self.in_flight.row, self.published_command) {
             (Some(last), Some(published)) => std::ptr::eq(last, published),
             (last, published) => last.is_none() && published.is_none(),
         };
         if !same {
-            self.client.labels().last_command = self.last_command;
-            self.published_command = self.last_command;
+            self.client.labels().last_command = self.in_flight.row;
+            self.published_command = self.in_flight.row;
         }
     }
 }

@@ -30,7 +30,7 @@ impl View<'_> {
     /// Changes a list, if there is one, in a way that can only take elements away; `change` says how many changes that
     /// were. Hands back what `change` did, and whether the key is gone.
     #[inline]
-    pub fn shorten<R>(
+    pub fn shrink_list<R>(
         &mut self,
         key: &[u8],
         limits: &ListLimits,
@@ -47,7 +47,7 @@ impl View<'_> {
     pub fn put_list<'e>(&mut self, key: &[u8], elements: impl ExactSizeIterator<Item = &'e [u8]>, limits: &ListLimits) {
         let further = elements.len().saturating_sub(1);
         self.put_value(key, List::of(elements, limits));
-        self.count_further(further);
+        self.count_more_changes(further);
     }
 
     /// Removes the elements of a list outside of `start..end`, and tells whether the key is gone. Whoever watches the key is
@@ -58,14 +58,14 @@ impl View<'_> {
         (start, end): (usize, usize),
         limits: &ListLimits,
     ) -> Result<bool, CommandError> {
-        let trimmed = self.shorten(key, limits, |list| {
+        let trimmed = self.shrink_list(key, limits, |list| {
             let len = list.len();
             list.cut(End::Front, start);
             list.cut(End::Back, len - end);
             (len - list.len(), len - list.len())
         })?;
         if let Some((0, _)) = trimmed {
-            self.disturb(key);
+            self.touch_watchers(key);
         }
         Ok(trimmed.is_some_and(|(_, gone)| gone))
     }

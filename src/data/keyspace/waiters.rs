@@ -8,19 +8,19 @@ use std::sync::{Mutex, MutexGuard};
 use super::store::hash_of;
 
 /// A place in a queue: the later, the higher.
-pub type Turn = u64;
+pub type QueuePosition = u64;
 
 /// Those who wait for one key, by their turn.
 struct Queue {
     key: Box<[u8]>,
-    waiting: VecDeque<(Turn, u64)>,
+    waiting: VecDeque<(QueuePosition, u64)>,
 }
 
 #[derive(Default)]
 struct Queues {
     /// By database and hash of the key.
     by_hash: HashMap<(u32, u64), Vec<Queue>>,
-    turns: Turn,
+    turns: QueuePosition,
 }
 
 /// Everybody who waits, each known by a number. Who begins to wait for a key holds the key's shard, so that nobody who
@@ -39,12 +39,12 @@ impl Waiters {
     }
 
     /// Whether anybody waits for a key with this hash.
-    pub fn await_hash(&self, db: u32, hash: u64) -> bool {
+    pub fn has_hash(&self, db: u32, hash: u64) -> bool {
         self.queues().by_hash.contains_key(&(db, hash))
     }
 
     /// Whether anybody waits for a key.
-    pub fn await_key(&self, db: u32, key: &[u8]) -> bool {
+    pub fn has_key(&self, db: u32, key: &[u8]) -> bool {
         self.queues().find(db, key).is_some()
     }
 
@@ -88,7 +88,7 @@ impl Waiters {
     }
 
     /// Whose turn it is after this one.
-    pub fn next(&self, db: u32, key: &[u8], after: Turn) -> Option<(Turn, u64)> {
+    pub fn next(&self, db: u32, key: &[u8], after: QueuePosition) -> Option<(QueuePosition, u64)> {
         let queues = self.queues();
         let waiting = &queues.find(db, key)?.waiting;
         waiting.get(waiting.partition_point(|(turn, _)| *turn <= after)).copied()
@@ -133,7 +133,7 @@ mod tests {
         waiters.add(0, both(), 7);
         waiters.add(0, [&b"b"[..]].into_iter(), 8);
         waiters.add(1, both(), 9);
-        assert!(waiters.await_hash(0, hash_of(b"a")) && !waiters.await_key(2, b"a"));
+        assert!(waiters.has_hash(0, hash_of(b"a")) && !waiters.has_key(2, b"a"));
         assert_eq!(waiters.next(0, b"a", 0), Some((1, 7)));
         assert_eq!(waiters.next(0, b"a", 1), None);
         assert_eq!(waiters.next(0, b"b", 1), Some((2, 8)));

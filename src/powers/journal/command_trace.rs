@@ -2,7 +2,6 @@
 
 use super::record::{Children, Line, Record};
 use crate::base::clock::real_micros;
-use crate::protocol::{OwnedWords, Words};
 
 /// A command's place in the order in which commands take effect, and when that was, in microseconds since 1970.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +17,6 @@ pub struct CommandTrace {
     state: State,
     /// It was held up before it ran: when it took effect is not when it began.
     waited: bool,
-    is_kept: bool,
     /// What the commands of the session are told of as, in this life of the journal.
     pub introduced: u32,
     pub db: u32,
@@ -35,8 +33,6 @@ pub struct CommandTrace {
     /// What is about to go into the journal. To write there for each command would take longer than to run it: memory
     /// that was not used for long is far away, and whoever lets go of a lock waits for it.
     pub staging: Staging,
-    /// Its words, if they are not at hand when it ends.
-    kept: Option<Box<OwnedWords>>,
     children: Option<Box<Children>>,
 }
 
@@ -59,8 +55,6 @@ enum State {
     Blocked,
 }
 
-/// Words beyond this are not kept in memory once they are told of.
-const WORDS_KEPT: usize = 4096;
 /// How many bytes are gathered before they go into the journal.
 const STAGED: usize = 16 * 1024;
 
@@ -139,18 +133,6 @@ impl CommandTrace {
         self.stamp.is_some()
     }
 
-    /// Keeps the words for later; those that are kept already are the same.
-    pub fn keep(&mut self, words: Words<'_>) {
-        if self.is_open() && !self.is_kept {
-            self.is_kept = true;
-            self.kept.get_or_insert_default().fill(words);
-        }
-    }
-
-    pub fn take_kept(&mut self) -> Option<Box<OwnedWords>> {
-        self.kept.take()
-    }
-
     /// It runs others inside itself.
     pub fn children(&mut self) -> &mut Children {
         self.children.get_or_insert_default()
@@ -193,17 +175,12 @@ impl CommandTrace {
         self.staging.push(line);
     }
 
-    /// What it leaves behind goes.
+    /// The command is recorded, with all that it has run inside itself.
     #[inline]
-    pub fn tidy(&mut self, kept: Option<Box<OwnedWords>>) {
+    pub fn clear_children(&mut self) {
         if let Some(children) = &mut self.children {
             children.clear();
         }
-        if let Some(mut kept) = kept {
-            kept.empty(WORDS_KEPT);
-            self.kept = Some(kept);
-        }
-        self.is_kept = false;
     }
 
     /// From now on it is another journal that is told.

@@ -126,7 +126,7 @@ struct AnyNestedLine {
 
 /// Writes a journal to a file, one JSON object a line, whole or not at all. Returns the number of commands.
 pub fn write_journal(path: &Path, items: &[Item]) -> io::Result<u64> {
-    files::replace(path, &exported(items))?;
+    files::write_atomically(path, &exported(items))?;
     Ok(items.iter().filter(|item| matches!(item, Item::Command(_))).count() as u64)
 }
 

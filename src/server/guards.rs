@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 
 use super::handle::{World, refused};
 use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
-use crate::base::clock::wait_here_for;
+use crate::base::clock::block_on_timeout;
 use crate::base::error::Error;
 use crate::clients::session::ControlJob;
 use crate::engine::Engine;
@@ -68,7 +68,7 @@ impl World {
     fn put_up(&self, name: &str, pattern: Pattern, side: Side) -> Result<GateGuard, Error> {
         self.check_commands(&pattern)?;
         let gate = self.engine().instance.add_gate(name, pattern, side, None).map_err(Error::Refused)?;
-        Ok(GateGuard { engine: Arc::clone(self.engine()), events: self.events().clone(), gate })
+        Ok(GateGuard { engine: Arc::clone(self.engine()), events: self.event_loop().clone(), gate })
     }
 
     /// The names of the faults that have not fired so far.
@@ -120,7 +120,7 @@ impl FaultGuard {
 
     /// How many commands hang because of it now.
     pub fn hanging(&self) -> usize {
-        self.rule.queue.held()
+        self.rule.queue.parked_count()
     }
 }
 
@@ -128,7 +128,7 @@ impl Drop for FaultGuard {
     fn drop(&mut self) {
         // Somebody may have removed it by command, and put another one of this name in its place.
         if self.engine.instance.remove_this_fault(&self.rule) {
-            self.engine.run_control_job_here(ControlJob::Settle);
+            self.engine.run_control_job_here(ControlJob::Quiesce);
         }
     }
 }
@@ -153,7 +153,7 @@ impl GateGuard {
 
     /// As [`wait_for`](Self::wait_for), for so long in real time at most.
     pub fn wait_for_within(&self, count: usize, timeout: Duration) -> Result<(), Error> {
-        let held = wait_here_for(self.gate.queue.watch(count), timeout);
+        let held = block_on_timeout(self.gate.queue.watch(count), timeout);
         let hint = if held.is_none() { with_runtime_hint } else { std::convert::identity };
         self.are_held(held, count, timeout).map_err(hint)
     }
@@ -205,25 +205,25 @@ impl GateGuard {
     /// Lets the one go on that came first. On return its command has taken effect and its reply was written, or it is held
     /// or waits elsewhere. An error if nobody is held here.
     pub fn step(&self) -> Result<(), Error> {
-        if self.gate.queue.step(&self.engine.instance.clock).is_none() {
+        if self.gate.queue.release_next(&self.engine.instance.clock).is_none() {
             return Err(Error::Refused(format!("nobody is held at gate '{}'", self.gate.name)));
         }
-        self.engine.run_control_job_here(ControlJob::Settle);
+        self.engine.run_control_job_here(ControlJob::Quiesce);
         Ok(())
     }
 
     /// Lets everybody go on, one after another, and holds nobody from then on. Complete on return, as [`step`](Self::step) is; says how many
     /// were held.
     pub fn open(&self) -> usize {
-        let held = self.gate.queue.held();
+        let held = self.gate.queue.parked_count();
         self.engine.instance.control.gates.queue_opening(&self.gate);
-        self.engine.run_control_job_here(ControlJob::LetGo);
+        self.engine.run_control_job_here(ControlJob::OpenGates);
         held
     }
 
     /// How many commands are held here now.
     pub fn held(&self) -> usize {
-        self.gate.queue.held()
+        self.gate.queue.parked_count()
     }
 
     /// How many commands have come here so far.
@@ -235,7 +235,7 @@ impl GateGuard {
 impl Drop for GateGuard {
     fn drop(&mut self) {
         if self.engine.instance.remove_this_gate(&self.gate) {
-            self.engine.run_control_job_here(ControlJob::LetGo);
+            self.engine.run_control_job_here(ControlJob::OpenGates);
         }
     }
 }

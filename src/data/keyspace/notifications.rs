@@ -34,11 +34,11 @@ pub enum EventClass {
 pub const KEYSPACE_CHANNEL: u32 = 1 << 0;
 pub const KEYEVENT_CHANNEL: u32 = 1 << 1;
 /// Somebody wants to know which keys change (client-side caching).
-pub const CHANGES: u32 = 1 << 31;
+pub const KEY_CHANGES: u32 = 1 << 31;
 
 /// Something that happened in a view.
 #[derive(Debug, PartialEq, Eq)]
-pub enum News {
+pub enum Notification {
     Event {
         class: EventClass,
         name: &'static str,

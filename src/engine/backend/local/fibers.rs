@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Engine, Resolved};
+use super::Local;
 use crate::base::error::CommandError;
-use crate::clients::session::{Client, Flow, Session, Waiting};
+use crate::clients::session::{Client, Flow, Session, Wait};
+use crate::engine::{Engine, Resolved};
 use crate::powers::Staging;
 use crate::protocol::{OwnedWords, Words};
 use crate::script::{Fiber, Progress, Stack};
@@ -20,7 +21,7 @@ pub struct Fibers {
     replies: Vec<u8>,
     paused: Vec<(Arc<Client>, Fiber<Finished>)>,
     /// Where commands are gathered that go into the journal.
-    pub(super) staging: Staging,
+    pub(in crate::engine) staging: Staging,
 }
 
 /// What a request leaves behind.
@@ -31,11 +32,12 @@ struct Finished {
     flow: Flow,
 }
 
-impl Engine {
+impl Local {
     /// Runs a request that may run scripts. If it takes long, the session is left without what the request needs until
     /// [`Fibers::resume`] says that it is done.
-    pub(super) fn run_in_fiber(
-        self: &Arc<Self>,
+    pub fn call_in_fiber(
+        &self,
+        front: &Arc<Engine>,
         session: &mut Box<Session>,
         resolved: Resolved,
         words: Words<'_>,
@@ -44,7 +46,7 @@ impl Engine {
     ) -> Flow {
         let stack = match fibers.stack.take().map_or_else(Stack::new, Ok) {
             Ok(stack) => stack,
-            Err(_) => return self.refuse(session, false, NO_STACK, out),
+            Err(_) => return front.refuse(session, false, NO_STACK, out),
         };
         let spare = match fibers.spare.take() {
             Some(mut spare) => {
@@ -59,16 +61,16 @@ impl Engine {
         };
         let mut taken = std::mem::replace(session, spare);
         let mut replies = std::mem::take(&mut fibers.replies);
-        let engine = Arc::clone(self);
+        let engine = Arc::clone(front);
         let mut owned = std::mem::take(&mut fibers.words);
         owned.fill(words);
         let fiber = Fiber::new(stack, move |pause| {
-            let flow = engine.carry_out(&mut taken, resolved, owned.as_words(), &mut replies, Some(pause));
+            let flow = engine.call(&mut taken, resolved, owned.as_words(), &mut replies, Some(pause));
             Finished { session: taken, words: owned, out: replies, flow }
         });
         match fibers.step(fiber, session, out) {
             Some(flow) => flow,
-            None => Flow::Wait(Box::new(Waiting::Script)),
+            None => Flow::Wait(Box::new(Wait::Script)),
         }
     }
 }
@@ -96,7 +98,9 @@ impl Fibers {
             }
             Progress::Ended(finished, stack) => {
                 self.stack = Some(stack);
-                self.spare = Some(std::mem::replace(session, finished.session));
+                let mut spare = std::mem::replace(session, finished.session);
+                spare.in_flight.forget_wait();
+                self.spare = Some(spare);
                 out.extend_from_slice(&finished.out);
                 self.replies = finished.out;
                 self.replies.clear();

@@ -10,7 +10,7 @@ use super::bind::{bind_unix, listen_again, listen_on};
 use super::listener::Listener;
 use crate::base::error::Error;
 
-pub(super) enum Door {
+pub(super) enum BoundAddress {
     Tcp {
         address: SocketAddr,
         backlog: i32,
@@ -24,7 +24,7 @@ pub(super) enum Door {
     },
 }
 
-impl Door {
+impl BoundAddress {
     pub(super) fn tcp(socket: TcpListener, backlog: i32) -> io::Result<Self> {
         Ok(Self::Tcp { address: socket.local_addr()?, backlog, socket: Some(socket) })
     }

@@ -35,7 +35,7 @@ struct Branch {
 }
 
 #[derive(Clone)]
-pub(super) struct Ranked {
+pub(super) struct RankTree {
     root: Node,
     len: usize,
     leaves: usize,
@@ -56,7 +56,7 @@ struct Growth {
     inners: usize,
 }
 
-impl Ranked {
+impl RankTree {
     pub fn new() -> Self {
         Self { root: Node::Leaf(Vec::with_capacity(MOST)), len: 0, leaves: 1, inners: 0 }
     }
@@ -144,7 +144,7 @@ impl Ranked {
 /// Rows one after the other.
 #[derive(Clone)]
 pub(super) struct Rows<'t> {
-    tree: &'t Ranked,
+    tree: &'t RankTree,
     /// The leaf in which the next row is, if it is known, and where it is there.
     leaf: &'t [Row],
     at: usize,
@@ -349,7 +349,7 @@ mod tests {
 
     use super::*;
 
-    fn rows_of(tree: &Ranked) -> Vec<Row> {
+    fn rows_of(tree: &RankTree) -> Vec<Row> {
         tree.rows(0, tree.len, false).collect()
     }
 
@@ -367,7 +367,7 @@ mod tests {
         }
     }
 
-    fn check(tree: &Ranked, model: &[Row]) {
+    fn check(tree: &RankTree, model: &[Row]) {
         assert_eq!(rows_of(tree), model);
         assert_eq!(nodes(&tree.root), (tree.leaves, tree.inners));
     }
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn what_comes_in_order_fills_the_leaves() {
         for upwards in [true, false] {
-            let mut tree = Ranked::new();
+            let mut tree = RankTree::new();
             for place in 0..10_000 {
                 tree.insert(Row { score: 1.0, place }, |_| upwards);
             }
@@ -395,7 +395,7 @@ mod tests {
             steps in prop::collection::vec((0..1000u32, 0..100u32), 0..6000),
             removals in 0..100u32,
         ) {
-            let mut tree = Ranked::new();
+            let mut tree = RankTree::new();
             let mut model: Vec<Row> = Vec::new();
             for (place, (number, chance)) in (0..).zip(steps) {
                 // First mostly more, then mostly fewer.

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use super::node::{Node, Nodes};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
-use crate::clients::fleet::{Consequences, Fleet, InstanceFigures, InstanceState, Order, SpaceFigures};
+use crate::clients::fleet::{Completion, Fleet, InstanceCommand, InstanceInfo, InstanceState, SpaceInfo};
 use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
 use crate::data::keyspace::Busy;
-use crate::engine::Engine;
+use crate::engine::{Engine, job_end};
 use crate::powers::{ClientSelector, Fault, Hook, Pattern, Verdict};
 
 const FIRST_IS_THE_MEASURE: CommandError =
     CommandError::fixed("ERR the clocks of the others are compared with that of instance 1; skew another one");
 
 impl Fleet for Node {
-    fn spaces(&self) -> Vec<SpaceFigures> {
+    fn spaces(&self) -> Vec<SpaceInfo> {
         let figures = self.spaces().into_iter().map(|engine| {
             let instance = &engine.instance;
             let keys = instance.keyspace.sizes().iter().map(|(_, [keys, ..])| keys).sum();
-            SpaceFigures { name: instance.space.to_vec(), clients: instance.clients.len(), keys }
+            SpaceInfo { name: instance.space.to_vec(), clients: instance.clients.len(), keys }
         });
         figures.collect()
     }
@@ -36,7 +36,7 @@ impl Fleet for Node {
     }
 
     fn drop_space(&self, name: &[u8]) -> Result<(), CommandError> {
-        self.drop_world(name)
+        self.drop_space(name)
     }
 
     fn accepts(&self, password: &[u8]) -> bool {
@@ -47,9 +47,9 @@ impl Fleet for Node {
         self.number()
     }
 
-    fn instances(&self) -> Vec<InstanceFigures> {
-        let Ok(nodes) = self.beside() else { return Vec::new() };
-        let figures = nodes.all().iter().map(|node| InstanceFigures {
+    fn instances(&self) -> Vec<InstanceInfo> {
+        let Ok(nodes) = self.nodes() else { return Vec::new() };
+        let figures = nodes.all().iter().map(|node| InstanceInfo {
             number: node.number(),
             port: node.addresses().first().map_or(0, |address| address.port()),
             state: node.state(),
@@ -59,35 +59,33 @@ impl Fleet for Node {
         figures.collect()
     }
 
-    fn order(&self, number: usize, order: Order, by: u64) -> Result<Consequences, CommandError> {
-        let nodes = self.beside()?;
+    fn control_instance(&self, number: usize, order: InstanceCommand, by: u64) -> Result<Completion, CommandError> {
+        let nodes = self.nodes()?;
         let node = nodes.get(number).ok_or_else(|| no_such_instance(number, nodes.all().len()))?;
         match order {
-            Order::Stop if nodes.all().iter().all(|other| other.is_serving() == Arc::ptr_eq(other, node)) => {
+            InstanceCommand::Stop if nodes.all().iter().all(|other| other.is_serving() == Arc::ptr_eq(other, node)) => {
                 return Err(CommandError::new(format!(
                     "ERR instance {number} is the last one that runs: nobody could start it again"
                 )));
             }
-            Order::Skew(_) if number == 1 => return Err(FIRST_IS_THE_MEASURE),
-            Order::Stop => node.stop((number == self.number()).then_some(by))?,
-            Order::Start { empty } => node.start(empty)?,
-            Order::Pause => node.pause()?,
-            Order::Cut(client) => node.cut(&client)?,
-            Order::Resume => return Ok(settled(node.resume())),
-            Order::Heal(client) => return Ok(settled(node.heal(client.as_deref())?)),
-            Order::Skew(micros) => {
-                let job = node.begin(node.root(), nodes.skew(micros));
-                return Ok(Box::pin(async {
-                    // It only fails to end when the server does.
-                    let _ = job.await;
-                }));
+            InstanceCommand::Skew(_) if number == 1 => return Err(FIRST_IS_THE_MEASURE),
+            InstanceCommand::Stop => node.stop((number == self.number()).then_some(by))?,
+            InstanceCommand::Start { empty } => node.start(empty)?,
+            InstanceCommand::Pause => node.pause()?,
+            InstanceCommand::Cut(client) => node.cut(&client)?,
+            InstanceCommand::Resume => return Ok(settled(node.resume())),
+            InstanceCommand::Heal(client) => return Ok(settled(node.heal(client.as_deref())?)),
+            InstanceCommand::Skew(micros) => {
+                let job = node.spawn_job(node.root(), nodes.skew(micros));
+                let engine = Arc::clone(node.root());
+                return Ok(Box::pin(async move { job_end(job, &engine.instance.log).await }));
             }
         }
         Ok(settled(Vec::new()))
     }
 
     fn abandon_scripts(&self) {
-        for engine in self.beside().iter().flat_map(|nodes| nodes.worlds()) {
+        for engine in self.nodes().iter().flat_map(|nodes| nodes.worlds()) {
             engine.instance.scripts.abandon();
         }
     }
@@ -123,7 +121,7 @@ impl Node {
 
     /// Refuses connections and closes those there are, but for `except`, as if the process had ended.
     pub(super) fn stop(&self, except: Option<u64>) -> Result<(), CommandError> {
-        let _turn = self.turn();
+        let _turn = self.lock_lifecycle();
         if !self.is_serving() {
             return Err(wrong_state(self.number(), "is stopped already"));
         }
@@ -135,16 +133,16 @@ impl Node {
 
     /// Serves again on the same port, with what it held or without.
     pub(super) fn start(self: &Arc<Self>, empty: bool) -> Result<(), CommandError> {
-        let _turn = self.turn();
+        let _turn = self.lock_lifecycle();
         if self.is_serving() {
             return Err(wrong_state(self.number(), "is running; REDOUBLE INSTANCE STOP comes first"));
         }
         if empty {
-            self.drop_worlds();
+            self.drop_spaces();
             let running = |Busy| CommandError::new(format!("ERR instance {} still runs a script", self.number()));
             self.root().empty().map_err(running)?;
         }
-        self.worlds().iter().for_each(|engine| engine.tell_start(empty));
+        self.worlds().iter().for_each(|engine| engine.record_start(empty));
         self.reopen().map_err(|error| CommandError::new(format!("ERR {error}")))
     }
 
@@ -219,7 +217,7 @@ impl Node {
     }
 
     /// Lets a new space share what holds for the whole instance.
-    pub(super) fn pass_on_orders(&self, space: &Instance) {
+    pub(super) fn copy_instance_faults(&self, space: &Instance) {
         let active_hooks = &self.instance().active_hooks;
         if active_hooks.has(Hook::Fault) {
             let rules = self.instance().control.faults.all();
@@ -243,11 +241,12 @@ fn cut_of(client: &[u8]) -> String {
 }
 
 /// Until whoever goes on in some worlds has gone as far as they can.
-fn settled(worlds: Vec<Arc<Engine>>) -> Consequences {
+fn settled(worlds: Vec<Arc<Engine>>) -> Completion {
     Box::pin(async move {
         for engine in worlds {
-            engine.run_control_job(ControlJob::Settle).await;
+            engine.run_control_job(ControlJob::Quiesce).await;
         }
+        Ok(())
     })
 }
 

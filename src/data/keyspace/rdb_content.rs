@@ -54,7 +54,7 @@ impl Entry {
 
 /// A value, if there is a reason for a key to have it.
 fn kept<T: Collection>(value: Option<T>) -> Option<Value> {
-    value.filter(|value| !value.is_over()).map(Into::into)
+    value.filter(|value| !value.is_removable()).map(Into::into)
 }
 
 impl List {
@@ -177,11 +177,11 @@ impl SortedSet {
 }
 
 impl StreamId {
-    fn carried(self) -> rdb::Id {
+    fn to_rdb(self) -> rdb::Id {
         rdb::Id::from_be_bytes(self.to_bytes())
     }
 
-    fn of_carried(id: rdb::Id) -> Self {
+    fn from_rdb(id: rdb::Id) -> Self {
         Self::from_bytes(id.to_be_bytes())
     }
 }
@@ -190,12 +190,12 @@ impl Stream {
     fn content(&self) -> rdb::Stream<'_> {
         let log = self.log();
         rdb::Stream {
-            nodes: log.nodes().map(|(id, node)| (id.carried(), node.to_listpack().into())).collect(),
+            nodes: log.nodes().map(|(id, node)| (id.to_rdb(), node.to_listpack().into())).collect(),
             len: log.len(),
-            last: log.last().carried(),
+            last: log.last().to_rdb(),
             counters: Some(rdb::Counters {
-                first: log.first().carried(),
-                max_deleted: log.max_deleted().carried(),
+                first: log.first().to_rdb(),
+                max_deleted: log.max_deleted().to_rdb(),
                 added: log.added(),
             }),
             groups: self.groups().map(|(name, group)| group.content(name)).collect(),
@@ -207,18 +207,18 @@ impl Stream {
     fn of_content(content: rdb::Stream<'_>) -> Option<Self> {
         let mut nodes = Vec::with_capacity(content.nodes.len());
         for (id, bytes) in content.nodes {
-            let id = StreamId::of_carried(id);
+            let id = StreamId::from_rdb(id);
             nodes.push((id, StreamNode::of_listpack(&bytes, id)?));
         }
         let mut log = Log::of(nodes.into_iter())?;
-        let last = StreamId::of_carried(content.last);
+        let last = StreamId::from_rdb(content.last);
         let reaches = log.nodes().all(|(id, _)| id <= last) && log.last_left().is_none_or(|left| left <= last);
         if log.len() != content.len || !reaches {
             return None;
         }
         match content.counters {
             Some(rdb::Counters { first, max_deleted, added }) => {
-                log.set_counters(last, StreamId::of_carried(first), StreamId::of_carried(max_deleted), added);
+                log.set_counters(last, StreamId::from_rdb(first), StreamId::from_rdb(max_deleted), added);
             }
             None => {
                 // Of an empty stream, Redis takes the first entry to be behind all others.
@@ -228,7 +228,7 @@ impl Stream {
         }
         let mut stream = Self::of(log);
         for group in content.groups {
-            let last = StreamId::of_carried(group.last);
+            let last = StreamId::from_rdb(group.last);
             let read = match content.counters {
                 Some(_) => group.read,
                 None => stream.log().added_up_to(last).map(|read| read as i64),
@@ -249,17 +249,17 @@ impl Group {
         let consumers = self.consumers();
         rdb::Group {
             name: name.into(),
-            last: self.last().carried(),
+            last: self.last().to_rdb(),
             read: self.read(),
             pending: pending
-                .map(|(id, pending)| rdb::Delivery { id: id.carried(), time: pending.time, count: pending.count })
+                .map(|(id, pending)| rdb::Delivery { id: id.to_rdb(), time: pending.time, count: pending.count })
                 .collect(),
             consumers: consumers
                 .map(|(name, consumer)| rdb::Consumer {
                     name: name.into(),
                     seen: consumer.seen,
                     active: consumer.active,
-                    pending: consumer.pending().iter().map(|id| id.carried()).collect(),
+                    pending: consumer.pending().iter().map(|id| id.to_rdb()).collect(),
                 })
                 .collect(),
         }
@@ -276,7 +276,7 @@ impl Group {
             self.consumer_mut(&consumer.name)?.active = consumer.active;
             for (place, id) in consumer.pending.iter().enumerate() {
                 let delivery = deliveries.get(id)?;
-                self.deliver(StreamId::of_carried(*id), &consumer.name, delivery.time, delivery.count);
+                self.deliver(StreamId::from_rdb(*id), &consumer.name, delivery.time, delivery.count);
                 if self.consumer(&consumer.name)?.pending().len() != place + 1 {
                     return None;
                 }

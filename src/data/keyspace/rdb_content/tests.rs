@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::data::keyspace::stream::{NodeLimits, Trim};
-use crate::data::rdb::{Damage, dump, load};
+use crate::data::rdb::{PayloadError, dump, load};
 
 const LIMITS: NodeLimits = NodeLimits { bytes: 150, entries: 4 };
 
@@ -81,7 +81,7 @@ fn live_with(mut stream: Stream) {
         }
         stream.change_group(&name, |group, _| {
             ids.iter().for_each(|id| {
-                group.settle(*id);
+                group.acknowledge(*id);
             });
             let consumers: Vec<Vec<u8>> = group.consumers().map(|(name, _)| name.to_vec()).collect();
             consumers.iter().for_each(|name| {
@@ -126,7 +126,7 @@ proptest! {
             live_with(again);
         }
         let newer = dump(&Content::Stream(stream.content()), &profile("redis-7.2"));
-        prop_assert_eq!(load(&newer, &profile("redis-7.0")), Err(Damage::Footer));
+        prop_assert_eq!(load(&newer, &profile("redis-7.0")), Err(PayloadError::Footer));
     }
 
     #[test]
