@@ -307,9 +307,9 @@ impl Engine {
             Verdict::CloseBefore => Some(Flow::Close),
             Verdict::Reset => Some(Flow::Reset),
             Verdict::Delay(_)
-            | Verdict::Hang
             | Verdict::CloseAfter
             | Verdict::Truncate(_)
+            | Verdict::Hang
             | Verdict::Drip { .. }
             | Verdict::Refuse
             | Verdict::Pause => None,
@@ -365,8 +365,8 @@ impl Engine {
             Verdict::Drip { .. }
             | Verdict::Error(_)
             | Verdict::Delay(_)
-            | Verdict::Hang
             | Verdict::CloseBefore
+            | Verdict::Hang
             | Verdict::Reset
             | Verdict::Refuse
             | Verdict::Pause => flow,

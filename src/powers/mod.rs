@@ -50,7 +50,7 @@ struct Reported {
     /// Gates that were removed without having held a command.
     unreached: BTreeSet<String>,
     /// Gates from which the watchdog released a command.
-    overdue: BTreeSet<String>,
+    timed_out: BTreeSet<String>,
 }
 
 /// The most names of one kind that are kept for the report.
@@ -84,13 +84,13 @@ impl Control {
     }
 
     /// The names of the gates from which the watchdog released a command.
-    pub fn overdue_gates(&self) -> Vec<String> {
-        self.reported().overdue.iter().cloned().collect()
+    pub fn timed_out_gates(&self) -> Vec<String> {
+        self.reported().timed_out.iter().cloned().collect()
     }
 
     /// Keeps the name of a gate from which the watchdog released a command.
-    pub fn remember_overdue(&self, gate: &Gate) {
-        remember(&mut self.reported().overdue, &gate.name);
+    pub fn remember_timed_out(&self, gate: &Gate) {
+        remember(&mut self.reported().timed_out, &gate.name);
     }
 
     fn reported(&self) -> MutexGuard<'_, Reported> {

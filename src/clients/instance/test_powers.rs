@@ -109,7 +109,7 @@ impl Instance {
         }
         let default = Duration::from_micros(self.config.live().gate_timeout.load(Ordering::Relaxed));
         for (gate, longest, command) in self.control.gates.release_overdue(&self.clock, default) {
-            self.control.remember_overdue(&gate);
+            self.control.remember_timed_out(&gate);
             let (name, longest) = (&gate.name, spell_duration(longest));
             self.log.warn(format!("Gate '{name}' has held {command} for longer than {longest}: it goes on by itself."));
         }

@@ -121,7 +121,7 @@ impl<'a> Told<'a> {
     pub fn inside<R>(&self, look: impl FnOnce(&[Inside<'_>]) -> R) -> R {
         match self.source {
             Source::Seen(seen) => {
-                let (inside, _) = seen.record.inside();
+                let (inside, _) = seen.record.nested();
                 let inside: Vec<Inside<'_>> = inside
                     .iter()
                     .map(|inside| Inside {

@@ -9,10 +9,10 @@ use super::entry::{Child, Entry, Event, EventKind, Item, Outcome};
 use super::render::rendered;
 use crate::base::files;
 
-/// How long a line may be: whatever a journal keeps of a command is shorter, also in digits.
+/// The longest line, in bytes. Whatever a journal keeps of a command is shorter, also in hexadecimal digits.
 const LONGEST_LINE: u64 = 64 << 20;
 
-/// One command. Bytes that are no UTF-8 are shown escaped, and stand in a field of their own in hexadecimal digits.
+/// A command as a line. Bytes that are not UTF-8 are escaped, and repeated in hexadecimal digits in a field of their own.
 #[derive(Serialize)]
 struct Line {
     seq: u64,
@@ -32,7 +32,7 @@ struct Line {
     children_missing: u64,
 }
 
-/// What both a command and one inside it have.
+/// The fields that a command and a nested one share.
 #[derive(Serialize)]
 struct CommandFields {
     command: Vec<String>,
@@ -56,7 +56,7 @@ struct NestedLine {
     ran: CommandFields,
 }
 
-/// What happened beside commands.
+/// An event as a line.
 #[derive(Serialize)]
 struct EventLine {
     seq: u64,
@@ -69,8 +69,7 @@ struct EventLine {
     detail: String,
 }
 
-/// Any line as it is read: a command, or an event. Only what nobody can do without must be there, so that what others have
-/// recorded can be read, too.
+/// A line as it is read: a command or an event. Few fields are required, so that journals of other tools can be read, too.
 #[derive(Deserialize)]
 struct AnyLine {
     seq: u64,
@@ -125,14 +124,14 @@ struct AnyNestedLine {
     children: Vec<AnyNestedLine>,
 }
 
-/// Writes a journal to a file, one JSON object a line; it is there whole or not at all. Says how many commands there are.
+/// Writes a journal to a file, one JSON object a line, whole or not at all. Returns the number of commands.
 pub fn write_journal(path: &Path, items: &[Item]) -> io::Result<u64> {
     files::write_atomically(path, &exported(items))?;
     Ok(items.iter().filter(|item| matches!(item, Item::Command(_))).count() as u64)
 }
 
-/// Reads a journal, line by line; each is handed on as it comes. Empty lines are passed over. The error says which line
-/// is none, and why; what came before it was handed on.
+/// Reads a journal and passes on each line. Empty lines are skipped. The error says which line is wrong, and why; the lines
+/// before it were passed on.
 pub fn read_journal(lines: impl BufRead, mut take: impl FnMut(Item)) -> io::Result<()> {
     for item in RecordedLines::of(lines) {
         take(item?.1);
@@ -140,8 +139,8 @@ pub fn read_journal(lines: impl BufRead, mut take: impl FnMut(Item)) -> io::Resu
     Ok(())
 }
 
-/// The lines of a journal with their numbers in the file, from 1. Empty lines are passed over; nothing comes after an error,
-/// which says which line is none, and why.
+/// The lines of a journal with their numbers, from 1. Empty lines are skipped. An error says which line is wrong and why,
+/// and is the last item.
 pub struct RecordedLines<R> {
     input: R,
     line: Vec<u8>,
@@ -192,7 +191,7 @@ impl<R: BufRead> Iterator for RecordedLines<R> {
 
 fn read_line(line: &[u8]) -> Result<Item, String> {
     let read: AnyLine = serde_json::from_slice(line).map_err(|error| {
-        // Which line it is, is told by those who count them.
+        // The caller adds the number of the line.
         let text = error.to_string();
         text.replace(" at line 1 column ", ", at column ")
     })?;
@@ -266,7 +265,7 @@ impl AnyNestedLine {
     }
 }
 
-/// The words of a command as they were.
+/// The words of a command, from digits if there are any.
 fn words(text: Vec<String>, hex: Option<&[String]>) -> Result<Vec<Vec<u8>>, String> {
     match hex {
         Some(words) => words.iter().map(|word| bytes_of(word)).collect(),
@@ -274,12 +273,12 @@ fn words(text: Vec<String>, hex: Option<&[String]>) -> Result<Vec<Vec<u8>>, Stri
     }
 }
 
-/// A reply as it was.
+/// A reply, from digits if there are any.
 fn bytes(text: String, hex: Option<&str>) -> Result<Vec<u8>, String> {
     hex.map_or_else(|| Ok(text.into_bytes()), bytes_of)
 }
 
-/// A journal as a file has it: one object a line.
+/// A journal as the text of a file.
 fn exported(items: &[Item]) -> Vec<u8> {
     let mut lines = Vec::new();
     for item in items {
@@ -287,7 +286,7 @@ fn exported(items: &[Item]) -> Vec<u8> {
             Item::Command(entry) => serde_json::to_vec(&line(entry)),
             Item::Event(event) => serde_json::to_vec(&event_line(event)),
         };
-        // Nothing in a line can fail to be written to memory; if it did, the line would be left out.
+        // Serializing these fields to memory cannot fail.
         if let Ok(mut line) = line {
             lines.append(&mut line);
             lines.push(b'\n');
@@ -297,7 +296,7 @@ fn exported(items: &[Item]) -> Vec<u8> {
 }
 
 impl CommandFields {
-    /// What is kept of a command, whole.
+    /// The fields of a command that was kept whole.
     fn of(words: &[Vec<u8>], reply: &[u8], children: &[Child]) -> Self {
         Self {
             command: words.iter().map(|word| readable(word)).collect(),

@@ -1,4 +1,4 @@
-//! The journal: every command that clients have sent, in the order in which they took effect.
+//! The journal: every command that clients sent, in the order of their effects.
 
 mod command_trace;
 mod distance;
@@ -33,40 +33,43 @@ pub use record::{Line, RecordHeader};
 pub use render::rendered;
 pub use ring::{ClientRecord, RawRecord, StoredRecord};
 
-/// How many bytes there is room for unless something else is asked for, and how many at least.
+/// The default size, in bytes.
 pub const USUAL_SIZE: usize = 64 << 20;
+/// The smallest size that can be requested.
 pub const LEAST_SIZE: usize = 256 << 10;
-/// At most.
+/// The largest.
 pub const MOST_SIZE: usize = 64 << 30;
 
 /// The journal of one server.
 #[derive(Default)]
 pub struct Journal {
-    /// The last place in the order that was given away.
+    /// The last sequence number that was given out.
     seq: AtomicU64,
-    /// Which life of the journal it is: clients are to be introduced anew in each. Even while it is off.
+    /// Changes whenever the journal is started, stopped or cleared: clients are added anew in each epoch. Even: it is off.
     epoch: AtomicU32,
     ring: Mutex<Ring>,
 }
 
-/// How full the journal is.
+/// The journal's state and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalStats {
     pub is_on: bool,
-    /// In bytes: how much there is room for, and how much is taken.
+    /// The most bytes of records.
     pub most: usize,
+    /// The bytes of records now.
     pub used: usize,
-    /// How many entries there are, and how many have fallen out since it was last emptied.
+    /// The number of entries.
     pub entries: u64,
+    /// How many entries were dropped since it was last cleared.
     pub forgotten: u64,
-    /// The last place in the order that was given away.
+    /// The last sequence number that was given out.
     pub last: u64,
-    /// How many records were ever written.
+    /// The number of records ever written.
     pub written: u64,
 }
 
 impl Journal {
-    /// Begins to keep what is told, or goes on with it; what is there already stays.
+    /// Starts recording; what was recorded before stays.
     pub fn start(&self, most: usize) {
         let mut ring = self.ring();
         ring.resize(most.clamp(LEAST_SIZE, MOST_SIZE));
@@ -75,7 +78,7 @@ impl Journal {
         }
     }
 
-    /// Keeps nothing more; what is there stays.
+    /// Stops recording; what was recorded stays.
     pub fn stop(&self) {
         let ring = self.ring();
         if self.is_on() {
@@ -84,24 +87,24 @@ impl Journal {
         wake(ring);
     }
 
-    /// Whether it keeps what is told.
+    /// Whether it records.
     pub fn is_on(&self) -> bool {
         self.epoch.load(Ordering::Relaxed) % 2 == 1
     }
 
-    /// Whether it has ever kept anything.
+    /// Whether it was ever on.
     pub fn was_on(&self) -> bool {
         self.ring().most() > 0
     }
 
-    /// Forgets everything. The order goes on from where it is.
+    /// Drops all records. Sequence numbers go on.
     pub fn clear(&self) {
         let mut ring = self.ring();
         self.epoch.fetch_add(2, Ordering::Relaxed);
         ring.clear();
     }
 
-    /// As if it had never been on.
+    /// Resets it as if it had never been on.
     pub fn reset(&self) {
         self.stop();
         self.clear();
@@ -109,26 +112,26 @@ impl Journal {
         self.seq.store(0, Ordering::Relaxed);
     }
 
-    /// The next place in the order in which commands take effect: to be asked for while what the command has locked is
-    /// still locked.
+    /// Gives out the next sequence number. A command takes it while it still holds its locks, so the numbers are in the
+    /// order of effects.
     #[inline]
     pub fn next(&self) -> u64 {
         self.seq.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The last place that was given away.
+    /// The last sequence number that was given out.
     pub fn last(&self) -> u64 {
         self.seq.load(Ordering::Relaxed)
     }
 
-    /// In which life of the journal clients are to be introduced.
+    /// The epoch, in which each client must be added once.
     #[inline]
     pub fn epoch(&self) -> u32 {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    /// Keeps what is staged, unless the journal is off by now; nothing is staged then. Says which record the first is, and
-    /// whether so much has come since [`LockedJournal::leave_unseen`] that what is older will fall out soon.
+    /// Moves staged records into the journal, or drops them if it is off by now. Returns the index of the first, and whether
+    /// the auditor must read soon, before records are dropped that it has not read.
     pub fn append(&self, staging: &mut Staging) -> Option<(u64, bool)> {
         let mut ring = self.ring();
         let index = self.is_on().then(|| ring.append(&staging.bytes, staging.count));
@@ -140,7 +143,7 @@ impl Journal {
         Some((index?, is_overtaking))
     }
 
-    /// Keeps that something has happened that is no command, unless the journal is off. `client` is 0 if it is about none.
+    /// Records an event, unless the journal is off. `client` is 0 if the event is about none.
     pub fn note_event(&self, kind: EventKind, client: u64, (at, real): (i64, i64), detail: &OwnedWords) {
         let mut ring = self.ring();
         if !self.is_on() {
@@ -170,7 +173,7 @@ impl Journal {
         }
     }
 
-    /// Everything that there is, in order.
+    /// All entries and events, by sequence number.
     pub fn items(&self) -> Vec<Item> {
         let ring = self.ring();
         let mut items: Vec<(u64, Item)> = ring.from(0).map(|stored| (stored.record.seq, stored.item())).collect();
@@ -179,34 +182,34 @@ impl Journal {
         items.into_iter().map(|(_, item)| item).collect()
     }
 
-    /// From the next record on a client goes by this name.
+    /// Sets a client's address and name, from the next record on.
     pub fn add_client(&self, client: u64, record: ClientRecord) {
         self.ring().add_client(client, record);
     }
 
-    /// Says that the last replies to a client are lost, so many bytes of them, none of them before this record.
+    /// Marks the last replies to a client as lost, `unwritten` bytes of them, none before record `from`.
     pub fn mark_replies_lost(&self, client: u64, from: u64, unwritten: usize) {
         let mut ring = self.ring();
         ring.mark_replies_lost(client, from, unwritten as u64);
         wake(ring);
     }
 
-    /// Lets somebody look at the records from this one on, oldest first. Commands wait meanwhile.
+    /// Reads the records from this index on, oldest first, under the journal's lock.
     pub fn read<R>(&self, from: u64, read: impl FnOnce(&mut dyn Iterator<Item = StoredRecord<'_>>) -> R) -> R {
         read(&mut self.ring().from(from))
     }
 
-    /// Holds on to all records, to look at them beside those of other journals. Commands wait meanwhile.
+    /// Locks the journal, to read it together with others. Commands cannot append meanwhile.
     pub fn lock(&self) -> LockedJournal<'_> {
         LockedJournal { ring: self.ring() }
     }
 
-    /// Has those who follow look again, although nothing has come.
+    /// Wakes the followers although nothing was recorded.
     pub fn wake_followers(&self) {
         wake(self.ring());
     }
 
-    /// Somebody who wants to see everything that there is, and everything that is to come.
+    /// A reader of all records, present and future.
     pub fn follower(self: &Arc<Self>) -> Follower {
         let mut ring = self.ring();
         ring.followers += 1;
@@ -228,8 +231,7 @@ impl Journal {
         }
     }
 
-    /// The entries that a question is about, in the order in which they took effect: those from `since` on, or else the
-    /// last ones, at most so many.
+    /// The entries that match a query, by sequence number: the first ones after `since`, or else the last ones.
     pub fn entries(&self, query: &Query, limit: usize, name_request: &NameRequest<'_>) -> Vec<Entry> {
         let ring = self.ring();
         let fits = |stored: &StoredRecord<'_>| query.count(stored, name_request) > 0;
@@ -253,63 +255,64 @@ impl Journal {
     }
 }
 
-/// The records of a journal while nothing can be added to them.
+/// A journal under its lock.
+#[must_use = "the journal is locked only as long as this exists"]
 pub struct LockedJournal<'a> {
     ring: MutexGuard<'a, Ring>,
 }
 
 impl LockedJournal<'_> {
-    /// The records from this one on, oldest first, without reading them.
+    /// The records from this index on, oldest first, not yet decoded.
     pub fn raw_records_from(&self, index: u64) -> impl Iterator<Item = RawRecord<'_>> {
         self.ring.raw_records_from(index)
     }
 
-    /// Which record is the oldest that is there.
+    /// The index of the oldest record.
     pub fn oldest(&self) -> u64 {
         self.ring.oldest()
     }
 
-    /// How many records were ever written.
+    /// The number of records ever written.
     pub fn written(&self) -> u64 {
         self.ring.written
     }
 
-    /// How often something that was kept has turned out otherwise.
+    /// How often written records were changed: a reply turned out to be lost.
     pub fn revisions(&self) -> u64 {
         self.ring.revisions
     }
 
-    /// How many records of the usual length there are in the newest eighth of the memory.
+    /// How many records of average length fit into an eighth of the journal.
     pub fn records_per_eighth(&self) -> u64 {
         let records = self.ring.written - self.ring.oldest();
         records.saturating_mul(self.ring.most() as u64 / 8) / self.ring.used().max(1) as u64
     }
 
-    /// Whether so much has come since [`leave_unseen`](Self::leave_unseen) that what is older will fall out soon.
+    /// Whether so much was recorded since [`leave_unseen`](Self::leave_unseen) that unread records will be dropped soon.
     pub fn is_overtaking(&self) -> bool {
         self.ring.is_overtaking()
     }
 
-    /// Whoever looks at records in time has looked at all but so many of them.
+    /// The auditor has read all but the last `records`.
     pub fn leave_unseen(&mut self, records: u64) {
         self.ring.leave_unseen(records);
     }
 }
 
-/// Somebody who follows the journal, and how far.
+/// A reader that follows a journal.
 pub struct Follower {
     journal: Arc<Journal>,
     id: u64,
     epoch: u32,
     next: u64,
     revisions: u64,
-    /// How many records fell out before they were seen.
+    /// How many records were dropped before it read them.
     pub missed: u64,
 }
 
 impl Follower {
-    /// Looks at what has come since the last time; the waker is called when there is more. Says whether it was all
-    /// looked at anew, because something has turned out otherwise.
+    /// Reads the records since the last call; the waker is called when there are more. Returns whether it began again with
+    /// the oldest, because written records were changed.
     pub fn read<R>(
         &mut self,
         cx: &mut Context<'_>,
@@ -322,7 +325,7 @@ impl Follower {
             (self.next, self.revisions) = (oldest, ring.revisions);
         }
         if self.epoch != epoch {
-            // It was emptied, which takes nothing away from what was seen before.
+            // It was cleared, which takes nothing away from what was read before.
             (self.next, self.epoch) = (self.next.max(oldest), epoch);
         }
         self.missed += oldest.saturating_sub(self.next);
@@ -344,7 +347,7 @@ impl Drop for Follower {
     }
 }
 
-/// Tells those who follow. Outside the lock, which they take.
+/// Wakes the followers, after the lock is released, which they take themselves.
 #[cold]
 fn wake(mut ring: MutexGuard<'_, Ring>) {
     let watchers = std::mem::take(&mut ring.watchers);

@@ -114,7 +114,7 @@ proptest! {
             prop_assert!(size <= bytes.len());
             record.fault();
             record.gates();
-            record.inside();
+            record.nested();
         }
     }
 }
