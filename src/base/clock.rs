@@ -1,8 +1,8 @@
 //! The only source of time.
 //!
-//! A server's clock runs with the machine's, shifted by an offset, or faster, or slower, or stands still. Everything that
-//! has a deadline reads this clock; nothing else in the crate asks the machine for the time or waits for it (a lint keeps it so).
-//! Slow-log, uptime and log lines are about the machine and stay on real time.
+//! A server's clock runs with the machine's, shifted by an offset, or at another speed, or is frozen. Everything that has a
+//! deadline reads this clock; nothing else in the crate asks the machine for the time or waits for it (a lint enforces it).
+//! Slow log, uptime and log lines are about the machine and stay on real time.
 
 use crate::base::sync::MutexExt;
 use std::collections::BTreeMap;
@@ -17,37 +17,37 @@ use std::time::{Duration, Instant};
 /// A point in time on a server's clock, in milliseconds since 1970: the unit of every deadline.
 pub type Millis = i64;
 
-/// Marks "runs as fast as the machine's" in [`Clock::standing`],
+/// In [`Clock::mode`]: runs as fast as the machine's.
 const RUNNING: i64 = i64::MIN;
-/// and "runs at another speed".
+/// In [`Clock::mode`]: runs at another speed.
 const SCALED: i64 = i64::MIN + 1;
 
 /// The last instant a clock can be set to, in microseconds: far from the end of what can be counted, so that sums with it
 /// do not overflow. The first is 1970.
-pub(crate) const LATEST: i64 = i64::MAX / 4;
+pub(crate) const MAX_MICROS: i64 = i64::MAX / 4;
 
-/// How a clock goes.
+/// How fast a clock runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// It stands.
-    Standing,
-    /// It runs so many times as fast as the machine's.
-    Times(f64),
+    /// Not at all.
+    Frozen,
+    /// So many times as fast as the machine's.
+    Speed(f64),
 }
 
-/// A stretch at a speed of its own: where it began, on the machine's clock and on this one, in microseconds.
+/// A period at a speed of its own: when it began on the machine's clock and on this one, in microseconds.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct ScaledPeriod {
     from: i64,
     to: i64,
     speed: f64,
 }
 
-impl Stretch {
+impl ScaledPeriod {
     fn micros(self) -> i64 {
         // Out of range comes out as the nearest there is.
         let passed = (machine_micros().saturating_sub(self.from) as f64 * self.speed) as i64;
-        self.to.saturating_add(passed).min(LATEST)
+        self.to.saturating_add(passed).min(MAX_MICROS)
     }
 }
 
@@ -55,14 +55,14 @@ impl Stretch {
 pub struct Clock {
     /// Microseconds added to the machine's time while the clock runs.
     offset: AtomicI64,
-    /// The instant at which the clock stands, in microseconds, or [`RUNNING`], or [`SCALED`].
-    standing: AtomicI64,
+    /// The instant at which the clock is frozen, in microseconds, or [`RUNNING`], or [`SCALED`].
+    mode: AtomicI64,
     /// How it runs while it is [`SCALED`].
-    stretch: Mutex<Option<Stretch>>,
-    /// It stands, and is moved on by itself when everybody waits,
+    scaled: Mutex<Option<ScaledPeriod>>,
+    /// It is frozen, and advances by itself when all clients wait.
     auto: AtomicBool,
-    /// where clients that have sent nothing for so long in real time count for nothing.
-    grace: Mutex<Option<Duration>>,
+    /// After so long in real time without a request, auto-advance does not wait for a client.
+    idle_grace: Mutex<Option<Duration>>,
     started: Instant,
     alarms: Mutex<Alarms>,
 }
@@ -71,12 +71,12 @@ pub struct Clock {
 struct Alarms {
     next: u64,
     waiting: BTreeMap<(Millis, u64), Arc<AlarmState>>,
-    /// Alarms that have rung and that their sleepers still hold.
+    /// How many alarms have rung and were not dropped yet.
     ringing: usize,
-    /// Woken when the earliest deadline may have become earlier, or time has moved.
+    /// Woken when the earliest deadline may have become earlier, or the clock was moved.
     driver: Option<Waker>,
-    /// Woken when no alarm rings any more.
-    settlers: Vec<Waker>,
+    /// Woken when every alarm that has rung was dropped.
+    quiescence_wakers: Vec<Waker>,
 }
 
 struct AlarmState {
@@ -86,7 +86,7 @@ struct AlarmState {
 #[derive(Default)]
 struct AlarmInner {
     rang: bool,
-    /// It rang before its time, because nobody is to wait any longer.
+    /// It rang before its deadline, because a reset ends all waits.
     early: bool,
     sleeper: Option<Waker>,
 }
@@ -117,10 +117,10 @@ impl Clock {
     pub fn new() -> Self {
         Self {
             offset: AtomicI64::new(0),
-            standing: AtomicI64::new(RUNNING),
-            stretch: Mutex::default(),
+            mode: AtomicI64::new(RUNNING),
+            scaled: Mutex::default(),
             auto: AtomicBool::new(false),
-            grace: Mutex::default(),
+            idle_grace: Mutex::default(),
             started: Instant::now(),
             alarms: Mutex::default(),
         }
@@ -129,36 +129,36 @@ impl Clock {
     /// Microseconds since 1970.
     #[inline]
     pub fn micros(&self) -> i64 {
-        match self.standing.load(Ordering::Acquire) {
+        match self.mode.load(Ordering::Acquire) {
             RUNNING => machine_micros().saturating_add(self.offset.load(Ordering::Acquire)),
             SCALED => self.scaled_micros(),
-            standing => standing,
+            mode => mode,
         }
     }
 
     #[cold]
     fn scaled_micros(&self) -> i64 {
-        match *self.stretch() {
-            Some(stretch) => stretch.micros(),
-            // It has become another pace in between.
+        match *self.scaled() {
+            Some(scaled) => scaled.micros(),
+            // The pace has changed in between.
             None => self.micros(),
         }
     }
 
-    /// What the machine's clock showed when this one showed that, in microseconds, if it runs as fast.
+    /// The machine's time at an instant of this clock, in microseconds, if this one runs as fast.
     #[inline]
     pub(crate) fn real_at(&self, micros: i64) -> Option<i64> {
-        let is_running = self.standing.load(Ordering::Acquire) == RUNNING;
+        let is_running = self.mode.load(Ordering::Acquire) == RUNNING;
         is_running.then(|| micros.saturating_sub(self.offset.load(Ordering::Acquire)))
     }
 
-    /// What the clock shows when the machine's shows this, which it does now, in microseconds.
+    /// This clock's time at the machine's present time `micros`.
     #[inline]
     pub(crate) fn at_real(&self, micros: i64) -> i64 {
-        match self.standing.load(Ordering::Acquire) {
+        match self.mode.load(Ordering::Acquire) {
             RUNNING => micros.saturating_add(self.offset.load(Ordering::Acquire)),
             SCALED => self.scaled_micros(),
-            standing => standing,
+            mode => mode,
         }
     }
 
@@ -169,10 +169,10 @@ impl Clock {
     }
 
     pub fn pace(&self) -> Pace {
-        match self.standing.load(Ordering::Acquire) {
-            RUNNING => Pace::Times(1.0),
-            SCALED => Pace::Times(self.stretch().map_or(1.0, |stretch| stretch.speed)),
-            _ => Pace::Standing,
+        match self.mode.load(Ordering::Acquire) {
+            RUNNING => Pace::Speed(1.0),
+            SCALED => Pace::Speed(self.scaled().map_or(1.0, |scaled| scaled.speed)),
+            _ => Pace::Frozen,
         }
     }
 
@@ -186,67 +186,66 @@ impl Clock {
         self.started.elapsed()
     }
 
-    /// Lets the clock stand or run, on from where it is. What it did before.
+    /// Sets the pace; the clock goes on from where it is. Returns the pace before.
     pub(crate) fn set_pace(&self, pace: Pace) -> Pace {
-        let mut alarms = self.alarms();
+        let alarms = self.alarms();
         let before = self.pace();
-        self.go_on_from(self.micros(), pace);
-        alarms.wake_driver();
+        self.set_from(self.micros(), pace);
+        wake_driver(alarms);
         before
     }
 
     /// Moves the clock to an instant, forwards or backwards, within what it can show; it goes on running or standing as
     /// before.
     pub(crate) fn set(&self, micros: i64) {
-        let mut alarms = self.alarms();
-        self.go_on_from(micros.clamp(0, LATEST), self.pace());
-        alarms.wake_driver();
+        let alarms = self.alarms();
+        self.set_from(micros.clamp(0, MAX_MICROS), self.pace());
+        wake_driver(alarms);
     }
 
-    /// Gives the clock back to the machine: it shows the same from now on.
+    /// Makes the clock show the machine's time.
     pub(crate) fn reset(&self) {
-        let mut alarms = self.alarms();
+        let alarms = self.alarms();
         self.set_auto(None);
         self.offset.store(0, Ordering::Release);
-        self.standing.store(RUNNING, Ordering::Release);
-        *self.stretch() = None;
-        alarms.wake_driver();
+        self.mode.store(RUNNING, Ordering::Release);
+        *self.scaled() = None;
+        wake_driver(alarms);
     }
 
-    /// Only called by who holds the alarms.
-    fn go_on_from(&self, micros: i64, pace: Pace) {
+    /// The caller holds the lock of the alarms.
+    fn set_from(&self, micros: i64, pace: Pace) {
         match pace {
-            Pace::Standing => self.standing.store(micros, Ordering::Release),
-            Pace::Times(1.0) => {
+            Pace::Frozen => self.mode.store(micros, Ordering::Release),
+            Pace::Speed(1.0) => {
                 self.offset.store(micros.saturating_sub(machine_micros()), Ordering::Release);
-                self.standing.store(RUNNING, Ordering::Release);
+                self.mode.store(RUNNING, Ordering::Release);
             }
-            Pace::Times(speed) => {
-                *self.stretch() = Some(Stretch { from: machine_micros(), to: micros, speed });
-                self.standing.store(SCALED, Ordering::Release);
+            Pace::Speed(speed) => {
+                *self.scaled() = Some(ScaledPeriod { from: machine_micros(), to: micros, speed });
+                self.mode.store(SCALED, Ordering::Release);
             }
         }
     }
 
-    fn stretch(&self) -> MutexGuard<'_, Option<Stretch>> {
-        self.stretch.lock_ignoring_poison()
+    fn scaled(&self) -> MutexGuard<'_, Option<ScaledPeriod>> {
+        self.scaled.lock_ignoring_poison()
     }
 
-    /// Whether the clock is to be moved on by itself when everybody waits.
+    /// Whether the clock advances by itself when all clients wait.
     #[inline]
     pub fn is_auto(&self) -> bool {
         self.auto.load(Ordering::Relaxed)
     }
 
-    /// Who has sent nothing for so long in real time is not waited for.
-    pub fn grace(&self) -> Option<Duration> {
-        *self.grace.lock_ignoring_poison()
+    /// After so long in real time without a request, auto-advance does not wait for a client.
+    pub fn idle_grace(&self) -> Option<Duration> {
+        *self.idle_grace.lock_ignoring_poison()
     }
 
-    /// From now on the clock is moved on by itself, or not; `Some` says after which time without a word a client does
-    /// not count any more, if after any.
+    /// Turns auto-advance on or off. The inner `Option` is the [`idle_grace`](Self::idle_grace).
     pub(crate) fn set_auto(&self, auto: Option<Option<Duration>>) {
-        *self.grace.lock_ignoring_poison() = auto.flatten();
+        *self.idle_grace.lock_ignoring_poison() = auto.flatten();
         self.auto.store(auto.is_some(), Ordering::SeqCst);
     }
 
@@ -259,18 +258,18 @@ impl Clock {
         let earliest = alarms.waiting.first_key_value().is_none_or(|((first, _), _)| deadline < *first);
         alarms.waiting.insert((deadline, id), Arc::clone(&state));
         if earliest {
-            alarms.wake_driver();
+            wake_driver(alarms);
         }
         Alarm { clock: Arc::clone(self), key: (deadline, id), state }
     }
 
     /// An alarm that rings so long from now, but not before the next millisecond.
     pub(crate) fn alarm_after(self: &Arc<Self>, duration: Duration) -> Alarm {
-        let millis = i64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(LATEST).max(1);
+        let millis = i64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(MAX_MICROS).max(1);
         self.alarm(self.millis().saturating_add(millis))
     }
 
-    /// An alarm that has rung already: for what the passing of time has set off otherwise, and is not yet dealt with.
+    /// An alarm that has rung already: for a consequence of passing time that is not done yet.
     pub(crate) fn rung_alarm(self: &Arc<Self>) -> Alarm {
         let mut alarms = self.alarms();
         let id = alarms.next;
@@ -288,13 +287,16 @@ impl Clock {
     pub(crate) fn ring(&self) {
         let now = self.millis();
         let mut alarms = self.alarms();
+        let mut wakers = Vec::new();
         while let Some(entry) = alarms.waiting.first_entry() {
             if entry.key().0 > now {
                 break;
             }
-            entry.remove().ring();
+            wakers.extend(entry.remove().ring(false));
             alarms.ringing += 1;
         }
+        drop(alarms);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Rings every alarm before its time; whether there was any.
@@ -302,31 +304,32 @@ impl Clock {
         let mut alarms = self.alarms();
         let early = std::mem::take(&mut alarms.waiting);
         alarms.ringing += early.len();
-        early.values().for_each(|alarm| alarm.inner().early = true);
-        early.values().for_each(|alarm| alarm.ring());
+        let wakers: Vec<Waker> = early.values().filter_map(|alarm| alarm.ring(true)).collect();
+        drop(alarms);
+        wakers.into_iter().for_each(Waker::wake);
         !early.is_empty()
     }
 
-    /// The earliest deadline that somebody waits for, if the clock can get there.
+    /// The earliest deadline of an alarm, if the clock can reach it.
     pub(crate) fn next_alarm(&self) -> Option<Millis> {
         let earliest = self.alarms().waiting.first_key_value().map(|((deadline, _), _)| *deadline);
-        earliest.filter(|&deadline| deadline <= LATEST / 1000)
+        earliest.filter(|&deadline| deadline <= MAX_MICROS / 1000)
     }
 
-    /// Whether everything that has rung has been dealt with.
-    pub(crate) fn is_settled(&self) -> bool {
+    /// Whether no alarm that has rung is still held.
+    pub(crate) fn is_quiescent(&self) -> bool {
         self.alarms().ringing == 0
     }
 
-    /// Waits until whoever waited for an alarm that has rung has dealt with it.
-    pub(crate) async fn settle(&self) {
+    /// Waits until every alarm that has rung was dropped, which its owner does once the consequences are done.
+    pub(crate) async fn wait_until_quiescent(&self) {
         poll_fn(|cx| {
             let mut alarms = self.alarms();
             if alarms.ringing == 0 {
                 return Poll::Ready(());
             }
-            if !alarms.settlers.iter().any(|settler| settler.will_wake(cx.waker())) {
-                alarms.settlers.push(cx.waker().clone());
+            if !alarms.quiescence_wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+                alarms.quiescence_wakers.push(cx.waker().clone());
             }
             Poll::Pending
         })
@@ -334,7 +337,7 @@ impl Clock {
     }
 
     /// Rings the alarms as time passes, for ever.
-    pub(crate) async fn drive(self: Arc<Self>) {
+    pub(crate) async fn run_alarms(self: Arc<Self>) {
         loop {
             let wait = poll_fn(|cx| match self.until_next_alarm(cx.waker()) {
                 None => Poll::Pending,
@@ -345,8 +348,8 @@ impl Clock {
                 self.ring();
                 continue;
             }
-            // Whatever comes first: the deadline, or a change that makes another one the earliest.
-            let mut sleep = pin!(Self::pass(wait));
+            // Ends at the deadline, or when another alarm has become the earliest.
+            let mut sleep = pin!(Self::sleep(wait));
             let mut first = true;
             poll_fn(|cx| {
                 if sleep.as_mut().poll(cx).is_ready() || !std::mem::replace(&mut first, false) {
@@ -359,22 +362,22 @@ impl Clock {
         }
     }
 
-    /// So much of this clock's time in real time, as long as the clock is faster than the machine's.
-    pub(crate) fn shortened(&self, duration: Duration) -> Duration {
+    /// A duration of this clock in real time, if the clock is faster than the machine's; otherwise the duration itself.
+    pub(crate) fn in_real_time(&self, duration: Duration) -> Duration {
         match self.pace() {
-            Pace::Times(speed) if speed > 1.0 => duration.div_f64(speed),
+            Pace::Speed(speed) if speed > 1.0 => duration.div_f64(speed),
             _ => duration,
         }
     }
 
     /// Lets real time pass.
     #[allow(clippy::disallowed_methods)]
-    pub(crate) async fn pass(duration: Duration) {
+    pub(crate) async fn sleep(duration: Duration) {
         tokio::time::sleep(duration).await;
     }
 
-    /// How long, in real time, until the earliest alarm is due; `None` when time stands still or nobody waits.
-    /// The waker is called when that may have changed.
+    /// Real time until the earliest alarm is due; `None` if the clock is frozen or there is no alarm. The waker is called
+    /// when that may have changed.
     pub(crate) fn until_next_alarm(&self, waker: &Waker) -> Option<Duration> {
         let mut alarms = self.alarms();
         alarms.driver = Some(waker.clone());
@@ -384,15 +387,15 @@ impl Clock {
             return Some(Duration::ZERO);
         }
         match self.pace() {
-            Pace::Standing => None,
-            // Never nothing, so that who waits really does.
-            Pace::Times(speed) => Some(Duration::from_micros(((micros as f64 / speed).ceil() as u64).max(1))),
+            Pace::Frozen => None,
+            // Never zero, so that the caller does wait.
+            Pace::Speed(speed) => Some(Duration::from_micros(((micros as f64 / speed).ceil() as u64).max(1))),
         }
     }
 
     /// Blocks this thread in real time, as DEBUG SLEEP does.
     #[allow(clippy::disallowed_methods)]
-    pub(crate) fn block(&self, duration: Duration) {
+    pub(crate) fn block_thread(&self, duration: Duration) {
         std::thread::sleep(duration);
     }
 
@@ -401,12 +404,11 @@ impl Clock {
     }
 }
 
-impl Alarms {
-    fn wake_driver(&mut self) {
-        if let Some(driver) = &self.driver {
-            driver.wake_by_ref();
-        }
-    }
+/// Unlocks the alarms, then wakes the task that rings them.
+fn wake_driver(alarms: MutexGuard<'_, Alarms>) {
+    let driver = alarms.driver.clone();
+    drop(alarms);
+    driver.into_iter().for_each(Waker::wake);
 }
 
 impl AlarmState {
@@ -414,16 +416,16 @@ impl AlarmState {
         self.inner.lock_ignoring_poison()
     }
 
-    fn ring(&self) {
+    /// Marks the alarm as rung. The caller calls the waker when nothing is locked any more.
+    fn ring(&self, early: bool) -> Option<Waker> {
         let mut inner = self.inner();
         inner.rang = true;
-        if let Some(sleeper) = inner.sleeper.take() {
-            sleeper.wake();
-        }
+        inner.early = early;
+        inner.sleeper.take()
     }
 }
 
-/// A deadline somebody waits for. Dropping it means: done with it.
+/// A deadline that something waits for. Its owner drops it once the consequences of the deadline are done.
 pub struct Alarm {
     clock: Arc<Clock>,
     key: (Millis, u64),
@@ -440,7 +442,7 @@ impl Alarm {
         inner.rang
     }
 
-    /// Whether it rang before its time, because nobody is to wait any longer.
+    /// Whether it rang before its deadline.
     pub(crate) fn is_early(&self) -> bool {
         self.state.inner().early
     }
@@ -452,7 +454,9 @@ impl Drop for Alarm {
         if alarms.waiting.remove(&self.key).is_none() {
             alarms.ringing -= 1;
             if alarms.ringing == 0 {
-                alarms.settlers.drain(..).for_each(Waker::wake);
+                let wakers = std::mem::take(&mut alarms.quiescence_wakers);
+                drop(alarms);
+                wakers.into_iter().for_each(Waker::wake);
             }
         }
     }
@@ -467,20 +471,20 @@ impl Wake for Unpark {
     }
 }
 
-/// Blocks this thread, which serves nobody, until a future is there.
-pub(crate) fn wait_here<T>(future: impl Future<Output = T>) -> T {
+/// Blocks this thread, which must not be an event loop's, until a future is ready.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {
-        // Should the thread be woken for no reason, it looks again.
-        if let Some(there) = wait_here_for(future.as_mut(), Duration::MAX) {
+        // A thread may be unparked without a reason.
+        if let Some(there) = block_on_timeout(future.as_mut(), Duration::MAX) {
             return there;
         }
     }
 }
 
-/// As [`wait_here`], for so long in real time at most.
+/// As [`block_on`], for so long in real time at most; `None` if that was not long enough.
 #[allow(clippy::disallowed_methods)]
-pub(crate) fn wait_here_for<T>(future: impl Future<Output = T>, longest: Duration) -> Option<T> {
+pub(crate) fn block_on_timeout<T>(future: impl Future<Output = T>, longest: Duration) -> Option<T> {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut future = pin!(future);
     let since = Instant::now();
@@ -493,7 +497,7 @@ pub(crate) fn wait_here_for<T>(future: impl Future<Output = T>, longest: Duratio
     }
 }
 
-/// Asked for on every command, so by the cheapest road: `SystemTime` would compute with 128 bits on the way.
+/// Every command asks for it, so it is read by the cheapest call; `SystemTime` computes with 128 bits.
 #[inline]
 fn machine_micros() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
@@ -513,7 +517,7 @@ mod tests {
     #[test]
     fn a_frozen_clock_stands_until_it_is_moved() {
         let clock = Clock::new();
-        clock.set_pace(Pace::Standing);
+        clock.set_pace(Pace::Frozen);
         let before = clock.micros();
         assert_eq!(clock.micros(), before);
         clock.set(before + 1_500);
@@ -525,9 +529,9 @@ mod tests {
     #[test]
     fn a_resumed_clock_goes_on_from_where_it_stood() {
         let clock = Clock::new();
-        clock.set_pace(Pace::Standing);
+        clock.set_pace(Pace::Frozen);
         clock.set(5_000_000_000_000_000);
-        clock.set_pace(Pace::Times(1.0));
+        clock.set_pace(Pace::Speed(1.0));
         let now = clock.micros();
         assert!((5_000_000_000_000_000..5_000_000_600_000_000).contains(&now), "{now}");
     }
@@ -535,7 +539,7 @@ mod tests {
     #[test]
     fn an_alarm_rings_when_time_reaches_it_and_not_before() {
         let clock = Arc::new(Clock::new());
-        clock.set_pace(Pace::Standing);
+        clock.set_pace(Pace::Frozen);
         clock.set(1_000_000);
         let alarm = clock.alarm(2_000);
         clock.set(1_999_999);
@@ -545,21 +549,21 @@ mod tests {
         clock.ring();
         assert!(alarm.has_rung(Waker::noop()));
         drop(alarm);
-        assert!(clock.is_settled());
+        assert!(clock.is_quiescent());
     }
 
     #[test]
     fn a_clock_at_another_speed_goes_on_from_where_it_is_and_back_again() {
         let clock = Clock::new();
         clock.set(5_000_000_000_000_000);
-        clock.set_pace(Pace::Times(1_000_000.0));
+        clock.set_pace(Pace::Speed(1_000_000.0));
         let (first, second) = (clock.micros(), clock.micros());
         assert!(5_000_000_000_000_000 <= first && first <= second, "{first} {second}");
-        assert_eq!(clock.set_pace(Pace::Times(1.0)), Pace::Times(1_000_000.0));
+        assert_eq!(clock.set_pace(Pace::Speed(1.0)), Pace::Speed(1_000_000.0));
         assert!(clock.micros() >= second);
-        clock.set_pace(Pace::Standing);
+        clock.set_pace(Pace::Frozen);
         clock.set(7);
-        clock.set_pace(Pace::Times(0.001));
+        clock.set_pace(Pace::Speed(0.001));
         assert!((7..1_000_000).contains(&clock.micros()));
     }
 
@@ -567,10 +571,10 @@ mod tests {
     fn waits_are_as_much_shorter_as_the_clock_is_faster() {
         let clock = Arc::new(Clock::new());
         let wait = |speed: f64, millis: i64| {
-            clock.set_pace(Pace::Standing);
+            clock.set_pace(Pace::Frozen);
             clock.set(1_000_000);
             let _alarm = clock.alarm(1_000 + millis);
-            clock.set_pace(Pace::Times(speed));
+            clock.set_pace(Pace::Speed(speed));
             clock.until_next_alarm(Waker::noop()).unwrap()
         };
         let about = |wait: Duration, most: u64| {
@@ -588,17 +592,17 @@ mod tests {
     #[test]
     fn a_clock_stays_within_what_it_can_show() {
         let clock = Clock::new();
-        clock.set_pace(Pace::Standing);
-        for (to, shown) in [(i64::MAX, LATEST), (i64::MIN, 0), (-1, 0), (0, 0)] {
+        clock.set_pace(Pace::Frozen);
+        for (to, shown) in [(i64::MAX, MAX_MICROS), (i64::MIN, 0), (-1, 0), (0, 0)] {
             clock.set(to);
             assert_eq!(clock.micros(), shown, "{to}");
         }
         clock.set(i64::MAX);
-        clock.set_pace(Pace::Times(1_000_000.0));
-        assert!(clock.micros() <= LATEST);
+        clock.set_pace(Pace::Speed(1_000_000.0));
+        assert!(clock.micros() <= MAX_MICROS);
         clock.reset();
         assert!(clock.offset().abs() < 1_000_000);
-        assert_eq!(clock.pace(), Pace::Times(1.0));
+        assert_eq!(clock.pace(), Pace::Speed(1.0));
     }
 
     #[test]
@@ -609,6 +613,51 @@ mod tests {
         assert!(clock.ring_early() && !clock.ring_early());
         assert!(near.has_rung(Waker::noop()) && far.is_early());
         drop((near, far));
-        assert!(clock.is_settled());
+        assert!(clock.is_quiescent());
+    }
+
+    /// Counts how often it is woken, and how often the alarms were locked then.
+    struct Probe {
+        clock: Arc<Clock>,
+        woken: AtomicI64,
+        locked: AtomicI64,
+    }
+
+    impl Wake for Probe {
+        fn wake(self: Arc<Self>) {
+            self.woken.fetch_add(1, Ordering::Relaxed);
+            if self.clock.alarms.try_lock().is_err() {
+                self.locked.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[test]
+    fn wakers_run_when_the_alarms_are_not_locked() {
+        let clock = Arc::new(Clock::new());
+        clock.set_pace(Pace::Frozen);
+        clock.set(1_000_000);
+        let probe = Arc::new(Probe { clock: Arc::clone(&clock), woken: AtomicI64::new(0), locked: AtomicI64::new(0) });
+        let waker = Waker::from(Arc::clone(&probe));
+        let woken = || probe.woken.swap(0, Ordering::Relaxed);
+
+        assert!(clock.until_next_alarm(&waker).is_none());
+        let (first, second) = (clock.alarm(2_000), clock.alarm(3_000));
+        assert_eq!(woken(), 1, "the driver, by the first deadline only");
+        clock.set(2_000_000);
+        clock.set_pace(Pace::Frozen);
+        assert_eq!(woken(), 2, "the driver, when time or its pace changes");
+        assert!(!first.has_rung(&waker) && !second.has_rung(&waker));
+        clock.ring();
+        assert_eq!(woken(), 1);
+        assert!(clock.ring_early());
+        assert_eq!(woken(), 1);
+        let mut quiet = pin!(clock.wait_until_quiescent());
+        assert!(quiet.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop((first, second));
+        assert_eq!(woken(), 1);
+        clock.reset();
+        assert_eq!(woken(), 1);
+        assert_eq!(probe.locked.load(Ordering::Relaxed), 0);
     }
 }

@@ -10,31 +10,31 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const RESERVED: u64 = 32;
 
 /// Makes room for so many clients. `Err` says for how many there can be room at most.
-pub fn allow_clients(clients: usize) -> Result<Room, usize> {
+pub fn allow_clients(clients: usize) -> Result<DescriptorLimit, usize> {
     let needed = (clients as u64).saturating_add(RESERVED);
     let limit = getrlimit(Resource::Nofile);
     let before = limit.current.unwrap_or(u64::MAX);
     if before >= needed {
-        return Ok(Room::Enough);
+        return Ok(DescriptorLimit::Enough);
     }
     let most = limit.maximum.unwrap_or(u64::MAX);
     let wanted = Rlimit { current: Some(needed.min(most)), maximum: limit.maximum };
     match setrlimit(Resource::Nofile, wanted) {
-        Ok(()) if most >= needed => Ok(Room::Raised { to: needed, from: before }),
+        Ok(()) if most >= needed => Ok(DescriptorLimit::Raised { to: needed, from: before }),
         Ok(()) => Err(usize::try_from(most.saturating_sub(RESERVED)).unwrap_or(usize::MAX)),
         Err(_) => Err(usize::try_from(before.saturating_sub(RESERVED)).unwrap_or(usize::MAX)),
     }
 }
 
 /// What had to be done to have enough file descriptors.
-pub enum Room {
+pub enum DescriptorLimit {
     Enough,
     Raised { to: u64, from: u64 },
 }
 
 /// Writes a file so that others see the old one or the new one, never a part. What is no file but a device or a pipe is
 /// written to: it is never replaced.
-pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     // What a link points to is meant, not the link.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if fs::metadata(&path).is_ok_and(|old| !old.is_file()) {
@@ -66,7 +66,7 @@ mod tests {
     fn what_is_no_file_is_never_replaced() {
         let path = std::env::temp_dir().join(format!("redouble-files-{}", std::process::id()));
         let _listener = UnixListener::bind(&path).unwrap();
-        assert!(replace(&path, b"text").is_err());
+        assert!(write_atomically(&path, b"text").is_err());
         assert!(!fs::metadata(&path).unwrap().is_file());
         fs::remove_file(&path).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Who a server is: the facts about it that never depend on its data.
+//! The identity of a server: its run id, its start, its port.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;

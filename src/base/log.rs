@@ -62,12 +62,12 @@ impl Log {
         Self { sink, least: AtomicU8::new(Level::Notice as u8), role: AtomicU8::new(b'C') }
     }
 
-    /// Leaves out what matters less; `level` is a [`Level`] as a number.
+    /// Leaves out lower levels; `level` is a [`Level`] as a number.
     pub fn set_least(&self, level: u8) {
         self.least.store(level, Ordering::Relaxed);
     }
 
-    /// From now on this is the log of a server that runs.
+    /// Marks further lines as those of a running server.
     pub fn begin_serving(&self) {
         self.role.store(b'M', Ordering::Relaxed);
     }
@@ -88,7 +88,7 @@ impl Log {
         }
     }
 
-    /// The line that tells of a signal, which Redis writes in another way than all others.
+    /// The line about a signal, which Redis writes in another format.
     pub fn signal(&self, text: &str) {
         if Level::Warning as u8 >= self.least.load(Ordering::Relaxed) {
             let seconds = clock::real_micros().div_euclid(1_000_000);
@@ -96,7 +96,7 @@ impl Log {
         }
     }
 
-    /// A log that cannot be written to is no reason to end: whoever read it may be gone.
+    /// A log that cannot be written to is no reason to end: its reader may be gone.
     fn put(&self, line: &str) {
         let _ = match &self.sink {
             Sink::Nowhere => Ok(()),

@@ -1,4 +1,4 @@
-//! What every floor uses: errors, time, patterns, files, the log.
+//! What every floor uses: errors, time, patterns, random numbers, text, files, the log.
 //!
 //! Knows no protocol, no data and no client.
 //! May use: nothing of this crate.
@@ -13,4 +13,6 @@ pub mod identity;
 pub mod join;
 pub mod log;
 pub mod profile;
+pub mod random;
 pub mod sync;
+pub mod text;

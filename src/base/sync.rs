@@ -1,6 +1,6 @@
 //! Locking without poison.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Locks a mutex whose last holder may have panicked.
 ///
@@ -14,5 +14,23 @@ impl<T> MutexExt<T> for Mutex<T> {
     #[inline]
     fn lock_ignoring_poison(&self) -> MutexGuard<'_, T> {
         self.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// As [`MutexExt`], for a lock that many may read at once.
+pub trait RwLockExt<T> {
+    fn read_ignoring_poison(&self) -> RwLockReadGuard<'_, T>;
+    fn write_ignoring_poison(&self) -> RwLockWriteGuard<'_, T>;
+}
+
+impl<T> RwLockExt<T> for RwLock<T> {
+    #[inline]
+    fn read_ignoring_poison(&self) -> RwLockReadGuard<'_, T> {
+        self.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn write_ignoring_poison(&self) -> RwLockWriteGuard<'_, T> {
+        self.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

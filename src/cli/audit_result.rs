@@ -3,8 +3,11 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use percent_encoding::{AsciiSet, percent_encode};
+
 use super::audit_options::{AllowLine, AuditOptions};
 use super::outputs;
+use crate::base::text::{URI_ESCAPED, counted};
 use crate::insight::audit::Severity;
 use crate::insight::audit::tell::{self, Artifact, Judged};
 use crate::powers::Item;
@@ -129,17 +132,14 @@ impl AuditResult {
     }
 }
 
+/// What is escaped in the path of a URI.
+const URI_PATH: &AsciiSet = &URI_ESCAPED.remove(b'/');
+
 /// A path as a URI: relative if the path is, so that the reader resolves it.
 fn uri_of(path: &Path) -> String {
     let path = path.as_os_str().as_encoded_bytes();
-    let mut uri = if path.starts_with(b"/") { "file://".to_owned() } else { String::new() };
-    for byte in path {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' | b'~' => uri.push(char::from(*byte)),
-            byte => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri
+    let scheme = if path.starts_with(b"/") { "file://" } else { "" };
+    format!("{scheme}{}", percent_encode(path, URI_PATH))
 }
 
 /// The sequence number of an entry.
@@ -156,11 +156,6 @@ pub(super) fn real_time_of(item: &Item) -> i64 {
         Item::Command(entry) => entry.real,
         Item::Event(event) => event.real,
     }
-}
-
-/// "1 lock", "2 locks"
-pub(super) fn counted(number: u64, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 /// Prints on standard output, without a break by what others print.

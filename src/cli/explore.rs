@@ -13,7 +13,6 @@ use std::task::Poll;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::audit_result::counted;
 use super::child::{child_command, environment, shell_status, signal_status};
 use super::command_line::CommandRun;
 use super::serve::raise_file_limit;
@@ -23,6 +22,7 @@ use super::{Program, fail, print_error, print_note};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::plain;
+use crate::base::text::counted;
 use crate::powers::ExplorationSummary;
 use crate::server::{Builder, Exploration};
 
@@ -162,7 +162,7 @@ impl OneRun<'_> {
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let signal_all = |signal| group.is_some_and(|group| kill_process_group(group, signal).is_ok());
         let mut interrupted = None;
-        let (mut limit, mut is_over) = (pin!(Clock::pass(self.explore.options.limit)), false);
+        let (mut limit, mut is_over) = (pin!(Clock::sleep(self.explore.options.limit)), false);
         let status = {
             let mut ended = pin!(child.wait());
             poll_fn(|cx| {

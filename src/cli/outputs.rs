@@ -41,7 +41,7 @@ pub(super) fn open_log(path: &Path) -> Result<Log, String> {
 
 /// Writes a file as a whole.
 pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), String> {
-    files::replace(path, content).map_err(|error| cannot("write", path, &plain(&error)))
+    files::write_atomically(path, content).map_err(|error| cannot("write", path, &plain(&error)))
 }
 
 /// "cannot read PATH: No such file or directory"
@@ -59,7 +59,7 @@ impl RuntimeFile {
     pub fn write(path: PathBuf, numbers: impl IntoIterator<Item = u32>) -> io::Result<Self> {
         create_directory_of(&path)?;
         let lines: String = numbers.into_iter().map(|number| format!("{number}\n")).collect();
-        files::replace(&path, lines.as_bytes())?;
+        files::write_atomically(&path, lines.as_bytes())?;
         Ok(Self { path })
     }
 

@@ -5,13 +5,13 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::audit_result::counted;
 use super::command_line::JournalFiles;
 use super::outputs::{self, prepare};
 use super::subcommand::Subcommand;
 use super::{fail, print_line};
 use crate::base::error::plain;
 use crate::base::profile::Profile;
+use crate::base::text::counted;
 use crate::commands;
 use crate::insight::audit::{Auditor, audit, auditor};
 use crate::insight::report;

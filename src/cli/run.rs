@@ -158,6 +158,6 @@ async fn wait_for_disconnects(servers: &[NumberedInstance]) {
         if servers.iter().all(|(_, instance)| instance.clients.is_empty()) {
             break;
         }
-        Clock::pass(STEP).await;
+        Clock::sleep(STEP).await;
     }
 }

@@ -71,6 +71,7 @@ impl RunResults {
         if self.audit.is_some() {
             summary.print_if_nobody_connected();
         }
+        let has_panicked = summary.print_panics();
         let is_failure = self.is_strict && !summary.is_clean();
         if is_failure {
             summary.print_failures(self.has_summary);
@@ -79,7 +80,11 @@ impl RunResults {
             say(&reason);
             Subcommand::Run.failure_status()
         });
-        if is_failure { STATUS_NOT_CLEAN } else { status }
+        match (is_failure, has_panicked) {
+            (true, _) => STATUS_NOT_CLEAN,
+            (false, true) => Subcommand::Run.failure_status(),
+            (false, false) => status,
+        }
     }
 
     /// Writes the journals and the pages, says what the audit has found, and writes its files.
@@ -171,6 +176,19 @@ fn path_beside(path: &Path, server: u16, space: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clients::instance::Instance;
+
+    #[test]
+    fn a_run_whose_server_has_panicked_fails() {
+        let finish = |instance: &Arc<Instance>| {
+            let results = RunResults::prepare(&Options::default()).unwrap();
+            results.finish(&[(1, Arc::clone(instance))])
+        };
+        let instance = Arc::new(Instance::default());
+        assert_eq!(finish(&instance), 0);
+        instance.new_space(b"space").record_panic("in a test", &"reason");
+        assert_eq!(finish(&instance), 125);
+    }
 
     #[test]
     fn journals_of_others_lie_beside_the_first_ones() {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::audit_result::counted;
 use super::print_note;
 use super::subcommand::Subcommand;
+use crate::base::text::counted;
 use crate::clients::instance::Instance;
 use crate::clients::stats::Unsupported;
 
@@ -20,12 +20,16 @@ pub(super) struct RunSummary {
     unreached_gates: Vec<String>,
     /// Names of gates that the watchdog opened.
     timed_out_gates: Vec<String>,
+    /// How often a handler of the servers has panicked.
+    panics: u64,
 }
 
 impl RunSummary {
     /// What these servers have seen together.
     pub fn of(instances: &[Arc<Instance>]) -> Self {
-        let mut summary = Self::default();
+        // All servers of a process count panics together.
+        let panics = instances.first().map_or(0, |instance| instance.panics());
+        let mut summary = Self { panics, ..Self::default() };
         for instance in instances {
             let totals = instance.stats.all();
             summary.commands += totals.commands;
@@ -49,6 +53,17 @@ impl RunSummary {
         if self.connections == 0 {
             say("nobody connected: the command finds the server in REDIS_URL, or at a port of your choice with --port");
         }
+    }
+
+    /// Says that handlers have panicked, if any has: then the run fails, with or without `--strict`.
+    pub fn print_panics(&self) -> bool {
+        if self.panics > 0 {
+            say(&format!(
+                "failed because of {} in the server, which is a bug in redouble",
+                counted(self.panics, "panic")
+            ));
+        }
+        self.panics > 0
     }
 
     /// What `--strict` fails for.

@@ -10,11 +10,11 @@ use super::outputs::{self, RuntimeFile};
 use super::signals::ShutdownSignals;
 use super::{Program, messages, print_error, process, suggestions};
 use crate::base::error::plain;
-use crate::base::files::{Room, allow_clients};
+use crate::base::files::{DescriptorLimit, allow_clients};
 use crate::base::log::{Level, Log};
 use crate::base::profile::Profile;
 use crate::clients::config::{Config, LoadError, Loaded, load};
-use crate::server::{Builder, Running};
+use crate::server::{BoundServers, Builder};
 
 /// Where Redis puts the pid of a server in the background by default.
 const DEFAULT_PID_FILE: &str = "/var/run/redis.pid";
@@ -133,8 +133,8 @@ fn open_log(config: &Config) -> Result<Log, String> {
 pub(super) fn raise_file_limit(config: &Config, log: &Log) {
     let wanted: usize = config.number("maxclients");
     match allow_clients(wanted) {
-        Ok(Room::Enough) => {}
-        Ok(Room::Raised { to, from }) => {
+        Ok(DescriptorLimit::Enough) => {}
+        Ok(DescriptorLimit::Raised { to, from }) => {
             log.notice(format!("Increased maximum number of open files to {to} (it was originally set to {from})."));
         }
         Err(possible) => {
@@ -215,12 +215,12 @@ fn serve(config: Config, profile: Profile, log: Log) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn first_port(running: &Running) -> u16 {
+fn first_port(running: &BoundServers) -> u16 {
     running.ports().first().copied().unwrap_or(0)
 }
 
 /// Writes the lines that programs wait for. Which words they wait for depends on the version of Redis that they know.
-fn log_ready(running: &Running, profile: &Profile, is_port_chosen: bool, log: &Log) {
+fn log_ready(running: &BoundServers, profile: &Profile, is_port_chosen: bool, log: &Log) {
     log.notice(format!("Running mode=standalone, port={}.", first_port(running)));
     log.write(start_level(profile), "Server initialized");
     let names_kind = profile.since_redis(7, 2);

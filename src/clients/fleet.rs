@@ -1,5 +1,4 @@
-//! What a server can see, and ask, of those beside it: the spaces behind its own port, and the other instances of its
-//! process.
+//! What a server can ask of the others in its process: the spaces behind its own port, and the other instances.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,16 +18,15 @@ pub const TOO_MANY_SPACES: CommandError =
     CommandError::fixed("ERR there are 10000 spaces already; REDOUBLE SPACES DROP makes room");
 pub const CLOSED: CommandError = CommandError::fixed("ERR the server ends");
 
-/// What one server of a process may know of the others, and have done with them.
+/// The other spaces and instances, as one server sees them.
 pub trait Fleet: Send + Sync {
     /// The spaces behind this server's port, by name.
-    fn spaces(&self) -> Vec<SpaceFigures>;
+    fn spaces(&self) -> Vec<SpaceInfo>;
 
-    /// Sees that a space is there and that a user of this name may enter it. Without a name it is the world that clients
-    /// find when they connect.
+    /// Makes a space if there is none, and checks that it has a user of this name. An empty name is the root world.
     fn open_space(&self, name: &[u8], user: &[u8]) -> Result<(), CommandError>;
 
-    /// Forgets a space with all that is in it, and closes its connections.
+    /// Drops a space with its data, and closes its connections.
     fn drop_space(&self, name: &[u8]) -> Result<(), CommandError>;
 
     /// Whether this is a password with which the default user may enter any space.
@@ -38,30 +36,30 @@ pub trait Fleet: Send + Sync {
     fn number(&self) -> usize;
 
     /// All instances, in order.
-    fn instances(&self) -> Vec<InstanceFigures>;
+    fn instances(&self) -> Vec<InstanceInfo>;
 
-    /// Has something done with an instance. If it loses its connections, the one with the id `by` is to be left, provided
-    /// that the order came from that instance itself: whoever gave it is still to be answered.
+    /// Controls an instance. If that closes its connections, the client `by` stays connected, provided that it sent the
+    /// command to that very instance: it still gets its reply.
     ///
-    /// What it sets off there happens while the consequences are waited for.
-    fn order(&self, number: usize, order: Order, by: u64) -> Result<Consequences, CommandError>;
+    /// The command has taken full effect when the returned future is ready.
+    fn control_instance(&self, number: usize, order: InstanceCommand, by: u64) -> Result<Completion, CommandError>;
 
     /// Ends every script that runs in the process, because the process ends.
     fn abandon_scripts(&self);
 }
 
-/// What an order sets off; over when all of it has happened.
-pub type Consequences = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// What an order sets off; over when all of it has happened, or has failed.
+pub type Completion = Pin<Box<dyn Future<Output = Result<(), CommandError>> + Send>>;
 
 /// One space, as a list of them shows it.
-pub struct SpaceFigures {
+pub struct SpaceInfo {
     pub name: Vec<u8>,
     pub clients: usize,
     pub keys: u64,
 }
 
 /// One instance, as a list of them shows it.
-pub struct InstanceFigures {
+pub struct InstanceInfo {
     pub number: usize,
     /// 0 if it has no TCP port.
     pub port: u16,
@@ -92,9 +90,9 @@ impl InstanceState {
 }
 
 /// What can be done with an instance.
-pub enum Order {
+pub enum InstanceCommand {
     Stop,
-    /// Serve again, with what it held or without.
+    /// Serve again, with its data or empty.
     Start {
         empty: bool,
     },
@@ -102,8 +100,8 @@ pub enum Order {
     Resume,
     /// Set its clock so many microseconds ahead of the first one's.
     Skew(i64),
-    /// Leave the commands of clients with a name like this unanswered, and never run them.
+    /// Hold the commands of clients with names that match this; they neither run nor are answered.
     Cut(Vec<u8>),
-    /// Take back one such order, or all of them.
+    /// End one such cut, or all of them.
     Heal(Option<Vec<u8>>),
 }

@@ -1,4 +1,4 @@
-//! Who listens to what: channels, patterns and shard channels, and the way of a message to everybody who listens.
+//! Subscriptions to channels, patterns and shard channels, and publishing to their subscribers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,77 +8,77 @@ use crate::base::sync::MutexExt;
 use crate::clients::session::Client;
 use crate::protocol::write_integer;
 
-/// What a client can listen to.
+/// What a client can subscribe to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topic {
+pub enum SubscriptionKind {
     Channel,
     /// Every channel whose name matches.
     Pattern,
-    /// A channel of a cluster's shard: a world of its own, which no pattern reaches.
+    /// A shard channel of a cluster. No pattern matches it, and no plain channel has its name.
     ShardChannel,
 }
 
-impl Topic {
+impl SubscriptionKind {
     pub const ALL: [Self; 3] = [Self::Channel, Self::Pattern, Self::ShardChannel];
 }
 
-/// The names that one client listens to may take so many bytes, what is kept beside them included.
+/// The most bytes of the names that one client is subscribed to, with [`BESIDE_NAME`] for each.
 const MOST_NAMES: usize = 64 << 20;
 const BESIDE_NAME: usize = 128;
 /// A buffer for messages that has grown beyond this is given back.
 const MESSAGE_KEPT: usize = 64 << 10;
 
-/// Everybody who listens on one server.
+/// All subscriptions of one server.
 #[derive(Default)]
 pub struct PubSub {
-    /// How many clients listen to anything, so that a message that nobody hears costs one load.
-    listening: AtomicUsize,
+    /// How many clients have subscriptions, so that publishing without subscribers costs one load.
+    subscribed_clients: AtomicUsize,
     registry: Mutex<Registry>,
 }
 
 #[derive(Default)]
 struct Registry {
-    /// By [`Topic`].
-    topics: [BTreeMap<Arc<[u8]>, Listeners>; 3],
+    /// By [`SubscriptionKind`].
+    subscribers: [BTreeMap<Arc<[u8]>, Subscribers>; 3],
     clients: HashMap<u64, Subscriptions>,
     /// The message that is being delivered; empty in between.
     message: Vec<u8>,
 }
 
-/// Those who listen to one name, by their ids.
-type Listeners = Vec<Arc<Client>>;
+/// The subscribers of one name, ordered by id.
+type Subscribers = Vec<Arc<Client>>;
 
-/// What one client listens to.
+/// The subscriptions of one client.
 #[derive(Default)]
 struct Subscriptions {
-    /// By [`Topic`]; with each name, when its turn was.
+    /// By [`SubscriptionKind`]; each name with its position in the order of subscribing.
     names: [BTreeMap<Arc<[u8]>, u64>; 3],
     turn: u64,
     bytes: usize,
 }
 
-/// What became of a message.
+/// The outcome of publishing.
 #[derive(Default)]
 pub struct Delivery {
     /// How many times it was sent.
     pub count: usize,
-    /// Clients for whom more waits than was to be noticed, with how much.
+    /// Clients for which more than `notice` bytes wait, each with how many.
     pub slow: Vec<(Arc<Client>, usize)>,
 }
 
-/// The client that causes a message: if it listens itself, its copy goes to `heard`.
+/// The client that publishes. If it is a subscriber itself, its copy goes to `own_output`.
 pub struct Publisher<'a> {
     pub id: u64,
-    pub heard: &'a mut Vec<u8>,
+    pub own_output: &'a mut Vec<u8>,
 }
 
 impl PubSub {
-    /// Has a client listen. Returns to how much it listens by now, or nothing if that would be too much.
-    pub fn subscribe(&self, client: &Arc<Client>, topic: Topic, name: &[u8]) -> Option<usize> {
+    /// Subscribes a client. Returns its number of subscriptions, or `None` if they would take too much memory.
+    pub fn subscribe(&self, client: &Arc<Client>, kind: SubscriptionKind, name: &[u8]) -> Option<usize> {
         let mut registry = self.registry();
-        let Registry { topics, clients, .. } = &mut *registry;
+        let Registry { subscribers, clients, .. } = &mut *registry;
         let subscriptions = clients.entry(client.id()).or_default();
-        if !subscriptions.names[topic as usize].contains_key(name) {
+        if !subscriptions.names[kind as usize].contains_key(name) {
             let bytes = subscriptions.bytes + name.len() + BESIDE_NAME;
             if bytes > MOST_NAMES {
                 if subscriptions.is_empty() {
@@ -86,95 +86,95 @@ impl PubSub {
                 }
                 return None;
             }
-            let topics = &mut topics[topic as usize];
-            let name = topics.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
-            let listeners = topics.entry(Arc::clone(&name)).or_default();
-            if let Err(place) = listeners.binary_search_by_key(&client.id(), |other| other.id()) {
-                listeners.insert(place, Arc::clone(client));
+            let by_name = &mut subscribers[kind as usize];
+            let name = by_name.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
+            let subscribers = by_name.entry(Arc::clone(&name)).or_default();
+            if let Err(place) = subscribers.binary_search_by_key(&client.id(), |other| other.id()) {
+                subscribers.insert(place, Arc::clone(client));
             }
             subscriptions.turn += 1;
-            subscriptions.names[topic as usize].insert(name, subscriptions.turn);
+            subscriptions.names[kind as usize].insert(name, subscriptions.turn);
             subscriptions.bytes = bytes;
         }
-        let count = subscriptions.count(topic);
+        let count = subscriptions.count(kind);
         subscriptions.show(client);
-        self.listening.store(clients.len(), Ordering::Release);
+        self.subscribed_clients.store(clients.len(), Ordering::Release);
         Some(count)
     }
 
-    /// Has a client no longer listen to a name. Returns to how much it still listens.
-    pub fn unsubscribe(&self, client: &Client, topic: Topic, name: &[u8]) -> usize {
+    /// Unsubscribes a client from a name. Returns its number of subscriptions left.
+    pub fn unsubscribe(&self, client: &Client, kind: SubscriptionKind, name: &[u8]) -> usize {
         let mut registry = self.registry();
-        let count = registry.remove(client, topic, name);
-        self.listening.store(registry.clients.len(), Ordering::Release);
+        let count = registry.remove(client, kind, name);
+        self.subscribed_clients.store(registry.clients.len(), Ordering::Release);
         count
     }
 
-    /// The names that a client listens to, in the order in which it began to.
-    pub fn names(&self, client: &Client, topic: Topic) -> Vec<Arc<[u8]>> {
+    /// The names that a client is subscribed to, in the order of subscribing.
+    pub fn names(&self, client: &Client, kind: SubscriptionKind) -> Vec<Arc<[u8]>> {
         let registry = self.registry();
         let Some(subscriptions) = registry.clients.get(&client.id()) else { return Vec::new() };
-        let mut names: Vec<_> = subscriptions.names[topic as usize].iter().collect();
+        let mut names: Vec<_> = subscriptions.names[kind as usize].iter().collect();
         names.sort_unstable_by_key(|(_, turn)| **turn);
         names.into_iter().map(|(name, _)| Arc::clone(name)).collect()
     }
 
-    /// To how much a client listens, as replies count it: shard channels by themselves.
-    pub fn count(&self, client: &Client, topic: Topic) -> usize {
-        self.registry().clients.get(&client.id()).map_or(0, |subscriptions| subscriptions.count(topic))
+    /// The number of a client's subscriptions, as replies count them: shard channels by themselves.
+    pub fn count(&self, client: &Client, kind: SubscriptionKind) -> usize {
+        self.registry().clients.get(&client.id()).map_or(0, |subscriptions| subscriptions.count(kind))
     }
 
-    /// Has a client listen to nothing any more.
+    /// Ends all subscriptions of a client.
     pub fn forget(&self, client: &Client) {
         if !client.seen().is_subscriber() {
             return;
         }
         let mut registry = self.registry();
         if let Some(subscriptions) = registry.clients.remove(&client.id()) {
-            for (topics, names) in registry.topics.iter_mut().zip(&subscriptions.names) {
+            for (subscribers, names) in registry.subscribers.iter_mut().zip(&subscriptions.names) {
                 for name in names.keys() {
-                    stop(topics, name, client);
+                    remove_subscriber(subscribers, name, client);
                 }
             }
         }
         Subscriptions::default().show(client);
-        self.listening.store(registry.clients.len(), Ordering::Release);
+        self.subscribed_clients.store(registry.clients.len(), Ordering::Release);
     }
 
-    /// Has a client hear messages in RESP3, or no longer, from the next one on.
-    pub fn speak(&self, client: &Client, resp3: bool) {
+    /// Sets whether a client gets messages in RESP3, from the next one on.
+    pub fn set_resp3(&self, client: &Client, resp3: bool) {
         let _registry = self.registry();
         client.seen().resp3.store(resp3, Ordering::Relaxed);
     }
 
     // ---- messages
 
-    /// Sends a message to everybody who listens to a channel or a shard channel. Each client gets its copy at once;
-    /// those for whom more than `notice` bytes wait are named.
+    /// Sends a message to the subscribers of a channel or a shard channel, at once. Those for which more than `notice`
+    /// bytes wait are returned.
     pub fn publish(
         &self,
-        topic: Topic,
+        kind: SubscriptionKind,
         channel: &[u8],
         payload: &[u8],
         mut by: Option<Publisher<'_>>,
         notice: usize,
     ) -> Delivery {
         let mut delivery = Delivery::default();
-        if self.listening.load(Ordering::Acquire) == 0 {
+        if self.subscribed_clients.load(Ordering::Acquire) == 0 {
             return delivery;
         }
         let mut registry = self.registry();
-        let Registry { topics, message, .. } = &mut *registry;
-        if let Some(listeners) = topics[topic as usize].get(channel) {
-            let kind: &[u8] = if topic == Topic::ShardChannel { b"smessage" } else { b"message" };
-            encode(message, &[kind, channel, payload]);
-            deliver(message, listeners, &mut by, notice, &mut delivery);
+        let Registry { subscribers, message, .. } = &mut *registry;
+        if let Some(subscribers) = subscribers[kind as usize].get(channel) {
+            let message_type: &[u8] = if kind == SubscriptionKind::ShardChannel { b"smessage" } else { b"message" };
+            encode(message, &[message_type, channel, payload]);
+            deliver(message, subscribers, &mut by, notice, &mut delivery);
         }
-        if topic == Topic::Channel {
-            for (pattern, listeners) in &topics[Topic::Pattern as usize] {
+        if kind == SubscriptionKind::Channel {
+            for (pattern, subscribers) in &subscribers[SubscriptionKind::Pattern as usize] {
                 if crate::base::glob::matches(pattern, channel, false) {
                     encode(message, &[b"pmessage", pattern, channel, payload]);
-                    deliver(message, listeners, &mut by, notice, &mut delivery);
+                    deliver(message, subscribers, &mut by, notice, &mut delivery);
                 }
             }
         }
@@ -183,42 +183,42 @@ impl PubSub {
         delivery
     }
 
-    // ---- who listens
+    // ---- questions
 
-    /// The names that somebody listens to and that match a pattern, in alphabetical order.
-    pub fn active(&self, topic: Topic, pattern: Option<&[u8]>) -> Vec<Arc<[u8]>> {
+    /// The names with subscribers that match a pattern, in alphabetical order.
+    pub fn active(&self, kind: SubscriptionKind, pattern: Option<&[u8]>) -> Vec<Arc<[u8]>> {
         let registry = self.registry();
-        let names = registry.topics[topic as usize].keys();
+        let names = registry.subscribers[kind as usize].keys();
         names
             .filter(|name| pattern.is_none_or(|pattern| crate::base::glob::matches(pattern, name, false)))
             .map(Arc::clone)
             .collect()
     }
 
-    /// How many names somebody listens to.
-    pub fn len(&self, topic: Topic) -> usize {
-        self.registry().topics[topic as usize].len()
+    /// How many names have subscribers.
+    pub fn len(&self, kind: SubscriptionKind) -> usize {
+        self.registry().subscribers[kind as usize].len()
     }
 
-    /// How many clients listen to a name.
-    pub fn listeners(&self, topic: Topic, name: &[u8]) -> usize {
-        self.registry().topics[topic as usize].get(name).map_or(0, Vec::len)
+    /// How many clients are subscribed to a name.
+    pub fn subscribers(&self, kind: SubscriptionKind, name: &[u8]) -> usize {
+        self.registry().subscribers[kind as usize].get(name).map_or(0, Vec::len)
     }
 
-    /// Whether anybody hears what is said on a channel.
-    pub fn is_heard(&self, channel: &[u8]) -> bool {
-        if self.listening.load(Ordering::Acquire) == 0 {
+    /// Whether a message on a channel would reach any client.
+    pub fn has_subscribers(&self, channel: &[u8]) -> bool {
+        if self.subscribed_clients.load(Ordering::Acquire) == 0 {
             return false;
         }
         let registry = self.registry();
-        let mut patterns = registry.topics[Topic::Pattern as usize].keys();
-        registry.topics[Topic::Channel as usize].contains_key(channel)
+        let mut patterns = registry.subscribers[SubscriptionKind::Pattern as usize].keys();
+        registry.subscribers[SubscriptionKind::Channel as usize].contains_key(channel)
             || patterns.any(|pattern| crate::base::glob::matches(pattern, channel, false))
     }
 
-    /// How many clients listen to anything.
+    /// How many clients have subscriptions.
     pub fn clients(&self) -> usize {
-        self.listening.load(Ordering::Relaxed)
+        self.subscribed_clients.load(Ordering::Relaxed)
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {
@@ -227,14 +227,14 @@ impl PubSub {
 }
 
 impl Registry {
-    fn remove(&mut self, client: &Client, topic: Topic, name: &[u8]) -> usize {
+    fn remove(&mut self, client: &Client, kind: SubscriptionKind, name: &[u8]) -> usize {
         let Some(subscriptions) = self.clients.get_mut(&client.id()) else { return 0 };
-        if subscriptions.names[topic as usize].remove(name).is_some() {
+        if subscriptions.names[kind as usize].remove(name).is_some() {
             subscriptions.bytes -= name.len() + BESIDE_NAME;
-            stop(&mut self.topics[topic as usize], name, client);
+            remove_subscriber(&mut self.subscribers[kind as usize], name, client);
         }
         subscriptions.show(client);
-        let count = subscriptions.count(topic);
+        let count = subscriptions.count(kind);
         if subscriptions.is_empty() {
             self.clients.remove(&client.id());
         }
@@ -247,12 +247,12 @@ impl Subscriptions {
         self.names.iter().all(BTreeMap::is_empty)
     }
 
-    fn count(&self, topic: Topic) -> usize {
-        let [channels, patterns, shard_channels] = Topic::ALL.map(|topic| self.names[topic as usize].len());
-        if topic == Topic::ShardChannel { shard_channels } else { channels + patterns }
+    fn count(&self, kind: SubscriptionKind) -> usize {
+        let [channels, patterns, shard_channels] = SubscriptionKind::ALL.map(|kind| self.names[kind as usize].len());
+        if kind == SubscriptionKind::ShardChannel { shard_channels } else { channels + patterns }
     }
 
-    /// Lets others see to how much the client listens.
+    /// Publishes the counts, which other threads read.
     fn show(&self, client: &Client) {
         for (seen, names) in client.seen().subscriptions.iter().zip(&self.names) {
             seen.store(names.len(), Ordering::Relaxed);
@@ -260,32 +260,32 @@ impl Subscriptions {
     }
 }
 
-fn stop(topics: &mut BTreeMap<Arc<[u8]>, Listeners>, name: &[u8], client: &Client) {
-    let Some(listeners) = topics.get_mut(name) else { return };
-    if let Ok(place) = listeners.binary_search_by_key(&client.id(), |other| other.id()) {
-        listeners.remove(place);
+fn remove_subscriber(by_name: &mut BTreeMap<Arc<[u8]>, Subscribers>, name: &[u8], client: &Client) {
+    let Some(subscribers) = by_name.get_mut(name) else { return };
+    if let Ok(place) = subscribers.binary_search_by_key(&client.id(), |other| other.id()) {
+        subscribers.remove(place);
     }
-    if listeners.is_empty() {
-        topics.remove(name);
+    if subscribers.is_empty() {
+        by_name.remove(name);
     }
 }
 
-/// Sends one encoded message to all listeners. The two protocols differ in its first byte alone.
+/// Sends one encoded message to all subscribers. The two protocols differ in its first byte only.
 fn deliver(
     message: &mut [u8],
-    listeners: &[Arc<Client>],
+    subscribers: &[Arc<Client>],
     by: &mut Option<Publisher<'_>>,
     notice: usize,
     delivery: &mut Delivery,
 ) {
-    delivery.count += listeners.len();
-    for client in listeners {
+    delivery.count += subscribers.len();
+    for client in subscribers {
         let seen = client.seen();
         message[0] = if seen.resp3.load(Ordering::Relaxed) { b'>' } else { b'*' };
         if let Some(publisher) = by
             && publisher.id == client.id()
         {
-            publisher.heard.extend_from_slice(message);
+            publisher.own_output.extend_from_slice(message);
         } else {
             let waiting = client.send(message);
             if waiting > notice {
@@ -319,68 +319,68 @@ mod tests {
         Arc::new(Client::new(id, Peer::Unix { path: "".into() }, 0, 0))
     }
 
-    fn heard(client: &Client) -> String {
-        let mut heard = Vec::new();
-        client.take_mail(&mut heard);
-        String::from_utf8(heard).unwrap()
+    fn own_output(client: &Client) -> String {
+        let mut own_output = Vec::new();
+        client.take_mail(&mut own_output);
+        String::from_utf8(own_output).unwrap()
     }
 
     #[test]
     fn a_message_reaches_who_listens_to_the_channel_and_then_who_listens_to_a_pattern() {
         let (pubsub, one, other) = (PubSub::default(), client(1), client(2));
-        assert_eq!(pubsub.subscribe(&one, Topic::Channel, b"news"), Some(1));
-        assert_eq!(pubsub.subscribe(&one, Topic::Channel, b"news"), Some(1));
-        assert_eq!(pubsub.subscribe(&one, Topic::Pattern, b"n*"), Some(2));
-        assert_eq!(pubsub.subscribe(&one, Topic::ShardChannel, b"news"), Some(1));
-        assert_eq!(pubsub.subscribe(&other, Topic::Channel, b"news"), Some(1));
-        pubsub.speak(&other, true);
-        assert_eq!(pubsub.publish(Topic::Channel, b"news", b"hi", None, usize::MAX).count, 3);
+        assert_eq!(pubsub.subscribe(&one, SubscriptionKind::Channel, b"news"), Some(1));
+        assert_eq!(pubsub.subscribe(&one, SubscriptionKind::Channel, b"news"), Some(1));
+        assert_eq!(pubsub.subscribe(&one, SubscriptionKind::Pattern, b"n*"), Some(2));
+        assert_eq!(pubsub.subscribe(&one, SubscriptionKind::ShardChannel, b"news"), Some(1));
+        assert_eq!(pubsub.subscribe(&other, SubscriptionKind::Channel, b"news"), Some(1));
+        pubsub.set_resp3(&other, true);
+        assert_eq!(pubsub.publish(SubscriptionKind::Channel, b"news", b"hi", None, usize::MAX).count, 3);
         let rest = "3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$2\r\nhi\r\n";
         let matched = "*4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$2\r\nhi\r\n";
-        assert_eq!(heard(&one), format!("*{rest}{matched}"));
-        assert_eq!(heard(&other), format!(">{rest}"));
+        assert_eq!(own_output(&one), format!("*{rest}{matched}"));
+        assert_eq!(own_output(&other), format!(">{rest}"));
     }
 
     #[test]
     fn nothing_is_left_of_a_client_that_is_forgotten() {
         let (pubsub, one) = (PubSub::default(), client(1));
-        for topic in Topic::ALL {
+        for topic in SubscriptionKind::ALL {
             pubsub.subscribe(&one, topic, b"a");
             pubsub.subscribe(&one, topic, b"b");
         }
         assert!(one.seen().is_subscriber());
-        assert_eq!(pubsub.unsubscribe(&one, Topic::Channel, b"a"), 3);
+        assert_eq!(pubsub.unsubscribe(&one, SubscriptionKind::Channel, b"a"), 3);
         pubsub.forget(&one);
         assert!(!one.seen().is_subscriber());
         assert_eq!(pubsub.clients(), 0);
-        assert!(Topic::ALL.iter().all(|&topic| pubsub.len(topic) == 0));
-        assert_eq!(pubsub.publish(Topic::Channel, b"b", b"hi", None, usize::MAX).count, 0);
+        assert!(SubscriptionKind::ALL.iter().all(|&topic| pubsub.len(topic) == 0));
+        assert_eq!(pubsub.publish(SubscriptionKind::Channel, b"b", b"hi", None, usize::MAX).count, 0);
     }
 
     #[test]
     fn names_keep_the_order_in_which_they_came() {
         let (pubsub, one) = (PubSub::default(), client(1));
         for name in ["c", "a", "b"] {
-            pubsub.subscribe(&one, Topic::Pattern, name.as_bytes());
+            pubsub.subscribe(&one, SubscriptionKind::Pattern, name.as_bytes());
         }
-        let names: Vec<_> = pubsub.names(&one, Topic::Pattern).iter().map(|name| name[0]).collect();
+        let names: Vec<_> = pubsub.names(&one, SubscriptionKind::Pattern).iter().map(|name| name[0]).collect();
         assert_eq!(names, b"cab");
-        assert_eq!(pubsub.active(Topic::Pattern, None)[0][..], b"a"[..]);
+        assert_eq!(pubsub.active(SubscriptionKind::Pattern, None)[0][..], b"a"[..]);
     }
 
     #[test]
     fn what_one_client_listens_to_is_limited() {
         let (pubsub, one) = (PubSub::default(), client(1));
         let long = vec![b'x'; MOST_NAMES];
-        assert_eq!(pubsub.subscribe(&one, Topic::Channel, &long), None);
-        assert_eq!(pubsub.len(Topic::Channel), 0);
+        assert_eq!(pubsub.subscribe(&one, SubscriptionKind::Channel, &long), None);
+        assert_eq!(pubsub.len(SubscriptionKind::Channel), 0);
     }
 
     #[test]
     fn who_does_not_read_is_named() {
         let (pubsub, one) = (PubSub::default(), client(1));
-        pubsub.subscribe(&one, Topic::Channel, b"a");
-        assert!(pubsub.publish(Topic::Channel, b"a", &[b'x'; 100], None, 200).slow.is_empty());
-        assert_eq!(pubsub.publish(Topic::Channel, b"a", &[b'x'; 100], None, 200).slow.len(), 1);
+        pubsub.subscribe(&one, SubscriptionKind::Channel, b"a");
+        assert!(pubsub.publish(SubscriptionKind::Channel, b"a", &[b'x'; 100], None, 200).slow.is_empty());
+        assert_eq!(pubsub.publish(SubscriptionKind::Channel, b"a", &[b'x'; 100], None, 200).slow.len(), 1);
     }
 }

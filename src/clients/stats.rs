@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use crate::base::sync::MutexExt;
-use crate::data::keyspace::Tally;
+use crate::data::keyspace::ViewStats;
 
 /// Adds to a counter that only the calling thread ever writes.
 #[inline]
@@ -32,12 +32,12 @@ pub struct Counters {
 impl Counters {
     /// Only for the thread that the counters belong to.
     #[inline]
-    pub fn add(&self, tally: Tally) {
-        add(&self.hits, tally.hits);
-        add(&self.misses, tally.misses);
-        add(&self.expired, tally.expired);
-        add(&self.changes, tally.changes);
-        add(&self.locks, tally.locks);
+    pub fn add(&self, view_stats: ViewStats) {
+        add(&self.hits, view_stats.hits);
+        add(&self.misses, view_stats.misses);
+        add(&self.expired, view_stats.expired);
+        add(&self.changes, view_stats.changes);
+        add(&self.locks, view_stats.locks);
     }
 }
 
@@ -64,12 +64,12 @@ pub struct Totals {
 pub struct Unsupported {
     /// How often each was asked for, in capitals.
     pub by_name: BTreeMap<String, u64>,
-    /// How often any was asked for that came too late to be told apart.
+    /// How often any other was asked for, once there were too many names.
     pub others: u64,
 }
 
 impl Unsupported {
-    /// Most names that are told apart, and most bytes of each: clients make up as many as they like.
+    /// The most names that are kept, and the most bytes of each: a client can invent any number.
     const MOST: usize = 128;
     const LONGEST: usize = 64;
 
@@ -111,33 +111,33 @@ pub struct Stats {
     unsupported: Mutex<Unsupported>,
     /// By the number of the thread.
     threads: Mutex<Vec<Arc<Counters>>>,
-    /// What was done by no connection: by the sweep, by the handle.
-    elsewhere: Mutex<Tally>,
+    /// What no connection has done, but the sweep or a handle.
+    elsewhere: Mutex<ViewStats>,
     /// The sums at the last CONFIG RESETSTAT, from which INFO counts.
     reset_at: Mutex<Totals>,
 }
 
 impl Stats {
-    /// Most different error codes that are told apart; a client can make up as many as it likes.
+    /// The most error codes that are counted by themselves: a client can invent any number.
     const MOST_CODES: usize = 128;
 
     /// The counters of a thread, made when it first serves here.
     pub fn thread(&self, number: usize) -> Arc<Counters> {
-        let mut threads = lock(&self.threads);
+        let mut threads = self.threads.lock_ignoring_poison();
         if threads.len() <= number {
             threads.resize_with(number + 1, Arc::default);
         }
         Arc::clone(&threads[number])
     }
 
-    /// Counts what no connection did.
-    pub fn add(&self, tally: Tally) {
-        *lock(&self.elsewhere) += tally;
+    /// Counts what no connection has done.
+    pub fn add(&self, view_stats: ViewStats) {
+        *self.elsewhere.lock_ignoring_poison() += view_stats;
     }
 
     pub fn count_error(&self, code: &[u8]) {
         self.errors.fetch_add(1, Ordering::Relaxed);
-        let mut by_code = lock(&self.errors_by_code);
+        let mut by_code = self.errors_by_code.lock_ignoring_poison();
         if let Some(count) = by_code.get_mut(code) {
             *count += 1;
         } else if by_code.len() < Self::MOST_CODES {
@@ -149,7 +149,7 @@ impl Stats {
     pub fn count_unsupported(&self, name: &[u8]) {
         let shown = name.iter().take(Unsupported::LONGEST).flat_map(|byte| byte.to_ascii_uppercase().escape_ascii());
         let name: String = shown.map(char::from).collect();
-        let mut unsupported = lock(&self.unsupported);
+        let mut unsupported = self.unsupported.lock_ignoring_poison();
         if let Some(count) = unsupported.by_name.get_mut(&name) {
             *count += 1;
         } else if unsupported.by_name.len() < Unsupported::MOST {
@@ -161,17 +161,17 @@ impl Stats {
 
     /// The commands that were asked for and that this server does not have, by name.
     pub fn unsupported(&self) -> Unsupported {
-        lock(&self.unsupported).clone()
+        self.unsupported.lock_ignoring_poison().clone()
     }
 
     pub fn errors_by_code(&self) -> Vec<(Vec<u8>, u64)> {
-        lock(&self.errors_by_code).iter().map(|(code, count)| (code.clone(), *count)).collect()
+        self.errors_by_code.lock_ignoring_poison().iter().map(|(code, count)| (code.clone(), *count)).collect()
     }
 
     /// The sums since the last reset.
     pub fn totals(&self) -> Totals {
         // In this order: a reset in between must not make the older figures the larger ones.
-        let reset = *lock(&self.reset_at);
+        let reset = *self.reset_at.lock_ignoring_poison();
         let all = self.all();
         Totals {
             connections: all.connections - reset.connections,
@@ -189,14 +189,14 @@ impl Stats {
     }
 
     pub fn reset(&self) {
-        *lock(&self.reset_at) = self.all();
-        lock(&self.errors_by_code).clear();
+        *self.reset_at.lock_ignoring_poison() = self.all();
+        self.errors_by_code.lock_ignoring_poison().clear();
     }
 
     /// The sums since the server began, whatever CONFIG RESETSTAT has said.
     pub fn all(&self) -> Totals {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let elsewhere = *lock(&self.elsewhere);
+        let elsewhere = *self.elsewhere.lock_ignoring_poison();
         let mut totals = Totals {
             connections: load(&self.connections),
             rejected_connections: load(&self.rejected_connections),
@@ -208,7 +208,7 @@ impl Stats {
             locks: elsewhere.locks,
             ..Totals::default()
         };
-        for thread in lock(&self.threads).iter() {
+        for thread in self.threads.lock_ignoring_poison().iter() {
             totals.commands += load(&thread.commands);
             totals.input_bytes += load(&thread.input_bytes);
             totals.output_bytes += load(&thread.output_bytes);
@@ -220,8 +220,4 @@ impl Stats {
         }
         totals
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock_ignoring_poison()
 }

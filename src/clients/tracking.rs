@@ -1,8 +1,8 @@
-//! Client-side caching: who has read which key, who wants to hear of every key, and what they are told.
+//! Client-side caching (CLIENT TRACKING): which client has read which key, and the invalidations that changes cause.
 //!
-//! A key is remembered while the view that read it still holds its lock, and a change is told before the view that made
-//! it lets go. So no change falls between a read and its being remembered. Once told of, a key is forgotten until it is
-//! read again.
+//! A read is recorded while its view still holds the key's lock, and an invalidation is sent before the view that made the
+//! change releases the lock. So no change falls between a read and its record. An invalidated key is forgotten until it
+//! is read again.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::base::sync::MutexExt;
 use crate::clients::session::{Client, Clients, Session, TrackingMode};
-use crate::data::keyspace::{CHANGES, News, Settings};
+use crate::data::keyspace::{KEY_CHANGES, Notification, Settings};
 use crate::protocol::{Protocol, Reply};
 
-/// Who is told of a message to a subscriber in RESP2.
+/// The channel of invalidations for clients with RESP2.
 const CHANNEL: &str = "__redis__:invalidate";
-/// How many keys are forgotten at once, at first, when there are too many.
+/// How many keys are evicted at once, at first.
 const EFFORT: usize = 100;
-/// So many readers of one key are not looked through for those that have gone.
+/// Up to so many readers of a key, closed connections among them are not looked for.
 const FEW: usize = 64;
 
 /// What a server knows about its clients' caches.
@@ -33,15 +33,15 @@ pub struct Tracking {
 #[derive(Default)]
 struct Table {
     trackers: BTreeMap<u64, Tracker>,
-    /// Who has read a key since it last changed. A connection that has ended stays until the key changes.
+    /// The ids of clients that have read a key since it last changed. A closed connection stays until the key changes.
     readers: BTreeMap<Box<[u8]>, BTreeSet<u64>>,
-    /// The sum of all readers.
+    /// The number of readers of all keys.
     items: usize,
-    /// Who wants to hear of every key with a prefix.
+    /// The ids of clients in broadcast mode, by prefix.
     prefixes: BTreeMap<Box<[u8]>, BTreeSet<u64>>,
-    /// The key that was forgotten last for want of room.
+    /// The key that was evicted last.
     evicted: Box<[u8]>,
-    /// How often in a row there was still no room after some were forgotten.
+    /// How many evictions in a row were not enough.
     struggles: usize,
 }
 
@@ -49,19 +49,19 @@ struct Tracker {
     client: Arc<Client>,
     mode: TrackingMode,
     prefixes: BTreeSet<Box<[u8]>>,
-    /// The connection that its messages were to go to has gone.
+    /// The connection that its invalidations are redirected to is closed.
     broken: bool,
 }
 
 /// What CLIENT TRACKINGINFO and CLIENT LIST show.
-pub struct Shown {
+pub struct TrackingInfo {
     pub mode: TrackingMode,
     pub broken: bool,
     pub prefixes: Vec<Box<[u8]>>,
 }
 
 /// What INFO counts.
-pub struct Totals {
+pub struct TrackingTotals {
     pub clients: usize,
     pub keys: usize,
     pub items: usize,
@@ -69,7 +69,7 @@ pub struct Totals {
 }
 
 /// Two prefixes of one client of which one begins with the other.
-pub struct Overlap {
+pub struct PrefixOverlap {
     pub new: Box<[u8]>,
     pub other: Box<[u8]>,
     /// The other one holds already; otherwise it is of the same request.
@@ -78,16 +78,16 @@ pub struct Overlap {
     pub at: usize,
 }
 
-/// How messages reach connections.
-pub struct Post<'a> {
+/// Sends messages to connections, and notes those that do not read.
+pub struct PushSender<'a> {
     clients: &'a Clients,
-    /// For whom more bytes wait than this is named.
+    /// A client for which more bytes wait than this is noted as slow.
     notice: usize,
     slow: RefCell<Vec<(Arc<Client>, usize)>>,
 }
 
-/// Where messages to the connection go that runs the command.
-struct Own<'a> {
+/// The output of the connection that runs the command.
+struct OwnOutput<'a> {
     id: u64,
     out: &'a mut Vec<u8>,
 }
@@ -96,7 +96,7 @@ impl Tracking {
     /// `tracking-table-max-keys`; 0 for no limit.
     pub fn set_most_keys(&self, most: usize) {
         self.most_keys.store(most, Ordering::Relaxed);
-        self.measure(&self.table());
+        self.update_overfull(&self.table());
     }
 
     /// Whether more keys are remembered than there is room for.
@@ -105,7 +105,7 @@ impl Tracking {
         self.overfull.load(Ordering::Relaxed)
     }
 
-    fn measure(&self, table: &Table) {
+    fn update_overfull(&self, table: &Table) {
         let most = self.most_keys.load(Ordering::Relaxed);
         let overfull = most != 0 && table.readers.len() > most && !table.trackers.is_empty();
         self.overfull.store(overfull, Ordering::Relaxed);
@@ -115,9 +115,9 @@ impl Tracking {
         self.table.lock_ignoring_poison()
     }
 
-    // ---- who tracks
+    // ---- trackers
 
-    /// Begins to track, or goes on in another way. Prefixes are added to those that hold.
+    /// Turns tracking on for a session, or changes its mode. Prefixes are added to those there are.
     pub fn start(&self, session: &mut Session, mode: TrackingMode, prefixes: &[&[u8]], settings: &Settings) {
         let id = session.client.id();
         let mut table = self.table();
@@ -138,11 +138,11 @@ impl Tracking {
             }
         }
         session.tracking.start(mode);
-        settings.want_news(CHANGES, CHANGES);
-        self.measure(table);
+        settings.set_wanted_notifications(KEY_CHANGES, KEY_CHANGES);
+        self.update_overfull(table);
     }
 
-    /// Ends the tracking of a session.
+    /// Turns tracking off for a session.
     pub fn stop(&self, session: &mut Session, settings: &Settings) {
         if session.tracking.mode.is_some() {
             session.tracking.stop();
@@ -150,7 +150,7 @@ impl Tracking {
         }
     }
 
-    /// Forgets a connection that tracks no more, or has ended.
+    /// Forgets a connection that has turned tracking off or is closed.
     pub fn forget(&self, id: u64, settings: &Settings) {
         let mut table = self.table();
         let table = &mut *table;
@@ -163,16 +163,16 @@ impl Tracking {
                 }
             }
         }
-        table.rest(settings);
-        self.measure(table);
+        table.stop_reporting_if_unused(settings);
+        self.update_overfull(table);
     }
 
     /// The first prefix that overlaps with another one of the same client.
-    pub fn overlap(&self, id: u64, prefixes: &[&[u8]]) -> Option<Overlap> {
+    pub fn overlap(&self, id: u64, prefixes: &[&[u8]]) -> Option<PrefixOverlap> {
         let table = self.table();
         let held = table.trackers.get(&id).map(|tracker| &tracker.prefixes);
         prefixes.iter().enumerate().find_map(|(at, &new)| {
-            let of = |other: &[u8], holds| Overlap { new: new.into(), other: other.into(), holds, at };
+            let of = |other: &[u8], holds| PrefixOverlap { new: new.into(), other: other.into(), holds, at };
             let overlaps = |other: &[u8]| new.starts_with(other) || other.starts_with(new);
             let holding = held.and_then(|held| held.iter().find(|other| overlaps(other)));
             let given = || prefixes[at + 1..].iter().find(|other| overlaps(other));
@@ -181,15 +181,15 @@ impl Tracking {
     }
 
     /// How a connection tracks, if it does.
-    pub fn shown(&self, id: u64) -> Option<Shown> {
+    pub fn info(&self, id: u64) -> Option<TrackingInfo> {
         let table = self.table();
         let Tracker { mode, broken, prefixes, .. } = table.trackers.get(&id)?;
-        Some(Shown { mode: *mode, broken: *broken, prefixes: prefixes.iter().cloned().collect() })
+        Some(TrackingInfo { mode: *mode, broken: *broken, prefixes: prefixes.iter().cloned().collect() })
     }
 
-    pub fn totals(&self) -> Totals {
+    pub fn totals(&self) -> TrackingTotals {
         let table = self.table();
-        Totals {
+        TrackingTotals {
             clients: table.trackers.len(),
             keys: table.readers.len(),
             items: table.items,
@@ -197,10 +197,10 @@ impl Tracking {
         }
     }
 
-    // ---- what was read
+    // ---- reads
 
-    /// Remembers that a connection has read keys. To be called while the view that read them holds its locks.
-    pub fn remember<'k>(&self, id: u64, keys: impl Iterator<Item = &'k [u8]>) {
+    /// Records that a connection has read keys. To be called while the view that read them holds its locks.
+    pub fn record_reads<'k>(&self, id: u64, keys: impl Iterator<Item = &'k [u8]>) {
         let mut table = self.table();
         let Table { trackers, readers, items, .. } = &mut *table;
         if !trackers.contains_key(&id) {
@@ -219,106 +219,117 @@ impl Tracking {
                 *items -= before - ids.len();
             }
         }
-        self.measure(&table);
+        self.update_overfull(&table);
     }
 
-    /// Forgets some keys if there are too many, and tells whoever read them. What the session itself is told goes to
-    /// `out`.
-    pub fn evict(&self, post: &Post<'_>, session: &Session, out: &mut Vec<u8>) {
+    /// Evicts some keys if there are too many, and invalidates them. Invalidations for the session itself go to `out`.
+    pub fn evict(&self, sender: &PushSender<'_>, session: &Session, out: &mut Vec<u8>) {
         let most = self.most_keys.load(Ordering::Relaxed);
         let mut table = self.table();
-        let own = &mut Some(Own { id: session.client.id(), out });
+        let own = &mut Some(OwnOutput { id: session.client.id(), out });
         for _ in 0..EFFORT.saturating_mul(table.struggles + 1) {
             if table.readers.len() <= most {
                 break;
             }
             let Some(key) = table.next_to_evict() else { break };
-            table.invalidate(&key, post, own, None);
+            table.invalidate(&key, sender, own, None);
             table.evicted = key;
         }
         table.struggles = if table.readers.len() > most { table.struggles + 1 } else { 0 };
-        self.measure(&table);
+        self.update_overfull(&table);
     }
 
-    // ---- what is told
+    // ---- invalidations
 
-    /// Tells of changes: to be called while the view that made them holds its locks. What the session `by` is to hear
-    /// itself, and what is broadcast, waits for [`deliver`](Self::deliver).
-    pub fn spread(&self, news: &[News], post: &Post<'_>, by: Option<&mut Session>, settings: &Settings) {
+    /// Sends invalidations, while the view that made the changes holds its locks. Those for the session `by` itself, and
+    /// broadcasts, wait for [`deliver`](Self::deliver).
+    pub fn notify(
+        &self,
+        notifications: &[Notification],
+        sender: &PushSender<'_>,
+        by: Option<&mut Session>,
+        settings: &Settings,
+    ) {
         let mut table = self.table();
         let mut changed = BTreeMap::new();
         match by {
             Some(session) => {
                 let id = session.client.id();
                 let tracking = &mut session.tracking;
-                let own = &mut Some(Own { id, out: &mut session.aside });
-                table.note(news, post, own, Some(&mut tracking.owed), &mut tracking.changed);
+                let own = &mut Some(OwnOutput { id, out: &mut session.messages_behind });
+                table.apply(notifications, sender, own, Some(&mut tracking.owed), &mut tracking.changed);
             }
             None => {
-                table.note(news, post, &mut None, None, &mut changed);
-                table.broadcast(changed, post, &mut None);
+                table.apply(notifications, sender, &mut None, None, &mut changed);
+                table.broadcast(changed, sender, &mut None);
             }
         }
-        table.rest(settings);
-        self.measure(&table);
+        table.stop_reporting_if_unused(settings);
+        self.update_overfull(&table);
     }
 
-    /// Delivers what a command or a transaction has left to be told, behind its reply.
-    pub fn deliver(&self, post: &Post<'_>, session: &mut Session) {
+    /// Sends the invalidations that a command or a transaction has left for the end of its reply.
+    pub fn deliver(&self, sender: &PushSender<'_>, session: &mut Session) {
         let id = session.client.id();
         let tracking = &mut session.tracking;
         let owed = std::mem::take(&mut tracking.owed);
         let changed = std::mem::take(&mut tracking.changed);
         let mut table = self.table();
-        let own = &mut Some(Own { id, out: &mut session.aside });
+        let own = &mut Some(OwnOutput { id, out: &mut session.messages_behind });
         for key in owed {
             let resp3 = is_resp3(&session.client);
             let body = key.map_or_else(|| null(resp3), |key| array(&[&key]));
-            table.send(&session.client, tracking.redirect, &body, post, own);
+            table.send(&session.client, tracking.redirect, &body, sender, own);
         }
-        table.broadcast(changed, post, own);
+        table.broadcast(changed, sender, own);
     }
 }
 
-/// What changed, and who did it; nobody, if time did.
+/// Changed keys, each with the client that changed it; `None` if it expired.
 type Changed = BTreeMap<Box<[u8]>, Option<u64>>;
 /// Keys that the client itself changed and had read, or `None` for all at once.
-type Owed = Vec<Option<Box<[u8]>>>;
+type OwnInvalidations = Vec<Option<Box<[u8]>>>;
 
 impl Table {
-    /// Nobody need report changes while there is nobody to be told and nothing to be forgotten.
-    fn rest(&self, settings: &Settings) {
+    /// Views report no changes while there are no trackers and no readers.
+    fn stop_reporting_if_unused(&self, settings: &Settings) {
         if self.trackers.is_empty() && self.readers.is_empty() {
-            settings.want_news(CHANGES, 0);
+            settings.set_wanted_notifications(KEY_CHANGES, 0);
         }
     }
 
-    fn note(
+    fn apply(
         &mut self,
-        news: &[News],
-        post: &Post<'_>,
-        own: &mut Option<Own<'_>>,
-        mut owed: Option<&mut Owed>,
+        notifications: &[Notification],
+        sender: &PushSender<'_>,
+        own: &mut Option<OwnOutput<'_>>,
+        mut owed: Option<&mut OwnInvalidations>,
         changed: &mut Changed,
     ) {
         let id = own.as_ref().map(|own| own.id);
-        for news in news {
-            match news {
-                News::Changed { key, expired } => {
+        for notifications in notifications {
+            match notifications {
+                Notification::Changed { key, expired } => {
                     if self.prefixes.keys().any(|prefix| key.starts_with(prefix)) {
                         changed.insert(key.clone(), id.filter(|_| !expired));
                     }
-                    self.invalidate(key, post, own, owed.as_deref_mut());
+                    self.invalidate(key, sender, own, owed.as_deref_mut());
                 }
-                News::Flushed => self.flush(post, own, owed.as_deref_mut()),
-                News::Event { .. } => {}
+                Notification::Flushed => self.flush(sender, own, owed.as_deref_mut()),
+                Notification::Event { .. } => {}
             }
         }
     }
 
-    /// Tells whoever has read a key, and forgets that they did. The client whose command it is hears of it through
-    /// `owed`, if there is such a list, and otherwise at once.
-    fn invalidate(&mut self, key: &[u8], post: &Post<'_>, own: &mut Option<Own<'_>>, mut owed: Option<&mut Owed>) {
+    /// Invalidates a key with its readers, and forgets them. For the client that runs the command, the key is added to
+    /// `owed` if there is such a list; otherwise it is sent at once, too.
+    fn invalidate(
+        &mut self,
+        key: &[u8],
+        sender: &PushSender<'_>,
+        own: &mut Option<OwnOutput<'_>>,
+        mut owed: Option<&mut OwnInvalidations>,
+    ) {
         let Some(ids) = self.readers.remove(key) else { return };
         self.items -= ids.len();
         let body = array(&[key]);
@@ -332,28 +343,33 @@ impl Table {
                 Some(owed) if is_own => owed.push(Some(key.into())),
                 _ => {
                     let (client, redirect) = (Arc::clone(client), mode.redirect);
-                    self.send(&client, redirect, &body, post, own);
+                    self.send(&client, redirect, &body, sender, own);
                 }
             }
         }
     }
 
-    /// Everything is gone: tells everybody who tracks.
-    fn flush(&mut self, post: &Post<'_>, own: &mut Option<Own<'_>>, mut owed: Option<&mut Owed>) {
+    /// Invalidates everything with all trackers.
+    fn flush(
+        &mut self,
+        sender: &PushSender<'_>,
+        own: &mut Option<OwnOutput<'_>>,
+        mut owed: Option<&mut OwnInvalidations>,
+    ) {
         let all: Vec<_> = self.trackers.values().map(|one| (Arc::clone(&one.client), one.mode.redirect)).collect();
         for (client, redirect) in all {
             let is_own = own.as_ref().is_some_and(|own| own.id == client.id());
             match &mut owed {
                 Some(owed) if is_own => owed.push(None),
-                _ => self.send(&client, redirect, &null(is_resp3(&client)), post, own),
+                _ => self.send(&client, redirect, &null(is_resp3(&client)), sender, own),
             }
         }
         self.readers.clear();
         self.items = 0;
     }
 
-    /// Tells those who asked for prefixes: all keys of one prefix together.
-    fn broadcast(&mut self, changed: Changed, post: &Post<'_>, own: &mut Option<Own<'_>>) {
+    /// Sends invalidations to clients in broadcast mode, all keys of one prefix together.
+    fn broadcast(&mut self, changed: Changed, sender: &PushSender<'_>, own: &mut Option<OwnOutput<'_>>) {
         if changed.is_empty() {
             return;
         }
@@ -370,28 +386,35 @@ impl Table {
             }
         }
         for (client, redirect, body) in messages {
-            self.send(&client, redirect, &body, post, own);
+            self.send(&client, redirect, &body, sender, own);
         }
     }
 
     /// Sends one message to a connection, or to the one that its messages go to instead.
-    fn send(&mut self, client: &Arc<Client>, redirect: u64, body: &[u8], post: &Post<'_>, own: &mut Option<Own<'_>>) {
+    fn send(
+        &mut self,
+        client: &Arc<Client>,
+        redirect: u64,
+        body: &[u8],
+        sender: &PushSender<'_>,
+        own: &mut Option<OwnOutput<'_>>,
+    ) {
         let mut message = Vec::new();
         if redirect == 0 {
             if is_resp3(client) {
                 write_push(&mut message, body);
-                post.hand_over(client, &message, own);
+                sender.push(client, &message, own);
             }
             return;
         }
-        let Some(target) = post.clients.get(redirect) else {
+        let Some(target) = sender.clients.get(redirect) else {
             if let Some(tracker) = self.trackers.get_mut(&client.id()) {
                 tracker.broken = true;
             }
             if is_resp3(client) {
                 let broken = Reply::Push(vec![Reply::text("tracking-redir-broken"), Reply::Integer(redirect as i64)]);
                 broken.write(Protocol::Resp3, &mut message);
-                post.hand_over(client, &message, own);
+                sender.push(client, &message, own);
             }
             return;
         };
@@ -405,10 +428,10 @@ impl Table {
         } else {
             return;
         }
-        post.hand_over(&target, &message, own);
+        sender.push(&target, &message, own);
     }
 
-    /// The key behind the one that went last, so that each has its turn.
+    /// The key behind the one evicted last, so that each has its turn.
     fn next_to_evict(&self) -> Option<Box<[u8]>> {
         let behind = (Bound::Excluded(&*self.evicted), Bound::Unbounded);
         let next = self.readers.range::<[u8], _>(behind).next().or_else(|| self.readers.iter().next());
@@ -416,17 +439,17 @@ impl Table {
     }
 }
 
-impl<'a> Post<'a> {
+impl<'a> PushSender<'a> {
     pub fn new(clients: &'a Clients, notice: usize) -> Self {
         Self { clients, notice, slow: RefCell::default() }
     }
 
-    /// The clients for whom much waits.
-    pub fn into_slow(self) -> Vec<(Arc<Client>, usize)> {
+    /// The clients for which too much waits, each with how many bytes.
+    pub fn into_slow_clients(self) -> Vec<(Arc<Client>, usize)> {
         self.slow.into_inner()
     }
 
-    fn hand_over(&self, client: &Arc<Client>, message: &[u8], own: &mut Option<Own<'_>>) {
+    fn push(&self, client: &Arc<Client>, message: &[u8], own: &mut Option<OwnOutput<'_>>) {
         match own {
             Some(own) if own.id == client.id() => own.out.extend_from_slice(message),
             _ => {
@@ -455,7 +478,7 @@ fn array(keys: &[&[u8]]) -> Vec<u8> {
     body
 }
 
-/// Null as the client writes it whose cache it is about, whoever is told.
+/// Null in the protocol of the client whose cache it concerns, also where the message is redirected.
 fn null(resp3: bool) -> Vec<u8> {
     if resp3 { b"_\r\n".to_vec() } else { b"$-1\r\n".to_vec() }
 }

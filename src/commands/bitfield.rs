@@ -104,7 +104,7 @@ fn bitfield<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, read_only: bool) ->
     }
     // Before 7.0 a write counted as a change even if it left the field as it was.
     let always = !args.profile().since_redis(7, 0);
-    let (replies, changed) = view.amend_string(key, |bytes| {
+    let (replies, changed) = view.edit_string_if(key, |bytes| {
         let grown = bytes.len() < end;
         if grown {
             bytes.resize(end, 0);

@@ -48,7 +48,7 @@ fn setbit<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         .ok_or(CommandError::fixed("ERR bit is not an integer or out of range"))? as u8;
     // Before 7.0 a SETBIT counted as a change even if it left the bit as it was.
     let always = !args.profile().since_redis(7, 0);
-    let (old, changed) = view.amend_string(key, |bytes| {
+    let (old, changed) = view.edit_string_if(key, |bytes| {
         let (at, shift) = (offset / 8, 7 - offset % 8);
         let grown = at >= bytes.len();
         if grown {

@@ -2,7 +2,7 @@
 
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
-use crate::data::keyspace::Kind;
+use crate::data::keyspace::ValueKind;
 use crate::protocol::{OwnedWords, Reply, Words};
 
 pub type BlockingResult<'v> = Result<ReplyOrBlock<'v>, CommandError>;
@@ -24,7 +24,7 @@ pub enum ReplyOrBlock<'v> {
 /// A request to block until one of several keys holds a value of a type.
 pub struct BlockForKeys<'v> {
     pub keys: Words<'v>,
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// `None` blocks for ever.
     pub deadline: Option<Millis>,
     pub timeout_reply: Reply<'static>,
@@ -36,7 +36,7 @@ pub struct BlockForKeys<'v> {
 
 impl<'v> BlockForKeys<'v> {
     /// For commands whose reply to a time-out, and where they must not block, is a null array.
-    pub fn new(keys: Words<'v>, kind: Kind, deadline: Option<Millis>) -> Self {
+    pub fn new(keys: Words<'v>, kind: ValueKind, deadline: Option<Millis>) -> Self {
         Self { keys, kind, deadline, timeout_reply: Reply::NullArray, denied_reply: Reply::NullArray, retry: None }
     }
 }

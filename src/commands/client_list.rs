@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::base::profile::{Family, Since};
 use crate::clients::acl::DEFAULT_USER;
 use crate::clients::session::Client;
-use crate::clients::tracking::Shown;
+use crate::clients::tracking::TrackingInfo;
 use crate::commands::Call;
 use crate::protocol::Words;
 
@@ -36,7 +36,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     line.text("name", &labels.name);
     line.number("age", seconds_since(client.created()));
     line.number("idle", if is_caller { 0 } else { seconds_since(seen.last_used.load(Relaxed)) });
-    let tracking = call.server.tracking.shown(client.id());
+    let tracking = call.server.tracking.info(client.id());
     line.text("flags", flags(client, tracking.as_ref()));
     if valkey {
         line.text("capa", "");
@@ -97,7 +97,7 @@ fn request_sizes(words: Words<'_>) -> (usize, usize) {
 }
 
 /// The flags of a connection in Redis's order; `N` if it has none.
-fn flags(client: &Client, tracking: Option<&Shown>) -> String {
+fn flags(client: &Client, tracking: Option<&TrackingInfo>) -> String {
     let seen = client.seen();
     let letters = [
         ('O', seen.monitor.load(Relaxed)),

@@ -196,7 +196,7 @@ fn msetex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     let expiry = expire.expiry(view.now(), args)?;
     let keys = || pairs.iter().step_by(2);
     if let Some(wanted) = wanted
-        && keys().any(|key| view.aim(key).is_some() != wanted)
+        && keys().any(|key| view.read_for_update(key).is_some() != wanted)
     {
         return Ok(Reply::Integer(0));
     }

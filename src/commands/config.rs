@@ -3,7 +3,7 @@
 use super::help::help;
 use crate::base::error::{CommandError, plain};
 use crate::base::profile::Since;
-use crate::clients::config::Refusal;
+use crate::clients::config::ConfigError;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, until_nul};
 use crate::spec::{Args, Arity, CommandSpec, Flag, Group, Secrets};
@@ -128,14 +128,14 @@ fn set(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::OK)
 }
 
-fn set_error(refusal: Refusal) -> CommandError {
+fn set_error(refusal: ConfigError) -> CommandError {
     let (mut line, rest) = match refusal {
-        Refusal::Unknown { name } => {
+        ConfigError::Unknown { name } => {
             let mut line = b"ERR Unknown option or number of arguments for CONFIG SET - '".to_vec();
             line.extend(until_nul(&name));
             (line, "'".to_owned())
         }
-        Refusal::Value { name, reason } => {
+        ConfigError::Value { name, reason } => {
             let mut line = b"ERR CONFIG SET failed (possibly related to argument '".to_vec();
             line.extend(until_nul(&name));
             (line, format!("') - {reason}"))
@@ -146,9 +146,9 @@ fn set_error(refusal: Refusal) -> CommandError {
 }
 
 /// The error of CONFIG SET in Redis 6.2, which does not distinguish unknown from immutable settings.
-fn set_error_6_2(refusal: Refusal, value: &[u8]) -> CommandError {
+fn set_error_6_2(refusal: ConfigError, value: &[u8]) -> CommandError {
     match refusal {
-        Refusal::Value { name, reason } if !reason.starts_with("can't set ") => {
+        ConfigError::Value { name, reason } if !reason.starts_with("can't set ") => {
             let mut line = b"ERR Invalid argument '".to_vec();
             line.extend(until_nul(value));
             line.extend(b"' for CONFIG SET '");
@@ -156,7 +156,7 @@ fn set_error_6_2(refusal: Refusal, value: &[u8]) -> CommandError {
             line.extend(format!("' - {reason}").into_bytes());
             CommandError::new(line)
         }
-        Refusal::Value { name, .. } | Refusal::Unknown { name } => {
+        ConfigError::Value { name, .. } | ConfigError::Unknown { name } => {
             let mut line = b"ERR Unsupported CONFIG parameter: ".to_vec();
             line.extend(until_nul(&name));
             CommandError::new(line)

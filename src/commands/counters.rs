@@ -53,7 +53,7 @@ fn decrby<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
 }
 
 fn add<'v>(view: &'v mut View<'_>, key: &[u8], increment: i64) -> CommandResult<'v> {
-    let sum = view.remake_string(key, false, |old, new| {
+    let sum = view.rebuild_string(key, false, |old, new| {
         let value = old.map_or(Some(0), parse_integer).ok_or(CommandError::NOT_AN_INTEGER)?;
         let sum = value.checked_add(increment).ok_or(CommandError::INCREMENT_OVERFLOW)?;
         new.extend_from_slice(itoa::Buffer::new().format(sum).as_bytes());
@@ -75,7 +75,7 @@ const INCRBYFLOAT: Command = Command::new(
 
 fn incrbyfloat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, increment) = (args.key()?, args.bytes()?);
-    let text = view.remake_string(key, true, |old, new| {
+    let text = view.rebuild_string(key, true, |old, new| {
         let value = old.map_or(Some(LongDouble::ZERO), LongDouble::parse).ok_or(CommandError::NOT_A_FLOAT)?;
         let increment = LongDouble::parse(increment).ok_or(CommandError::NOT_A_FLOAT)?;
         let sum = value.plus(increment).ok_or(CommandError::fixed("ERR increment would produce NaN or Infinity"))?;

@@ -90,7 +90,7 @@ fn debug<'v>(view: &'v mut View<'_>, call: &mut Call<'_>, args: &mut Args<'v>) -
         }
         Some(seconds) if is("SLEEP") => {
             let seconds = leading_number(seconds).max(0.0);
-            call.server.stall(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO));
+            call.server.debug_sleep(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO));
             return Ok(Reply::OK);
         }
         _ => {}
@@ -140,7 +140,7 @@ const DUMP_FRAME: usize = 1 + 2 + 8;
 /// DEBUG OBJECT: how a value is encoded.
 fn debug_object(view: &mut View<'_>, key: &[u8], profile: &Profile) -> CommandResult<'static> {
     let now = view.access_time();
-    let limit = view.settings().packing.list_max_listpack_size.load(Ordering::Relaxed);
+    let limit = view.settings().encoding_limits.list_max_listpack_size.load(Ordering::Relaxed);
     let Some(entry) = view.peek(key) else { return Err(CommandError::NO_SUCH_KEY) };
     let serialized = rdb::dump(&entry.content(), profile).len() - DUMP_FRAME;
     let accessed = entry.accessed();

@@ -5,7 +5,7 @@
 use sha1_smol::Sha1;
 
 use crate::base::profile::Profile;
-use crate::data::keyspace::{Entry, Kind, Stream, StreamId, View};
+use crate::data::keyspace::{Entry, Stream, StreamId, ValueKind, View};
 use crate::data::rdb::{Content, Field};
 use crate::protocol::{write_double, write_shortest};
 
@@ -129,13 +129,13 @@ pub fn dataset_digest(view: &mut View<'_>, profile: &Profile) -> Digest {
 }
 
 /// Redis's number for a type.
-fn type_number(kind: Kind) -> u32 {
+fn type_number(kind: ValueKind) -> u32 {
     match kind {
-        Kind::String => 0,
-        Kind::List => 1,
-        Kind::Set => 2,
-        Kind::SortedSet => 3,
-        Kind::Hash => 4,
-        Kind::Stream => 6,
+        ValueKind::String => 0,
+        ValueKind::List => 1,
+        ValueKind::Set => 2,
+        ValueKind::SortedSet => 3,
+        ValueKind::Hash => 4,
+        ValueKind::Stream => 6,
     }
 }

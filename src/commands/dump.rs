@@ -5,7 +5,7 @@ use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Entry, EventClass, View};
-use crate::data::rdb::{self, Damage};
+use crate::data::rdb::{self, PayloadError};
 use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, KeySpec};
 
@@ -57,7 +57,7 @@ const RESTORE: Command = Command::new(
 fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, ttl, payload) = (args.key()?, args.bytes()?, args.bytes()?);
     let options = Options::parse(args)?;
-    if !options.replace && view.aim(key).is_some() {
+    if !options.replace && view.read_for_update(key).is_some() {
         return Err(BUSY_KEY);
     }
     let ttl = crate::protocol::parse_integer(ttl).ok_or(CommandError::NOT_AN_INTEGER)?;
@@ -65,8 +65,8 @@ fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
         return Err(INVALID_TTL);
     }
     let content = rdb::load(payload, args.profile()).map_err(|damage| match damage {
-        Damage::Footer => BAD_FOOTER,
-        Damage::Content => BAD_CONTENT,
+        PayloadError::Footer => BAD_FOOTER,
+        PayloadError::Content => BAD_CONTENT,
     })?;
     // Redis lets the sum overflow, and the key expires at once.
     let deadline = match ttl {

@@ -96,7 +96,7 @@ fn set_expiry<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit:
     let time = crate::protocol::parse_integer(time).ok_or(CommandError::NOT_AN_INTEGER)?;
     let deadline =
         time.checked_mul(unit).and_then(|time| time.checked_add(start)).ok_or_else(|| invalid_expire_time(args))?;
-    let Some(entry) = view.aim(key) else { return Ok(Reply::Integer(0)) };
+    let Some(entry) = view.read_for_update(key) else { return Ok(Reply::Integer(0)) };
     if !condition.allows(entry.deadline(), deadline) {
         return Ok(Reply::Integer(0));
     }
@@ -179,7 +179,7 @@ const PERSIST: Command = Command::new(
 
 fn persist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    let expires = view.aim(key).is_some_and(|entry| entry.deadline().is_some());
+    let expires = view.read_for_update(key).is_some_and(|entry| entry.deadline().is_some());
     if expires {
         view.set_deadline(key, None);
         view.notify(EventClass::Generic, "persist", key);
@@ -256,7 +256,7 @@ fn pexpiretime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
 }
 
 fn query_ttl<'v>(view: &mut View<'_>, args: &mut Args<'v>, answer: impl FnOnce(Millis) -> i64) -> CommandResult<'v> {
-    Ok(Reply::Integer(match view.look(args.key()?) {
+    Ok(Reply::Integer(match view.read_without_touch(args.key()?) {
         None => NO_KEY,
         Some(entry) => entry.deadline().map_or(NO_DEADLINE, answer),
     }))

@@ -6,7 +6,7 @@ use crate::base::error::CommandError;
 use crate::base::glob;
 use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
-use crate::data::rdb::{self, NoLibrary};
+use crate::data::rdb::{self, LibraryError};
 use crate::protocol::Reply;
 use crate::script::{Function, Interpreters, Library, RestorePolicy, ScriptKind};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which};
@@ -235,7 +235,7 @@ fn load(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) ->
     }
     let (log, profile) = (&call.server.log, &call.server.profile);
     let name = scripts.functions(profile).load(args.bytes()?, replace, log, profile)?;
-    call.session.tally.changes += 1;
+    call.session.view_stats.changes += 1;
     Ok(Reply::bulk(name))
 }
 
@@ -244,7 +244,7 @@ fn delete(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) 
     if !scripts.started_functions_mut().is_some_and(|libraries| libraries.delete(name)) {
         return Err(NO_LIBRARY);
     }
-    call.session.tally.changes += 1;
+    call.session.view_stats.changes += 1;
     Ok(Reply::OK)
 }
 
@@ -254,7 +254,7 @@ fn flush(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -
         return Err(BAD_FLUSH);
     }
     scripts.flush_libraries();
-    call.session.tally.changes += 1;
+    call.session.view_stats.changes += 1;
     Ok(Reply::OK)
 }
 
@@ -276,13 +276,13 @@ fn restore(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>)
     let sources = rdb::load_libraries(payload, profile).map_err(|_| BAD_FOOTER)?;
     let sources = sources.map(|source| {
         source.map_err(|problem| match problem {
-            NoLibrary::Early => CommandError::fixed("ERR Pre-GA function format not supported"),
-            NoLibrary::Foreign => CommandError::fixed("ERR given type is not a function"),
-            NoLibrary::Broken => CommandError::fixed("ERR Failed loading library payload"),
+            LibraryError::Early => CommandError::fixed("ERR Pre-GA function format not supported"),
+            LibraryError::Foreign => CommandError::fixed("ERR given type is not a function"),
+            LibraryError::Broken => CommandError::fixed("ERR Failed loading library payload"),
         })
     });
     scripts.functions(profile).restore(sources, conflict, log, profile)?;
-    call.session.tally.changes += 1;
+    call.session.view_stats.changes += 1;
     Ok(Reply::OK)
 }
 
@@ -325,10 +325,10 @@ fn describe_function(function: &Function) -> Reply<'static> {
 
 fn stats(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     let scripts = &call.server.scripts;
-    if scripts.running() == Some(ScriptKind::Eval) && scripts.slow().is_some() {
+    if scripts.running() == Some(ScriptKind::Eval) && scripts.busy().is_some() {
         return Err(CommandError::BUSY);
     }
-    let running = scripts.slow().map_or(Reply::Null, |slow| {
+    let running = scripts.busy().map_or(Reply::Null, |slow| {
         Reply::Map(vec![
             (Reply::text("name"), Reply::bulk(slow.name)),
             (Reply::text("command"), Reply::Array(slow.command.into_iter().map(Reply::bulk).collect())),

@@ -351,7 +351,7 @@ impl<'a> Query<'a> {
             result.insert(found.member, score, &limits);
         }
         result.pack(&limits);
-        view.count_further(result.len().saturating_sub(1));
+        view.count_more_changes(result.len().saturating_sub(1));
         Ok(store(view, destination, result, stored))
     }
 

@@ -2,6 +2,8 @@
 //!
 //! To add a command, see the head of `mod.rs`.
 
+use std::sync::Arc;
+
 use super::blocking::{BlockingResult, ReadyKey};
 use super::call::Call;
 use crate::base::error::CommandError;
@@ -99,8 +101,9 @@ pub fn rows(commands: impl IntoIterator<Item = &'static Command>) -> Vec<Row> {
         .collect()
 }
 
-/// The functions of all commands, by the ids of their rows.
-pub struct Handlers(Box<[Handler]>);
+/// The functions of all commands, by the ids of their rows. Clones share them.
+#[derive(Clone)]
+pub struct Handlers(Arc<[Handler]>);
 
 impl Handlers {
     pub fn new(commands: impl IntoIterator<Item = &'static Command>) -> Self {

@@ -52,7 +52,7 @@ fn pfadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         }
         Ok::<_, Corrupt>(changes)
     };
-    let added = view.revise_string(key, check, |bytes| {
+    let added = view.edit_existing_string(key, check, |bytes| {
         let changes = add_all(bytes);
         if matches!(changes, Ok(1..)) {
             hyperloglog::outdate(bytes);
@@ -67,7 +67,7 @@ fn pfadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
             let changes = add_all(&mut bytes).map_err(corrupt)?;
             hyperloglog::outdate(&mut bytes);
             view.set_raw_string(key, bytes);
-            view.count_further(changes);
+            view.count_more_changes(changes);
             changes + 1
         }
     };
@@ -108,7 +108,7 @@ fn pfcount<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     {
         return Ok(count_reply(count));
     }
-    let counted = view.revise_string(key, check, |bytes| {
+    let counted = view.edit_existing_string(key, check, |bytes| {
         if let Some(count) = hyperloglog::kept_count(bytes) {
             return (Ok(count), 0);
         }
@@ -170,7 +170,7 @@ fn pfmerge<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
         hyperloglog::outdate(bytes);
         Ok::<_, Corrupt>(())
     };
-    match view.revise_string(key, check, |bytes| (write(bytes), 1))? {
+    match view.edit_existing_string(key, check, |bytes| (write(bytes), 1))? {
         Some(written) => written.map_err(corrupt)?,
         None => {
             let mut bytes = hyperloglog::empty();
@@ -204,12 +204,12 @@ fn pfdebug<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
     let converts = is("GETREG") || is("TODENSE");
     // PFDEBUG leaves the string in the `raw` encoding, and does not touch the key for WATCH.
-    let looked = view.revise_string(key, check, |bytes| {
+    let looked = view.edit_existing_string(key, check, |bytes| {
         let converted = if converts { hyperloglog::make_dense(bytes) } else { Ok(false) };
         (converted, 0)
     })?;
     let converted = looked.ok_or(CommandError::fixed("ERR The specified key does not exist"))?.map_err(corrupt)?;
-    view.count_further(usize::from(converted));
+    view.count_more_changes(usize::from(converted));
     let bytes = view.string_to_write(key)?.unwrap_or_default();
     let encoding = encoding(bytes)?;
     if is("GETREG") {

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since, Version};
 use crate::clients::instance::Instance;
-use crate::clients::pubsub::Topic;
+use crate::clients::pubsub::SubscriptionKind;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group};
@@ -58,6 +58,7 @@ const SECTIONS: &[Section] = &[
     Section { default: false, since: Since::redis(7, 0, 0), ..section("Latencystats", &["latencystats"], |_, _| {}) },
     section("Cluster", &["cluster"], |_, fields| fields.add("cluster_enabled", 0)),
     section("Keyspace", &["keyspace"], keyspace),
+    Section { default: false, ..section("Redouble", &["redouble"], redouble) },
 ];
 
 fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -274,10 +275,10 @@ fn stats(instance: &Instance, fields: &mut Fields) {
     ]);
     fields.add("keyspace_hits", totals.hits);
     fields.add("keyspace_misses", totals.misses);
-    fields.add("pubsub_channels", instance.pubsub.len(Topic::Channel));
-    fields.add("pubsub_patterns", instance.pubsub.len(Topic::Pattern));
+    fields.add("pubsub_channels", instance.pubsub.len(SubscriptionKind::Channel));
+    fields.add("pubsub_patterns", instance.pubsub.len(SubscriptionKind::Pattern));
     if instance.profile.since_redis(7, 0) {
-        fields.add("pubsubshard_channels", instance.pubsub.len(Topic::ShardChannel));
+        fields.add("pubsubshard_channels", instance.pubsub.len(SubscriptionKind::ShardChannel));
     }
     fields.zeros(&[
         "latest_fork_usec",
@@ -351,6 +352,11 @@ fn errorstats(instance: &Instance, fields: &mut Fields) {
     for (code, count) in instance.stats.errors_by_code() {
         fields.add(&format!("errorstat_{}", String::from_utf8_lossy(&code)), format!("count={count}"));
     }
+}
+
+/// What no Redis has: only shown when it is asked for.
+fn redouble(instance: &Instance, fields: &mut Fields) {
+    fields.add("handler_panics", instance.panics());
 }
 
 fn keyspace(instance: &Instance, fields: &mut Fields) {

@@ -58,7 +58,7 @@ const EXISTS: Command = Command::new(
 );
 
 fn exists<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    Ok(count_if(args, |key| view.look(key).is_some()))
+    Ok(count_if(args, |key| view.read_without_touch(key).is_some()))
 }
 
 const TOUCH: Command = Command::new(
@@ -88,7 +88,7 @@ const TYPE: Command = Command::new(
 );
 
 fn type_of<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    Ok(Reply::Status(view.look(args.key()?).map_or("none", |entry| entry.kind().name())))
+    Ok(Reply::Status(view.read_without_touch(args.key()?).map_or("none", |entry| entry.kind().name())))
 }
 
 const RENAME: Command = Command::new(
@@ -106,7 +106,7 @@ const RENAME: Command = Command::new(
 
 fn rename<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name) = (args.key()?, args.key()?);
-    view.aim(key).ok_or(CommandError::NO_SUCH_KEY)?;
+    view.read_for_update(key).ok_or(CommandError::NO_SUCH_KEY)?;
     if key != name {
         rename_key(view, key, name);
     }
@@ -128,8 +128,8 @@ const RENAMENX: Command = Command::new(
 
 fn renamenx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name) = (args.key()?, args.key()?);
-    view.aim(key).ok_or(CommandError::NO_SUCH_KEY)?;
-    let free = key != name && view.aim(name).is_none();
+    view.read_for_update(key).ok_or(CommandError::NO_SUCH_KEY)?;
+    let free = key != name && view.read_for_update(name).is_none();
     if free {
         rename_key(view, key, name);
     }
@@ -179,7 +179,7 @@ fn copy<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     }
     let Some(entry) = view.read(source).cloned() else { return Ok(Reply::Integer(0)) };
     view.select(db);
-    let free = replace || view.aim(destination).is_none();
+    let free = replace || view.read_for_update(destination).is_none();
     if free {
         let mut copy = entry.renamed(destination);
         copy.set_accessed(view.access_time());
@@ -211,11 +211,11 @@ fn move_key<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
     if db == home {
         return Err(SAME_OBJECT);
     }
-    if view.aim(key).is_none() {
+    if view.read_for_update(key).is_none() {
         return Ok(Reply::Integer(0));
     }
     view.select(db);
-    let free = view.aim(key).is_none();
+    let free = view.read_for_update(key).is_none();
     view.select(home);
     if free {
         view.as_one_change(|view| {

@@ -6,7 +6,7 @@ use super::timeout;
 use crate::base::clock::Millis;
 use crate::base::profile::Since;
 use crate::commands::{BlockForKeys, BlockingResult, Command, Handler, ReadyKey, ReplyOrBlock};
-use crate::data::keyspace::{End, Kind, View};
+use crate::data::keyspace::{End, ValueKind, View};
 use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
@@ -57,7 +57,7 @@ fn pop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>, end
 }
 
 fn block(keys: Words<'_>, deadline: Option<Millis>) -> ReplyOrBlock<'_> {
-    ReplyOrBlock::Block(BlockForKeys::new(keys, Kind::List, deadline))
+    ReplyOrBlock::Block(BlockForKeys::new(keys, ValueKind::List, deadline))
 }
 
 const BLMOVE: Command = Command::new(
@@ -121,7 +121,7 @@ fn move_or_block<'v>(
         // The reply to a time-out is BLPOP's null array. Where nothing may block, it is LMOVE's null.
         None => ReplyOrBlock::Block(BlockForKeys {
             denied_reply: Reply::Null,
-            ..BlockForKeys::new(keys, Kind::List, deadline)
+            ..BlockForKeys::new(keys, ValueKind::List, deadline)
         }),
     })
 }

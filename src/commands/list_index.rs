@@ -218,7 +218,7 @@ fn lrem<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let limits = limits(view, args);
     let from = if count < 0 { End::Back } else { End::Front };
     let most = if count == 0 { usize::MAX } else { usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX) };
-    let removal = view.shorten(key, &limits, |list| {
+    let removal = view.shrink_list(key, &limits, |list| {
         let removed = list.remove(element, from, most);
         (removed, removed)
     })?;

@@ -184,7 +184,7 @@ pub(super) fn pop_one(
     end: End,
     limits: &ListLimits,
 ) -> Result<Option<Vec<u8>>, CommandError> {
-    let Some((element, gone)) = view.shorten(key, limits, |list| (list.pop(end), 1))? else { return Ok(None) };
+    let Some((element, gone)) = view.shrink_list(key, limits, |list| (list.pop(end), 1))? else { return Ok(None) };
     notify_pop(view, key, end, gone);
     Ok(element)
 }
@@ -197,7 +197,7 @@ pub(super) fn pop_count(
     count: usize,
     limits: &ListLimits,
 ) -> Result<Vec<Reply<'static>>, CommandError> {
-    let popped = view.shorten(key, limits, |list| {
+    let popped = view.shrink_list(key, limits, |list| {
         let count = count.min(list.len());
         let elements: Vec<_> = (0..count).filter_map(|_| list.pop(end)).map(Reply::bulk).collect();
         (elements, count)

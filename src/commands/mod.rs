@@ -93,8 +93,7 @@ use crate::spec::{Row, Table};
 pub use acl_log::record_denial;
 pub use blocking::{BlockForKeys, BlockingResult, ReadyKey, ReplyOrBlock};
 pub use call::Call;
-use handler::rows;
-pub use handler::{Command, CommandResult, Handler, Handlers};
+pub use handler::{Command, CommandResult, Handler, Handlers, rows};
 pub use redouble::{reached, so_many_found};
 pub use stream_read::refuse_block_in_script;
 

@@ -78,7 +78,7 @@ fn inspect<'v>(
     args: &mut Args<'v>,
     tell: impl FnOnce(&Entry) -> Reply<'v>,
 ) -> CommandResult<'v> {
-    Ok(view.inspect(args.key()?).map_or(Reply::Null, tell))
+    Ok(view.read_without_touch_or_event(args.key()?).map_or(Reply::Null, tell))
 }
 
 fn encoding<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
@@ -92,7 +92,7 @@ fn refcount<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
 fn idletime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
     // Counts as a keyspace hit or miss.
-    view.inspect(key);
+    view.read_without_touch_or_event(key);
     let now = view.access_time();
     // The clock may have been moved back since the last access.
     let idle = view.last_used(key).map(|used| Reply::Integer(i64::from(now.saturating_sub(used))));
@@ -100,7 +100,7 @@ fn idletime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
 }
 
 fn freq<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    match view.inspect(args.key()?) {
+    match view.read_without_touch_or_event(args.key()?) {
         None => Ok(Reply::Null),
         Some(_) => Err(NO_FREQUENCY),
     }

@@ -3,7 +3,7 @@
 use super::help::{help, versioned_syntax_error};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
-use crate::clients::pubsub::Topic;
+use crate::clients::pubsub::SubscriptionKind;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Channels, CommandSpec, Flag, Group, KeySpec};
@@ -20,7 +20,7 @@ const TOO_MANY: CommandError = CommandError::fixed("ERR too many subscriptions f
 // ---- subscribing
 
 const SUBSCRIBE: Command = Command::new(
-    Handler::Connection(|call, args| subscribe(call, args, Topic::Channel)),
+    Handler::Connection(|call, args| subscribe(call, args, SubscriptionKind::Channel)),
     CommandSpec {
         usage: "channel [channel ...]",
         summary: "Has the connection listen to channels.",
@@ -36,7 +36,7 @@ const SUBSCRIBE: Command = Command::new(
 );
 
 const PSUBSCRIBE: Command = Command::new(
-    Handler::Connection(|call, args| subscribe(call, args, Topic::Pattern)),
+    Handler::Connection(|call, args| subscribe(call, args, SubscriptionKind::Pattern)),
     CommandSpec {
         usage: "pattern [pattern ...]",
         summary: "Has the connection listen to all channels that match patterns.",
@@ -62,17 +62,17 @@ fn ssubscribe(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static
     if call.session.executing {
         return Err(CommandError::fixed("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
     }
-    subscribe(call, args, Topic::ShardChannel)
+    subscribe(call, args, SubscriptionKind::ShardChannel)
 }
 
-fn subscribe(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+fn subscribe(call: &mut Call<'_>, args: &mut Args<'_>, topic: SubscriptionKind) -> CommandResult<'static> {
     let kind = match topic {
-        Topic::Channel => "subscribe",
-        Topic::Pattern => "psubscribe",
-        Topic::ShardChannel => "ssubscribe",
+        SubscriptionKind::Channel => "subscribe",
+        SubscriptionKind::Pattern => "psubscribe",
+        SubscriptionKind::ShardChannel => "ssubscribe",
     };
     // Publishers read the protocol of the messages from here.
-    call.server.pubsub.speak(&call.session.client, call.session.protocol == crate::protocol::Protocol::Resp3);
+    call.server.pubsub.set_resp3(&call.session.client, call.session.protocol == crate::protocol::Protocol::Resp3);
     let mut replies = Vec::with_capacity(args.left());
     while let Some(name) = args.optional() {
         let Some(count) = call.server.pubsub.subscribe(&call.session.client, topic, name) else {
@@ -88,7 +88,7 @@ fn subscribe(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandR
 // ---- unsubscribing
 
 const UNSUBSCRIBE: Command = Command::new(
-    Handler::Connection(|call, args| unsubscribe(call, args, Topic::Channel)),
+    Handler::Connection(|call, args| unsubscribe(call, args, SubscriptionKind::Channel)),
     CommandSpec {
         usage: "[channel [channel ...]]",
         summary: "Has the connection no longer listen to channels, or to none.",
@@ -100,7 +100,7 @@ const UNSUBSCRIBE: Command = Command::new(
 );
 
 const PUNSUBSCRIBE: Command = Command::new(
-    Handler::Connection(|call, args| unsubscribe(call, args, Topic::Pattern)),
+    Handler::Connection(|call, args| unsubscribe(call, args, SubscriptionKind::Pattern)),
     CommandSpec {
         usage: "[pattern [pattern ...]]",
         summary: "Has the connection no longer listen to patterns, or to none.",
@@ -110,7 +110,7 @@ const PUNSUBSCRIBE: Command = Command::new(
 );
 
 const SUNSUBSCRIBE: Command = Command::new(
-    Handler::Connection(|call, args| unsubscribe(call, args, Topic::ShardChannel)),
+    Handler::Connection(|call, args| unsubscribe(call, args, SubscriptionKind::ShardChannel)),
     CommandSpec {
         usage: "[shardchannel [shardchannel ...]]",
         summary: "Has the connection no longer listen to shard channels, or to none.",
@@ -121,11 +121,11 @@ const SUNSUBSCRIBE: Command = Command::new(
     },
 );
 
-fn unsubscribe(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+fn unsubscribe(call: &mut Call<'_>, args: &mut Args<'_>, topic: SubscriptionKind) -> CommandResult<'static> {
     let kind = match topic {
-        Topic::Channel => "unsubscribe",
-        Topic::Pattern => "punsubscribe",
-        Topic::ShardChannel => "sunsubscribe",
+        SubscriptionKind::Channel => "unsubscribe",
+        SubscriptionKind::Pattern => "punsubscribe",
+        SubscriptionKind::ShardChannel => "sunsubscribe",
     };
     let pubsub = &call.server.pubsub;
     let client = &call.session.client;
@@ -143,7 +143,7 @@ fn unsubscribe(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> Comman
     }
     call.session.subscriber = client.seen().is_subscriber();
     // Messages sent so far precede the reply, so that none follows it.
-    client.take_mail(&mut call.session.ahead);
+    client.take_mail(&mut call.session.messages_ahead);
     Ok(confirm(call, replies))
 }
 
@@ -154,11 +154,11 @@ fn confirmation(kind: &'static str, name: Option<&[u8]>, count: usize) -> Reply<
 
 /// One reply for each name. Redis writes them even after CLIENT REPLY OFF.
 fn confirm(call: &mut Call<'_>, replies: Vec<Reply<'static>>) -> Reply<'static> {
-    if !call.session.replies.are_withheld() {
+    if !call.session.replies.are_suppressed() {
         return Reply::Several(replies);
     }
     for reply in replies {
-        reply.write(call.session.protocol, &mut call.session.aside);
+        reply.write(call.session.protocol, &mut call.session.messages_behind);
     }
     Reply::Nothing
 }
@@ -166,7 +166,7 @@ fn confirm(call: &mut Call<'_>, replies: Vec<Reply<'static>>) -> Reply<'static> 
 // ---- publishing
 
 const PUBLISH: Command = Command::new(
-    Handler::Connection(|call, args| publish(call, args, Topic::Channel)),
+    Handler::Connection(|call, args| publish(call, args, SubscriptionKind::Channel)),
     CommandSpec {
         usage: "channel message",
         summary: "Sends a message to everybody who listens to a channel.",
@@ -181,7 +181,7 @@ const PUBLISH: Command = Command::new(
 );
 
 const SPUBLISH: Command = Command::new(
-    Handler::Connection(|call, args| publish(call, args, Topic::ShardChannel)),
+    Handler::Connection(|call, args| publish(call, args, SubscriptionKind::ShardChannel)),
     CommandSpec {
         usage: "shardchannel message",
         summary: "Sends a message to everybody who listens to a shard channel.",
@@ -192,7 +192,7 @@ const SPUBLISH: Command = Command::new(
     },
 );
 
-fn publish(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+fn publish(call: &mut Call<'_>, args: &mut Args<'_>, topic: SubscriptionKind) -> CommandResult<'static> {
     let (channel, message) = (args.bytes()?, args.bytes()?);
     let count = call.server.publish(topic, channel, message, Some(call.session));
     Ok(Reply::Integer(count as i64))
@@ -213,7 +213,7 @@ const PUBSUB: Command = Command::container(
 );
 
 const CHANNELS: Command = Command::new(
-    Handler::Connection(|call, args| active_channels(call, args, Topic::Channel)),
+    Handler::Connection(|call, args| active_channels(call, args, SubscriptionKind::Channel)),
     CommandSpec {
         usage: "[pattern]",
         summary: "Lists the channels that somebody listens to.",
@@ -227,7 +227,7 @@ const CHANNELS: Command = Command::new(
 );
 
 const SHARDCHANNELS: Command = Command::new(
-    Handler::Connection(|call, args| active_channels(call, args, Topic::ShardChannel)),
+    Handler::Connection(|call, args| active_channels(call, args, SubscriptionKind::ShardChannel)),
     CommandSpec {
         summary: "Lists the shard channels that somebody listens to.",
         complexity: "O(N) for N shard channels",
@@ -236,7 +236,7 @@ const SHARDCHANNELS: Command = Command::new(
     },
 );
 
-fn active_channels(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+fn active_channels(call: &mut Call<'_>, args: &mut Args<'_>, topic: SubscriptionKind) -> CommandResult<'static> {
     if args.left() > 1 {
         return Err(versioned_syntax_error(args, "PUBSUB"));
     }
@@ -245,7 +245,7 @@ fn active_channels(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> Co
 }
 
 const NUMSUB: Command = Command::new(
-    Handler::Connection(|call, args| count_subscribers(call, args, Topic::Channel)),
+    Handler::Connection(|call, args| count_subscribers(call, args, SubscriptionKind::Channel)),
     CommandSpec {
         usage: "[channel [channel ...]]",
         summary: "Counts who listens to channels.",
@@ -255,7 +255,7 @@ const NUMSUB: Command = Command::new(
 );
 
 const SHARDNUMSUB: Command = Command::new(
-    Handler::Connection(|call, args| count_subscribers(call, args, Topic::ShardChannel)),
+    Handler::Connection(|call, args| count_subscribers(call, args, SubscriptionKind::ShardChannel)),
     CommandSpec {
         usage: "[shardchannel [shardchannel ...]]",
         summary: "Counts who listens to shard channels.",
@@ -265,17 +265,17 @@ const SHARDNUMSUB: Command = Command::new(
     },
 );
 
-fn count_subscribers(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+fn count_subscribers(call: &mut Call<'_>, args: &mut Args<'_>, topic: SubscriptionKind) -> CommandResult<'static> {
     let mut counts = Vec::with_capacity(args.left() * 2);
     while let Some(name) = args.optional() {
         counts.push(Reply::bulk(name.to_vec()));
-        counts.push(Reply::Integer(call.server.pubsub.listeners(topic, name) as i64));
+        counts.push(Reply::Integer(call.server.pubsub.subscribers(topic, name) as i64));
     }
     Ok(Reply::Array(counts))
 }
 
 const NUMPAT: Command = Command::new(
-    Handler::Connection(|call, _| Ok(Reply::Integer(call.server.pubsub.len(Topic::Pattern) as i64))),
+    Handler::Connection(|call, _| Ok(Reply::Integer(call.server.pubsub.len(SubscriptionKind::Pattern) as i64))),
     CommandSpec {
         usage: "",
         summary: "Counts the patterns that somebody listens to.",

@@ -4,7 +4,7 @@ use super::scan_options::{INVALID_CURSOR, matches, parse_cursor, take_no_values}
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
 use crate::commands::{Command, CommandResult, Handler};
-use crate::data::keyspace::{Kind, ScanFilter, View};
+use crate::data::keyspace::{ScanFilter, ValueKind, View};
 use crate::protocol::{Reply, until_nul};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag};
 
@@ -84,7 +84,7 @@ fn scan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
             return Err(CommandError::SYNTAX);
         }
     }
-    let is_kind = |found: Kind| kind.is_some_and(|kind: &[u8]| kind.eq_ignore_ascii_case(found.name().as_bytes()));
+    let is_kind = |found: ValueKind| kind.is_some_and(|kind: &[u8]| kind.eq_ignore_ascii_case(found.name().as_bytes()));
     let filter =
         ScanFilter { matches: &|key| matches(pattern, key), kind: if kind.is_some() { Some(&is_kind) } else { None } };
     let (next, found) = view.scan(cursor, usize::try_from(count).unwrap_or(usize::MAX), &filter);

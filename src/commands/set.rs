@@ -127,8 +127,8 @@ fn set_with_options<'v>(
     let is_lock = matches!(options.condition, Condition::Absent);
     let holds = match options.condition {
         Condition::None => true,
-        Condition::Absent => view.aim(key).is_none(),
-        Condition::Present => view.aim(key).is_some(),
+        Condition::Absent => view.read_for_update(key).is_none(),
+        Condition::Present => view.read_for_update(key).is_some(),
         Condition::Compare(comparison) => match view.string_to_write(key)? {
             Some(current) => comparison.holds(current)?,
             None => comparison.is_negative(),
@@ -228,7 +228,7 @@ const GETSET: Command = Command::new(
 
 fn getset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, value) = (args.key()?, args.bytes()?);
-    let old = view.exchange_string(key, value)?;
+    let old = view.replace_string(key, value)?;
     view.notify(EventClass::String, "set", key);
     Ok(old.map_or(Reply::Null, Reply::bulk))
 }

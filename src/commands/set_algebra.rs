@@ -114,7 +114,7 @@ fn intersection(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
     let integers = smallest.is_some_and(|set| matches!(set, Set::Integers(_)));
     // Releases with listpack sets start with a listpack, and convert to an intset at the end if all members are
     // integers.
-    let mut result = if integers || !limits.foresees { Set::of_integers() } else { Set::packed() };
+    let mut result = if integers || !limits.converts_upfront { Set::of_integers() } else { Set::packed() };
     for_each_common(sets, |member| {
         result.add(member, limits);
         true

@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_stays_of_a_set_keeps_its_order() {
-        let limits = SetLimits { integers: 4, packed: 0, longest: 64, foresees: false };
+        let limits = SetLimits { integers: 4, packed: 0, longest: 64, converts_upfront: false };
         let mut set = Set::of_members();
         let names: Vec<Vec<u8>> = (0..20).map(|number| format!("m{number}").into_bytes()).collect();
         names.iter().for_each(|name| assert!(set.add(name, &limits)));

@@ -169,8 +169,8 @@ const SMOVE: Command = Command::new(
 fn smove<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (source, destination, member) = (args.key()?, args.key()?, args.bytes()?);
     let limits = view.settings().set_limits(args.profile());
-    if view.aim(source).is_none() {
-        view.aim(destination);
+    if view.read_for_update(source).is_none() {
+        view.read_for_update(destination);
         return Ok(Reply::Integer(0));
     }
     view.collection_to_write::<Set>(source)?;

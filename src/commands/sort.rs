@@ -10,7 +10,7 @@ use super::keys::delete;
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Profile, Since, Version};
 use crate::commands::{Command, CommandResult, Handler};
-use crate::data::keyspace::{Entry, EventClass, Hash, Kind, List, Set, SortedSet, View};
+use crate::data::keyspace::{Entry, EventClass, Hash, List, Set, SortedSet, ValueKind, View};
 use crate::data::listpack::Element;
 use crate::protocol::{Reply, Words, parse_float, until_nul};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
@@ -161,11 +161,11 @@ fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
     let mut options = Options::parse(view, args)?;
     let kind = view.read(key).map(Entry::kind);
-    if kind.is_some_and(|kind| !matches!(kind, Kind::List | Kind::Set | Kind::SortedSet)) {
+    if kind.is_some_and(|kind| !matches!(kind, ValueKind::List | ValueKind::Set | ValueKind::SortedSet)) {
         return Err(CommandError::WRONG_TYPE);
     }
     // An unordered set is sorted after all where the reply must be deterministic: with STORE and in scripts.
-    if options.is_unsorted() && kind == Some(Kind::Set) && (options.store.is_some() || view.is_repeatable()) {
+    if options.is_unsorted() && kind == Some(ValueKind::Set) && (options.store.is_some() || view.is_repeatable()) {
         options.by = None;
         options.alpha = true;
     }

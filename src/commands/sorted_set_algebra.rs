@@ -6,7 +6,7 @@ use super::sorted_sets::score_reply;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
-use crate::data::keyspace::{Entry, Kind, Set, SortedSet, SortedSetLimits, View};
+use crate::data::keyspace::{Entry, Set, SortedSet, SortedSetLimits, ValueKind, View};
 use crate::protocol::{Reply, Words, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
@@ -205,7 +205,7 @@ struct CombineRequest<'v> {
     scores: bool,
 }
 
-const KINDS: &[Kind] = &[Kind::SortedSet, Kind::Set];
+const KINDS: &[ValueKind] = &[ValueKind::SortedSet, ValueKind::Set];
 
 impl<'v> CombineRequest<'v> {
     fn parse(

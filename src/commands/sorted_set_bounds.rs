@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn members_between_two_are_a_run_of_ranks() {
         for packed in [0, 100] {
-            let limits = SortedSetLimits { packed, longest: 64, foresees: false };
+            let limits = SortedSetLimits { packed, longest: 64, converts_upfront: false };
             let mut set = SortedSet::new(packed > 0);
             for member in ["a", "b", "c", "d", "e"] {
                 set.insert(member.as_bytes(), 0.0, &limits);

@@ -8,7 +8,7 @@ use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
 use crate::commands::{BlockForKeys, BlockingResult, Command, CommandResult, Handler, ReadyKey, ReplyOrBlock};
-use crate::data::keyspace::{EventClass, Kind, Scored, SortedSet, View};
+use crate::data::keyspace::{EventClass, Scored, SortedSet, ValueKind, View};
 use crate::protocol::{Reply, Words, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
@@ -215,5 +215,5 @@ fn bzmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>) 
 }
 
 fn block(keys: Words<'_>, deadline: Option<Millis>) -> ReplyOrBlock<'_> {
-    ReplyOrBlock::Block(BlockForKeys::new(keys, Kind::SortedSet, deadline))
+    ReplyOrBlock::Block(BlockForKeys::new(keys, ValueKind::SortedSet, deadline))
 }

@@ -60,11 +60,11 @@ fn xack<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         return Ok(Reply::Integer(0));
     }
     let ids = parse_ids(args.rest())?;
-    let acknowledged = view.change_untold(key, |stream| {
-        stream.change_group(group, |group, _| ids.iter().filter(|id| group.settle(**id)).count())
+    let acknowledged = view.change_quietly(key, |stream| {
+        stream.change_group(group, |group, _| ids.iter().filter(|id| group.acknowledge(**id)).count())
     })?;
     let acknowledged = acknowledged.flatten().unwrap_or(0);
-    view.count_untold(acknowledged);
+    view.count_more_changes(acknowledged);
     Ok(Reply::Integer(acknowledged as i64))
 }
 
@@ -201,9 +201,9 @@ fn create<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         view.put_value(key, stream);
         true
     } else {
-        let added = view.change_untold(key, |stream| stream.add_group(name, ConsumerGroup::new(id, read)))?;
+        let added = view.change_quietly(key, |stream| stream.add_group(name, ConsumerGroup::new(id, read)))?;
         let added = added.unwrap_or(false);
-        view.count_untold(usize::from(added));
+        view.count_more_changes(usize::from(added));
         added
     };
     if !created {
@@ -229,13 +229,13 @@ fn setid<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         return Err(subcommand_syntax_error(args, "XGROUP"));
     }
     let id = if id == b"$" { stream.log().last() } else { parse_bound(id, 0)? };
-    view.change_untold(key, |stream| {
+    view.change_quietly(key, |stream| {
         stream.change_group(name, |group, _| {
             group.set_last(id);
             group.set_read(read);
         })
     })?;
-    view.count_untold(1);
+    view.count_more_changes(1);
     view.notify(EventClass::Stream, "xgroup-setid", key);
     Ok(Reply::OK)
 }
@@ -243,9 +243,9 @@ fn setid<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
 fn destroy<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name) = (args.key()?, args.bytes()?);
     existing_stream(view, key)?;
-    let destroyed = view.change_untold(key, |stream| stream.remove_group(name))?.unwrap_or(false);
+    let destroyed = view.change_quietly(key, |stream| stream.remove_group(name))?.unwrap_or(false);
     if destroyed {
-        view.count_untold(1);
+        view.count_more_changes(1);
         view.notify(EventClass::Stream, "xgroup-destroy", key);
         view.signal(key);
     }
@@ -257,7 +257,7 @@ fn createconsumer<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandRes
     let now = view.now();
     existing_stream(view, key)?;
     let created =
-        view.change_untold(key, |stream| stream.change_group(name, |group, _| group.add_consumer(consumer, now)))?;
+        view.change_quietly(key, |stream| stream.change_group(name, |group, _| group.add_consumer(consumer, now)))?;
     let created = created.flatten().ok_or_else(|| no_group(key, name))?;
     if created {
         notify_new_consumer(view, key);
@@ -267,7 +267,7 @@ fn createconsumer<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandRes
 
 /// Publishes the creation of a consumer.
 pub(super) fn notify_new_consumer(view: &mut View<'_>, key: &[u8]) {
-    view.count_untold(1);
+    view.count_more_changes(1);
     view.notify(EventClass::Stream, "xgroup-createconsumer", key);
 }
 
@@ -275,10 +275,10 @@ fn delconsumer<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
     let (key, name, consumer) = (args.key()?, args.bytes()?, args.bytes()?);
     existing_stream(view, key)?;
     let removed =
-        view.change_untold(key, |stream| stream.change_group(name, |group, _| group.remove_consumer(consumer)))?;
+        view.change_quietly(key, |stream| stream.change_group(name, |group, _| group.remove_consumer(consumer)))?;
     let removed = removed.flatten().ok_or_else(|| no_group(key, name))?;
     if removed.is_some() {
-        view.count_untold(1);
+        view.count_more_changes(1);
         view.notify(EventClass::Stream, "xgroup-delconsumer", key);
     }
     Ok(Reply::Integer(removed.unwrap_or(0) as i64))

@@ -181,7 +181,7 @@ impl Claim {
     /// Returns whether the consumer now has the entry, and whether anything changed.
     fn apply(&self, group: &mut ConsumerGroup, log: &Log, id: StreamId, consumer: &[u8], now: Millis) -> (bool, bool) {
         if log.get(id).is_none() {
-            return (false, group.settle(id));
+            return (false, group.acknowledge(id));
         }
         let count = match group.pending().get(&id) {
             None if !self.force => return (false, false),
@@ -211,7 +211,7 @@ fn xclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         args.bytes()?;
     }
     let claim = Claim::parse(args, min_idle, now)?;
-    let claimed = view.change_untold(key, |stream| {
+    let claimed = view.change_quietly(key, |stream| {
         stream.change_group(name, |group, log| {
             let mut moved = claim.last > group.last();
             if moved {
@@ -246,14 +246,14 @@ fn notify_and_count(view: &mut View<'_>, key: &[u8], done: Option<(bool, usize)>
     if new {
         notify_new_consumer(view, key);
     }
-    view.count_untold(changes);
+    view.count_more_changes(changes);
 }
 
 fn claimed_reply<'v>(view: &'v View<'_>, key: &[u8], ids: Vec<StreamId>, just_ids: bool) -> Reply<'v> {
     if just_ids {
         return Reply::Array(ids.into_iter().map(id_reply).collect());
     }
-    let log = view.found_collection::<Stream>(key).map(Stream::log);
+    let log = view.peek_found_collection::<Stream>(key).map(Stream::log);
     Reply::Array(ids.into_iter().filter_map(|id| log?.get(id).map(entry_reply)).collect())
 }
 
@@ -305,7 +305,7 @@ fn xautoclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
         return Err(no_key_or_group(key, name));
     }
     let claim = Claim { just_ids, ..Claim::new(min_idle, now) };
-    let found = view.change_untold(key, |stream| {
+    let found = view.change_quietly(key, |stream| {
         stream.change_group(name, |group, log| {
             claim.touch_claiming_consumer(group, consumer, now, args.profile());
             let mut found = AutoClaimed::default();

@@ -7,7 +7,7 @@ use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Profile, Since, Version};
 use crate::commands::{BlockForKeys, BlockingResult, Command, Handler, ReadyKey, ReplyOrBlock};
-use crate::data::keyspace::{Group as ConsumerGroup, Kind, Log, Stream, StreamId, View};
+use crate::data::keyspace::{Group as ConsumerGroup, Log, Stream, StreamId, ValueKind, View};
 use crate::protocol::{OwnedWords, Reply, Words, until_nul};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
@@ -176,7 +176,7 @@ fn xread<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>) -
     if let Some(key) = ready {
         let served = request.streams().find(|(own, _)| *own == key).and_then(|(_, id)| {
             let id = parse(id, 0).ok()?;
-            let stream = view.found_collection::<Stream>(key).filter(|stream| stream.log().last() > id)?;
+            let stream = view.peek_found_collection::<Stream>(key).filter(|stream| stream.log().last() > id)?;
             Some((id, stream))
         });
         let Some((id, stream)) = served else { return Ok(block(&request, None, None)) };
@@ -249,7 +249,7 @@ fn block<'v>(
     match deadline.or(request.wait) {
         None => ReplyOrBlock::Reply(Reply::NullArray),
         Some(deadline) => {
-            ReplyOrBlock::Block(BlockForKeys { retry, ..BlockForKeys::new(request.keys, Kind::Stream, deadline) })
+            ReplyOrBlock::Block(BlockForKeys { retry, ..BlockForKeys::new(request.keys, ValueKind::Stream, deadline) })
         }
     }
 }
@@ -267,7 +267,7 @@ fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'
     let (name, consumer) = request.group.ok_or(MISSING_GROUP)?;
     let now = view.now();
     if let Some(key) = ready {
-        let stream = view.found_collection::<Stream>(key).ok_or(STREAM_GONE)?;
+        let stream = view.peek_found_collection::<Stream>(key).ok_or(STREAM_GONE)?;
         let group = stream.group(name).ok_or(GROUP_GONE)?;
         let from = group.last();
         if stream.log().last() <= from {
@@ -317,7 +317,7 @@ fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'
                 continue;
             }
         }
-        view.count_untold(1);
+        view.count_more_changes(1);
     }
     if replies.is_empty() {
         return Ok(block(&request, None, None));
@@ -334,7 +334,7 @@ fn no_group_to_read(key: &[u8], group: &[u8]) -> CommandError {
 /// Records that the consumer was seen, and creates it if needed.
 fn touch(view: &mut View<'_>, key: &[u8], name: &[u8], consumer: &[u8], now: Millis) -> Result<(), CommandError> {
     let new =
-        view.change_untold(key, |stream| stream.change_group(name, |group, _| touch_consumer(group, consumer, now)))?;
+        view.change_quietly(key, |stream| stream.change_group(name, |group, _| touch_consumer(group, consumer, now)))?;
     if new.flatten() == Some(true) {
         notify_new_consumer(view, key);
     }
@@ -359,7 +359,7 @@ fn deliver(
     touch(view, key, name, consumer, delivery.now)?;
     let Some(start) = delivery.from.next() else { return Ok(None) };
     let count = delivery.count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
-    let taken = view.change_untold(key, |stream| {
+    let taken = view.change_quietly(key, |stream| {
         stream.change_group(name, |group, log| {
             let mut taken = None;
             for entry in log.range(start, StreamId::GREATEST).take(count) {
@@ -403,7 +403,7 @@ fn redeliver(
 ) -> Result<Vec<StreamId>, CommandError> {
     let Some(start) = behind.next() else { return Ok(Vec::new()) };
     let count = count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
-    let ids = view.change_untold(key, |stream| {
+    let ids = view.change_quietly(key, |stream| {
         stream.change_group(name, |group, log| {
             let consumer = group.consumer(consumer);
             let ids: Vec<StreamId> = consumer
@@ -427,7 +427,7 @@ fn redeliver(
 }
 
 fn stream_replies<'v>(view: &'v View<'_>, replies: Vec<StreamReply<'v>>) -> Reply<'v> {
-    let log = |key: &[u8]| view.found_collection::<Stream>(key).map(Stream::log);
+    let log = |key: &[u8]| view.peek_found_collection::<Stream>(key).map(Stream::log);
     let pairs = replies.into_iter().map(|replies| match replies {
         StreamReply::New(key, taken) => {
             let entries = log(key).zip(taken).map(|(log, (first, last))| entries_reply(log.range(first, last), None));

@@ -391,8 +391,8 @@ fn xsetid<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     }
     let max_deleted = Some(max_deleted).filter(|id| *id != StreamId::LEAST);
     // Redis does not touch the key for WATCH.
-    view.change_untold(key, |stream| stream.log_mut().set_last(last, added, max_deleted))?;
-    view.count_untold(1);
+    view.change_quietly(key, |stream| stream.log_mut().set_last(last, added, max_deleted))?;
+    view.count_more_changes(1);
     view.notify(EventClass::Stream, "xsetid", key);
     Ok(Reply::OK)
 }

@@ -167,7 +167,7 @@ const MSETNX: Command = Command::new(
 
 fn msetnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     check_pairs(args)?;
-    if args.rest().iter().step_by(2).any(|key| view.aim(key).is_some()) {
+    if args.rest().iter().step_by(2).any(|key| view.read_for_update(key).is_some()) {
         return Ok(Reply::Integer(0));
     }
     write_pairs(view, args)?;

@@ -3,7 +3,7 @@
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::clients::session::{Choice, TrackingMode};
-use crate::clients::tracking::Overlap;
+use crate::clients::tracking::PrefixOverlap;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group};
@@ -128,11 +128,11 @@ fn mode(options: &Options<'_>, old: Option<TrackingMode>) -> Result<TrackingMode
     Ok(TrackingMode { redirect, broadcast, no_loop, choice })
 }
 
-fn replies_error_and_continues(args: &Args<'_>, overlap: &Overlap) -> bool {
+fn replies_error_and_continues(args: &Args<'_>, overlap: &PrefixOverlap) -> bool {
     !overlap.holds && overlap.at > 0 && !args.profile().has(Since::valkey(9, 0, 0))
 }
 
-fn overlap_error(overlap: &Overlap) -> CommandError {
+fn overlap_error(overlap: &PrefixOverlap) -> CommandError {
     let visible = |prefix: &[u8]| prefix.split(|&byte| byte == 0).next().unwrap_or_default().to_vec();
     let which: &[u8] = if overlap.holds { b"an existing" } else { b"another provided" };
     let parts: [&[u8]; 7] = [
@@ -216,7 +216,7 @@ pub(super) const TRACKINGINFO: Command = Command::new(
 );
 
 fn trackinginfo(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
-    let shown = call.server.tracking.shown(call.session.client.id());
+    let shown = call.server.tracking.info(call.session.client.id());
     let excepted = call.session.tracking.excepted;
     let mut flags = vec![if shown.is_some() { "on" } else { "off" }];
     let mut prefixes = Vec::new();

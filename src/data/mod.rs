@@ -1,6 +1,6 @@
 //! The data: the keyspace with its types, and the formats in which values are written and read.
 //!
-//! Knows values, deadlines and who waits for which key; no session, no command, no test power.
+//! Knows values, deadlines and the clients blocked on keys; no session, no command, no test power.
 //! May use: `base`, `protocol`.
 //! Begin with [`keyspace`]: `Keyspace::lock` and the `View` that it returns are the only way to the data.
 

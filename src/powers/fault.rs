@@ -4,14 +4,15 @@
 //! matches in this file, reading it in `commands/redouble/fault.rs`, and doing it on the engine's side. REDOUBLE HELP,
 //! COMMAND DOCS and error texts follow from its line; tests ask for a row of it in `docs/faults.md`.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use super::pattern::{CommandInfo, NameMask, Pattern};
 use super::wait_queue::WaitQueue;
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
-use crate::base::sync::MutexExt;
+use crate::base::random;
+use crate::base::sync::{MutexExt, RwLockExt};
 
 /// The most rules of a server.
 const MOST_RULES: usize = 10_000;
@@ -351,23 +352,13 @@ impl Rule {
         counts.matched += 1;
         let is_due = counts.matched >= nth
             && times.is_none_or(|times| counts.fired < times)
-            && (probability >= 1.0 || counts.draw() < probability);
+            && (probability >= 1.0 || random::next_fraction(&mut counts.generator) < probability);
         counts.fired += u64::from(is_due);
         is_due
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock_ignoring_poison()
-    }
-}
-
-impl Counts {
-    /// A random number from 0 up to 1, by SplitMix64.
-    fn draw(&mut self) -> f64 {
-        self.generator = self.generator.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.generator ^ (self.generator >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
@@ -504,11 +495,11 @@ impl Faults {
     }
 
     fn rules(&self) -> RwLockReadGuard<'_, Vec<FilteredRule>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.read_ignoring_poison()
     }
 
     fn rules_mut(&self) -> RwLockWriteGuard<'_, Vec<FilteredRule>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.write_ignoring_poison()
     }
 }
 

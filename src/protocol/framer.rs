@@ -26,7 +26,7 @@ pub struct Limits {
     pub authenticated: bool,
 }
 
-/// Bytes that are no request. The client is told, then its connection closes.
+/// Bytes that are no request. The client gets an error, then its connection closes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     BigInline,

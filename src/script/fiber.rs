@@ -1,7 +1,7 @@
 //! A stack of its own for whatever may run a script, so that a script that does not end can be put aside.
 
 use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use corosensei::{Coroutine, CoroutineResult};
 
 /// Address space, of which the system gives memory only to what is used. Lua's matcher recurses up to 20,000 times with
 /// less than 300 bytes each; everything else in it is bounded far below that.
@@ -22,11 +22,11 @@ impl FiberStack {
 }
 
 /// What a fiber pauses itself with.
-pub struct Pause<'f>(&'f Yielder<(), ()>);
+pub struct Yielder<'f>(&'f corosensei::Yielder<(), ()>);
 
-impl Pause<'_> {
+impl Yielder<'_> {
     /// Gives control back to whoever resumed the fiber, until it is resumed again.
-    pub fn pause(&self) {
+    pub fn suspend(&self) {
         self.0.suspend(());
     }
 }
@@ -38,8 +38,8 @@ pub enum FiberState<R> {
 }
 
 impl<R: 'static> Fiber<R> {
-    pub fn new(stack: FiberStack, run: impl FnOnce(&Pause<'_>) -> R + 'static) -> Self {
-        Self { coroutine: Coroutine::with_stack(stack.0, move |yielder, ()| run(&Pause(yielder))) }
+    pub fn new(stack: FiberStack, run: impl FnOnce(&Yielder<'_>) -> R + 'static) -> Self {
+        Self { coroutine: Coroutine::with_stack(stack.0, move |yielder, ()| run(&Yielder(yielder))) }
     }
 
     /// Runs it until it pauses or ends.

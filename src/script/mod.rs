@@ -29,11 +29,11 @@ mod vm;
 mod library_tests;
 
 pub use compiled::{Script, ScriptKind};
-pub use fiber::{Fiber, FiberStack, FiberState, Pause};
+pub use fiber::{Fiber, FiberStack, FiberState, Yielder};
 pub use functions::{Library, RestorePolicy};
 pub use host::{Host, Invocation, ScratchBuffers};
 pub use interpreters::Interpreters;
 pub use random::Random;
 pub use register::Function;
-pub use scripts::{KillError, KillReason, Scripts, SlowScript};
+pub use scripts::{BusyScript, KillError, KillReason, Scripts};
 pub use shebang::ScriptFlags;

@@ -16,14 +16,14 @@ pub struct Scripts {
     running: AtomicU8,
     wrote: AtomicBool,
     kill: AtomicU8,
-    slow: Mutex<Option<SlowScript>>,
+    busy: Mutex<Option<BusyScript>>,
     /// As of the last script.
     stats: [AtomicUsize; 7],
 }
 
 /// A script that has run for longer than `busy-reply-threshold`.
 #[derive(Clone)]
-pub struct SlowScript {
+pub struct BusyScript {
     pub name: Vec<u8>,
     pub command: Vec<Vec<u8>>,
     pub since: Stopwatch,
@@ -112,12 +112,12 @@ impl Scripts {
     }
 
     /// The running script takes long, or the one that did has ended.
-    pub fn set_slow(&self, slow: Option<SlowScript>) {
-        *self.lock_slow() = slow;
+    pub fn set_busy(&self, busy: Option<BusyScript>) {
+        *self.lock_busy() = busy;
     }
 
-    pub fn slow(&self) -> Option<SlowScript> {
-        self.lock_slow().clone()
+    pub fn busy(&self) -> Option<BusyScript> {
+        self.lock_busy().clone()
     }
 
     /// Asks the running script to end.
@@ -151,7 +151,7 @@ impl Scripts {
         }
     }
 
-    fn lock_slow(&self) -> MutexGuard<'_, Option<SlowScript>> {
-        self.slow.lock_ignoring_poison()
+    fn lock_busy(&self) -> MutexGuard<'_, Option<BusyScript>> {
+        self.busy.lock_ignoring_poison()
     }
 }

@@ -1,17 +1,14 @@
 //! The lock auditor from Rust: what REDOUBLE AUDIT and REDOUBLE LOCKS do on the wire.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::handle::{Servers, World, refused};
+use super::handle::Servers;
 use super::journal::JournalGuard;
-use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
-use crate::base::clock::{Stopwatch, wait_here_for};
+use super::timeout::{Timeout, USUAL_TIMEOUT, block_within, with_runtime_hint};
+use super::world::{World, refused};
 use crate::base::error::Error;
 #[cfg(feature = "internals")]
 use crate::base::profile::Profile;
@@ -57,8 +54,8 @@ impl World {
     pub fn audit(&self) -> AuditGuard {
         let engine = self.engine();
         let audit = Arc::clone(&engine.instance.audit);
-        let events = self.events().clone();
-        let journals = self.audited_together().iter().map(|engine| JournalGuard::begin(engine, &events)).collect();
+        let events = self.event_loop().clone();
+        let journals = self.audited_together().iter().map(|engine| JournalGuard::attach(engine, &events)).collect();
         let began = !audit.is_on();
         if began {
             engine.instance.start_audit();
@@ -96,6 +93,7 @@ pub fn naming() -> impl for<'w> Fn(Words<'w>) -> RequestKeys<'w> + Send + Sync +
 
 /// The audit of a world, or of several servers. Dropping it ends the audit if it was off before; what was found can still
 /// be asked for on the wire.
+#[must_use = "the audit stops when this is dropped, if it was off before"]
 pub struct AuditGuard {
     audit: Arc<LiveAudit>,
     events: Handle,
@@ -131,14 +129,7 @@ impl AuditGuard {
 
     /// As [`wait_for`](Self::wait_for), for so long in real time at most.
     pub fn wait_for_within(&self, code: Code, count: u64, timeout: Duration) -> Result<u64, Error> {
-        let since = Stopwatch::start();
-        let time = poll_fn(|_| if since.elapsed() >= timeout { Poll::Ready(()) } else { Poll::Pending });
-        let mut event = pin!(self.so_many_found(code, count, timeout, time));
-        loop {
-            if let Some(outcome) = wait_here_for(event.as_mut(), timeout.saturating_sub(since.elapsed())) {
-                return outcome.map_err(with_runtime_hint);
-            }
-        }
+        block_within(timeout, |elapsed| self.so_many_found(code, count, timeout, elapsed)).map_err(with_runtime_hint)
     }
 
     /// As [`wait_for`](Self::wait_for), for async tests: other tasks run meanwhile, on any runtime.

@@ -12,10 +12,12 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use super::bind::bind_tcp;
-use super::door::Door;
+use super::bound_address::BoundAddress;
 use super::handle::{Server, Servers};
 use super::load::load;
-use super::node::{Node, Nodes};
+use super::node::Node;
+use super::nodes::Nodes;
+use super::panics::catch_panics;
 use super::worker::{Workers, event_loop};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
@@ -27,7 +29,7 @@ use crate::clients::config::Config;
 use crate::clients::fleet::MOST_INSTANCES;
 use crate::clients::instance::Instance;
 use crate::clients::stats::Unsupported;
-use crate::commands;
+use crate::commands::{self, Command, Handlers};
 use crate::engine::Engine;
 use crate::insight::audit::{Allowance, Code, LiveAudit, Naming, Scope};
 use crate::protocol::Words;
@@ -45,6 +47,8 @@ pub struct Builder {
     seeds: Vec<PathBuf>,
     scope: Scope,
     log: Arc<Log>,
+    /// The commands that the server has, as far as its profile has them.
+    commands: Vec<&'static Command>,
 }
 
 impl Default for Builder {
@@ -60,6 +64,7 @@ impl Default for Builder {
             seeds: Vec::new(),
             scope: Scope::default(),
             log: Arc::new(Log::silent()),
+            commands: commands::all().collect(),
         }
     }
 }
@@ -81,6 +86,7 @@ impl Builder {
             scope: config.lock_scope(),
             config,
             log,
+            commands: commands::all().collect(),
         }
     }
 
@@ -259,15 +265,24 @@ impl Builder {
         Ok(Servers::new(nodes, thread))
     }
 
-    /// Binds every address; nobody is served until [`Running::serve`].
-    pub(crate) fn start(self) -> Result<Running, Error> {
+    /// One more command, and a log, for a test of this crate.
+    #[cfg(test)]
+    pub(super) fn with_command(mut self, command: &'static Command, log: Log) -> Self {
+        self.commands.push(command);
+        self.log = Arc::new(log);
+        self
+    }
+
+    /// Binds every address; no connection is served until [`BoundServers::serve`].
+    pub(crate) fn start(self) -> Result<BoundServers, Error> {
         self.check()?;
         let main = event_loop()?;
         let others: Vec<Runtime> = (1..self.threads).map(|_| event_loop()).collect::<Result<_, _>>()?;
         let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone());
         let workers = Arc::new(Workers::new(loops));
         let is_controlled = self.config.is_on("control");
-        let rows = commands::all_rows().into_iter();
+        let handlers = Handlers::new(self.commands.iter().copied());
+        let rows = commands::rows(self.commands).into_iter();
         let rows = rows.filter(|row| is_controlled || row.spec.group != Group::Control);
         let table = Table::new(rows, self.profile);
         let mut instance = Instance::new(self.config, self.profile, self.databases);
@@ -287,31 +302,31 @@ impl Builder {
         let siblings: Vec<Instance> = (2..).take(self.instances - 1).map(|number| instance.sibling(number)).collect();
         let mut nodes = Vec::new();
         for (instance, number) in std::iter::once(instance).chain(siblings).zip(1_u16..) {
-            let mut doors = Vec::new();
+            let mut bound = Vec::new();
             if let Some(first) = self.port {
                 let port = if first == 0 { 0 } else { first + (number - 1) };
                 for listener in bind_tcp(&self.bind, port, backlog, &instance.log)? {
-                    doors.push(Door::tcp(listener, backlog)?);
+                    bound.push(BoundAddress::tcp(listener, backlog)?);
                 }
             }
-            let port = doors.iter().find_map(Door::address).map(|address| address.port());
+            let port = bound.iter().find_map(BoundAddress::address).map(|address| address.port());
             instance.config.assign("port", port.unwrap_or(0).to_string());
             if let Some(port) = port {
                 let _ = instance.identity.port.set(port);
             }
             if let Some(path) = instance.config.live().unix_socket() {
                 let mode = u32::from_str_radix(&instance.config.text("unixsocketperm"), 8);
-                doors.push(Door::unix(path, mode.unwrap_or(0))?);
+                bound.push(BoundAddress::unix(path, mode.unwrap_or(0))?);
             }
-            if doors.is_empty() {
+            if bound.is_empty() {
                 return Err(Error::Config("Configured to not listen anywhere".into()));
             }
             let instance = Arc::new(instance);
             instance.join_audit();
-            let engine = Engine::new(instance, table.clone());
-            let node = Node::new(usize::from(number), engine, doors, &workers, main.handle());
+            let engine = Engine::with_handlers(instance, table.clone(), handlers.clone());
+            let node = Node::new(usize::from(number), engine, bound, &workers, main.handle());
             self.seeds.iter().try_for_each(|path| load(node.root(), path))?;
-            // Of what no client has sent it says nothing.
+            // The journal does not contain what was loaded.
             node.root().instance.reset_journal();
             nodes.push(node);
         }
@@ -319,7 +334,7 @@ impl Builder {
         nodes.all().iter().try_for_each(Node::open)?;
         let first = nodes.first().map(|node| Arc::clone(node.instance()));
         let instance = first.ok_or_else(|| Error::Config("there is no instance".into()))?;
-        Ok(Running { main, others, nodes, instance })
+        Ok(BoundServers { main, others, nodes, instance })
     }
 
     /// Whether this many instances can be had as asked for.
@@ -348,7 +363,7 @@ impl Builder {
 }
 
 /// Servers that are bound and about to serve.
-pub(crate) struct Running {
+pub(crate) struct BoundServers {
     main: Runtime,
     others: Vec<Runtime>,
     nodes: Arc<Nodes>,
@@ -356,7 +371,7 @@ pub(crate) struct Running {
     instance: Arc<Instance>,
 }
 
-impl Running {
+impl BoundServers {
     /// The first TCP address of each instance that has any.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.nodes.all().iter().filter_map(|node| node.addresses().first().copied()).collect()
@@ -373,7 +388,7 @@ impl Running {
         &self.instance
     }
 
-    /// The event loop that [`Running::serve`] runs, for what else is to run beside the server.
+    /// The event loop that [`BoundServers::serve`] runs, for further tasks.
     pub(crate) fn event_loop(&self) -> &tokio::runtime::Handle {
         self.main.handle()
     }
@@ -382,13 +397,14 @@ impl Running {
     pub(crate) fn serve(self) -> Result<(), Error> {
         let Self { main, others, nodes, instance } = self;
         let others: Vec<WorkerThread> = others.into_iter().map(WorkerThread::start).collect::<Result<_, _>>()?;
-        main.spawn(housekeeping(Arc::clone(&nodes)));
+        let cron = Box::pin(cron(Arc::clone(&nodes)));
+        main.spawn(catch_panics(cron, Arc::clone(&instance), || "in the periodic work, which ends here".to_owned()));
         main.block_on(async {
             poll_fn(|cx| if instance.is_shutting_down(cx.waker()) { Poll::Ready(()) } else { Poll::Pending }).await;
             // What Redis found worth a warning until 7.2 is only a notice since.
             let level = if instance.profile.since_redis(7, 2) { Level::Notice } else { Level::Warning };
             instance.log.write(level, "User requested shutdown...");
-            nodes.all().iter().for_each(|node| node.leave());
+            nodes.all().iter().for_each(|node| node.release_ports());
             drain(&nodes).await;
         });
         drop(others);
@@ -408,37 +424,36 @@ impl Running {
         drop(main);
         if let Some(path) = instance.config.live().unix_socket() {
             instance.log.notice("Removing the unix socket file.");
-            // Somebody may have cleaned up already.
+            // The file may be gone already.
             let _ = std::fs::remove_file(path);
         }
         Ok(())
     }
 }
 
-/// Lets replies that are on their way arrive, for a while.
+/// Waits for a while until connections have written their output.
 async fn drain(nodes: &Nodes) {
     const STEP: Duration = Duration::from_millis(1);
     const STEPS: usize = 500;
     for _ in 0..STEPS {
-        nodes.all().iter().for_each(|node| node.dismiss());
-        // The connections of this thread get their turn before the first look, so most servers end at once.
+        nodes.all().iter().for_each(|node| node.close_when_idle());
+        // The connections of this thread run before the first check, so most servers end at once.
         tokio::task::yield_now().await;
         if nodes.all().iter().all(|node| node.connected() == 0) {
             break;
         }
-        Clock::pass(STEP).await;
+        Clock::sleep(STEP).await;
     }
 }
 
-/// What a server does now and then: delete keys that nobody asks for, close connections that nobody uses. One task does
-/// it for all instances and spaces.
-async fn housekeeping(nodes: Arc<Nodes>) {
+/// Periodic work: deletes expired keys, closes idle connections. One task does it for all instances and spaces.
+async fn cron(nodes: Arc<Nodes>) {
     const LEAST: Duration = Duration::from_millis(2);
-    // Where nobody is, nobody hears of what is deleted, and memory can wait.
+    // Without clients, expired keys only cost memory, so empty spaces are looked at less often.
     const EMPTY_SPACES_TOO: u32 = 32;
     let mut period = Node::PERIOD;
     for round in (0..EMPTY_SPACES_TOO).cycle() {
-        Clock::pass(period.max(LEAST)).await;
+        Clock::sleep(period.max(LEAST)).await;
         let shortest = nodes.all().iter().map(|node| node.cron(round == 0)).min();
         period = shortest.unwrap_or(Node::PERIOD);
     }
@@ -454,7 +469,7 @@ impl WorkerThread {
     fn start(runtime: Runtime) -> Result<Self, Error> {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("redouble-worker".into()).spawn(move || {
-            // Either way, stopped or forgotten, the thread is to end.
+            // The thread ends when it is stopped, and when its handle is dropped.
             let _ = runtime.block_on(stopped);
         })?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })

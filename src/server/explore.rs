@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::handle::World;
 use super::load::load;
+use super::world::World;
 use crate::base::clock::Clock;
 use crate::base::error::Error;
 use crate::clients::session::ControlJob;
@@ -53,7 +53,7 @@ impl World {
 
     fn exploration(&self) -> Exploration {
         self.engine().instance.control.explorer.survive_reset();
-        Exploration { engine: Arc::clone(self.engine()), events: self.events().clone(), seeds: Vec::new() }
+        Exploration { engine: Arc::clone(self.engine()), events: self.event_loop().clone(), seeds: Vec::new() }
     }
 }
 
@@ -79,10 +79,10 @@ impl Exploration {
         let instance = &self.engine.instance;
         let number = instance.control.explorer.next(0, &instance.clock).map_err(refused)?;
         if number.is_none() {
-            self.engine.run_control_job_here(ControlJob::Settle);
+            self.engine.run_control_job_here(ControlJob::Quiesce);
             return Ok(None);
         }
-        self.wait_for(Arc::clone(&self.engine).run_control_job(ControlJob::PutBack))?;
+        self.wait_for(Arc::clone(&self.engine).run_control_job(ControlJob::ResetForRun))?;
         self.seeds.iter().try_for_each(|path| load(&self.engine, path))?;
         let engine = Arc::clone(&self.engine);
         self.wait_for(async move { engine.arm_run() })?;
@@ -99,7 +99,7 @@ impl Exploration {
                 if engine.instance.clients.is_empty() {
                     break;
                 }
-                Clock::pass(STEP).await;
+                Clock::sleep(STEP).await;
             }
         })
     }
@@ -128,7 +128,7 @@ impl Exploration {
     /// Ends it, and lets everybody go on; what has come of it, with the run that was on.
     pub fn stop(self) -> Result<ExplorationSummary, Error> {
         let findings = self.engine.instance.stop_exploring().map_err(refused)?;
-        self.engine.run_control_job_here(ControlJob::Settle);
+        self.engine.run_control_job_here(ControlJob::Quiesce);
         Ok(findings)
     }
 
@@ -147,7 +147,7 @@ impl Drop for Exploration {
     fn drop(&mut self) {
         // Somebody may have stopped it by command.
         if self.engine.instance.stop_exploring().is_ok() {
-            self.engine.run_control_job_here(ControlJob::Settle);
+            self.engine.run_control_job_here(ControlJob::Quiesce);
         }
     }
 }

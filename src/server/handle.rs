@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use tokio::runtime::Handle;
+use std::time::Duration;
 
 use super::builder::Builder;
-use super::node::{Node, Nodes};
-use crate::base::error::{CommandError, Error};
+use super::node::Node;
+use super::nodes::Nodes;
+use super::world::{World, refused};
+use crate::base::error::Error;
 use crate::clients::fleet::LONGEST_NAME;
 use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
@@ -29,6 +29,7 @@ use crate::engine::Engine;
 /// ```
 ///
 /// What can be done with its data and its clock can also be done with each of its spaces: see [`World`].
+#[must_use = "the server stops when this is dropped"]
 pub struct Server {
     world: World,
     _process: Arc<Process>,
@@ -44,7 +45,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.instance.shut_down();
         if let Some(thread) = self.thread.take() {
-            // A server thread that panicked has stopped, which is all that is asked for here.
+            // A server thread that panicked has stopped, too.
             let _ = thread.join();
         }
     }
@@ -93,7 +94,7 @@ impl Server {
 
     /// Forgets a space with all that is in it, and closes its connections. An error if there is none of this name.
     pub fn drop_space(&self, name: &str) -> Result<(), Error> {
-        self.world.node.drop_world(name.as_bytes()).map_err(refused)
+        self.world.node.drop_space(name.as_bytes()).map_err(refused)
     }
 
     /// Refuses connections and closes those there are, in all spaces, as if the server had died. What it holds stays, and
@@ -140,9 +141,9 @@ impl Server {
     }
 }
 
-/// Waits for whoever goes on.
+/// Waits until the commands that go on have ended or wait for something else.
 fn settle(worlds: &[Arc<Engine>]) {
-    worlds.iter().for_each(|engine| engine.run_control_job_here(ControlJob::Settle));
+    worlds.iter().for_each(|engine| engine.run_control_job_here(ControlJob::Quiesce));
 }
 
 impl Deref for Server {
@@ -155,6 +156,7 @@ impl Deref for Server {
 
 /// Several servers that share threads and nothing else, in the order of their ports. Each is stopped when its handle and
 /// those of all others are dropped.
+#[must_use = "the servers stop when this is dropped"]
 pub struct Servers(Vec<Server>);
 
 impl Servers {
@@ -187,7 +189,7 @@ impl Servers {
     fn skew(&self, index: usize, micros: i64) -> Result<(), Error> {
         let missing = || Error::Refused(format!("there is no server {index}; there are {}", self.len()));
         let server = self.get(index).ok_or_else(missing)?;
-        let nodes = server.world.node.beside().map_err(refused)?;
+        let nodes = server.world.node.nodes().map_err(refused)?;
         server.world.engine.run_control_job_here(nodes.skew(micros));
         Ok(())
     }
@@ -212,6 +214,7 @@ impl IntoIterator for Servers {
 
 /// A private world behind a server's port. See [`Server::space`]. Once the space is dropped, or its server, every use of
 /// its handle panics and says so.
+#[must_use = "the space stays until drop_space; this handle is the way to its URL and its clock"]
 pub struct Space {
     world: World,
 }
@@ -229,135 +232,4 @@ impl Deref for Space {
     fn deref(&self) -> &World {
         &self.world
     }
-}
-
-/// What clients find at the end of a URL: keys, and a clock of their own. A server is one, and so is each of its spaces.
-pub struct World {
-    node: Arc<Node>,
-    engine: Arc<Engine>,
-}
-
-impl World {
-    /// What runs this world's commands.
-    pub(super) fn engine(&self) -> &Arc<Engine> {
-        let name = || String::from_utf8_lossy(&self.engine.instance.space);
-        let is_space = !self.engine.instance.space.is_empty();
-        assert!(!is_space || self.node.beside().is_ok(), "the server of the space '{}' has ended", name());
-        assert!(!is_space || self.node.has(&self.engine), "the space '{}' was dropped", name());
-        &self.engine
-    }
-
-    /// What runs the commands of all worlds that are audited with this one.
-    pub(super) fn audited_together(&self) -> Vec<Arc<Engine>> {
-        let engine = self.engine();
-        let nodes = self.node.beside().ok().filter(|_| engine.instance.space.is_empty());
-        nodes.map_or_else(
-            || vec![Arc::clone(engine)],
-            |nodes| nodes.all().iter().map(|node| Arc::clone(node.root())).collect(),
-        )
-    }
-
-    /// The event loop that this world's port belongs to.
-    pub(super) fn events(&self) -> &Handle {
-        self.node.events()
-    }
-
-    fn address(&self) -> Option<SocketAddr> {
-        self.node.addresses().first().copied()
-    }
-
-    /// Where clients connect: `redis://127.0.0.1:PORT`, with the password if there is one and with the user's name that
-    /// leads to a space, or `unix:PATH`.
-    pub fn url(&self) -> String {
-        let space = &self.engine().instance.space;
-        // The password is that of the server, with which one may enter every space.
-        let password = self.node.instance().config.live().password().map(|password| percent_encoded(&password));
-        let user = if space.is_empty() { String::new() } else { format!("space.{}", percent_encoded(space)) };
-        let password = password.or_else(|| (!user.is_empty()).then(|| "any".to_owned()));
-        match (self.address(), password) {
-            (Some(address), None) => format!("redis://{address}"),
-            (Some(address), Some(password)) => format!("redis://{user}:{password}@{address}"),
-            (None, password) => {
-                let path = self.node.instance().config.live().unix_socket().unwrap_or_default();
-                let path = path.display();
-                match password {
-                    Some(password) if !user.is_empty() => format!("unix:{path}?user={user}&pass={password}"),
-                    _ => format!("unix:{path}"),
-                }
-            }
-        }
-    }
-
-    /// What its clock shows.
-    pub fn now(&self) -> SystemTime {
-        let micros = self.engine().instance.clock.micros();
-        if micros >= 0 {
-            UNIX_EPOCH + Duration::from_micros(micros.unsigned_abs())
-        } else {
-            UNIX_EPOCH - Duration::from_micros(micros.unsigned_abs())
-        }
-    }
-
-    /// Stops its clock where it is.
-    pub fn freeze(&self) {
-        self.run(ControlJob::Freeze(None));
-    }
-
-    /// Lets the clock run as fast as the machine's, on from where it is.
-    pub fn resume(&self) {
-        self.run(ControlJob::Run(1.0));
-    }
-
-    /// Lets the clock run so many times as fast as the machine's, on from where it is; from 0.001 to 1,000,000, and what
-    /// lies outside counts as the nearest of these.
-    pub fn speed(&self, factor: f64) {
-        let factor = if factor.is_nan() { 1.0 } else { factor };
-        self.run(ControlJob::Run(factor.clamp(ControlJob::SLOWEST, ControlJob::FASTEST)));
-    }
-
-    /// Stops the clock, and lets it jump to the next deadline whenever every client waits. A client that has sent nothing
-    /// for `idle` in real time is not waited for; with `None`, everybody who could send something is.
-    pub fn auto_advance(&self, idle: Option<Duration>) {
-        self.run(ControlJob::Auto(idle));
-    }
-
-    /// Moves the clock forward, by whole microseconds. On return everything that this sets off has happened: keys
-    /// that are due are gone, whoever waited for a time that has come has the reply, and connections that are idle for
-    /// too long are closed.
-    pub fn advance(&self, duration: Duration) {
-        self.run(ControlJob::Advance(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)));
-    }
-
-    /// Sets the clock, forwards or backwards; it goes on running or standing as before. What lies before 1970 counts as
-    /// 1970. Complete on return, as [`advance`](Self::advance) is.
-    pub fn set_time(&self, time: SystemTime) {
-        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.run(ControlJob::SetClock(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)));
-    }
-
-    /// Puts everything back to what it was when the server started: data, scripts, users, settings, counters, faults,
-    /// gates, the clock. Whoever waits is answered as if the time were up, and clients stay connected. Complete on return.
-    pub fn reset(&self) {
-        self.run(ControlJob::Reset);
-    }
-
-    fn run(&self, job: ControlJob) {
-        self.engine().run_control_job_here(job);
-    }
-}
-
-pub(super) fn refused(error: CommandError) -> Error {
-    let line = error.line();
-    Error::Refused(String::from_utf8_lossy(line.strip_prefix(b"ERR ").unwrap_or(line)).into_owned())
-}
-
-/// Escapes what could end the password in a URL.
-fn percent_encoded(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .map(|&byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
-            _ => format!("%{byte:02X}"),
-        })
-        .collect()
 }

@@ -1,17 +1,13 @@
 //! The journal from Rust: what REDOUBLE JOURNAL does on the wire.
 
-use std::future::poll_fn;
 use std::path::Path;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::handle::{World, refused};
-use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
-use crate::base::clock::{Stopwatch, wait_here_for};
+use super::timeout::{Timeout, USUAL_TIMEOUT, block_within, with_runtime_hint};
+use super::world::{World, refused};
 use crate::base::error::Error;
 use crate::commands::reached;
 use crate::engine::Engine;
@@ -38,12 +34,13 @@ impl World {
     /// # }
     /// ```
     pub fn journal(&self) -> JournalGuard {
-        JournalGuard::begin(self.engine(), self.events())
+        JournalGuard::attach(self.engine(), self.event_loop())
     }
 }
 
 /// The journal of a world. Dropping it stops the journal if it was off before; what was written stays until it is begun
 /// anew.
+#[must_use = "the journal stops when this is dropped, if it was off before"]
 pub struct JournalGuard {
     engine: Arc<Engine>,
     events: Handle,
@@ -51,7 +48,7 @@ pub struct JournalGuard {
 }
 
 impl JournalGuard {
-    pub(super) fn begin(engine: &Arc<Engine>, events: &Handle) -> Self {
+    pub(super) fn attach(engine: &Arc<Engine>, events: &Handle) -> Self {
         let began = !engine.instance.control.journal.is_on();
         if began {
             engine.instance.start_journal(USUAL_SIZE);
@@ -83,14 +80,8 @@ impl JournalGuard {
 
     /// As [`wait_for`](Self::wait_for), for so long in real time at most.
     pub fn wait_for_within(&self, query: impl Into<Query>, count: u64, timeout: Duration) -> Result<u64, Error> {
-        let since = Stopwatch::start();
-        let time = poll_fn(|_| if since.elapsed() >= timeout { Poll::Ready(()) } else { Poll::Pending });
-        let mut event = pin!(self.reached(query.into(), count, timeout, time));
-        loop {
-            if let Some(outcome) = wait_here_for(event.as_mut(), timeout.saturating_sub(since.elapsed())) {
-                return outcome.map_err(with_runtime_hint);
-            }
-        }
+        let query = query.into();
+        block_within(timeout, |elapsed| self.reached(query, count, timeout, elapsed)).map_err(with_runtime_hint)
     }
 
     /// As [`wait_for`](Self::wait_for), for async tests: other tasks run meanwhile, on any runtime.

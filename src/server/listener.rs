@@ -30,15 +30,14 @@ const PROTECTED: &str = "DENIED redouble runs in protected mode: without a passw
 connect. Set a password with --requirepass, or allow everyone with --protected-mode no, or from this machine with \
 CONFIG SET protected-mode no.";
 
-/// Accepts for ever, and hands each connection to a worker.
+/// Accepts connections until the task is aborted, and hands each to a worker.
 pub(super) async fn accept(listener: Listener, node: Arc<Node>) {
     loop {
         match accept_one(&listener).await {
             Ok((socket, peer)) => admit(socket, peer, &node),
-            // The connection is gone again, or the process is out of file descriptors: neither ends the server, but
-            // the latter does not pass at once.
+            // The client is gone already: no reason to wait. When descriptors are exhausted, a retry at once would fail, too.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
-            Err(_) => Clock::pass(OUT_OF_DESCRIPTORS).await,
+            Err(_) => Clock::sleep(OUT_OF_DESCRIPTORS).await,
         }
     }
 }
@@ -84,7 +83,7 @@ impl Socket {
         }
     }
 
-    /// Says why a connection is refused. Whether that arrives is the client's affair.
+    /// Sends the reason of a refusal, without waiting until it has arrived.
     fn refuse(self, error: CommandError) {
         let mut out = Vec::new();
         Reply::Error(error).write(Protocol::Resp2, &mut out);
@@ -130,7 +129,7 @@ fn admit(socket: Socket, peer: Peer, node: &Arc<Node>) {
         return socket.refuse(CommandError::MAX_CLIENTS);
     };
     if !node.is_serving() {
-        // It came just before the door was shut.
+        // It was accepted just before accepting stopped.
         return instance.clients.remove(client.id());
     }
     socket.keep_alive(live.keepalive.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! The data that a server begins with, read before anybody is served.
+//! Loading data from files before a server accepts connections.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -7,28 +7,28 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, plain};
 use crate::clients::acl::Acl;
-use crate::clients::session::{Client, Flow, Peer, Session, Waiting};
+use crate::clients::session::{Client, Flow, Peer, Session, Wait};
 use crate::clients::stats::Counters;
 use crate::data::keyspace::{Entry, hash_of};
-use crate::data::rdb::{Key, Piece, SnapshotReader, Unreadable, is_snapshot, suits};
-use crate::data::seed::{Damage, Source};
+use crate::data::rdb::{Key, SnapshotError, SnapshotItem, SnapshotReader, is_snapshot, suits};
+use crate::data::seed::{Source, SourceError};
 use crate::engine::{Engine, Fibers};
 use crate::protocol::{OwnedWords, first_error};
 
-/// As much of a file as tells what it is.
+/// How many bytes of a file are read to recognise its format.
 const HEAD: u64 = 16;
 
 /// Loads a file: a snapshot of Redis's, or commands.
 pub(super) fn load(engine: &Arc<Engine>, path: &Path) -> Result<(), Error> {
-    Loading { engine, path }.load()
+    Loader { engine, path }.load()
 }
 
-struct Loading<'l> {
+struct Loader<'l> {
     engine: &'l Arc<Engine>,
     path: &'l Path,
 }
 
-impl Loading<'_> {
+impl Loader<'_> {
     fn load(&self) -> Result<(), Error> {
         let unreadable = |error: std::io::Error| self.fault(None, plain(&error));
         let mut file = File::open(self.path).map_err(unreadable)?;
@@ -55,12 +55,12 @@ impl Loading<'_> {
         let Some(mut reader) = SnapshotReader::new(bytes) else { return Ok(bytes) };
         let mut db = 0;
         while let Some(piece) =
-            reader.next().map_err(|Unreadable { at, reason }| fault(format!("at byte {at}: {reason}")))?
+            reader.next().map_err(|SnapshotError { at, reason }| fault(format!("at byte {at}: {reason}")))?
         {
             match piece {
-                Piece::Library(source) => self.library(&source).map_err(fault)?,
-                Piece::Database(number) => db = self.database(number).map_err(fault)?,
-                Piece::Key(key) => {
+                SnapshotItem::Library(source) => self.library(&source).map_err(fault)?,
+                SnapshotItem::Database(number) => db = self.database(number).map_err(fault)?,
+                SnapshotItem::Key(key) => {
                     let name = key.name.escape_ascii().to_string();
                     self.key(db, key).map_err(|reason| fault(format!("the value of '{name}' {reason}")))?;
                 }
@@ -105,47 +105,47 @@ impl Loading<'_> {
             let entry = Entry::of_content(&name, content, view.settings(), &instance.profile, deadline, accessed);
             view.replace(entry.ok_or("contradicts itself")?);
         }
-        instance.settle(view, None);
+        instance.finish_view(view, None);
         Ok(())
     }
 
     // ---- commands
 
     fn commands<R: BufRead>(&self, mut source: Source<R>) -> Result<(), Error> {
-        let mut player = Player::new(self.engine, self.path);
+        let mut loader = CommandLoader::new(self.engine, self.path);
         loop {
             let played = match source.next() {
-                Ok(Some(words)) => player.play(words),
+                Ok(Some(words)) => loader.play(words),
                 Ok(None) => break,
                 Err(damage) => Err(text_of(damage)),
             };
             played.map_err(|reason| self.fault(Some(source.line()), reason))?;
         }
-        if player.session.transaction.is_some() {
+        if loader.session.transaction.is_some() {
             return Err(self.fault(Some(source.line()), "the file ends after MULTI, without EXEC".to_owned()));
         }
         Ok(())
     }
 }
 
-fn text_of(damage: Damage) -> String {
+fn text_of(damage: SourceError) -> String {
     match damage {
-        Damage::Quotes => "unbalanced quotes".to_owned(),
-        Damage::Cut => "the file ends in the middle of a command".to_owned(),
-        Damage::Protocol(error) => error.to_command_error().to_string(),
-        Damage::Io(error) => plain(&error),
+        SourceError::Quotes => "unbalanced quotes".to_owned(),
+        SourceError::Cut => "the file ends in the middle of a command".to_owned(),
+        SourceError::Protocol(error) => error.to_command_error().to_string(),
+        SourceError::Io(error) => plain(&error),
     }
 }
 
-/// Runs commands as a client would that may do everything, and that nobody sees or counts.
-struct Player<'p> {
+/// Runs commands as a client with all permissions, which is neither listed nor counted.
+struct CommandLoader<'p> {
     engine: &'p Arc<Engine>,
     session: Box<Session>,
     fibers: Fibers,
     reply: Vec<u8>,
 }
 
-impl<'p> Player<'p> {
+impl<'p> CommandLoader<'p> {
     fn new(engine: &'p Arc<Engine>, path: &Path) -> Self {
         let now = engine.instance.clock.millis();
         let client = Client::new(0, Peer::Unix { path: path.to_owned() }, -1, now);
@@ -168,12 +168,12 @@ impl<'p> Player<'p> {
                 Flow::Move(_) => return Err("what is loaded goes to the server itself, not into a space".to_owned()),
                 Flow::Wait(waiting) => match *waiting {
                     // It takes long.
-                    Waiting::Script => loop {
+                    Wait::Script => loop {
                         if let Some(flow) = self.fibers.resume(&mut self.session, &mut self.reply) {
                             break flow;
                         }
                     },
-                    Waiting::ControlJob(job, reply) => {
+                    Wait::ControlJob(job, reply) => {
                         self.engine.run_control_job_here(job);
                         self.engine.answer(&mut self.session, &reply, &mut self.reply);
                         Flow::Continue
@@ -189,7 +189,7 @@ impl<'p> Player<'p> {
     }
 }
 
-impl Drop for Player<'_> {
+impl Drop for CommandLoader<'_> {
     fn drop(&mut self) {
         self.engine.disconnect(&mut self.session, &[]);
     }

@@ -2,31 +2,35 @@
 //!
 //! Knows listeners, connections, event loops, instances and spaces; runs no command itself.
 //! May use: every floor below it.
-//! Begin with [`Builder`], which starts servers, and `connection.rs`, which serves one client.
+//! Begin with [`Builder`], which starts servers, and `connection`, which serves one client.
 
 mod audit;
 mod bind;
+mod bound_address;
 mod builder;
 mod connection;
-mod door;
 mod explore;
+mod guards;
 mod handle;
+mod instance_control;
 mod journal;
 mod listener;
 mod load;
 mod node;
-mod orders;
-mod powers;
+mod nodes;
+mod panics;
 mod stream;
 mod timeout;
 mod worker;
+mod world;
 
 pub use audit::AuditGuard;
 #[cfg(feature = "internals")]
 pub use audit::{journal_of, naming, now_of};
+pub(crate) use builder::BoundServers;
 pub use builder::Builder;
-pub(crate) use builder::Running;
 pub use explore::Exploration;
-pub use handle::{Server, Servers, Space, World};
+pub use guards::{FaultGuard, GateGuard};
+pub use handle::{Server, Servers, Space};
 pub use journal::JournalGuard;
-pub use powers::{FaultGuard, GateGuard};
+pub use world::World;

@@ -19,7 +19,7 @@ impl Stream {
     /// Has the connection end with a reset (TCP RST) when it is dropped, as if the other side's machine had forgotten it.
     pub(super) fn reset(&self) {
         if let Self::Tcp(stream) = self {
-            // If that cannot be, it ends in the usual way.
+            // If this fails, the connection ends in the usual way.
             let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
     }

@@ -1,14 +1,14 @@
 //! Time-outs of what a test waits for, in real time.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinHandle;
 
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, Stopwatch, block_on_timeout};
 use crate::base::error::Error;
 
 /// How long a test waits if it says nothing.
@@ -20,7 +20,7 @@ pub(super) struct Timeout(JoinHandle<()>);
 
 impl Timeout {
     pub(super) fn start(events: &Handle, timeout: Duration) -> Self {
-        Self(events.spawn(Clock::pass(timeout)))
+        Self(events.spawn(Clock::sleep(timeout)))
     }
 }
 
@@ -35,6 +35,31 @@ impl Future for Timeout {
 impl Drop for Timeout {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+/// A time-out for [`block_within`], which polls it when it is over.
+pub(super) struct Elapsed {
+    since: Stopwatch,
+    timeout: Duration,
+}
+
+impl Future for Elapsed {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.since.elapsed() >= self.timeout { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// Blocks this thread on a wait that itself ends when the time-out it is given is over.
+pub(super) fn block_within<F: Future>(timeout: Duration, wait: impl FnOnce(Elapsed) -> F) -> F::Output {
+    let since = Stopwatch::start();
+    let mut wait = pin!(wait(Elapsed { since, timeout }));
+    loop {
+        if let Some(output) = block_on_timeout(wait.as_mut(), timeout.saturating_sub(since.elapsed())) {
+            return output;
+        }
     }
 }
 

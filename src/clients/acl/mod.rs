@@ -1,4 +1,4 @@
-//! Who may do what: users, their rules, and the record of what was denied.
+//! Permissions: users, their rules, and the log of what was denied.
 
 mod check;
 mod commands;
@@ -29,7 +29,7 @@ pub use log::{Case, DenialLog, Entry};
 pub use selector::{Selector, is_one_word};
 pub use user::{Rules, User};
 
-/// Who clients are that have not said anything else.
+/// The user of clients that have not authenticated as another.
 pub const DEFAULT_USER: &[u8] = b"default";
 
 /// Why a rule is refused, in Redis's words.
@@ -114,7 +114,7 @@ impl Changed {
 pub struct Snapshot(BTreeMap<Vec<u8>, Arc<Rules>>);
 
 impl Acl {
-    /// The users of a server with these commands: only the default user, who may do everything.
+    /// The users of a server with these commands: only the default user, which may do everything.
     pub fn new(table: &Table) -> Self {
         Self::with_commands(Commands::new(table))
     }
@@ -200,7 +200,7 @@ impl Acl {
         if user.is_unrestricted() { Ok(()) } else { self.check(user, spec, words) }
     }
 
-    /// Whether a user who runs a command with these words may read keys that do not stand in them.
+    /// Whether a user that runs a command with these words may read keys that are not among them.
     pub fn may_read_all_keys(&self, user: &User, spec: &CommandSpec, words: Words<'_>) -> bool {
         user.is_unrestricted() || user.rules().reads_all_keys(&self.commands, spec, words)
     }
@@ -261,7 +261,7 @@ impl Acl {
         })
     }
 
-    /// Forgets a user. Whoever still is it may do nothing any more.
+    /// Removes a user. Clients that are still authenticated as it may do nothing more.
     pub fn remove(&self, name: &[u8]) -> Option<Arc<User>> {
         let user = self.users().remove(name)?;
         self.disarm(&user);
@@ -297,7 +297,7 @@ impl Acl {
         Snapshot(self.users().iter().map(|(name, user)| (name.clone(), user.rules())).collect())
     }
 
-    /// Makes the users those that there were, with the rules of that time. Returns the users who are gone.
+    /// Restores the users and rules of a snapshot. Returns the users that were removed.
     pub fn restore(&self, snapshot: &Snapshot) -> Vec<Arc<User>> {
         let mut users = self.users();
         let strangers: Vec<_> = users.keys().filter(|name| !snapshot.0.contains_key(*name)).cloned().collect();
@@ -319,7 +319,7 @@ impl Acl {
     pub fn save(&self, path: &Path) -> std::io::Result<()> {
         let mut text = self.lines().join(&b'\n');
         text.push(b'\n');
-        crate::base::files::replace(path, &text)
+        crate::base::files::write_atomically(path, &text)
     }
 
     fn new_rules(&self) -> Rules {

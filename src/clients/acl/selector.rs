@@ -115,7 +115,7 @@ impl Selector {
         Ok(())
     }
 
-    /// Whether every key may be read by whoever runs a request, which is allowed.
+    /// Whether a user that may run a request may also read every key.
     pub fn reads_all_keys(&self, commands: &Commands, spec: &CommandSpec, words: Words<'_>) -> bool {
         let everything = |known: &KeyPattern| known.access.read && known.pattern == b"*";
         (self.all_keys || self.keys.iter().any(everything)) && self.check(commands, spec, words).is_ok()
@@ -126,7 +126,7 @@ impl Selector {
         self.keys.iter().any(|known| suffices(known.access) && glob::matches(&known.pattern, key, false))
     }
 
-    /// Whether a channel may be used. Who asks for a pattern must have been given the very same one.
+    /// Whether a channel may be used. A pattern must be equal to one of the rules'.
     pub fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.all_channels
             || self

@@ -1,7 +1,7 @@
 //! Users, and the rules that say what they may do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use super::RuleError;
 use super::check::Denial;
@@ -9,6 +9,7 @@ use super::commands::Commands;
 use super::password::Password;
 use super::selector::Selector;
 use crate::base::profile::Family;
+use crate::base::sync::RwLockExt;
 use crate::protocol::{Words, split_line, until_nul};
 use crate::spec::CommandSpec;
 
@@ -31,7 +32,7 @@ impl User {
     }
 
     pub fn rules(&self) -> Arc<Rules> {
-        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.rules.read_ignoring_poison())
     }
 
     /// Whether every command with any key and channel is allowed.
@@ -46,15 +47,15 @@ impl User {
         rules.enabled && rules.no_password
     }
 
-    /// Puts new rules into force, for whoever is this user already, too.
+    /// Sets new rules, also for clients that are authenticated as this user.
     pub(super) fn set(&self, rules: Rules, commands: &Commands) {
         let unrestricted = rules.allow_everything(commands);
-        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+        *self.rules.write_ignoring_poison() = Arc::new(rules);
         self.unrestricted.store(unrestricted, Ordering::Relaxed);
     }
 }
 
-/// What a user may do, and how it shows who it is.
+/// What a user may do, and its passwords.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     pub enabled: bool,
@@ -75,7 +76,7 @@ impl Rules {
         Self { enabled: false, no_password: false, passwords: Vec::new(), sanitize, selectors }
     }
 
-    /// The default user's, as long as nobody has said anything else.
+    /// The default user's initial rules.
     pub(super) fn of_default_user(commands: &Commands) -> Self {
         let selectors = vec![Selector::everything(commands)];
         Self { enabled: true, no_password: true, selectors, ..Self::new(commands, true) }
@@ -94,7 +95,7 @@ impl Rules {
         self.selectors.iter().any(|selector| selector.is_everything(commands))
     }
 
-    /// Whether this password, or none at all, lets somebody be this user.
+    /// Whether one can authenticate as this user with this password, or without any.
     pub fn accept(&self, password: &[u8]) -> bool {
         self.enabled && (self.no_password || self.passwords.contains(&Password::new(password)))
     }

@@ -20,12 +20,12 @@ pub struct Directive {
     pub name: &'static str,
     /// An older name, which CONFIG lists beside the present one.
     pub alias: Option<&'static str>,
-    pub kind: Kind,
+    pub kind: SettingKind,
     pub default: &'static str,
     pub change: Change,
     /// Since when there is the name. The alias, if there is one, is older than every profile.
     pub since: Since,
-    /// Only shown to who asks for it by its full name, so that CONFIG GET * looks like Redis's.
+    /// Only shown when asked for by its full name, so that CONFIG GET * looks like Redis's.
     pub hidden: bool,
     /// Why nothing but the default can be had here. Better a refusal than a setting that does nothing of what it says.
     pub unsupported: Option<&'static str>,
@@ -47,7 +47,7 @@ pub enum Change {
 }
 
 /// How a value is written, and which values there are.
-pub enum Kind {
+pub enum SettingKind {
     Switch,
     Integer {
         least: i64,
@@ -70,7 +70,7 @@ pub enum Kind {
 }
 
 impl Directive {
-    pub(super) const fn new(name: &'static str, default: &'static str, kind: Kind) -> Self {
+    pub(super) const fn new(name: &'static str, default: &'static str, kind: SettingKind) -> Self {
         Self {
             name,
             alias: None,
@@ -100,7 +100,7 @@ impl Directive {
         self
     }
 
-    pub(super) const fn settled(mut self, reason: &'static str) -> Self {
+    pub(super) const fn fixed(mut self, reason: &'static str) -> Self {
         self.change = Change::Settled(reason);
         self
     }
@@ -120,7 +120,7 @@ impl Directive {
         self
     }
 
-    pub(super) const fn carried(mut self, carry: fn(&Live, &[u8])) -> Self {
+    pub(super) const fn mirrored(mut self, carry: fn(&Live, &[u8])) -> Self {
         self.carry = Some(carry);
         self
     }
@@ -131,13 +131,13 @@ impl Directive {
     }
 
     pub fn takes_several_words(&self) -> bool {
-        matches!(self.kind, Kind::Words(_))
+        matches!(self.kind, SettingKind::Words(_))
     }
 
     /// Reads a value, and returns it as CONFIG GET shows it.
     pub fn read(&self, words: &[&[u8]], current: &[u8]) -> Result<Vec<u8>, Reason> {
         let value = match (&self.kind, words) {
-            (Kind::Words(read), _) => read(words, current)?,
+            (SettingKind::Words(read), _) => read(words, current)?,
             (kind, [word]) => kind.read(word)?,
             _ => return Err("wrong number of arguments".into()),
         };
@@ -148,7 +148,7 @@ impl Directive {
     }
 }
 
-impl Kind {
+impl SettingKind {
     fn read(&self, word: &[u8]) -> Result<Vec<u8>, Reason> {
         match self {
             Self::Switch => match word {
@@ -245,7 +245,7 @@ fn parse_octal(word: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn read(kind: Kind, word: &str) -> Result<String, String> {
+    fn read(kind: SettingKind, word: &str) -> Result<String, String> {
         let value = kind.read(word.as_bytes());
         value.map(|value| String::from_utf8(value).unwrap()).map_err(Cow::into_owned)
     }
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_percentage_is_at_most_a_hundred() {
-        let percent = |text| read(Kind::MemoryOrPercent, text);
+        let percent = |text| read(SettingKind::MemoryOrPercent, text);
         assert_eq!(percent("10%").unwrap(), "10%");
         assert_eq!(percent("0%").unwrap(), "0");
         assert_eq!(percent("1kb").unwrap(), "1024");
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn permissions_are_octal() {
-        let octal = |text| read(Kind::Octal { most: 0o777 }, text);
+        let octal = |text| read(SettingKind::Octal { most: 0o777 }, text);
         assert_eq!(octal("700").unwrap(), "700");
         assert_eq!(octal("999").unwrap_err(), "argument couldn't be parsed as an octal number");
         assert_eq!(octal("1000").unwrap_err(), "argument must be between 0 and 777 inclusive");

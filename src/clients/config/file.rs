@@ -62,7 +62,7 @@ pub fn load_over(config: Config, text: &[u8], file: Option<PathBuf>, profile: Pr
     }
     config.assign("compat", profile.name());
     if !profile.since_redis(7, 0) {
-        // Nobody had to ask for DEBUG yet.
+        // DEBUG needed no permission yet.
         config.assign("enable-debug-command", "yes");
         // Nor for channels.
         if !pubsub_default_given {

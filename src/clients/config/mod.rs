@@ -13,11 +13,11 @@ mod table;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, RwLock};
 
 use crate::base::log::Level;
 use crate::base::profile::Profile;
-use crate::base::sync::MutexExt;
+use crate::base::sync::{MutexExt, RwLockExt};
 use crate::insight::audit::{Allowance, Scope};
 
 pub use directive::{Change, Directive, Reason, parse_memory};
@@ -45,7 +45,7 @@ pub struct Live {
     /// `notify-keyspace-events`, as bits: classes of events and the channels they are published on.
     pub events: AtomicU32,
     pub max_memory: AtomicUsize,
-    /// Milliseconds after which others are told that a script keeps the server busy; 0 for never.
+    /// Milliseconds after which a running script makes other commands fail with BUSY; 0 for never.
     pub busy_threshold: AtomicU64,
     /// `tracking-table-max-keys`; 0 for no limit.
     pub max_tracked_keys: AtomicUsize,
@@ -54,7 +54,7 @@ pub struct Live {
     pub protected_mode: AtomicBool,
     /// SELECT goes to the space that is called like the number.
     pub spaces_by_database: AtomicBool,
-    /// `enable-debug-command`: who may use DEBUG.
+    /// `enable-debug-command`: which clients may use DEBUG.
     pub debug_commands: AtomicU8,
     /// The least [`Level`] that is logged.
     pub log_level: AtomicU8,
@@ -90,7 +90,7 @@ impl Default for Live {
 impl Live {
     /// `requirepass`, if there is one.
     pub fn password(&self) -> Option<Vec<u8>> {
-        self.password.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.password.read_ignoring_poison().clone()
     }
 
     /// How much may wait to be sent to a client.
@@ -109,15 +109,15 @@ impl Live {
 
     /// `unixsocket`, if there is one.
     pub fn unix_socket(&self) -> Option<PathBuf> {
-        self.unix_socket.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.unix_socket.read_ignoring_poison().clone()
     }
 
     fn set_unix_socket(&self, path: Option<PathBuf>) {
-        *self.unix_socket.write().unwrap_or_else(PoisonError::into_inner) = path;
+        *self.unix_socket.write_ignoring_poison() = path;
     }
 
     fn set_password(&self, password: Option<Vec<u8>>) {
-        *self.password.write().unwrap_or_else(PoisonError::into_inner) = password;
+        *self.password.write_ignoring_poison() = password;
     }
 }
 
@@ -141,7 +141,7 @@ pub struct Settings(Values);
 
 /// Why CONFIG SET changed nothing.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum ConfigError {
     Unknown { name: Vec<u8> },
     Value { name: Vec<u8>, reason: Reason },
 }
@@ -266,14 +266,14 @@ impl Config {
     }
 
     /// CONFIG SET: all of the pairs, or none.
-    pub fn set(&self, pairs: &[(&[u8], &[u8])], profile: &Profile) -> Result<(), Refusal> {
+    pub fn set(&self, pairs: &[(&[u8], &[u8])], profile: &Profile) -> Result<(), ConfigError> {
         let mut values = self.values();
         let protected_may_change = value_of_name(&values, "enable-protected-configs") != b"no";
         let mut named: Vec<(usize, &'static str)> = Vec::new();
         for (name, _) in pairs {
-            let refuse = |reason: Reason| Refusal::Value { name: name.to_vec(), reason };
+            let refuse = |reason: Reason| ConfigError::Value { name: name.to_vec(), reason };
             let Some((place, canonical)) = find(name, profile) else {
-                return Err(Refusal::Unknown { name: name.to_vec() });
+                return Err(ConfigError::Unknown { name: name.to_vec() });
             };
             match TABLE[place].change {
                 Change::AtStart => return Err(refuse("can't set immutable config".into())),
@@ -298,14 +298,14 @@ impl Config {
                 Ok(new) => after.insert(*place, new),
                 Err(reason) => {
                     self.take_back(&mut values, &named[..=at]);
-                    return Err(Refusal::Value { name: name.as_bytes().to_vec(), reason });
+                    return Err(ConfigError::Value { name: name.as_bytes().to_vec(), reason });
                 }
             };
         }
         if let Some(reason) = contradiction(&after) {
             let about_memory = |name: &&str| name.starts_with("maxmemory");
             let name = named.iter().map(|(_, name)| *name).find(about_memory).unwrap_or("maxmemory");
-            return Err(Refusal::Value { name: name.as_bytes().to_vec(), reason });
+            return Err(ConfigError::Value { name: name.as_bytes().to_vec(), reason });
         }
         for (place, value) in after {
             store(&mut values, &self.live, place, value);

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::directive::{Directive, Kind};
+use super::directive::{Directive, SettingKind};
 use super::table::{TABLE, number};
 use super::{Values, find, value_of};
 use crate::base::profile::Profile;
@@ -17,7 +17,7 @@ pub(super) fn rewrite(file: &Path, values: &Values, users: &[Vec<u8>], profile: 
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(error),
     };
-    crate::base::files::replace(file, &renewed(&old, values, users, profile))
+    crate::base::files::write_atomically(file, &renewed(&old, values, users, profile))
 }
 
 /// The new text of a file. A directive stands where it stood first; what is new comes at the end. Users stand where
@@ -79,9 +79,11 @@ fn lines_of(row: &Directive, value: &[u8]) -> Vec<Vec<u8>> {
         (_, "save") if !words.is_empty() => words.chunks(2).map(|pair| line(&pair.join(&b' '))).collect(),
         (_, "client-output-buffer-limit") => words.chunks(4).map(|group| line(&buffer_limit(group))).collect(),
         (_, "load") => split_line(value).unwrap_or_default().iter().map(|path| line(&quote(path))).collect(),
-        (Kind::Memory { .. } | Kind::MemoryOrPercent, _) => vec![line(&memory(value))],
-        (Kind::Text(_), _) | (Kind::Custom(_), "dir" | "notify-keyspace-events") => vec![line(&quote(value))],
-        (Kind::Words(_), _) if words.is_empty() => vec![line(b"\"\"")],
+        (SettingKind::Memory { .. } | SettingKind::MemoryOrPercent, _) => vec![line(&memory(value))],
+        (SettingKind::Text(_), _) | (SettingKind::Custom(_), "dir" | "notify-keyspace-events") => {
+            vec![line(&quote(value))]
+        }
+        (SettingKind::Words(_), _) if words.is_empty() => vec![line(b"\"\"")],
         _ => vec![line(value)],
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn save(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
     if words.chunks(2).all(right) { Ok(joined(words)) } else { Err("Invalid save parameters".into()) }
 }
 
-/// Addresses; who can be listened on is only known when it is tried.
+/// Addresses; which of them can be bound is only known when it is tried.
 pub(super) fn bind(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
     let words = without_empty(words);
     if words.len() > 16 {
@@ -133,7 +133,7 @@ pub(super) fn shown_events(value: &[u8]) -> Vec<u8> {
     value.iter().copied().filter(|letter| !(all && *letter == b'n')).collect()
 }
 
-/// What views are asked to tell of: nothing if there is no channel to publish it on.
+/// The notifications that views make: none without a channel to publish them on.
 pub(super) fn event_bits(value: &[u8]) -> u32 {
     let all = value.contains(&b'A');
     let asked = |place: usize, letter: u8| value.contains(&letter) || (all && place < IN_ALL);
@@ -194,7 +194,7 @@ pub(super) fn on_signal(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
     Ok(if names.is_empty() { b"default".to_vec() } else { names.join(" ").into_bytes() })
 }
 
-/// Every database takes a little memory even while nobody uses it.
+/// Every database takes a little memory even while it is not used.
 pub(super) fn databases(word: &[u8]) -> Result<Vec<u8>, Reason> {
     const MOST: i64 = 65_536;
     let value = parse_integer(word).ok_or("argument couldn't be parsed into an integer")?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::directive::{Directive, Kind, ReadWords, Reason};
+use super::directive::{Directive, ReadWords, Reason, SettingKind};
 use super::special;
 use super::{DEBUG_LOCAL, DEBUG_NO, DEBUG_YES, OutputLimit};
 use crate::base::log::Level;
@@ -25,19 +25,19 @@ const NO_DEFRAGMENTATION: &str = "Active defragmentation cannot be enabled: it r
 /// The rows. A row's place here is its number everywhere else.
 pub(super) static TABLE: &[Directive] = &[
     // Where the server listens, and whom it admits.
-    words("bind", "127.0.0.1 -::1", special::bind).settled(LISTENING),
+    words("bind", "127.0.0.1 -::1", special::bind).fixed(LISTENING),
     text("bind-source-addr", "").since(SEVEN),
-    integer("port", "6379", 0, 65535).settled(LISTENING),
+    integer("port", "6379", 0, 65535).fixed(LISTENING),
     text("unixsocket", "")
         .at_start()
-        .carried(|live, value| live.set_unix_socket((!value.is_empty()).then(|| path(value)))),
-    Directive::new("unixsocketperm", "0", Kind::Octal { most: 0o777 }).at_start(),
+        .mirrored(|live, value| live.set_unix_socket((!value.is_empty()).then(|| path(value)))),
+    Directive::new("unixsocketperm", "0", SettingKind::Octal { most: 0o777 }).at_start(),
     integer("tcp-backlog", "511", 0, INT).at_start(),
-    integer("tcp-keepalive", "300", 0, INT).carried(|live, value| live.keepalive.store(number(value), Relaxed)),
-    integer("timeout", "0", 0, INT).carried(|live, value| live.timeout.store(number(value), Relaxed)),
-    integer("maxclients", "10000", 1, UINT).carried(|live, value| live.max_clients.store(number(value), Relaxed)),
-    switch("protected-mode", "yes").carried(|live, value| live.protected_mode.store(value == b"yes", Relaxed)),
-    text("requirepass", "").carried(|live, value| live.set_password((!value.is_empty()).then(|| value.to_vec()))),
+    integer("tcp-keepalive", "300", 0, INT).mirrored(|live, value| live.keepalive.store(number(value), Relaxed)),
+    integer("timeout", "0", 0, INT).mirrored(|live, value| live.timeout.store(number(value), Relaxed)),
+    integer("maxclients", "10000", 1, UINT).mirrored(|live, value| live.max_clients.store(number(value), Relaxed)),
+    switch("protected-mode", "yes").mirrored(|live, value| live.protected_mode.store(value == b"yes", Relaxed)),
+    text("requirepass", "").mirrored(|live, value| live.set_password((!value.is_empty()).then(|| value.to_vec()))),
     integer("socket-mark-id", "0", 0, UINT).at_start().since(SEVEN),
     choice("acl-pubsub-default", "resetchannels", &["allchannels", "resetchannels"]),
     integer("acllog-max-len", "128", 0, LONG),
@@ -49,7 +49,7 @@ pub(super) static TABLE: &[Directive] = &[
     custom("dir", "", special::directory).protected(),
     text("logfile", "").at_start(),
     choice("loglevel", "notice", &["debug", "verbose", "notice", "warning"])
-        .carried(|live, value| live.log_level.store(level(value), Relaxed)),
+        .mirrored(|live, value| live.log_level.store(level(value), Relaxed)),
     switch("syslog-enabled", "no").at_start(),
     text("syslog-ident", "redis").at_start(),
     choice(
@@ -69,7 +69,7 @@ pub(super) static TABLE: &[Directive] = &[
     choice("enable-debug-command", "no", PERMISSION)
         .at_start()
         .since(SEVEN)
-        .carried(|live, value| live.debug_commands.store(permission(value), Relaxed)),
+        .mirrored(|live, value| live.debug_commands.store(permission(value), Relaxed)),
     choice("enable-module-command", "no", PERMISSION).at_start().since(SEVEN),
     choice("enable-protected-configs", "no", PERMISSION).at_start().since(SEVEN),
     integer("shutdown-timeout", "10", 0, INT).since(SEVEN),
@@ -88,19 +88,19 @@ pub(super) static TABLE: &[Directive] = &[
     words("oom-score-adj-values", "0 200 800", special::oom_score_adj_values),
     // Limits on clients and memory.
     memory("client-query-buffer-limit", "1073741824", 1_048_576, LONG_MEMORY)
-        .carried(|live, value| live.query_buffer_limit.store(number(value), Relaxed)),
+        .mirrored(|live, value| live.query_buffer_limit.store(number(value), Relaxed)),
     words(
         "client-output-buffer-limit",
         "normal 1073741824 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
         special::buffer_limits,
     )
-    .carried(|live, value| {
+    .mirrored(|live, value| {
         set_output_limit(&live.normal_output, value, 0);
         set_output_limit(&live.subscriber_output, value, 2);
     }),
     memory("proto-max-bulk-len", "536870912", 1_048_576, LONG_MEMORY)
-        .carried(|live, value| live.max_bulk.store(number(value), Relaxed)),
-    memory("maxmemory", "0", 0, u64::MAX).carried(|live, value| live.max_memory.store(number(value), Relaxed)),
+        .mirrored(|live, value| live.max_bulk.store(number(value), Relaxed)),
+    memory("maxmemory", "0", 0, u64::MAX).mirrored(|live, value| live.max_memory.store(number(value), Relaxed)),
     choice(
         "maxmemory-policy",
         "noeviction",
@@ -116,19 +116,19 @@ pub(super) static TABLE: &[Directive] = &[
         ],
     ),
     integer("maxmemory-samples", "5", 1, INT),
-    Directive::new("maxmemory-clients", "0", Kind::MemoryOrPercent).since(SEVEN),
+    Directive::new("maxmemory-clients", "0", SettingKind::MemoryOrPercent).since(SEVEN),
     integer("maxmemory-eviction-tenacity", "10", 0, 100),
-    // What is measured and told.
+    // Statistics and notifications.
     integer("slowlog-log-slower-than", "10000", -1, LONG),
     integer("slowlog-max-len", "128", 0, LONG),
     integer("latency-monitor-threshold", "0", 0, LONG),
     switch("latency-tracking", "yes").since(SEVEN),
     words("latency-tracking-info-percentiles", "50 99 99.9", special::percentiles).since(SEVEN),
     custom("notify-keyspace-events", "", special::events)
-        .carried(|live, value| live.events.store(special::event_bits(value), Relaxed))
+        .mirrored(|live, value| live.events.store(special::event_bits(value), Relaxed))
         .shown_as(special::shown_events),
     integer("tracking-table-max-keys", "1000000", 0, LONG)
-        .carried(|live, value| live.max_tracked_keys.store(number(value), Relaxed)),
+        .mirrored(|live, value| live.max_tracked_keys.store(number(value), Relaxed)),
     // Persistence, which this server has none of.
     switch("aof-disable-auto-gc", "no").since(SEVEN),
     switch("aof-load-truncated", "yes"),
@@ -231,7 +231,7 @@ pub(super) static TABLE: &[Directive] = &[
     integer("busy-reply-threshold", "5000", 0, LONG)
         .alias("lua-time-limit")
         .since(SEVEN)
-        .carried(|live, value| live.busy_threshold.store(number(value), Relaxed)),
+        .mirrored(|live, value| live.busy_threshold.store(number(value), Relaxed)),
     integer("hash-max-listpack-entries", "512", 0, LONG).alias("hash-max-ziplist-entries").since(SEVEN),
     memory("hash-max-listpack-value", "64", 0, LONG_MEMORY).alias("hash-max-ziplist-value").since(SEVEN),
     memory("hll-sparse-max-bytes", "3000", 0, LONG_MEMORY),
@@ -281,7 +281,7 @@ pub(super) static TABLE: &[Directive] = &[
     switch("spaces-by-database", "no")
         .at_start()
         .hidden()
-        .carried(|live, value| live.spaces_by_database.store(value == b"yes", Relaxed)),
+        .mirrored(|live, value| live.spaces_by_database.store(value == b"yes", Relaxed)),
     switch("exit-with-parent", "no").at_start().hidden(),
     switch("control", "yes").at_start().hidden(),
     switch("journal", "no").at_start().hidden(),
@@ -291,7 +291,7 @@ pub(super) static TABLE: &[Directive] = &[
     custom("not-locks", "", special::glob).at_start().hidden(),
     words("audit-allow", "", special::allowance).at_start().hidden(),
     custom("gate-timeout", "1m", special::duration)
-        .carried(|live, value| live.gate_timeout.store(special::micros(value), Relaxed))
+        .mirrored(|live, value| live.gate_timeout.store(special::micros(value), Relaxed))
         .hidden(),
 ];
 
@@ -299,38 +299,38 @@ const BOTH_8: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
 const VALKEY_8_1: Since = Since::valkey(8, 1, 0);
 
 const fn switch(name: &'static str, default: &'static str) -> Directive {
-    Directive::new(name, default, Kind::Switch)
+    Directive::new(name, default, SettingKind::Switch)
 }
 
 const fn integer(name: &'static str, default: &'static str, least: i64, most: i64) -> Directive {
-    Directive::new(name, default, Kind::Integer { least, most })
+    Directive::new(name, default, SettingKind::Integer { least, most })
 }
 
 const fn memory(name: &'static str, default: &'static str, least: u64, most: u64) -> Directive {
-    Directive::new(name, default, Kind::Memory { least, most })
+    Directive::new(name, default, SettingKind::Memory { least, most })
 }
 
 const fn choice(name: &'static str, default: &'static str, names: &'static [&'static str]) -> Directive {
-    Directive::new(name, default, Kind::Choice(names))
+    Directive::new(name, default, SettingKind::Choice(names))
 }
 
 const fn text(name: &'static str, default: &'static str) -> Directive {
-    Directive::new(name, default, Kind::Text(special::any))
+    Directive::new(name, default, SettingKind::Text(special::any))
 }
 
 const fn checked(name: &'static str, default: &'static str, check: fn(&[u8]) -> Result<(), &'static str>) -> Directive {
-    Directive::new(name, default, Kind::Text(check))
+    Directive::new(name, default, SettingKind::Text(check))
 }
 
 const fn custom(name: &'static str, default: &'static str, read: fn(&[u8]) -> Result<Vec<u8>, Reason>) -> Directive {
-    Directive::new(name, default, Kind::Custom(read))
+    Directive::new(name, default, SettingKind::Custom(read))
 }
 
 const fn words(name: &'static str, default: &'static str, read: ReadWords) -> Directive {
-    Directive::new(name, default, Kind::Words(read))
+    Directive::new(name, default, SettingKind::Words(read))
 }
 
-/// A number that was checked when it was set. One that is too large for who reads it is as good as none: 0, no limit.
+/// A number that was checked when it was set. One that is too large for its type counts as 0, no limit.
 pub(super) fn number<N: FromStr + Default>(value: &[u8]) -> N {
     std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
 }

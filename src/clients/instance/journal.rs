@@ -1,84 +1,84 @@
-//! The journal of a server, and the audit that goes through it.
+//! The journal of a server, and the audit that reads it.
 
 use std::sync::{Arc, Weak};
 
 use super::Instance;
 use crate::base::clock::real_micros;
-use crate::clients::pubsub::Topic;
+use crate::clients::pubsub::SubscriptionKind;
 use crate::insight::audit::Audited;
 use crate::powers::{Hook, Journal};
 
-/// Where findings are published as they are found.
+/// The channel of new findings.
 pub const FINDINGS_CHANNEL: &[u8] = b"__redouble__:findings";
 
 impl Instance {
-    /// Begins to keep a journal of every command, in so many bytes, or goes on with it.
+    /// Records every command in the journal, which keeps the newest of so many bytes.
     pub fn start_journal(&self, bytes: usize) {
-        // What there is no more room for is not to be lost for the audit.
+        // The audit reads what may fall out of a smaller journal.
         self.audit.settle_all();
-        self.begin_keeping(bytes);
+        self.record_journal(bytes);
     }
 
-    fn begin_keeping(&self, bytes: usize) {
+    fn record_journal(&self, bytes: usize) {
         self.control.journal.start(bytes);
-        self.active_hooks.raise(Hook::Journal);
+        self.active_hooks.arm(Hook::Journal);
     }
 
-    /// The journal as it is when the server starts: empty, and on if the configuration says so; and the audit.
+    /// Puts the journal and the audit to their initial state: empty, and on if the configuration says so.
     pub fn reset_journal(&self) {
-        self.active_hooks.lower(Hook::Journal);
+        self.active_hooks.disarm(Hook::Journal);
         self.audit.keep(self.number);
         self.control.journal.reset();
         self.audit.reset(self.number);
         if self.config.is_on("journal") || self.config.is_on("audit") {
-            self.begin_keeping(self.config.number("journal-size"));
+            self.record_journal(self.config.number("journal-size"));
         }
     }
 
-    /// Keeps nothing more in the journal; what is there stays.
+    /// Stops recording; the entries stay.
     pub fn stop_journal(&self) {
-        self.active_hooks.lower(Hook::Journal);
+        self.active_hooks.disarm(Hook::Journal);
         self.control.journal.stop();
         self.audit.note_stop(self.number);
     }
 
-    /// Forgets what is in the journal. The audit has gone through it.
+    /// Removes the entries of the journal, after the audit has read them.
     pub fn clear_journal(&self) {
         self.audit.settle_all();
         self.control.journal.clear();
     }
 
-    /// Says which audit it is that goes through the journal of this server.
+    /// Registers this server's journal with its audit.
     pub fn join_audit(self: &Arc<Self>) {
         let audited: Weak<dyn Audited> = Arc::<Self>::downgrade(self);
         self.audit.join(self.number, audited);
     }
 
-    /// Has the audit keep up with the journal, to which something was added; with `is_pressing`, so much that what is
-    /// older will fall out soon. Whoever listens to findings hears of new ones.
+    /// Lets the audit read new entries of the journal, and publishes new findings. With `is_pressing`, old entries are
+    /// about to fall out and are read first.
     #[cold]
-    pub fn attend_audit(&self, is_pressing: bool) {
+    pub fn catch_up_audit(&self, is_pressing: bool) {
         if is_pressing {
             self.audit.settle();
         }
-        self.tell_findings(true);
+        self.publish_findings(true);
     }
 
-    /// Publishes what was found. `is_patient` is whether some may come later.
-    pub fn tell_findings(&self, is_patient: bool) {
+    /// Publishes new findings. With `is_patient`, some may be published later.
+    pub fn publish_findings(&self, is_patient: bool) {
         if self.audit.is_on() {
-            let is_heard = self.pubsub.is_heard(FINDINGS_CHANNEL);
-            for finding in self.audit.news(self.number, is_heard, is_patient) {
-                self.publish(Topic::Channel, FINDINGS_CHANNEL, &finding.json(), None);
+            let has_subscribers = self.pubsub.has_subscribers(FINDINGS_CHANNEL);
+            for finding in self.audit.news(self.number, has_subscribers, is_patient) {
+                self.publish(SubscriptionKind::Channel, FINDINGS_CHANNEL, &finding.json(), None);
             }
         }
     }
 
-    /// Has the audit go through the journals from now on.
+    /// Starts the audit.
     pub fn start_audit(&self) {
         self.audit.turn_on();
-        // Whoever listens already has heard nothing so far, and wants to hear of what comes.
-        self.tell_findings(false);
+        // Marks what was found so far as published: subscribers want only what comes.
+        self.publish_findings(false);
     }
 }
 
@@ -93,7 +93,7 @@ impl Audited for Instance {
 
     fn begin_journal(&self) {
         if !self.control.journal.is_on() {
-            self.begin_keeping(self.config.number("journal-size"));
+            self.record_journal(self.config.number("journal-size"));
         }
     }
 }

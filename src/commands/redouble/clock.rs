@@ -1,7 +1,7 @@
 //! REDOUBLE CLOCK: what time it is for the server, and everything that has a time there.
 
 use super::{Action, Power, begin, duration, expected, nothing_more, text};
-use crate::base::clock::{LATEST, Pace};
+use crate::base::clock::{MAX_MICROS, Pace};
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::clients::session::ControlJob;
@@ -53,10 +53,10 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let clock = &call.server.clock;
     let (mode, speed) = match clock.pace() {
         _ if clock.is_auto() => ("auto", 0.0),
-        Pace::Standing => ("frozen", 0.0),
-        Pace::Times(speed) => ("running", speed),
+        Pace::Frozen => ("frozen", 0.0),
+        Pace::Speed(speed) => ("running", speed),
     };
-    let grace = clock.grace().map_or(Reply::Null, |grace| text(spell_duration(grace)));
+    let grace = clock.idle_grace().map_or(Reply::Null, |grace| text(spell_duration(grace)));
     Ok(Reply::Map(vec![
         (text("mode"), text(mode)),
         (text("speed"), text(speed.to_string())),
@@ -108,7 +108,7 @@ fn resume(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 /// Reads an instant in milliseconds since 1970; returns microseconds.
 fn instant(args: &mut Args<'_>) -> Result<i64, CommandError> {
-    const LAST: i64 = LATEST / 1000;
+    const LAST: i64 = MAX_MICROS / 1000;
     let word = args.optional();
     word.and_then(parse_integer)
         .filter(|millis| (0..=LAST).contains(millis))

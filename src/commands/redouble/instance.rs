@@ -2,8 +2,8 @@
 
 use super::{Action, Power, count, duration, expected, nothing_more, number, text};
 use crate::base::error::CommandError;
-use crate::clients::fleet::{CLOSED, InstanceFigures, Order};
-use crate::clients::session::{Flow, Waiting};
+use crate::clients::fleet::{CLOSED, InstanceCommand, InstanceInfo};
+use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, CommandResult};
 use crate::protocol::Reply;
 use crate::spec::Args;
@@ -23,37 +23,37 @@ const ACTIONS: &[Action] = &[
     Action {
         words: "STOP number",
         summary: "Refuses connections and closes those there are. What it holds stays, and so does its port.",
-        run: |call, args| order(call, args, |_| Ok(Order::Stop)),
+        run: |call, args| control_instance(call, args, |_| Ok(InstanceCommand::Stop)),
     },
     Action {
         words: "START number [EMPTY]",
         summary: "Serves again on the same port, with what it held, or empty.",
-        run: |call, args| order(call, args, |args| Ok(Order::Start { empty: args.take("EMPTY") })),
+        run: |call, args| control_instance(call, args, |args| Ok(InstanceCommand::Start { empty: args.take("EMPTY") })),
     },
     Action {
         words: "PAUSE number",
         summary: "Accepts connections, but answers nothing but REDOUBLE commands.",
-        run: |call, args| order(call, args, |_| Ok(Order::Pause)),
+        run: |call, args| control_instance(call, args, |_| Ok(InstanceCommand::Pause)),
     },
     Action {
         words: "RESUME number",
         summary: "Goes on with whatever was asked during a pause.",
-        run: |call, args| order(call, args, |_| Ok(Order::Resume)),
+        run: |call, args| control_instance(call, args, |_| Ok(InstanceCommand::Resume)),
     },
     Action {
         words: "SKEW number duration",
         summary: "Sets its clock ahead of the first one's, or behind it (-1.5s).",
-        run: |call, args| order(call, args, |args| Ok(Order::Skew(signed(args)?))),
+        run: |call, args| control_instance(call, args, |args| Ok(InstanceCommand::Skew(signed(args)?))),
     },
     Action {
         words: "CUT number client-name-glob",
         summary: "Leaves the commands of these clients unanswered there; they do not run.",
-        run: |call, args| order(call, args, |args| Ok(Order::Cut(client(args)?))),
+        run: |call, args| control_instance(call, args, |args| Ok(InstanceCommand::Cut(client(args)?))),
     },
     Action {
         words: "HEAL number [client-name-glob]",
         summary: "Takes back a cut by the same name, or all; what hangs runs now.",
-        run: |call, args| order(call, args, heal),
+        run: |call, args| control_instance(call, args, heal),
     },
 ];
 
@@ -63,7 +63,7 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::Array(instances.iter().map(describe).collect()))
 }
 
-fn describe(instance: &InstanceFigures) -> Reply<'static> {
+fn describe(instance: &InstanceInfo) -> Reply<'static> {
     Reply::Map(vec![
         (text("number"), count(instance.number as u64)),
         (text("port"), count(instance.port.into())),
@@ -74,31 +74,33 @@ fn describe(instance: &InstanceFigures) -> Reply<'static> {
 }
 
 /// Gives an order to the instance whose number comes first.
-fn order(
+fn control_instance(
     call: &mut Call<'_>,
     args: &mut Args<'_>,
-    read: impl FnOnce(&mut Args<'_>) -> Result<Order, CommandError>,
+    read: impl FnOnce(&mut Args<'_>) -> Result<InstanceCommand, CommandError>,
 ) -> CommandResult<'static> {
     let number = usize::try_from(number(args, "the number of the instance", 1)?).unwrap_or(usize::MAX);
     let order = read(args)?;
     nothing_more(args)?;
     let fleet = call.server.fleet().ok_or(CLOSED)?;
-    let own_end = matches!(order, Order::Stop) && number == fleet.number();
-    let consequences = fleet.order(number, order, call.session.client.id())?;
+    let own_end = matches!(order, InstanceCommand::Stop) && number == fleet.number();
+    let consequences = fleet.control_instance(number, order, call.session.client.id())?;
     if own_end {
         call.flow = Flow::Close;
         return Ok(Reply::OK);
     }
     let event = async {
-        consequences.await;
-        Reply::OK
+        match consequences.await {
+            Ok(()) => Reply::OK,
+            Err(error) => Reply::Error(error),
+        }
     };
-    call.flow = Flow::Wait(Box::new(Waiting::Underway(Box::pin(event))));
+    call.flow = Flow::Wait(Box::new(Wait::RunningJob(Box::pin(event))));
     Ok(Reply::Nothing)
 }
 
-fn heal(args: &mut Args<'_>) -> Result<Order, CommandError> {
-    Ok(Order::Heal(if args.is_empty() { None } else { Some(client(args)?) }))
+fn heal(args: &mut Args<'_>) -> Result<InstanceCommand, CommandError> {
+    Ok(InstanceCommand::Heal(if args.is_empty() { None } else { Some(client(args)?) }))
 }
 
 fn client(args: &mut Args<'_>) -> Result<Vec<u8>, CommandError> {

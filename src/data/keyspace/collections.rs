@@ -1,8 +1,8 @@
 //! What a view can do with values that hold elements, whatever their type.
 
 use super::entry::Entry;
-use super::news::EventClass;
-use super::value::{Collection, Kind, Value};
+use super::notifications::EventClass;
+use super::value::{Collection, Value, ValueKind};
 use super::view::View;
 use crate::base::error::CommandError;
 use crate::protocol::Words;
@@ -10,7 +10,7 @@ use crate::protocol::Words;
 impl View<'_> {
     /// The value under a key, read for its elements.
     pub fn collection<T: Collection>(&mut self, key: &[u8]) -> Result<Option<&T>, CommandError> {
-        match self.used(key) {
+        match self.find_for_read(key) {
             None => Ok(None),
             Some(at) => self.entry(at).collection().map(Some).ok_or(CommandError::WRONG_TYPE),
         }
@@ -22,44 +22,44 @@ impl View<'_> {
             self.collection::<T>(key)?;
         }
         let view = &*self;
-        Ok(keys.iter().map(|key| view.found(key)?.collection()).collect())
+        Ok(keys.iter().map(|key| view.peek_found(key)?.collection()).collect())
     }
 
     /// The entries under several keys, each of one of these types, read for their elements.
-    pub fn entries(&mut self, keys: Words<'_>, kinds: &[Kind]) -> Result<Vec<Option<&Entry>>, CommandError> {
+    pub fn entries(&mut self, keys: Words<'_>, kinds: &[ValueKind]) -> Result<Vec<Option<&Entry>>, CommandError> {
         for key in keys.iter() {
             if self.read(key).is_some_and(|entry| !kinds.contains(&entry.kind())) {
                 return Err(CommandError::WRONG_TYPE);
             }
         }
         let view = &*self;
-        Ok(keys.iter().map(|key| view.found(key)).collect())
+        Ok(keys.iter().map(|key| view.peek_found(key)).collect())
     }
 
     /// The value under a key, looked at by a command that is about to change it.
     pub fn collection_to_write<T: Collection>(&mut self, key: &[u8]) -> Result<Option<&T>, CommandError> {
-        match self.aimed_at(key) {
+        match self.find_for_update(key) {
             None => Ok(None),
             Some(at) => self.entry(at).collection().map(Some).ok_or(CommandError::WRONG_TYPE),
         }
     }
 
     /// Changes the value under a key, if there is one; `change` says how many changes that were. The key goes with the
-    /// last element. Hands back what `change` did, and whether the key is gone.
+    /// last element. Returns the result of `change`, and whether the key was deleted.
     pub fn change<T: Collection, R>(
         &mut self,
         key: &[u8],
         change: impl FnOnce(&mut T) -> (R, usize),
     ) -> Result<Option<(R, bool)>, CommandError> {
-        let Some(at) = self.aimed_at(key) else { return Ok(None) };
-        let change = |entry: &mut Entry| entry.collection_mut().map(|value| (change(value), value.is_over()));
+        let Some(at) = self.find_for_update(key) else { return Ok(None) };
+        let change = |entry: &mut Entry| entry.collection_mut().map(|value| (change(value), value.is_removable()));
         let ((result, changes), over) = self.rewrite_quietly(at, change).ok_or(CommandError::WRONG_TYPE)?;
         if over {
             self.take(key);
         } else if changes > 0 {
             self.changed(key);
         }
-        self.count_further(changes.saturating_sub(1));
+        self.count_more_changes(changes.saturating_sub(1));
         Ok(Some((result, over)))
     }
 
@@ -70,12 +70,12 @@ impl View<'_> {
         make: impl FnOnce() -> T,
         change: impl FnOnce(&mut T) -> (R, usize),
     ) -> Result<R, CommandError> {
-        let Some(at) = self.aimed_at(key) else {
+        let Some(at) = self.find_for_update(key) else {
             let mut value = make();
             let (result, changes) = change(&mut value);
-            if !value.is_over() {
+            if !value.is_removable() {
                 self.insert(Entry::boxed(key, value.into(), None, self.access_time()));
-                self.count_further(changes.saturating_sub(1));
+                self.count_more_changes(changes.saturating_sub(1));
             }
             return Ok(result);
         };
@@ -83,12 +83,12 @@ impl View<'_> {
         let (result, changes) = self.rewrite_quietly(at, change).ok_or(CommandError::WRONG_TYPE)?;
         if changes > 0 {
             self.changed(key);
-            self.count_further(changes - 1);
+            self.count_more_changes(changes - 1);
         }
         Ok(result)
     }
 
-    /// Tells that elements were removed from the value under a key, and, if they were its last, that the key is gone.
+    /// Makes the event of removed elements, and `del` if they were the last.
     pub fn notify_removal(&mut self, class: EventClass, name: &'static str, key: &[u8], gone: bool) {
         self.notify(class, name, key);
         if gone {

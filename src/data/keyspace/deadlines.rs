@@ -1,18 +1,18 @@
-//! Which keys of a shard expire when, for the sweep. Correctness never asks it: every look-up checks the deadline.
+//! When the keys of a shard expire, for the sweep. Correctness does not depend on it: every look-up checks the deadline.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::base::clock::Millis;
 
-/// A heap of (deadline, hash). An entry whose deadline changed leaves its old row behind; such rows are skipped when
-/// they come up, and thrown out all at once when they outnumber the living.
+/// A heap of (deadline, hash). An entry whose deadline changes leaves a stale row behind. Stale rows are skipped when they
+/// come up, and pruned all at once when they outnumber the valid ones.
 #[derive(Default)]
 pub struct Deadlines {
     heap: BinaryHeap<Reverse<(Millis, u64)>>,
 }
 
-/// Below this many rows, throwing out the dead is not worth it.
+/// Below this many rows, pruning is not worth it.
 const SMALL: usize = 64;
 
 impl Deadlines {
@@ -42,7 +42,7 @@ impl Deadlines {
         self.heap.len() > SMALL + 2 * living
     }
 
-    /// Throws out the rows that do not stand for a living key any more.
+    /// Removes stale rows.
     pub fn prune(&mut self, lives: impl Fn(Millis, u64) -> bool) {
         let mut rows = std::mem::take(&mut self.heap).into_vec();
         rows.retain(|Reverse((deadline, hash))| lives(*deadline, *hash));

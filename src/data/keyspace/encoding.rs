@@ -16,7 +16,7 @@ const FEW_TIMES: usize = 1 << 8;
 /// Integers of so many digits at most are the same objects in every key that holds them.
 const SHARED_DIGITS: usize = 4;
 
-/// What Redis answers for an object that everybody shares.
+/// What Redis answers for a shared object.
 const SHARED: i64 = i32::MAX as i64;
 
 impl TextRef<'_> {

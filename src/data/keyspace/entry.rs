@@ -6,7 +6,7 @@
 
 use thin_vec::ThinVec;
 
-use super::value::{Collection, Kind, Text, Value};
+use super::value::{Collection, Text, Value, ValueKind};
 use crate::base::clock::Millis;
 
 /// The longest key and the longest whole entry that are packed.
@@ -35,19 +35,19 @@ pub struct TextRef<'a> {
 
 /// When a key runs out of time, and when the first of its value's parts does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
-    pub whole: Option<Millis>,
-    pub part: Option<Millis>,
+pub struct EntryDeadlines {
+    pub key: Option<Millis>,
+    pub field: Option<Millis>,
 }
 
-impl Due {
-    pub const NEVER: Self = Self { whole: None, part: None };
+impl EntryDeadlines {
+    pub const NONE: Self = Self { key: None, field: None };
 
     #[inline]
     pub fn first(self) -> Option<Millis> {
-        match (self.whole, self.part) {
-            (Some(whole), Some(part)) => Some(whole.min(part)),
-            (whole, part) => whole.or(part),
+        match (self.key, self.field) {
+            (Some(key), Some(field)) => Some(key.min(field)),
+            (key, field) => key.or(field),
         }
     }
 }
@@ -105,9 +105,9 @@ impl Entry {
         }
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ValueKind {
         match self {
-            Self::Packed(_) => Kind::String,
+            Self::Packed(_) => ValueKind::String,
             Self::Boxed(boxed) => boxed.value.kind(),
         }
     }
@@ -216,10 +216,10 @@ impl Entry {
     }
 
     #[inline]
-    pub fn due(&self) -> Due {
+    pub fn due(&self) -> EntryDeadlines {
         match self {
-            Self::Packed(packed) => Due { whole: packed.deadline(), part: None },
-            Self::Boxed(boxed) => Due { whole: boxed.deadline, part: boxed.value.first_due() },
+            Self::Packed(packed) => EntryDeadlines { key: packed.deadline(), field: None },
+            Self::Boxed(boxed) => EntryDeadlines { key: boxed.deadline, field: boxed.value.first_field_deadline() },
         }
     }
 

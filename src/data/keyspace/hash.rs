@@ -85,7 +85,7 @@ pub struct HashLimits {
     /// The longest field or value that stands in such a list.
     pub longest: usize,
     /// Whether a command that brings many fields has room made for all of them beforehand.
-    pub foresees: bool,
+    pub converts_upfront: bool,
     /// Whether fields that have times can be kept as one list.
     pub packs_times: bool,
 }
@@ -144,7 +144,7 @@ impl Hash {
     #[inline]
     pub fn expect<'w>(&mut self, words: impl ExactSizeIterator<Item = &'w [u8]>, limits: &HashLimits) {
         if self.pairs.is_ordered()
-            && (limits.foresees && words.len() / 2 > limits.packed || {
+            && (limits.converts_upfront && words.len() / 2 > limits.packed || {
                 let mut words = words;
                 words.any(|word| word.len() > limits.longest)
             })
@@ -261,7 +261,7 @@ impl Hash {
     }
 
     /// Whether no field is left whose time has not passed.
-    pub fn is_spent(&self, now: Millis) -> bool {
+    pub fn is_fully_expired(&self, now: Millis) -> bool {
         self.times.as_ref().is_some_and(|times| times.len() == self.len() && times.all_due(now))
     }
 }
@@ -272,7 +272,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: HashLimits = HashLimits { packed: 30, longest: 64, foresees: false, packs_times: true };
+    const LIMITS: HashLimits = HashLimits { packed: 30, longest: 64, converts_upfront: false, packs_times: true };
 
     /// What Redis's list would hold: fields in order, each with its value and its time.
     #[derive(Default)]
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_hash_is_one_list_until_something_in_it_is_too_much() {
-        let limits = HashLimits { packed: 2, longest: 4, foresees: true, packs_times: true };
+        let limits = HashLimits { packed: 2, longest: 4, converts_upfront: true, packs_times: true };
         let hash_of = |words: &[&str]| {
             let mut hash = Hash::default();
             for pair in words.chunks(2) {
@@ -327,7 +327,7 @@ mod tests {
         };
         let many = ["a", "1", "a", "2", "a", "3"];
         assert_eq!(expecting(&many, &limits), "hashtable");
-        assert_eq!(expecting(&many, &HashLimits { foresees: false, ..limits }), "listpack");
+        assert_eq!(expecting(&many, &HashLimits { converts_upfront: false, ..limits }), "listpack");
         assert_eq!(expecting(&["a", "11111"], &limits), "hashtable");
         let mut hash = hash_of(&["a", "1"]);
         hash.expect_times(&limits);
@@ -382,7 +382,7 @@ mod tests {
                     }
                     _ => {
                         let spent = model.0.iter().all(|(_, _, until)| until.is_some_and(|until| until < time));
-                        prop_assert_eq!(hash.is_spent(time), spent && (hash.len() > 0 || hash.times.is_some()));
+                        prop_assert_eq!(hash.is_fully_expired(time), spent && (hash.len() > 0 || hash.times.is_some()));
                         hash.expire(time);
                         model.0.retain(|(_, _, until)| until.is_none_or(|until| until >= time));
                     }

@@ -5,8 +5,7 @@ use super::view::View;
 use crate::base::error::CommandError;
 
 impl View<'_> {
-    /// Adds elements at an end of a list, one after the other, and tells how long it is then. A list comes into being if
-    /// there is none.
+    /// Pushes elements at an end of a list, one after the other, and returns its length. Makes the list if there is none.
     #[inline]
     pub fn push_elements<'e>(
         &mut self,
@@ -28,9 +27,9 @@ impl View<'_> {
     }
 
     /// Changes a list, if there is one, in a way that can only take elements away; `change` says how many changes that
-    /// were. Hands back what `change` did, and whether the key is gone.
+    /// were. Returns the result of `change`, and whether the key was deleted.
     #[inline]
-    pub fn shorten<R>(
+    pub fn shrink_list<R>(
         &mut self,
         key: &[u8],
         limits: &ListLimits,
@@ -47,7 +46,7 @@ impl View<'_> {
     pub fn put_list<'e>(&mut self, key: &[u8], elements: impl ExactSizeIterator<Item = &'e [u8]>, limits: &ListLimits) {
         let further = elements.len().saturating_sub(1);
         self.put_value(key, List::of(elements, limits));
-        self.count_further(further);
+        self.count_more_changes(further);
     }
 
     /// Removes the elements of a list outside of `start..end`, and tells whether the key is gone. Whoever watches the key is
@@ -58,14 +57,14 @@ impl View<'_> {
         (start, end): (usize, usize),
         limits: &ListLimits,
     ) -> Result<bool, CommandError> {
-        let trimmed = self.shorten(key, limits, |list| {
+        let trimmed = self.shrink_list(key, limits, |list| {
             let len = list.len();
             list.cut(End::Front, start);
             list.cut(End::Back, len - end);
             (len - list.len(), len - list.len())
         })?;
         if let Some((0, _)) = trimmed {
-            self.disturb(key);
+            self.touch_watchers(key);
         }
         Ok(trimmed.is_some_and(|(_, gone)| gone))
     }

@@ -4,8 +4,8 @@
 //! time. No lock is taken while another is held, but for the databases that a whole-keyspace view meets on its way,
 //! always in ascending order; and a view cannot be held across an `.await`, because it is not `Send`.
 
-mod carried;
 mod collections;
+mod database;
 mod deadlines;
 mod encoding;
 mod entry;
@@ -14,10 +14,12 @@ mod indexed;
 mod list;
 mod lists;
 mod member;
-mod news;
-mod ranked;
+mod notifications;
+mod rank_tree;
+mod rdb_content;
 mod set;
 mod sets;
+mod settings;
 mod sorted_set;
 mod store;
 mod stream;
@@ -28,31 +30,32 @@ mod view;
 mod waiters;
 mod watch;
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::Duration;
 
 use crate::base::clock::{Clock, Millis};
-use crate::base::profile::{Family, Profile};
-use crate::base::sync::MutexExt;
-use deadlines::Deadlines;
+use crate::base::random;
+use database::{Database, ShardMeta};
 use encoding::SharedIntegers;
 use entry::AccessTime;
-use store::{FEW_SHARDS, MANY_SHARDS, Store};
+use settings::number;
+use store::{FEW_SHARDS, MANY_SHARDS};
 use waiters::Waiters;
 use watch::Watchers;
 
 pub use entry::Entry;
 pub use hash::{Hash, HashLimits};
 pub use list::{ChunkLimit, End, List, ListLimits};
-pub use news::{CHANGES, EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, News};
+pub use notifications::{EventClass, KEY_CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Notification};
 pub use set::{Set, SetLimits};
+pub use settings::Settings;
 pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
 pub use store::hash_of;
 pub use stream::{Entry as StreamEntry, Group, Log, Pending, Stream, StreamId, Trim};
 pub use strings::Expiry;
-pub use value::{Collection, Kind};
-pub use view::{Locked, ScanFilter, Tally, View};
+pub use value::{Collection, ValueKind};
+pub use view::{LockedShard, ScanFilter, View, ViewStats};
 pub use watch::Watch;
 
 /// What a view may reach.
@@ -66,13 +69,13 @@ pub enum Scope<'a> {
     Everything,
 }
 
-/// The data is locked by a script that does not end.
+/// The lock is held by a script that does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
-/// Waits a little before the next attempt. Most locks are held for less than a microsecond, but a script may have them
+/// Waits a little before the next attempt. Most locks are held for less than a microsecond, but a script may hold them
 /// for seconds.
-fn rest(round: u32) {
+fn back_off(round: u32) {
     match round {
         0..64 => std::hint::spin_loop(),
         64..256 => std::thread::yield_now(),
@@ -91,172 +94,21 @@ fn try_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
 /// All databases of one server.
 pub struct Keyspace {
     databases: Box<[OnceLock<Box<Database>>]>,
-    /// What leaves of a key's place the bits that tell the shards apart.
+    /// Shifts a hash so that only the bits of its shard's number are left.
     shift: u32,
-    /// Held to make a database. A view of everything holds it for as long as it lives, so that none appears behind its
-    /// back; nobody waits for it while holding a shard.
+    /// Held to make a database. A view of everything holds it as long as it lives, so that none is made meanwhile. No view
+    /// waits for it while it holds a shard.
     creating: Mutex<()>,
-    /// Held while several shards are locked, and by a view that grows for as long as it lives. So a growing view, which
-    /// waits for shards while it holds others, only ever waits for views that wait for nothing.
-    several: Mutex<()>,
-    /// A script keeps its locks while it is put aside, and everybody else is told that the server is busy.
+    /// Held while several shards are locked, and by a growing view as long as it lives. A growing view waits for shards
+    /// while it holds others; so it only ever waits for views that wait for nothing.
+    multi_shard: Mutex<()>,
+    /// A slow script keeps its locks while it is suspended; other commands are refused with BUSY.
     busy: AtomicBool,
     watchers: Watchers,
     waiters: Waiters,
     shared_integers: SharedIntegers,
     settings: Settings,
     random: AtomicU64,
-}
-
-/// What CONFIG SET can change about the keyspace while it runs.
-pub struct Settings {
-    /// `proto-max-bulk-len`: the longest string a command may build.
-    pub max_string: AtomicI64,
-    /// Of each type, when it is kept in one piece.
-    pub packing: Packing,
-    /// What views are to report: classes of events, channels to publish them on, changes of keys.
-    news: AtomicU32,
-}
-
-/// The settings that say when a value changes how it is kept, named as in the configuration.
-#[derive(Default)]
-pub struct Packing {
-    pub set_max_intset_entries: AtomicI64,
-    pub set_max_listpack_entries: AtomicI64,
-    pub set_max_listpack_value: AtomicI64,
-    pub hash_max_listpack_entries: AtomicI64,
-    pub hash_max_listpack_value: AtomicI64,
-    pub zset_max_listpack_entries: AtomicI64,
-    pub zset_max_listpack_value: AtomicI64,
-    pub list_max_listpack_size: AtomicI64,
-    pub stream_node_max_bytes: AtomicI64,
-    pub stream_node_max_entries: AtomicI64,
-    pub hll_sparse_max_bytes: AtomicI64,
-}
-
-impl Packing {
-    /// Each with its name.
-    pub fn all(&self) -> [(&'static str, &AtomicI64); 11] {
-        [
-            ("set-max-intset-entries", &self.set_max_intset_entries),
-            ("set-max-listpack-entries", &self.set_max_listpack_entries),
-            ("set-max-listpack-value", &self.set_max_listpack_value),
-            ("hash-max-listpack-entries", &self.hash_max_listpack_entries),
-            ("hash-max-listpack-value", &self.hash_max_listpack_value),
-            ("zset-max-listpack-entries", &self.zset_max_listpack_entries),
-            ("zset-max-listpack-value", &self.zset_max_listpack_value),
-            ("list-max-listpack-size", &self.list_max_listpack_size),
-            ("stream-node-max-bytes", &self.stream_node_max_bytes),
-            ("stream-node-max-entries", &self.stream_node_max_entries),
-            ("hll-sparse-max-bytes", &self.hll_sparse_max_bytes),
-        ]
-    }
-}
-
-/// A setting that is a number of things.
-fn number(setting: &AtomicI64) -> usize {
-    usize::try_from(setting.load(Ordering::Relaxed)).unwrap_or(0)
-}
-
-impl Settings {
-    /// Has views report what these bits ask for, of those in `mask`; the others stay as they are.
-    pub fn want_news(&self, mask: u32, bits: u32) {
-        let _ = self.news.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(old & !mask | bits & mask));
-    }
-
-    /// Whether anybody is told what happens to keys.
-    pub fn are_news_wanted(&self) -> bool {
-        self.news.load(Ordering::Acquire) != 0
-    }
-
-    /// When sets change how they are kept, on a server of this profile.
-    pub fn set_limits(&self, profile: &Profile) -> SetLimits {
-        let packing = &self.packing;
-        let foresees = profile.since_redis(7, 2);
-        SetLimits {
-            integers: number(&packing.set_max_intset_entries),
-            packed: if foresees { number(&packing.set_max_listpack_entries) } else { 0 },
-            longest: number(&packing.set_max_listpack_value),
-            foresees,
-        }
-    }
-
-    /// When hashes change how they are kept, on a server of this profile.
-    pub fn hash_limits(&self, profile: &Profile) -> HashLimits {
-        HashLimits {
-            packed: number(&self.packing.hash_max_listpack_entries),
-            longest: number(&self.packing.hash_max_listpack_value),
-            foresees: profile.since_redis(7, 2),
-            packs_times: profile.family() == Family::Redis,
-        }
-    }
-
-    /// When lists change how they are kept, on a server of this profile.
-    pub fn list_limits(&self, profile: &Profile) -> ListLimits {
-        let setting = self.packing.list_max_listpack_size.load(Ordering::Relaxed);
-        ListLimits { chunk: ChunkLimit::of(setting), packs: profile.since_redis(7, 2) }
-    }
-
-    /// When sorted sets change how they are kept, on a server of this profile.
-    pub fn sorted_set_limits(&self, profile: &Profile) -> SortedSetLimits {
-        SortedSetLimits {
-            packed: number(&self.packing.zset_max_listpack_entries),
-            longest: number(&self.packing.zset_max_listpack_value),
-            foresees: profile.since_redis(7, 2),
-        }
-    }
-
-    /// The most bytes that a HyperLogLog takes before its registers are written one by one.
-    pub fn sparse_limit(&self) -> usize {
-        number(&self.packing.hll_sparse_max_bytes)
-    }
-
-    #[inline]
-    pub fn news(&self) -> u32 {
-        self.news.load(Ordering::Relaxed)
-    }
-}
-
-/// One database. Most servers use only number 0, so the others are made when they are first reached.
-struct Database {
-    store: Store,
-    sides: Box<[Side]>,
-}
-
-/// What is kept beside a shard; changed only by who holds the shard's lock.
-#[derive(Default)]
-struct Side {
-    deadlines: Mutex<Deadlines>,
-    /// Keys, those included that are due and not yet deleted.
-    keys: AtomicI64,
-    /// Keys with a deadline.
-    volatile: AtomicI64,
-    /// Keys of hashes that have fields with a time to live.
-    partly: AtomicI64,
-    /// Bytes of memory that the entries take.
-    bytes: AtomicI64,
-}
-
-impl Side {
-    fn deadlines(&self) -> MutexGuard<'_, Deadlines> {
-        self.deadlines.lock_ignoring_poison()
-    }
-
-    /// Whether anything has a deadline; costs less than to look at the deadlines.
-    fn has_deadlines(&self) -> bool {
-        self.volatile.load(Ordering::Relaxed) != 0 || self.partly.load(Ordering::Relaxed) != 0
-    }
-
-    /// Whoever holds the shard's lock is the only writer, so this need not be one atomic step.
-    fn count_keys(&self, change: i64) {
-        self.keys.store(self.keys.load(Ordering::Relaxed) + change, Ordering::Relaxed);
-    }
-}
-
-impl Database {
-    fn new(shards: usize) -> Self {
-        Self { store: Store::new(shards), sides: (0..shards).map(|_| Side::default()).collect() }
-    }
 }
 
 /// An instant as an access time.
@@ -279,16 +131,12 @@ impl Keyspace {
             shift: u64::BITS - bits,
             databases: (0..databases).map(|_| OnceLock::new()).collect(),
             creating: Mutex::default(),
-            several: Mutex::default(),
+            multi_shard: Mutex::default(),
             busy: AtomicBool::new(false),
             watchers: Watchers::default(),
             waiters: Waiters::default(),
             shared_integers: SharedIntegers::new(access_time(clock.millis()), bits == FEW_SHARDS),
-            settings: Settings {
-                max_string: AtomicI64::new(512 << 20),
-                packing: Packing::default(),
-                news: AtomicU32::new(0),
-            },
+            settings: Settings::default(),
             random: AtomicU64::new(0),
         }
     }
@@ -331,13 +179,13 @@ impl Keyspace {
 
     /// Locks what a key with this hash is in.
     #[inline]
-    pub fn lock_shard(&self, hash: u64, db: u32) -> Result<Locked<'_>, Busy> {
+    pub fn lock_shard(&self, hash: u64, db: u32) -> Result<LockedShard<'_>, Busy> {
         View::lock_shard(self, hash, db)
     }
 
     /// A view of a key, whose lock is held.
     #[inline]
-    pub fn view_of_key<'k>(&'k self, locked: Locked<'k>, key: &[u8], hash: u64, clock: &Clock) -> View<'k> {
+    pub fn view_of_key<'k>(&'k self, locked: LockedShard<'k>, key: &[u8], hash: u64, clock: &Clock) -> View<'k> {
         View::of_key(self, locked, key, hash, clock)
     }
 
@@ -346,22 +194,22 @@ impl Keyspace {
         View::lock_growing(self, hashes, db, clock)
     }
 
-    /// Whether whoever has locks may keep them for long. While that is so, nobody else waits for them.
+    /// Sets whether locks may be held for long. While that is so, other commands do not wait for them.
     pub fn set_busy(&self, busy: bool) {
         self.busy.store(busy, Ordering::Release);
     }
 
-    /// Tries until it succeeds, or until there is no telling when it will.
+    /// Retries with back-off until a lock is free, or until the server is busy.
     #[inline]
-    pub fn patiently<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> Result<T, Busy> {
+    pub fn lock_with_backoff<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> Result<T, Busy> {
         match attempt() {
             Some(locked) => Ok(locked),
-            None => self.wait_for(attempt),
+            None => self.retry_with_backoff(attempt),
         }
     }
 
     #[cold]
-    fn wait_for<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> Result<T, Busy> {
+    fn retry_with_backoff<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> Result<T, Busy> {
         for round in 0_u32.. {
             if let Some(locked) = attempt() {
                 return Ok(locked);
@@ -369,24 +217,24 @@ impl Keyspace {
             if self.busy.load(Ordering::Acquire) {
                 break;
             }
-            rest(round);
+            back_off(round);
         }
         Err(Busy)
     }
 
-    /// Tries until it succeeds: for whoever makes the server busy, and so is waited for by nobody.
-    fn insist<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
+    /// Retries with back-off until a lock is free: for the script that makes the server busy itself.
+    fn lock_unconditionally<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
         let mut round = 0_u32;
         loop {
             if let Some(locked) = attempt() {
                 return locked;
             }
-            rest(round);
+            back_off(round);
             round = round.saturating_add(1);
         }
     }
 
-    /// From now on, a change to the key touches the watch.
+    /// Adds a watch, which any change to the key touches.
     pub fn watch(&self, db: u32, key: &[u8], watch: &Arc<Watch>) {
         self.watchers.add(db, key, watch);
     }
@@ -395,7 +243,7 @@ impl Keyspace {
         self.watchers.remove(db, key, watch);
     }
 
-    /// Asks the processor to fetch what look-ups of these hashes will read, all at once instead of one by one.
+    /// Prefetches the memory that look-ups of these hashes will read, all at once instead of one by one.
     #[inline]
     pub fn fetch_ahead(&self, db: u32, hashes: &[u64]) {
         let Some(database) = self.databases.get(db as usize).and_then(OnceLock::get) else { return };
@@ -404,34 +252,35 @@ impl Keyspace {
 
     /// Bytes of memory that all entries take.
     pub fn used_bytes(&self) -> usize {
-        let sum: i64 = self.sides().map(|side| side.bytes.load(Ordering::Relaxed)).sum();
+        let sum: i64 = self.shard_meta().map(|meta| meta.bytes.load(Ordering::Relaxed)).sum();
         usize::try_from(sum).unwrap_or(0)
     }
 
     /// How many keys each database has, how many of them have a deadline, and how many have parts that do; only
     /// databases with keys, in order. Takes no locks, so that it can be asked while a view lives.
     pub fn sizes(&self) -> Vec<(u32, [u64; 3])> {
-        let count = |sides: &[Side], counter: fn(&Side) -> &AtomicI64| {
-            let sum: i64 = sides.iter().map(|side| counter(side).load(Ordering::Relaxed)).sum();
+        let count = |shard_meta: &[ShardMeta], counter: fn(&ShardMeta) -> &AtomicI64| {
+            let sum: i64 = shard_meta.iter().map(|meta| counter(meta).load(Ordering::Relaxed)).sum();
             u64::try_from(sum).unwrap_or(0)
         };
         (0..)
             .zip(&self.databases)
             .filter_map(|(db, database)| {
-                let sides = &database.get()?.sides;
-                let keys = count(sides, |side| &side.keys);
-                let (volatile, partly) = (count(sides, |side| &side.volatile), count(sides, |side| &side.partly));
-                (keys > 0).then_some((db, [keys, volatile, partly]))
+                let shard_meta = &database.get()?.shard_meta;
+                let keys = count(shard_meta, |meta| &meta.keys);
+                let (volatile, with_field_deadlines) =
+                    (count(shard_meta, |meta| &meta.volatile), count(shard_meta, |meta| &meta.with_field_deadlines));
+                (keys > 0).then_some((db, [keys, volatile, with_field_deadlines]))
             })
             .collect()
     }
 
-    /// Deletes every key that is due, in the order of the deadlines. Hands back the view in which that was done, if
-    /// there was anything to do.
+    /// Deletes every expired key, in the order of the deadlines. Returns the view in which it did so, if there was any.
     pub fn sweep(&self, clock: &Clock) -> Option<View<'_>> {
         let now = clock.millis();
-        let due = |side: &Side| side.has_deadlines() && side.deadlines().earliest().is_some_and(|first| first < now);
-        if !self.sides().any(due) {
+        let due =
+            |meta: &ShardMeta| meta.has_deadlines() && meta.deadlines().earliest().is_some_and(|first| first < now);
+        if !self.shard_meta().any(due) {
             return None;
         }
         let mut view = self.lock(Scope::Everything, 0, clock).ok()?;
@@ -439,22 +288,22 @@ impl Keyspace {
         Some(view)
     }
 
-    /// The earliest deadline of a stream that somebody waits for.
+    /// The earliest deadline of a stream that clients are blocked on.
     pub fn next_awaited_deadline(&self) -> Option<Millis> {
-        let deadline = |(db, hash): (u32, u64)| self.lock_shard(hash, db).ok()?.deadline(hash, Kind::Stream);
+        let deadline = |(db, hash): (u32, u64)| self.lock_shard(hash, db).ok()?.deadline(hash, ValueKind::Stream);
         self.waiters.hashes().into_iter().filter_map(deadline).min()
     }
 
     /// Whether anything has a deadline.
     pub fn has_deadlines(&self) -> bool {
-        self.sides().any(Side::has_deadlines)
+        self.shard_meta().any(ShardMeta::has_deadlines)
     }
 
-    fn sides(&self) -> impl Iterator<Item = &Side> {
-        self.databases.iter().filter_map(OnceLock::get).flat_map(|database| database.sides.iter())
+    fn shard_meta(&self) -> impl Iterator<Item = &ShardMeta> {
+        self.databases.iter().filter_map(OnceLock::get).flat_map(|database| database.shard_meta.iter())
     }
 
-    /// A database of which a shard is held, so that it is there.
+    /// A database of which a shard is held, so that it exists.
     #[inline]
     fn database(&self, db: u32) -> &Database {
         match self.databases[db as usize].get() {
@@ -463,7 +312,7 @@ impl Keyspace {
         }
     }
 
-    /// A database, made if it was never used.
+    /// A database; made on first use.
     #[inline]
     fn open_database(&self, db: u32) -> Result<&Database, Busy> {
         match self.databases[db as usize].get() {
@@ -478,18 +327,15 @@ impl Keyspace {
     }
 
     fn creating(&self) -> Result<MutexGuard<'_, ()>, Busy> {
-        self.patiently(|| try_lock(&self.creating))
+        self.lock_with_backoff(|| try_lock(&self.creating))
     }
 
-    fn several(&self) -> Result<MutexGuard<'_, ()>, Busy> {
-        self.patiently(|| try_lock(&self.several))
+    fn multi_shard(&self) -> Result<MutexGuard<'_, ()>, Busy> {
+        self.lock_with_backoff(|| try_lock(&self.multi_shard))
     }
 
-    /// The next of a sequence of numbers that look random and are the same in every run (SplitMix64).
+    /// The next number of a sequence that looks random and is the same in every run.
     fn random(&self) -> u64 {
-        let state = self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-        let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        random::mix(self.random.fetch_add(random::STEP, Ordering::Relaxed))
     }
 }

@@ -23,7 +23,7 @@ pub struct SetLimits {
     /// The longest member that stands in such a list.
     pub longest: usize,
     /// Whether a command that brings many members has room made for all of them beforehand.
-    pub foresees: bool,
+    pub converts_upfront: bool,
 }
 
 impl SetLimits {
@@ -62,7 +62,7 @@ fn add_to(members: &mut Members, member: &[u8]) -> bool {
 impl Set {
     /// An empty set for members of which this is the first of so many.
     pub fn for_member(first: &[u8], count: usize, limits: &SetLimits) -> Self {
-        if parse_integer(first).is_some() && (!limits.foresees || count <= limits.integers()) {
+        if parse_integer(first).is_some() && (!limits.converts_upfront || count <= limits.integers()) {
             return Self::of_integers();
         }
         Self::Members(Members::new(count <= limits.packed))
@@ -89,7 +89,7 @@ impl Set {
             Self::Members(members) if members.is_ordered() => limits.packed,
             Self::Members(_) => return,
         };
-        if limits.foresees && count > most {
+        if limits.converts_upfront && count > most {
             self.spread();
         }
     }
@@ -304,8 +304,8 @@ mod tests {
 
     use super::*;
 
-    const OLD: SetLimits = SetLimits { integers: 4, packed: 0, longest: 64, foresees: false };
-    const NEW: SetLimits = SetLimits { integers: 4, packed: 4, longest: 8, foresees: true };
+    const OLD: SetLimits = SetLimits { integers: 4, packed: 0, longest: 64, converts_upfront: false };
+    const NEW: SetLimits = SetLimits { integers: 4, packed: 4, longest: 8, converts_upfront: true };
 
     fn set_of(members: &[&str], limits: &SetLimits) -> Set {
         let mut set = Set::for_member(members[0].as_bytes(), 1, limits);

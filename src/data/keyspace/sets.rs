@@ -5,7 +5,7 @@ use super::view::View;
 use crate::base::error::CommandError;
 
 impl View<'_> {
-    /// Adds members to a set, which comes into being if there is none, and tells how many of them are new.
+    /// Adds members to a set, which is made if there is none, and returns how many are new.
     pub fn add_members<'m>(
         &mut self,
         key: &[u8],

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::indexed::{Indexed, Keyed};
 use super::member::Member;
-use super::ranked::{Ranked, Row, Rows};
+use super::rank_tree::{RankTree, Row, Rows};
 
 /// As many are kept in order one behind the other, and looked through for a member.
 const FEW: usize = 128;
@@ -64,34 +64,34 @@ pub struct SortedSetLimits {
     /// The longest member that stands in such a list.
     pub longest: usize,
     /// Whether a command that brings many members has room made for all of them beforehand.
-    pub foresees: bool,
+    pub converts_upfront: bool,
 }
 
 /// Members with scores. No score is NaN.
 #[derive(Clone)]
 pub struct SortedSet {
-    kept: Kept,
+    storage: Storage,
     /// Redis would have them in one list.
     packed: bool,
 }
 
 #[derive(Clone)]
-enum Kept {
+enum Storage {
     /// With the bytes of memory that they take outside.
-    Few {
+    Small {
         sorted: Vec<Scored>,
         outside: usize,
     },
-    Many(Box<Many>),
+    Large(Box<Large>),
 }
 
 #[derive(Clone)]
-struct Many {
+struct Large {
     /// In any order, with holes where members were removed: to move others there would cost more than all the rest, as
     /// their rows would have to be found.
     members: Indexed<Scored>,
     holes: Vec<u32>,
-    order: Ranked,
+    order: RankTree,
 }
 
 /// As many holes do not matter, however few members there are.
@@ -99,7 +99,7 @@ const FEW_HOLES: usize = 64;
 
 /// Where a member stands; good until the set is changed.
 #[derive(Clone, Copy)]
-pub struct Place(usize);
+pub struct MemberSlot(usize);
 
 impl Default for SortedSet {
     fn default() -> Self {
@@ -110,26 +110,26 @@ impl Default for SortedSet {
 impl SortedSet {
     /// An empty one; `packed` if Redis would have its members in one list.
     pub fn new(packed: bool) -> Self {
-        Self { kept: Kept::Few { sorted: Vec::new(), outside: 0 }, packed }
+        Self { storage: Storage::Small { sorted: Vec::new(), outside: 0 }, packed }
     }
 
     /// An empty one for so many members of which this is the first. Servers that do not foresee look at the first alone.
     pub fn for_member(first: &[u8], count: usize, limits: &SortedSetLimits) -> Self {
-        let count = if limits.foresees { count } else { 1 };
+        let count = if limits.converts_upfront { count } else { 1 };
         Self::new(count <= limits.packed && first.len() <= limits.longest)
     }
 
     /// Prepares for so many members that are about to come.
     pub fn expect(&mut self, count: usize, limits: &SortedSetLimits) {
-        if limits.foresees && count > limits.packed {
+        if limits.converts_upfront && count > limits.packed {
             self.spread();
         }
     }
 
     pub fn len(&self) -> usize {
-        match &self.kept {
-            Kept::Few { sorted, .. } => sorted.len(),
-            Kept::Many(many) => many.len(),
+        match &self.storage {
+            Storage::Small { sorted, .. } => sorted.len(),
+            Storage::Large(many) => many.len(),
         }
     }
 
@@ -166,9 +166,9 @@ impl SortedSet {
 
     /// Gives the member of a rank a score that leaves it there.
     fn set_score(&mut self, rank: usize, score: f64) {
-        match &mut self.kept {
-            Kept::Few { sorted, .. } => sorted[rank].score = score,
-            Kept::Many(many) => {
+        match &mut self.storage {
+            Storage::Small { sorted, .. } => sorted[rank].score = score,
+            Storage::Large(many) => {
                 let row = many.order.remove(rank);
                 many.members.alter(row.place as usize).score = score;
                 many.enter(row.place as usize);
@@ -179,33 +179,33 @@ impl SortedSet {
     /// Bytes of memory that it takes.
     pub fn size(&self) -> usize {
         size_of::<Self>()
-            + match &self.kept {
-                Kept::Few { sorted, outside } => sorted.capacity() * size_of::<Scored>() + outside,
-                Kept::Many(many) => many.size(),
+            + match &self.storage {
+                Storage::Small { sorted, outside } => sorted.capacity() * size_of::<Scored>() + outside,
+                Storage::Large(many) => many.size(),
             }
     }
 
-    pub fn find(&self, member: &[u8]) -> Option<Place> {
-        let place = match &self.kept {
-            Kept::Few { sorted, .. } => sorted.iter().position(|scored| scored.member() == member),
-            Kept::Many(many) => many.members.find(member),
+    pub fn find(&self, member: &[u8]) -> Option<MemberSlot> {
+        let place = match &self.storage {
+            Storage::Small { sorted, .. } => sorted.iter().position(|scored| scored.member() == member),
+            Storage::Large(many) => many.members.find(member),
         };
-        place.map(Place)
+        place.map(MemberSlot)
     }
 
     /// The score of a member that was found.
-    pub fn score_at(&self, Place(place): Place) -> f64 {
-        match &self.kept {
-            Kept::Few { sorted, .. } => sorted[place].score,
-            Kept::Many(many) => many.at(place).score,
+    pub fn score_at(&self, MemberSlot(place): MemberSlot) -> f64 {
+        match &self.storage {
+            Storage::Small { sorted, .. } => sorted[place].score,
+            Storage::Large(many) => many.at(place).score,
         }
     }
 
     /// The rank of a member that was found.
-    pub fn rank_at(&self, Place(place): Place) -> usize {
-        match &self.kept {
-            Kept::Few { .. } => place,
-            Kept::Many(many) => many.rank(place),
+    pub fn rank_at(&self, MemberSlot(place): MemberSlot) -> usize {
+        match &self.storage {
+            Storage::Small { .. } => place,
+            Storage::Large(many) => many.rank(place),
         }
     }
 
@@ -231,8 +231,8 @@ impl SortedSet {
         self.packed = self.packed && self.len() < limits.packed && member.len() <= limits.longest;
         let score = self.kept_score(score);
         let scored = Scored { member: Member::new(member), score };
-        match &mut self.kept {
-            Kept::Few { sorted, outside } if sorted.len() < FEW => {
+        match &mut self.storage {
+            Storage::Small { sorted, outside } if sorted.len() < FEW => {
                 *outside += scored.outside();
                 let at = sorted.partition_point(|other| other.is_before(score, member));
                 if sorted.len() == sorted.capacity() {
@@ -240,20 +240,20 @@ impl SortedSet {
                 }
                 sorted.insert(at, scored);
             }
-            Kept::Few { sorted, .. } => {
-                let mut many = Many::of(std::mem::take(sorted));
+            Storage::Small { sorted, .. } => {
+                let mut many = Large::of(std::mem::take(sorted));
                 many.insert(scored);
-                self.kept = Kept::Many(Box::new(many));
+                self.storage = Storage::Large(Box::new(many));
             }
-            Kept::Many(many) => many.insert(scored),
+            Storage::Large(many) => many.insert(scored),
         }
     }
 
     /// Gives a member that was found another score.
-    pub fn rescore(&mut self, Place(place): Place, score: f64) {
+    pub fn rescore(&mut self, MemberSlot(place): MemberSlot, score: f64) {
         let score = self.kept_score(score);
-        match &mut self.kept {
-            Kept::Few { sorted, .. } => {
+        match &mut self.storage {
+            Storage::Small { sorted, .. } => {
                 let rest = sorted.split_at_mut(place);
                 let ([scored, behind @ ..], before) = (rest.1, rest.0) else { return };
                 scored.score = score;
@@ -266,7 +266,7 @@ impl SortedSet {
                     sorted[to..=place].rotate_right(1);
                 }
             }
-            Kept::Many(many) => {
+            Storage::Large(many) => {
                 many.order.remove(many.rank(place));
                 many.members.alter(place).score = score;
                 many.enter(place);
@@ -276,10 +276,10 @@ impl SortedSet {
 
     /// Removes a member; hands back the score that it had.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
-        let Place(place) = self.find(member)?;
-        let removed = match &mut self.kept {
-            Kept::Few { .. } => self.take(place)?,
-            Kept::Many(many) => {
+        let MemberSlot(place) = self.find(member)?;
+        let removed = match &mut self.storage {
+            Storage::Small { .. } => self.take(place)?,
+            Storage::Large(many) => {
                 many.order.remove(many.rank(place));
                 many.leave(place)
             }
@@ -291,7 +291,7 @@ impl SortedSet {
     /// Goes back to the form for few, once there is nothing left.
     fn forget_many_of_none(&mut self) {
         if self.len() == 0 {
-            self.kept = Kept::Few { sorted: Vec::new(), outside: 0 };
+            self.storage = Storage::Small { sorted: Vec::new(), outside: 0 };
         }
     }
 
@@ -300,8 +300,8 @@ impl SortedSet {
         if rank >= self.len() {
             return None;
         }
-        let removed = match &mut self.kept {
-            Kept::Few { sorted, outside } => {
+        let removed = match &mut self.storage {
+            Storage::Small { sorted, outside } => {
                 let removed = sorted.remove(rank);
                 *outside -= removed.outside();
                 if sorted.len() * 2 < sorted.capacity() {
@@ -309,7 +309,7 @@ impl SortedSet {
                 }
                 removed
             }
-            Kept::Many(many) => {
+            Storage::Large(many) => {
                 let row = many.order.remove(rank);
                 many.leave(row.place as usize)
             }
@@ -320,16 +320,16 @@ impl SortedSet {
 
     /// The member of this rank.
     pub fn get(&self, rank: usize) -> Option<&Scored> {
-        match &self.kept {
-            Kept::Few { sorted, .. } => sorted.get(rank),
-            Kept::Many(many) => many.members.get(many.order.get(rank)?.place as usize),
+        match &self.storage {
+            Storage::Small { sorted, .. } => sorted.get(rank),
+            Storage::Large(many) => many.members.get(many.order.get(rank)?.place as usize),
         }
     }
 
     /// One step of a walk through the members, as [`Indexed::walk`] does it; where they stand in order, it is the only one.
     pub fn walk(&self, left: u64, count: usize) -> (u64, impl Iterator<Item = &Scored>) {
-        let (left, some, all) = match &self.kept {
-            Kept::Many(many) if !self.packed => {
+        let (left, some, all) = match &self.storage {
+            Storage::Large(many) if !self.packed => {
                 let (left, members) = many.members.walk(left, count);
                 (left, Some(members), None)
             }
@@ -341,17 +341,17 @@ impl SortedSet {
 
     /// How many members have a score of which `before` holds, as it must of all that are less than one of which it does.
     pub fn rank_of_score(&self, before: impl Fn(f64) -> bool) -> usize {
-        match &self.kept {
-            Kept::Few { sorted, .. } => sorted.partition_point(|scored| before(scored.score)),
-            Kept::Many(many) => many.order.rank(|row| before(row.score)),
+        match &self.storage {
+            Storage::Small { sorted, .. } => sorted.partition_point(|scored| before(scored.score)),
+            Storage::Large(many) => many.order.rank(|row| before(row.score)),
         }
     }
 
     /// How many members there are of which `before` holds. If not all have the same score, that is some number.
     pub fn rank_of_member(&self, before: impl Fn(&[u8]) -> bool) -> usize {
-        match &self.kept {
-            Kept::Few { sorted, .. } => sorted.partition_point(|scored| before(scored.member())),
-            Kept::Many(many) => many.order.rank(|row| before(many.at(row.place as usize).member())),
+        match &self.storage {
+            Storage::Small { sorted, .. } => sorted.partition_point(|scored| before(scored.member())),
+            Storage::Large(many) => many.order.rank(|row| before(many.at(row.place as usize).member())),
         }
     }
 
@@ -364,11 +364,11 @@ impl SortedSet {
     pub fn range(&self, ranks: Range<usize>, backwards: bool) -> Members<'_> {
         let end = ranks.end.min(self.len());
         let start = ranks.start.min(end);
-        Members(match &self.kept {
-            Kept::Few { sorted, .. } => Walk::Few { rest: &sorted[start..end], backwards },
-            Kept::Many(many) => {
+        Members(match &self.storage {
+            Storage::Small { sorted, .. } => Walk::Small { rest: &sorted[start..end], backwards },
+            Storage::Large(many) => {
                 let first = if backwards { end.saturating_sub(1) } else { start };
-                Walk::Many { members: &many.members, rows: many.order.rows(first, end - start, backwards) }
+                Walk::Large { members: &many.members, rows: many.order.rows(first, end - start, backwards) }
             }
         })
     }
@@ -380,8 +380,8 @@ pub struct Members<'s>(Walk<'s>);
 
 #[derive(Clone)]
 enum Walk<'s> {
-    Few { rest: &'s [Scored], backwards: bool },
-    Many { members: &'s Indexed<Scored>, rows: Rows<'s> },
+    Small { rest: &'s [Scored], backwards: bool },
+    Large { members: &'s Indexed<Scored>, rows: Rows<'s> },
 }
 
 impl<'s> Iterator for Members<'s> {
@@ -390,16 +390,16 @@ impl<'s> Iterator for Members<'s> {
     #[inline]
     fn next(&mut self) -> Option<&'s Scored> {
         match &mut self.0 {
-            Walk::Few { rest, backwards: false } => rest.split_off_first(),
-            Walk::Few { rest, backwards: true } => rest.split_off_last(),
-            Walk::Many { members, rows } => members.get(rows.next()?.place as usize),
+            Walk::Small { rest, backwards: false } => rest.split_off_first(),
+            Walk::Small { rest, backwards: true } => rest.split_off_last(),
+            Walk::Large { members, rows } => members.get(rows.next()?.place as usize),
         }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = match &self.0 {
-            Walk::Few { rest, .. } => rest.len(),
-            Walk::Many { rows, .. } => rows.len(),
+            Walk::Small { rest, .. } => rest.len(),
+            Walk::Large { rows, .. } => rows.len(),
         };
         (left, Some(left))
     }
@@ -407,9 +407,9 @@ impl<'s> Iterator for Members<'s> {
 
 impl ExactSizeIterator for Members<'_> {}
 
-impl Many {
+impl Large {
     fn of(sorted: Vec<Scored>) -> Self {
-        let mut many = Self { members: Indexed::new(false), holes: Vec::new(), order: Ranked::new() };
+        let mut many = Self { members: Indexed::new(false), holes: Vec::new(), order: RankTree::new() };
         for scored in sorted {
             let row = Row { score: scored.score, place: many.members.len() as u32 };
             many.members.push(scored);
@@ -489,7 +489,7 @@ impl Many {
             moved[place] = members.len() as u32;
             members.push(scored.clone());
         }
-        let mut order = Ranked::new();
+        let mut order = RankTree::new();
         for row in self.order.rows(0, members.len(), false) {
             order.insert(Row { place: moved[row.place as usize], ..row }, |_| true);
         }
@@ -505,7 +505,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: SortedSetLimits = SortedSetLimits { packed: 4, longest: 4, foresees: false };
+    const LIMITS: SortedSetLimits = SortedSetLimits { packed: 4, longest: 4, converts_upfront: false };
 
     #[test]
     fn a_set_leaves_the_list_when_there_are_too_many_or_one_is_too_long() {
@@ -526,7 +526,7 @@ mod tests {
         assert_eq!(set.encoding(), "skiplist");
         assert_eq!(SortedSet::for_member(b"aaaaa", 1, &LIMITS).encoding(), "skiplist");
         assert_eq!(
-            SortedSet::for_member(b"a", 9, &SortedSetLimits { foresees: true, ..LIMITS }).encoding(),
+            SortedSet::for_member(b"a", 9, &SortedSetLimits { converts_upfront: true, ..LIMITS }).encoding(),
             "skiplist"
         );
     }

@@ -43,7 +43,7 @@ pub fn hash_of(key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The shard that a key with this hash lives in; `shift` leaves as many bits as tell the shards apart.
+/// The shard of a key with this hash; `shift` leaves as many bits as there are in a shard's number.
 #[inline]
 pub fn shard_of(hash: u64, shift: u32) -> usize {
     (scan_position(hash) >> shift) as usize
@@ -66,7 +66,7 @@ impl Store {
         Self { map: DashMap::with_hasher_and_shard_amount(FixedState::with_seed(SEED), shards) }
     }
 
-    /// A shard, unless somebody else has it.
+    /// A shard, unless another view holds it.
     #[inline]
     pub fn try_lock(&self, index: usize) -> Option<Shard<'_>> {
         Some(Shard { table: self.map.shards()[index].try_write()? })

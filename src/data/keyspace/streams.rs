@@ -9,26 +9,20 @@ use super::{Settings, number};
 use crate::base::error::CommandError;
 
 impl View<'_> {
-    /// Changes the stream under a key, if there is one, without telling those who watch the key: they need not know what
-    /// its groups do.
-    pub fn change_untold<R>(
+    /// Changes the stream under a key, if there is one, without touching its watchers: WATCH ignores what groups do.
+    pub fn change_quietly<R>(
         &mut self,
         key: &[u8],
         change: impl FnOnce(&mut Stream) -> R,
     ) -> Result<Option<R>, CommandError> {
-        let Some(at) = self.aimed_at(key) else { return Ok(None) };
+        let Some(at) = self.find_for_update(key) else { return Ok(None) };
         let change = |entry: &mut super::Entry| entry.collection_mut().map(change);
         self.rewrite_quietly(at, change).map(Some).ok_or(CommandError::WRONG_TYPE)
     }
 
-    /// Counts changes that nobody who watches a key needs to know of.
-    pub fn count_untold(&mut self, changes: usize) {
-        self.count_further(changes);
-    }
-
     /// The value under a key, which was just found to be of this type.
-    pub fn found_collection<T: Collection>(&self, key: &[u8]) -> Option<&T> {
-        self.found(key)?.collection()
+    pub fn peek_found_collection<T: Collection>(&self, key: &[u8]) -> Option<&T> {
+        self.peek_found(key)?.collection()
     }
 }
 
@@ -36,14 +30,14 @@ impl Settings {
     /// When a node of a stream takes no more entries.
     pub fn node_limits(&self) -> NodeLimits {
         NodeLimits {
-            bytes: number(&self.packing.stream_node_max_bytes),
-            entries: number(&self.packing.stream_node_max_entries),
+            bytes: number(&self.encoding_limits.stream_node_max_bytes),
+            entries: number(&self.encoding_limits.stream_node_max_entries),
         }
     }
 
     /// How many entries are trimmed at most where the request leaves that open.
     pub fn rough_trim_limit(&self) -> i64 {
-        match self.packing.stream_node_max_entries.load(Ordering::Relaxed).saturating_mul(100) {
+        match self.encoding_limits.stream_node_max_entries.load(Ordering::Relaxed).saturating_mul(100) {
             limit @ 1.. => limit.min(1_000_000),
             _ => 10_000,
         }

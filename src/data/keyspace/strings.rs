@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::entry::{AccessTime, Entry, TextRef};
-use super::value::{Kind, Text, Value};
+use super::value::{Text, Value, ValueKind};
 use super::view::View;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
@@ -11,7 +11,7 @@ use crate::base::error::CommandError;
 /// What a write does to the deadline of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// The key lives until somebody deletes it.
+    /// No deadline.
     Never,
     /// As it was.
     Keep,
@@ -39,16 +39,16 @@ impl View<'_> {
     /// The strings under several keys, read for their values; nothing for what is absent or no string.
     pub fn strings<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<Option<&[u8]>> {
         for key in keys.clone() {
-            self.used(key);
+            self.find_for_read(key);
         }
         let view = &*self;
-        keys.map(|key| Some(view.found(key)?.text()?.bytes)).collect()
+        keys.map(|key| Some(view.peek_found(key)?.text()?.bytes)).collect()
     }
 
     /// As [`string`](Self::string), with how it is encoded.
     #[inline]
     pub fn text(&mut self, key: &[u8]) -> Result<Option<TextRef<'_>>, CommandError> {
-        match self.used(key) {
+        match self.find_for_read(key) {
             None => Ok(None),
             Some(at) => self.entry(at).text().map(Some).ok_or(CommandError::WRONG_TYPE),
         }
@@ -58,9 +58,9 @@ impl View<'_> {
     #[inline]
     pub fn set_string(&mut self, key: &[u8], value: &[u8], expiry: Expiry) {
         let accessed = self.access_time();
-        match self.aimed_at(key) {
-            Some(at) if self.entry(at).kind() == Kind::Stream => {
-                // Who reads in the stream's group is to be told that it is gone.
+        match self.find_for_update(key) {
+            Some(at) if self.entry(at).kind() == ValueKind::Stream => {
+                // Clients blocked in XREADGROUP get an error.
                 let deadline = self.entry(at).deadline();
                 self.put(Entry::string(key, value, expiry.resolve(deadline), accessed));
             }
@@ -82,7 +82,7 @@ impl View<'_> {
     /// Writes a string if nothing is under the key, whatever its type.
     #[inline]
     pub fn insert_if_absent(&mut self, key: &[u8], value: &[u8], deadline: Option<Millis>) -> bool {
-        if self.aimed_at(key).is_some() {
+        if self.find_for_update(key).is_some() {
             return false;
         }
         self.insert(Entry::string(key, value, deadline, self.access_time()));
@@ -90,8 +90,8 @@ impl View<'_> {
     }
 
     /// Writes a whole string that lives for ever, and hands out the one it replaces.
-    pub fn exchange_string(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
-        let Some(at) = self.used(key) else {
+    pub fn replace_string(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
+        let Some(at) = self.find_for_read(key) else {
             self.insert(Entry::string(key, value, None, self.access_time()));
             return Ok(None);
         };
@@ -102,14 +102,14 @@ impl View<'_> {
 
     /// Writes a string made from the one that is there; the deadline stays. A `verbatim` one is text for OBJECT ENCODING
     /// even if it reads as an integer.
-    pub fn remake_string<R>(
+    pub fn rebuild_string<R>(
         &mut self,
         key: &[u8],
         verbatim: bool,
         make: impl FnOnce(Option<&[u8]>, &mut SmallVec<[u8; 32]>) -> Result<R, CommandError>,
     ) -> Result<R, CommandError> {
         let mut value = SmallVec::new();
-        let Some(at) = self.aimed_at(key) else {
+        let Some(at) = self.find_for_update(key) else {
             let result = make(None, &mut value)?;
             let mut entry = Entry::string(key, &value, None, self.access_time());
             if verbatim {
@@ -131,7 +131,7 @@ impl View<'_> {
 
     /// The string under a key, looked at by a command that is about to write it.
     pub fn string_to_write(&mut self, key: &[u8]) -> Result<Option<&[u8]>, CommandError> {
-        match self.aimed_at(key) {
+        match self.find_for_update(key) {
             None => Ok(None),
             Some(at) => Ok(Some(self.entry(at).text().ok_or(CommandError::WRONG_TYPE)?.bytes)),
         }
@@ -139,16 +139,16 @@ impl View<'_> {
 
     /// Edits a string in place (an empty one if there is none), and leaves it in the `raw` encoding.
     pub fn edit_string<R>(&mut self, key: &[u8], edit: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, CommandError> {
-        self.amend_string(key, |bytes| (edit(bytes), true))
+        self.edit_string_if(key, |bytes| (edit(bytes), true))
     }
 
-    /// As [`edit_string`](Self::edit_string), but `edit` says whether this counts as a change to those who watch.
-    pub fn amend_string<R>(
+    /// As [`edit_string`](Self::edit_string), but `edit` says whether this touches watchers.
+    pub fn edit_string_if<R>(
         &mut self,
         key: &[u8],
         edit: impl FnOnce(&mut Vec<u8>) -> (R, bool),
     ) -> Result<R, CommandError> {
-        let Some(at) = self.aimed_at(key) else {
+        let Some(at) = self.find_for_update(key) else {
             let mut bytes = Vec::new();
             let (result, changed) = edit(&mut bytes);
             self.insert_quietly(raw(key, bytes, self.access_time()));
@@ -170,19 +170,19 @@ impl View<'_> {
 
     /// Edits a string that is there and that `check` lets pass, and leaves it in the `raw` encoding. `edit` says how many
     /// changes that were.
-    pub fn revise_string<R>(
+    pub fn edit_existing_string<R>(
         &mut self,
         key: &[u8],
         check: impl FnOnce(&[u8]) -> Result<(), CommandError>,
         edit: impl FnOnce(&mut Vec<u8>) -> (R, usize),
     ) -> Result<Option<R>, CommandError> {
-        let Some(at) = self.aimed_at(key) else { return Ok(None) };
+        let Some(at) = self.find_for_update(key) else { return Ok(None) };
         check(self.entry(at).text().ok_or(CommandError::WRONG_TYPE)?.bytes)?;
         let edit = |entry: &mut Entry| entry.edit_text().map(|text| edit(&mut text.bytes));
         let (result, changes) = self.rewrite_quietly(at, edit).ok_or(CommandError::WRONG_TYPE)?;
         if changes > 0 {
             self.changed(key);
-            self.count_further(changes - 1);
+            self.count_more_changes(changes - 1);
         }
         Ok(Some(result))
     }

@@ -9,7 +9,7 @@ use crate::base::clock::Millis;
 
 /// The type of a value, as TYPE names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     String,
     List,
     Set,
@@ -18,7 +18,7 @@ pub enum Kind {
     Stream,
 }
 
-impl Kind {
+impl ValueKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::String => "string",
@@ -64,7 +64,7 @@ pub trait Collection: Sized + Into<Value> {
     fn of_mut(value: &mut Value) -> Option<&mut Self>;
 
     /// Whether nothing is left that a key would have to be there for.
-    fn is_over(&self) -> bool;
+    fn is_removable(&self) -> bool;
 }
 
 /// Makes a type one whose values are kept under keys.
@@ -91,7 +91,7 @@ macro_rules! collection {
                 }
             }
 
-            fn is_over(&self) -> bool {
+            fn is_removable(&self) -> bool {
                 let over: fn(&Self) -> bool = $over;
                 over(self)
             }
@@ -107,20 +107,20 @@ collection!(Hash, |hash| hash.len() == 0);
 collection!(Stream, |_| false);
 
 impl Value {
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ValueKind {
         match self {
-            Self::String(_) => Kind::String,
-            Self::List(_) => Kind::List,
-            Self::Set(_) => Kind::Set,
-            Self::SortedSet(_) => Kind::SortedSet,
-            Self::Hash(_) => Kind::Hash,
-            Self::Stream(_) => Kind::Stream,
+            Self::String(_) => ValueKind::String,
+            Self::List(_) => ValueKind::List,
+            Self::Set(_) => ValueKind::Set,
+            Self::SortedSet(_) => ValueKind::SortedSet,
+            Self::Hash(_) => ValueKind::Hash,
+            Self::Stream(_) => ValueKind::Stream,
         }
     }
 
     /// When the first of its parts runs out of time.
     #[inline]
-    pub fn first_due(&self) -> Option<Millis> {
+    pub fn first_field_deadline(&self) -> Option<Millis> {
         match self {
             Self::Hash(hash) => hash.earliest(),
             _ => None,

@@ -1,56 +1,59 @@
-//! A locked view: the only way to look at data and to change it.
+//! A locked view: the only way to read and change data.
+//!
+//! This file holds the struct and what every command may ask it. The modules hold what a view does: `locking`, `lookup`,
+//! `change`, `databases`, `expiry`, `scan`, and `effects` (what it leaves for others).
 
-mod aside;
-mod overdue;
+mod change;
+mod databases;
+mod effects;
+mod expiry;
+mod locking;
+mod lookup;
 mod scan;
 
 use std::marker::PhantomData;
 use std::sync::MutexGuard;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use smallvec::SmallVec;
 
-use super::entry::{AccessTime, Due, Entry};
-use super::news::{CHANGES, EventClass, News};
+use super::entry::AccessTime;
 use super::store::{Shard, Slot, hash_of};
-use super::{Busy, Database, Keyspace, Scope, Settings, Side, access_time, try_lock};
-use crate::base::clock::{Clock, Millis};
-
-use aside::Aside;
-use overdue::{count_moved, is_over};
+use super::{Keyspace, Settings, access_time};
+use crate::base::clock::Millis;
+use effects::Effects;
 
 pub use scan::ScanFilter;
 
-/// One command's (or transaction's, or script's) hold on the keyspace, at one instant.
+/// What one command, transaction or script has locked of the keyspace, at one instant.
 pub struct View<'k> {
     keyspace: &'k Keyspace,
-    /// The shards held, ascending by database and shard.
-    locked: SmallVec<[Locked<'k>; 1]>,
-    /// Held by a view of everything: no database comes into being while it lives.
+    /// The shards it holds, in ascending order of database and shard.
+    locked: SmallVec<[LockedShard<'k>; 1]>,
+    /// Held by a view of everything, so that no other database is made meanwhile.
     everything: Option<MutexGuard<'k, ()>>,
-    /// Held by a view that locks what it does not hold when it reaches for it.
+    /// Held by a growing view, which locks further shards when it reaches for them.
     growing: Option<MutexGuard<'k, ()>>,
-    /// Address, length and hash of the word that names the only key.
-    known: (usize, usize, u64),
+    hashed_key: HashedKey,
     db: u32,
     now: Millis,
     micros: i64,
+    /// Look-ups count as accesses (CLIENT NO-TOUCH turns that off).
     touch: bool,
-    /// The command that runs may only look at keys that its words name.
+    /// The running command may only look at keys that its words name.
     confined: bool,
-    /// What the command that runs answers must not depend on chance.
+    /// The running command's reply must not depend on chance.
     repeatable: bool,
-    tally: Tally,
-    /// What the settings asked to be told of when the view was locked.
-    wants: u32,
-    /// What only some views have. Behind the locks, because flushed tables are to be dropped after those.
-    aside: Option<Box<Aside>>,
+    stats: ViewStats,
+    /// The notifications that were wanted when the view was locked, as bits.
+    wanted: u32,
+    /// Only some views have any. Declared behind the locks, so that flushed tables are dropped after their release.
+    effects: Option<Box<Effects>>,
     /// A view holds locks, so it must not travel between threads or live across an `.await`.
     not_send: PhantomData<*const ()>,
 }
 
 /// A shard that a view holds.
-pub struct Locked<'k> {
+pub struct LockedShard<'k> {
     db: u32,
     index: u32,
     shard: Shard<'k>,
@@ -58,25 +61,54 @@ pub struct Locked<'k> {
 
 /// What a view did, for the statistics.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub struct ViewStats {
     pub hits: u64,
     pub misses: u64,
     /// Changes, as INFO's `rdb_changes_since_last_save` counts them.
     pub changes: u64,
     pub expired: u64,
-    /// Keys that were written on the condition that they were not there, as locks are.
+    /// Keys written on the condition that they did not exist, as locks are.
     pub locks: u64,
 }
 
-/// Where a live key stands: which lock, which slot.
+/// The slice that names the only key of a view, with its hash, so that a look-up need not hash it again. A slice is
+/// recognised by address and length; it is not borrowed, so its owner must leave it alone while the view lives.
 #[derive(Clone, Copy)]
-pub(super) struct At {
+struct HashedKey {
+    address: usize,
+    length: usize,
+    hash: u64,
+}
+
+impl HashedKey {
+    const NONE: Self = Self { address: 0, length: 0, hash: 0 };
+
+    #[inline]
+    fn new(key: &[u8], hash: u64) -> Self {
+        Self { address: key.as_ptr().addr(), length: key.len(), hash }
+    }
+
+    #[inline]
+    fn hash_of(self, key: &[u8]) -> u64 {
+        let Self { address, length, hash } = self;
+        if address == key.as_ptr().addr() && length == key.len() && address != 0 {
+            debug_assert_eq!(hash, hash_of(key), "the slice of a view's key has changed since it was hashed");
+            hash
+        } else {
+            hash_of(key)
+        }
+    }
+}
+
+/// Where a live entry is: in which held shard, at which slot.
+#[derive(Clone, Copy)]
+pub(super) struct Location {
     lock: usize,
     slot: Slot,
     pub(super) hash: u64,
 }
 
-impl std::ops::AddAssign for Tally {
+impl std::ops::AddAssign for ViewStats {
     #[inline]
     fn add_assign(&mut self, other: Self) {
         self.hits += other.hits;
@@ -89,101 +121,11 @@ impl std::ops::AddAssign for Tally {
 
 impl<'k> View<'k> {
     #[inline]
-    pub(super) fn lock(keyspace: &'k Keyspace, scope: Scope<'_>, db: u32, clock: &Clock) -> Result<Self, Busy> {
-        let mut locked = SmallVec::new();
-        let mut everything = None;
-        match scope {
-            Scope::Hashes(hashes) => lock_shards(keyspace, db, hashes, &mut locked)?,
-            Scope::Database => {
-                let database = keyspace.open_database(db)?;
-                let _several = keyspace.several()?;
-                for shard in 0..keyspace.shards() {
-                    locked.push(Locked::of(keyspace, database, db, shard)?);
-                }
-            }
-            Scope::Everything => {
-                let _several = keyspace.several()?;
-                everything = Some(lock_everything(keyspace, &mut locked)?);
-            }
-        }
-        Ok(Self::new(keyspace, locked, everything, (0, 0, 0), db, clock.micros()))
-    }
-
-    #[inline]
-    pub(super) fn lock_key(
-        keyspace: &'k Keyspace,
-        key: &[u8],
-        hash: u64,
-        db: u32,
-        clock: &Clock,
-    ) -> Result<Self, Busy> {
-        let locked = Self::lock_shard(keyspace, hash, db)?;
-        Ok(Self::of_key(keyspace, locked, key, hash, clock))
-    }
-
-    /// The lock of a key with this hash.
-    #[inline]
-    pub(super) fn lock_shard(keyspace: &'k Keyspace, hash: u64, db: u32) -> Result<Locked<'k>, Busy> {
-        Locked::of(keyspace, keyspace.open_database(db)?, db, keyspace.shard_of(hash))
-    }
-
-    /// A view of a key whose lock is held.
-    #[inline]
-    pub(super) fn of_key(keyspace: &'k Keyspace, locked: Locked<'k>, key: &[u8], hash: u64, clock: &Clock) -> Self {
-        let db = locked.db;
-        let known = (key.as_ptr().addr(), key.len(), hash);
-        Self::new(keyspace, SmallVec::from_buf([locked]), None, known, db, clock.micros())
-    }
-
-    pub(super) fn lock_growing(keyspace: &'k Keyspace, hashes: &[u64], db: u32, clock: &Clock) -> Result<Self, Busy> {
-        let several = keyspace.several()?;
-        let mut locked = SmallVec::new();
-        let database = keyspace.open_database(db)?;
-        for shard in shards_of(keyspace, hashes) {
-            locked.push(Locked::of(keyspace, database, db, shard)?);
-        }
-        let mut view = Self::new(keyspace, locked, None, (0, 0, 0), db, clock.micros());
-        view.growing = Some(several);
-        Ok(view)
-    }
-
-    /// Locks what a view that grows does not hold yet of the selected database, or of all.
-    pub fn widen(&mut self, scope: Scope<'_>) {
-        if self.growing.is_none() || self.everything.is_some() {
-            return;
-        }
-        match scope {
-            Scope::Hashes(_) => {}
-            Scope::Database => (0..self.keyspace.shards()).for_each(|shard| self.grow(self.db, shard)),
-            Scope::Everything => {
-                let keyspace = self.keyspace;
-                let creating = keyspace.insist(|| try_lock(&keyspace.creating));
-                for (db, _) in (0..).zip(&keyspace.databases).filter(|(_, database)| database.get().is_some()) {
-                    (0..keyspace.shards()).for_each(|shard| self.grow(db, shard));
-                }
-                self.everything = Some(creating);
-            }
-        }
-    }
-
-    /// Locks one more shard. Whoever has it waits for nothing, and so is about to let it go.
-    fn grow(&mut self, db: u32, index: usize) {
-        let Err(at) = self.place(db, index) else { return };
-        let keyspace = self.keyspace;
-        let database = match keyspace.databases[db as usize].get() {
-            Some(database) => database,
-            None => keyspace.make_database(db, &keyspace.insist(|| try_lock(&keyspace.creating))),
-        };
-        let shard = keyspace.insist(|| database.store.try_lock(index));
-        self.locked.insert(at, Locked { db, index: index as u32, shard });
-    }
-
-    #[inline]
     fn new(
         keyspace: &'k Keyspace,
-        locked: SmallVec<[Locked<'k>; 1]>,
+        locked: SmallVec<[LockedShard<'k>; 1]>,
         everything: Option<MutexGuard<'k, ()>>,
-        known: (usize, usize, u64),
+        hashed_key: HashedKey,
         db: u32,
         micros: i64,
     ) -> Self {
@@ -192,45 +134,38 @@ impl<'k> View<'k> {
             locked,
             everything,
             growing: None,
-            known,
+            hashed_key,
             db,
-            // No clock shows a time before 1970, and without a sign this is quicker.
+            // No clock shows a time before 1970; an unsigned division is cheaper.
             now: (micros.cast_unsigned() / 1000).cast_signed(),
             micros,
             touch: true,
             confined: false,
             repeatable: false,
-            tally: Tally::default(),
-            wants: keyspace.settings.news(),
-            aside: None,
+            stats: ViewStats::default(),
+            wanted: keyspace.settings.notifications(),
+            effects: None,
             not_send: PhantomData,
         }
     }
 
-    /// The hash of a key: worked out anew unless it is the very word that the view was locked for.
+    /// Ends the view and releases its locks: what it did becomes visible all at once.
     #[inline]
-    fn hash(&self, key: &[u8]) -> u64 {
-        let (address, length, hash) = self.known;
-        if address == key.as_ptr().addr() && length == key.len() && address != 0 { hash } else { hash_of(key) }
-    }
-
-    /// Ends the view: what it did becomes visible all at once.
-    #[inline]
-    pub fn finish(self) -> Tally {
-        // The locks go first, then what was flushed: fields are dropped in the order of their declaration.
-        self.tally
+    pub fn finish(self) -> ViewStats {
+        // Fields drop in the order of their declaration: the locks first, then flushed tables.
+        self.stats
     }
 
     /// What the view has done so far.
     #[inline]
-    pub fn tally(&self) -> Tally {
-        self.tally
+    pub fn stats(&self) -> ViewStats {
+        self.stats
     }
 
-    /// Counts a lock that was taken.
+    /// Counts a lock (of the lock pattern) that a client took.
     #[inline]
     pub fn count_lock(&mut self) {
-        self.tally.locks += 1;
+        self.stats.locks += 1;
     }
 
     /// The view's instant, in milliseconds.
@@ -251,17 +186,17 @@ impl<'k> View<'k> {
         self.keyspace.databases()
     }
 
-    /// Turns to another database, which the view's scope must reach.
+    /// Selects another database, which must be within the view's scope.
     pub fn select(&mut self, db: u32) {
         self.db = db;
     }
 
-    /// Whether look-ups count as use of a key (CLIENT NO-TOUCH turns that off).
+    /// Sets whether look-ups count as accesses (CLIENT NO-TOUCH turns that off).
     pub fn set_touch(&mut self, touch: bool) {
         self.touch = touch;
     }
 
-    /// Whether the command that runs may only look at keys that its words name, although the view reaches others.
+    /// Restricts the running command to keys that its words name, although the view reaches others.
     pub fn set_confined(&mut self, confined: bool) {
         self.confined = confined;
     }
@@ -270,7 +205,7 @@ impl<'k> View<'k> {
         self.confined
     }
 
-    /// Whether what the command that runs answers must not depend on chance, as in scripts.
+    /// Forbids that the running command's reply depends on chance, as in scripts.
     pub fn set_repeatable(&mut self, repeatable: bool) {
         self.repeatable = repeatable;
     }
@@ -283,488 +218,29 @@ impl<'k> View<'k> {
         self.keyspace.settings()
     }
 
-    // ---- looking
-
-    /// Whether the key exists, without counting as use of it.
-    pub fn exists(&mut self, key: &[u8]) -> bool {
-        self.at(key).is_some()
-    }
-
-    /// The entry, without counting as use of it.
-    pub fn peek(&mut self, key: &[u8]) -> Option<&Entry> {
-        let at = self.at(key)?;
-        Some(self.entry(at))
-    }
-
-    /// The entry, read for its value.
-    pub fn read(&mut self, key: &[u8]) -> Option<&Entry> {
-        let at = self.used(key)?;
-        Some(self.entry(at))
-    }
-
-    /// When a key was last used, as OBJECT IDLETIME counts it. To ask is no use.
-    pub fn last_used(&mut self, key: &[u8]) -> Option<AccessTime> {
-        let at = self.at(key)?;
-        let entry = self.entry(at);
-        let shared = entry.shared_integer();
-        Some(shared.map_or_else(|| entry.accessed(), |value| self.keyspace.shared_integers.accessed(value)))
-    }
-
-    /// The entry, for a command that asks about it without using it: a hit or a miss, but no use.
-    pub fn look(&mut self, key: &[u8]) -> Option<&Entry> {
-        let Some(at) = self.at(key) else {
-            self.missed(key);
-            return None;
-        };
-        self.tally.hits += 1;
-        Some(self.entry(at))
-    }
-
-    /// As [`look`](Self::look), for OBJECT: nobody is told that a key is not there.
-    pub fn inspect(&mut self, key: &[u8]) -> Option<&Entry> {
-        let Some(at) = self.at(key) else {
-            self.tally.misses += 1;
-            return None;
-        };
-        self.tally.hits += 1;
-        Some(self.entry(at))
-    }
-
-    /// The entry, for a command that is about to change it: a use, but neither a hit nor a miss.
-    pub fn aim(&mut self, key: &[u8]) -> Option<&Entry> {
-        let at = self.aimed_at(key)?;
-        Some(self.entry(at))
-    }
-
-    /// Marks a key as used. This is what TOUCH is for, so it does not ask whether look-ups count as use.
-    pub fn touch(&mut self, key: &[u8]) -> bool {
-        let touch = std::mem::replace(&mut self.touch, true);
-        let found = self.used(key).is_some();
-        self.touch = touch;
-        found
-    }
-
-    /// The databases that the view holds, lowest first. One that was never used is not among them.
-    pub fn held_databases(&self) -> Vec<u32> {
-        let mut databases: Vec<u32> = self.locked.iter().map(|locked| locked.db).collect();
-        databases.dedup();
-        databases
-    }
-
-    pub fn len(&mut self) -> usize {
-        let db = self.db;
-        self.locked.iter().filter(|locked| locked.db == db).map(|locked| locked.shard.len()).sum()
-    }
-
-    /// Calls `visit` with every live entry of the selected database.
-    pub fn for_each(&mut self, mut visit: impl FnMut(&Entry)) {
-        let (db, now) = (self.db, self.now);
-        for locked in self.locked.iter().filter(|locked| locked.db == db) {
-            locked.shard.iter().filter(|entry| !is_over(entry, now)).for_each(&mut visit);
-        }
-    }
-
-    // ---- changing
-
-    /// Has all that `change` does counted as one change, as RENAME is one.
-    pub fn as_one_change<R>(&mut self, change: impl FnOnce(&mut Self) -> R) -> R {
-        let before = self.tally.changes;
-        let result = change(self);
-        self.tally.changes = self.tally.changes.min(before + 1);
-        result
-    }
-
-    /// Puts an entry in place of whatever is under its key.
-    pub fn put(&mut self, entry: Entry) {
-        match self.aimed_at(entry.key()) {
-            Some(at) => {
-                let old = self.rewrite(at, |old| std::mem::replace(old, entry));
-                self.signal_loss(&old);
-            }
-            None => self.insert(entry),
-        }
-    }
-
-    /// Adds an entry as a new key; whatever was under its key is gone first, without being told of.
-    pub fn replace(&mut self, entry: Entry) {
-        if let Some(at) = self.at(entry.key()) {
-            self.unlink(at);
-        }
-        self.insert(entry);
-    }
-
-    pub fn remove(&mut self, key: &[u8]) -> bool {
-        self.take(key).is_some()
-    }
-
-    /// Removes a key and hands out what was there.
-    pub fn take(&mut self, key: &[u8]) -> Option<Entry> {
-        let at = self.at(key)?;
-        let entry = self.unlink(at);
-        self.changed(key);
-        Some(entry)
-    }
-
-    /// Sets or removes a deadline. Does not look at whether it is already past. `false` when there is no such key.
-    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<Millis>) -> bool {
-        let Some(at) = self.at(key) else { return false };
-        self.rewrite(at, |entry| entry.set_deadline(deadline));
-        true
-    }
-
-    /// Removes every key of the selected database and returns how many there were.
-    pub fn flush(&mut self) -> usize {
-        self.touch_watched(self.db);
-        let db = self.db;
-        let mut removed = 0;
-        let mut garbage = Vec::new();
-        self.signal_all(db);
-        if self.everything.is_some() {
-            self.reach(db, 0);
-        }
-        for locked in self.locked.iter_mut().filter(|locked| locked.db == db) {
-            removed += locked.shard.len();
-            garbage.push(locked.shard.take());
-            let side = &self.keyspace.database(db).sides[locked.index as usize];
-            *side.deadlines() = Default::default();
-            side.keys.store(0, Ordering::Relaxed);
-            side.volatile.store(0, Ordering::Relaxed);
-            side.partly.store(0, Ordering::Relaxed);
-            side.bytes.store(0, Ordering::Relaxed);
-        }
-        self.aside().garbage.append(&mut garbage);
-        self.tally.changes += removed as u64;
-        removed
-    }
-
-    /// Removes every key of all databases that the view holds.
-    pub fn flush_everything(&mut self) {
-        let home = self.db;
-        for db in self.held_databases() {
-            self.select(db);
-            self.flush();
-        }
-        self.select(home);
-        self.notify_flushed();
-    }
-
-    /// Tells that everything was removed, or that this was asked for: once, however many databases that were.
-    pub fn notify_flushed(&mut self) {
-        if self.wants & CHANGES != 0 {
-            self.aside().news.push(News::Flushed);
-        }
-    }
-
-    /// Lets two databases change places. The view must reach everything.
-    pub fn swap(&mut self, one: u32, other: u32) {
-        if one == other {
-            return;
-        }
-        for db in [one, other] {
-            self.reach(db, 0);
-            self.touch_watched(db);
-        }
-        let (one, other) = (one.min(other), one.max(other));
-        for index in 0..self.keyspace.shards() {
-            let (first, second) = (self.reach(one, index), self.reach(other, index));
-            let (left, right) = self.locked.split_at_mut(second);
-            left[first].shard.swap(&mut right[0].shard);
-            let sides = [one, other].map(|db| &self.keyspace.database(db).sides[index]);
-            std::mem::swap(&mut *sides[0].deadlines(), &mut *sides[1].deadlines());
-            swap_counts(sides, |side| &side.keys);
-            swap_counts(sides, |side| &side.volatile);
-            swap_counts(sides, |side| &side.partly);
-            swap_counts(sides, |side| &side.bytes);
-        }
-        for db in [one, other] {
-            self.touch_watched(db);
-            self.signal_all(db);
-        }
-        self.tally.changes += 1;
-    }
-
-    /// Counts further changes to a key that somebody was told of already, or that nobody needs to be told of.
-    pub fn count_further(&mut self, changes: usize) {
-        self.tally.changes += changes as u64;
-    }
-
-    /// Counts a change to a key: whoever watches it is told.
-    pub(super) fn changed(&mut self, key: &[u8]) {
-        self.tell_of_change(key, false);
-    }
-
-    fn tell_of_change(&mut self, key: &[u8], expired: bool) {
-        self.tally.changes += 1;
-        if !self.keyspace.watchers.is_empty() {
-            self.keyspace.watchers.touch(self.db, key);
-        }
-        if self.wants & CHANGES != 0 {
-            self.aside().news.push(News::Changed { key: key.into(), expired });
-        }
-    }
-
-    /// Tells whoever watches a key of a change that does not count as one.
-    pub(super) fn disturb(&mut self, key: &[u8]) {
-        let changes = self.tally.changes;
-        self.changed(key);
-        self.tally.changes = changes;
-    }
-
-    // ---- watching
-
-    fn touch_watched(&mut self, db: u32) {
-        if self.keyspace.watchers.is_empty() {
-            return;
-        }
-        let selected = std::mem::replace(&mut self.db, db);
-        for key in self.keyspace.watchers.keys(db) {
-            if self.exists(&key) {
-                self.keyspace.watchers.touch(db, &key);
-            }
-        }
-        self.db = selected;
-    }
-
-    // ---- inside
-
-    /// Finds a key that is live; one that is over is deleted on the way.
-    #[inline]
-    pub(super) fn at(&mut self, key: &[u8]) -> Option<At> {
-        let hash = self.hash(key);
-        let lock = self.reach(self.db, self.keyspace.shard_of(hash));
-        let shard = &self.locked[lock].shard;
-        let slot = shard.find(hash, key)?;
-        let at = At { lock, slot, hash };
-        if shard.entry(slot).due().first().is_some_and(|due| self.now > due) {
-            return self.run_out(at);
-        }
-        Some(at)
-    }
-
-    /// Finds a key for its value: counts as a hit or a miss, and as use of it.
-    #[inline]
-    pub(super) fn used(&mut self, key: &[u8]) -> Option<At> {
-        let at = self.aimed_at(key);
-        if at.is_some() {
-            self.tally.hits += 1;
-        } else {
-            self.missed(key);
-        }
-        at
-    }
-
-    fn missed(&mut self, key: &[u8]) {
-        self.tally.misses += 1;
-        self.notify(EventClass::KeyMiss, "keymiss", key);
-    }
-
-    /// Finds a key that is to be written: counts as use of it, but is neither a hit nor a miss.
-    #[inline]
-    pub(super) fn aimed_at(&mut self, key: &[u8]) -> Option<At> {
-        let at = self.at(key)?;
-        if self.touch {
-            let accessed = self.access_time();
-            let entry = self.entry_mut(at);
-            entry.set_accessed(accessed);
-            if let Some(value) = entry.shared_integer() {
-                self.keyspace.shared_integers.touch(value, accessed);
-            }
-        }
-        Some(at)
-    }
-
-    #[inline]
-    pub(super) fn entry(&self, at: At) -> &Entry {
-        self.locked[at.lock].shard.entry(at.slot)
-    }
-
-    #[inline]
-    pub(super) fn entry_mut(&mut self, at: At) -> &mut Entry {
-        self.locked[at.lock].shard.entry_mut(at.slot)
-    }
-
     /// The view's instant as an access time.
     pub fn access_time(&self) -> AccessTime {
         access_time(self.now)
     }
-
-    /// Changes an entry in place; deadline, memory and watchers follow.
-    #[inline]
-    pub(super) fn rewrite<R>(&mut self, at: At, change: impl FnOnce(&mut Entry) -> R) -> R {
-        let result = self.rewrite_quietly(at, change);
-        self.tally.changes += 1;
-        if !self.keyspace.watchers.is_empty() {
-            self.keyspace.watchers.touch(self.db, self.entry(at).key());
-        }
-        if self.wants & CHANGES != 0 {
-            let key = self.entry(at).key().into();
-            self.aside().news.push(News::Changed { key, expired: false });
-        }
-        result
-    }
-
-    /// Changes an entry in place in a way that nobody who watches the key needs to know of.
-    #[inline]
-    pub(super) fn rewrite_quietly<R>(&mut self, at: At, change: impl FnOnce(&mut Entry) -> R) -> R {
-        let entry = self.entry_mut(at);
-        let (size, due) = (entry.size(), entry.due());
-        let result = change(entry);
-        let (new_size, new_due) = (entry.size(), entry.due());
-        if size != new_size {
-            self.side(at).bytes.fetch_add(new_size as i64 - size as i64, Ordering::Relaxed);
-        }
-        if due != new_due {
-            self.due_moved(at.lock, at.hash, due, new_due);
-        }
-        result
-    }
-
-    /// Adds an entry whose key is not there.
-    #[inline]
-    pub(super) fn insert(&mut self, entry: Entry) {
-        self.changed(entry.key());
-        self.insert_quietly(entry);
-    }
-
-    /// Adds an entry whose key is not there, without telling those who watch the key.
-    #[inline]
-    pub(super) fn insert_quietly(&mut self, entry: Entry) {
-        self.notify(EventClass::New, "new", entry.key());
-        if entry.kind().is_awaited() {
-            self.signal(entry.key());
-        }
-        let hash = hash_of(entry.key());
-        let lock = self.reach(self.db, self.keyspace.shard_of(hash));
-        let index = self.locked[lock].index as usize;
-        let side = &self.keyspace.database(self.db).sides[index];
-        side.bytes.fetch_add(entry.size() as i64, Ordering::Relaxed);
-        side.count_keys(1);
-        let due = entry.due();
-        self.locked[lock].shard.insert(hash, entry);
-        if due != Due::NEVER {
-            self.due_moved(lock, hash, Due::NEVER, due);
-        }
-    }
-
-    fn unlink(&mut self, at: At) -> Entry {
-        let entry = self.locked[at.lock].shard.remove(at.slot);
-        self.signal_loss(&entry);
-        let side = self.side(at);
-        side.bytes.fetch_sub(entry.size() as i64, Ordering::Relaxed);
-        side.count_keys(-1);
-        let due = entry.due();
-        count_moved(&side.volatile, due.whole, None);
-        count_moved(&side.partly, due.part, None);
-        entry
-    }
-
-    fn side(&self, at: At) -> &'k Side {
-        let locked = &self.locked[at.lock];
-        &self.keyspace.database(locked.db).sides[locked.index as usize]
-    }
-
-    /// An entry that is known to be live, because it was just found through the front door.
-    pub(super) fn found(&self, key: &[u8]) -> Option<&Entry> {
-        let hash = self.hash(key);
-        let shard = &self.locked[self.place(self.db, self.keyspace.shard_of(hash)).ok()?].shard;
-        Some(shard.entry(shard.find(hash, key)?))
-    }
-
-    /// Where the lock of a shard stands among those held, or would stand.
-    fn place(&self, db: u32, index: usize) -> Result<usize, usize> {
-        self.locked.binary_search_by_key(&(db, index as u32), |locked| (locked.db, locked.index))
-    }
-
-    /// Which of the held locks guards a shard.
-    #[inline]
-    fn reach(&mut self, db: u32, index: usize) -> usize {
-        if let [only] = self.locked.as_slice()
-            && only.db == db
-            && only.index as usize == index
-        {
-            return 0;
-        }
-        match self.place(db, index) {
-            Ok(at) => at,
-            Err(at) => match &self.everything {
-                // A database that did not exist when everything was locked, and still does not: nobody else can have
-                // made it, or hold a lock of it.
-                Some(creating) => {
-                    let database = self.keyspace.make_database(db, creating);
-                    let shards = 0..self.keyspace.shards();
-                    self.locked.insert_many(at, shards.filter_map(|shard| Locked::free(database, db, shard)));
-                    self.reach(db, index)
-                }
-                None if self.growing.is_some() => {
-                    self.grow(db, index);
-                    at
-                }
-                None => unreachable!("a command reached for a key that its row does not name"),
-            },
-        }
-    }
-}
-
-impl<'k> Locked<'k> {
-    #[inline]
-    fn of(keyspace: &Keyspace, database: &'k Database, db: u32, index: usize) -> Result<Self, Busy> {
-        let shard = keyspace.patiently(|| database.store.try_lock(index))?;
-        Ok(Self { db, index: index as u32, shard })
-    }
-
-    /// A shard that nobody else can have.
-    fn free(database: &'k Database, db: u32, index: usize) -> Option<Self> {
-        Some(Self { db, index: index as u32, shard: database.store.try_lock(index)? })
-    }
-}
-
-/// The shards of these keys, ascending, without doubles: the order in which everybody locks them.
-fn shards_of(keyspace: &Keyspace, hashes: &[u64]) -> SmallVec<[usize; 8]> {
-    let mut shards: SmallVec<[usize; 8]> = hashes.iter().map(|&hash| keyspace.shard_of(hash)).collect();
-    shards.sort_unstable();
-    shards.dedup();
-    shards
-}
-
-fn lock_shards<'k>(
-    keyspace: &'k Keyspace,
-    db: u32,
-    hashes: &[u64],
-    locked: &mut SmallVec<[Locked<'k>; 1]>,
-) -> Result<(), Busy> {
-    let shards = shards_of(keyspace, hashes);
-    let database = keyspace.open_database(db)?;
-    let _several = if shards.len() > 1 { Some(keyspace.several()?) } else { None };
-    for shard in shards {
-        locked.push(Locked::of(keyspace, database, db, shard)?);
-    }
-    Ok(())
-}
-
-fn lock_everything<'k>(
-    keyspace: &'k Keyspace,
-    locked: &mut SmallVec<[Locked<'k>; 1]>,
-) -> Result<MutexGuard<'k, ()>, Busy> {
-    let creating = keyspace.creating()?;
-    for (db, database) in (0..).zip(&keyspace.databases) {
-        if let Some(database) = database.get() {
-            for shard in 0..keyspace.shards() {
-                locked.push(Locked::of(keyspace, database, db, shard)?);
-            }
-        }
-    }
-    Ok(creating)
-}
-
-fn swap_counts(sides: [&Side; 2], count: impl Fn(&Side) -> &AtomicI64) {
-    let (one, other) = (count(sides[0]), count(sides[1]));
-    one.store(other.swap(one.load(Ordering::Relaxed), Ordering::Relaxed), Ordering::Relaxed);
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::data::keyspace::Expiry;
+    use crate::base::clock::Clock;
+    use crate::data::keyspace::{Expiry, Keyspace, Scope, hash_of};
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "the slice of a view's key has changed since it was hashed")]
+    fn a_key_that_is_overwritten_under_its_view_is_noticed() {
+        let clock = Clock::new();
+        let keyspace = Keyspace::new(1, &clock);
+        let mut key = *b"lock:a";
+        let mut view = keyspace.lock_key(&key, hash_of(&key), 0, &clock).unwrap();
+        assert!(!view.exists(&key));
+        key[5] = b'b';
+        view.exists(&key);
+    }
 
     #[test]
     fn taking_and_releasing_a_lock_for_ever_does_not_pile_up_deadlines() {
@@ -776,7 +252,7 @@ mod tests {
             assert!(view.remove(b"lock"));
             view.finish();
         }
-        let rows: usize = keyspace.sides().map(|side| side.deadlines().rows()).sum();
+        let rows: usize = keyspace.shard_meta().map(|meta| meta.deadlines().rows()).sum();
         assert!(rows < 200, "{rows} deadlines of keys that are gone");
     }
 

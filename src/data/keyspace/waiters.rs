@@ -1,4 +1,4 @@
-//! Who waits for which key, in the order in which they came (BLPOP and its kin).
+//! Clients blocked on keys (BLPOP and the like), in the order in which they blocked.
 
 use crate::base::sync::MutexExt;
 use std::collections::{HashMap, VecDeque};
@@ -7,27 +7,27 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::store::hash_of;
 
-/// A place in a queue: the later, the higher.
-pub type Turn = u64;
+/// A position in a queue; later ones are higher.
+pub type QueuePosition = u64;
 
-/// Those who wait for one key, by their turn.
+/// The clients blocked on one key, by position.
 struct Queue {
     key: Box<[u8]>,
-    waiting: VecDeque<(Turn, u64)>,
+    waiting: VecDeque<(QueuePosition, u64)>,
 }
 
 #[derive(Default)]
 struct Queues {
     /// By database and hash of the key.
     by_hash: HashMap<(u32, u64), Vec<Queue>>,
-    turns: Turn,
+    turns: QueuePosition,
 }
 
-/// Everybody who waits, each known by a number. Who begins to wait for a key holds the key's shard, so that nobody who
-/// holds it can miss them.
+/// All blocked clients, by id. A client is added while the key's shard is locked, so that a writer, which locks it too,
+/// cannot miss it.
 #[derive(Default)]
 pub struct Waiters {
-    /// How many hashes are waited for, so that a write that nobody waits for costs one load.
+    /// How many hashes are awaited, so that a write without blocked clients costs one load.
     awaited: AtomicUsize,
     queues: Mutex<Queues>,
 }
@@ -38,17 +38,17 @@ impl Waiters {
         self.awaited.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether anybody waits for a key with this hash.
-    pub fn await_hash(&self, db: u32, hash: u64) -> bool {
+    /// Whether a client is blocked on a key with this hash.
+    pub fn has_hash(&self, db: u32, hash: u64) -> bool {
         self.queues().by_hash.contains_key(&(db, hash))
     }
 
-    /// Whether anybody waits for a key.
-    pub fn await_key(&self, db: u32, key: &[u8]) -> bool {
+    /// Whether a client is blocked on a key.
+    pub fn has_key(&self, db: u32, key: &[u8]) -> bool {
         self.queues().find(db, key).is_some()
     }
 
-    /// Somebody waits for these keys from now on.
+    /// Adds a client that blocks on these keys.
     pub fn add<'k>(&self, db: u32, keys: impl Iterator<Item = &'k [u8]>, who: u64) {
         let mut queues = self.queues();
         queues.turns += 1;
@@ -68,7 +68,7 @@ impl Waiters {
         self.awaited.store(queues.by_hash.len(), Ordering::Relaxed);
     }
 
-    /// Somebody waits for these keys no longer.
+    /// Removes a client from the queues of these keys.
     pub fn remove<'k>(&self, db: u32, keys: impl Iterator<Item = &'k [u8]>, who: u64) {
         let mut queues = self.queues();
         for key in keys {
@@ -87,19 +87,19 @@ impl Waiters {
         self.awaited.store(queues.by_hash.len(), Ordering::Relaxed);
     }
 
-    /// Whose turn it is after this one.
-    pub fn next(&self, db: u32, key: &[u8], after: Turn) -> Option<(Turn, u64)> {
+    /// The next client in a key's queue behind a position.
+    pub fn next(&self, db: u32, key: &[u8], after: QueuePosition) -> Option<(QueuePosition, u64)> {
         let queues = self.queues();
         let waiting = &queues.find(db, key)?.waiting;
         waiting.get(waiting.partition_point(|(turn, _)| *turn <= after)).copied()
     }
 
-    /// The hashes of all keys that somebody waits for, each with its database.
+    /// The hashes of all awaited keys, each with its database.
     pub fn hashes(&self) -> Vec<(u32, u64)> {
         self.queues().by_hash.keys().copied().collect()
     }
 
-    /// The keys of a database that somebody waits for; who has waited longest comes first.
+    /// The awaited keys of a database; the one with the longest wait comes first.
     pub fn keys(&self, db: u32) -> Vec<Box<[u8]>> {
         let queues = self.queues();
         let of_database = queues.by_hash.iter().filter(|((of, _), _)| *of == db);
@@ -133,7 +133,7 @@ mod tests {
         waiters.add(0, both(), 7);
         waiters.add(0, [&b"b"[..]].into_iter(), 8);
         waiters.add(1, both(), 9);
-        assert!(waiters.await_hash(0, hash_of(b"a")) && !waiters.await_key(2, b"a"));
+        assert!(waiters.has_hash(0, hash_of(b"a")) && !waiters.has_key(2, b"a"));
         assert_eq!(waiters.next(0, b"a", 0), Some((1, 7)));
         assert_eq!(waiters.next(0, b"a", 1), None);
         assert_eq!(waiters.next(0, b"b", 1), Some((2, 8)));

@@ -1,4 +1,4 @@
-//! Which connections watch which keys (WATCH), and whether one of those keys was touched.
+//! WATCH: which connections watch which keys, and whether one of those keys was touched.
 
 use crate::base::sync::MutexExt;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ impl Watch {
 
 type ByKey = HashMap<(u32, Box<[u8]>), Vec<Arc<Watch>>>;
 
-/// Every watch on a keyspace. A key's watches are added while its shard is locked, unless that is not to be had.
+/// Every watch on a keyspace. A watch is added while the key's shard is locked, unless a script holds it.
 #[derive(Default)]
 pub struct Watchers {
     /// How many keys are watched, so that a write without watchers costs one load.
@@ -60,7 +60,7 @@ impl Watchers {
         }
     }
 
-    /// The keys of a database that are watched.
+    /// The watched keys of a database.
     pub fn keys(&self, db: u32) -> Vec<Box<[u8]>> {
         self.by_key().keys().filter(|(of, _)| *of == db).map(|(_, key)| key.clone()).collect()
     }

@@ -1,7 +1,7 @@
 //! Libraries of functions, as FUNCTION DUMP gives and FUNCTION RESTORE takes them.
 
 use super::reader::Reader;
-use super::{Damage, FOOTER, check, sign, write_string};
+use super::{FOOTER, PayloadError, check, sign, write_string};
 use crate::base::profile::Profile;
 
 /// What stands in front of a library of functions, and stood there before the first release that had them.
@@ -21,7 +21,7 @@ pub fn dump_libraries<'l>(sources: impl Iterator<Item = &'l [u8]>, profile: &Pro
 
 /// What stands in a payload of libraries where one should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoLibrary {
+pub enum LibraryError {
     /// One of the format that no release has written.
     Early,
     /// Something else altogether.
@@ -34,7 +34,7 @@ pub enum NoLibrary {
 pub fn load_libraries<'p>(
     payload: &'p [u8],
     profile: &Profile,
-) -> Result<impl Iterator<Item = Result<Vec<u8>, NoLibrary>> + use<'p>, Damage> {
+) -> Result<impl Iterator<Item = Result<Vec<u8>, LibraryError>> + use<'p>, PayloadError> {
     check(payload, profile)?;
     let mut reader = Reader::new(payload);
     Ok(std::iter::from_fn(move || {
@@ -42,9 +42,9 @@ pub fn load_libraries<'p>(
             return None;
         }
         Some(match reader.byte()? {
-            LIBRARY => reader.string().ok_or(NoLibrary::Broken),
-            EARLY_LIBRARY => Err(NoLibrary::Early),
-            _ => Err(NoLibrary::Foreign),
+            LIBRARY => reader.string().ok_or(LibraryError::Broken),
+            EARLY_LIBRARY => Err(LibraryError::Early),
+            _ => Err(LibraryError::Foreign),
         })
     }))
 }

@@ -26,9 +26,9 @@ use reader::Reader;
 use write::{write_length, write_string};
 
 pub use hash::Field;
-pub use libraries::{NoLibrary, dump_libraries, load_libraries};
+pub use libraries::{LibraryError, dump_libraries, load_libraries};
 pub use list::Node;
-pub use snapshot::{Key, Piece, SnapshotReader, SnapshotWriter, Unreadable, is_snapshot, suits};
+pub use snapshot::{Key, SnapshotError, SnapshotItem, SnapshotReader, SnapshotWriter, is_snapshot, suits};
 pub use stream::{Consumer, Counters, Delivery, Group, Id, Stream};
 
 const CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
@@ -84,7 +84,7 @@ const TIMES: Since = Since::redis(7, 4, 0);
 
 /// Why a payload cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Damage {
+pub enum PayloadError {
     /// Its footer is missing, of another version, or does not fit it.
     Footer,
     /// Its footer is right, but it holds nothing that can be read.
@@ -128,7 +128,7 @@ pub enum Content<'a> {
     },
     /// A list, node by node.
     List(Vec<Node<'a>>),
-    /// A list of which nobody says where its nodes begin.
+    /// A list whose format does not say where nodes begin.
     Elements(Vec<Bytes<'a>>),
     /// A hash; `timed` if its fields are kept so that they can have times.
     Hash {
@@ -187,21 +187,21 @@ pub fn with_footer(mut body: Vec<u8>, profile: &Profile) -> Vec<u8> {
 }
 
 /// Whether a payload has the right footer.
-fn check(payload: &[u8], profile: &Profile) -> Result<(), Damage> {
-    let (signed, checksum) = payload.split_last_chunk::<8>().ok_or(Damage::Footer)?;
-    let (_, format) = signed.split_last_chunk::<2>().ok_or(Damage::Footer)?;
+fn check(payload: &[u8], profile: &Profile) -> Result<(), PayloadError> {
+    let (signed, checksum) = payload.split_last_chunk::<8>().ok_or(PayloadError::Footer)?;
+    let (_, format) = signed.split_last_chunk::<2>().ok_or(PayloadError::Footer)?;
     if !reads(profile, u16::from_le_bytes(*format)) || CHECKSUM.checksum(signed) != u64::from_le_bytes(*checksum) {
-        return Err(Damage::Footer);
+        return Err(PayloadError::Footer);
     }
     Ok(())
 }
 
 /// The value in a payload.
-pub fn load(payload: &[u8], profile: &Profile) -> Result<Content<'static>, Damage> {
+pub fn load(payload: &[u8], profile: &Profile) -> Result<Content<'static>, PayloadError> {
     check(payload, profile)?;
     // Redis does not stop reading at the footer, nor does it mind bytes between the value and the footer.
     let mut reader = Reader::new(payload);
-    read_content(&mut reader, profile).ok_or(Damage::Content)
+    read_content(&mut reader, profile).ok_or(PayloadError::Content)
 }
 
 fn read_content(reader: &mut Reader<'_>, profile: &Profile) -> Option<Content<'static>> {

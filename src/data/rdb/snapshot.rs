@@ -45,7 +45,7 @@ fn header(bytes: &[u8]) -> Option<(Family, u16, usize)> {
 
 /// One piece of a snapshot.
 #[derive(Debug, PartialEq)]
-pub enum Piece {
+pub enum SnapshotItem {
     /// The text of a library of functions.
     Library(Vec<u8>),
     /// What follows is in this database.
@@ -59,13 +59,13 @@ pub struct Key {
     pub name: Vec<u8>,
     pub content: Content<'static>,
     pub deadline: Option<Millis>,
-    /// Seconds for which nobody had used it.
+    /// Seconds since its last access.
     pub idle: u32,
 }
 
 /// Why a snapshot cannot be read, and at which byte.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct SnapshotError {
     pub at: usize,
     pub reason: String,
 }
@@ -91,11 +91,11 @@ impl<'a> SnapshotReader<'a> {
     }
 
     /// The next piece; `None` at the end, once the checksum was found to be right.
-    pub fn next(&mut self) -> Result<Option<Piece>, Unreadable> {
+    pub fn next(&mut self) -> Result<Option<SnapshotItem>, SnapshotError> {
         let (mut deadline, mut idle) = (None, 0);
         while self.rest.is_none() {
             let at = self.at();
-            let cut = |at| Unreadable { at, reason: "the snapshot ends in the middle".to_owned() };
+            let cut = |at| SnapshotError { at, reason: "the snapshot ends in the middle".to_owned() };
             let what = self.reader.byte().ok_or_else(|| cut(at))?;
             let reader = &mut self.reader;
             let piece = match what {
@@ -115,14 +115,14 @@ impl<'a> SnapshotReader<'a> {
                     deadline = Some(Millis::from(seconds).saturating_mul(1000));
                     None
                 }),
-                DATABASE => reader.length().map(|db| Some(Piece::Database(db))),
-                LIBRARY => reader.string().map(|source| Some(Piece::Library(source))),
-                MODULE => return Err(Unreadable { at, reason: "it holds data of a module".to_owned() }),
+                DATABASE => reader.length().map(|db| Some(SnapshotItem::Database(db))),
+                LIBRARY => reader.string().map(|source| Some(SnapshotItem::Library(source))),
+                MODULE => return Err(SnapshotError { at, reason: "it holds data of a module".to_owned() }),
                 END => {
                     self.end(at)?;
                     break;
                 }
-                kind => return self.key(at, kind, deadline, idle).map(|key| Some(Piece::Key(key))),
+                kind => return self.key(at, kind, deadline, idle).map(|key| Some(SnapshotItem::Key(key))),
             };
             if let Some(piece) = piece.ok_or_else(|| cut(at))? {
                 return Ok(Some(piece));
@@ -131,8 +131,8 @@ impl<'a> SnapshotReader<'a> {
         Ok(None)
     }
 
-    fn key(&mut self, at: usize, kind: u8, deadline: Option<Millis>, idle: u32) -> Result<Key, Unreadable> {
-        let unreadable = |reason: String| Unreadable { at, reason };
+    fn key(&mut self, at: usize, kind: u8, deadline: Option<Millis>, idle: u32) -> Result<Key, SnapshotError> {
+        let unreadable = |reason: String| SnapshotError { at, reason };
         let name = self.reader.string().ok_or_else(|| unreadable("the snapshot ends in the middle".to_owned()))?;
         let shown = || name.escape_ascii();
         if MODULE_VALUES.contains(&kind) {
@@ -148,19 +148,19 @@ impl<'a> SnapshotReader<'a> {
         }
     }
 
-    fn end(&mut self, at: usize) -> Result<(), Unreadable> {
+    fn end(&mut self, at: usize) -> Result<(), SnapshotError> {
         let signed = self.at();
         let (body, behind) = self.bytes.split_at(signed);
         if self.version < CHECKED {
             self.rest = Some(behind);
             return Ok(());
         }
-        let cut = || Unreadable { at, reason: "the snapshot ends before its checksum".to_owned() };
+        let cut = || SnapshotError { at, reason: "the snapshot ends before its checksum".to_owned() };
         let (checksum, rest) = behind.split_first_chunk::<CHECKSUM_SIZE>().ok_or_else(cut)?;
         let claimed = u64::from_le_bytes(*checksum);
-        // Who writes none writes zero.
+        // A writer without checksums writes zero.
         if claimed != 0 && CHECKSUM.checksum(body) != claimed {
-            return Err(Unreadable { at: signed, reason: "the checksum is wrong: the file is damaged".to_owned() });
+            return Err(SnapshotError { at: signed, reason: "the checksum is wrong: the file is damaged".to_owned() });
         }
         self.rest = Some(rest);
         Ok(())
@@ -276,20 +276,20 @@ mod tests {
         writer.finish()
     }
 
-    fn pieces(bytes: &[u8]) -> Result<Vec<Piece>, Unreadable> {
+    fn pieces(bytes: &[u8]) -> Result<Vec<SnapshotItem>, SnapshotError> {
         let mut reader = SnapshotReader::new(bytes).expect("a snapshot");
         std::iter::from_fn(|| reader.next().transpose()).collect()
     }
 
-    fn key(name: &str, content: Content<'static>, deadline: Option<Millis>, idle: u32) -> Piece {
-        Piece::Key(Key { name: name.as_bytes().to_vec(), content, deadline, idle })
+    fn key(name: &str, content: Content<'static>, deadline: Option<Millis>, idle: u32) -> SnapshotItem {
+        SnapshotItem::Key(Key { name: name.as_bytes().to_vec(), content, deadline, idle })
     }
 
     #[test]
     fn what_is_written_is_read() {
         let expected = [
-            Piece::Library(b"#!lua name=l".to_vec()),
-            Piece::Database(3),
+            SnapshotItem::Library(b"#!lua name=l".to_vec()),
+            SnapshotItem::Database(3),
             key("a", text("1"), None, 0),
             key("b", text("two"), Some(1_700_000_000_000), 0),
         ];
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn data_of_modules_is_refused_with_the_name_of_the_key() {
         let refused = pieces(b"REDIS0009\x07\x01k\x00").unwrap_err();
-        assert_eq!(refused, Unreadable { at: 9, reason: "the key 'k' holds data of a module".to_owned() });
+        assert_eq!(refused, SnapshotError { at: 9, reason: "the key 'k' holds data of a module".to_owned() });
         assert_eq!(pieces(b"REDIS0009\xf7").unwrap_err().reason, "it holds data of a module");
     }
 

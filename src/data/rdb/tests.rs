@@ -12,10 +12,10 @@ fn dump_string(value: &[u8], profile: &Profile) -> Vec<u8> {
     dump(&Content::String(value.into()), profile)
 }
 
-fn load_string(payload: &[u8], profile: &Profile) -> Result<Vec<u8>, Damage> {
+fn load_string(payload: &[u8], profile: &Profile) -> Result<Vec<u8>, PayloadError> {
     match load(payload, profile)? {
         Content::String(value) => Ok(value.into_owned()),
-        _ => Err(Damage::Content),
+        _ => Err(PayloadError::Content),
     }
 }
 
@@ -61,10 +61,10 @@ fn libraries_are_dumped_as_redis_dumps_them() {
     assert_eq!(dump_libraries([&source[..]].into_iter(), &redis), payload);
     let read = |payload: &[u8]| load_libraries(payload, &redis).map(Iterator::collect::<Vec<_>>);
     assert_eq!(read(&payload), Ok(vec![Ok(source.to_vec())]));
-    assert_eq!(read(&payload[1..]), Err(Damage::Footer));
-    assert_eq!(read(&signed(b"\xf5\x01ax", 10)), Ok(vec![Ok(b"a".to_vec()), Err(NoLibrary::Foreign)]));
-    assert_eq!(read(&signed(b"\xf6", 10)), Ok(vec![Err(NoLibrary::Early)]));
-    assert_eq!(read(&signed(b"\xf5\x30", 10)), Ok(vec![Err(NoLibrary::Broken)]));
+    assert_eq!(read(&payload[1..]), Err(PayloadError::Footer));
+    assert_eq!(read(&signed(b"\xf5\x01ax", 10)), Ok(vec![Ok(b"a".to_vec()), Err(LibraryError::Foreign)]));
+    assert_eq!(read(&signed(b"\xf6", 10)), Ok(vec![Err(LibraryError::Early)]));
+    assert_eq!(read(&signed(b"\xf5\x30", 10)), Ok(vec![Err(LibraryError::Broken)]));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn odd_payloads_are_read_as_redis_reads_them() {
         b"\x00\xc3\x05\x41\x00\x00a\xe0\xf7\x00",
     ];
     for body in bad {
-        assert_eq!(read(body), Err(Damage::Content), "{body:?}");
+        assert_eq!(read(body), Err(PayloadError::Content), "{body:?}");
     }
 }
 
@@ -105,7 +105,7 @@ fn each_server_reads_its_own_versions() {
     assert_eq!(accepted("redis-7.0"), (0..=10).collect::<Vec<_>>());
     assert_eq!(accepted("redis-8.4"), (0..=12).collect::<Vec<_>>());
     assert_eq!(accepted("valkey-9.1"), (1..=11).chain([80]).collect::<Vec<_>>());
-    assert_eq!(load_string(b"123456789", &profile("redis-7.0")), Err(Damage::Footer));
+    assert_eq!(load_string(b"123456789", &profile("redis-7.0")), Err(PayloadError::Footer));
 }
 
 fn bytes(text: &'static str) -> Bytes<'static> {
@@ -214,11 +214,11 @@ fn payloads_of_old_servers_are_read() {
         b"\x12\x01\x01\0",
     ];
     for body in bad {
-        assert_eq!(read(body), Err(Damage::Content), "{body:?}");
+        assert_eq!(read(body), Err(PayloadError::Content), "{body:?}");
     }
     let early = profile("redis-6.2");
-    assert_eq!(load(&dump(&pairs(&[("a", "1")], true), &redis), &early), Err(Damage::Footer));
-    assert_eq!(load(&signed(b"\x10\x0c\x0c\0\0\0\x02\0\x81a\x02\x01\x01\xff", 9), &early), Err(Damage::Content));
+    assert_eq!(load(&dump(&pairs(&[("a", "1")], true), &redis), &early), Err(PayloadError::Footer));
+    assert_eq!(load(&signed(b"\x10\x0c\x0c\0\0\0\x02\0\x81a\x02\x01\x01\xff", 9), &early), Err(PayloadError::Content));
 }
 
 /// Payloads as Redis 8.0 gave them (the first two) and Valkey 9.1, without their footers.
@@ -253,7 +253,7 @@ fn times_of_fields_are_dumped_as_each_server_dumps_them() {
         let payload = dump(content, &profile(name));
         assert_eq!(payload, signed(body, *format), "{content:?}");
         assert_eq!(load(&payload, &profile(name)).as_ref(), Ok(content));
-        assert_eq!(load(&signed(body, 10), &profile("redis-7.0")), Err(Damage::Content));
+        assert_eq!(load(&signed(body, 10), &profile("redis-7.0")), Err(PayloadError::Content));
     }
 }
 
@@ -319,8 +319,8 @@ fn streams_are_dumped_as_each_server_dumps_them() {
         // The node is longer than what is never compressed, but there is nothing in it to compress.
         assert_eq!(dump(content, &profile(name)), payload, "{name}");
     }
-    assert_eq!(load(&signed(&cases[2].3, 10), &profile("redis-7.0")), Err(Damage::Content));
-    assert_eq!(load(&signed(&cases[1].3, 9), &profile("redis-6.2")), Err(Damage::Content));
+    assert_eq!(load(&signed(&cases[2].3, 10), &profile("redis-7.0")), Err(PayloadError::Content));
+    assert_eq!(load(&signed(&cases[1].3, 9), &profile("redis-6.2")), Err(PayloadError::Content));
 }
 
 proptest! {
@@ -388,7 +388,7 @@ proptest! {
         let mut payload = dump_string(&value, &profile);
         let at = at.index(payload.len());
         payload[at] ^= 1u8 << bit;
-        prop_assert_eq!(load_string(&payload, &profile), Err(Damage::Footer));
+        prop_assert_eq!(load_string(&payload, &profile), Err(PayloadError::Footer));
     }
 
     #[test]

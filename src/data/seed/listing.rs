@@ -1,7 +1,7 @@
 //! Data as commands that make it anew, one a line, quoted as `redis-cli` reads them.
 
 use crate::base::profile::Profile;
-use crate::data::keyspace::{Entry, Group, Kind, Stream, StreamId};
+use crate::data::keyspace::{Entry, Group, Stream, StreamId, ValueKind};
 use crate::data::rdb::{self, Content};
 use crate::protocol::{quote_readably, write_shortest};
 
@@ -32,7 +32,7 @@ impl Listing {
     pub fn key(&mut self, entry: &Entry) {
         let key = entry.key();
         let stream = entry.collection::<Stream>();
-        if entry.kind() == Kind::Stream && !stream.is_some_and(is_plain) {
+        if entry.kind() == ValueKind::Stream && !stream.is_some_and(is_plain) {
             return self.payload(entry);
         }
         match entry.content() {

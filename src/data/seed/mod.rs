@@ -10,7 +10,7 @@ use crate::data::keyspace::{Entry, View};
 use crate::data::rdb::SnapshotWriter;
 use listing::Listing;
 
-pub use source::{Damage, Source};
+pub use source::{Source, SourceError};
 
 /// The ending of a file that is written as a snapshot.
 const SNAPSHOT: &str = "rdb";
@@ -40,7 +40,7 @@ fn snapshot<'l>(view: &mut View<'_>, libraries: impl Iterator<Item = &'l [u8]>, 
     let mut times = false;
     for_each_key(view, |step| {
         if let Step::Key(entry) = step {
-            times |= entry.due().part.is_some();
+            times |= entry.due().field.is_some();
         }
     });
     let mut writer = SnapshotWriter::new(*profile, times);

@@ -23,7 +23,7 @@ pub struct Source<R> {
 
 /// Why there is no next command.
 #[derive(Debug)]
-pub enum Damage {
+pub enum SourceError {
     /// A quote is not closed, or text follows it.
     Quotes,
     /// The file ends in the middle of a request.
@@ -32,7 +32,7 @@ pub enum Damage {
     Io(io::Error),
 }
 
-impl From<io::Error> for Damage {
+impl From<io::Error> for SourceError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
@@ -52,7 +52,7 @@ impl<R: BufRead> Source<R> {
     }
 
     /// The next command; nothing at the end of the file.
-    pub fn next(&mut self) -> Result<Option<&OwnedWords>, Damage> {
+    pub fn next(&mut self) -> Result<Option<&OwnedWords>, SourceError> {
         loop {
             let Some(&first) = self.file.fill_buf()?.first() else { return Ok(None) };
             let before = std::mem::replace(&mut self.line, self.next_line);
@@ -70,7 +70,7 @@ impl<R: BufRead> Source<R> {
     }
 
     /// A line of text; nothing if it is empty or a comment.
-    fn text(&mut self) -> Result<bool, Damage> {
+    fn text(&mut self) -> Result<bool, SourceError> {
         self.request.clear();
         self.file.read_until(b'\n', &mut self.request)?;
         self.next_line += 1;
@@ -78,12 +78,12 @@ impl<R: BufRead> Source<R> {
         if line.is_empty() || line.starts_with(b"#") {
             return Ok(false);
         }
-        self.words = split_line(line).ok_or(Damage::Quotes)?.into_iter().collect();
+        self.words = split_line(line).ok_or(SourceError::Quotes)?.into_iter().collect();
         Ok(true)
     }
 
     /// A request as on the wire; nothing if it has no words.
-    fn request(&mut self) -> Result<bool, Damage> {
+    fn request(&mut self) -> Result<bool, SourceError> {
         self.request.clear();
         self.framer.reset();
         let framed: Framed = loop {
@@ -94,9 +94,9 @@ impl<R: BufRead> Source<R> {
                 _ => self.file.by_ref().take(needed.min(STEP)).read_to_end(&mut self.request)?,
             };
             if read == 0 {
-                return Err(Damage::Cut);
+                return Err(SourceError::Cut);
             }
-            if let Some(framed) = self.framer.next(&self.request, LIMITS).map_err(Damage::Protocol)? {
+            if let Some(framed) = self.framer.next(&self.request, LIMITS).map_err(SourceError::Protocol)? {
                 break framed;
             }
         };

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::finding::{Evidence, Finding};
 use super::tell::is_odd;
+use crate::base::text::utf8_or_escaped;
 
 /// Bytes that are no UTF-8 are shown escaped, and stand in a field of their own in hexadecimal digits.
 #[derive(Serialize)]
@@ -50,7 +51,7 @@ impl Finding {
         let told = Told {
             code: self.code.name(),
             severity: self.severity.name(),
-            key: text.map_or_else(|_| self.key.escape_ascii().to_string(), str::to_owned),
+            key: utf8_or_escaped(&self.key).into_owned(),
             key_hex: text.is_err().then(|| self.key.iter().map(|byte| format!("{byte:02x}")).collect()),
             db: self.db,
             server: self.server,

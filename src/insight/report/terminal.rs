@@ -3,6 +3,7 @@
 use super::columns::story;
 use super::facts::{Facts, Found};
 use super::readable::{clipped, readable, visible};
+use crate::base::text::counted;
 use crate::insight::audit::Severity;
 
 /// How wide the text is at most.
@@ -148,8 +149,4 @@ fn wrap(text: &str, indent: &str, lines: &mut Vec<String>) {
         line.push_str(word);
     }
     lines.push(line);
-}
-
-pub fn counted(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }

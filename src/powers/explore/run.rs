@@ -8,6 +8,7 @@ use super::reply_summary::summarize;
 use super::token::{MOST_CLIENTS, MOST_TURNS, Order, RacerNumber, Turn};
 use super::tree::{Candidate, Tree};
 use crate::base::clock::{Clock, Stopwatch};
+use crate::base::random;
 use crate::powers::line::line_of;
 use crate::powers::wait_queue::{ParkedCommand, Permit, WaitQueue};
 
@@ -184,7 +185,7 @@ impl Run {
             }
         };
         let queue: Arc<WaitQueue> = Arc::default();
-        let permit = queue.hold(command.parked.clone());
+        let permit = queue.park(command.parked.clone());
         let racer = &mut self.racers[place];
         racer.client = *client;
         racer.name.clone_from(name);
@@ -274,7 +275,7 @@ impl Run {
                 usual
             }),
             TurnPolicy::Random(generator) => {
-                let drawn = draw(generator) % (candidates.len().max(1) as u64);
+                let drawn = random::next(generator) % (candidates.len().max(1) as u64);
                 candidates.get(drawn as usize).map_or(usual, |candidate| candidate.client)
             }
             TurnPolicy::Tree | TurnPolicy::SameClient => usual,
@@ -387,15 +388,7 @@ impl Run {
         self.taken.push(TakenTurn { turn, name: client_name, words, reply: None });
         self.is_running = true;
         // If the client has just left, its turn has no effect.
-        queue.step(clock);
+        queue.release_next(clock);
         NextTurn::Granted
     }
-}
-
-/// A random number by SplitMix64.
-fn draw(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::entry::{Child, Entry, Event, EventKind, Item, Outcome};
 use super::render::rendered;
 use crate::base::files;
+use crate::base::text::utf8_or_escaped;
 
 /// The longest line, in bytes. Whatever a journal keeps of a command is shorter, also in hexadecimal digits.
 const LONGEST_LINE: u64 = 64 << 20;
@@ -126,7 +127,7 @@ struct AnyNestedLine {
 
 /// Writes a journal to a file, one JSON object a line, whole or not at all. Returns the number of commands.
 pub fn write_journal(path: &Path, items: &[Item]) -> io::Result<u64> {
-    files::replace(path, &exported(items))?;
+    files::write_atomically(path, &exported(items))?;
     Ok(items.iter().filter(|item| matches!(item, Item::Command(_))).count() as u64)
 }
 
@@ -361,7 +362,7 @@ fn line_inside(child: &Child) -> NestedLine {
 }
 
 fn readable(bytes: &[u8]) -> String {
-    std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_owned)
+    utf8_or_escaped(bytes).into_owned()
 }
 
 fn hex_of_all(words: &[Vec<u8>]) -> Option<Vec<String>> {

@@ -130,7 +130,7 @@ impl Group {
     }
 
     /// An entry need not be acknowledged any longer. Whether it had to be.
-    pub fn settle(&mut self, id: StreamId) -> bool {
+    pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let Some(pending) = self.pending.remove(&id) else { return false };
         if let Some(consumer) = self.consumers.get_mut(&pending.consumer) {
             consumer.pending.remove(&id);

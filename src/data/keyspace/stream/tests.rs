@@ -35,7 +35,7 @@ fn groups_know_whose_entries_are_whose() {
         group.deliver(id(2, 0), b"b", 6, 2);
         assert_eq!(group.consumer(b"a").unwrap().pending().len(), 1);
         assert_eq!(*group.pending()[&id(2, 0)].consumer, *b"b");
-        assert!(group.settle(id(1, 0)) && !group.settle(id(1, 0)));
+        assert!(group.acknowledge(id(1, 0)) && !group.acknowledge(id(1, 0)));
         assert_eq!((group.remove_consumer(b"b"), group.pending().len()), (Some(1), 0));
     });
     assert!(stream.size() > empty && stream.remove_group(b"g"));

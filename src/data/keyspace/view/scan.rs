@@ -1,10 +1,10 @@
 //! Going through the keys: SCAN, and a key at random.
 
 use super::View;
-use super::overdue::is_over;
+use super::expiry::is_expired;
 use crate::data::keyspace::entry::Entry;
 use crate::data::keyspace::store::{hash_of, scan_position};
-use crate::data::keyspace::value::Kind;
+use crate::data::keyspace::value::ValueKind;
 
 /// In how many strides a big shard is walked at most, whatever the count.
 const MOST_STRIDES: usize = 64;
@@ -13,7 +13,7 @@ const MOST_STRIDES: usize = 64;
 pub struct ScanFilter<'a> {
     pub matches: &'a dyn Fn(&[u8]) -> bool,
     /// Names of types are compared with this; `None` lets every type through.
-    pub kind: Option<&'a dyn Fn(Kind) -> bool>,
+    pub kind: Option<&'a dyn Fn(ValueKind) -> bool>,
 }
 
 impl<'k> View<'k> {
@@ -48,7 +48,7 @@ impl<'k> View<'k> {
             })?;
             let entry = shard.entry(shard.any_slot(seed)?);
             let key = entry.key().to_vec();
-            if !is_over(entry, now) {
+            if !is_expired(entry, now) {
                 return Some(key);
             }
             self.exists(&key);
@@ -84,7 +84,7 @@ impl<'k> View<'k> {
                     break;
                 }
                 (taken, last) = (taken + 1, position);
-                if is_over(entry, now) {
+                if is_expired(entry, now) {
                     over.push(entry.key().to_vec());
                 } else if (filter.matches)(entry.key()) && filter.kind.is_none_or(|kind| kind(entry.kind())) {
                     found.push(entry.key().to_vec());

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use super::code::Severity;
 use super::finding::Finding;
 use crate::base::log::civil;
+use crate::base::text::utf8_or_escaped;
 
 /// Where all findings are explained, each under its code.
 const PAGE: &str = "docs/findings.md";
@@ -72,10 +73,7 @@ fn place_of(space: &str, finding: &Finding) -> String {
 
 /// A key as text; bytes that are no UTF-8 are escaped, so that two of them are not shown alike.
 fn readable(key: &[u8]) -> String {
-    match std::str::from_utf8(key) {
-        Ok(text) => printable(text).into_owned(),
-        Err(_) => key.escape_ascii().to_string(),
-    }
+    printable(&utf8_or_escaped(key)).into_owned()
 }
 
 /// Text without what a terminal, or a file, would take for more than text.
@@ -100,11 +98,6 @@ fn printable(text: &str) -> Cow<'_, str> {
 pub(super) fn is_odd(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
-}
-
-/// "1 lock", "3 locks".
-fn counted(number: u64, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 /// `12:00:01.250` in UTC, of microseconds since 1970.

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::{Judged, PAGE, all, counted, place_of, printable, time_of_day};
+use super::{Judged, PAGE, all, place_of, printable, time_of_day};
+use crate::base::text::counted;
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::{Evidence, Finding};
 

@@ -1,0 +1,38 @@
+//! Words for people.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
+
+/// What is escaped in a URI: all but the unreserved characters of RFC 3986.
+pub const URI_ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// "1 key", "2 keys".
+pub fn counted<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    if number == N::from(1) { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// Bytes as the text that they are; what is no UTF-8 is escaped as in a Rust literal.
+pub fn utf8_or_escaped(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(bytes.escape_ascii().to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!([0_u64, 1, 2].map(|number| counted(number, "key")), ["0 keys", "1 key", "2 keys"]);
+    }
+
+    #[test]
+    fn only_what_is_no_text_is_escaped() {
+        assert_eq!(utf8_or_escaped("schl\u{fc}ssel\n".as_bytes()), "schl\u{fc}ssel\n");
+        assert_eq!(utf8_or_escaped(b"\xff\n"), "\\xff\\n");
+    }
+}

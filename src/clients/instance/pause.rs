@@ -1,0 +1,72 @@
+//! CLIENT PAUSE: holds commands back until an instant on the server's clock.
+
+use std::sync::{Mutex, MutexGuard};
+
+use super::Instance;
+use crate::base::clock::Millis;
+use crate::base::sync::MutexExt;
+use crate::clients::session::Signal;
+use crate::powers::{ActiveHooks, Hook};
+
+/// Until when commands are held back, and whether only writes are.
+#[derive(Default)]
+pub(super) struct Pause(Mutex<Option<(Millis, bool)>>);
+
+impl Pause {
+    /// Begins a pause. One in force only becomes longer and stricter.
+    fn begin(&self, until: Millis, writes_only: bool, now: Millis, hooks: &ActiveHooks) {
+        let mut pause = self.lock();
+        *pause = match *pause {
+            Some((longest, lenient)) if longest > now => Some((until.max(longest), writes_only && lenient)),
+            _ => Some((until, writes_only)),
+        };
+        // Under the lock: the flag follows the order in which pauses begin and end.
+        hooks.arm(Hook::ClientPause);
+    }
+
+    fn end(&self, hooks: &ActiveHooks) {
+        let mut pause = self.lock();
+        *pause = None;
+        hooks.disarm(Hook::ClientPause);
+    }
+
+    /// The pause in force, and whether one has just ended because its time is over.
+    fn check(&self, now: Millis, hooks: &ActiveHooks) -> (Option<(Millis, bool)>, bool) {
+        let mut pause = self.lock();
+        let is_over = pause.is_some_and(|(until, _)| now >= until);
+        if is_over {
+            *pause = None;
+            hooks.disarm(Hook::ClientPause);
+        }
+        (*pause, is_over)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(Millis, bool)>> {
+        self.0.lock_ignoring_poison()
+    }
+}
+
+impl Instance {
+    /// Holds commands back until an instant. A pause in force only becomes longer and stricter.
+    pub fn pause(&self, until: Millis, writes_only: bool) {
+        self.pause.begin(until, writes_only, self.clock.millis(), &self.active_hooks);
+    }
+
+    /// Ends the pause; the commands it held back run.
+    pub fn unpause(&self) {
+        self.pause.end(&self.active_hooks);
+        self.clients.signal_all(Signal::Unpause);
+    }
+
+    /// Until when commands are held back, if they are, and whether only writes are.
+    pub fn paused(&self) -> Option<(Millis, bool)> {
+        if !self.active_hooks.has(Hook::ClientPause) {
+            return None;
+        }
+        let (pause, has_ended) = self.pause.check(self.clock.millis(), &self.active_hooks);
+        if has_ended {
+            self.clients.signal_all(Signal::Unpause);
+        }
+        pause
+    }
+}

@@ -1,0 +1,426 @@
+//! Rows in ascending order, found by rank: a B+ tree in which every branch knows how many rows are below it.
+//!
+//! What the order is, only the caller knows: it finds a row's rank by telling of any row whether it stands before. So a row
+//! need not hold more than the score and where the member stands.
+
+use std::mem::take;
+
+/// Rows of a leaf and branches of an inner node, at most.
+const MOST: usize = 64;
+
+/// A node that has become less full than this looks for a neighbour to join, if both fill no more than `JOINED`.
+const SPARSE: usize = MOST / 2;
+const JOINED: usize = MOST / 4 * 3;
+
+/// A score, and the place of the member that has it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, packed(4))]
+pub(super) struct Row {
+    pub score: f64,
+    pub place: u32,
+}
+
+#[derive(Clone)]
+enum Node {
+    Leaf(Vec<Row>),
+    Inner(Vec<Branch>),
+}
+
+#[derive(Clone)]
+struct Branch {
+    /// The first row below, and how many there are.
+    first: Row,
+    count: u32,
+    node: Node,
+}
+
+#[derive(Clone)]
+pub(super) struct RankTree {
+    root: Node,
+    len: usize,
+    leaves: usize,
+    inners: usize,
+}
+
+/// Whether a node is the first, or the last, of its level.
+#[derive(Clone, Copy)]
+struct Edge {
+    first: bool,
+    last: bool,
+}
+
+/// How the number of nodes changes.
+#[derive(Default)]
+struct Growth {
+    leaves: usize,
+    inners: usize,
+}
+
+impl RankTree {
+    pub fn new() -> Self {
+        Self { root: Node::Leaf(Vec::with_capacity(MOST)), len: 0, leaves: 1, inners: 0 }
+    }
+
+    /// How many rows stand before a point: those of which `before` holds.
+    pub fn rank(&self, mut before: impl FnMut(Row) -> bool) -> usize {
+        let mut rank = 0;
+        let mut node = &self.root;
+        loop {
+            match node {
+                Node::Leaf(rows) => return rank + rows.partition_point(|row| before(*row)),
+                Node::Inner(branches) => {
+                    let at = child(branches, &mut before);
+                    rank += branches[..at].iter().map(|branch| branch.count as usize).sum::<usize>();
+                    node = &branches[at].node;
+                }
+            }
+        }
+    }
+
+    pub fn get(&self, rank: usize) -> Option<Row> {
+        let (rows, at) = self.leaf(rank);
+        rows.get(at).copied()
+    }
+
+    /// The leaf in which a rank is, and where in it.
+    fn leaf(&self, mut rank: usize) -> (&[Row], usize) {
+        let mut node = &self.root;
+        loop {
+            match node {
+                Node::Leaf(rows) => return (rows, rank),
+                Node::Inner(branches) => {
+                    let (at, within) = locate(branches, rank);
+                    rank = within;
+                    node = &branches[at].node;
+                }
+            }
+        }
+    }
+
+    /// Adds a row behind those of which `before` holds.
+    pub fn insert(&mut self, row: Row, mut before: impl FnMut(Row) -> bool) {
+        let mut growth = Growth::default();
+        let edge = Edge { first: true, last: true };
+        if let Some(right) = insert(&mut self.root, row, &mut before, edge, &mut growth) {
+            let left = Branch::of(take(&mut self.root));
+            let mut branches = Vec::with_capacity(MOST);
+            branches.extend([left, right]);
+            self.root = Node::Inner(branches);
+            growth.inners += 1;
+        }
+        self.len += 1;
+        self.leaves += growth.leaves;
+        self.inners += growth.inners;
+    }
+
+    /// Removes the row of this rank, which there must be.
+    pub fn remove(&mut self, rank: usize) -> Row {
+        let mut loss = Growth::default();
+        let row = remove(&mut self.root, rank, &mut loss);
+        while let Node::Inner(branches) = &mut self.root
+            && branches.len() == 1
+            && let Some(only) = branches.pop()
+        {
+            self.root = only.node;
+            loss.inners += 1;
+        }
+        self.len -= 1;
+        self.leaves -= loss.leaves;
+        self.inners -= loss.inners;
+        row
+    }
+
+    /// So many rows from a rank on, forwards or backwards; there must be as many.
+    pub fn rows(&self, rank: usize, count: usize, backwards: bool) -> Rows<'_> {
+        Rows { tree: self, leaf: &[], at: 0, rank, left: count, backwards }
+    }
+
+    /// Bytes of memory that it takes beside its own size.
+    pub fn size(&self) -> usize {
+        MOST * (self.leaves * size_of::<Row>() + self.inners * size_of::<Branch>())
+    }
+}
+
+/// Rows one after the other.
+#[derive(Clone)]
+pub(super) struct Rows<'t> {
+    tree: &'t RankTree,
+    /// The leaf in which the next row is, if it is known, and where it is there.
+    leaf: &'t [Row],
+    at: usize,
+    rank: usize,
+    left: usize,
+    backwards: bool,
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Row;
+
+    #[inline]
+    fn next(&mut self) -> Option<Row> {
+        if self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        if self.at >= self.leaf.len() {
+            (self.leaf, self.at) = self.tree.leaf(self.rank);
+        }
+        let row = *self.leaf.get(self.at)?;
+        // Before the first of a leaf is outside of it, too.
+        let step = if self.backwards { usize::MAX } else { 1 };
+        self.at = self.at.wrapping_add(step);
+        self.rank = self.rank.wrapping_add(step);
+        Some(row)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Rows<'_> {}
+
+impl Default for Node {
+    fn default() -> Self {
+        Self::Leaf(Vec::new())
+    }
+}
+
+impl Node {
+    fn len(&self) -> usize {
+        match self {
+            Self::Leaf(rows) => rows.len(),
+            Self::Inner(branches) => branches.len(),
+        }
+    }
+
+    fn count(&self) -> u32 {
+        match self {
+            Self::Leaf(rows) => rows.len() as u32,
+            Self::Inner(branches) => branches.iter().map(|branch| branch.count).sum(),
+        }
+    }
+
+    /// The first row; of an empty leaf, none that anybody would look at.
+    fn first(&self) -> Row {
+        let first = match self {
+            Self::Leaf(rows) => rows.first().copied(),
+            Self::Inner(branches) => branches.first().map(|branch| branch.first),
+        };
+        first.unwrap_or(Row { score: 0.0, place: 0 })
+    }
+}
+
+impl Branch {
+    fn of(node: Node) -> Self {
+        Self { first: node.first(), count: node.count(), node }
+    }
+}
+
+/// The branch in which a point is: the last one whose first row stands before it.
+#[inline]
+fn child(branches: &[Branch], before: &mut impl FnMut(Row) -> bool) -> usize {
+    branches[1..].partition_point(|branch| before(branch.first))
+}
+
+/// The branch in which a rank is, and the rank below it.
+#[inline]
+fn locate(branches: &[Branch], mut rank: usize) -> (usize, usize) {
+    let last = branches.len() - 1;
+    for (at, branch) in branches[..last].iter().enumerate() {
+        let count = branch.count as usize;
+        if rank < count {
+            return (at, rank);
+        }
+        rank -= count;
+    }
+    (last, rank)
+}
+
+/// Adds a row below a node. What does not fit any more comes back, to stand beside it.
+fn insert(
+    node: &mut Node,
+    row: Row,
+    before: &mut impl FnMut(Row) -> bool,
+    edge: Edge,
+    growth: &mut Growth,
+) -> Option<Branch> {
+    match node {
+        Node::Leaf(rows) => {
+            let at = rows.partition_point(|row| before(*row));
+            let right = add(rows, at, row, edge)?;
+            growth.leaves += 1;
+            Some(Branch::of(Node::Leaf(right)))
+        }
+        Node::Inner(branches) => {
+            let at = child(branches, before);
+            let below = Edge { first: edge.first && at == 0, last: edge.last && at + 1 == branches.len() };
+            let branch = &mut branches[at];
+            let right = insert(&mut branch.node, row, before, below, growth);
+            branch.count += 1;
+            branch.first = branch.node.first();
+            let right = right?;
+            branch.count -= right.count;
+            let right = add(branches, at + 1, right, edge)?;
+            growth.inners += 1;
+            Some(Branch::of(Node::Inner(right)))
+        }
+    }
+}
+
+/// Adds an item to those of a node. If it is full, half of them are handed back; at the end of everything, where more are
+/// likely to come, all but the newest stay together.
+fn add<T>(items: &mut Vec<T>, at: usize, item: T, edge: Edge) -> Option<Vec<T>> {
+    if items.len() < MOST {
+        items.insert(at, item);
+        return None;
+    }
+    let cut = match at {
+        MOST if edge.last => MOST,
+        0 if edge.first => 0,
+        _ => MOST / 2,
+    };
+    let mut right = Vec::with_capacity(MOST);
+    right.extend(items.drain(cut..));
+    if at > cut || cut == MOST {
+        right.insert(at - cut, item);
+    } else {
+        items.insert(at, item);
+    }
+    Some(right)
+}
+
+fn remove(node: &mut Node, rank: usize, loss: &mut Growth) -> Row {
+    match node {
+        Node::Leaf(rows) => rows.remove(rank),
+        Node::Inner(branches) => {
+            let (at, within) = locate(branches, rank);
+            let branch = &mut branches[at];
+            let row = remove(&mut branch.node, within, loss);
+            branch.count -= 1;
+            if branch.count == 0 {
+                loss.count(&branches.remove(at).node);
+                return row;
+            }
+            branch.first = branch.node.first();
+            if branch.node.len() < SPARSE {
+                join(branches, at, loss);
+            }
+            row
+        }
+    }
+}
+
+/// Makes one of a branch and the one beside it, if they are small enough.
+fn join(branches: &mut Vec<Branch>, at: usize, loss: &mut Growth) {
+    let length = |at: usize| branches.get(at).map_or(MOST, |branch| branch.node.len());
+    let own = length(at);
+    let left = if own + length(at + 1) <= JOINED {
+        at
+    } else if at > 0 && own + length(at - 1) <= JOINED {
+        at - 1
+    } else {
+        return;
+    };
+    let right = branches.remove(left + 1);
+    loss.count(&right.node);
+    let branch = &mut branches[left];
+    match (&mut branch.node, right.node) {
+        (Node::Leaf(rows), Node::Leaf(more)) => rows.extend(more),
+        (Node::Inner(branches), Node::Inner(more)) => branches.extend(more),
+        _ => unreachable!("all nodes of one level are of the same kind"),
+    }
+    branch.count += right.count;
+}
+
+impl Growth {
+    /// Counts a node that is there no more; what is below it has gone, or has gone elsewhere.
+    fn count(&mut self, node: &Node) {
+        match node {
+            Node::Leaf(_) => self.leaves += 1,
+            Node::Inner(_) => self.inners += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rows_of(tree: &RankTree) -> Vec<Row> {
+        tree.rows(0, tree.len, false).collect()
+    }
+
+    fn nodes(node: &Node) -> (usize, usize) {
+        match node {
+            Node::Leaf(rows) => {
+                assert!(rows.capacity() == MOST);
+                (1, 0)
+            }
+            Node::Inner(branches) => branches.iter().fold((0, 1), |(leaves, inners), branch| {
+                assert_eq!((branch.first, branch.count), (branch.node.first(), branch.node.count()));
+                let (more_leaves, more_inners) = nodes(&branch.node);
+                (leaves + more_leaves, inners + more_inners)
+            }),
+        }
+    }
+
+    fn check(tree: &RankTree, model: &[Row]) {
+        assert_eq!(rows_of(tree), model);
+        assert_eq!(nodes(&tree.root), (tree.leaves, tree.inners));
+    }
+
+    #[test]
+    fn what_comes_in_order_fills_the_leaves() {
+        for upwards in [true, false] {
+            let mut tree = RankTree::new();
+            for place in 0..10_000 {
+                tree.insert(Row { score: 1.0, place }, |_| upwards);
+            }
+            assert_eq!(tree.leaves, 10_000usize.div_ceil(MOST));
+            for _ in 0..10_000 {
+                tree.remove(0);
+            }
+            assert_eq!((tree.len, tree.inners), (0, 0));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn rows_stand_where_they_were_put(
+            steps in prop::collection::vec((0..1000u32, 0..100u32), 0..6000),
+            removals in 0..100u32,
+        ) {
+            let mut tree = RankTree::new();
+            let mut model: Vec<Row> = Vec::new();
+            for (place, (number, chance)) in (0..).zip(steps) {
+                // First mostly more, then mostly fewer.
+                let fewer = if place > 3000 { 100 - removals / 2 } else { removals / 2 };
+                if chance < fewer && !model.is_empty() {
+                    let rank = number as usize % model.len();
+                    prop_assert_eq!(tree.remove(rank), model.remove(rank));
+                } else {
+                    let score = f64::from(number);
+                    let rank = tree.rank(|row| row.score <= score);
+                    prop_assert_eq!(rank, model.partition_point(|row| row.score <= score));
+                    tree.insert(Row { score, place }, |row| row.score <= score);
+                    model.insert(rank, Row { score, place });
+                }
+                prop_assert_eq!(tree.len, model.len());
+            }
+            check(&tree, &model);
+            for rank in [0, model.len() / 3, model.len()] {
+                prop_assert_eq!(tree.get(rank), model.get(rank).copied());
+                let behind = model.len() - rank;
+                prop_assert!(tree.rows(rank, behind, false).eq(model[rank..].iter().copied()));
+                if rank < model.len() {
+                    prop_assert!(tree.rows(rank, rank + 1, true).eq(model[..=rank].iter().rev().copied()));
+                }
+            }
+        }
+    }
+}

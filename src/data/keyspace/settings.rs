@@ -1,0 +1,126 @@
+//! Settings of the keyspace, as atomics: CONFIG SET changes them while commands read them.
+
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+
+use super::{ChunkLimit, HashLimits, ListLimits, SetLimits, SortedSetLimits};
+use crate::base::profile::{Family, Profile};
+
+/// What CONFIG SET can change about the keyspace while it runs.
+pub struct Settings {
+    /// `proto-max-bulk-len`: the longest string a command may build.
+    pub max_string: AtomicI64,
+    /// When values of each type change their encoding.
+    pub encoding_limits: EncodingLimits,
+    /// Which notifications views make, as bits: classes of events, channels to publish them on, changes of keys.
+    notifications: AtomicU32,
+}
+
+/// When a value changes its encoding; the names are those of the configuration.
+#[derive(Default)]
+pub struct EncodingLimits {
+    pub set_max_intset_entries: AtomicI64,
+    pub set_max_listpack_entries: AtomicI64,
+    pub set_max_listpack_value: AtomicI64,
+    pub hash_max_listpack_entries: AtomicI64,
+    pub hash_max_listpack_value: AtomicI64,
+    pub zset_max_listpack_entries: AtomicI64,
+    pub zset_max_listpack_value: AtomicI64,
+    pub list_max_listpack_size: AtomicI64,
+    pub stream_node_max_bytes: AtomicI64,
+    pub stream_node_max_entries: AtomicI64,
+    pub hll_sparse_max_bytes: AtomicI64,
+}
+
+impl EncodingLimits {
+    /// Each with its name.
+    pub fn all(&self) -> [(&'static str, &AtomicI64); 11] {
+        [
+            ("set-max-intset-entries", &self.set_max_intset_entries),
+            ("set-max-listpack-entries", &self.set_max_listpack_entries),
+            ("set-max-listpack-value", &self.set_max_listpack_value),
+            ("hash-max-listpack-entries", &self.hash_max_listpack_entries),
+            ("hash-max-listpack-value", &self.hash_max_listpack_value),
+            ("zset-max-listpack-entries", &self.zset_max_listpack_entries),
+            ("zset-max-listpack-value", &self.zset_max_listpack_value),
+            ("list-max-listpack-size", &self.list_max_listpack_size),
+            ("stream-node-max-bytes", &self.stream_node_max_bytes),
+            ("stream-node-max-entries", &self.stream_node_max_entries),
+            ("hll-sparse-max-bytes", &self.hll_sparse_max_bytes),
+        ]
+    }
+}
+
+/// A setting as a count.
+pub(super) fn number(setting: &AtomicI64) -> usize {
+    usize::try_from(setting.load(Ordering::Relaxed)).unwrap_or(0)
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_string: AtomicI64::new(512 << 20),
+            encoding_limits: EncodingLimits::default(),
+            notifications: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Settings {
+    /// Sets those bits of the wanted notifications that are in `mask`.
+    pub fn set_wanted_notifications(&self, mask: u32, bits: u32) {
+        let _ =
+            self.notifications.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(old & !mask | bits & mask));
+    }
+
+    /// Whether views make any notifications.
+    pub fn wants_notifications(&self) -> bool {
+        self.notifications.load(Ordering::Acquire) != 0
+    }
+
+    /// The limits of the encodings of sets, on a server of this profile.
+    pub fn set_limits(&self, profile: &Profile) -> SetLimits {
+        let encoding_limits = &self.encoding_limits;
+        let converts_upfront = profile.since_redis(7, 2);
+        SetLimits {
+            integers: number(&encoding_limits.set_max_intset_entries),
+            packed: if converts_upfront { number(&encoding_limits.set_max_listpack_entries) } else { 0 },
+            longest: number(&encoding_limits.set_max_listpack_value),
+            converts_upfront,
+        }
+    }
+
+    /// The limits of the encodings of hashes, on a server of this profile.
+    pub fn hash_limits(&self, profile: &Profile) -> HashLimits {
+        HashLimits {
+            packed: number(&self.encoding_limits.hash_max_listpack_entries),
+            longest: number(&self.encoding_limits.hash_max_listpack_value),
+            converts_upfront: profile.since_redis(7, 2),
+            packs_times: profile.family() == Family::Redis,
+        }
+    }
+
+    /// The limits of the encodings of lists, on a server of this profile.
+    pub fn list_limits(&self, profile: &Profile) -> ListLimits {
+        let setting = self.encoding_limits.list_max_listpack_size.load(Ordering::Relaxed);
+        ListLimits { chunk: ChunkLimit::of(setting), packs: profile.since_redis(7, 2) }
+    }
+
+    /// The limits of the encodings of sorted sets, on a server of this profile.
+    pub fn sorted_set_limits(&self, profile: &Profile) -> SortedSetLimits {
+        SortedSetLimits {
+            packed: number(&self.encoding_limits.zset_max_listpack_entries),
+            longest: number(&self.encoding_limits.zset_max_listpack_value),
+            converts_upfront: profile.since_redis(7, 2),
+        }
+    }
+
+    /// The most bytes of a sparse HyperLogLog.
+    pub fn sparse_limit(&self) -> usize {
+        number(&self.encoding_limits.hll_sparse_max_bytes)
+    }
+
+    #[inline]
+    pub fn notifications(&self) -> u32 {
+        self.notifications.load(Ordering::Relaxed)
+    }
+}

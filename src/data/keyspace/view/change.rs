@@ -1,0 +1,166 @@
+//! Changing keys. Everything that changes a key passes here, so deadlines, memory, watchers, blocked clients and caches
+//! are always up to date.
+
+use std::sync::atomic::Ordering;
+
+use super::expiry::count_deadline;
+use super::{Location, View};
+use crate::base::clock::Millis;
+use crate::data::keyspace::ShardMeta;
+use crate::data::keyspace::entry::{Entry, EntryDeadlines};
+use crate::data::keyspace::notifications::{EventClass, KEY_CHANGES, Notification};
+use crate::data::keyspace::store::hash_of;
+
+impl<'k> View<'k> {
+    /// Counts all that `change` does as one change, as RENAME is one.
+    pub fn as_one_change<R>(&mut self, change: impl FnOnce(&mut Self) -> R) -> R {
+        let before = self.stats.changes;
+        let result = change(self);
+        self.stats.changes = self.stats.changes.min(before + 1);
+        result
+    }
+
+    /// Puts an entry in place of whatever is under its key.
+    pub fn put(&mut self, entry: Entry) {
+        match self.find_for_update(entry.key()) {
+            Some(at) => {
+                let old = self.rewrite(at, |old| std::mem::replace(old, entry));
+                self.signal_removal(&old);
+            }
+            None => self.insert(entry),
+        }
+    }
+
+    /// Inserts an entry as a new key. What was under its key before is removed without a notification.
+    pub fn replace(&mut self, entry: Entry) {
+        if let Some(at) = self.find(entry.key()) {
+            self.unlink(at);
+        }
+        self.insert(entry);
+    }
+
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        self.take(key).is_some()
+    }
+
+    /// Removes a key and returns its entry.
+    pub fn take(&mut self, key: &[u8]) -> Option<Entry> {
+        let at = self.find(key)?;
+        let entry = self.unlink(at);
+        self.changed(key);
+        Some(entry)
+    }
+
+    /// Sets or removes a deadline, which may be in the past. `false` if the key does not exist.
+    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<Millis>) -> bool {
+        let Some(at) = self.find(key) else { return false };
+        self.rewrite(at, |entry| entry.set_deadline(deadline));
+        true
+    }
+
+    /// Changes an entry in place, and updates deadlines, memory and watchers.
+    #[inline]
+    pub(in crate::data::keyspace) fn rewrite<R>(&mut self, at: Location, change: impl FnOnce(&mut Entry) -> R) -> R {
+        let result = self.rewrite_quietly(at, change);
+        self.stats.changes += 1;
+        if !self.keyspace.watchers.is_empty() {
+            self.keyspace.watchers.touch(self.db, self.entry(at).key());
+        }
+        if self.wanted & KEY_CHANGES != 0 {
+            let key = self.entry(at).key().into();
+            self.effects().notifications.push(Notification::Changed { key, expired: false });
+        }
+        result
+    }
+
+    /// Changes an entry in place without touching its watchers.
+    #[inline]
+    pub(in crate::data::keyspace) fn rewrite_quietly<R>(
+        &mut self,
+        at: Location,
+        change: impl FnOnce(&mut Entry) -> R,
+    ) -> R {
+        let entry = self.entry_mut(at);
+        let (size, due) = (entry.size(), entry.due());
+        let result = change(entry);
+        let (new_size, new_due) = (entry.size(), entry.due());
+        if size != new_size {
+            self.meta(at).bytes.fetch_add(new_size as i64 - size as i64, Ordering::Relaxed);
+        }
+        if due != new_due {
+            self.deadlines_changed(at.lock, at.hash, due, new_due);
+        }
+        result
+    }
+
+    /// Inserts an entry whose key does not exist.
+    #[inline]
+    pub(in crate::data::keyspace) fn insert(&mut self, entry: Entry) {
+        self.changed(entry.key());
+        self.insert_quietly(entry);
+    }
+
+    /// Inserts an entry whose key does not exist, without touching its watchers.
+    #[inline]
+    pub(in crate::data::keyspace) fn insert_quietly(&mut self, entry: Entry) {
+        self.notify(EventClass::New, "new", entry.key());
+        if entry.kind().is_awaited() {
+            self.signal(entry.key());
+        }
+        let hash = hash_of(entry.key());
+        let lock = self.held_shard(self.db, self.keyspace.shard_of(hash));
+        let index = self.locked[lock].index as usize;
+        let meta = &self.keyspace.database(self.db).shard_meta[index];
+        meta.bytes.fetch_add(entry.size() as i64, Ordering::Relaxed);
+        meta.count_keys(1);
+        let due = entry.due();
+        self.locked[lock].shard.insert(hash, entry);
+        if due != EntryDeadlines::NONE {
+            self.deadlines_changed(lock, hash, EntryDeadlines::NONE, due);
+        }
+    }
+
+    pub(super) fn unlink(&mut self, at: Location) -> Entry {
+        let entry = self.locked[at.lock].shard.remove(at.slot);
+        self.signal_removal(&entry);
+        let meta = self.meta(at);
+        meta.bytes.fetch_sub(entry.size() as i64, Ordering::Relaxed);
+        meta.count_keys(-1);
+        let due = entry.due();
+        count_deadline(&meta.volatile, due.key, None);
+        count_deadline(&meta.with_field_deadlines, due.field, None);
+        entry
+    }
+
+    fn meta(&self, at: Location) -> &'k ShardMeta {
+        let locked = &self.locked[at.lock];
+        &self.keyspace.database(locked.db).shard_meta[locked.index as usize]
+    }
+
+    /// Counts further changes to a key, without touching its watchers.
+    pub fn count_more_changes(&mut self, changes: usize) {
+        self.stats.changes += changes as u64;
+    }
+
+    /// Counts a change to a key, and touches its watchers.
+    pub(in crate::data::keyspace) fn changed(&mut self, key: &[u8]) {
+        self.record_change(key, false);
+    }
+
+    pub(super) fn record_change(&mut self, key: &[u8], expired: bool) {
+        self.stats.changes += 1;
+        if !self.keyspace.watchers.is_empty() {
+            self.keyspace.watchers.touch(self.db, key);
+        }
+        if self.wanted & KEY_CHANGES != 0 {
+            self.effects().notifications.push(Notification::Changed { key: key.into(), expired });
+        }
+    }
+
+    /// Touches the watchers of a key without counting a change.
+    pub(in crate::data::keyspace) fn touch_watchers(&mut self, key: &[u8]) {
+        let changes = self.stats.changes;
+        self.changed(key);
+        self.stats.changes = changes;
+    }
+}

@@ -1,0 +1,120 @@
+//! What concerns whole databases: FLUSHDB, SWAPDB, DBSIZE, and walking all keys.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::View;
+use super::expiry::is_expired;
+use crate::data::keyspace::ShardMeta;
+use crate::data::keyspace::entry::Entry;
+use crate::data::keyspace::notifications::{KEY_CHANGES, Notification};
+
+impl View<'_> {
+    /// The databases that the view holds, in ascending order. One that was never used is not among them.
+    pub fn held_databases(&self) -> Vec<u32> {
+        let mut databases: Vec<u32> = self.locked.iter().map(|locked| locked.db).collect();
+        databases.dedup();
+        databases
+    }
+
+    pub fn len(&mut self) -> usize {
+        let db = self.db;
+        self.locked.iter().filter(|locked| locked.db == db).map(|locked| locked.shard.len()).sum()
+    }
+
+    /// Calls `visit` with every live entry of the selected database.
+    pub fn for_each(&mut self, mut visit: impl FnMut(&Entry)) {
+        let (db, now) = (self.db, self.now);
+        for locked in self.locked.iter().filter(|locked| locked.db == db) {
+            locked.shard.iter().filter(|entry| !is_expired(entry, now)).for_each(&mut visit);
+        }
+    }
+
+    /// Removes every key of the selected database and returns how many there were.
+    pub fn flush(&mut self) -> usize {
+        self.touch_watched(self.db);
+        let db = self.db;
+        let mut removed = 0;
+        let mut garbage = Vec::new();
+        self.signal_all(db);
+        if self.everything.is_some() {
+            self.held_shard(db, 0);
+        }
+        for locked in self.locked.iter_mut().filter(|locked| locked.db == db) {
+            removed += locked.shard.len();
+            garbage.push(locked.shard.take());
+            let meta = &self.keyspace.database(db).shard_meta[locked.index as usize];
+            *meta.deadlines() = Default::default();
+            meta.keys.store(0, Ordering::Relaxed);
+            meta.volatile.store(0, Ordering::Relaxed);
+            meta.with_field_deadlines.store(0, Ordering::Relaxed);
+            meta.bytes.store(0, Ordering::Relaxed);
+        }
+        self.effects().garbage.append(&mut garbage);
+        self.stats.changes += removed as u64;
+        removed
+    }
+
+    /// Removes every key of all databases that the view holds.
+    pub fn flush_everything(&mut self) {
+        let home = self.db;
+        for db in self.held_databases() {
+            self.select(db);
+            self.flush();
+        }
+        self.select(home);
+        self.notify_flushed();
+    }
+
+    /// Notifies once that everything was removed, or was to be, however many databases that were.
+    pub fn notify_flushed(&mut self) {
+        if self.wanted & KEY_CHANGES != 0 {
+            self.effects().notifications.push(Notification::Flushed);
+        }
+    }
+
+    /// Swaps two databases. The view must be of everything.
+    pub fn swap(&mut self, one: u32, other: u32) {
+        if one == other {
+            return;
+        }
+        for db in [one, other] {
+            self.held_shard(db, 0);
+            self.touch_watched(db);
+        }
+        let (one, other) = (one.min(other), one.max(other));
+        for index in 0..self.keyspace.shards() {
+            let (first, second) = (self.held_shard(one, index), self.held_shard(other, index));
+            let (left, right) = self.locked.split_at_mut(second);
+            left[first].shard.swap(&mut right[0].shard);
+            let shard_meta = [one, other].map(|db| &self.keyspace.database(db).shard_meta[index]);
+            std::mem::swap(&mut *shard_meta[0].deadlines(), &mut *shard_meta[1].deadlines());
+            swap_counts(shard_meta, |meta| &meta.keys);
+            swap_counts(shard_meta, |meta| &meta.volatile);
+            swap_counts(shard_meta, |meta| &meta.with_field_deadlines);
+            swap_counts(shard_meta, |meta| &meta.bytes);
+        }
+        for db in [one, other] {
+            self.touch_watched(db);
+            self.signal_all(db);
+        }
+        self.stats.changes += 1;
+    }
+
+    fn touch_watched(&mut self, db: u32) {
+        if self.keyspace.watchers.is_empty() {
+            return;
+        }
+        let selected = std::mem::replace(&mut self.db, db);
+        for key in self.keyspace.watchers.keys(db) {
+            if self.exists(&key) {
+                self.keyspace.watchers.touch(db, &key);
+            }
+        }
+        self.db = selected;
+    }
+}
+
+fn swap_counts(shard_meta: [&ShardMeta; 2], count: impl Fn(&ShardMeta) -> &AtomicI64) {
+    let (one, other) = (count(shard_meta[0]), count(shard_meta[1]));
+    one.store(other.swap(one.load(Ordering::Relaxed), Ordering::Relaxed), Ordering::Relaxed);
+}

@@ -1,0 +1,130 @@
+//! Looking keys up. The methods differ in what a look-up counts as: an access (OBJECT IDLETIME), a hit or a miss
+//! (`keyspace_hits`, `keyspace_misses`), or neither.
+
+use super::{Location, View};
+use crate::data::keyspace::entry::{AccessTime, Entry};
+use crate::data::keyspace::notifications::EventClass;
+
+impl View<'_> {
+    /// Whether the key exists. No access, no hit or miss.
+    pub fn exists(&mut self, key: &[u8]) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// The entry. No access, no hit or miss.
+    pub fn peek(&mut self, key: &[u8]) -> Option<&Entry> {
+        let at = self.find(key)?;
+        Some(self.entry(at))
+    }
+
+    /// The entry, read for its value: an access, and a hit or miss.
+    pub fn read(&mut self, key: &[u8]) -> Option<&Entry> {
+        let at = self.find_for_read(key)?;
+        Some(self.entry(at))
+    }
+
+    /// When a key was last accessed, as OBJECT IDLETIME counts it. This is no access itself.
+    pub fn last_used(&mut self, key: &[u8]) -> Option<AccessTime> {
+        let at = self.find(key)?;
+        let entry = self.entry(at);
+        let shared = entry.shared_integer();
+        Some(shared.map_or_else(|| entry.accessed(), |value| self.keyspace.shared_integers.accessed(value)))
+    }
+
+    /// The entry, for a command that only asks about it: a hit or miss, but no access.
+    pub fn read_without_touch(&mut self, key: &[u8]) -> Option<&Entry> {
+        let Some(at) = self.find(key) else {
+            self.count_miss(key);
+            return None;
+        };
+        self.stats.hits += 1;
+        Some(self.entry(at))
+    }
+
+    /// As [`read_without_touch`](Self::read_without_touch), for OBJECT: a missing key causes no `keymiss` event.
+    pub fn read_without_touch_or_event(&mut self, key: &[u8]) -> Option<&Entry> {
+        let Some(at) = self.find(key) else {
+            self.stats.misses += 1;
+            return None;
+        };
+        self.stats.hits += 1;
+        Some(self.entry(at))
+    }
+
+    /// The entry, for a command that is about to change it: an access, but no hit or miss.
+    pub fn read_for_update(&mut self, key: &[u8]) -> Option<&Entry> {
+        let at = self.find_for_update(key)?;
+        Some(self.entry(at))
+    }
+
+    /// TOUCH: an access even if CLIENT NO-TOUCH is on.
+    pub fn touch(&mut self, key: &[u8]) -> bool {
+        let touch = std::mem::replace(&mut self.touch, true);
+        let found = self.find_for_read(key).is_some();
+        self.touch = touch;
+        found
+    }
+
+    /// Finds a live key. An expired one is deleted here.
+    #[inline]
+    pub(in crate::data::keyspace) fn find(&mut self, key: &[u8]) -> Option<Location> {
+        let hash = self.hashed_key.hash_of(key);
+        let lock = self.held_shard(self.db, self.keyspace.shard_of(hash));
+        let shard = &self.locked[lock].shard;
+        let slot = shard.find(hash, key)?;
+        let at = Location { lock, slot, hash };
+        if shard.entry(slot).due().first().is_some_and(|due| self.now > due) {
+            return self.expire_due(at);
+        }
+        Some(at)
+    }
+
+    /// Finds a key for its value: an access, and a hit or miss.
+    #[inline]
+    pub(in crate::data::keyspace) fn find_for_read(&mut self, key: &[u8]) -> Option<Location> {
+        let at = self.find_for_update(key);
+        if at.is_some() {
+            self.stats.hits += 1;
+        } else {
+            self.count_miss(key);
+        }
+        at
+    }
+
+    /// Finds a key that is about to be changed: an access, but no hit or miss.
+    #[inline]
+    pub(in crate::data::keyspace) fn find_for_update(&mut self, key: &[u8]) -> Option<Location> {
+        let at = self.find(key)?;
+        if self.touch {
+            let accessed = self.access_time();
+            let entry = self.entry_mut(at);
+            entry.set_accessed(accessed);
+            if let Some(value) = entry.shared_integer() {
+                self.keyspace.shared_integers.touch(value, accessed);
+            }
+        }
+        Some(at)
+    }
+
+    fn count_miss(&mut self, key: &[u8]) {
+        self.stats.misses += 1;
+        self.notify(EventClass::KeyMiss, "keymiss", key);
+    }
+
+    #[inline]
+    pub(in crate::data::keyspace) fn entry(&self, at: Location) -> &Entry {
+        self.locked[at.lock].shard.entry(at.slot)
+    }
+
+    #[inline]
+    pub(in crate::data::keyspace) fn entry_mut(&mut self, at: Location) -> &mut Entry {
+        self.locked[at.lock].shard.entry_mut(at.slot)
+    }
+
+    /// An entry that this view has just found to be live, so that its deadline need not be checked again.
+    pub(in crate::data::keyspace) fn peek_found(&self, key: &[u8]) -> Option<&Entry> {
+        let hash = self.hashed_key.hash_of(key);
+        let shard = &self.locked[self.shard_position(self.db, self.keyspace.shard_of(hash)).ok()?].shard;
+        Some(shard.entry(shard.find(hash, key)?))
+    }
+}

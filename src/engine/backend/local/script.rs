@@ -1,0 +1,473 @@
+//! EVAL, FCALL and their kin: runs scripts, and the commands that they call.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+
+use super::Local;
+use crate::base::clock::Stopwatch;
+use crate::base::error::CommandError;
+use crate::base::log::Level;
+use crate::base::profile::Profile;
+use crate::clients::instance::Instance;
+use crate::clients::session::{Flow, Session};
+use crate::commands::refuse_block_in_script;
+use crate::data::keyspace::{Busy, View};
+use crate::engine::replies::write;
+use crate::engine::transaction::{may_write, queued};
+use crate::engine::{Engine, is_exec, key_hashes};
+use crate::powers::{Hook, HookPath, Rule};
+use crate::protocol::{Protocol, Reply, Words, parse_integer};
+use crate::script::{
+    BusyScript, Host, Interpreters, Invocation, KillReason, Random, ScratchBuffers, Script, ScriptFlags, ScriptKind,
+    Yielder,
+};
+use crate::spec::{Args, Arity, CommandKind, CommandSpec, Flag, ResolvedRow, ScriptCommand as Which};
+
+const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown Redis command called from script");
+const WRONG_ARITY: CommandError = CommandError::fixed("ERR Wrong number of args calling Redis command from script");
+const NOT_FROM_SCRIPT: CommandError = CommandError::fixed("ERR This Redis command is not allowed from script");
+const READ_ONLY: CommandError = CommandError::fixed("ERR Write commands are not allowed from read-only scripts.");
+const WRITES: CommandError = CommandError::fixed("ERR Can not execute a script with write flag using *_ro command.");
+const NO_FUNCTION: CommandError = CommandError::fixed("ERR Function not found");
+const BAD_NUMBER_OF_KEYS: CommandError = CommandError::fixed("ERR Bad number of keys provided");
+const TOO_MANY_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be greater than number of args");
+const NEGATIVE_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be negative");
+const NO_ROOM_FOR_SCRIPT: CommandError =
+    CommandError::fixed("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'");
+
+/// What a script runs in.
+pub(super) struct ScriptContext<'s, 'k> {
+    pub view: &'s mut View<'k>,
+    pub interpreters: &'s mut Interpreters,
+    /// Pauses the script, if it takes long.
+    pub yielder: Option<&'s Yielder<'s>>,
+}
+
+impl Local {
+    /// Runs a script in a view of its own.
+    pub(super) fn run_script(
+        &self,
+        front: &Engine,
+        session: &mut Session,
+        which: Which,
+        args: &mut Args<'_>,
+        out: &mut Vec<u8>,
+        yielder: Option<&Yielder<'_>>,
+    ) -> Result<Option<CommandError>, Busy> {
+        let mut interpreters = self.interpreters()?;
+        let hashes: SmallVec<[u64; 8]> = key_hashes(args.spec(), args.words()).collect();
+        let instance = &self.instance;
+        let mut view = instance.keyspace.lock_growing(&hashes, session.db, &instance.clock)?;
+        view.set_touch(!session.no_touch);
+        session.executing = true;
+        let context = ScriptContext { view: &mut view, interpreters: &mut interpreters, yielder };
+        let error = self.run_script_within(front, session, context, which, args, out);
+        session.executing = false;
+        instance.announce(&mut view, Some(session));
+        instance.deliver_invalidations(session);
+        self.finish_view(&mut view, session);
+        Ok(error)
+    }
+
+    /// Runs a script inside the view of EXEC, or its own. Returns the error, if the script did not run at all.
+    pub(super) fn run_script_within(
+        &self,
+        front: &Engine,
+        session: &mut Session,
+        context: ScriptContext<'_, '_>,
+        which: Which,
+        args: &mut Args<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<CommandError> {
+        if self.instance.active_hooks.has(Hook::Monitor) {
+            front.feed_monitors_ahead(session, args.spec(), args.words());
+        }
+        let is_told = session.in_flight.trace.is_open();
+        if is_told {
+            session.in_flight.trace.children().depth += 1;
+        }
+        let result = self.try_script(front, session, context, which, args, out);
+        if is_told {
+            session.in_flight.trace.children().depth -= 1;
+        }
+        match result {
+            Ok(()) => None,
+            Err(error) => write(Err(error), session, out),
+        }
+    }
+
+    fn try_script(
+        &self,
+        front: &Engine,
+        session: &mut Session,
+        context: ScriptContext<'_, '_>,
+        which: Which,
+        args: &mut Args<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CommandError> {
+        let ScriptContext { view, interpreters, yielder } = context;
+        let RequestedScript { script, read_only, keys, arguments } = self.find_script(interpreters, which, args)?;
+        self.admit_script(script.flags, read_only)?;
+        let words = args.words();
+        let (scratch, random) = interpreters.take_run_state();
+        let caller = ScriptHost {
+            front,
+            local: self,
+            spec: args.spec(),
+            words,
+            script: &script,
+            read_only: read_only || script.flags.no_writes,
+            may_grow: script.flags.allow_oom,
+            protocol: Cell::new(Protocol::Resp2),
+            since: Cell::new(None),
+            slow: SlowScript { instance: &self.instance, begun: Cell::new(false) },
+            yielder,
+            scratch: RefCell::new(scratch),
+            random,
+            inner: RefCell::new(Inner { session, view }),
+        };
+        let client = caller.begin();
+        let request = Invocation { keys, arguments, host: &caller, client: client.protocol };
+        interpreters.run(&script, request, out);
+        interpreters.return_run_state(caller.end(client));
+        self.instance.scripts.end(interpreters);
+        Ok(())
+    }
+
+    /// The script that a request names, with its keys and arguments.
+    fn find_script<'a>(
+        &self,
+        interpreters: &mut Interpreters,
+        which: Which,
+        args: &mut Args<'a>,
+    ) -> Result<RequestedScript<'a>, CommandError> {
+        let text = args.bytes()?;
+        let profile = &self.instance.profile;
+        let (script, read_only, (keys, arguments)) = match which {
+            Which::Eval { read_only } => {
+                let words = keys_and_arguments(args, CommandError::NOT_AN_INTEGER)?;
+                (interpreters.eval(profile).load(text)?.clone(), read_only, words)
+            }
+            Which::EvalSha { .. } if text.len() != 40 => return Err(CommandError::NO_SCRIPT),
+            Which::EvalSha { read_only } => {
+                let words = keys_and_arguments(args, CommandError::NOT_AN_INTEGER)?;
+                let known = interpreters.started_eval().and_then(|interpreter| interpreter.find(text));
+                (known.cloned().ok_or(CommandError::NO_SCRIPT)?, read_only, words)
+            }
+            Which::Function { read_only } => {
+                let known = interpreters.started_functions().and_then(|libraries| libraries.find(text));
+                let function = known.cloned().ok_or(NO_FUNCTION)?;
+                (function, read_only, keys_and_arguments(args, BAD_NUMBER_OF_KEYS)?)
+            }
+        };
+        Ok(RequestedScript { script, read_only, keys, arguments })
+    }
+
+    /// What a script declares about itself, if a request runs one that does.
+    fn declared_flags(&self, spec: &CommandSpec, words: Words<'_>) -> Option<ScriptFlags> {
+        let CommandKind::Script(which) = spec.kind else { return None };
+        let flags = match (which, words.get(1)?) {
+            (Which::Eval { .. }, text) => ScriptFlags::of(text)?,
+            (Which::EvalSha { .. }, name) => self.interpreters().ok()?.started_eval()?.find(name)?.flags,
+            (Which::Function { .. }, name) => self.interpreters().ok()?.started_functions()?.find(name)?.flags,
+        };
+        Some(flags).filter(|flags| !flags.no_shebang)
+    }
+
+    /// Whether a request runs scripts that declare that they may need memory.
+    #[cold]
+    pub fn scripts_may_grow(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
+        let may_grow =
+            |spec, words| self.declared_flags(spec, words).is_some_and(|flags| !flags.allow_oom && !flags.no_writes);
+        may_grow(spec, words)
+            || is_exec(spec) && queued(session).any(|queued| may_grow(queued.row.spec, queued.words.as_words()))
+    }
+
+    /// Whether a request changes data, or may do so, by what its scripts declare.
+    #[cold]
+    pub fn will_write(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
+        let writes = |spec, words| match self.declared_flags(spec, words) {
+            Some(flags) => !flags.no_writes,
+            None => may_write(spec),
+        };
+        writes(spec, words)
+            || is_exec(spec) && queued(session).any(|queued| writes(queued.row.spec, queued.words.as_words()))
+    }
+
+    /// Whether a script may start, by what it declares.
+    fn admit_script(&self, flags: ScriptFlags, read_only: bool) -> Result<(), CommandError> {
+        if flags.no_shebang || flags.no_writes {
+            return Ok(());
+        }
+        if read_only {
+            return Err(WRITES);
+        }
+        let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
+        if limit != 0 && !flags.allow_oom && self.instance.keyspace.used_bytes() > limit {
+            return Err(NO_ROOM_FOR_SCRIPT);
+        }
+        Ok(())
+    }
+}
+
+/// A script, and what a request gives it.
+struct RequestedScript<'a> {
+    script: Script,
+    read_only: bool,
+    keys: Words<'a>,
+    arguments: Words<'a>,
+}
+
+/// The words behind `numkeys`, as keys and arguments.
+fn keys_and_arguments<'a>(
+    args: &mut Args<'a>,
+    no_number: CommandError,
+) -> Result<(Words<'a>, Words<'a>), CommandError> {
+    let count = parse_integer(args.bytes()?).ok_or(no_number)?;
+    let rest = args.rest();
+    if count > rest.len() as i64 {
+        return Err(TOO_MANY_KEYS);
+    }
+    let count = usize::try_from(count).map_err(|_| NEGATIVE_KEYS)?;
+    Ok((rest.first(count), rest.from(count)))
+}
+
+/// One run of a script, as the interpreter sees its server.
+struct ScriptHost<'r, 'v, 'k> {
+    front: &'r Engine,
+    local: &'r Local,
+    /// The request that runs the script.
+    spec: &'static CommandSpec,
+    words: Words<'r>,
+    script: &'r Script,
+    read_only: bool,
+    /// It may write although the memory limit is reached.
+    may_grow: bool,
+    protocol: Cell<Protocol>,
+    /// Since when it runs. Set when it is first looked at: most scripts end before.
+    since: Cell<Option<Stopwatch>>,
+    slow: SlowScript<'r>,
+    yielder: Option<&'r Yielder<'r>>,
+    scratch: RefCell<ScratchBuffers>,
+    random: Random,
+    inner: RefCell<Inner<'r, 'v, 'k>>,
+}
+
+struct Inner<'r, 'v, 'k> {
+    session: &'r mut Session,
+    view: &'v mut View<'k>,
+}
+
+/// A script that takes long. Others get BUSY until this is dropped, also by a panic.
+struct SlowScript<'r> {
+    instance: &'r Instance,
+    begun: Cell<bool>,
+}
+
+impl Drop for SlowScript<'_> {
+    fn drop(&mut self) {
+        if self.begun.get() {
+            self.instance.scripts.set_busy(None);
+            self.instance.active_hooks.disarm(Hook::SlowScript);
+            self.instance.keyspace.set_busy(false);
+        }
+    }
+}
+
+/// What a script can change in its client's session, to be restored when it has ended.
+struct SavedSelection {
+    db: u32,
+    protocol: Protocol,
+}
+
+impl ScriptHost<'_, '_, '_> {
+    fn begin(&self) -> SavedSelection {
+        let inner = self.inner.borrow();
+        self.local.instance.scripts.begin(self.script.kind());
+        SavedSelection { db: inner.session.db, protocol: inner.session.protocol }
+    }
+
+    fn end(self, before: SavedSelection) -> (ScratchBuffers, Random) {
+        let Inner { session, view } = self.inner.into_inner();
+        session.db = before.db;
+        session.protocol = before.protocol;
+        view.select(before.db);
+        (self.scratch.into_inner(), self.random)
+    }
+
+    /// From now on others get BUSY instead of waiting.
+    fn become_slow(&self, since: Stopwatch) {
+        let instance = &self.local.instance;
+        self.slow.begun.set(true);
+        instance.scripts.set_busy(Some(BusyScript {
+            name: self.script.name().to_vec(),
+            command: self.words.iter().map(<[u8]>::to_vec).collect(),
+            since,
+        }));
+        let name = String::from_utf8_lossy(self.script.name());
+        let what = match self.script.kind() {
+            ScriptKind::Eval => "SCRIPT KILL",
+            ScriptKind::Function => "FUNCTION KILL",
+        };
+        instance.log.warn(format!(
+            "A script has been running for {} milliseconds, and others are told BUSY. {what} ends it, unless it has \
+             written. Its name is {name}.",
+            since.elapsed().as_millis()
+        ));
+        instance.keyspace.set_busy(true);
+        instance.active_hooks.arm(Hook::SlowScript);
+    }
+
+    /// Whether a script may run a command.
+    fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
+        let arity = spec.arity_in(&self.local.instance.profile);
+        if !arity.admits(words.len()) || (spec.is_container && arity != Arity::Exactly(1)) {
+            return Err(WRONG_ARITY);
+        }
+        if spec.has_flag(Flag::NoScript) {
+            return Err(NOT_FROM_SCRIPT);
+        }
+        self.front.permit_in_script(session, spec, words)?;
+        let instance = &self.local.instance;
+        if self.read_only && (spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)) {
+            return Err(READ_ONLY);
+        }
+        if spec.has_flag(Flag::Write) {
+            instance.scripts.note_write();
+        }
+        let limit = instance.config.live().max_memory.load(Ordering::Relaxed);
+        if limit != 0 && !self.may_grow && spec.has_flag(Flag::DenyOom) && instance.keyspace.used_bytes() > limit {
+            return Err(CommandError::OUT_OF_MEMORY);
+        }
+        Ok(())
+    }
+
+    /// Runs a command that the script calls, and returns its row. An error may come from a fault rule.
+    fn run_call(
+        &self,
+        inner: &mut Inner<'_, '_, '_>,
+        words: Words<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Result<&'static CommandSpec, (CommandError, Option<Arc<Rule>>)> {
+        let Self { front, local, .. } = self;
+        let Inner { session, view } = inner;
+        let checked = match local.table.row_of(words) {
+            None => {
+                front.count_unsupported(words);
+                Err(UNKNOWN)
+            }
+            Some(row) => self
+                .admit(session, row.spec, words)
+                .and_then(|()| refuse_block_in_script(words, &local.instance.profile).map_or(Ok(row), Err)),
+        };
+        let row = checked
+            .inspect_err(|error| local.instance.stats.count_error(error.code()))
+            .map_err(|error| (error, None))?;
+        let ResolvedRow { spec, .. } = row;
+        if local.instance.active_hooks.path() == HookPath::All
+            && let Some((error, rule)) = front.fault_inside(session, spec, words)
+        {
+            return Err((error, Some(rule)));
+        }
+        session.protocol = self.protocol.get();
+        // No command that scripts may call closes the connection.
+        view.set_repeatable(true);
+        let _: Flow = local.run_within(session, view, row, words, reply);
+        view.set_repeatable(false);
+        if session.tracking.remembers {
+            // Up to 7.0 the keys that the script was given stand for all that it reads.
+            if local.instance.profile.since_redis(7, 2) {
+                local.track_reads(view, session, spec, words);
+            } else if spec.has_flag(Flag::ReadOnly) {
+                local.track_keys(view, session, self.spec, self.words);
+            }
+        }
+        if local.instance.active_hooks.affects_processing() {
+            front.feed_monitors_from_script(session, spec, words);
+        }
+        Ok(spec)
+    }
+}
+
+impl Host for ScriptHost<'_, '_, '_> {
+    fn tick(&self) -> Result<(), &'static str> {
+        let scripts = &self.local.instance.scripts;
+        if !self.slow.begun.get() {
+            let threshold = self.local.instance.config.live().busy_threshold.load(Ordering::Relaxed);
+            let since = self.since.get().unwrap_or_else(Stopwatch::start);
+            self.since.set(Some(since));
+            if threshold > 0 && since.elapsed().as_millis() >= u128::from(threshold) {
+                self.become_slow(since);
+            }
+        }
+        if self.slow.begun.get()
+            && scripts.kill_requested().is_none()
+            && let Some(yielder) = self.yielder
+        {
+            yielder.suspend();
+        }
+        match scripts.kill_requested() {
+            None => Ok(()),
+            // Redis says the same of functions.
+            Some(KillReason::Eval | KillReason::Function) => Err("ERR Script killed by user with SCRIPT KILL..."),
+            Some(KillReason::Shutdown) => Err("ERR The server ends."),
+        }
+    }
+
+    fn call(&self, words: Words<'_>, reply: &mut Vec<u8>) -> Result<(), CommandError> {
+        let start = reply.len();
+        let mut inner = self.inner.borrow_mut();
+        let result = self.run_call(&mut inner, words, reply);
+        let session = &mut inner.session;
+        if session.in_flight.trace.is_open() {
+            match &result {
+                Ok(spec) => self.front.record_child(session, Some(spec), words, &reply[start..], None),
+                Err((error, rule)) => {
+                    let mut line = Vec::new();
+                    Reply::Error(error.clone()).write(session.protocol, &mut line);
+                    let fault = rule.as_ref().map(|rule| rule.fault.name.as_str());
+                    self.front.record_child(session, None, words, &line, fault);
+                }
+            }
+        }
+        result.map(|_| ()).map_err(|(error, _)| error)
+    }
+
+    fn protocol(&self) -> Protocol {
+        self.protocol.get()
+    }
+
+    fn set_protocol(&self, protocol: Protocol) {
+        self.protocol.set(protocol);
+    }
+
+    fn may_run(&self, words: Words<'_>) -> Option<bool> {
+        let ResolvedRow { spec, .. } = self.local.table.row_of(words)?;
+        let acl = &self.local.instance.acl;
+        Some(acl.may_run(&self.inner.borrow().session.user, spec, words).is_ok())
+    }
+
+    fn log(&self, level: Level, text: &str) {
+        self.local.instance.log.write(level, text);
+    }
+
+    fn profile(&self) -> &Profile {
+        &self.local.instance.profile
+    }
+
+    fn scratch(&self) -> &RefCell<ScratchBuffers> {
+        &self.scratch
+    }
+
+    fn random(&self) -> &Random {
+        &self.random
+    }
+
+    fn count_error(&self, line: &[u8]) {
+        let code = line.split(|byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
+        self.local.instance.stats.count_error(code);
+    }
+}

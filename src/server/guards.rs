@@ -1,0 +1,241 @@
+//! Faults and gates from Rust: what REDOUBLE FAULT and REDOUBLE GATE do on the wire, with guards that clean up.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
+use super::world::{World, refused};
+use crate::base::clock::block_on_timeout;
+use crate::base::error::Error;
+use crate::clients::session::ControlJob;
+use crate::engine::Engine;
+use crate::powers::{Fault, Gate, Pattern, Rule, Side};
+use crate::spec::Group;
+
+impl World {
+    /// Arms a fault. It is disarmed when the guard is dropped, and whoever hangs because of it goes on.
+    ///
+    /// An error if there is a fault of this name already, or if its pattern names a command that there is not: a rule with
+    /// a typing error would never fire, and the test would pass for the wrong reason.
+    ///
+    /// ```
+    /// use redouble::{Fault, Pattern, Verdict};
+    /// # fn main() -> Result<(), redouble::Error> {
+    /// let server = redouble::Server::builder().spawn()?;
+    /// let reply_lost = Fault::new("reply-lost", Verdict::CloseAfter).of(Pattern::on("SET").key("lock:*")).times(1);
+    /// let reply_lost = server.fault(reply_lost)?;
+    /// // ... your code takes a lock through server.url() ...
+    /// # assert_eq!(reply_lost.fired(), 0);
+    /// println!("{} of {} commands lost their reply", reply_lost.fired(), reply_lost.matched());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fault(&self, fault: Fault) -> Result<FaultGuard, Error> {
+        self.check_commands(&fault.pattern)?;
+        let rule = self.engine().instance.add_fault(fault).map_err(Error::Refused)?;
+        Ok(FaultGuard { engine: Arc::clone(self.engine()), rule })
+    }
+
+    /// Puts up a gate: commands that fit the pattern are held there before they run. It is taken away when the guard is
+    /// dropped, and whoever is held goes on. The errors are those of [`fault`](Self::fault).
+    ///
+    /// ```
+    /// use redouble::Pattern;
+    /// # fn main() -> Result<(), redouble::Error> {
+    /// let server = redouble::Server::builder().spawn()?;
+    /// let gate = server.gate("before-del", Pattern::on("DEL").client("C1"))?;
+    /// // ... C1 comes to its DEL; then gate.wait_for(1)? returns, and gate.step()? lets it through ...
+    /// let nobody = gate.wait_for_within(1, std::time::Duration::ZERO).unwrap_err();
+    /// assert_eq!(nobody.to_string(), "gate 'before-del' holds 0 of 1 after 0ms: no command has come since it was put up");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn gate(&self, name: &str, pattern: Pattern) -> Result<GateGuard, Error> {
+        self.put_up(name, pattern, Side::Before)
+    }
+
+    /// As [`gate`](Self::gate), but commands are held with their replies after they have run: what they did is seen by
+    /// everybody but their own client.
+    pub fn gate_after(&self, name: &str, pattern: Pattern) -> Result<GateGuard, Error> {
+        self.put_up(name, pattern, Side::After)
+    }
+
+    fn put_up(&self, name: &str, pattern: Pattern, side: Side) -> Result<GateGuard, Error> {
+        self.check_commands(&pattern)?;
+        let gate = self.engine().instance.add_gate(name, pattern, side, None).map_err(Error::Refused)?;
+        Ok(GateGuard { engine: Arc::clone(self.engine()), events: self.event_loop().clone(), gate })
+    }
+
+    /// The names of the faults that have not fired so far.
+    pub fn unfired_faults(&self) -> Vec<String> {
+        self.engine().instance.control.faults.unfired()
+    }
+
+    /// The names of the gates that nobody has come to so far.
+    pub fn unreached_gates(&self) -> Vec<String> {
+        self.engine().instance.control.gates.unreached()
+    }
+
+    /// Writes all data and functions, at one instant, to a file that a server can begin with: a snapshot as Redis's own if
+    /// the name ends in `.rdb`, else commands that a person can read. See [`Builder::load`](crate::Builder::load).
+    ///
+    /// An error if the file cannot be written.
+    pub fn save(&self, path: impl AsRef<std::path::Path>) -> Result<(), Error> {
+        self.engine().instance.save(path.as_ref()).map_err(refused)
+    }
+
+    fn check_commands(&self, pattern: &Pattern) -> Result<(), Error> {
+        let table = &self.engine().table;
+        let is_known =
+            |name: &str| table.find_full(name.as_bytes()).is_some_and(|(_, row)| row.group != Group::Control);
+        match pattern.commands().iter().find(|name| !is_known(name)) {
+            None => Ok(()),
+            Some(name) => Err(Error::Refused(format!("there is no command '{name}' that a pattern can mean"))),
+        }
+    }
+}
+
+/// A fault that is armed, until this is dropped.
+#[must_use = "the fault is disarmed when this is dropped"]
+pub struct FaultGuard {
+    engine: Arc<Engine>,
+    rule: Arc<Rule>,
+}
+
+impl FaultGuard {
+    /// How many commands it was about so far.
+    pub fn matched(&self) -> u64 {
+        self.rule.matched()
+    }
+
+    /// How many of those it hit.
+    pub fn fired(&self) -> u64 {
+        self.rule.fired()
+    }
+
+    /// How many commands hang because of it now.
+    pub fn hanging(&self) -> usize {
+        self.rule.queue.parked_count()
+    }
+}
+
+impl Drop for FaultGuard {
+    fn drop(&mut self) {
+        // Somebody may have removed it by command, and put another one of this name in its place.
+        if self.engine.instance.remove_this_fault(&self.rule) {
+            self.engine.run_control_job_here(ControlJob::Quiesce);
+        }
+    }
+}
+
+/// A gate that is up, until this is dropped.
+#[must_use = "the gate is taken away when this is dropped"]
+pub struct GateGuard {
+    engine: Arc<Engine>,
+    events: Handle,
+    gate: Arc<Gate>,
+}
+
+impl GateGuard {
+    /// Blocks the thread until at least so many commands are held here. An error after ten seconds of real time; it says
+    /// who is.
+    ///
+    /// In an async test use [`wait_for_async`](Self::wait_for_async): on a current-thread runtime, as `#[tokio::test]`
+    /// makes it, nothing else runs while this blocks, also not the tasks that are to come to the gate.
+    pub fn wait_for(&self, count: usize) -> Result<(), Error> {
+        self.wait_for_within(count, USUAL_TIMEOUT)
+    }
+
+    /// As [`wait_for`](Self::wait_for), for so long in real time at most.
+    pub fn wait_for_within(&self, count: usize, timeout: Duration) -> Result<(), Error> {
+        let held = block_on_timeout(self.gate.queue.watch(count), timeout);
+        let hint = if held.is_none() { with_runtime_hint } else { std::convert::identity };
+        self.are_held(held, count, timeout).map_err(hint)
+    }
+
+    /// As [`wait_for`](Self::wait_for), for async tests: other tasks run meanwhile, on any runtime.
+    ///
+    /// ```
+    /// # use redouble::Pattern;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = redouble::Server::builder().spawn()?;
+    /// # let client = redis::Client::open(server.url())?;
+    /// let gate = server.gate("before-del", Pattern::on("DEL"))?;
+    /// let mut connection = client.get_multiplexed_async_connection().await?;
+    /// let release = tokio::spawn(async move { redis::cmd("DEL").arg("lock").exec_async(&mut connection).await });
+    /// gate.wait_for_async(1).await?;
+    /// gate.step()?;
+    /// release.await??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wait_for_async(&self, count: usize) -> Result<(), Error> {
+        self.wait_for_within_async(count, USUAL_TIMEOUT).await
+    }
+
+    /// As [`wait_for_async`](Self::wait_for_async), for so long in real time at most.
+    pub async fn wait_for_within_async(&self, count: usize, timeout: Duration) -> Result<(), Error> {
+        let (mut watch, mut time) = (pin!(self.gate.queue.watch(count)), Timeout::start(&self.events, timeout));
+        let held = poll_fn(|cx| match watch.as_mut().poll(cx) {
+            Poll::Ready(held) => Poll::Ready(Some(held)),
+            Poll::Pending => Pin::new(&mut time).poll(cx).map(|()| None),
+        })
+        .await;
+        self.are_held(held, count, timeout)
+    }
+
+    /// The result of a wait: `None` after its time-out, `Some(None)` if the gate is open.
+    fn are_held(&self, held: Option<Option<usize>>, count: usize, timeout: Duration) -> Result<(), Error> {
+        match held {
+            Some(Some(_)) => Ok(()),
+            Some(None) => Err(Error::Refused(format!("gate '{}' is open: it holds nobody", self.gate.name))),
+            None => {
+                let gates = &self.engine.instance.control.gates;
+                Err(Error::Refused(gates.timeout_message(&self.gate, count, timeout)))
+            }
+        }
+    }
+
+    /// Lets the one go on that came first. On return its command has taken effect and its reply was written, or it is held
+    /// or waits elsewhere. An error if nobody is held here.
+    pub fn step(&self) -> Result<(), Error> {
+        if self.gate.queue.release_next(&self.engine.instance.clock).is_none() {
+            return Err(Error::Refused(format!("nobody is held at gate '{}'", self.gate.name)));
+        }
+        self.engine.run_control_job_here(ControlJob::Quiesce);
+        Ok(())
+    }
+
+    /// Lets everybody go on, one after another, and holds nobody from then on. Complete on return, as [`step`](Self::step) is; says how many
+    /// were held.
+    pub fn open(&self) -> usize {
+        let held = self.gate.queue.parked_count();
+        self.engine.instance.control.gates.queue_opening(&self.gate);
+        self.engine.run_control_job_here(ControlJob::OpenGates);
+        held
+    }
+
+    /// How many commands are held here now.
+    pub fn held(&self) -> usize {
+        self.gate.queue.parked_count()
+    }
+
+    /// How many commands have come here so far.
+    pub fn arrived(&self) -> u64 {
+        self.gate.queue.arrived()
+    }
+}
+
+impl Drop for GateGuard {
+    fn drop(&mut self) {
+        if self.engine.instance.remove_this_gate(&self.gate) {
+            self.engine.run_control_job_here(ControlJob::OpenGates);
+        }
+    }
+}

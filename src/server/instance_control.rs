@@ -1,0 +1,259 @@
+//! What clients and tests can ask of the spaces and instances of a process: stop, start, pause, skew, cut off.
+
+use std::sync::Arc;
+
+use super::node::Node;
+use super::nodes::Nodes;
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::clients::fleet::{Completion, Fleet, InstanceCommand, InstanceInfo, InstanceState, SpaceInfo};
+use crate::clients::instance::Instance;
+use crate::clients::session::ControlJob;
+use crate::data::keyspace::Busy;
+use crate::engine::{Engine, job_end};
+use crate::powers::{ClientSelector, Fault, Hook, Pattern, Verdict};
+
+const FIRST_IS_THE_MEASURE: CommandError =
+    CommandError::fixed("ERR the clocks of the others are compared with that of instance 1; skew another one");
+
+impl Fleet for Node {
+    fn spaces(&self) -> Vec<SpaceInfo> {
+        let figures = self.spaces().into_iter().map(|engine| {
+            let instance = &engine.instance;
+            let keys = instance.keyspace.sizes().iter().map(|(_, [keys, ..])| keys).sum();
+            SpaceInfo { name: instance.space.to_vec(), clients: instance.clients.len(), keys }
+        });
+        figures.collect()
+    }
+
+    fn open_space(&self, name: &[u8], user: &[u8]) -> Result<(), CommandError> {
+        if self.world(name)?.instance.acl.user(user).is_some() {
+            return Ok(());
+        }
+        let user = String::from_utf8_lossy(user);
+        Err(CommandError::new(format!(
+            "ERR there is no user '{user}' in that space: the users are those from when it was made"
+        )))
+    }
+
+    fn drop_space(&self, name: &[u8]) -> Result<(), CommandError> {
+        self.drop_space(name)
+    }
+
+    fn accepts(&self, password: &[u8]) -> bool {
+        self.instance().acl.default_user().rules().accept(password)
+    }
+
+    fn number(&self) -> usize {
+        self.number()
+    }
+
+    fn instances(&self) -> Vec<InstanceInfo> {
+        let Ok(nodes) = self.nodes() else { return Vec::new() };
+        let figures = nodes.all().iter().map(|node| InstanceInfo {
+            number: node.number(),
+            port: node.addresses().first().map_or(0, |address| address.port()),
+            state: node.state(),
+            skew: nodes.skew_of(node),
+            clients: node.connected(),
+        });
+        figures.collect()
+    }
+
+    fn control_instance(&self, number: usize, order: InstanceCommand, by: u64) -> Result<Completion, CommandError> {
+        let nodes = self.nodes()?;
+        let node = nodes.get(number).ok_or_else(|| no_such_instance(number, nodes.all().len()))?;
+        match order {
+            InstanceCommand::Stop if nodes.all().iter().all(|other| other.is_serving() == Arc::ptr_eq(other, node)) => {
+                return Err(CommandError::new(format!(
+                    "ERR instance {number} is the last one that runs: nobody could start it again"
+                )));
+            }
+            InstanceCommand::Skew(_) if number == 1 => return Err(FIRST_IS_THE_MEASURE),
+            InstanceCommand::Stop => node.stop((number == self.number()).then_some(by))?,
+            InstanceCommand::Start { empty } => node.start(empty)?,
+            InstanceCommand::Pause => node.pause()?,
+            InstanceCommand::Cut(client) => node.cut(&client)?,
+            InstanceCommand::Resume => return Ok(settled(node.resume())),
+            InstanceCommand::Heal(client) => return Ok(settled(node.heal(client.as_deref())?)),
+            InstanceCommand::Skew(micros) => {
+                let job = node.spawn_job(node.root(), nodes.skew(micros));
+                let engine = Arc::clone(node.root());
+                return Ok(Box::pin(async move { job_end(job, &engine.instance.log).await }));
+            }
+        }
+        Ok(settled(Vec::new()))
+    }
+
+    fn abandon_scripts(&self) {
+        for engine in self.nodes().iter().flat_map(|nodes| nodes.worlds()) {
+            engine.instance.scripts.kill_for_shutdown();
+        }
+    }
+}
+
+impl Nodes {
+    /// How far a clock is ahead of the first instance's.
+    fn skew_of(&self, node: &Node) -> Millis {
+        self.first().map_or(0, |first| {
+            let difference = node.instance().clock.micros() - first.instance().clock.micros();
+            // Two clocks that run alike are not read in the same microsecond.
+            difference.saturating_add(500).div_euclid(1000)
+        })
+    }
+
+    /// The job that sets a clock so many microseconds ahead of the first instance's.
+    pub(super) fn skew(&self, micros: i64) -> ControlJob {
+        let first = self.first().map_or(0, |first| first.instance().clock.micros());
+        ControlJob::SetClock(first.saturating_add(micros))
+    }
+}
+
+impl Node {
+    pub(super) fn state(&self) -> InstanceState {
+        if !self.is_serving() {
+            InstanceState::Stopped
+        } else if self.is_paused() {
+            InstanceState::Paused
+        } else {
+            InstanceState::Running
+        }
+    }
+
+    /// Refuses connections, and closes all but the client `except`, as if the process had ended.
+    pub(super) fn stop(&self, except: Option<u64>) -> Result<(), CommandError> {
+        let _turn = self.lock_lifecycle();
+        if !self.is_serving() {
+            return Err(wrong_state(self.number(), "is stopped already"));
+        }
+        self.close(except);
+        // An instance that starts again is not paused. No command is left that could go on.
+        self.resume();
+        Ok(())
+    }
+
+    /// Serves again on the same port, with its data or empty.
+    pub(super) fn start(self: &Arc<Self>, empty: bool) -> Result<(), CommandError> {
+        let _turn = self.lock_lifecycle();
+        if self.is_serving() {
+            return Err(wrong_state(self.number(), "is running; REDOUBLE INSTANCE STOP comes first"));
+        }
+        if empty {
+            self.drop_spaces();
+            let running = |Busy| CommandError::new(format!("ERR instance {} still runs a script", self.number()));
+            self.root().empty().map_err(running)?;
+        }
+        self.worlds().iter().for_each(|engine| engine.record_start(empty));
+        self.reopen().map_err(|error| CommandError::new(format!("ERR {error}")))
+    }
+
+    fn is_paused(&self) -> bool {
+        self.instance().control.faults.all().iter().any(|rule| rule.fault.name == PAUSE)
+    }
+
+    /// Answers nothing from now on, in any space.
+    pub(super) fn pause(&self) -> Result<(), CommandError> {
+        match self.state() {
+            InstanceState::Stopped => Err(wrong_state(self.number(), "is stopped")),
+            InstanceState::Paused => Ok(()),
+            InstanceState::Running => self.arm(&Fault::new(PAUSE, Verdict::Pause)),
+        }
+    }
+
+    /// Ends the pause. Returns the worlds in which held commands go on.
+    pub(super) fn resume(&self) -> Vec<Arc<Engine>> {
+        self.disarm(|name| name == PAUSE)
+    }
+
+    /// Holds the commands of clients with names that match this, in every space.
+    pub(super) fn cut(&self, client: &[u8]) -> Result<(), CommandError> {
+        let rules = self.instance().control.faults.all();
+        if rules.iter().filter(|rule| rule.fault.name.starts_with(CUT)).count() >= MOST_CUTS {
+            return Err(CommandError::new(format!(
+                "ERR instance {} is cut off from {MOST_CUTS} already",
+                self.number()
+            )));
+        }
+        let mut fault = Fault::new(cut_of(client), Verdict::Hang);
+        fault.pattern = Pattern::any().client(ClientSelector::Name(client.to_vec()));
+        self.arm(&fault)
+    }
+
+    /// Ends the cut of this name, or all cuts. Returns the worlds in which held commands go on.
+    pub(super) fn heal(&self, client: Option<&[u8]>) -> Result<Vec<Arc<Engine>>, CommandError> {
+        let Some(client) = client else { return Ok(self.disarm(|name| name.starts_with(CUT))) };
+        let name = cut_of(client);
+        let worlds = self.disarm(|other| other == name);
+        if worlds.is_empty() {
+            let before = format!("ERR instance {} is not cut off from '", self.number());
+            return Err(CommandError::quoting(&before, client, "'"));
+        }
+        Ok(worlds)
+    }
+
+    /// Arms a fault in every world, or in none.
+    fn arm(&self, fault: &Fault) -> Result<(), CommandError> {
+        let worlds = self.worlds();
+        for (place, engine) in worlds.iter().enumerate() {
+            if let Err(reason) = engine.instance.add_fault(fault.clone()) {
+                for engine in &worlds[..place] {
+                    engine.instance.remove_fault(&fault.name);
+                }
+                return Err(CommandError::new(format!("ERR {reason}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Disarms the faults of some names in every world. Returns the worlds that had any.
+    fn disarm(&self, which: impl Fn(&str) -> bool) -> Vec<Arc<Engine>> {
+        let mut worlds = self.worlds();
+        worlds.retain(|engine| {
+            let rules = engine.instance.control.faults.all();
+            let names = rules.iter().map(|rule| rule.fault.name.as_str()).filter(|name| which(name));
+            names.filter(|name| engine.instance.remove_fault(name).is_some()).count() > 0
+        });
+        worlds
+    }
+
+    /// Arms the faults of the whole instance in a new space.
+    pub(super) fn copy_instance_faults(&self, space: &Instance) {
+        let active_hooks = &self.instance().active_hooks;
+        if active_hooks.has(Hook::Fault) {
+            let rules = self.instance().control.faults.all();
+            for rule in rules.iter().filter(|rule| rule.fault.name == PAUSE || rule.fault.name.starts_with(CUT)) {
+                // A new space has none of this name, and room for it.
+                let _ = space.add_fault(rule.fault.clone());
+            }
+        }
+    }
+}
+
+/// The names of the faults that pause an instance or cut clients off.
+const PAUSE: &str = "instance-pause";
+const CUT: &str = "instance-cut:";
+
+/// The most cuts of one instance at the same time: each takes a rule in every space.
+const MOST_CUTS: usize = 64;
+
+fn cut_of(client: &[u8]) -> String {
+    format!("{CUT}{}", String::from_utf8_lossy(client))
+}
+
+/// Waits until the commands that go on in some worlds have ended or wait for something else.
+fn settled(worlds: Vec<Arc<Engine>>) -> Completion {
+    Box::pin(async move {
+        for engine in worlds {
+            engine.run_control_job(ControlJob::Quiesce).await;
+        }
+        Ok(())
+    })
+}
+
+fn wrong_state(number: usize, state: &str) -> CommandError {
+    CommandError::new(format!("ERR instance {number} {state}"))
+}
+
+fn no_such_instance(number: usize, count: usize) -> CommandError {
+    CommandError::new(format!("ERR there is no instance {number}; they are numbered 1 to {count}"))
+}
