@@ -22,14 +22,14 @@ const NATIVES: &[(&str, NativeFn)] = &[
     ("status_reply", status_reply),
     ("set_repl", set_repl),
 ];
-/// What only scripts for EVAL have.
+/// Functions that only scripts of EVAL have.
 const NATIVES_FOR_EVAL: &[(&str, NativeFn)] =
     &[("replicate_commands", replicate_commands), ("breakpoint", breakpoint), ("debug", debug)];
 const LEVELS: &[(&str, u8)] = &[("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
 const REPLICATION: &[(&str, u8)] =
     &[("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
 
-/// Pushes the library's table, as a profile has it.
+/// Pushes the table of the library, with the functions of the profile's release.
 pub fn open(frame: &mut Frame<'_>, kind: ScriptKind, profile: &Profile) {
     frame.push_table(0, 32);
     frame.set_natives(NATIVES);
@@ -44,7 +44,7 @@ pub fn open(frame: &mut Frame<'_>, kind: ScriptKind, profile: &Profile) {
     set_versions(frame, profile);
 }
 
-/// Pushes the table that the code of a library has instead, until it is loaded.
+/// Pushes the smaller table that the code of a library has while it loads.
 pub fn open_for_loading(frame: &mut Frame<'_>, profile: &Profile) {
     frame.push_table(0, 16);
     frame.set_natives(&[("register_function", register_function)]);
@@ -83,7 +83,8 @@ fn set_version(frame: &mut Frame<'_>, family: &str, version: Version) {
     frame.raw_set_field(-2, &format!("{family}_VERSION_NUM"));
 }
 
-/// Makes of any error the table that says what it is and where it was raised. Lua calls this where the error is raised.
+/// The error handler: makes of any error a table with its message and the place where it was raised. Lua calls it at
+/// that place.
 pub fn handle_error(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     frame.set_top(1);
     if frame.kind(1) != LuaType::Table {
@@ -99,7 +100,7 @@ pub fn handle_error(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
         frame.raw_set_field(2, "err");
         frame.remove(1);
     }
-    // Level 0 is this function, level 1 what raised the error: a function of a library, or the script.
+    // Level 0 is this function. Level 1 raised the error: a function of a library, or the script.
     let place = frame.location(1).and_then(|place| if place.native { frame.location(2) } else { Some(place) });
     if let Some(place) = place {
         frame.push_bytes(place.source);
@@ -110,7 +111,7 @@ pub fn handle_error(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     Ok(1)
 }
 
-/// A value without a text of its own, as `tostring` names it.
+/// The text that `tostring` makes of a table, function or userdata.
 fn name_of(frame: &Frame<'_>) -> String {
     let address = match frame.address(1) {
         0 => "(nil)".to_owned(),
@@ -127,7 +128,7 @@ fn pcall(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     run(frame, false)
 }
 
-/// Runs a command. An error is raised, or handed to the script.
+/// Runs a command. Its error is raised (`redis.call`) or returned to the script (`redis.pcall`).
 fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, LuaError> {
     let host = frame.host();
     let mut scratch = host.scratch().borrow_mut();
@@ -151,7 +152,7 @@ fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, LuaError> {
     if raising && failed { Err(LuaError) } else { Ok(1) }
 }
 
-/// The arguments as the words of a request: strings, and numbers as text.
+/// Reads the arguments as the words of a request. They are strings or numbers.
 fn collect_words(frame: &Frame<'_>, profile: &Profile, words: &mut OwnedWords) -> Result<(), &'static str> {
     words.clear();
     let count = frame.top();
@@ -172,7 +173,7 @@ fn collect_words(frame: &Frame<'_>, profile: &Profile, words: &mut OwnedWords) -
     Ok(())
 }
 
-/// A number as an argument: with 17 digits up to Redis 7.0, with as many as it needs since.
+/// Writes a number as a word: with 17 digits up to Redis 7.0, with the shortest digits since.
 fn write_argument(out: &mut Vec<u8>, value: f64, profile: &Profile) {
     if profile.since_redis(7, 2) {
         let integer = truncated(value);
@@ -182,7 +183,7 @@ fn write_argument(out: &mut Vec<u8>, value: f64, profile: &Profile) {
         crate::protocol::write_shortest(out, value);
     } else {
         crate::protocol::write_double(out, value);
-        // C prints the sign of what is no number, too.
+        // C prints the sign of NaN, too.
         if value.is_nan() && value.is_sign_negative() {
             out.insert(out.len() - 3, b'-');
         }
@@ -233,7 +234,7 @@ fn sha1hex(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     Ok(1)
 }
 
-/// `{err = …}`, with the code that every error has: its own behind a `-`, or `ERR`.
+/// Returns `{err = …}`. The message begins with the code that the script gave after `-`, or with `ERR`.
 fn error_reply(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() != 1 || frame.kind(1) != LuaType::String {
         push_error(frame, b"ERR wrong number or type of arguments", true);
@@ -274,7 +275,7 @@ fn replicate_commands(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     Ok(1)
 }
 
-/// There is no debugger, so nothing stops here.
+/// There is no debugger, so no breakpoint stops.
 fn breakpoint(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     frame.push_boolean(false);
     Ok(1)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::lua::RegistryRef;
 use super::shebang::ScriptFlags;
 
-/// What kind of script runs.
+/// EVAL's scripts and functions run in different interpreters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ScriptKind {
@@ -13,10 +13,10 @@ pub enum ScriptKind {
     Function = 2,
 }
 
-/// The SHA-1 of a script's text, in hexadecimal: its name.
+/// The name of a script: the SHA-1 of its text in hexadecimal.
 pub type Sha = [u8; 40];
 
-/// A script that was compiled, or a function that was registered.
+/// A script that EVAL has compiled, or a function that a library has registered.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub(super) name: ScriptName,
@@ -31,7 +31,7 @@ pub(super) enum ScriptName {
 }
 
 impl Script {
-    /// What errors call it.
+    /// The name of the script in error messages.
     pub fn name(&self) -> &[u8] {
         match &self.name {
             ScriptName::Script(sha) => sha,

@@ -7,9 +7,9 @@ use super::host::Host;
 use super::lua::{Frame, LuaError, LuaType};
 use crate::protocol::{Protocol, parse_float, parse_integer, write_integer};
 
-/// Pushes a reply, given as the bytes that a client would get. What remains behind it is handed back.
+/// Pushes a reply, given in the wire format. Returns the bytes after it.
 pub fn push_reply<'r>(frame: &mut Frame<'_>, reply: &'r [u8]) -> Option<&'r [u8]> {
-    // A nested reply takes three places on the stack at most, until its parent has taken it in.
+    // A nested reply takes at most three stack slots until it is added to its parent.
     if !frame.reserve(8) {
         return None;
     }
@@ -40,7 +40,7 @@ pub fn push_reply<'r>(frame: &mut Frame<'_>, reply: &'r [u8]) -> Option<&'r [u8]
         b'=' => return push_verbatim(frame, parse_integer(line)?, rest),
         b'%' => return push_pairs(frame, "map", parse_integer(line)?, rest),
         b'~' => return push_pairs(frame, "set", parse_integer(line)?, rest),
-        // Attributes are not for scripts: what they are attached to comes behind them.
+        // Scripts do not get attributes: the value follows the attribute.
         b'|' => {
             let rest = push_pairs(frame, "map", parse_integer(line)?, rest)?;
             frame.pop(1);
@@ -51,7 +51,7 @@ pub fn push_reply<'r>(frame: &mut Frame<'_>, reply: &'r [u8]) -> Option<&'r [u8]
     Some(rest)
 }
 
-/// In the table of an error that was counted when it came up.
+/// A field in the table of an error that was counted when it was raised.
 const COUNTED: &str = "ignore_error_stats_update";
 
 /// Whether the error in a table was counted already.
@@ -61,7 +61,7 @@ pub fn is_counted(frame: &mut Frame<'_>, error: i32) -> bool {
     counted
 }
 
-/// Pushes the table by which scripts know errors.
+/// Pushes an error as the table that scripts get. A refused command was not counted as an error yet.
 pub fn push_error(frame: &mut Frame<'_>, line: &[u8], refused: bool) {
     frame.push_table(0, 2);
     frame.push_bytes(line);
@@ -101,11 +101,11 @@ fn push_array<'r>(frame: &mut Frame<'_>, length: i64, mut rest: &'r [u8]) -> Opt
     Some(rest)
 }
 
-/// A map, or a set: Lua has one as `{map = {key = value}}`, the other as `{set = {element = true}}`.
+/// Pushes a map as `{map = {key = value}}` or a set as `{set = {element = true}}`.
 fn push_pairs<'r>(frame: &mut Frame<'_>, field: &str, length: i64, mut rest: &'r [u8]) -> Option<&'r [u8]> {
     let length = usize::try_from(length).ok()?;
     frame.push_table(0, 1);
-    // No space is set aside: the order in which Lua goes through a table depends on how it has grown.
+    // The table is not preallocated: the order in which Lua iterates over a table depends on how the table grew.
     frame.push_table(0, 0);
     for _ in 0..length {
         rest = push_reply(frame, rest)?;
@@ -114,7 +114,7 @@ fn push_pairs<'r>(frame: &mut Frame<'_>, field: &str, length: i64, mut rest: &'r
         } else {
             rest = push_reply(frame, rest)?;
         }
-        // Lua has no place for what is absent.
+        // A Lua table cannot have nil as a key.
         if frame.kind(-2) == LuaType::Nil { frame.pop(2) } else { frame.raw_set(-3) }
     }
     frame.raw_set_field(-2, field);
@@ -145,8 +145,8 @@ fn parse_double(text: &[u8]) -> f64 {
 
 // ---- from Lua
 
-/// Appends the reply that the value on top of the stack stands for, and pops it. `client` is the client's protocol,
-/// whatever the script chose for itself.
+/// Converts the value on top of the stack to a reply, appends it, and pops the value. `client` is the client's
+/// protocol, which may differ from the script's.
 pub fn write_value(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out: &mut Vec<u8>) {
     let start = out.len();
     let most = start.saturating_add(MAX_REPLY_BYTES);
@@ -159,26 +159,26 @@ pub fn write_value(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out
     }
 }
 
-/// A few tables that contain each other can stand for a reply without end.
+/// The size limit of a reply. Tables that contain each other make an endless one.
 const MAX_REPLY_BYTES: usize = 512 << 20;
 const TOO_LONG: &str = "ERR the reply of the script is too long";
-/// After how many values the host is asked whether the script may go on.
+/// The number of values between two calls of [`Host::tick`].
 const TICK: u32 = 20_000;
 
-/// Who gets a reply.
+/// The target of a reply, and its limits.
 struct Target<'h> {
     host: &'h dyn Host,
     client: Protocol,
-    /// How long the output may become.
+    /// The largest length of the output.
     most: usize,
-    /// How many values were written since the host was last asked.
+    /// Values written since the last call of [`Host::tick`].
     values: Cell<u32>,
-    /// Why there is to be no reply.
+    /// The error that replaces the reply.
     refusal: Cell<Option<&'static str>>,
 }
 
 impl Target<'_> {
-    /// Whether there is any use in writing more.
+    /// Whether writing may continue.
     fn may_continue(&self, written: usize) -> bool {
         self.values.set(self.values.get() + 1);
         if self.refusal.get().is_none() {
@@ -220,7 +220,7 @@ fn write_any(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
     frame.pop(1);
 }
 
-/// A table: one of the forms that stand for something else by the name of their field, or an array.
+/// Writes a table: by its special field (`err`, `ok`, `map`, …), or as an array.
 fn write_table(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
     let resp3 = target.client == Protocol::Resp3;
     for field in ["err", "ok", "double", "map", "set", "big_number", "verbatim_string"] {
@@ -274,7 +274,7 @@ fn write_table(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
     frame.pop(1);
 }
 
-/// What stands before the first nil.
+/// Writes the elements up to the first nil.
 fn write_array(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
     let mut length = 0;
     loop {
@@ -296,7 +296,7 @@ fn write_array(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// The pairs of the table on top: all of them, or only their keys.
+/// Writes the pairs of the table on top as a map, or its keys as a set.
 fn write_pairs(frame: &mut Frame<'_>, map: bool, target: &Target<'_>, out: &mut Vec<u8>) {
     let mut length = 0;
     frame.push_nil();
@@ -315,7 +315,7 @@ fn write_pairs(frame: &mut Frame<'_>, map: bool, target: &Target<'_>, out: &mut 
     write_header(kind, if map && !resp3 { length * 2 } else { length }, out);
     frame.push_nil();
     while frame.next(-2) {
-        // The key is needed to go on, and must not be converted: a copy of it is written.
+        // `next` needs the original key, so a copy of it is written.
         frame.push_value(-2);
         write_any(frame, target, out);
         if map { write_any(frame, target, out) } else { frame.pop(1) }
@@ -327,7 +327,7 @@ fn write_verbatim(text: &[u8], format: &[u8], resp3: bool, out: &mut Vec<u8>) {
         return write_bulk(text, out);
     }
     write_header(b'=', text.len() + 4, out);
-    // The format has three letters, whatever the script says.
+    // The wire format has exactly three letters.
     let format = crate::protocol::until_nul(format);
     for at in 0..3 {
         out.push(format.get(at).copied().unwrap_or(b' '));
@@ -337,9 +337,9 @@ fn write_verbatim(text: &[u8], format: &[u8], resp3: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// An error line, as `-CODE message`, from what a script says it is.
+/// Writes an error line from the message of a script.
 pub fn write_error(message: &[u8], out: &mut Vec<u8>) {
-    // C's formatting ends at a NUL, and Redis cuts line ends off at the end.
+    // C's formatting ends at a NUL, and Redis trims line ends.
     let message = crate::protocol::until_nul(message);
     let end = message.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
     write_line(b'-', &message[..end], out);
@@ -351,7 +351,7 @@ fn write_line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// A reply is one line: line ends become spaces.
+/// Line ends become spaces, because the reply is one line.
 fn one_line(text: &[u8]) -> impl Iterator<Item = u8> {
     text.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte })
 }

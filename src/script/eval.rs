@@ -1,4 +1,4 @@
-//! The interpreter for EVAL and its kin, and the scripts that it knows.
+//! The interpreter for EVAL and EVALSHA, with its cache of scripts.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -16,13 +16,13 @@ use crate::base::profile::Profile;
 pub struct EvalInterpreter {
     vm: Vm,
     scripts: HashMap<Sha, Script, FixedState>,
-    /// The table of the real globals.
+    /// The table of the real globals, which scripts see only through a read-only proxy.
     globals: RegistryRef,
-    /// Bytes of source text of all scripts.
+    /// Bytes of the source text of all scripts.
     source_bytes: usize,
 }
 
-/// What scripts are called in messages.
+/// The chunk name of scripts in error messages.
 const NAME: &CStr = c"@user_script";
 
 impl EvalInterpreter {
@@ -37,19 +37,19 @@ impl EvalInterpreter {
         self.vm.lua.used()
     }
 
-    /// How many scripts are known, and the bytes of their text.
+    /// The number of cached scripts, and the bytes of their source text.
     pub fn counts(&self) -> (usize, usize) {
         (self.scripts.len(), self.source_bytes)
     }
 
-    /// A script by the name that a client gives, in whatever case.
+    /// A cached script by its SHA-1, in any case.
     pub fn find(&self, name: &[u8]) -> Option<&Script> {
         let mut sha = Sha::try_from(name).ok()?;
         sha.make_ascii_lowercase();
         self.scripts.get(&sha)
     }
 
-    /// Compiles a script, unless it is known.
+    /// Compiles a script, unless it is cached.
     pub fn load(&mut self, source: &[u8]) -> Result<&Script, CommandError> {
         let sha = sha_of(source);
         if !self.scripts.contains_key(&sha) {
@@ -76,7 +76,7 @@ impl EvalInterpreter {
         result
     }
 
-    /// Runs a script, and appends what it returns, or its error.
+    /// Runs a script, and appends its reply or its error.
     pub(super) fn run(&mut self, script: &Script, request: Invocation<'_>, out: &mut Vec<u8>) {
         let mut frame = self.vm.begin();
         frame.push_ref(self.globals);

@@ -1,18 +1,18 @@
-//! A stack of its own for whatever may run a script, so that a script that does not end can be put aside.
+//! Fibers: requests that may run a script get a stack of their own, so that a long script can be suspended.
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 
-/// Address space, of which the system gives memory only to what is used. Lua's matcher recurses up to 20,000 times with
-/// less than 300 bytes each; everything else in it is bounded far below that.
+/// Address space; the system commits memory only for the pages in use. Lua's matcher recurses up to 20,000 times with
+/// less than 300 bytes each. Everything else is bounded far below that.
 const STACK: usize = 16 << 20;
 
-/// Something that runs on its own stack, and can pause.
+/// A function that runs on its own stack, and can be suspended.
 pub struct Fiber<R> {
     coroutine: Coroutine<(), (), R>,
 }
 
-/// A stack that can be used again.
+/// A stack, to be reused by the next fiber.
 pub struct FiberStack(DefaultStack);
 
 impl FiberStack {
@@ -21,17 +21,17 @@ impl FiberStack {
     }
 }
 
-/// What a fiber pauses itself with.
+/// The handle with which a fiber suspends itself.
 pub struct Yielder<'f>(&'f corosensei::Yielder<(), ()>);
 
 impl Yielder<'_> {
-    /// Gives control back to whoever resumed the fiber, until it is resumed again.
+    /// Returns control to the caller of [`Fiber::resume`], until the fiber is resumed again.
     pub fn suspend(&self) {
         self.0.suspend(());
     }
 }
 
-/// Where a fiber stands.
+/// The state of a fiber after [`Fiber::resume`].
 pub enum FiberState<R> {
     Paused(Fiber<R>),
     Ended(R, FiberStack),
@@ -42,7 +42,7 @@ impl<R: 'static> Fiber<R> {
         Self { coroutine: Coroutine::with_stack(stack.0, move |yielder, ()| run(&Yielder(yielder))) }
     }
 
-    /// Runs it until it pauses or ends.
+    /// Runs the fiber until it suspends itself or ends.
     pub fn resume(mut self) -> FiberState<R> {
         match self.coroutine.resume(()) {
             CoroutineResult::Yield(()) => FiberState::Paused(self),

@@ -1,4 +1,4 @@
-//! The interpreter for functions: libraries, and the functions that they register when they are loaded.
+//! The interpreter for functions, with the loaded libraries.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -23,28 +23,28 @@ const NONE_REGISTERED: CommandError = CommandError::fixed("ERR No functions regi
 const NO_MEMORY: CommandError = CommandError::fixed("ERR Error compiling function: not enough memory");
 const NOT_WHILE_LOADING: CommandError = CommandError::fixed("ERR libraries cannot run commands while they are loaded");
 
-/// How long the code of a library may run when it is loaded.
+/// The time that the code of a library may run when it is loaded.
 const LOAD_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What libraries are called in messages.
+/// The chunk name of libraries in error messages.
 const NAME: &CStr = c"@user_function";
 
 #[derive(Debug)]
 pub struct Library {
     pub name: Vec<u8>,
-    /// Its text, shebang and all.
+    /// The source text, with its shebang.
     pub source: Vec<u8>,
     pub functions: Vec<Function>,
 }
 
-/// What RESTORE does about libraries that are there already.
+/// What FUNCTION RESTORE does about libraries that exist already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestorePolicy {
-    /// All others go.
+    /// Delete all existing libraries.
     Flush,
-    /// Those of the same name stay, and nothing is restored.
+    /// Keep the existing libraries; fail if one has the same name.
     Append,
-    /// Those of the same name go.
+    /// Replace libraries of the same name.
     Replace,
 }
 
@@ -57,13 +57,13 @@ pub struct FunctionInterpreter {
     libraries: Libraries,
 }
 
-/// The libraries, and their functions by name.
+/// The libraries, and an index of their functions.
 #[derive(Default)]
 struct Libraries {
     libraries: BTreeMap<Vec<u8>, Library>,
-    /// Names of functions, in lower case.
+    /// By name, in lower case.
     functions: HashMap<Vec<u8>, Script>,
-    /// Bytes of the text of all libraries.
+    /// Bytes of the source text of all libraries.
     source_bytes: usize,
 }
 
@@ -89,7 +89,7 @@ impl Libraries {
         Some(library)
     }
 
-    /// The first function of a library that has the same name as one that is there.
+    /// The first function of a library whose name another library has registered.
     fn collision<'l>(&self, library: &'l Library) -> Option<&'l [u8]> {
         library.functions.iter().map(Function::name).find(|name| self.has_function(name))
     }
@@ -111,12 +111,12 @@ impl FunctionInterpreter {
         self.vm.lua.used()
     }
 
-    /// How many libraries and functions there are, and the bytes of the libraries' text.
+    /// The number of libraries and of functions, and the bytes of the libraries' source text.
     pub fn counts(&self) -> (usize, usize, usize) {
         (self.libraries.libraries.len(), self.libraries.functions.len(), self.libraries.source_bytes)
     }
 
-    /// A function, by its name in whatever case.
+    /// A function by its name, in any case.
     pub fn find(&self, name: &[u8]) -> Option<&Script> {
         self.libraries.functions.get(&name.to_ascii_lowercase())
     }
@@ -126,7 +126,7 @@ impl FunctionInterpreter {
         self.libraries.libraries.values()
     }
 
-    /// Loads a library, and returns its name. If that fails, everything is as it was.
+    /// Loads a library, and returns its name. Nothing changes if that fails.
     pub fn load(
         &mut self,
         source: &[u8],
@@ -214,7 +214,7 @@ impl FunctionInterpreter {
         }
     }
 
-    /// What names of globals stand for from now on.
+    /// Sets the table in which global names are looked up.
     fn use_globals(&mut self, globals: RegistryRef) {
         let mut frame = self.vm.lua.frame();
         frame.set_top(0);
@@ -224,7 +224,7 @@ impl FunctionInterpreter {
         frame.set_top(0);
     }
 
-    /// Lets go of functions that nobody can call any more.
+    /// Frees the Lua functions of a deleted library.
     fn free(&mut self, functions: impl IntoIterator<Item = Function>) {
         let mut frame = self.vm.lua.frame();
         for function in functions {
@@ -232,7 +232,7 @@ impl FunctionInterpreter {
         }
     }
 
-    /// Deletes a library; whether there was one.
+    /// Deletes a library. Returns whether it existed.
     pub fn delete(&mut self, name: &[u8]) -> bool {
         let Some(library) = self.libraries.take(name) else { return false };
         self.free(library.functions);
@@ -276,7 +276,7 @@ impl FunctionInterpreter {
         Ok(())
     }
 
-    /// Makes room for what is restored, and returns what had to go.
+    /// Removes the libraries that the policy replaces, and returns them.
     fn make_room(&mut self, restored: &Libraries, conflict: RestorePolicy) -> Result<Vec<Library>, CommandError> {
         if conflict == RestorePolicy::Flush {
             return Ok(std::mem::take(&mut self.libraries).libraries.into_values().collect());
@@ -294,7 +294,7 @@ impl FunctionInterpreter {
         Err(CommandError::quoting("ERR Function ", name, " already exists"))
     }
 
-    /// Calls a function, and appends what it returns, or its error.
+    /// Calls a function, and appends its reply or its error.
     pub(super) fn run(&mut self, script: &Script, request: Invocation<'_>, out: &mut Vec<u8>) {
         let mut frame = self.vm.begin();
         frame.push_ref(script.function);
@@ -304,7 +304,7 @@ impl FunctionInterpreter {
     }
 }
 
-/// What the error on top of the stack says.
+/// The message of the error value on top of the stack.
 fn message(frame: &mut Frame<'_>) -> Vec<u8> {
     const ABSENT: &[u8] = b"(null)";
     match frame.kind(-1) {
@@ -317,7 +317,7 @@ fn message(frame: &mut Frame<'_>) -> Vec<u8> {
     }
 }
 
-/// A library that is being loaded. It can log and register functions, and nothing else.
+/// The host while a library loads. The library can log and register functions, but run no commands.
 struct Loading<'l> {
     since: Stopwatch,
     log: &'l Log,

@@ -1,4 +1,4 @@
-//! What a script asks of the server that runs it.
+//! The interface from a script to the server that runs it.
 
 use std::cell::RefCell;
 
@@ -9,49 +9,50 @@ use crate::base::log::Level;
 use crate::base::profile::Profile;
 use crate::protocol::{OwnedWords, Protocol, Words};
 
-/// Who runs a script: what it asks of the server goes there.
+/// The server, as a running script sees it.
 pub trait Host {
-    /// Asked every so many instructions: whether the script may go on, or the message of the error that ends it.
+    /// Called at a fixed interval of instructions. Returns the message of the error that ends the script, if it must
+    /// end.
     fn tick(&self) -> Result<(), &'static str>;
 
-    /// Runs a command and appends its reply, in [`protocol`](Self::protocol). An error means that it was refused before
-    /// it ran.
+    /// Runs a command and appends its reply, in [`protocol`](Self::protocol). An error means that the command was
+    /// refused before its run.
     fn call(&self, words: Words<'_>, reply: &mut Vec<u8>) -> Result<(), CommandError>;
 
-    /// The protocol in which the script gets replies (`redis.setresp`).
+    /// The protocol of the replies that the script gets (`redis.setresp`).
     fn protocol(&self) -> Protocol;
 
     fn set_protocol(&self, protocol: Protocol);
 
-    /// Whether the user may run a command; nothing if there is no such command.
+    /// Whether the user may run a command; `None` if there is no such command.
     fn may_run(&self, words: Words<'_>) -> Option<bool>;
 
     fn log(&self, level: Level, text: &str);
 
     fn profile(&self) -> &Profile;
 
-    /// Buffers that every call uses again.
+    /// Buffers that all calls of one script share.
     fn scratch(&self) -> &RefCell<ScratchBuffers>;
 
     fn random(&self) -> &Random;
 
-    /// A script ends with an error, or returns one, that was not counted yet.
+    /// Counts an error that a script ends with or returns, unless it was counted when a command raised it.
     fn count_error(&self, _line: &[u8]) {}
 
-    /// Where functions are put down that a library registers; nothing unless one is being loaded.
+    /// The list of registered functions while a library loads; `None` at other times.
     fn registered(&self) -> Option<&RefCell<Vec<Function>>> {
         None
     }
 }
 
-/// What a call of a command needs for a short time.
+/// Buffers for one call of a command.
 #[derive(Default)]
 pub struct ScratchBuffers {
     pub words: OwnedWords,
     pub reply: Vec<u8>,
 }
 
-/// Who called a script, and for what.
+/// One call of a script: its keys and arguments, and the host that runs it.
 #[derive(Clone, Copy)]
 pub struct Invocation<'r> {
     pub keys: Words<'r>,

@@ -1,4 +1,4 @@
-//! The two interpreters of one server.
+//! The two interpreters of one server: one for EVAL, one for functions.
 
 use super::compiled::{Script, ScriptKind};
 use super::eval::EvalInterpreter;
@@ -7,26 +7,26 @@ use super::host::{Invocation, ScratchBuffers};
 use super::random::Random;
 use crate::base::profile::Profile;
 
-/// How much there is of what: for INFO.
+/// Statistics about scripts and functions for INFO.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScriptStats {
     /// Bytes that Lua uses for EVAL.
     pub eval_memory: usize,
-    /// Scripts known, and the bytes of their text.
+    /// Cached scripts, and the bytes of their source text.
     pub scripts: usize,
     pub script_text: usize,
     /// Bytes that Lua uses for functions.
     pub function_memory: usize,
     pub libraries: usize,
     pub functions: usize,
-    /// Bytes of the text of all libraries.
+    /// Bytes of the source text of all libraries.
     pub library_text: usize,
 }
 
-/// Buffers that have grown beyond this are given back.
+/// Larger buffers are freed after a call.
 const SCRATCH_KEPT: usize = 1024 * 1024;
 
-/// The interpreters, each started when it is first needed.
+/// The interpreters. Each starts at its first use.
 #[derive(Default)]
 pub struct Interpreters {
     eval: Option<Box<EvalInterpreter>>,
@@ -41,12 +41,12 @@ impl Interpreters {
         self.eval.get_or_insert_with(|| Box::new(EvalInterpreter::new(profile)))
     }
 
-    /// The interpreter for EVAL, if it was ever needed.
+    /// The interpreter for EVAL, if it has started.
     pub fn started_eval(&self) -> Option<&EvalInterpreter> {
         self.eval.as_deref()
     }
 
-    /// What one script has at hand, to be given back when it has ended.
+    /// Takes the state that a run of a script needs. [`return_run_state`](Self::return_run_state) puts it back.
     pub fn take_run_state(&mut self) -> (ScratchBuffers, Random) {
         (std::mem::take(&mut self.scratch), std::mem::take(&mut self.random))
     }
@@ -63,17 +63,17 @@ impl Interpreters {
         self.functions.get_or_insert_with(|| Box::new(FunctionInterpreter::new(profile)))
     }
 
-    /// The interpreter for functions, if it was ever needed.
+    /// The interpreter for functions, if it has started.
     pub fn started_functions(&self) -> Option<&FunctionInterpreter> {
         self.functions.as_deref()
     }
 
-    /// As [`started_functions`](Self::started_functions), to take some away.
+    /// As [`started_functions`](Self::started_functions), but mutable.
     pub fn started_functions_mut(&mut self) -> Option<&mut FunctionInterpreter> {
         self.functions.as_deref_mut()
     }
 
-    /// Runs a script that one of the interpreters has handed out, and appends what it returns, or its error.
+    /// Runs a script that one of the interpreters has compiled, and appends its reply or its error.
     pub fn run(&mut self, script: &Script, request: Invocation<'_>, out: &mut Vec<u8>) {
         let profile = request.host.profile();
         match script.kind() {

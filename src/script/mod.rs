@@ -1,4 +1,4 @@
-//! The Lua host: a script in, a reply out, and a callback for what the script asks of the server.
+//! The Lua host: runs a script, and calls the server back for the commands that the script runs.
 //!
 //! Knows Lua, the sandbox and libraries of functions; no command and no data.
 //! May use: `base`, `protocol`.

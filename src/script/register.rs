@@ -27,7 +27,7 @@ impl Function {
     }
 }
 
-/// What a library says about a function; so far.
+/// The arguments of `redis.register_function`, as far as they are read.
 #[derive(Default)]
 struct RegisterArgs {
     name: Option<Vec<u8>>,
@@ -115,7 +115,7 @@ fn read_table(frame: &mut Frame<'_>, draft: &mut RegisterArgs) -> Result<(), &'s
                 if frame.kind(-1) != LuaType::Function {
                     return Err("ERR callback argument given to redis.register_function must be a function");
                 }
-                // The same key can be there twice, in different cases.
+                // Keys ignore case, so the same one can appear twice.
                 draft.callback.take().into_iter().for_each(|callback| frame.free_ref(callback));
                 draft.callback = Some(frame.create_ref());
                 continue;
@@ -135,7 +135,7 @@ fn read_table(frame: &mut Frame<'_>, draft: &mut RegisterArgs) -> Result<(), &'s
     Ok(())
 }
 
-/// The flags in the table on top, up to the first nil.
+/// The flags in the array on top, up to the first nil.
 fn read_flags(frame: &mut Frame<'_>) -> Option<ScriptFlags> {
     let mut flags = ScriptFlags::default();
     for element in 1.. {

@@ -1,4 +1,4 @@
-//! The scripts of one server: its interpreters, and what others may know and ask of the script that runs.
+//! The scripts of one server: its interpreters, and the state of the running script that other threads read.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -9,7 +9,7 @@ use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
 use crate::base::sync::MutexExt;
 
-/// The interpreters, and what is known of the script that one of them runs.
+/// The interpreters, and the state of the script that one of them runs.
 #[derive(Default)]
 pub struct Scripts {
     interpreters: Mutex<Interpreters>,
@@ -17,7 +17,7 @@ pub struct Scripts {
     wrote: AtomicBool,
     kill: AtomicU8,
     busy: Mutex<Option<BusyScript>>,
-    /// As of the last script.
+    /// The values of [`ScriptStats`] after the last script.
     stats: [AtomicUsize; 7],
 }
 
@@ -29,7 +29,7 @@ pub struct BusyScript {
     pub since: Stopwatch,
 }
 
-/// Why a script is to end.
+/// Why the running script must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum KillReason {
@@ -37,22 +37,22 @@ pub enum KillReason {
     Eval = 1,
     /// FUNCTION KILL.
     Function = 2,
-    /// The server ends.
+    /// The server shuts down.
     Shutdown = 3,
 }
 
-/// Why a script was not ended.
+/// Why a kill was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KillError {
     NotRunning,
-    /// It is of the other kind.
+    /// A script of the other kind is running.
     OtherKind(ScriptKind),
-    /// It has written.
+    /// The script has written: Redis's UNKILLABLE.
     Wrote,
 }
 
 impl Scripts {
-    /// The interpreters, unless somebody else has them.
+    /// Locks the interpreters, unless another thread has them locked.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, Interpreters>> {
         match self.interpreters.try_lock() {
             Ok(interpreters) => Some(interpreters),
@@ -61,7 +61,7 @@ impl Scripts {
         }
     }
 
-    /// A script begins. To be called by whoever has the interpreters.
+    /// Marks a script as running. The caller holds the lock of the interpreters.
     pub fn begin(&self, kind: ScriptKind) {
         self.wrote.store(false, Ordering::Relaxed);
         self.kill.store(0, Ordering::Relaxed);
@@ -73,7 +73,7 @@ impl Scripts {
         self.update_stats(interpreters);
     }
 
-    /// Takes stats for INFO.
+    /// Copies the statistics, so that INFO reads them without locking the interpreters.
     pub fn update_stats(&self, interpreters: &Interpreters) {
         let ScriptStats { eval_memory, scripts, script_text, function_memory, libraries, functions, library_text } =
             interpreters.stats();
@@ -89,12 +89,12 @@ impl Scripts {
         ScriptStats { eval_memory, scripts, script_text, function_memory, libraries, functions, library_text }
     }
 
-    /// The running script writes: from now on it cannot be ended.
+    /// The running script has written: from now on it cannot be killed.
     pub fn note_write(&self) {
         self.wrote.store(true, Ordering::Release);
     }
 
-    /// What kind of script runs, if one does.
+    /// The kind of the running script, if there is one.
     pub fn running(&self) -> Option<ScriptKind> {
         match self.running.load(Ordering::Acquire) {
             1 => Some(ScriptKind::Eval),
@@ -103,7 +103,7 @@ impl Scripts {
         }
     }
 
-    /// What others are told while a script takes long.
+    /// The error that other clients get while a script is busy.
     pub fn busy_error(&self) -> CommandError {
         match self.running() {
             Some(ScriptKind::Function) => CommandError::BUSY_FUNCTION,
@@ -111,7 +111,7 @@ impl Scripts {
         }
     }
 
-    /// The running script takes long, or the one that did has ended.
+    /// Sets the busy script when the running one exceeds the threshold, and clears it at its end.
     pub fn set_busy(&self, busy: Option<BusyScript>) {
         *self.lock_busy() = busy;
     }
@@ -120,7 +120,7 @@ impl Scripts {
         self.lock_busy().clone()
     }
 
-    /// Asks the running script to end.
+    /// SCRIPT KILL or FUNCTION KILL: asks the running script to end.
     pub fn kill(&self, kind: ScriptKind) -> Result<(), KillError> {
         match self.running() {
             None => Err(KillError::NotRunning),
@@ -131,7 +131,7 @@ impl Scripts {
         }
     }
 
-    /// Ends the running script whatever it has done, because the server ends.
+    /// Ends the running script for a shutdown, even if it has written.
     pub fn kill_for_shutdown(&self) {
         let _ = self.set_kill(KillReason::Shutdown);
     }
@@ -141,7 +141,7 @@ impl Scripts {
         Ok(())
     }
 
-    /// Whether the running script was asked to end.
+    /// Whether the running script was asked to end, and why.
     pub fn kill_requested(&self) -> Option<KillReason> {
         match self.kill.load(Ordering::Acquire) {
             1 => Some(KillReason::Eval),

@@ -3,7 +3,7 @@
 use crate::base::error::CommandError;
 use crate::protocol::{split_line, until_nul};
 
-/// What a script says about itself.
+/// The flags that a script declares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScriptFlags {
     pub no_writes: bool,
@@ -11,7 +11,7 @@ pub struct ScriptFlags {
     pub allow_stale: bool,
     pub no_cluster: bool,
     pub allow_cross_slot_keys: bool,
-    /// It has no shebang, and so does not say.
+    /// The script has no shebang, so it declares nothing (Redis's compatibility mode of EVAL).
     pub no_shebang: bool,
 }
 
@@ -25,12 +25,12 @@ impl ScriptFlags {
         no_shebang: true,
     };
 
-    /// The flags of a script for EVAL, if it can be told.
+    /// The flags of a script for EVAL; `None` if its shebang is invalid.
     pub fn of(source: &[u8]) -> Option<Self> {
         split(source).ok().map(|(flags, _)| flags)
     }
 
-    /// Adds a flag by name; whether there is one of that name.
+    /// Adds a flag by name. Returns whether the name is a flag.
     pub fn add(&mut self, name: &[u8]) -> bool {
         let flag = match name {
             b"no-writes" => &mut self.no_writes,
@@ -44,7 +44,7 @@ impl ScriptFlags {
         true
     }
 
-    /// The names of the flags that are up, in Redis's order.
+    /// The names of the flags that are set, in Redis's order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         [
             (self.no_writes, "no-writes"),
@@ -58,8 +58,8 @@ impl ScriptFlags {
     }
 }
 
-/// The flags of a script for EVAL, and its text without the shebang (the end of that line stays, so that line numbers
-/// are right).
+/// The flags of a script for EVAL, and its text without the shebang. The line end of the shebang stays, so that line
+/// numbers are right.
 pub fn split(source: &[u8]) -> Result<(ScriptFlags, &[u8]), CommandError> {
     if !source.starts_with(b"#!") {
         return Ok((ScriptFlags::NO_SHEBANG, source));
@@ -75,7 +75,7 @@ pub fn split(source: &[u8]) -> Result<(ScriptFlags, &[u8]), CommandError> {
         let Some(names) = option.strip_prefix(b"flags=") else {
             return Err(CommandError::quoting("ERR Unknown lua shebang option: ", option, ""));
         };
-        // Nothing at all is no name, but nothing between commas is one.
+        // An empty list has no flags, but an empty name between commas is an unknown flag.
         for name in names.split(|&byte| byte == b',').filter(|_| !names.is_empty()) {
             if !flags.add(name) {
                 return Err(CommandError::quoting("ERR Unexpected flag in script shebang: ", name, ""));
@@ -85,7 +85,7 @@ pub fn split(source: &[u8]) -> Result<(ScriptFlags, &[u8]), CommandError> {
     Ok((flags, text))
 }
 
-/// What the first line of a library says, and the code behind it.
+/// The shebang of a library, and the code after it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LibraryHeader<'s> {
     pub engine: Vec<u8>,
@@ -93,7 +93,7 @@ pub struct LibraryHeader<'s> {
     pub code: &'s [u8],
 }
 
-/// The heading of a library.
+/// Parses the shebang of a library.
 pub fn heading(source: &[u8]) -> Result<LibraryHeader<'_>, CommandError> {
     const INVALID: CommandError = CommandError::fixed("ERR Invalid library metadata");
     if !source.starts_with(b"#!") {
@@ -118,13 +118,13 @@ pub fn heading(source: &[u8]) -> Result<LibraryHeader<'_>, CommandError> {
     Ok(LibraryHeader { engine, name, code })
 }
 
-/// The first line, and what follows from its end on. To C, the text ends at a NUL.
+/// The first line, and the text from its line end on. As in C, a NUL ends the text.
 fn first_line(source: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = until_nul(source).iter().position(|&byte| byte == b'\n')?;
     Some(source.split_at(end))
 }
 
-/// Whether libraries and functions may be called so.
+/// Whether a name is valid for a library or a function.
 pub fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
@@ -137,7 +137,7 @@ mod tests {
         String::from_utf8(result.unwrap_err().line().to_vec()).unwrap()
     }
 
-    /// What Redis 7.0.15 says of each.
+    /// The expected errors are those of Redis 7.0.15.
     #[test]
     fn the_first_line_of_a_script_is_read_as_redis_reads_it() {
         assert_eq!(split(b"return 1").unwrap(), (ScriptFlags::NO_SHEBANG, &b"return 1"[..]));

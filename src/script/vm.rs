@@ -1,4 +1,4 @@
-//! One furnished Lua, and how things are run in it.
+//! One Lua state with the sandbox installed, and how scripts run in it.
 
 use super::compiled::{Script, ScriptKind};
 use super::convert::{is_counted, write_error, write_value};
@@ -8,23 +8,23 @@ use super::{api, sandbox};
 use crate::base::profile::{Profile, Since};
 use crate::protocol::{Words, until_nul};
 
-/// What everything in one interpreter together may use. Redis knows no limit; here a script that eats memory gets Lua's
-/// own error instead of taking the server down.
+/// The memory limit of one interpreter. Redis has no limit; here a script that uses too much memory gets Lua's own
+/// error instead of taking the server down.
 pub(super) const MEMORY_LIMIT: usize = 512 << 20;
-/// Beyond this, a script's end is the time to collect all garbage.
+/// The least memory in use at which the end of a script triggers a full garbage collection.
 const COLLECT_ABOVE: usize = 64 << 20;
-/// How many instructions may run before the host is asked whether the script may go on: well below a millisecond.
+/// The number of instructions between two calls of [`Host::tick`]: well below a millisecond.
 const TICK: u32 = 50_000;
 
 pub(super) struct Vm {
     pub lua: Lua,
     handler: RegistryRef,
-    /// Beyond how many bytes in use all garbage is collected.
+    /// Memory in use at which the next full garbage collection runs.
     collect_at: usize,
 }
 
 impl Vm {
-    /// The table of the real globals is left on the stack, at index 1.
+    /// Leaves the table of the real globals on the stack, at index 1.
     pub fn new(kind: ScriptKind, profile: &Profile) -> Self {
         let mut lua = Lua::new(MEMORY_LIMIT);
         sandbox::install(&mut lua, kind, profile);
@@ -36,7 +36,7 @@ impl Vm {
         Self { lua, handler, collect_at: COLLECT_ABOVE }
     }
 
-    /// Begins with an empty stack, but for what handles errors.
+    /// Clears the stack, and pushes the error handler.
     pub fn begin(&mut self) -> Frame<'_> {
         let mut frame = self.lua.frame();
         frame.set_top(0);
@@ -44,7 +44,7 @@ impl Vm {
         frame
     }
 
-    /// Runs the function below its arguments, and appends what it returns, or its error, in the client's protocol.
+    /// Runs the function below its arguments, and appends its reply or its error, in the client's protocol.
     pub fn run(&mut self, arguments: usize, script: &Script, request: Invocation<'_>, out: &mut Vec<u8>) {
         let Invocation { host, client, .. } = request;
         let result = self.lua.call(Some(host), arguments, Some(1));
@@ -62,8 +62,8 @@ impl Vm {
         self.collect_if_large();
     }
 
-    /// Collects garbage if there may be much. Lua 5.1 does not do so by itself when memory runs out, and what one script has
-    /// left behind must not be missing to the next.
+    /// Collects garbage if much memory is in use. Lua 5.1 does not do so by itself when memory runs out, and the
+    /// garbage of one script must not count against the next.
     pub fn collect_if_large(&mut self) {
         if self.lua.used() > self.collect_at {
             self.lua.collect();
@@ -71,15 +71,15 @@ impl Vm {
         }
     }
 
-    /// Makes everything as it was before something failed.
+    /// Restores the stack and the tick interval after an error.
     pub fn recover(&mut self) {
         self.lua.frame().set_top(0);
-        // If it was stopped, Lua asks at every instruction.
+        // The hook of a stopped script is called at every instruction.
         self.lua.tick_every(TICK);
     }
 }
 
-/// Pushes a table of words.
+/// Pushes an array of words.
 pub(super) fn push_words(frame: &mut Frame<'_>, words: Words<'_>) {
     frame.push_table(words.len(), 0);
     for (element, word) in (1..).zip(words.iter()) {
@@ -88,7 +88,7 @@ pub(super) fn push_words(frame: &mut Frame<'_>, words: Words<'_>) {
     }
 }
 
-/// Appends the reply for the error on top of the stack.
+/// Appends the error reply for the error value on top of the stack.
 fn write_failure(frame: &mut Frame<'_>, name: &[u8], host: &dyn Host, out: &mut Vec<u8>) {
     if frame.kind(-1) != LuaType::Table {
         let message = frame.to_bytes(-1).unwrap_or(b"execution failure");
@@ -106,7 +106,7 @@ fn write_failure(frame: &mut Frame<'_>, name: &[u8], host: &dyn Host, out: &mut 
     let numbered = matches!(frame.raw_get_field(-2, "line"), LuaType::Number | LuaType::String);
     if source && numbered {
         line.extend_from_slice(b" script: ");
-        // Valkey keeps the name to itself.
+        // Valkey leaves the name of the script out.
         if host.profile().has(UNNAMED) {
             line.extend_from_slice(b"on ");
         } else {
