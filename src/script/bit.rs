@@ -20,8 +20,8 @@ pub(super) fn open(frame: &mut Frame<'_>) {
     ]);
 }
 
-/// An argument's lower 32 bits. Adding 2^52 + 2^51 moves them to the end of the mantissa, rounded to even; this is the
-/// library's definition for whatever is larger.
+/// The lower 32 bits of an argument. Adding 2^52 + 2^51 moves them to the end of the mantissa, rounded to even. The
+/// library defines larger numbers that way.
 fn bits(frame: &Frame<'_>, argument: i32) -> Result<u32, LuaError> {
     const SHIFT: f64 = 6_755_399_441_055_744.0;
     Ok((frame.expect_number(argument)? + SHIFT).to_bits() as u32)
@@ -38,7 +38,7 @@ fn map(frame: &Frame<'_>, change: fn(u32) -> u32) -> Result<usize, LuaError> {
 
 fn fold(frame: &Frame<'_>, combine: fn(u32, u32) -> u32) -> Result<usize, LuaError> {
     let mut result = bits(frame, 1)?;
-    // From the last one down, which shows in which one is complained about.
+    // The last argument is read first, which decides which bad argument the error names.
     for argument in (2..=frame.top()).rev() {
         result = combine(result, bits(frame, argument)?);
     }

@@ -24,13 +24,13 @@ pub(super) fn open(frame: &mut Frame<'_>) {
 
 // ---- packing
 
-/// How many tables within each other are packed; deeper ones become nil.
+/// The largest nesting of tables. Deeper ones become nil.
 const MAX_DEPTH: usize = 16;
 
 struct Packer {
     out: Vec<u8>,
-    /// How many arguments are done. The library leaves a string on Lua's stack for each, which shows in where the stack
-    /// is full.
+    /// The number of packed arguments. The original library leaves a string on Lua's stack for each, so they count
+    /// towards the stack limit.
     done: usize,
 }
 
@@ -89,7 +89,7 @@ impl Packer {
         Ok(())
     }
 
-    /// A length in two bytes behind `letter`, or in four behind the next letter.
+    /// Writes a length in two bytes after `letter`, or in four after the next letter.
     fn length(&mut self, letter: u8, length: usize) {
         match u16::try_from(length) {
             Ok(length) => self.tagged(letter, length.to_be_bytes()),
@@ -128,7 +128,7 @@ impl Packer {
         }
     }
 
-    /// How many elements the table on top has if its keys are the integers from 1 on without a gap.
+    /// The number of elements of the table on top, if its keys are the integers from 1 on without a gap.
     fn elements(&self, frame: &mut Frame<'_>) -> Result<Option<i32>, LuaError> {
         self.reserve(frame, 2, "in function table_is_an_array")?;
         let (mut count, mut largest) = (0, 0);
@@ -200,8 +200,8 @@ fn unpack_limit(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     unpack_some(frame, limit, offset)
 }
 
-/// Unpacks values from an offset on. Without limit and offset it is all of them; otherwise the first result says where
-/// to go on, or is -1.
+/// Unpacks values from an offset on. Without limit and offset it unpacks all; otherwise the first result is the next
+/// offset, or -1 at the end.
 fn unpack_some(frame: &mut Frame<'_>, limit: i64, offset: i64) -> Result<usize, LuaError> {
     let input = frame.expect_bytes(1)?.to_vec();
     let length = input.len();
@@ -235,9 +235,9 @@ fn unpack_some(frame: &mut Frame<'_>, limit: i64, offset: i64) -> Result<usize, 
     Ok(count + 1)
 }
 
-/// A table that is being filled, and how many elements or fields it still lacks. It lies on the stack.
+/// A table on the stack that is being filled, with the number of elements or fields still missing.
 enum Open {
-    /// The index of the value that comes lies above the table.
+    /// The index of the next value lies above the table.
     Array {
         index: u32,
         missing: u32,
@@ -245,7 +245,7 @@ enum Open {
     Key {
         missing: u32,
     },
-    /// The key of the value that comes lies above the table.
+    /// The key of the next value lies above the table.
     Value {
         missing: u32,
     },
@@ -257,7 +257,7 @@ struct Invalid(&'static str);
 const SHORT: Invalid = Invalid("Missing bytes in input.");
 const BAD_FORMAT: Invalid = Invalid("Bad data format in input.");
 
-/// A value, or the beginning of one that has others in it.
+/// A scalar value, or the header of an array or a map.
 enum Item<'i> {
     Nil,
     Boolean(bool),
@@ -273,7 +273,7 @@ struct Unpacker<'i> {
 }
 
 impl<'i> Unpacker<'i> {
-    /// Pushes one value, with all that is in it.
+    /// Pushes one value, with everything nested in it.
     fn value(&mut self, frame: &mut Frame<'_>) -> Result<(), LuaError> {
         loop {
             let opened = self.item(frame)?;
@@ -283,8 +283,8 @@ impl<'i> Unpacker<'i> {
         }
     }
 
-    /// Puts the value on top, if it is `complete`, into the table that it belongs to, and likewise every table that
-    /// becomes complete by that. Says whether another value is to come.
+    /// Adds the value on top, if it is `complete`, to its table, and so on for each table that becomes complete.
+    /// Returns whether another value follows.
     fn advance(&mut self, frame: &mut Frame<'_>, mut complete: bool) -> Result<bool, LuaError> {
         loop {
             let Some(open) = self.open.last_mut() else { return Ok(false) };
@@ -317,7 +317,7 @@ impl<'i> Unpacker<'i> {
         }
     }
 
-    /// Pushes a value, or a table that is to be filled: then it says so.
+    /// Pushes a scalar, or an empty table. Returns whether it is a table to be filled.
     fn item(&mut self, frame: &mut Frame<'_>) -> Result<bool, LuaError> {
         if self.rest.is_empty() {
             return Err(invalid(frame, &SHORT));
@@ -364,7 +364,7 @@ impl<'i> Unpacker<'i> {
             0xcc => Item::Number(f64::from(u8::from_be_bytes(self.take()?))),
             0xcd => Item::Number(f64::from(u16::from_be_bytes(self.take()?))),
             0xce => Item::Number(f64::from(u32::from_be_bytes(self.take()?))),
-            // The library makes integers without a sign of these, but hands them to Lua as if they had one.
+            // The library decodes these as unsigned integers, but passes them to Lua as signed ones.
             0xcf | 0xd3 => Item::Number(i64::from_be_bytes(self.take()?) as f64),
             0xd0 => Item::Number(f64::from(i8::from_be_bytes(self.take()?))),
             0xd1 => Item::Number(f64::from(i16::from_be_bytes(self.take()?))),
@@ -416,7 +416,7 @@ fn invalid(frame: &mut Frame<'_>, why: &Invalid) -> LuaError {
     frame.error(why.0)
 }
 
-/// Sets a field of a table below the key and the value on top, with Lua's own errors for keys that it does not take.
+/// Sets a field of the table below the key and the value on top, with Lua's own errors for invalid keys.
 fn set_field(frame: &mut Frame<'_>) -> Result<(), LuaError> {
     let message = match frame.kind(-2) {
         LuaType::Nil => "table index is nil",

@@ -1,8 +1,8 @@
-//! What scripts may reach: Redis's choice of Lua's libraries, behind tables that cannot be changed.
+//! The sandbox: Redis's choice of Lua's libraries, behind tables that scripts cannot change.
 //!
-//! Redis patches Lua to have read-only tables. Here a script gets an empty table in place of each library (and of the
-//! globals), whose metatable leads look-ups to the real one and refuses assignments; the few library functions that see
-//! through metatables are made to see through this, too.
+//! Redis patches Lua to have read-only tables. Here scripts get an empty proxy table in place of each library and of
+//! the globals. Its metatable forwards look-ups to the real table and refuses assignments. The library functions that
+//! bypass metatables are guarded, so that they see the real table.
 
 use super::arguments::truncated;
 use super::compiled::ScriptKind;
@@ -11,19 +11,19 @@ use super::{api, bit, cjson, cmsgpack, random, structs};
 use crate::base::profile::{Family, Profile, Since};
 use crate::protocol::until_nul;
 
-/// In the metatable of a stand-in: the table that it stands for.
+/// The field in the metatable of a proxy that holds the real table.
 const REAL: &str = "redouble.real";
-/// In the registry: what scripts get as the metatable of strings.
+/// The registry key of the table that scripts get as the metatable of strings.
 const STRING_METATABLE: &str = "redouble.string_metatable";
-/// In the registry: Lua's own `next`.
+/// The registry key of Lua's own `next`.
 const NEXT: &str = "redouble.next";
 
 pub const READ_ONLY: &str = "Attempt to modify a readonly table";
 
 const OS_CLOCK: Since = Since::redis(7, 2, 0);
 
-/// Opens the libraries and shuts the doors: what is compiled from now on has stand-ins for globals. The table of the
-/// real globals is left on the stack, at index 1.
+/// Opens the libraries and installs the sandbox: code that is compiled from now on sees proxies as globals. Leaves the
+/// table of the real globals on the stack, at index 1.
 pub fn install(lua: &mut Lua, kind: ScriptKind, profile: &Profile) {
     lua.open_libraries();
     let mut frame = lua.frame();
@@ -64,7 +64,7 @@ pub fn install(lua: &mut Lua, kind: ScriptKind, profile: &Profile) {
     frame.set_globals();
 }
 
-/// Takes the library `redis` off the stack into the table at index 1, under all its names.
+/// Pops the library `redis`, and stores it in the table at index 1 under all its names.
 fn set_api_names(frame: &mut Frame<'_>, profile: &Profile) {
     if profile.family() == Family::Valkey {
         frame.push_value(-1);
@@ -73,7 +73,7 @@ fn set_api_names(frame: &mut Frame<'_>, profile: &Profile) {
     frame.raw_set_field(1, "redis");
 }
 
-/// Makes names that are not in a table an error, instead of nil.
+/// Makes look-ups of undefined names in a table errors, instead of nil.
 fn forbid_undefined(frame: &mut Frame<'_>, table: i32) {
     frame.push_table(0, 1);
     frame.push_native(undefined);
@@ -81,14 +81,14 @@ fn forbid_undefined(frame: &mut Frame<'_>, table: i32) {
     frame.set_metatable(table);
 }
 
-/// Gives what is compiled from now on globals that can be exchanged. Leaves three tables on the stack: the metatable
-/// whose `__index` decides, what that is to be while a library is loaded, and what it is at other times.
+/// Makes the globals of code that is compiled from now on exchangeable. Leaves three tables on the stack: the metatable
+/// whose `__index` holds the current globals, the globals while a library loads, and those at other times.
 pub fn make_globals_switchable(lua: &mut Lua, profile: &Profile) {
     let mut frame = lua.frame();
     frame.push_globals();
     push_real_table(&mut frame, 1);
     frame.remove(1);
-    // 1: the real globals. 2: those while a library is loaded.
+    // 1: the real globals. 2: those while a library loads.
     frame.push_table(0, 2);
     frame.insert(1);
     api::open_for_loading(&mut frame, profile);
@@ -98,7 +98,7 @@ pub fn make_globals_switchable(lua: &mut Lua, profile: &Profile) {
     frame.remove(api);
     set_api_names(&mut frame, profile);
     forbid_undefined(&mut frame, 1);
-    // In front of both, a table that is always empty, and of which scripts get to know nothing.
+    // The globals that scripts see are an empty proxy in front of either.
     frame.push_table(0, 0);
     let globals = frame.top();
     frame.push_table(0, 2);
@@ -112,7 +112,7 @@ pub fn make_globals_switchable(lua: &mut Lua, profile: &Profile) {
     frame.set_globals();
 }
 
-/// `os` with nothing but `clock`, or no `os` at all.
+/// Leaves only `clock` in `os`, or removes `os`.
 fn keep_only_clock(frame: &mut Frame<'_>, clock: bool) {
     frame.push_table(0, 1);
     frame.raw_get_field(1, "os");
@@ -126,8 +126,8 @@ fn keep_only_clock(frame: &mut Frame<'_>, clock: bool) {
     frame.raw_set_field(1, "os");
 }
 
-/// Has the functions that see through metatables treat stand-ins as what they stand for, and the others beware of what
-/// scripts must not do.
+/// Guards library functions: those that bypass metatables see the real table behind a proxy, and those that would harm
+/// the server refuse some arguments.
 fn guard_libraries(frame: &mut Frame<'_>) {
     frame.raw_get_field(1, "next");
     frame.registry_set(NEXT);
@@ -163,7 +163,7 @@ fn guard_libraries(frame: &mut Frame<'_>) {
         frame.raw_set_field(-2, name);
         frame.pop(1);
     }
-    // An old name of the same function.
+    // `gfind` is an old name of the same function.
     frame.raw_get_field(1, "string");
     frame.raw_get_field(-1, "gmatch");
     frame.raw_set_field(-2, "gfind");
@@ -174,7 +174,7 @@ fn guard_libraries(frame: &mut Frame<'_>) {
     frame.raw_set_field(1, "getmetatable");
 }
 
-/// Puts a stand-in in the place of every library, and makes one for the metatable of strings.
+/// Replaces every library by a proxy, and makes one for the metatable of strings.
 fn install_proxies(frame: &mut Frame<'_>) {
     let mut libraries = Vec::new();
     frame.push_nil();
@@ -202,7 +202,7 @@ fn install_proxies(frame: &mut Frame<'_>) {
     frame.pop(1);
 }
 
-/// Pushes an empty table that stands for the one at an index.
+/// Pushes a proxy for the table at an index.
 fn push_proxy(frame: &mut Frame<'_>, real: i32) {
     frame.push_table(0, 0);
     frame.push_table(0, 3);
@@ -215,7 +215,7 @@ fn push_proxy(frame: &mut Frame<'_>, real: i32) {
     frame.set_metatable(-2);
 }
 
-/// Pushes the table that the value at an index stands for, if it is a stand-in.
+/// Pushes the real table behind the value at an index, if that is a proxy.
 fn push_real_table(frame: &mut Frame<'_>, index: i32) -> bool {
     if frame.kind(index) != LuaType::Table || !frame.push_metatable(index) {
         return false;
@@ -228,7 +228,7 @@ fn push_real_table(frame: &mut Frame<'_>, index: i32) -> bool {
     found
 }
 
-// ---- what stands in for Lua's own functions, or in front of them
+// ---- replacements and guards of library functions
 
 fn read_only(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     Err(frame.error(READ_ONLY))
@@ -263,8 +263,7 @@ fn refuse_proxy(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     Ok(0)
 }
 
-/// Lua moves every element from the place of an insertion on, those before the first one included, were it a thousand
-/// million.
+/// Lua moves all elements from the position of an insertion on, which takes too long for a position far below 1.
 fn refuse_far_insert(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     const FAR: f64 = -1e6;
     if frame.top() == 3 && frame.number(2).is_some_and(|position| position < FAR) {
@@ -273,10 +272,10 @@ fn refuse_far_insert(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     refuse_proxy(frame)
 }
 
-/// Lua would trust compiled code blindly. To it, text that begins so is no text.
+/// Lua would run compiled code unchecked. Code that begins with its signature is refused as a syntax error.
 fn refuse_compiled_string(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     const ESCAPE: u8 = 0x1b;
-    // Lua complains of what is no text, and of what is no name, itself.
+    // Lua itself refuses code or a name that is not a string.
     let Some(text) = frame.to_bytes(1) else { return Ok(0) };
     let name = match frame.kind(2) {
         LuaType::None | LuaType::Nil => text,
@@ -286,7 +285,7 @@ fn refuse_compiled_string(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     // See `refuse_compiled_pieces` for why the name is a string of its own.
     let name = until_nul(name).to_vec();
     if text.first() == Some(&ESCAPE) {
-        // What makes Lua complain about the same character, with the same text in its message.
+        // With a space in front, Lua reports the same character with the same message.
         let harmless = [b" ", text].concat();
         frame.push_bytes(harmless);
         frame.insert(1);
@@ -300,8 +299,7 @@ fn refuse_compiled_pieces(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.kind(1) != LuaType::Function {
         return Err(frame.type_error(1, "function"));
     }
-    // Lua makes a string of the name (up to a zero byte), and keeps it alive only if it is this very one: the reader may
-    // collect garbage.
+    // Lua cuts the name at a NUL, and keeps it alive only if it is this very string. The reader may collect garbage.
     let name = match frame.kind(2) {
         LuaType::None | LuaType::Nil => Some(b"=(load)".to_vec()),
         LuaType::String => frame.bytes(2).map(|name| until_nul(name).to_vec()),
@@ -317,15 +315,15 @@ fn refuse_compiled_pieces(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     Ok(0)
 }
 
-/// No more values than these can be had at once. Lua finds out by reckoning with 32 bits, which fails for the widest
-/// ranges: then it writes past the end of its stack.
+/// Lua's limit on the number of results. Lua computes the width of the range with 32 bits, which overflows for the
+/// widest ranges: then it writes past the end of its stack.
 fn refuse_wide_range(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     const MOST: i64 = 8000;
     let bound = |index, otherwise| match frame.kind(index) {
         LuaType::None | LuaType::Nil => Some(otherwise),
         _ => frame.number(index).map(|bound| i64::from(truncated(bound) as i32)),
     };
-    // If the end is left open, it is the table's length, which is 0 at least.
+    // The default end is the table's length, which is at least 0.
     let (first, last) = (bound(2, 1), bound(3, 0));
     let wide = first.zip(last).is_some_and(|(first, last)| last - first >= MOST);
     if wide && frame.kind(1) == LuaType::Table {
@@ -334,7 +332,7 @@ fn refuse_wide_range(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     Ok(0)
 }
 
-/// A script may not turn off the collection of garbage, which all scripts need, nor make it too slow.
+/// Keeps scripts from turning garbage collection off, or making it too slow. All scripts share one collector.
 fn limit_gc_settings(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let (least, most) = match frame.bytes(1) {
         Some(b"stop") => {
@@ -357,8 +355,7 @@ fn limit_gc_settings(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     Ok(0)
 }
 
-/// Lua counts the instructions of each coroutine on its own: a script that made one after the other, each short, would
-/// hardly ever be asked to end.
+/// Lua counts instructions per coroutine. A script that creates many short ones would hardly ever reach a tick.
 fn tick_host(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.has_host()
         && let Err(message) = frame.host().tick()
@@ -369,7 +366,7 @@ fn tick_host(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     Ok(0)
 }
 
-/// Nothing, repeated two thousand million times, is nothing, and not worth the seconds for which nobody could end it.
+/// Lua would loop over all repetitions of an empty string for seconds, during which no hook can end the script.
 fn shortcut_empty_repeat(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.bytes(1).is_some_and(<[u8]>::is_empty) && frame.number(2).is_some_and(|times| times > 0.0) {
         frame.set_top(1);
@@ -378,8 +375,8 @@ fn shortcut_empty_repeat(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     Ok(0)
 }
 
-/// How many items of a pattern may have Lua's matcher call itself. It takes less than 300 bytes of stack each time; see
-/// the size of a script's stack.
+/// The largest number of pattern items for which Lua's matcher may recurse. Each takes less than 300 bytes of stack;
+/// see the stack size of a fiber.
 const MAX_MATCH_DEPTH: usize = 20_000;
 
 fn refuse_deep_pattern(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
@@ -400,7 +397,7 @@ fn pairs(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let is_proxy = push_real_table(frame, 1);
     frame.set_top(1);
     if is_proxy {
-        // Not Lua's own: the loop goes on to ask for what is behind the stand-in.
+        // Lua's own `next` would iterate over the proxy itself.
         frame.push_native(next_in_real_table);
     } else {
         frame.registry_get(NEXT);
@@ -410,7 +407,7 @@ fn pairs(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     Ok(3)
 }
 
-/// `next` for a loop through a stand-in.
+/// `next` for a loop over a proxy.
 fn next_in_real_table(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.kind(1) != LuaType::Table {
         return Err(frame.type_error(1, "table"));
@@ -447,7 +444,7 @@ fn getmetatable(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     }
     frame.set_top(1);
     if push_real_table(frame, 1) {
-        // Of the globals scripts may know that they have one.
+        // Scripts may see that the globals have a metatable, as a proxy.
         if frame.push_metatable(2) {
             let real = frame.top();
             push_proxy(frame, real);
@@ -500,13 +497,13 @@ fn random(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if low > high {
         return Err(frame.argument_error(last, "interval is empty"));
     }
-    // As C reckons it, with integers of 32 bits for the width of the interval.
+    // C computes the width of the interval with 32-bit integers.
     let width = high.wrapping_sub(low).wrapping_add(1);
     frame.push_number((fraction * f64::from(width)).floor() + f64::from(low));
     Ok(1)
 }
 
-/// As C's `int`.
+/// An argument as a C `int`.
 fn integer_argument(frame: &Frame<'_>, index: i32) -> Result<i32, LuaError> {
     Ok(frame.expect_integer(index)? as i32)
 }

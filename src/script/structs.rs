@@ -1,4 +1,4 @@
-//! The library `struct`: numbers and strings to and from bytes, laid out as a C compiler would.
+//! The library `struct`: packs values into bytes as a C compiler lays them out, and unpacks them.
 
 use super::arguments::{truncated, truncated_unsigned};
 use super::lua::{Frame, LuaError};
@@ -9,10 +9,10 @@ pub(super) fn open(frame: &mut Frame<'_>) {
     frame.set_natives(&[("pack", pack), ("unpack", unpack), ("size", size)]);
 }
 
-/// The most bytes an integer may have.
+/// The largest size of an integer in bytes.
 const LARGEST_INTEGER: i32 = 32;
 
-/// Reads a format from front to back.
+/// A format string, and the state of reading it.
 struct Format {
     text: Vec<u8>,
     at: usize,
@@ -20,7 +20,7 @@ struct Format {
     alignment: usize,
 }
 
-/// One step of a format: its letter, and how many bytes the value has (0 if that depends on the value).
+/// One item of a format: its letter, and the size of its value in bytes (0 if the value decides).
 struct Step {
     letter: u8,
     size: usize,
@@ -54,7 +54,7 @@ impl Format {
         Ok(Some(Step { letter, size }))
     }
 
-    /// The number behind a letter.
+    /// The number after a letter.
     fn number(&mut self, frame: &Frame<'_>, default: i32) -> Result<i32, LuaError> {
         let digits = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         if digits == 0 {
@@ -69,7 +69,7 @@ impl Format {
         Ok(number)
     }
 
-    /// How many bytes to leave out, so that the value of a step is aligned.
+    /// The padding in front of an item, so that its value is aligned.
     fn padding(&self, step: &Step, position: usize) -> usize {
         if step.size == 0 || step.letter == b'c' {
             return 0;
@@ -78,7 +78,7 @@ impl Format {
         (size - (position & (size - 1))) & (size - 1)
     }
 
-    /// Follows a letter that stands for no value.
+    /// Applies a letter that sets byte order or alignment.
     fn control(&mut self, frame: &Frame<'_>, letter: u8) -> Result<(), LuaError> {
         match letter {
             b' ' => {}
@@ -96,7 +96,7 @@ impl Format {
         Ok(())
     }
 
-    /// Bytes in this machine's order to bytes in the format's, or back.
+    /// Converts between this machine's byte order and the format's.
     fn ordered<const N: usize>(&self, mut bytes: [u8; N]) -> [u8; N] {
         if self.big_endian != cfg!(target_endian = "big") {
             bytes.reverse();
@@ -115,7 +115,7 @@ impl Format {
         out.extend_from_slice(bytes);
     }
 
-    /// Only the last eight bytes of larger integers count.
+    /// Only the lowest eight bytes of a larger integer count.
     fn read_integer(&self, bytes: &[u8], signed: bool) -> f64 {
         let append = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
         let value = if self.big_endian { bytes.iter().fold(0, append) } else { bytes.iter().rev().fold(0, append) };
@@ -129,7 +129,7 @@ impl Format {
 
 fn pack(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let mut format = Format::new(frame)?;
-    // What lies behind the arguments is called nil in errors, not nothing.
+    // Errors call a missing argument nil, not "no value".
     frame.push_nil();
     let mut out = Vec::new();
     let mut argument = 1;
@@ -172,7 +172,7 @@ fn unpack(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if start == 0 {
         return Err(frame.argument_error(3, "offset must be 1 or greater"));
     }
-    // Negative offsets are taken for very large ones.
+    // A negative offset becomes a very large one.
     let mut position = (start as u64 as usize).wrapping_sub(1);
     let mut results = 0;
     while let Some(mut step) = format.step(frame)? {
@@ -230,7 +230,7 @@ fn size(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
         match step.letter {
             b's' => return Err(frame.argument_error(1, "option 's' has no fixed size")),
             b'c' if step.size == 0 => return Err(frame.argument_error(1, "option 'c0' has no fixed size")),
-            // Letters and digits that mean nothing are let pass here, though nowhere else.
+            // Only `size` accepts unknown letters and digits.
             letter if letter.is_ascii_alphanumeric() => {}
             letter => format.control(frame, letter)?,
         }

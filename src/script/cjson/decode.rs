@@ -1,4 +1,4 @@
-//! JSON to values.
+//! JSON to Lua values.
 
 use super::{Setting, setting};
 use crate::script::lua::{Frame, LuaError};
@@ -29,12 +29,12 @@ pub(super) fn decode(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     }
 }
 
-/// A table that is being filled. It lies on the stack.
+/// A table on the stack that is being filled.
 enum Open {
     Array {
         next: i32,
     },
-    /// The key of the value that comes lies above the table.
+    /// The key of the next value lies above the table.
     Object,
 }
 
@@ -45,7 +45,7 @@ struct Decoder<'i> {
 }
 
 impl Decoder<'_> {
-    /// Pushes one value, with all that is in it.
+    /// Pushes one value, with everything nested in it.
     fn value(&mut self, frame: &mut Frame<'_>) -> Result<(), LuaError> {
         let mut token = self.reader.token();
         loop {
@@ -116,8 +116,8 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Puts the value on top into the table that it belongs to, and likewise every table that becomes complete by that.
-    /// Returns the token that the next value begins with, if one is to come.
+    /// Adds the value on top to its table, and so on for each table that becomes complete. Returns the first token of
+    /// the next value, if another follows.
     fn advance(&mut self, frame: &mut Frame<'_>) -> Result<Option<Token>, LuaError> {
         loop {
             match self.open.last_mut() {
@@ -147,7 +147,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Pushes a key. Returns the token that its value begins with.
+    /// Pushes a key. Returns the first token of its value.
     fn key(&mut self, frame: &Frame<'_>, token: &Token) -> Result<Token, LuaError> {
         match token {
             Token::String => frame.push_bytes(&self.reader.text),
@@ -165,10 +165,10 @@ enum Token {
     ObjectEnd,
     ArrayBegin,
     ArrayEnd,
-    /// Its text is the reader's `text`.
+    /// The text is in the reader's `text`.
     String,
     Number(f64),
-    /// A number that C reads, but not Rust: hexadecimal, NaN, an infinity. It is what the reader has just gone over.
+    /// A number that C parses but Rust does not: hexadecimal, NaN, an infinity. The reader has just passed it.
     OddNumber,
     Boolean(bool),
     Null,
@@ -179,7 +179,7 @@ enum Token {
 }
 
 impl Token {
-    /// As it is called in errors.
+    /// The name of the token in errors.
     fn name(&self) -> &'static str {
         match self {
             Self::ObjectBegin => "T_OBJ_BEGIN",
@@ -201,11 +201,11 @@ impl Token {
 struct Reader<'i> {
     input: &'i [u8],
     at: usize,
-    /// Where the last token begins, or what is wrong with it.
+    /// The start of the last token, or of what is invalid in it.
     start: usize,
-    /// The last string.
+    /// The text of the last string.
     text: Vec<u8>,
-    /// Whether numbers may be what C reads, beyond what JSON has.
+    /// Whether numbers that C parses but JSON does not have are accepted.
     invalid_numbers: bool,
 }
 
@@ -214,7 +214,7 @@ impl Reader<'_> {
         frame.error(format!("Expected {expected} but found {} at character {}", token.name(), self.start + 1))
     }
 
-    /// A byte so far from here; a NUL, which ends the input wherever it stands, behind its last one.
+    /// The byte at a distance from here. A NUL ends the input wherever it is, so it also stands for the end.
     fn peek(&self, ahead: usize) -> u8 {
         self.input.get(self.at + ahead).copied().unwrap_or(0)
     }
@@ -299,7 +299,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The character of `\uXXXX`, or of two of these, and the length of that.
+    /// The character of `\uXXXX`, or of a surrogate pair of two, and the length of the escape.
     fn escaped_character(&self) -> Option<(char, usize)> {
         let unit = self.hexadecimal(2)?;
         if !(0xd800..0xe000).contains(&unit) {
@@ -320,7 +320,7 @@ impl Reader<'_> {
         (ahead..ahead + 4).try_fold(0, |value, at| Some(value << 4 | char::from(self.peek(at)).to_digit(16)?))
     }
 
-    /// Whether what stands here would be taken for a number by C, but is none to JSON.
+    /// Whether C would parse a number here that JSON does not allow.
     fn at_invalid_number(&self) -> bool {
         if self.peek(0) == b'+' {
             return true;
@@ -353,7 +353,7 @@ impl Reader<'_> {
     }
 }
 
-/// How much of a text C's `strtod` takes for a number, and whether that is more than a decimal number.
+/// The length of the number that C's `strtod` parses, and whether it is more than a decimal number.
 fn number_length(text: &[u8]) -> (usize, bool) {
     let sign = usize::from(matches!(text, [b'+' | b'-', ..]));
     let rest = &text[sign..];
@@ -381,7 +381,7 @@ fn number_length(text: &[u8]) -> (usize, bool) {
     }
 }
 
-/// The length of digits with a point among them and an exponent behind them; 0 if there are no digits.
+/// The length of digits with an optional point and exponent; 0 if there are no digits.
 fn digits_length(text: &[u8], is_digit: fn(&u8) -> bool, exponent: u8) -> usize {
     let count = |text: &[u8], is_digit: fn(&u8) -> bool| text.iter().take_while(|byte| is_digit(byte)).count();
     let whole = count(text, is_digit);

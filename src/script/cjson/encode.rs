@@ -1,4 +1,4 @@
-//! Values to JSON.
+//! Lua values to JSON.
 
 use super::{Setting, setting};
 use crate::protocol::{write_general, write_integer};
@@ -26,13 +26,13 @@ pub(super) fn encode(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     Ok(1)
 }
 
-/// A table of which a part is written. It lies on the stack.
+/// A table on the stack that is partly written.
 enum Open {
     Array {
         next: i32,
         length: i32,
     },
-    /// The key of the last field lies above the table.
+    /// The key of the last written field lies above the table.
     Object {
         empty: bool,
     },
@@ -50,7 +50,7 @@ struct Encoder {
 }
 
 impl Encoder {
-    /// Writes the value on top, and pops it; or begins to write the table on top.
+    /// Writes the value on top and pops it, or begins to write the table on top.
     fn value(&mut self, frame: &mut Frame<'_>) -> Result<(), LuaError> {
         match frame.kind(-1) {
             LuaType::String => self.string(frame, -1)?,
@@ -85,7 +85,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Pushes the value that is to be written next, after what comes before it is written; or says that there is none.
+    /// Pushes the next value to write, after the punctuation in front of it. Returns whether there is one.
     fn advance(&mut self, frame: &mut Frame<'_>) -> Result<bool, LuaError> {
         loop {
             match self.open.last_mut() {
@@ -94,12 +94,12 @@ impl Encoder {
                     if *next > 1 {
                         self.out.push(b',');
                     }
-                    // The elements of a sparse array may be many more than there are in memory.
+                    // A sparse array can have far more elements than memory holds values.
                     if *next & 0xffff == 0 {
                         frame.check_memory(self.out.len())?;
                     }
                     frame.raw_get_index(-1, *next);
-                    // The last one's successor might not fit.
+                    // The index after the last might overflow.
                     (*next, *length) = if *next < *length { (*next + 1, *length) } else { (1, 0) };
                     return Ok(true);
                 }
@@ -133,7 +133,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// The largest index of the table on top, if it has no keys but integers from 1 on; counted as a C `int`.
+    /// The largest index of the table on top, if all its keys are integers from 1 on. Counted as a C `int`.
     fn array_length(&self, frame: &mut Frame<'_>) -> Result<Option<i32>, LuaError> {
         let (mut largest, mut items) = (0i32, 0i32);
         frame.push_nil();

@@ -7,21 +7,22 @@ use super::arguments::truncated;
 use super::lua::{Frame, LuaError, LuaType, NativeFn};
 use crate::protocol::until_nul;
 
-/// What a script can change. Each copy of the library has a table of these, which its functions have in reach.
+/// The settings that a script can change. Each copy of the library has a table of them, which is an upvalue of its
+/// functions.
 #[derive(Clone, Copy)]
 enum Setting {
-    /// Whether extremely sparse arrays become objects, instead of errors.
+    /// Whether excessively sparse arrays become objects instead of errors.
     SparseConvert = 1,
-    /// An array is extremely sparse if its largest index is more than so many times its elements,
+    /// An array is excessively sparse if its largest index exceeds this many times its number of elements,
     SparseRatio,
-    /// and larger than this.
+    /// and exceeds this.
     SparseSafe,
     EncodeMaxDepth,
     DecodeMaxDepth,
-    /// Whether NaN and the infinities can be encoded: 0 for no, 1 for yes, 2 for as `null`.
+    /// Whether NaN and the infinities can be encoded: 0 is no, 1 is yes, 2 is as `null`.
     EncodeInvalidNumbers,
     DecodeInvalidNumbers,
-    /// Changes nothing here: every call has a buffer of its own.
+    /// Has no effect: each call has a buffer of its own.
     EncodeKeepBuffer,
     /// Significant digits.
     EncodeNumberPrecision,
@@ -58,7 +59,7 @@ const NATIVES: [(&str, NativeFn); 10] = [
     }),
 ];
 
-/// Makes a copy of the library, with settings of its own.
+/// Pushes a copy of the library with settings of its own.
 pub(super) fn open(frame: &mut Frame<'_>) {
     frame.push_table(0, 0);
     frame.push_table(DEFAULTS.len(), 0);
@@ -95,7 +96,7 @@ fn change(frame: &mut Frame<'_>, setting: Setting, value: i32) {
     frame.pop(1);
 }
 
-/// Refuses more arguments than there may be, and makes nil of missing ones.
+/// Refuses excess arguments, and fills missing ones with nil.
 fn pad_arguments(frame: &mut Frame<'_>, most: i32) -> Result<(), LuaError> {
     if frame.top() > most {
         return Err(frame.argument_error(most + 1, "found too many arguments"));
@@ -109,12 +110,12 @@ fn integer_setting(frame: &mut Frame<'_>, setting: Setting, least: i32, most: i3
     integer(frame, 1, setting, least, most)
 }
 
-/// Changes a setting to an argument, unless that is nil, and pushes what it is then.
+/// Sets a setting to an argument that is not nil, and pushes its value.
 fn integer(frame: &mut Frame<'_>, argument: i32, of: Setting, least: i32, most: i32) -> Result<usize, LuaError> {
     if frame.kind(argument) != LuaType::Nil {
         let value = truncated(frame.expect_number(argument)?) as i32;
         if !(least..=most).contains(&value) {
-            // Whichever argument it is, the first one is named.
+            // The error names the first argument, whichever it is.
             return Err(frame.argument_error(1, format!("expected integer between {least} and {most}")));
         }
         change(frame, of, value);
@@ -129,7 +130,7 @@ fn choice_setting(frame: &mut Frame<'_>, setting: Setting, options: &[&str]) -> 
     choice(frame, 1, setting, options)
 }
 
-/// As [`integer`], for words, of which the first two can also be said as `false` and `true`.
+/// As [`integer`], for words. `false` and `true` stand for the first two.
 fn choice(frame: &mut Frame<'_>, argument: i32, of: Setting, options: &[&str]) -> Result<usize, LuaError> {
     match frame.kind(argument) {
         LuaType::Nil => {}
