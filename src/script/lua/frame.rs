@@ -1,4 +1,4 @@
-//! Lua's stack. See the parent module for what makes its use sound.
+//! Lua's stack. The parent module says why its use is sound.
 
 #![allow(unsafe_code)]
 
@@ -11,13 +11,13 @@ use mlua_sys as ffi;
 use super::{LuaError, NativeFn, Shared, guarded, pcall, read_text, shared, trampoline, xpcall};
 use crate::script::host::Host;
 
-/// The compiled chunk or function that [`Frame::create_ref`] has put away.
+/// A reference in Lua's registry, made by [`Frame::create_ref`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegistryRef(c_int);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LuaType {
-    /// There is no value at this index.
+    /// The index is above the top.
     None,
     Nil,
     Boolean,
@@ -25,29 +25,29 @@ pub enum LuaType {
     String,
     Table,
     Function,
-    /// What scripts get only from a library: userdata, or a coroutine.
+    /// A value that only libraries make: userdata or a coroutine.
     Other,
 }
 
-/// More than fits on Lua's stack.
+/// More values than Lua's stack holds.
 const MAX_STACK_VALUES: i32 = 1_000_000;
 
-/// Lua's stack as one native function sees it, or whoever sets up a call.
+/// Lua's stack, as a running native function or the caller of a script sees it.
 pub struct Frame<'l> {
     raw: NonNull<ffi::lua_State>,
-    /// Up to where a native may fill the stack without asking, however many arguments it was given; 0 elsewhere.
+    /// The stack size that Lua guarantees a native function, however many arguments it has; 0 elsewhere.
     granted: i32,
     lua: PhantomData<&'l ()>,
 }
 
-/// Where a function on the call stack comes from.
+/// The source location of a function on the call stack.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SourceLocation {
-    /// As Lua gives it: `@user_script`, or `=[C]`.
+    /// In Lua's form: `@user_script`, or `=[C]`.
     pub source: Vec<u8>,
-    /// -1 if it is not known.
+    /// -1 if it is unknown.
     pub line: i32,
-    /// A function that is not written in Lua.
+    /// Whether the function is not written in Lua.
     pub native: bool,
 }
 
@@ -67,13 +67,13 @@ impl<'l> Frame<'l> {
         frame
     }
 
-    /// The stack of whatever a hook has interrupted, which may be fuller than Lua lets natives fill it.
+    /// The stack of the function that a hook has interrupted. It may be fuller than the stack of a native function.
     ///
     /// # Safety
     /// `raw` must be running a hook that has not changed its stack yet, and that goes on running for as long as the
     /// frame is used.
     pub(super) unsafe fn of_hook(raw: NonNull<ffi::lua_State>) -> Self {
-        // Lua makes the same room for hooks as for functions.
+        // Lua guarantees hooks the same stack space as native functions.
         // SAFETY: as said above; nobody asks a hook for what is bound to it.
         unsafe { Self::of_native(raw) }
     }
@@ -87,7 +87,7 @@ impl<'l> Frame<'l> {
         unsafe { shared(self.raw()) }
     }
 
-    /// Who runs the script.
+    /// The host of the running script.
     pub fn host(&self) -> &'l dyn Host {
         match self.shared().host.get() {
             // SAFETY: set by `Lua::call` for exactly as long as natives can run, from a borrow that lives longer.
@@ -96,7 +96,7 @@ impl<'l> Frame<'l> {
         }
     }
 
-    /// Whether a script runs, or somebody merely sets up the stack.
+    /// Whether a script is running.
     pub fn has_host(&self) -> bool {
         self.shared().host.get().is_some()
     }
@@ -108,23 +108,23 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_gettop(self.raw()) }
     }
 
-    /// Makes room for so many more values, unless the stack would become too large.
+    /// Grows the stack by this many values. Returns false if it would become too large.
     #[must_use]
     pub fn reserve(&self, values: usize) -> bool {
         // SAFETY: grows the stack, or says that it cannot; memory does not run out here.
         values < MAX_STACK_VALUES as usize && unsafe { ffi::lua_checkstack(self.raw(), values as c_int) != 0 }
     }
 
-    /// Makes room for a few values. What may push many asks [`reserve`](Self::reserve) first.
+    /// Grows the stack by a few values. Callers that push many call [`reserve`](Self::reserve) first.
     #[inline]
     pub(super) fn ensure_stack(&self, values: usize) {
-        // Lua refuses to grow the stack of a function that was called with very many arguments, but has made room for
-        // `LUA_MINSTACK` values more than these before it called the function.
+        // Lua refuses to grow the stack of a function with very many arguments, but guarantees `LUA_MINSTACK` values
+        // above the arguments before the call.
         let granted = values < 1000 && self.top() + values as i32 <= self.granted;
         assert!(granted || self.reserve(values), "Lua's stack is full");
     }
 
-    /// An index as counted from the bottom, known to be within the stack.
+    /// An absolute index (from the bottom), checked to be within the stack.
     #[inline]
     fn absolute_index(&self, index: i32) -> c_int {
         let top = self.top();
@@ -133,8 +133,8 @@ impl<'l> Frame<'l> {
         at
     }
 
-    /// An index as counted from the bottom that Lua can be asked for the type of: it says itself that there is nothing
-    /// above the top.
+    /// An absolute index that is acceptable in the sense of Lua's manual: it may be above the top, and has no type
+    /// there.
     #[inline]
     fn acceptable_index(&self, index: i32) -> Option<c_int> {
         let at = if index < 0 { self.top() + 1 + index } else { index };
@@ -155,7 +155,7 @@ impl<'l> Frame<'l> {
         self.set_top(top);
     }
 
-    /// Drops what lies above, or fills up with nils.
+    /// Drops the values above, or fills up with nils.
     pub fn set_top(&mut self, top: i32) {
         if top > self.top() {
             self.ensure_stack((top - self.top()) as usize);
@@ -177,7 +177,7 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_insert(self.raw(), at) };
     }
 
-    // ---- looking at values
+    // ---- reading values
 
     #[inline]
     pub fn kind(&self, index: i32) -> LuaType {
@@ -195,7 +195,7 @@ impl<'l> Frame<'l> {
         }
     }
 
-    /// The name of a value's type, as `type` gives it; `no value` if there is none.
+    /// The name of a value's type, as `type` returns it; `no value` if there is none.
     pub fn type_name(&self, index: i32) -> &'static str {
         let at = if index < 0 { self.top() + 1 + index } else { index };
         if at < 1 || at > self.top() {
@@ -206,14 +206,14 @@ impl<'l> Frame<'l> {
         name.to_str().unwrap_or("userdata")
     }
 
-    /// Anything but nil and false is true.
+    /// The truth of a value: only nil and false are false.
     pub fn boolean(&self, index: i32) -> bool {
         !matches!(self.kind(index), LuaType::None | LuaType::Nil)
             // SAFETY: the index is valid.
             && unsafe { ffi::lua_toboolean(self.raw(), self.absolute_index(index)) != 0 }
     }
 
-    /// A number, or a string that reads as one.
+    /// A number, or a numeric string.
     pub fn number(&self, index: i32) -> Option<f64> {
         if !matches!(self.kind(index), LuaType::Number | LuaType::String) {
             return None;
@@ -223,7 +223,7 @@ impl<'l> Frame<'l> {
         unsafe { (ffi::lua_isnumber(self.raw(), at) != 0).then(|| ffi::lua_tonumber(self.raw(), at)) }
     }
 
-    /// The bytes of a string; nothing for any other value.
+    /// The bytes of a string; `None` for any other value.
     #[inline]
     pub fn bytes(&self, index: i32) -> Option<&[u8]> {
         let at = self.acceptable_index(index)?;
@@ -238,8 +238,8 @@ impl<'l> Frame<'l> {
         }
     }
 
-    /// The bytes of a string, or of a number, which becomes a string in its place on the stack. Not for the key of a
-    /// table that is being walked through.
+    /// The bytes of a string, or of a number, which is converted in place. Must not be called on a key during
+    /// [`next`](Self::next).
     pub fn to_bytes(&self, index: i32) -> Option<&[u8]> {
         if self.kind(index) == LuaType::Number {
             // SAFETY: replaces a number, which nobody can have borrowed, by a string; memory does not run out here.
@@ -259,7 +259,7 @@ impl<'l> Frame<'l> {
             }
     }
 
-    /// The address of a table or function, which tells it from all others that live.
+    /// The address of a table or function, which identifies it while it lives.
     pub fn address(&self, index: i32) -> usize {
         // SAFETY: the index is valid.
         unsafe { ffi::lua_topointer(self.raw(), self.absolute_index(index)).addr() }
@@ -309,7 +309,8 @@ impl<'l> Frame<'l> {
         }
     }
 
-    /// Pushes a native that has the value on top, which is popped, in reach by [`push_upvalue`](Self::push_upvalue).
+    /// Pushes a native function with the value on top as its upvalue, and pops that value.
+    /// [`push_upvalue`](Self::push_upvalue) reads it.
     pub fn push_native_closure(&mut self, native: NativeFn) {
         self.absolute_index(-1);
         self.ensure_stack(2);
@@ -321,8 +322,8 @@ impl<'l> Frame<'l> {
         }
     }
 
-    /// Pushes the value that the native which runs was given by [`push_native_closure`](Self::push_native_closure); nil if it
-    /// was given none.
+    /// Pushes the upvalue that [`push_native_closure`](Self::push_native_closure) gave the running native function; nil
+    /// if it has none.
     pub fn push_upvalue(&self) {
         assert!(self.granted > 0, "no native runs");
         self.ensure_stack(1);
@@ -337,8 +338,8 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_pushlightuserdata(self.raw(), ptr::null_mut()) };
     }
 
-    /// Replaces a library's function, on top of the stack, by one that first calls `native` with the same arguments,
-    /// which it may change, or refuse with an error. How many results that says it has does not matter.
+    /// Replaces the library function on top of the stack by one that first calls `native` with the same arguments.
+    /// `native` may change the arguments or refuse them; the number that it returns is ignored.
     pub fn guard(&mut self, native: NativeFn) {
         let at = self.absolute_index(-1);
         self.ensure_stack(2);
@@ -351,14 +352,14 @@ impl<'l> Frame<'l> {
         }
     }
 
-    /// Pushes `pcall` as Redis has it.
+    /// Pushes Redis's `pcall`.
     pub fn push_pcall(&self) {
         self.ensure_stack(1);
         // SAFETY: there is room.
         unsafe { ffi::lua_pushcclosure(self.raw(), pcall, 0) };
     }
 
-    /// Pushes a function to read source text with, by which Lua's `load` reads what the function at an index gives.
+    /// Pushes a reader function for Lua's `load`. It calls the function at an index, and refuses compiled code.
     pub fn push_text_reader(&self, reader: i32) {
         assert!(self.kind(reader) == LuaType::Function, "no function");
         let at = self.absolute_index(reader);
@@ -371,17 +372,17 @@ impl<'l> Frame<'l> {
         }
     }
 
-    /// Pushes an `xpcall` whose handler cannot keep a script going.
+    /// Pushes an `xpcall` whose handler cannot keep a script running.
     pub fn push_xpcall(&self) {
         self.ensure_stack(1);
         // SAFETY: there is room.
         unsafe { ffi::lua_pushcclosure(self.raw(), xpcall, 0) };
     }
 
-    /// Pushes a new table, with space for so many elements and fields.
+    /// Pushes a new table, preallocated for this many elements and fields.
     pub fn push_table(&self, elements: usize, fields: usize) {
         self.ensure_stack(1);
-        // Only hints, which must not make Lua complain.
+        // These are hints. Large ones must not raise an error.
         let (elements, fields) = (elements.min(1 << 20), fields.min(1 << 20));
         // SAFETY: there is room.
         unsafe { ffi::lua_createtable(self.raw(), elements as c_int, fields as c_int) };
@@ -389,7 +390,7 @@ impl<'l> Frame<'l> {
 
     // ---- tables, without metamethods
 
-    /// Replaces the key on top of the stack by its value.
+    /// Replaces the key on top of the stack by its value in the table.
     pub fn raw_get(&mut self, index: i32) {
         let at = self.table_index(index);
         assert!(at < self.top(), "no key above the table");
@@ -405,7 +406,7 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_rawgeti(self.raw(), at, element.into()) };
     }
 
-    /// Pushes a field, and says what it is.
+    /// Pushes a field, and returns its type.
     pub fn raw_get_field(&self, index: i32, field: &str) -> LuaType {
         let at = self.table_index(index);
         self.ensure_stack(1);
@@ -417,7 +418,7 @@ impl<'l> Frame<'l> {
         self.kind(-1)
     }
 
-    /// Sets a field: key and value are the two values on top, and are popped. The key must be neither nil nor NaN.
+    /// Sets a field, and pops its key and its value, the two values on top. The key must be neither nil nor NaN.
     pub fn raw_set(&mut self, index: i32) {
         let at = self.table_index(index);
         assert!(at < self.top() - 1, "no key and value above the table");
@@ -431,7 +432,7 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_rawset(self.raw(), at) };
     }
 
-    /// Sets an element to the value on top, which is popped.
+    /// Sets an element to the value on top, and pops it.
     pub fn raw_set_index(&mut self, index: i32, element: i32) {
         let at = self.table_index(index);
         assert!(at < self.top(), "no value above the table");
@@ -439,7 +440,7 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_rawseti(self.raw(), at, element.into()) };
     }
 
-    /// Sets a field to the value on top, which is popped.
+    /// Sets a field to the value on top, and pops it.
     pub fn raw_set_field(&mut self, index: i32, field: &str) {
         let at = self.table_index(index);
         assert!(at < self.top(), "no value above the table");
@@ -449,13 +450,13 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_rawset(self.raw(), at) };
     }
 
-    /// Walks through a table: replaces the key on top (nil to begin with) by the next key and its value; or takes it off
-    /// and says `false` at the end. The table must not be changed on the way, and the key not be converted.
+    /// Iterates over a table: replaces the key on top (nil at the start) by the next key and its value, or pops it and
+    /// returns false at the end. The table must not be changed and the key not be converted meanwhile.
     pub fn next(&mut self, index: i32) -> bool {
         let at = self.table_index(index);
         assert!(at < self.top(), "no key above the table");
         self.ensure_stack(1);
-        // A key that is not in the table would be an error.
+        // Lua raises an error for a key that is not in the table.
         if self.kind(-1) != LuaType::Nil {
             self.push_value(-1);
             self.raw_get(at);
@@ -467,7 +468,7 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_next(self.raw(), at) != 0 }
     }
 
-    /// Pushes a value's metatable, if it has one.
+    /// Pushes a value's metatable. Returns false if it has none.
     pub fn push_metatable(&self, index: i32) -> bool {
         let at = self.absolute_index(index);
         self.ensure_stack(1);
@@ -475,7 +476,7 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_getmetatable(self.raw(), at) != 0 }
     }
 
-    /// Makes the table on top the metatable of a table; pops it.
+    /// Sets the table on top as the metatable of a table, and pops it.
     pub fn set_metatable(&mut self, index: i32) {
         let at = self.table_index(index);
         self.table_index(-1);
@@ -483,7 +484,7 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_setmetatable(self.raw(), at) };
     }
 
-    // ---- globals, environments, things kept
+    // ---- globals and the registry
 
     pub fn push_globals(&self) {
         self.ensure_stack(1);
@@ -491,14 +492,14 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_pushvalue(self.raw(), ffi::LUA_GLOBALSINDEX) };
     }
 
-    /// Makes the table on top the table of globals, for whatever is compiled from now on; pops it.
+    /// Sets the table on top as the globals of code that is compiled from now on, and pops it.
     pub fn set_globals(&mut self) {
         self.table_index(-1);
         // SAFETY: a table.
         unsafe { ffi::lua_replace(self.raw(), ffi::LUA_GLOBALSINDEX) };
     }
 
-    /// Puts the value on top away.
+    /// Pops the value on top, and stores it in the registry.
     pub fn create_ref(&mut self) -> RegistryRef {
         self.absolute_index(-1);
         self.ensure_stack(2);
@@ -518,7 +519,7 @@ impl<'l> Frame<'l> {
         unsafe { ffi::luaL_unref(self.raw(), ffi::LUA_REGISTRYINDEX, kept.0) };
     }
 
-    /// Puts the value on top away under a name that scripts cannot reach.
+    /// Pops the value on top, and stores it in the registry under a name. Scripts cannot reach the registry.
     pub fn registry_set(&mut self, name: &str) {
         self.absolute_index(-1);
         self.push_bytes(name);
@@ -527,7 +528,7 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_rawset(self.raw(), ffi::LUA_REGISTRYINDEX) };
     }
 
-    /// Pushes what was stored under a name, or nil.
+    /// Pushes the value in the registry under a name, or nil.
     pub fn registry_get(&self, name: &str) {
         self.push_bytes(name);
         // SAFETY: the registry is a table; a key is on the stack.
@@ -536,7 +537,7 @@ impl<'l> Frame<'l> {
 
     // ---- errors
 
-    /// What grows with what a script passes asks here first: an error if the script may not have so many more bytes.
+    /// Checks the memory limit before an allocation whose size a script decides.
     pub fn check_memory(&self, bytes: usize) -> Result<(), LuaError> {
         let memory = &self.shared().memory;
         if memory.used.get().saturating_add(bytes) <= memory.limit {
@@ -546,7 +547,7 @@ impl<'l> Frame<'l> {
         Err(LuaError)
     }
 
-    /// The function at a level of the call stack: 0 is the native that runs, 1 is its caller.
+    /// The location of the function at a level of the call stack: 0 is the running native function, 1 is its caller.
     pub fn location(&self, level: i32) -> Option<SourceLocation> {
         // SAFETY: plain data, which Lua fills in; the names in it are alive while the function is.
         unsafe {
@@ -563,7 +564,7 @@ impl<'l> Frame<'l> {
         }
     }
 
-    /// Where a level of the call stack is, as Lua puts it in front of messages: `user_script:1: `, or nothing.
+    /// The prefix that Lua puts in front of messages for a level of the call stack: `user_script:1: `, or nothing.
     pub fn location_prefix(&self, level: i32) -> Vec<u8> {
         self.ensure_stack(1);
         // SAFETY: pushes a string, for which there is room, copied and popped again.
@@ -577,7 +578,7 @@ impl<'l> Frame<'l> {
         }
     }
 
-    /// An error with a message, behind the position of whoever called the native.
+    /// An error whose message begins with the location of the native function's caller.
     pub fn error(&self, message: impl AsRef<[u8]>) -> LuaError {
         let mut text = self.location_prefix(1);
         text.extend_from_slice(message.as_ref());

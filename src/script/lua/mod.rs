@@ -1,12 +1,12 @@
-//! Lua 5.1's C interface, made safe. Nothing but this module calls it.
+//! A safe interface to Lua 5.1's C API. No other module calls the C API.
 //!
-//! What makes it sound:
-//! - Lua raises errors with `longjmp`, which must not skip over Rust frames that have something to drop. So Rust code
-//!   never raises: a [`NativeFn`] returns [`LuaError`], and only [`trampoline`] raises, once everything is dropped. Nothing
-//!   that [`Frame`] calls can raise by itself: it never runs metamethods, checks types, indices and room on the stack
-//!   first, and memory does not run out while Rust code is at work (see [`Memory`]).
-//! - Strings lent out by a [`Frame`] lie on Lua's stack and are kept alive by it. Whatever takes values off the stack
-//!   needs `&mut Frame`, so the borrow is over by then.
+//! Why it is sound:
+//! - Lua raises errors with `longjmp`, which must not skip Rust frames that have something to drop. So Rust code never
+//!   raises: a [`NativeFn`] returns [`LuaError`], and only [`trampoline`] raises, after everything is dropped. Nothing
+//!   that [`Frame`] calls raises by itself: it runs no metamethods, checks types, indices and stack space first, and
+//!   memory does not run out while Rust code runs (see [`Memory`]).
+//! - Strings borrowed from a [`Frame`] are on Lua's stack, which keeps them alive. Removing values from the stack needs
+//!   `&mut Frame`, which ends the borrow first.
 
 #![allow(unsafe_code)]
 
@@ -25,45 +25,45 @@ use super::host::Host;
 
 pub use frame::{Frame, LuaType, RegistryRef};
 
-/// A function that scripts can call. It finds its arguments on the stack, from index 1 on, and leaves its results on top
-/// of it, as many as it says.
+/// A Rust function that scripts can call. Its arguments are on the stack from index 1 on. It leaves its results on top
+/// of the stack, and returns their number.
 pub type NativeFn = fn(&mut Frame<'_>) -> Result<usize, LuaError>;
 
-/// An error value is on top of the stack, to be raised.
+/// A Lua error: the error value is on top of the stack, and must still be raised.
 #[derive(Debug)]
 pub struct LuaError;
 
-/// One interpreter.
+/// A Lua state.
 pub struct Lua {
     raw: NonNull<ffi::lua_State>,
     shared: Box<Shared>,
 }
 
-/// What the C callbacks of an interpreter find their way to; they are given its address.
+/// The state that the C callbacks use; Lua passes them its address.
 struct Shared {
     memory: Memory,
-    /// Who runs a script now.
+    /// The host of the running script.
     host: Cell<Option<NonNull<dyn Host>>>,
-    /// A panic on its way through Lua.
+    /// A panic that was caught below Lua and resumes above it.
     panic: RefCell<Option<Box<dyn Any + Send>>>,
 }
 
-/// Counts what Lua allocates. The limit holds only while Lua's own code runs: to refuse memory is to raise an error, and
-/// that must not happen below Rust code.
+/// Counts Lua's allocations. The limit holds only while Lua's own code runs: refused memory raises an error, which must
+/// not happen below Rust code.
 struct Memory {
     used: Cell<usize>,
     limit: usize,
     limited: Cell<bool>,
 }
 
-/// How far memory in use may grow, in percent, before Lua looks for garbage again. What is alive is mostly the libraries,
-/// some hundred kilobytes, and to look through them again and again would cost scripts more than they allocate.
+/// The growth of memory in use, in percent, that starts the next collection. Most live memory is the libraries, some
+/// hundred kilobytes. Marking them more often would cost scripts more than they allocate.
 const PAUSE: c_int = 1000;
-/// Lua never asks for more than this alignment, `max_align_t`'s.
+/// The alignment of `max_align_t`, the largest that Lua needs.
 const ALIGNMENT: usize = 16;
 
 impl Memory {
-    /// Runs Rust code below Lua code, without the limit.
+    /// Runs Rust code that Lua code has called, without the limit.
     fn without_limit<R>(&self, run: impl FnOnce() -> R) -> R {
         let before = self.limited.replace(false);
         let result = run();
@@ -77,7 +77,7 @@ impl Memory {
 unsafe impl Send for Lua {}
 
 impl Lua {
-    /// A bare interpreter, which may use `limit` bytes.
+    /// A Lua state without libraries, which may use `limit` bytes.
     pub fn new(limit: usize) -> Self {
         let memory = Memory { used: Cell::new(0), limit, limited: Cell::new(false) };
         let shared = Box::new(Shared { memory, host: Cell::new(None), panic: RefCell::new(None) });
@@ -90,7 +90,7 @@ impl Lua {
         Self { raw, shared }
     }
 
-    /// The stack, while no script runs.
+    /// The stack of the main state, while no script runs.
     pub fn frame(&mut self) -> Frame<'_> {
         Frame::new(self.raw)
     }
@@ -100,14 +100,13 @@ impl Lua {
         self.shared.memory.used.get()
     }
 
-    /// Runs the function below its `arguments` on the stack, and leaves `results` values there in their place (or
-    /// however many there are). Below the function lies the one that handles errors; what it made of one is left on the
-    /// stack if the call fails.
+    /// Runs the function below its `arguments` on the stack, and replaces them by `results` values (or by all results).
+    /// The error handler lies below the function. If the call fails, the handler's result is left on the stack.
     pub fn call(&mut self, host: Option<&dyn Host>, arguments: usize, results: Option<usize>) -> Result<(), LuaError> {
         let top = self.frame().top();
         assert!(top >= arguments as i32 + 2, "no function to call");
         let handler = top - arguments as i32 - 1;
-        // The pointer forgets its lifetime, but is taken back before the borrow ends.
+        // The pointer loses its lifetime, but is removed before the borrow ends.
         let host: Option<NonNull<dyn Host + '_>> = host.map(NonNull::from);
         // SAFETY: only the lifetime changes; see above.
         let host: Option<NonNull<dyn Host>> = unsafe { std::mem::transmute(host) };
@@ -127,10 +126,10 @@ impl Lua {
         if status == ffi::LUA_OK { Ok(()) } else { Err(LuaError) }
     }
 
-    /// Compiles source text to a function on top of the stack; an error message if that fails. Compiled code, which Lua
-    /// would trust blindly, is no source text.
+    /// Compiles source text to a function on top of the stack, or leaves an error message there. Compiled code is
+    /// refused, because Lua would run it unchecked.
     pub fn load(&mut self, source: &[u8], name: &CStr) -> Result<(), LuaError> {
-        // Lua makes a string of the name, but does not keep it alive while it reads the text: this very one does.
+        // Lua makes a string of the name, but does not keep it alive while it parses. This copy on the stack does.
         self.frame().push_bytes(name.to_bytes());
         self.frame().ensure_stack(1);
         self.shared.memory.limited.set(true);
@@ -141,9 +140,8 @@ impl Lua {
         if status == ffi::LUA_OK { Ok(()) } else { Err(LuaError) }
     }
 
-    /// Opens the standard libraries that are safe, under their names among the globals: the base library with
-    /// `coroutine`, then `table`, `string`, `math`, `os` and `debug`, of which the last two are not for scripts as they
-    /// are.
+    /// Opens the standard libraries as globals: the base library with `coroutine`, `table`, `string`, `math`, `os` and
+    /// `debug`. The sandbox must restrict the last two.
     pub fn open_libraries(&mut self) {
         let libraries: [(ffi::lua_CFunction, &CStr); 6] = [
             (ffi::luaopen_base, c""),
@@ -164,7 +162,7 @@ impl Lua {
         }
     }
 
-    /// Has [`Host::tick`] called every so many instructions; 0 turns that off.
+    /// Sets the number of instructions between two calls of [`Host::tick`]; 0 turns the hook off.
     pub fn tick_every(&mut self, instructions: u32) {
         let instructions = c_int::try_from(instructions).unwrap_or(c_int::MAX);
         let mask = if instructions == 0 { 0 } else { ffi::LUA_MASKCOUNT };
@@ -172,7 +170,7 @@ impl Lua {
         unsafe { ffi::lua_sethook(self.raw.as_ptr(), Some(hook), mask, instructions) };
     }
 
-    /// Collects all garbage.
+    /// Runs a full garbage collection.
     pub fn collect(&mut self) {
         // SAFETY: scripts cannot set finalisers (only userdata have them), so this runs no Lua code and raises nothing.
         unsafe { ffi::lua_gc(self.raw.as_ptr(), ffi::LUA_GCCOLLECT, 0) };
@@ -186,7 +184,7 @@ impl Drop for Lua {
     }
 }
 
-// ---- what Lua calls
+// ---- callbacks of Lua
 
 /// # Safety
 /// `raw` must be a state that [`Lua::new`] has made, or one of its coroutines.
@@ -199,7 +197,7 @@ unsafe fn shared<'s>(raw: *mut ffi::lua_State) -> &'s Shared {
     }
 }
 
-/// Calls the [`NativeFn`] that is its upvalue, and raises the error that it returns.
+/// Calls the [`NativeFn`] in its upvalue, and raises the error that it returns.
 unsafe extern "C-unwind" fn trampoline(raw: *mut ffi::lua_State) -> c_int {
     // SAFETY: `push_native` has put a `NativeFn` into the upvalue. At `lua_error`, which does not come back, nothing is
     // left here to drop.
@@ -213,14 +211,14 @@ unsafe extern "C-unwind" fn trampoline(raw: *mut ffi::lua_State) -> c_int {
     }
 }
 
-/// How many results a native has left on the stack; nothing if it has left an error there.
+/// Runs a native function, and returns the number of its results; `None` if it left an error on the stack.
 ///
 /// # Safety
 /// `raw` must be a state that runs a native function now.
 unsafe fn run_native(raw: *mut ffi::lua_State, native: NativeFn) -> Option<c_int> {
     // SAFETY: Lua does not call anything without a state, and calls the trampoline alone, which comes here directly.
     let mut frame = unsafe { Frame::of_native(NonNull::new_unchecked(raw)) };
-    // A panic must not unwind through Lua, which knows nothing of it. It goes on once Lua is done.
+    // A panic must not unwind through Lua's C frames. It resumes after Lua has returned.
     match catch_unwind(AssertUnwindSafe(|| native(&mut frame))) {
         Ok(Ok(results)) => {
             assert!(results as i32 <= frame.top(), "more results than there are values");
@@ -241,7 +239,7 @@ unsafe fn run_native(raw: *mut ffi::lua_State, native: NativeFn) -> Option<c_int
     }
 }
 
-/// Asks the host whether the script may go on. Once it may not, it is asked again at every instruction, so that a
+/// The hook: asks the host whether the script may continue. After a refusal it runs at every instruction, so that a
 /// script cannot catch the error and carry on.
 unsafe extern "C-unwind" fn hook(raw: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
     // SAFETY: as in `trampoline`.
@@ -265,16 +263,16 @@ unsafe extern "C-unwind" fn hook(raw: *mut ffi::lua_State, _: *mut ffi::lua_Debu
     }
 }
 
-/// Pushes the error of a host that lets a script go no further, as the errors of commands are: a table, to which Lua adds
-/// no position on its way through coroutines.
+/// Pushes the error of a host that ends a script. It is a table, as errors of commands are, so that Lua adds no
+/// position when it passes through coroutines.
 pub fn push_host_error(frame: &mut Frame<'_>, message: &str) {
     frame.push_table(0, 3);
     frame.push_bytes(message);
     frame.raw_set_field(-2, "err");
 }
 
-/// Calls the [`NativeFn`] that is its first upvalue, which may change the arguments or refuse, and then the library's
-/// function that is its second upvalue.
+/// Calls the [`NativeFn`] in its first upvalue, which may change or refuse the arguments. Then calls the library
+/// function in its second upvalue.
 unsafe extern "C-unwind" fn guarded(raw: *mut ffi::lua_State) -> c_int {
     // SAFETY: `Frame::guard` has made the upvalues. The library's function is called with this function's own stack, as
     // if it were called in its place; what raises errors here leaves nothing behind to drop.
@@ -290,7 +288,7 @@ unsafe extern "C-unwind" fn guarded(raw: *mut ffi::lua_State) -> c_int {
     }
 }
 
-/// `pcall` as Redis has it: of an error that is a table, as commands raise them, scripts get the message.
+/// Redis's `pcall`: for an error that is a table, as commands raise, it returns the message.
 pub(super) unsafe extern "C-unwind" fn pcall(raw: *mut ffi::lua_State) -> c_int {
     // SAFETY: called by Lua, with room for a few values; nothing here is to be dropped.
     unsafe {
@@ -316,8 +314,8 @@ pub(super) unsafe extern "C-unwind" fn pcall(raw: *mut ffi::lua_State) -> c_int 
     }
 }
 
-/// Calls the reader that is its first upvalue. The second one says whether anything was read before: the first piece of
-/// text must not begin as compiled code does, which Lua would trust blindly.
+/// Calls the reader in its first upvalue. The second upvalue is true after the first piece of text, which must not
+/// begin with the signature of compiled code.
 pub(super) unsafe extern "C-unwind" fn read_text(raw: *mut ffi::lua_State) -> c_int {
     // SAFETY: `Frame::push_text_reader` has made the upvalues. Called by Lua, with room for a few values; what raises
     // errors here leaves nothing behind to drop.
@@ -330,7 +328,7 @@ pub(super) unsafe extern "C-unwind" fn read_text(raw: *mut ffi::lua_State) -> c_
             let mut length = 0;
             let text = ffi::lua_tolstring(raw, 1, &mut length);
             if length > 0 && ffi::LUA_SIGNATURE.first() == Some(&(*text as u8)) {
-                // Lua complains about the same character all the same.
+                // Lua still reports the same character.
                 ffi::lua_pushlstring(raw, c" ".as_ptr(), 1);
                 ffi::lua_insert(raw, 1);
                 ffi::lua_concat(raw, 2);
@@ -342,8 +340,8 @@ pub(super) unsafe extern "C-unwind" fn read_text(raw: *mut ffi::lua_State) -> c_
     }
 }
 
-/// `xpcall`, but the error is handled after the call has failed, not within: while Lua asks whether a script may go on, it
-/// asks no second time, so a handler of that very error could go on for ever.
+/// `xpcall`, but the handler runs after the call has failed, not within it. Hooks do not run within a hook, so a
+/// handler of the error that a hook raises could run for ever.
 pub(super) unsafe extern "C-unwind" fn xpcall(raw: *mut ffi::lua_State) -> c_int {
     // SAFETY: as in `pcall`.
     unsafe {
@@ -358,7 +356,7 @@ pub(super) unsafe extern "C-unwind" fn xpcall(raw: *mut ffi::lua_State) -> c_int
             ffi::lua_replace(raw, 1);
             return ffi::lua_gettop(raw);
         }
-        // Nobody is asked what to make of it when memory runs out.
+        // The handler does not run when memory runs out.
         if status == ffi::LUA_ERRRUN && ffi::lua_pcall(raw, 1, 1, 0) != ffi::LUA_OK {
             let message = c"error in error handling";
             ffi::lua_pushlstring(raw, message.as_ptr(), message.count_bytes());
@@ -384,7 +382,7 @@ unsafe fn load_text(raw: *mut ffi::lua_State, source: &[u8], name: *const c_char
     }
 }
 
-/// Lua's allocator: as `realloc` and `free`, but told the old size.
+/// Lua's allocator: `realloc` and `free`, with the old size.
 unsafe extern "C" fn allocate(data: *mut c_void, old: *mut c_void, old_size: usize, new_size: usize) -> *mut c_void {
     // SAFETY: `data` is the address of a `Shared`, whose memory counter alone is used here; Lua passes the pointers and
     // sizes that it was given, and all have this alignment.
@@ -470,12 +468,12 @@ mod tests {
         Ok(1)
     }
 
-    /// Runs a script with `native` in reach as `native`, and returns its result, or the error, as text.
+    /// Runs a script that can call `native`, and returns its result or its error as text.
     fn run(script: &str, native: NativeFn) -> Result<String, String> {
         run_for(1000, 1000, script, native)
     }
 
-    /// As `run`, for so many ticks of so many instructions.
+    /// As `run`, with a limit of ticks and the number of instructions between two.
     fn run_for(ticks: u32, instructions: u32, script: &str, native: NativeFn) -> Result<String, String> {
         let mut lua = Lua::new(16 << 20);
         lua.open_libraries();
