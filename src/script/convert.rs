@@ -149,8 +149,8 @@ fn parse_double(text: &[u8]) -> f64 {
 /// protocol, which may differ from the script's.
 pub fn write_value(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out: &mut Vec<u8>) {
     let start = out.len();
-    let most = start.saturating_add(MAX_REPLY_BYTES);
-    let target = Target { host, client, most, values: Cell::new(0), refusal: Cell::new(None) };
+    let max_len = start.saturating_add(MAX_REPLY_BYTES);
+    let target = Target { host, client, max_len, values: Cell::new(0), refusal: Cell::new(None) };
     write_any(frame, &target, out);
     if let Some(message) = target.refusal.get() {
         host.count_error(message.as_bytes());
@@ -170,7 +170,7 @@ struct Target<'h> {
     host: &'h dyn Host,
     client: Protocol,
     /// The largest length of the output.
-    most: usize,
+    max_len: usize,
     /// Values written since the last call of [`Host::tick`].
     values: Cell<u32>,
     /// The error that replaces the reply.
@@ -182,7 +182,7 @@ impl Target<'_> {
     fn may_continue(&self, written: usize) -> bool {
         self.values.set(self.values.get() + 1);
         if self.refusal.get().is_none() {
-            if written > self.most {
+            if written > self.max_len {
                 self.refusal.set(Some(TOO_LONG));
             } else if self.values.get() >= TICK {
                 self.values.set(0);

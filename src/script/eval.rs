@@ -77,16 +77,16 @@ impl EvalInterpreter {
     }
 
     /// Runs a script, and appends its reply or its error.
-    pub(super) fn run(&mut self, script: &Script, request: Invocation<'_>, out: &mut Vec<u8>) {
+    pub(super) fn run(&mut self, script: &Script, invocation: Invocation<'_>, out: &mut Vec<u8>) {
         let mut frame = self.vm.begin();
         frame.push_ref(self.globals);
-        push_words(&mut frame, request.keys);
+        push_words(&mut frame, invocation.keys);
         frame.raw_set_field(-2, "KEYS");
-        push_words(&mut frame, request.arguments);
+        push_words(&mut frame, invocation.arguments);
         frame.raw_set_field(-2, "ARGV");
         frame.pop(1);
         frame.push_ref(script.function);
-        self.vm.run(0, script, request, out);
+        self.vm.run(0, script, invocation, out);
     }
 }
 

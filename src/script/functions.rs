@@ -295,12 +295,12 @@ impl FunctionInterpreter {
     }
 
     /// Calls a function, and appends its reply or its error.
-    pub(super) fn run(&mut self, script: &Script, request: Invocation<'_>, out: &mut Vec<u8>) {
+    pub(super) fn run(&mut self, script: &Script, invocation: Invocation<'_>, out: &mut Vec<u8>) {
         let mut frame = self.vm.begin();
         frame.push_ref(script.function);
-        push_words(&mut frame, request.keys);
-        push_words(&mut frame, request.arguments);
-        self.vm.run(2, script, request, out);
+        push_words(&mut frame, invocation.keys);
+        push_words(&mut frame, invocation.arguments);
+        self.vm.run(2, script, invocation, out);
     }
 }
 

@@ -74,11 +74,11 @@ impl Interpreters {
     }
 
     /// Runs a script that one of the interpreters has compiled, and appends its reply or its error.
-    pub fn run(&mut self, script: &Script, request: Invocation<'_>, out: &mut Vec<u8>) {
-        let profile = request.host.profile();
+    pub fn run(&mut self, script: &Script, invocation: Invocation<'_>, out: &mut Vec<u8>) {
+        let profile = invocation.host.profile();
         match script.kind() {
-            ScriptKind::Eval => self.eval(profile).run(script, request, out),
-            ScriptKind::Function => self.functions(profile).run(script, request, out),
+            ScriptKind::Eval => self.eval(profile).run(script, invocation, out),
+            ScriptKind::Function => self.functions(profile).run(script, invocation, out),
         }
     }
 

@@ -45,8 +45,8 @@ impl Vm {
     }
 
     /// Runs the function below its arguments, and appends its reply or its error, in the client's protocol.
-    pub fn run(&mut self, arguments: usize, script: &Script, request: Invocation<'_>, out: &mut Vec<u8>) {
-        let Invocation { host, client, .. } = request;
+    pub fn run(&mut self, arguments: usize, script: &Script, invocation: Invocation<'_>, out: &mut Vec<u8>) {
+        let Invocation { host, client, .. } = invocation;
         let result = self.lua.call(Some(host), arguments, Some(1));
         let mut frame = self.lua.frame();
         match result {

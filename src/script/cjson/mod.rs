@@ -97,26 +97,26 @@ fn change(frame: &mut Frame<'_>, setting: Setting, value: i32) {
 }
 
 /// Refuses excess arguments, and fills missing ones with nil.
-fn pad_arguments(frame: &mut Frame<'_>, most: i32) -> Result<(), LuaError> {
-    if frame.top() > most {
-        return Err(frame.argument_error(most + 1, "found too many arguments"));
+fn pad_arguments(frame: &mut Frame<'_>, max: i32) -> Result<(), LuaError> {
+    if frame.top() > max {
+        return Err(frame.argument_error(max + 1, "found too many arguments"));
     }
-    frame.set_top(most);
+    frame.set_top(max);
     Ok(())
 }
 
-fn integer_setting(frame: &mut Frame<'_>, setting: Setting, least: i32, most: i32) -> Result<usize, LuaError> {
+fn integer_setting(frame: &mut Frame<'_>, setting: Setting, min: i32, max: i32) -> Result<usize, LuaError> {
     pad_arguments(frame, 1)?;
-    integer(frame, 1, setting, least, most)
+    integer(frame, 1, setting, min, max)
 }
 
 /// Sets a setting to an argument that is not nil, and pushes its value.
-fn integer(frame: &mut Frame<'_>, argument: i32, of: Setting, least: i32, most: i32) -> Result<usize, LuaError> {
+fn integer(frame: &mut Frame<'_>, argument: i32, of: Setting, min: i32, max: i32) -> Result<usize, LuaError> {
     if frame.kind(argument) != LuaType::Nil {
         let value = truncated(frame.expect_number(argument)?) as i32;
-        if !(least..=most).contains(&value) {
+        if !(min..=max).contains(&value) {
             // The error names the first argument, whichever it is.
-            return Err(frame.argument_error(1, format!("expected integer between {least} and {most}")));
+            return Err(frame.argument_error(1, format!("expected integer between {min} and {max}")));
         }
         change(frame, of, value);
     }

@@ -424,9 +424,9 @@ mod tests {
     use crate::script::host::ScratchBuffers;
     use crate::script::random::Random;
 
-    struct Patient(Cell<u32>, RefCell<ScratchBuffers>, Profile);
+    struct TickLimit(Cell<u32>, RefCell<ScratchBuffers>, Profile);
 
-    impl Host for Patient {
+    impl Host for TickLimit {
         fn call(&self, _: Words<'_>, _: &mut Vec<u8>) -> Result<(), CommandError> {
             Err(CommandError::SYNTAX)
         }
@@ -488,7 +488,7 @@ mod tests {
         if lua.load(script.as_bytes(), c"@test").is_err() {
             return Err(text(&mut lua));
         }
-        let result = lua.call(Some(&Patient(Cell::new(ticks), RefCell::default(), Profile::default())), 0, Some(1));
+        let result = lua.call(Some(&TickLimit(Cell::new(ticks), RefCell::default(), Profile::default())), 0, Some(1));
         let text = text(&mut lua);
         result.map(|()| text.clone()).map_err(|LuaError| text)
     }

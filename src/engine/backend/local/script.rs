@@ -130,8 +130,8 @@ impl Local {
             inner: RefCell::new(Inner { session, view }),
         };
         let client = caller.begin();
-        let request = Invocation { keys, arguments, host: &caller, client: client.protocol };
-        interpreters.run(&script, request, out);
+        let invocation = Invocation { keys, arguments, host: &caller, client: client.protocol };
+        interpreters.run(&script, invocation, out);
         interpreters.return_run_state(caller.end(client));
         self.instance.scripts.end(interpreters);
         Ok(())
