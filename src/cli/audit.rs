@@ -9,8 +9,8 @@ use crate::base::error::plain;
 use crate::base::files;
 use crate::clients::instance::Instance;
 use crate::commands;
-use crate::insight::audit::tell::Judged;
-use crate::insight::audit::{Conclusion, LiveAudit, Scope, audit, auditor};
+use crate::insight::audit::render::WorldFindings;
+use crate::insight::audit::{AuditConclusion, LiveAudit, Scope, audit, auditor};
 use crate::insight::report;
 use crate::powers::{Item, write_journal};
 use crate::protocol::quote;
@@ -66,9 +66,9 @@ fn space_of(instance: &Instance) -> String {
 }
 
 /// What was found in one world.
-fn judge(space: String, audit: &LiveAudit) -> Judged {
-    let Conclusion { findings, locks, unlisted, missed } = audit.whole();
-    Judged { space, findings, locks, unlisted, missed }
+fn judge(space: String, audit: &LiveAudit) -> WorldFindings {
+    let AuditConclusion { findings, locks, unlisted, missed } = audit.conclusion();
+    WorldFindings { space, findings, locks, unlisted, missed }
 }
 
 /// Writes the journal of each server and space: the first server's to the file that was asked for, the others' beside it.
@@ -99,8 +99,7 @@ pub(super) fn write_pages(path: &Path, servers: &[Numbered], scope: &Scope) -> R
         rest = others;
         let journals: Vec<(u16, Vec<Item>)> =
             world.iter().map(|(number, instance)| (*number, instance.control.journal.items())).collect();
-        let table = commands::table(first.profile);
-        let auditor = auditor(scope.clone(), move |words| table.keys(words)).draw();
+        let auditor = auditor(scope.clone(), commands::table(first.profile)).with_timeline();
         let page = report::html(&journals, &audit(journals.clone(), auditor));
         let file = beside(path, *number, &space_of(first));
         files::replace(&file, page.as_bytes()).map_err(|error| cannot("write", &file, &plain(&error)))?;

@@ -62,7 +62,7 @@ pub(crate) fn run() -> ExitCode {
             let _ = complain(format!("redouble audit: {reason}").as_bytes());
             ExitCode::from(recorded::CANNOT)
         }
-        Request::Report(arguments) => report_page::report(&arguments, profile),
+        Request::Report(arguments) => report_page::report(&arguments),
         Request::Help => say(words::help().trim_end()),
         Request::Version => version(&arguments, profile),
         Request::Refused(reason) => complain(reason.as_bytes()),

@@ -12,10 +12,9 @@ use super::complain;
 use super::judging::{Judging, cannot, level_of, parted};
 use super::verdict::{Lines, Recorded, Verdict, print};
 use crate::base::error::plain;
-use crate::base::profile::Profile;
 use crate::commands;
-use crate::insight::audit::tell::Judged;
-use crate::insight::audit::{Told, auditor};
+use crate::insight::audit::render::WorldFindings;
+use crate::insight::audit::{JournalLine, auditor};
 use crate::powers::{Item, RecordedLines};
 
 /// The status for findings that the audit fails for,
@@ -98,8 +97,7 @@ impl Recordings {
         judging.settle()?;
         let allowed = judging.allowances()?;
         let scope = judging.scope(&allowed);
-        let table = commands::table(Profile::default());
-        let mut auditor = auditor(scope, move |words| table.keys(words));
+        let mut auditor = auditor(scope, commands::table_of_every_profile());
         let mut sources =
             (1..).zip(files).map(|(server, path)| Source::open(server, path)).collect::<Result<Vec<_>, _>>()?;
         // As one journal, in the order of real time; the lines of one stay in their order.
@@ -107,13 +105,13 @@ impl Recordings {
             sources.iter_mut().filter(|source| source.next.is_some()).min_by_key(|source| source.real())
             && let Some(item) = source.take()?
         {
-            auditor.feed(&Told::item(source.server, &item));
+            auditor.process_line(&JournalLine::item(source.server, &item));
         }
         auditor.finish();
-        let world = Judged {
+        let world = WorldFindings {
             space: String::new(),
             findings: auditor.findings().to_vec(),
-            locks: auditor.watched(),
+            locks: auditor.lock_count(),
             unlisted: auditor.unlisted(),
             missed: 0,
         };

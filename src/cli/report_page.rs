@@ -11,7 +11,6 @@ use super::judging::read_allowances;
 use super::{complain, say, words};
 use crate::base::error::plain;
 use crate::base::files;
-use crate::base::profile::Profile;
 use crate::commands;
 use crate::insight::audit::{Auditor, Scope, audit, auditor};
 use crate::insight::report;
@@ -31,14 +30,14 @@ struct Asked {
 }
 
 /// Writes a report; the arguments are those behind the word.
-pub(super) fn report(arguments: &[OsString], profile: Profile) -> ExitCode {
-    match try_report(arguments, profile) {
+pub(super) fn report(arguments: &[OsString]) -> ExitCode {
+    match try_report(arguments) {
         Ok(status) => status,
         Err(reason) => complain(format!("redouble report: {reason}").as_bytes()),
     }
 }
 
-fn try_report(arguments: &[OsString], profile: Profile) -> Result<ExitCode, String> {
+fn try_report(arguments: &[OsString]) -> Result<ExitCode, String> {
     let asked = parse(arguments)?;
     if asked.is_help {
         return Ok(say(words::REPORT_HELP.trim_end()));
@@ -47,8 +46,7 @@ fn try_report(arguments: &[OsString], profile: Profile) -> Result<ExitCode, Stri
     for (number, path) in (1..).zip(&asked.journals) {
         journals.push((number, read(path)?));
     }
-    let table = commands::table(profile);
-    let auditor: Auditor = auditor(asked.scope, move |words| table.keys(words)).draw();
+    let auditor: Auditor = auditor(asked.scope, commands::table_of_every_profile()).with_timeline();
     let auditor = audit(journals.clone(), auditor);
     let to_output = asked.is_text && asked.to.is_none() || asked.to.as_deref() == Some(Path::new("-"));
     let is_coloured = to_output && io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();

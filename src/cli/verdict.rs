@@ -7,13 +7,13 @@ use super::judging::{Allowed, Judging, cannot};
 use crate::base::error::plain;
 use crate::base::files;
 use crate::insight::audit::Severity;
-use crate::insight::audit::tell::{self, Artifact, Judged};
+use crate::insight::audit::render::{self, Artifact, WorldFindings};
 
 /// How many runs of lines are remembered of one file.
 const MOST_RUNS: usize = 1 << 16;
 
 pub(super) struct Verdict {
-    pub worlds: Vec<Judged>,
+    pub worlds: Vec<WorldFindings>,
     pub allowed: Vec<Allowed>,
     pub judging: Judging,
     /// Files with the journals, if there are any.
@@ -71,8 +71,8 @@ impl Verdict {
 
     /// The story, line by line.
     pub fn lines(&self) -> Vec<String> {
-        let mut lines = vec![tell::headline(&self.worlds)];
-        lines.extend(tell::story(&self.worlds).lines().map(str::to_owned));
+        let mut lines = vec![render::summary_line(&self.worlds)];
+        lines.extend(render::report(&self.worlds).lines().map(str::to_owned));
         lines
     }
 
@@ -106,12 +106,12 @@ impl Verdict {
             files::replace(path, text.as_bytes()).map_err(|error| cannot("write", path, &plain(&error)))
         };
         if let Some(path) = &self.judging.junit {
-            write(path, tell::junit(&self.worlds, self.judging.level))?;
+            write(path, render::junit(&self.worlds, self.judging.level))?;
         }
         if let Some(path) = &self.judging.sarif {
             write(
                 path,
-                tell::sarif(&self.worlds, |space, server, seq, real| self.artifact(space, (server, seq), real)),
+                render::sarif(&self.worlds, |space, server, seq, real| self.artifact(space, (server, seq), real)),
             )?;
         }
         Ok(())
@@ -121,7 +121,7 @@ impl Verdict {
     pub fn annotate(&self, mut output: impl Write) {
         if std::env::var_os("GITHUB_ACTIONS").is_some_and(|is| is == "true") {
             // If nobody reads it, it is not needed.
-            let _ = output.write_all(tell::annotations(&self.worlds).as_bytes());
+            let _ = output.write_all(render::annotations(&self.worlds).as_bytes());
             let _ = output.flush();
         }
     }

@@ -10,7 +10,7 @@ use crate::base::profile::{Profile, Since};
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Scored, SortedSet, View};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[
     ZCOUNT,
@@ -270,6 +270,7 @@ const ZCOUNT: Command = Command::new(
         since: Since::redis(2, 0, 0),
         arity: Arity::Exactly(4),
         flags: &[Flag::ReadOnly, Flag::Fast],
+        lock_effect: LockEffect::CountMembers,
         ..renamed(ZRANGE, "ZCOUNT")
     },
 );

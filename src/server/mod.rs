@@ -22,7 +22,7 @@ mod worker;
 
 pub use audit::AuditGuard;
 #[cfg(feature = "internals")]
-pub use audit::{journal_of, naming, now_of};
+pub use audit::{command_table, journal_of, now_of};
 pub use builder::Builder;
 pub(crate) use builder::Running;
 pub use explore::Exploration;

@@ -1,6 +1,6 @@
 //! What a command is, in plain data: its row, the cursor over its arguments, and the table of all rows.
 //!
-//! Knows names, words, flags, keys and categories; not what a command does, nor to what.
+//! Knows names, words, flags, keys, categories and effects on locks; not what a command does, nor to what.
 //! May use: `base`, `protocol`.
 //! Begin with [`CommandSpec`], the row, and [`Table::resolve`], which finds the row of a request.
 
@@ -8,6 +8,7 @@ mod args;
 mod docs;
 mod info;
 mod keys;
+mod lock_effect;
 #[cfg(feature = "internals")]
 mod markdown;
 mod row;
@@ -20,6 +21,7 @@ pub use info::describe;
 pub use keys::KeySpec;
 #[cfg(test)]
 pub use keys::{Begin, Find};
+pub use lock_effect::{LockEffect, TtlFrom, TtlUnit};
 #[cfg(feature = "internals")]
 pub use markdown::markdown;
 pub use row::{

@@ -1,6 +1,7 @@
 //! The row of a command: everything that is known about it but what it does, declared once, in plain data.
 
 use super::keys::KeySpec;
+use super::lock_effect::LockEffect;
 use crate::base::profile::{Profile, Since};
 use crate::protocol::Words;
 
@@ -43,6 +44,8 @@ pub struct CommandSpec {
     pub secrets: Secrets,
     /// Which arguments are channels.
     pub channels: Channels,
+    /// What it does to keys that are locks.
+    pub lock_effect: LockEffect,
     /// What it is given when it runs. Set where the row gets its function.
     pub kind: CommandKind,
     /// Has subcommands. Set where the row gets them.
@@ -75,6 +78,7 @@ impl CommandSpec {
             for_server_tests: false,
             secrets: Secrets::None,
             channels: Channels::None,
+            lock_effect: LockEffect::None,
             kind: CommandKind::Container,
             is_container: false,
         }

@@ -2,7 +2,7 @@
 //! and can be told in every form there is.
 
 use redouble::internals::{
-    Auditor, Event, EventKind, Item, Scope, Told, auditor, naming, report_html, report_text, tell,
+    Auditor, Event, EventKind, Item, Scope, Told, auditor, command_table, report_html, report_text, tell,
 };
 use redouble::{Child, Entry, Outcome, Severity};
 
@@ -290,13 +290,13 @@ impl Tale {
 
 /// Goes through the lines of some journals in an order that is nobody's.
 fn audited(journals: &[(u16, Vec<Item>)], scope: Scope, seed: u64) -> Auditor {
-    let mut auditor = auditor(scope, naming()).draw();
+    let mut auditor = auditor(scope, command_table()).draw();
     let mut dice = Dice::new(seed);
     let mut rest: Vec<(u16, &[Item])> = journals.iter().map(|(server, items)| (*server, items.as_slice())).collect();
     while rest.iter().any(|(_, items)| !items.is_empty()) {
         let (server, items) = &mut rest[dice.below(journals.len())];
         if let Some((first, others)) = items.split_first() {
-            auditor.feed(&Told::item(*server, first));
+            auditor.process_line(&JournalLine::item(*server, first));
             *items = others;
         }
         if dice.below(100) == 0 {
@@ -360,7 +360,7 @@ fn a_journal_that_makes_no_sense_is_audited_all_the_same() {
 
 #[test]
 fn locks_that_another_connection_has_deleted_are_not_remembered_for_ever() {
-    let mut auditor = auditor(Scope::default(), naming());
+    let mut auditor = auditor(Scope::default(), command_table());
     let mut seq = 0;
     let mut feed = |auditor: &mut Auditor, client: u64, words: [&str; 3]| {
         seq += 1;
@@ -386,7 +386,7 @@ fn locks_that_another_connection_has_deleted_are_not_remembered_for_ever() {
             children: Vec::new(),
             children_missing: 0,
         }));
-        auditor.feed(&Told::item(1, &item));
+        auditor.process_line(&JournalLine::item(1, &item));
     };
     for number in 0..50_000 {
         let key = format!("lock:{number}");

@@ -1,7 +1,7 @@
 //! Which keys are taken for locks, and which are not; who holds them, until when, and who waits.
 
 use redouble::Code;
-use redouble::internals::{End, Hold, Lock, Scope, Standing};
+use redouble::internals::{End, Hold, HoldStatus, Lock, Scope};
 
 use super::story::{Played, play, token};
 
@@ -172,8 +172,8 @@ fn described(lock: &Lock) -> String {
             part.push_str(&format!(", extended {}", hold.extensions));
         }
         match &hold.standing {
-            Standing::Held if hold.is_certain => {}
-            Standing::Held => part.push_str(", perhaps"),
+            HoldStatus::Held if hold.is_certain => {}
+            HoldStatus::Held => part.push_str(", perhaps"),
             other => part.push_str(&format!(", but {}", fate(other))),
         }
         parts.push(part);
@@ -200,13 +200,13 @@ fn held(hold: &Hold) -> String {
     }
 }
 
-fn fate(standing: &Standing) -> &'static str {
+fn fate(standing: &HoldStatus) -> &'static str {
     match standing {
-        Standing::Held => "held",
-        Standing::Deleted(_) => "deleted",
-        Standing::Overwritten(_) => "overwritten",
-        Standing::Flushed(_) => "flushed",
-        Standing::Vanished => "vanished",
+        HoldStatus::Held => "held",
+        HoldStatus::Deleted(_) => "deleted",
+        HoldStatus::Overwritten(_) => "overwritten",
+        HoldStatus::Flushed(_) => "flushed",
+        HoldStatus::Vanished => "vanished",
     }
 }
 

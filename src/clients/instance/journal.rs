@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use super::Instance;
 use crate::base::clock::real_micros;
 use crate::clients::pubsub::Topic;
-use crate::insight::audit::Audited;
+use crate::insight::audit::AuditedServer;
 use crate::powers::{Hook, Journal};
 
 /// Where findings are published as they are found.
@@ -15,7 +15,7 @@ impl Instance {
     /// Begins to keep a journal of every command, in so many bytes, or goes on with it.
     pub fn start_journal(&self, bytes: usize) {
         // What there is no more room for is not to be lost for the audit.
-        self.audit.settle_all();
+        self.audit.commit_all();
         self.begin_keeping(bytes);
     }
 
@@ -27,7 +27,7 @@ impl Instance {
     /// The journal as it is when the server starts: empty, and on if the configuration says so; and the audit.
     pub fn reset_journal(&self) {
         self.active_hooks.lower(Hook::Journal);
-        self.audit.keep(self.number);
+        self.audit.archive(self.number);
         self.control.journal.reset();
         self.audit.reset(self.number);
         if self.config.is_on("journal") || self.config.is_on("audit") {
@@ -44,13 +44,13 @@ impl Instance {
 
     /// Forgets what is in the journal. The audit has gone through it.
     pub fn clear_journal(&self) {
-        self.audit.settle_all();
+        self.audit.commit_all();
         self.control.journal.clear();
     }
 
     /// Says which audit it is that goes through the journal of this server.
     pub fn join_audit(self: &Arc<Self>) {
-        let audited: Weak<dyn Audited> = Arc::<Self>::downgrade(self);
+        let audited: Weak<dyn AuditedServer> = Arc::<Self>::downgrade(self);
         self.audit.join(self.number, audited);
     }
 
@@ -59,7 +59,7 @@ impl Instance {
     #[cold]
     pub fn attend_audit(&self, is_pressing: bool) {
         if is_pressing {
-            self.audit.settle();
+            self.audit.commit_due();
         }
         self.tell_findings(true);
     }
@@ -82,7 +82,7 @@ impl Instance {
     }
 }
 
-impl Audited for Instance {
+impl AuditedServer for Instance {
     fn journal(&self) -> &Arc<Journal> {
         &self.control.journal
     }

@@ -1,6 +1,6 @@
 //! The names of all findings, and what is the same about each of a kind.
 
-/// How bad a finding is.
+/// Acquisition bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Worth knowing.
@@ -224,7 +224,7 @@ impl Code {
         self.about().name
     }
 
-    /// How bad it is unless the circumstances say otherwise.
+    /// Acquisition bad it is unless the circumstances say otherwise.
     pub fn severity(self) -> Severity {
         self.about().severity
     }

@@ -6,7 +6,7 @@ use super::caption::caption;
 use super::facts::{Facts, Kind, Spot, Stretch, seq_of};
 use super::readable::{clipped, readable, short_reply, visible};
 use super::terminal::{Ink, WIDTH, symbol};
-use crate::insight::audit::{End, Severity, SpanKind};
+use crate::insight::audit::{HoldEnd, Severity, SpanKind};
 use crate::powers::{Entry, EventKind, Item, Outcome};
 
 /// What stands in front of the columns: the place in the order and the time.
@@ -42,13 +42,13 @@ struct Row {
 
 /// Adds the story of a lock.
 pub fn story(facts: &Facts<'_>, lock: usize, ink: Ink, lines: &mut Vec<String>) {
-    let place = &facts.locks[lock].place;
+    let id = &facts.locks[lock].id;
     let mut title = format!("Lock {}", clipped(&facts.locks[lock].name, 60));
     if facts.servers > 1 {
-        title.push_str(&format!(" on server {}", place.server));
+        title.push_str(&format!(" on server {}", id.server));
     }
-    if place.db > 0 {
-        title.push_str(&format!(" in database {}", place.db));
+    if id.db > 0 {
+        title.push_str(&format!(" in database {}", id.db));
     }
     lines.push(ink.bold(&title));
     let columns = columns_of(facts, lock);
@@ -107,7 +107,7 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
         proofs.extend(one.proofs.iter().filter_map(|proof| proof.moment).map(|moment| (moment, ())));
         found.entry(order(one.spot.order)).or_default().push(number);
     }
-    let server = facts.locks[lock].place.server;
+    let server = facts.locks[lock].id.server;
     let mut rows: Vec<Row> = Vec::new();
     for (at, moment) in facts.moments.iter().enumerate() {
         let column = column_of(moment.client);
@@ -117,7 +117,7 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
             Item::Command(entry) if moment.lock == Some(lock) || is_proof => {
                 fault = entry.fault.as_deref().map(visible);
                 let mark = if moment.lock == Some(lock) { mark_of(moment.kind) } else { "\u{b7}" };
-                (mark, command(entry, &facts.locks[lock].place.key), answer(entry))
+                (mark, command(entry, &facts.locks[lock].id.key), answer(entry))
             }
             Item::Event(event) if event.kind == EventKind::Closed && column.is_some() => {
                 ("\u{25a0}", "connection ends".to_owned(), String::new())
@@ -147,7 +147,9 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
         }
         rows.push(Row { spot, seq, column, mark, text, answer, fault, times: 1, found, is_proof });
     }
-    for stretch in facts.stretches.iter().filter(|stretch| stretch.lock == lock && stretch.end == Some(End::Expired)) {
+    for stretch in
+        facts.stretches.iter().filter(|stretch| stretch.lock == lock && stretch.end == Some(HoldEnd::Expired))
+    {
         let Some(spot) = stretch.until else { continue };
         let (seq, column, text) = (String::new(), column_of(Some(stretch.client)), "it expires".to_owned());
         let row = Row {

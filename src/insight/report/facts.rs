@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::Journals;
 use super::readable::{readable, visible};
 use crate::insight::audit::{
-    Auditor, Code, Deed, DeedKind, End, Evidence, Finding, Mark, Place, Severity, Span, SpanKind, Standing, plausible,
+    Auditor, Code, Evidence, Finding, HoldEnd, HoldStatus, JournalRef, LockAccess, LockAccessKind, LockId, Severity,
+    Span, SpanKind, plausible,
 };
 use crate::powers::{EventKind, Item};
 
@@ -66,16 +67,16 @@ impl Kind {
         }
     }
 
-    fn of(deed: DeedKind) -> Self {
-        match deed {
-            DeedKind::Read => Self::Read,
-            DeedKind::Missed => Self::Missed,
-            DeedKind::Extended => Self::Extended,
-            DeedKind::Set => Self::Set,
-            DeedKind::Refused => Self::Refused,
-            DeedKind::Removed => Self::Released,
-            DeedKind::Took => Self::Took,
-            DeedKind::Flushed => Self::Other,
+    fn of(access: LockAccessKind) -> Self {
+        match access {
+            LockAccessKind::Read => Self::Read,
+            LockAccessKind::Missed => Self::Missed,
+            LockAccessKind::Extended => Self::Extended,
+            LockAccessKind::Set => Self::Set,
+            LockAccessKind::Refused => Self::Refused,
+            LockAccessKind::Removed => Self::Released,
+            LockAccessKind::Took => Self::Took,
+            LockAccessKind::Flushed => Self::Other,
         }
     }
 }
@@ -97,7 +98,7 @@ impl Client {
 
 /// A key that is taken for a lock.
 pub struct Lock {
-    pub place: Arc<Place>,
+    pub id: Arc<LockId>,
     pub name: String,
     /// The worst that was found about it.
     pub worst: Option<Severity>,
@@ -111,7 +112,7 @@ pub struct Stretch {
     pub from: Spot,
     /// Not over if there is none.
     pub until: Option<Spot>,
-    pub end: Option<End>,
+    pub end: Option<HoldEnd>,
     /// Since when and why the server did not stand by it any more.
     pub lost: Option<(Spot, String)>,
     /// Until when its holder went on as if it had not expired.
@@ -189,16 +190,16 @@ impl Index {
 impl<'a> Facts<'a> {
     pub fn of(journals: &'a Journals, auditor: &'a Auditor) -> Self {
         let findings = auditor.findings();
-        let deeds = auditor.picture().map(|picture| picture.deeds.as_slice()).unwrap_or_default();
-        let spans = auditor.picture().map(|picture| picture.spans.as_slice()).unwrap_or_default();
-        let mut locks = locks_of(auditor, deeds, findings);
+        let accesses = auditor.timeline().map(|timeline| timeline.accesses.as_slice()).unwrap_or_default();
+        let spans = auditor.timeline().map(|timeline| timeline.spans.as_slice()).unwrap_or_default();
+        let mut locks = locks_of(auditor, accesses, findings);
         let locks_left_out = locks.len().saturating_sub(MOST_LOCKS);
         locks.truncate(MOST_LOCKS);
-        let lock_at: HashMap<Arc<Place>, usize> =
-            locks.iter().enumerate().map(|(at, lock)| (Arc::clone(&lock.place), at)).collect();
+        let lock_at: HashMap<Arc<LockId>, usize> =
+            locks.iter().enumerate().map(|(at, lock)| (Arc::clone(&lock.id), at)).collect();
         let all = merged(journals);
         let commands = all.iter().filter(|(_, item)| matches!(item, Item::Command(_))).count();
-        let (lines, moments_left_out) = chosen(all, deeds, findings, &lock_at);
+        let (lines, moments_left_out) = chosen(all, accesses, findings, &lock_at);
         let index = Index::of(&lines);
         let mut facts = Facts {
             servers: journals.len(),
@@ -217,7 +218,7 @@ impl<'a> Facts<'a> {
         for (server, item) in lines {
             facts.moments.push(Moment { server, item, client: None, kind: Kind::Other, lock: None });
         }
-        let done = facts.note_deeds(deeds, &lock_at);
+        let done = facts.note_accesses(accesses, &lock_at);
         facts.note_clients();
         facts.note_spans(spans, &lock_at, &done);
         facts.note_stays(&done);
@@ -232,8 +233,8 @@ impl<'a> Facts<'a> {
     }
 
     /// Where a mark is: at a moment, or between two.
-    fn spot_of(&self, mark: &Mark) -> (Spot, Option<usize>) {
-        let Mark { server, seq, at, real, .. } = *mark;
+    fn spot_of(&self, mark: &JournalRef) -> (Spot, Option<usize>) {
+        let JournalRef { server, seq, at, real, .. } = *mark;
         let Some(moment) = self.index.exact(server, seq) else {
             let order = self.index.next(server, seq) as f64 - 0.5;
             return (Spot { order, at, real }, None);
@@ -248,13 +249,17 @@ impl<'a> Facts<'a> {
     }
 
     /// What commands did to locks, by lock; each with its moment.
-    fn note_deeds<'d>(&mut self, deeds: &'d [Deed], locks: &HashMap<Arc<Place>, usize>) -> Vec<Vec<(usize, &'d Deed)>> {
+    fn note_accesses<'d>(
+        &mut self,
+        accesses: &'d [LockAccess],
+        locks: &HashMap<Arc<LockId>, usize>,
+    ) -> Vec<Vec<(usize, &'d LockAccess)>> {
         let mut done = vec![Vec::new(); self.locks.len()];
-        for deed in deeds {
-            let Some(&lock) = locks.get(&deed.place) else { continue };
-            let Some(moment) = self.index.exact(deed.place.server, deed.seq) else { continue };
-            done[lock].push((moment, deed));
-            let (kind, moment) = (Kind::of(deed.kind), &mut self.moments[moment]);
+        for access in accesses {
+            let Some(&lock) = locks.get(&access.id) else { continue };
+            let Some(moment) = self.index.exact(access.id.server, access.seq) else { continue };
+            done[lock].push((moment, access));
+            let (kind, moment) = (Kind::of(access.kind), &mut self.moments[moment]);
             if moment.lock.is_none() || rank(kind) > rank(moment.kind) {
                 (moment.kind, moment.lock) = (kind, Some(lock));
             }
@@ -299,20 +304,22 @@ impl<'a> Facts<'a> {
         }
     }
 
-    fn note_spans(&mut self, spans: &[Span], locks: &HashMap<Arc<Place>, usize>, done: &[Vec<(usize, &Deed)>]) {
+    fn note_spans(&mut self, spans: &[Span], locks: &HashMap<Arc<LockId>, usize>, done: &[Vec<(usize, &LockAccess)>]) {
         let clients: HashMap<(u16, u64), usize> =
             self.clients.iter().enumerate().map(|(at, client)| ((client.server, client.id), at)).collect();
         for span in spans {
-            let Some(&lock) = locks.get(&span.place) else { continue };
-            let Some(&client) = clients.get(&(span.who.server, span.who.client)) else { continue };
+            let Some(&lock) = locks.get(&span.id) else { continue };
+            let Some(&client) = clients.get(&(span.client.server, span.client.id)) else { continue };
             let from = self.spot_of(&span.from).0;
             let until = span.until.as_ref().map(|mark| self.spot_of(mark).0);
-            let lost = match &span.standing {
-                Standing::Held => None,
-                Standing::Deleted(mark) => Some((mark, format!("{} deleted it", self.actor(mark)))),
-                Standing::Overwritten(mark) => Some((mark, format!("{} overwrote it", self.actor(mark)))),
-                Standing::Flushed(mark) => Some((mark, format!("{} deleted all keys", self.actor(mark)))),
-                Standing::Vanished => None,
+            let lost = match &span.status {
+                HoldStatus::Held => None,
+                HoldStatus::Deleted(mark) => Some((mark, format!("{} deleted it", self.actor(mark)))),
+                HoldStatus::Overwritten(mark) => Some((mark, format!("{} overwrote it", self.actor(mark)))),
+                HoldStatus::Flushed(flush) => {
+                    Some((&flush.source, format!("{} {}", self.actor(&flush.source), flush.cause.did())))
+                }
+                HoldStatus::Vanished => None,
             };
             let lost = lost.map(|(mark, what)| {
                 let (spot, moment) = self.spot_of(mark);
@@ -322,8 +329,8 @@ impl<'a> Facts<'a> {
                 self.moments[*moment].kind = Kind::Foreign;
             }
             let last = until.map_or(f64::MAX, |until| until.order);
-            let is_attempt = |(moment, deed): &&(usize, &Deed)| {
-                deed.kind == DeedKind::Refused && self.moments[*moment].client == Some(client)
+            let is_attempt = |(moment, access): &&(usize, &LockAccess)| {
+                access.kind == LockAccessKind::Refused && self.moments[*moment].client == Some(client)
             };
             let tries = between(&done[lock], from.order, last);
             let attempts = if span.kind == SpanKind::Waiting { tries.iter().filter(is_attempt).count() } else { 0 };
@@ -344,7 +351,7 @@ impl<'a> Facts<'a> {
         });
     }
 
-    fn actor(&self, mark: &Mark) -> String {
+    fn actor(&self, mark: &JournalRef) -> String {
         match (mark.client, mark.name.is_empty()) {
             (0, _) => "the server".to_owned(),
             (client, true) => format!("client {client}"),
@@ -353,10 +360,10 @@ impl<'a> Facts<'a> {
     }
 
     /// What the server had at the keys of locks.
-    fn note_stays(&mut self, done: &[Vec<(usize, &Deed)>]) {
-        for (lock, deeds) in done.iter().enumerate() {
+    fn note_stays(&mut self, done: &[Vec<(usize, &LockAccess)>]) {
+        for (lock, accesses) in done.iter().enumerate() {
             let mut now: Option<(Stay, usize, Option<i64>)> = None;
-            for (moment, deed) in deeds {
+            for (moment, access) in accesses {
                 let spot = self.spot(*moment);
                 now = now.and_then(|(stay, since, deadline)| match self.passing(since, *moment, deadline) {
                     Some(until) => {
@@ -365,16 +372,16 @@ impl<'a> Facts<'a> {
                     }
                     None => Some((stay, since, deadline)),
                 });
-                let is_set = matches!(deed.kind, DeedKind::Took | DeedKind::Set);
+                let is_set = matches!(access.kind, LockAccessKind::Took | LockAccessKind::Set);
                 now = match now.take() {
-                    Some((stay, ..)) if deed.is_there && !is_set => Some((stay, *moment, deed.deadline)),
+                    Some((stay, ..)) if access.is_there && !is_set => Some((stay, *moment, access.deadline)),
                     before => {
                         if let Some((stay, ..)) = before {
                             self.stays.push(Stay { until: Some(spot), ..stay });
                         }
                         let client = self.moments[*moment].client.filter(|_| is_set);
                         let stay = Stay { lock, client, from: spot, until: None };
-                        deed.is_there.then_some((stay, *moment, deed.deadline))
+                        access.is_there.then_some((stay, *moment, access.deadline))
                     }
                 };
             }
@@ -398,43 +405,46 @@ impl<'a> Facts<'a> {
         Some(Spot { order: spot.order - 0.5, at, real: spot.real.saturating_sub(spot.at - at) })
     }
 
-    fn found_of(&self, finding: &'a Finding, locks: &HashMap<Arc<Place>, usize>) -> Found<'a> {
+    fn found_of(&self, finding: &'a Finding, locks: &HashMap<Arc<LockId>, usize>) -> Found<'a> {
         let proofs: Vec<Proof<'_>> = finding
             .evidence
             .iter()
             .map(|shown| {
-                let (spot, moment) = self.spot_of(&shown.mark);
+                let (spot, moment) = self.spot_of(&shown.source);
                 Proof { shown, spot, moment }
             })
             .collect();
         let spot = match (self.index.exact(finding.server, finding.seq), proofs.last()) {
-            (_, Some(last)) if last.shown.mark.seq >= finding.seq => last.spot,
+            (_, Some(last)) if last.shown.source.seq >= finding.seq => last.spot,
             (Some(moment), _) => self.spot(moment),
             (None, Some(last)) => last.spot,
             (None, None) => Spot { order: 0.0, at: finding.at, real: finding.at },
         };
-        let place = Place { server: finding.server, db: finding.db, key: Arc::clone(&finding.key) };
-        Found { finding, lock: locks.get(&place).copied(), spot, proofs }
+        let id = LockId { server: finding.server, db: finding.db, key: Arc::clone(&finding.key) };
+        Found { finding, lock: locks.get(&id).copied(), spot, proofs }
     }
 
     /// How long holders went on after their lock had expired: until they wanted to release or extend it, or did the last of
     /// what was found.
-    fn note_unnoticed(&mut self, done: &[Vec<(usize, &Deed)>]) {
+    fn note_unnoticed(&mut self, done: &[Vec<(usize, &LockAccess)>]) {
         let mut unnoticed = Vec::new();
         let is_work = |found: &&Found<'_>| found.finding.code == Code::WorkAfterExpiry;
         let works: Vec<&Found<'_>> = self.found.iter().filter(is_work).collect();
         for stretch in &self.stretches {
-            let over = stretch.until.filter(|_| stretch.end == Some(End::Expired));
+            let over = stretch.until.filter(|_| stretch.end == Some(HoldEnd::Expired));
             unnoticed.push(over.and_then(|over| {
                 let mut later = between(&done[stretch.lock], over.order, f64::MAX).iter();
                 let own = later.find(|(moment, _)| self.moments[*moment].client == Some(stretch.client));
-                let next = own.filter(|(_, deed)| {
-                    !matches!(deed.kind, DeedKind::Took | DeedKind::Refused | DeedKind::Read | DeedKind::Flushed)
+                let next = own.filter(|(_, access)| {
+                    !matches!(
+                        access.kind,
+                        LockAccessKind::Took | LockAccessKind::Refused | LockAccessKind::Read | LockAccessKind::Flushed
+                    )
                 });
                 let found = works.iter().filter(|found| found.lock == Some(stretch.lock));
                 let client = &self.clients[stretch.client];
                 let worked = found.flat_map(|found| &found.proofs).filter(|proof| {
-                    let mark = &proof.shown.mark;
+                    let mark = &proof.shown.source;
                     (mark.server, mark.client) == (client.server, client.id) && proof.spot.order > over.order
                 });
                 let worked = worked.map(|proof| proof.spot).max_by(|one, other| one.order.total_cmp(&other.order));
@@ -455,10 +465,10 @@ impl<'a> Facts<'a> {
 }
 
 /// The deeds from one place in the order to another.
-fn between<'s, 'd>(deeds: &'s [(usize, &'d Deed)], from: f64, until: f64) -> &'s [(usize, &'d Deed)] {
-    let first = deeds.partition_point(|(moment, _)| (*moment as f64) < from);
-    let behind = deeds.partition_point(|(moment, _)| *moment as f64 <= until);
-    &deeds[first..behind.max(first)]
+fn between<'s, 'd>(accesses: &'s [(usize, &'d LockAccess)], from: f64, until: f64) -> &'s [(usize, &'d LockAccess)] {
+    let first = accesses.partition_point(|(moment, _)| (*moment as f64) < from);
+    let behind = accesses.partition_point(|(moment, _)| *moment as f64 <= until);
+    &accesses[first..behind.max(first)]
 }
 
 fn rank(kind: Kind) -> u8 {
@@ -496,9 +506,9 @@ fn merged(journals: &Journals) -> Vec<(u16, &Item)> {
 /// The lines that are told of, and how many are not.
 fn chosen<'a>(
     mut all: Vec<(u16, &'a Item)>,
-    deeds: &[Deed],
+    accesses: &[LockAccess],
     findings: &[Arc<Finding>],
-    locks: &HashMap<Arc<Place>, usize>,
+    locks: &HashMap<Arc<LockId>, usize>,
 ) -> (Vec<(u16, &'a Item)>, usize) {
     // What becomes of connections that have said nothing is of no interest.
     let speakers: BTreeSet<(u16, u64)> = all
@@ -514,9 +524,9 @@ fn chosen<'a>(
         return (all, 0);
     }
     let evidence = findings.iter().flat_map(|finding| &finding.evidence);
-    let proving: BTreeSet<_> = evidence.map(|shown| (shown.mark.server, shown.mark.seq)).collect();
-    let about = deeds.iter().filter(|deed| locks.contains_key(&deed.place));
-    let about: BTreeSet<_> = about.map(|deed| (deed.place.server, deed.seq)).collect();
+    let proving: BTreeSet<_> = evidence.map(|shown| (shown.source.server, shown.source.seq)).collect();
+    let about = accesses.iter().filter(|access| locks.contains_key(&access.id));
+    let about: BTreeSet<_> = about.map(|access| (access.id.server, access.seq)).collect();
     let class = |server: u16, item: &Item| {
         let key = (server, seq_of(item));
         match item {
@@ -535,24 +545,24 @@ fn chosen<'a>(
 }
 
 /// The locks, those first about which the worst was found, then those that came first.
-fn locks_of(auditor: &Auditor, deeds: &[Deed], findings: &[Arc<Finding>]) -> Vec<Lock> {
+fn locks_of(auditor: &Auditor, accesses: &[LockAccess], findings: &[Arc<Finding>]) -> Vec<Lock> {
     let mut worst: HashMap<(u16, u32, &[u8]), Severity> = HashMap::new();
     for finding in findings.iter().filter(|finding| finding.allowed.is_none()) {
         let known = worst.entry((finding.server, finding.db, &finding.key)).or_insert(finding.severity);
         *known = (*known).max(finding.severity);
     }
-    let mut first: HashMap<&Place, usize> = HashMap::new();
-    for (at, deed) in deeds.iter().enumerate() {
-        first.entry(&deed.place).or_insert(at);
+    let mut first: HashMap<&LockId, usize> = HashMap::new();
+    for (at, access) in accesses.iter().enumerate() {
+        first.entry(&access.id).or_insert(at);
     }
-    let mut known = auditor.known();
-    known.sort_by_cached_key(|place| {
-        let worst = worst.get(&(place.server, place.db, &*place.key)).copied();
-        (std::cmp::Reverse(worst), first.get(&**place).copied().unwrap_or(usize::MAX))
+    let mut known = auditor.known_locks();
+    known.sort_by_cached_key(|id| {
+        let worst = worst.get(&(id.server, id.db, &*id.key)).copied();
+        (std::cmp::Reverse(worst), first.get(&**id).copied().unwrap_or(usize::MAX))
     });
-    let named = known.into_iter().map(|place| {
-        let worst = worst.get(&(place.server, place.db, &*place.key)).copied();
-        Lock { name: readable(&place.key), worst, place }
+    let named = known.into_iter().map(|id| {
+        let worst = worst.get(&(id.server, id.db, &*id.key)).copied();
+        Lock { name: readable(&id.key), worst, id }
     });
     named.collect()
 }

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::caption::caption;
 use super::facts::{Facts, Found, Moment, Spot, Stay, Stretch, seq_of, times_of};
 use super::readable::{clipped, line, readable, reply, visible};
-use crate::insight::audit::{End, Severity, SpanKind};
+use crate::insight::audit::{HoldEnd, Severity, SpanKind};
 use crate::powers::{Child, Entry, Item, Outcome};
 
 const PAGE: &str = include_str!("page/page.html");
@@ -184,8 +184,8 @@ fn data<'a>(facts: &'a Facts<'a>) -> Data<'a> {
             .locks
             .iter()
             .map(|lock| LockData {
-                server: lock.place.server,
-                db: lock.place.db,
+                server: lock.id.server,
+                db: lock.id.db,
                 name: &lock.name,
                 worst: lock.worst.map(Severity::name),
             })
@@ -263,10 +263,10 @@ fn stretch(stretch: &Stretch) -> StretchData<'_> {
         from: three(stretch.from),
         until: stretch.until.map(three),
         end: stretch.end.as_ref().map(|end| match end {
-            End::Released => "released",
-            End::Expired => "expired",
-            End::Closed => "closed",
-            End::Told => "told",
+            HoldEnd::Released => "released",
+            HoldEnd::Expired => "expired",
+            HoldEnd::Closed => "closed",
+            HoldEnd::Noticed => "told",
         }),
         lost: stretch.lost.as_ref().map(|(spot, what)| (three(*spot), what.as_str())),
         unnoticed: stretch.unnoticed.map(three),
@@ -300,8 +300,12 @@ fn finding<'a>(found: &'a Found<'a>) -> FindingData<'a> {
             .map(|proof| EvidenceData {
                 spot: three(proof.spot),
                 moment: proof.moment,
-                who: if proof.shown.mark.client == 0 { String::new() } else { visible(&proof.shown.mark.actor()) },
-                line: visible(&proof.shown.mark.line),
+                who: if proof.shown.source.client == 0 {
+                    String::new()
+                } else {
+                    visible(&proof.shown.source.display_name())
+                },
+                line: visible(&proof.shown.source.line),
                 what: visible(&proof.shown.what),
             })
             .collect(),
@@ -326,8 +330,8 @@ fn base64(bytes: &[u8]) -> String {
     let mut text = String::new();
     for part in bytes.chunks(3) {
         let bits = part.iter().chain(&[0, 0]).take(3).fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte));
-        for (place, shift) in [18, 12, 6, 0].into_iter().enumerate() {
-            let letter = if place <= part.len() { LETTERS[bits >> shift & 63] } else { b'=' };
+        for (id, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+            let letter = if id <= part.len() { LETTERS[bits >> shift & 63] } else { b'=' };
             text.push(char::from(letter));
         }
     }

@@ -110,14 +110,14 @@ fn tell(number: usize, found: &Found<'_>, ink: Ink, lines: &mut Vec<String>) {
     let key = clipped(&readable(&finding.key), 50);
     lines.push(format!("{}  {}  {key}", ink.of(severity, &head), finding.code.name()));
     wrap(&visible(&finding.sentence), "  ", lines);
-    let who = |proof: &super::facts::Proof<'_>| match (proof.shown.mark.client, proof.shown.mark.name.is_empty()) {
+    let who = |proof: &super::facts::Proof<'_>| match (proof.shown.source.client, proof.shown.source.name.is_empty()) {
         (0, _) => String::new(),
         (client, true) => format!("client {client}"),
-        (_, false) => clipped(&visible(&proof.shown.mark.name), 16),
+        (_, false) => clipped(&visible(&proof.shown.source.name), 16),
     };
     let widest = found.proofs.iter().map(|proof| who(proof).chars().count()).max().unwrap_or(0);
     for proof in &found.proofs {
-        let mark = &proof.shown.mark;
+        let mark = &proof.shown.source;
         let seq = if finding.server > 1 { format!("{}.{}", mark.server, mark.seq) } else { mark.seq.to_string() };
         let line = clipped(&visible(&mark.line), 44);
         let what = visible(&proof.shown.what);

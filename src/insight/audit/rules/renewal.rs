@@ -1,25 +1,28 @@
 //! Locks that are extended again and again while somebody works.
 
+use super::wording::{key_text, spelled};
+use crate::insight::audit::client_identity::SameProgram;
 use crate::insight::audit::code::Code;
-use crate::insight::audit::finding::Mark;
-use crate::insight::audit::happening::{Draft, Happening, Scene, spelled};
-use crate::insight::audit::lock::{Hold, Same, Standing};
+use crate::insight::audit::finding::JournalRef;
+use crate::insight::audit::lock::{Hold, HoldStatus};
+use crate::insight::audit::lock_event::LockEvent;
+use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 
 /// What is remembered of one lock.
 #[derive(Clone, Default)]
-pub struct Memory {
-    /// How its present holder renews it.
+pub struct RenewalState {
+    /// Acquisition its present holder renews it.
     beat: Option<Box<Beat>>,
     /// A hold that was renewed, and then was not any more, and expired.
     stopped: Option<Box<(Hold, Beat)>>,
 }
 
-/// How often a lock is renewed.
+/// Acquisition often a lock is renewed.
 #[derive(Clone)]
 struct Beat {
     token: Box<[u8]>,
     /// The last renewal, or when it was taken.
-    last: Mark,
+    last: JournalRef,
     count: u64,
     /// The shortest and the longest time between two renewals, in microseconds on the server's clock.
     least: i64,
@@ -34,35 +37,32 @@ struct Beat {
     is_own: bool,
 }
 
-/// How often a lock is renewed without any work before that is worth a word.
-const MANY: u64 = 20;
+/// Acquisition often a lock is renewed without any work before that is worth a word.
+pub const MAX_IDLE_RENEWALS: u64 = 20;
 
-pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
-    match *happening {
-        Happening::Acquired { .. } => memory(scene).beat = None,
-        Happening::Extended { hold: Some(hold), is_own: true, .. } => renewed(scene, hold),
-        Happening::Expired { hold } => expired(scene, hold),
-        Happening::Missed { token, .. } => came_back(scene, token),
-        Happening::Worked { .. } | Happening::Removed { .. } | Happening::Extended { .. } => came_back(scene, None),
-        Happening::Closed { hold } | Happening::Ended { hold } => endless(scene, hold),
+pub fn observe(context: &mut RuleContext<'_>, state: &mut RenewalState, event: &LockEvent<'_>) {
+    match *event {
+        LockEvent::Acquired { .. } => state.beat = None,
+        LockEvent::Extended { hold: Some(hold), is_own: true, .. } => renewed(context, state, hold),
+        LockEvent::Expired { hold } => expired(context, state, hold),
+        LockEvent::NotOwned { token, .. } => came_back(context, state, token),
+        LockEvent::WroteAfterLoss { .. } | LockEvent::Deleted { .. } | LockEvent::Extended { .. } => {
+            came_back(context, state, None)
+        }
+        LockEvent::ConnectionClosed { hold } | LockEvent::HeldAtEnd { hold } => endless(context, state, hold),
         _ => {}
     }
 }
 
-fn memory<'s>(scene: &'s mut Scene<'_>) -> &'s mut Memory {
-    &mut scene.lock.memory.renewal
-}
-
-fn renewed(scene: &mut Scene<'_>, hold: usize) {
-    let mark = scene.mark.clone();
-    let hold = &scene.lock.holds[hold];
-    let party = scene.parties.get(&(hold.who.server, hold.who.client));
-    let (work, touched) = party.map_or((0, false), |party| (party.work, !party.touched.is_empty()));
-    let is_own = scene.by.is_some_and(|by| by.same(&hold.who) == Same::Yes);
+fn renewed(context: &mut RuleContext<'_>, state: &mut RenewalState, hold: usize) {
+    let source = context.source.clone();
+    let hold = &context.lock.holds[hold];
+    let client = context.clients.get(&(hold.client.server, hold.client.id));
+    let (work, touched) = client.map_or((0, false), |client| (client.work, client.has_accessed_keys()));
+    let is_own = context.actor.is_some_and(|actor| actor.same_program(&hold.client) == SameProgram::Yes);
     let (token, last) = (hold.token.clone(), hold.acquired.clone());
-    let memory = memory(scene);
     // A lock whose token is the time at which it ends gets another one with each renewal.
-    let known = memory.beat.take().filter(|beat| beat.token == token);
+    let known = state.beat.take().filter(|beat| beat.token == token);
     let mut beat = known.unwrap_or_else(|| {
         Box::new(Beat {
             token,
@@ -76,7 +76,7 @@ fn renewed(scene: &mut Scene<'_>, hold: usize) {
             is_own: true,
         })
     });
-    let gap = mark.at - beat.last.at;
+    let gap = source.at - beat.last.at;
     beat.count += 1;
     (beat.least, beat.most) = (beat.least.min(gap), beat.most.max(gap));
     beat.is_own &= is_own;
@@ -85,8 +85,8 @@ fn renewed(scene: &mut Scene<'_>, hold: usize) {
     } else {
         (beat.work, beat.idle, beat.has_worked) = (work, 0, true);
     }
-    beat.last = mark;
-    memory.beat = Some(beat);
+    beat.last = source;
+    state.beat = Some(beat);
 }
 
 impl Beat {
@@ -100,71 +100,84 @@ impl Beat {
     }
 }
 
-fn expired(scene: &mut Scene<'_>, hold: usize) {
-    let hold = scene.lock.holds[hold].clone();
-    let Some(beat) = memory(scene).beat.take().filter(|beat| beat.token == hold.token && beat.is_regular()) else {
+fn expired(context: &mut RuleContext<'_>, state: &mut RenewalState, hold: usize) {
+    let hold = context.lock.holds[hold].clone();
+    let Some(beat) = state.beat.take().filter(|beat| beat.token == hold.token && beat.is_regular()) else {
         return;
     };
-    if !hold.is_certain || hold.standing != Standing::Held {
+    if !hold.is_certain || hold.status != HoldStatus::Held {
         return;
     }
-    let party = scene.parties.get(&(hold.who.server, hold.who.client));
-    match party.is_some_and(|party| party.worked_at >= beat.due()) {
-        true => stopped(scene, &hold, &beat, "went on with its work"),
-        false => memory(scene).stopped = Some(Box::new((hold, *beat))),
+    let client = context.clients.get(&(hold.client.server, hold.client.id));
+    match client.is_some_and(|client| client.worked_at >= beat.due()) {
+        true => stopped(context, &hold, &beat, "went on with its work"),
+        false => state.stopped = Some(Box::new((hold, *beat))),
     }
 }
 
 /// Somebody comes back to a lock that it had renewed until it did not any more.
-fn came_back(scene: &mut Scene<'_>, token: Option<&[u8]>) {
-    let Some(by) = scene.by else { return };
-    let Some((hold, _)) = scene.lock.memory.renewal.stopped.as_deref() else { return };
-    if !by.is(&hold.who) && token.is_none_or(|token| *hold.token != *token) {
+fn came_back(context: &mut RuleContext<'_>, state: &mut RenewalState, token: Option<&[u8]>) {
+    let Some(actor) = context.actor else { return };
+    let Some((hold, _)) = state.stopped.as_deref() else { return };
+    if !actor.is_same_connection(&hold.client) && token.is_none_or(|token| *hold.token != *token) {
         return;
     }
-    let Some(back) = memory(scene).stopped.take() else { return };
+    let Some(back) = state.stopped.take() else { return };
     let (hold, beat) = *back;
     // If a test has moved the clock over the end, there was no time to renew it.
-    let has_passed = scene.mark.real - beat.last.real;
+    let has_passed = context.source.real - beat.last.real;
     if has_passed >= beat.most + beat.most / 2 {
-        stopped(scene, &hold, &beat, "came back to it later");
+        stopped(context, &hold, &beat, "came back to it later");
     }
 }
 
-fn stopped(scene: &mut Scene<'_>, hold: &Hold, beat: &Beat, still: &str) {
-    let key = super::ending::name_of(scene);
+fn stopped(context: &mut RuleContext<'_>, hold: &Hold, beat: &Beat, still: &str) {
+    let key = key_text(context.lock);
     let every = spelled(beat.most);
     let sentence = format!(
         "`{key}` was renewed {} times, at least every {every}, and then not any more until it expired, while its holder \
          {} {still}",
         beat.count,
-        hold.who.actor()
+        hold.client.display_name()
     );
     let evidence = vec![hold.acquired.shows("took the lock"), beat.last.shows("renewed it for the last time")];
-    scene.tell(Draft { code: Code::RenewalStopped, severity: None, sentence, evidence, culprit: hold.who.client });
+    context.report(FindingDraft {
+        code: Code::RenewalStopped,
+        severity: None,
+        sentence,
+        evidence,
+        culprit: hold.client.id,
+    });
 }
 
 /// Whether somebody renews a lock although its work seems to be done.
-pub(super) fn is_endless(scene: &Scene<'_>, hold: &Hold) -> bool {
-    let beat = scene.lock.memory.renewal.beat.as_deref().filter(|beat| beat.token == hold.token);
-    let is_idle =
-        |beat: &Beat| beat.is_own && beat.has_worked && beat.idle >= MANY && scene.work_of(&hold.who) == beat.work;
-    hold.is_certain && hold.standing == Standing::Held && beat.is_some_and(is_idle)
+pub fn is_endless(context: &RuleContext<'_>, state: &RenewalState, hold: &Hold) -> bool {
+    let beat = state.beat.as_deref().filter(|beat| beat.token == hold.token);
+    let is_idle = |beat: &Beat| {
+        beat.is_own && beat.has_worked && beat.idle >= MAX_IDLE_RENEWALS && context.work_of(&hold.client) == beat.work
+    };
+    hold.is_certain && hold.status == HoldStatus::Held && beat.is_some_and(is_idle)
 }
 
 /// It is still renewed at the end.
-fn endless(scene: &mut Scene<'_>, hold: usize) {
-    let hold = scene.lock.holds[hold].clone();
-    if !is_endless(scene, &hold) {
+fn endless(context: &mut RuleContext<'_>, state: &mut RenewalState, hold: usize) {
+    let hold = context.lock.holds[hold].clone();
+    if !is_endless(context, state, &hold) {
         return;
     }
-    let Some(beat) = memory(scene).beat.take() else { return };
-    let key = super::ending::name_of(scene);
+    let Some(beat) = state.beat.take() else { return };
+    let key = key_text(context.lock);
     let sentence = format!(
         "{} renewed `{key}` {} times after the last that it did under it, and never released it",
-        hold.who.actor(),
+        hold.client.display_name(),
         beat.idle
     );
     let evidence = vec![hold.acquired.shows("took the lock"), beat.last.shows("renewed it for the last time")];
-    scene.tell(Draft { code: Code::RenewalNeverStops, severity: None, sentence, evidence, culprit: hold.who.client });
+    context.report(FindingDraft {
+        code: Code::RenewalNeverStops,
+        severity: None,
+        sentence,
+        evidence,
+        culprit: hold.client.id,
+    });
 }

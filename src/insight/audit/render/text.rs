@@ -4,23 +4,24 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::{Judged, PAGE, all, counted, place_of, printable, time_of_day};
+use super::phrase::{PAGE, counted, evidence_line, lock_place, printable, time_of_day};
+use super::world::{WorldFindings, all};
 use crate::insight::audit::code::{Code, Severity};
-use crate::insight::audit::finding::{Evidence, Finding};
+use crate::insight::audit::finding::Finding;
 
-/// How many findings with the same code are told in full, each for another kind of lock, and how many others are named.
-const MOST_TOLD: usize = 5;
-const MOST_NAMED: usize = 3;
+/// Acquisition many findings with the same code are told in full, each for another kind of lock, and how many others are named.
+const MAX_DESCRIBED: usize = 5;
+const MAX_NAMED: usize = 3;
 
 /// Findings as a story: for each lock what was done wrong, by which commands that is proved, and what to do instead. The
 /// locks with the worst findings come first; allowed findings are named, with the reason. Lines without colours, each
 /// with its end; none if there are no findings.
-pub fn story_of(findings: &[Arc<Finding>]) -> String {
-    story(&[Judged { findings: findings.to_vec(), ..Judged::default() }])
+pub fn describe_findings(findings: &[Arc<Finding>]) -> String {
+    report(&[WorldFindings { findings: findings.to_vec(), ..WorldFindings::default() }])
 }
 
 /// The same of several worlds.
-pub fn story(worlds: &[Judged]) -> String {
+pub fn report(worlds: &[WorldFindings]) -> String {
     let mut text = String::new();
     let (allowed, open): (Vec<_>, Vec<_>) = all(worlds).partition(|(_, finding)| finding.allowed.is_some());
     let mut told: HashMap<Code, HashSet<&[u8]>> = HashMap::new();
@@ -29,20 +30,20 @@ pub fn story(worlds: &[Judged]) -> String {
         let mut is_named = false;
         for (space, finding) in group {
             let kinds = told.entry(finding.code).or_default();
-            if kinds.len() >= MOST_TOLD || !kinds.insert(kind_of(&finding.key)) {
+            if kinds.len() >= MAX_DESCRIBED || !kinds.insert(key_family(&finding.key)) {
                 rest.push((space, finding));
                 continue;
             }
             if !is_named {
-                line(&mut text, &place_of(space, finding));
+                line(&mut text, &lock_place(space, finding));
                 is_named = true;
             }
-            tell(&mut text, finding);
+            describe(&mut text, finding);
         }
     }
-    tell_rest(&mut text, &rest);
+    name_rest(&mut text, &rest);
     for (space, finding) in allowed {
-        let (code, place) = (finding.code.name(), place_of(space, finding));
+        let (code, place) = (finding.code.name(), lock_place(space, finding));
         let reason = printable(finding.allowed.as_deref().unwrap_or_default());
         line(&mut text, &format!("allowed: {code}, {place}: {reason}"));
     }
@@ -50,7 +51,7 @@ pub fn story(worlds: &[Judged]) -> String {
 }
 
 /// One line that says how much there is.
-pub fn headline(worlds: &[Judged]) -> String {
+pub fn summary_line(worlds: &[WorldFindings]) -> String {
     let locks: u64 = worlds.iter().map(|world| world.locks).sum();
     let open: Vec<_> = all(worlds).filter(|(_, finding)| finding.allowed.is_none()).collect();
     let allowed = all(worlds).count() - open.len();
@@ -101,7 +102,7 @@ fn grouped<'a>(findings: &[(&'a str, &'a Arc<Finding>)]) -> Vec<Vec<(&'a str, &'
 }
 
 /// What keys have in common that differ in a number or a name at the end: what is wrong with one is wrong with all.
-fn kind_of(key: &[u8]) -> &[u8] {
+fn key_family(key: &[u8]) -> &[u8] {
     match key.iter().rposition(|byte| b":/.|".contains(byte)) {
         Some(at) => &key[..=at],
         None => &key[..key.len() - digits_at_end(key)],
@@ -113,37 +114,22 @@ fn digits_at_end(key: &[u8]) -> usize {
 }
 
 /// A finding in full.
-fn tell(text: &mut String, finding: &Finding) {
+fn describe(text: &mut String, finding: &Finding) {
     let (severity, code) = (finding.severity.name(), finding.code.name());
     let times = if finding.times > 1 { format!(" ({} times)", finding.times) } else { String::new() };
     line(text, &format!("  {severity} {code}: {}{times}", printable(&finding.sentence)));
-    let places: Vec<String> = finding.evidence.iter().map(|evidence| format!("#{}", evidence.mark.seq)).collect();
+    let places: Vec<String> = finding.evidence.iter().map(|evidence| format!("#{}", evidence.source.seq)).collect();
     let width = places.iter().map(String::len).max().unwrap_or(0);
     for (evidence, place) in finding.evidence.iter().zip(&places) {
-        let time = time_of_day(evidence.mark.at);
-        line(text, &format!("    {place:<width$} {time} {}", shown(evidence)));
+        let time = time_of_day(evidence.source.at);
+        line(text, &format!("    {place:<width$} {time} {}", evidence_line(evidence)));
     }
     line(text, &format!("    instead: {}", finding.code.instead()));
     line(text, &format!("    see {PAGE}#{code}"));
 }
 
-/// A command of the evidence, with who sent it and what it shows.
-pub(super) fn shown(evidence: &Evidence) -> String {
-    let mark = &evidence.mark;
-    let (what, command) = (printable(&evidence.what), printable(&mark.line));
-    let actor = mark.actor();
-    let actor = printable(&actor);
-    // What is no command stands in parentheses, and says what the few words say already.
-    match (mark.client == 0, command.starts_with('(')) {
-        (true, true) => what.into_owned(),
-        (true, false) => format!("{what}: {command}"),
-        (false, true) => format!("{actor}: {what}"),
-        (false, false) => format!("{actor} {what}: {command}"),
-    }
-}
-
 /// What was found again and again, in a line for each code.
-fn tell_rest(text: &mut String, rest: &[(&str, &Finding)]) {
+fn name_rest(text: &mut String, rest: &[(&str, &Finding)]) {
     let mut codes: Vec<Code> = rest.iter().map(|(_, finding)| finding.code).collect();
     codes.sort();
     codes.dedup();
@@ -151,10 +137,10 @@ fn tell_rest(text: &mut String, rest: &[(&str, &Finding)]) {
         let places: Vec<String> = rest
             .iter()
             .filter(|(_, finding)| finding.code == code)
-            .map(|(space, finding)| place_of(space, finding))
+            .map(|(space, finding)| lock_place(space, finding))
             .collect();
-        let named = places.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join("; ");
-        let more = if places.len() > MOST_NAMED { "; ..." } else { "" };
+        let named = places.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join("; ");
+        let more = if places.len() > MAX_NAMED { "; ..." } else { "" };
         let count = counted(places.len() as u64, "more finding");
         line(text, &format!("{count} of {}: {named}{more}", code.name()));
     }

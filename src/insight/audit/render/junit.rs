@@ -3,21 +3,22 @@
 
 use std::fmt::Write;
 
-use super::story::story;
-use super::{Judged, all, fails, is_odd, place_of};
+use super::phrase::{is_unprintable, lock_place};
+use super::text::report;
+use super::world::{WorldFindings, all, fails};
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::Finding;
 
-/// How many findings are told in the message of one case.
-const MOST_NAMED: usize = 3;
+/// Acquisition many findings are told in the message of one case.
+const MAX_NAMED: usize = 3;
 
 /// A test suite that fails for findings at this level or above; those that are allowed are skipped tests, and what is below
 /// the level stands in the output of a test that passes.
-pub fn junit(worlds: &[Judged], level: Severity) -> String {
+pub fn junit(worlds: &[WorldFindings], level: Severity) -> String {
     let mut cases = String::new();
     let (mut failures, mut skipped) = (0, 0);
     for &code in Code::ALL {
-        let mut own: Vec<Judged> = worlds.to_vec();
+        let mut own: Vec<WorldFindings> = worlds.to_vec();
         own.iter_mut().for_each(|world| world.findings.retain(|finding| finding.code == code));
         let failing: Vec<_> = all(&own).filter(|(_, finding)| fails(finding, level)).collect();
         let is_silent = all(&own).next().is_none();
@@ -31,14 +32,14 @@ pub fn junit(worlds: &[Judged], level: Severity) -> String {
         cases.push_str(">\n");
         if !failing.is_empty() {
             failures += 1;
-            let (message, text) = (escaped(&message(&failing)), lines(&story(&own)));
+            let (message, text) = (escaped(&message(&failing)), lines(&report(&own)));
             let kind = code.name();
             put(&mut cases, format_args!("      <failure type=\"{kind}\" message=\"{message}\">{text}</failure>\n"));
         } else if is_allowed {
             skipped += 1;
             put(&mut cases, format_args!("      <skipped message=\"{}\"/>\n", escaped(&reasons(&own))));
         } else {
-            put(&mut cases, format_args!("      <system-out>{}</system-out>\n", lines(&story(&own))));
+            put(&mut cases, format_args!("      <system-out>{}</system-out>\n", lines(&report(&own))));
         }
         cases.push_str("    </testcase>\n");
     }
@@ -55,23 +56,23 @@ pub fn junit(worlds: &[Judged], level: Severity) -> String {
 fn message(findings: &[(&str, &std::sync::Arc<Finding>)]) -> String {
     let mut sentences: Vec<String> = findings
         .iter()
-        .take(MOST_NAMED)
+        .take(MAX_NAMED)
         .map(|(space, finding)| match space.is_empty() {
             true => finding.sentence.clone(),
             false => format!("{} (space {space})", finding.sentence),
         })
         .collect();
-    if findings.len() > MOST_NAMED {
-        sentences.push(format!("and {} more", findings.len() - MOST_NAMED));
+    if findings.len() > MAX_NAMED {
+        sentences.push(format!("and {} more", findings.len() - MAX_NAMED));
     }
     sentences.join("; ")
 }
 
 /// Why what was found is allowed.
-fn reasons(worlds: &[Judged]) -> String {
-    let told = all(worlds).take(MOST_NAMED).map(|(space, finding)| {
+fn reasons(worlds: &[WorldFindings]) -> String {
+    let told = all(worlds).take(MAX_NAMED).map(|(space, finding)| {
         let reason = finding.allowed.as_deref().unwrap_or_default();
-        format!("{}: {reason}", place_of(space, finding))
+        format!("{}: {reason}", lock_place(space, finding))
     });
     told.collect::<Vec<_>>().join("; ")
 }
@@ -97,7 +98,7 @@ fn escaped(text: &str) -> String {
             '"' => shown.push_str("&quot;"),
             '\n' => shown.push_str("&#10;"),
             '\t' => shown.push_str("&#9;"),
-            letter if is_odd(letter) => {
+            letter if is_unprintable(letter) => {
                 shown.push_str(&format!("\\u{{{:x}}}", u32::from(letter)));
             }
             letter => shown.push(letter),

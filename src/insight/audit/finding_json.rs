@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::finding::{Evidence, Finding};
-use super::tell::is_odd;
+use super::render::is_unprintable;
 
 /// Bytes that are no UTF-8 are shown escaped, and stand in a field of their own in hexadecimal digits.
 #[derive(Serialize)]
-struct Told<'a> {
+struct FindingJson<'a> {
     code: &'a str,
     severity: &'a str,
     key: String,
@@ -24,11 +24,11 @@ struct Told<'a> {
     time_us: i64,
     culprit: u64,
     allowed: Option<&'a str>,
-    evidence: Vec<Shown<'a>>,
+    evidence: Vec<EvidenceJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct EvidenceJson<'a> {
     seq: u64,
     server: u16,
     client: u64,
@@ -47,7 +47,7 @@ impl Finding {
     /// As one JSON object.
     pub fn json(&self) -> Vec<u8> {
         let text = std::str::from_utf8(&self.key);
-        let told = Told {
+        let object = FindingJson {
             code: self.code.name(),
             severity: self.severity.name(),
             key: text.map_or_else(|_| self.key.escape_ascii().to_string(), str::to_owned),
@@ -63,22 +63,22 @@ impl Finding {
             time_us: self.at,
             culprit: self.culprit,
             allowed: self.allowed.as_deref(),
-            evidence: self.evidence.iter().map(Shown::new).collect(),
+            evidence: self.evidence.iter().map(EvidenceJson::new).collect(),
         };
         // Nothing in there is anything that JSON cannot say.
-        let text = serde_json::to_string(&told).unwrap_or_default();
-        without_odd(text).into_bytes()
+        let text = serde_json::to_string(&object).unwrap_or_default();
+        without_unprintable(text).into_bytes()
     }
 }
 
 /// JSON in which what a terminal would obey is escaped, also what JSON would let stand: it is printed to terminals, too.
-fn without_odd(text: String) -> String {
-    if !text.contains(is_odd) {
+fn without_unprintable(text: String) -> String {
+    if !text.contains(is_unprintable) {
         return text;
     }
     let mut shown = String::with_capacity(text.len() + 16);
     for letter in text.chars() {
-        match is_odd(letter) {
+        match is_unprintable(letter) {
             // All of these are of one unit.
             true => shown.push_str(&format!("\\u{:04x}", u32::from(letter))),
             false => shown.push(letter),
@@ -87,16 +87,16 @@ fn without_odd(text: String) -> String {
     shown
 }
 
-impl<'a> Shown<'a> {
+impl<'a> EvidenceJson<'a> {
     fn new(evidence: &'a Evidence) -> Self {
-        let mark = &evidence.mark;
+        let source = &evidence.source;
         Self {
-            seq: mark.seq,
-            server: mark.server,
-            client: mark.client,
-            name: &mark.name,
-            time_us: mark.at,
-            command: &mark.line,
+            seq: source.seq,
+            server: source.server,
+            client: source.client,
+            name: &source.name,
+            time_us: source.at,
+            command: &source.line,
             what: &evidence.what,
         }
     }
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn what_a_terminal_would_obey_is_escaped_and_means_the_same() {
         let text = serde_json::to_string("a\u{9b}31m\u{202e}\u{7f}\u{2028}\x1bä").unwrap();
-        let shown = without_odd(text);
+        let shown = without_unprintable(text);
         assert_eq!(shown, "\"a\\u009b31m\\u202e\\u007f\\u2028\\u001bä\"");
         assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), "a\u{9b}31m\u{202e}\u{7f}\u{2028}\x1bä");
     }

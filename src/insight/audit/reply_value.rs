@@ -6,7 +6,7 @@ use crate::protocol::parse_integer;
 
 /// One value of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer<'a> {
+pub enum ReplyValue<'a> {
     Null,
     Number(i64),
     /// A string of any kind; cut off if the journal has cut it off.
@@ -16,7 +16,7 @@ pub enum Answer<'a> {
     Other,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> ReplyValue<'a> {
     /// The first value of a reply.
     pub fn of(reply: &'a [u8]) -> Self {
         take(&mut { reply }).unwrap_or(Self::Other)
@@ -32,7 +32,7 @@ impl<'a> Answer<'a> {
 }
 
 /// The values of a reply that is a list of simple ones, one for each of what was asked.
-pub fn answers(reply: &[u8]) -> SmallVec<[Answer<'_>; 4]> {
+pub fn reply_values(reply: &[u8]) -> SmallVec<[ReplyValue<'_>; 4]> {
     let mut rest = reply;
     let Some((b'*' | b'~', count)) = take_line(&mut rest).and_then(|line| Some((*line.first()?, line))) else {
         return SmallVec::new();
@@ -41,24 +41,24 @@ pub fn answers(reply: &[u8]) -> SmallVec<[Answer<'_>; 4]> {
     (0..count).map_while(|_| take(&mut rest)).collect()
 }
 
-fn take<'a>(rest: &mut &'a [u8]) -> Option<Answer<'a>> {
+fn take<'a>(rest: &mut &'a [u8]) -> Option<ReplyValue<'a>> {
     let (kind, text) = take_line(rest)?.split_first()?;
     Some(match kind {
-        b'+' => Answer::Text(text),
-        b'-' | b'!' => Answer::Error,
-        b':' => Answer::Number(parse_integer(text)?),
-        b'#' => Answer::Number(i64::from(text == b"t")),
-        b'_' => Answer::Null,
+        b'+' => ReplyValue::Text(text),
+        b'-' | b'!' => ReplyValue::Error,
+        b':' => ReplyValue::Number(parse_integer(text)?),
+        b'#' => ReplyValue::Number(i64::from(text == b"t")),
+        b'_' => ReplyValue::Null,
         b'$' | b'=' => match parse_integer(text).and_then(|length| usize::try_from(length).ok()) {
-            None => Answer::Null,
+            None => ReplyValue::Null,
             Some(length) => {
                 let text = &rest[..length.min(rest.len())];
                 *rest = rest.get(length + 2..).unwrap_or_default();
-                Answer::Text(text)
+                ReplyValue::Text(text)
             }
         },
-        b'*' if text == b"-1" => Answer::Null,
-        _ => Answer::Other,
+        b'*' if text == b"-1" => ReplyValue::Null,
+        _ => ReplyValue::Other,
     })
 }
 
@@ -76,19 +76,19 @@ mod tests {
     #[test]
     fn values_of_replies_are_found() {
         for (reply, answer) in [
-            (&b"+OK\r\n"[..], Answer::Text(b"OK")),
-            (b":1\r\n", Answer::Number(1)),
-            (b"$3\r\na\rb\r\n", Answer::Text(b"a\rb")),
-            (b"$-1\r\n", Answer::Null),
-            (b"_\r\n", Answer::Null),
-            (b"*-1\r\n", Answer::Null),
-            (b"-ERR no\r\n", Answer::Error),
-            (b"$9\r\nabc", Answer::Text(b"abc")),
-            (b"", Answer::Other),
+            (&b"+OK\r\n"[..], ReplyValue::Text(b"OK")),
+            (b":1\r\n", ReplyValue::Number(1)),
+            (b"$3\r\na\rb\r\n", ReplyValue::Text(b"a\rb")),
+            (b"$-1\r\n", ReplyValue::Null),
+            (b"_\r\n", ReplyValue::Null),
+            (b"*-1\r\n", ReplyValue::Null),
+            (b"-ERR no\r\n", ReplyValue::Error),
+            (b"$9\r\nabc", ReplyValue::Text(b"abc")),
+            (b"", ReplyValue::Other),
         ] {
-            assert_eq!(Answer::of(reply), answer);
+            assert_eq!(ReplyValue::of(reply), answer);
         }
-        let list = answers(b"*3\r\n$1\r\na\r\n$-1\r\n:4\r\n");
-        assert_eq!(list.as_slice(), [Answer::Text(b"a"), Answer::Null, Answer::Number(4)]);
+        let list = reply_values(b"*3\r\n$1\r\na\r\n$-1\r\n:4\r\n");
+        assert_eq!(list.as_slice(), [ReplyValue::Text(b"a"), ReplyValue::Null, ReplyValue::Number(4)]);
     }
 }

@@ -1,20 +1,20 @@
 //! Findings as annotations of GitHub Actions: lines on standard output that its runner picks up.
 
-use super::story::shown;
-use super::{Judged, PAGE, all, place_of, printable, time_of_day};
+use super::phrase::{PAGE, evidence_line, lock_place, printable, time_of_day};
+use super::world::{WorldFindings, all};
 use crate::insight::audit::code::Severity;
 use crate::insight::audit::finding::Finding;
 
-/// How many annotations of a kind GitHub shows for one step; it drops the rest.
-const MOST: usize = 10;
+/// Acquisition many annotations of a kind GitHub shows for one step; it drops the rest.
+const MAX_PER_KIND: usize = 10;
 
 /// One line for each finding that is not allowed, the worst first; at most ten of a kind, because there is no room for
 /// more.
-pub fn annotations(worlds: &[Judged]) -> String {
+pub fn annotations(worlds: &[WorldFindings]) -> String {
     let mut text = String::new();
     for severity in Severity::ALL.into_iter().rev() {
         let those = all(worlds).filter(|(_, finding)| finding.severity == severity && finding.allowed.is_none());
-        for (space, finding) in those.take(MOST) {
+        for (space, finding) in those.take(MAX_PER_KIND) {
             text.push_str(&annotation(space, finding));
         }
     }
@@ -30,11 +30,11 @@ fn annotation(space: &str, finding: &Finding) -> String {
     let code = finding.code.name();
     let mut lines = vec![printable(&finding.sentence).into_owned()];
     for evidence in &finding.evidence {
-        lines.push(format!("#{} {} {}", evidence.mark.seq, time_of_day(evidence.mark.at), shown(evidence)));
+        lines.push(format!("#{} {} {}", evidence.source.seq, time_of_day(evidence.source.at), evidence_line(evidence)));
     }
     lines.push(finding.code.instead().to_owned());
     lines.push(format!("See {PAGE}#{code}"));
-    let title = format!("{code}: {}", place_of(space, finding));
+    let title = format!("{code}: {}", lock_place(space, finding));
     format!("::{kind} title={}::{}\n", property(&title), message(&lines.join("\n")))
 }
 

@@ -1,36 +1,35 @@
-//! Where findings are gathered.
+//! Collects findings: counts repetitions, and marks what is allowed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
-use super::auditor::Scope;
 use super::code::Code;
 use super::finding::Finding;
+use super::scope::Scope;
 
-/// How many findings are told one by one, and how many are held back about a key that may be no lock.
-const MOST_FINDINGS: usize = 10_000;
-const MOST_PENDING: usize = 16;
+/// How many findings are listed.
+pub const MAX_FINDINGS: usize = 10_000;
+/// How many findings are held back about one key that may be no lock.
+pub const MAX_PENDING: usize = 16;
 
-/// What makes two findings the same.
-pub type Same = (Code, u16, u32, Arc<[u8]>, u64);
+/// What makes two findings the same: code, server, database, key, culprit.
+pub type FindingKey = (Code, u16, u32, Arc<[u8]>, u64);
 
 /// All findings so far.
 #[derive(Clone, Default)]
-pub struct Report {
+pub struct FindingCollector {
     findings: Vec<Arc<Finding>>,
-    known: HashMap<Same, usize, FixedState>,
-    /// Findings that there was no more room for.
+    known: HashMap<FindingKey, usize, FixedState>,
+    /// How many findings were dropped because the list was full.
     pub unlisted: u64,
-    /// How often anything was found.
-    pub told: u64,
     /// How many keys were taken for locks.
     pub locks: u64,
     scope: Arc<Scope>,
 }
 
-impl Report {
+impl FindingCollector {
     pub fn new(scope: Arc<Scope>) -> Self {
         Self { scope, ..Self::default() }
     }
@@ -40,10 +39,10 @@ impl Report {
         &self.findings
     }
 
-    /// Other findings are allowed from now on, also of those that there are.
+    /// Changes what is allowed, also for the findings so far.
     pub fn set_scope(&mut self, scope: Arc<Scope>) {
         for finding in &mut self.findings {
-            let allowed = reason(&scope, finding);
+            let allowed = allowed_by(&scope, finding);
             if finding.allowed != allowed {
                 Arc::make_mut(finding).allowed = allowed;
             }
@@ -51,10 +50,10 @@ impl Report {
         self.scope = scope;
     }
 
-    /// Forgets the findings on a server, or all.
+    /// Forgets the findings on one server, or all.
     pub fn forget(&mut self, server: Option<u16>) {
         self.findings.retain(|finding| server.is_some_and(|server| finding.server != server));
-        self.known = self.findings.iter().enumerate().map(|(at, finding)| (same(finding), at)).collect();
+        self.known = self.findings.iter().enumerate().map(|(at, finding)| (key_of(finding), at)).collect();
         if server.is_none() {
             self.unlisted = 0;
         }
@@ -64,42 +63,42 @@ impl Report {
         if self.scope.off.contains(&finding.code) {
             return;
         }
-        self.told += 1;
-        let same = same(&finding);
-        if let Some(&known) = self.known.get(&same) {
+        let key = key_of(&finding);
+        if let Some(&known) = self.known.get(&key) {
             return merge(Arc::make_mut(&mut self.findings[known]), finding);
         }
-        if self.findings.len() >= MOST_FINDINGS {
+        if self.findings.len() >= MAX_FINDINGS {
             self.unlisted += 1;
             return;
         }
-        finding.allowed = reason(&self.scope, &finding);
+        finding.allowed = allowed_by(&self.scope, &finding);
         finding.times = finding.times.max(1);
-        self.known.insert(same, self.findings.len());
+        self.known.insert(key, self.findings.len());
         self.findings.push(Arc::new(finding));
     }
 
-    /// Keeps a finding about a key of which it is not clear whether it is a lock.
+    /// Keeps a finding about a key that may be no lock.
     pub fn hold_back(pending: &mut Vec<Finding>, finding: Finding) {
         let known = pending.iter().position(|known| known.code == finding.code && known.culprit == finding.culprit);
         match known {
             Some(known) => merge(&mut pending[known], finding),
-            None if pending.len() < MOST_PENDING => pending.push(Finding { times: finding.times.max(1), ..finding }),
+            None if pending.len() < MAX_PENDING => pending.push(Finding { times: finding.times.max(1), ..finding }),
             None => {}
         }
     }
 }
 
-pub fn same(finding: &Finding) -> Same {
+pub fn key_of(finding: &Finding) -> FindingKey {
     (finding.code, finding.server, finding.db, finding.key.clone(), finding.culprit)
 }
 
-/// Why a finding is allowed, if it is.
-fn reason(scope: &Scope, finding: &Finding) -> Option<String> {
+/// The reason why a finding is allowed, if it is.
+fn allowed_by(scope: &Scope, finding: &Finding) -> Option<String> {
     let allowance = scope.allowed.iter().find(|allowance| allowance.covers(finding));
     allowance.map(|allowance| allowance.reason.clone())
 }
 
+/// Counts a repetition. The more severe of the two is the one that is described.
 fn merge(known: &mut Finding, new: Finding) {
     known.times += new.times;
     known.last_seq = new.last_seq;

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::story::shown;
-use super::{Judged, PAGE, all, instant, place_of, printable, readable};
+use super::phrase::{PAGE, date_and_time, evidence_line, lock_place, printable, readable};
+use super::world::{WorldFindings, all};
 use crate::insight::audit::code::{Code, Severity};
-use crate::insight::audit::finding::{Finding, Mark};
+use crate::insight::audit::finding::{Finding, JournalRef};
 
 /// Where a line of a journal can be looked at.
 pub struct Artifact {
@@ -17,7 +17,7 @@ pub struct Artifact {
 
 /// A log of one run with all findings, also those that are allowed, which are suppressed there. `artifact` tells for a
 /// space, a server, a place in the order of its journal and the real time then where that can be looked at.
-pub fn sarif(worlds: &[Judged], artifact: impl Fn(&str, u16, u64, i64) -> Option<Artifact>) -> String {
+pub fn sarif(worlds: &[WorldFindings], artifact: impl Fn(&str, u16, u64, i64) -> Option<Artifact>) -> String {
     let rules: Vec<Value> = Code::ALL.iter().map(|code| rule(*code)).collect();
     let results: Vec<Value> = all(worlds).map(|(space, finding)| result(space, finding, &artifact)).collect();
     let missed: u64 = worlds.iter().map(|world| world.missed).sum();
@@ -80,17 +80,17 @@ fn result(space: &str, finding: &Finding, artifact: &impl Fn(&str, u16, u64, i64
         .iter()
         .enumerate()
         .map(|(order, evidence)| {
-            let mark = &evidence.mark;
-            let place = location(space, finding, (mark.server, mark.seq, mark.real), artifact);
+            let source = &evidence.source;
+            let place = location(space, finding, (source.server, source.seq, source.real), artifact);
             json!({
-                "location": with_message(place, &shown(evidence)),
+                "location": with_message(place, &evidence_line(evidence)),
                 "executionOrder": order + 1,
-                "executionTimeUtc": instant(mark.at),
-                "properties": about(mark),
+                "executionTimeUtc": date_and_time(source.at),
+                "properties": about(source),
             })
         })
         .collect();
-    let real = finding.evidence.last().map_or(i64::MAX, |evidence| evidence.mark.real);
+    let real = finding.evidence.last().map_or(i64::MAX, |evidence| evidence.source.real);
     let mut result = json!({
         "ruleId": finding.code.name(),
         "ruleIndex": rule,
@@ -130,13 +130,13 @@ fn suppressions(finding: &Finding) -> Value {
     }
 }
 
-fn about(mark: &Mark) -> Value {
+fn about(source: &JournalRef) -> Value {
     json!({
-        "server": mark.server,
-        "seq": mark.seq,
-        "client": mark.client,
-        "name": &*mark.name,
-        "command": &*mark.line,
+        "server": source.server,
+        "seq": source.seq,
+        "client": source.client,
+        "name": &*source.name,
+        "command": &*source.line,
     })
 }
 
@@ -155,7 +155,7 @@ fn location(
     let mut location = json!({
         "logicalLocations": [{
             "name": readable(&finding.key),
-            "fullyQualifiedName": place_of(space, finding),
+            "fullyQualifiedName": lock_place(space, finding),
             "kind": "resource",
         }],
     });

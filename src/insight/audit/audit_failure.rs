@@ -9,21 +9,21 @@ use crate::base::duration::spell_duration;
 
 /// What was found and is not allowed. Shown as a story: what is wrong, the commands that prove it, what to do instead.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Mistakes {
+pub struct AuditFailure {
     /// In the order in which they were found; never empty.
     pub findings: Vec<Arc<Finding>>,
 }
 
-impl std::error::Error for Mistakes {}
+impl std::error::Error for AuditFailure {}
 
 /// The same, since this is what a test that unwraps shows.
-impl Debug for Mistakes {
+impl Debug for AuditFailure {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         Display::fmt(self, f)
     }
 }
 
-impl Display for Mistakes {
+impl Display for AuditFailure {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let count = self.findings.len();
         writeln!(f, "{count} {} with locks", if count == 1 { "mistake" } else { "mistakes" })?;
@@ -38,11 +38,11 @@ impl Display for Finding {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let times = if self.times > 1 { format!(" ({} times)", self.times) } else { String::new() };
         writeln!(f, "{} {}: {}{times}", self.severity.name(), self.code.name(), self.sentence)?;
-        let first = self.evidence.first().map_or(0, |evidence| evidence.mark.real);
-        for Evidence { mark, what } in &self.evidence {
-            let after = Duration::from_micros(u64::try_from(mark.real - first).unwrap_or(0));
-            let who = if mark.client == 0 { String::new() } else { format!("{}: ", mark.actor()) };
-            writeln!(f, "     #{} +{} {who}{} -- {what}", mark.seq, spell_duration(after), mark.line)?;
+        let first = self.evidence.first().map_or(0, |evidence| evidence.source.real);
+        for Evidence { source, what } in &self.evidence {
+            let after = Duration::from_micros(u64::try_from(source.real - first).unwrap_or(0));
+            let client = if source.client == 0 { String::new() } else { format!("{}: ", source.display_name()) };
+            writeln!(f, "     #{} +{} {client}{} -- {what}", source.seq, spell_duration(after), source.line)?;
         }
         writeln!(f, "   instead: {}", self.code.instead())?;
         writeln!(f, "   see {}", self.docs())

@@ -1,12 +1,12 @@
-//! Expiry times that clients keep as the values of locks.
+//! ExpiryChange times that clients keep as the values of locks.
 
 const DAY: i64 = 86_400_000_000;
-/// How far from now an instant is taken for one: locks are not held for longer, and clocks do not disagree by more.
+/// Acquisition far from now an instant is taken for one: locks are not held for longer, and clocks do not disagree by more.
 const FURTHEST: i64 = 2 * DAY;
 
-/// How a time is written.
+/// Acquisition a time is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Unit {
+pub enum TimeUnit {
     Seconds,
     /// With digits behind a point.
     Fractions,
@@ -15,7 +15,7 @@ pub enum Unit {
     Nanos,
 }
 
-impl Unit {
+impl TimeUnit {
     pub fn name(self) -> &'static str {
         match self {
             Self::Seconds => "seconds",
@@ -29,15 +29,15 @@ impl Unit {
 
 /// An instant in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Instant {
-    pub unit: Unit,
+pub struct Timestamp {
+    pub unit: TimeUnit,
     /// In microseconds since 1970.
     pub micros: i64,
     /// It is meant for a clock that shows real time, while the server's shows another.
     pub by_real_time: bool,
 }
 
-impl Instant {
+impl Timestamp {
     /// The instant that a value is, or ends with behind a colon, if it is one near now: `at` on the server's clock, or
     /// `real` in real time, both in microseconds.
     pub fn in_value(value: &[u8], at: i64, real: i64) -> Option<Self> {
@@ -46,7 +46,7 @@ impl Instant {
         if text.len() < 9 || text.len() > 24 || !text.starts_with(|c: char| c.is_ascii_digit()) {
             return None;
         }
-        let near = |unit: Unit, micros: i64| {
+        let near = |unit: TimeUnit, micros: i64| {
             let is_near = |now: i64| (micros.saturating_sub(now)).abs() <= FURTHEST;
             if is_near(at) {
                 return Some(Self { unit, micros, by_real_time: false });
@@ -57,13 +57,13 @@ impl Instant {
             let seconds: f64 = text.parse().ok()?;
             #[expect(clippy::cast_possible_truncation, reason = "what is too large is not near now")]
             let micros = (seconds * 1e6) as i64;
-            return near(Unit::Fractions, micros);
+            return near(TimeUnit::Fractions, micros);
         }
         let number: i64 = text.parse().ok()?;
-        near(Unit::Seconds, number.saturating_mul(1_000_000))
-            .or_else(|| near(Unit::Millis, number.saturating_mul(1000)))
-            .or_else(|| near(Unit::Micros, number))
-            .or_else(|| near(Unit::Nanos, number / 1000))
+        near(TimeUnit::Seconds, number.saturating_mul(1_000_000))
+            .or_else(|| near(TimeUnit::Millis, number.saturating_mul(1000)))
+            .or_else(|| near(TimeUnit::Micros, number))
+            .or_else(|| near(TimeUnit::Nanos, number / 1000))
     }
 
     /// The instant that a value is which is being written, if it is still to come: by the server's clock, or by real time,
@@ -78,7 +78,7 @@ impl Instant {
         (found.micros > real && !found.by_real_time && !is_now).then_some(Self { by_real_time: true, ..found })
     }
 
-    /// How much time is left, in microseconds; by the clock by which it is less, if it may be meant for either.
+    /// Acquisition much time is left, in microseconds; by the clock by which it is less, if it may be meant for either.
     pub fn left(self, at: i64, real: i64) -> i64 {
         let (by_server, by_real) = (self.micros - at, self.micros - real);
         match self.by_real_time {
@@ -103,23 +103,23 @@ mod tests {
     #[test]
     fn instants_are_found_in_all_units() {
         for (value, unit, micros) in [
-            ("1700000010", Unit::Seconds, NOW + 10_000_000),
-            ("1700000010.25", Unit::Fractions, NOW + 10_250_000),
-            ("1700000010000", Unit::Millis, NOW + 10_000_000),
-            ("1700000010000000", Unit::Micros, NOW + 10_000_000),
-            ("1700000010000000000", Unit::Nanos, NOW + 10_000_000),
-            ("f3c5:1700000010000", Unit::Millis, NOW + 10_000_000),
+            ("1700000010", TimeUnit::Seconds, NOW + 10_000_000),
+            ("1700000010.25", TimeUnit::Fractions, NOW + 10_250_000),
+            ("1700000010000", TimeUnit::Millis, NOW + 10_000_000),
+            ("1700000010000000", TimeUnit::Micros, NOW + 10_000_000),
+            ("1700000010000000000", TimeUnit::Nanos, NOW + 10_000_000),
+            ("f3c5:1700000010000", TimeUnit::Millis, NOW + 10_000_000),
         ] {
-            let found = Instant::in_value(value.as_bytes(), NOW, NOW);
-            assert_eq!(found, Some(Instant { unit, micros, by_real_time: false }), "{value}");
+            let found = Timestamp::in_value(value.as_bytes(), NOW, NOW);
+            assert_eq!(found, Some(Timestamp { unit, micros, by_real_time: false }), "{value}");
         }
         for value in ["", "1", "token", "17000000100", "f3c51700000010", "99999999999999999999999"] {
-            assert_eq!(Instant::in_value(value.as_bytes(), NOW, NOW), None, "{value}");
+            assert_eq!(Timestamp::in_value(value.as_bytes(), NOW, NOW), None, "{value}");
         }
-        assert_eq!(Instant::to_come(b"1700000000", NOW, NOW), None);
-        let unmoved = Instant::to_come(b"1700000010", NOW + 60_000_000, NOW).unwrap();
+        assert_eq!(Timestamp::to_come(b"1700000000", NOW, NOW), None);
+        let unmoved = Timestamp::to_come(b"1700000010", NOW + 60_000_000, NOW).unwrap();
         assert!(unmoved.by_real_time && !unmoved.is_past(NOW + 60_000_000, NOW));
-        let moved = Instant::in_value(b"1700000010", NOW + 9 * DAY, NOW).unwrap();
+        let moved = Timestamp::in_value(b"1700000010", NOW + 9 * DAY, NOW).unwrap();
         assert!(moved.by_real_time && !moved.is_past(NOW + 9 * DAY, NOW));
     }
 }
