@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::time::Instant;
 
-use redouble::internals::{Item, Scope, Told, auditor, command_table, read_journal};
+use redouble::internals::{Item, JournalLine, Scope, auditor, command_table, read_journal};
 
 const BEGIN: u64 = 1_700_000_000_000_000;
 const CLIENTS: u64 = 50;

@@ -2,7 +2,7 @@
 //! and can be told in every form there is.
 
 use redouble::internals::{
-    Auditor, Event, EventKind, Item, Scope, Told, auditor, command_table, report_html, report_text, tell,
+    Auditor, Event, EventKind, Item, JournalLine, Scope, auditor, command_table, render, report_html, report_text,
 };
 use redouble::{Child, Entry, Outcome, Severity};
 
@@ -290,7 +290,7 @@ impl Tale {
 
 /// Goes through the lines of some journals in an order that is nobody's.
 fn audited(journals: &[(u16, Vec<Item>)], scope: Scope, seed: u64) -> Auditor {
-    let mut auditor = auditor(scope, command_table()).draw();
+    let mut auditor = auditor(scope, command_table()).with_timeline();
     let mut dice = Dice::new(seed);
     let mut rest: Vec<(u16, &[Item])> = journals.iter().map(|(server, items)| (*server, items.as_slice())).collect();
     while rest.iter().any(|(_, items)| !items.is_empty()) {
@@ -300,7 +300,7 @@ fn audited(journals: &[(u16, Vec<Item>)], scope: Scope, seed: u64) -> Auditor {
             *items = others;
         }
         if dice.below(100) == 0 {
-            auditor.locks(|server| (NOW + i64::from(server), NOW));
+            auditor.active_locks(|server| (NOW + i64::from(server), NOW));
         }
     }
     auditor.finish();
@@ -314,16 +314,20 @@ fn told_in_every_form(journals: &[(u16, Vec<Item>)], auditor: &Auditor) {
     }
     report_text(journals, auditor, true);
     let findings = auditor.findings().to_vec();
-    let worlds =
-        [tell::Judged { findings, locks: auditor.watched(), unlisted: auditor.unlisted(), ..Default::default() }];
-    for line in tell::story(&worlds).lines().chain(tell::annotations(&worlds).lines()) {
+    let worlds = [render::WorldFindings {
+        findings,
+        locks: auditor.lock_count(),
+        unlisted: auditor.unlisted(),
+        ..Default::default()
+    }];
+    for line in render::report(&worlds).lines().chain(render::annotations(&worlds).lines()) {
         assert!(line.chars().all(|letter| !letter.is_control()), "{line:?}");
     }
-    let junit = tell::junit(&worlds, Severity::Note);
+    let junit = render::junit(&worlds, Severity::Note);
     roxmltree::Document::parse(&junit).unwrap_or_else(|error| panic!("{error}:\n{junit}"));
-    let sarif = tell::sarif(&worlds, |_, _, _, _| None);
+    let sarif = render::sarif(&worlds, |_, _, _, _| None);
     serde_json::from_str::<serde_json::Value>(&sarif).expect("JSON");
-    tell::headline(&worlds);
+    render::summary_line(&worlds);
     for finding in auditor.findings() {
         serde_json::from_slice::<serde_json::Value>(&finding.json()).expect("JSON");
     }
@@ -393,6 +397,6 @@ fn locks_that_another_connection_has_deleted_are_not_remembered_for_ever() {
         feed(&mut auditor, 1, ["SETNX", &key, "f47ac10b-58cc-4372-a567-0e02b2c3d479"]);
         feed(&mut auditor, 2, ["DEL", &key, ""]);
     }
-    let left = auditor.everything();
+    let left = auditor.tracked_keys();
     assert!(left <= 20_000, "{left} keys are watched that the server does not have");
 }

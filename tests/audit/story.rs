@@ -343,7 +343,7 @@ impl Played {
                 Item::Event(event) => (event.at, event.real),
             })
         };
-        auditor.locks(end)
+        auditor.active_locks(end)
     }
 
     /// The line of the story that a mark of a finding is about; its command, if it is none of the story's.

@@ -1,4 +1,4 @@
-//! Findings as a test that fails because of them tells them.
+//! Findings as the error of a test.
 
 use std::fmt::{self, Debug, Display, Formatter};
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::finding::{Evidence, Finding};
 use crate::base::duration::spell_duration;
 
-/// What was found and is not allowed. Shown as a story: what is wrong, the commands that prove it, what to do instead.
+/// The findings that are not allowed. `Display` shows for each what is wrong, the commands that prove it, and what to
+/// do instead.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AuditFailure {
     /// In the order in which they were found; never empty.
@@ -16,7 +17,7 @@ pub struct AuditFailure {
 
 impl std::error::Error for AuditFailure {}
 
-/// The same, since this is what a test that unwraps shows.
+/// The same as `Display`, since a test that unwraps shows this.
 impl Debug for AuditFailure {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         Display::fmt(self, f)

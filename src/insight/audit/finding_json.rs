@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::finding::{Evidence, Finding};
 use super::render::is_unprintable;
 
-/// Bytes that are no UTF-8 are shown escaped, and stand in a field of their own in hexadecimal digits.
+/// A key that is no UTF-8 is escaped in `key`, and hexadecimal in `key_hex`.
 #[derive(Serialize)]
 struct FindingJson<'a> {
     code: &'a str,
@@ -39,7 +39,7 @@ struct EvidenceJson<'a> {
 }
 
 impl Finding {
-    /// The page that tells of this kind of finding.
+    /// The section that explains this kind of finding.
     pub fn docs(&self) -> String {
         format!("docs/findings.md#{}", self.code.name())
     }
@@ -65,13 +65,13 @@ impl Finding {
             allowed: self.allowed.as_deref(),
             evidence: self.evidence.iter().map(EvidenceJson::new).collect(),
         };
-        // Nothing in there is anything that JSON cannot say.
+        // All fields can be written as JSON.
         let text = serde_json::to_string(&object).unwrap_or_default();
         without_unprintable(text).into_bytes()
     }
 }
 
-/// JSON in which what a terminal would obey is escaped, also what JSON would let stand: it is printed to terminals, too.
+/// JSON with all unprintable characters escaped, also those that JSON permits: it is printed to terminals, too.
 fn without_unprintable(text: String) -> String {
     if !text.contains(is_unprintable) {
         return text;
@@ -79,7 +79,7 @@ fn without_unprintable(text: String) -> String {
     let mut shown = String::with_capacity(text.len() + 16);
     for letter in text.chars() {
         match is_unprintable(letter) {
-            // All of these are of one unit.
+            // All of these are single UTF-16 units.
             true => shown.push_str(&format!("\\u{:04x}", u32::from(letter))),
             false => shown.push(letter),
         }

@@ -1,20 +1,20 @@
-//! Which findings a question is about.
+//! Selects findings.
 
 use super::code::{Code, Severity};
 use super::finding::Finding;
 use crate::base::glob;
 
-/// A question for findings. The empty one is about all that are not allowed.
+/// A query for findings. The empty query selects all that are not allowed.
 #[derive(Clone, Debug, Default)]
 pub struct FindingQuery {
-    /// Only about locks whose key is like this.
+    /// Only locks whose key matches this glob.
     pub key: Option<Vec<u8>>,
     pub code: Option<Code>,
-    /// Only those that are so bad, or worse.
+    /// Only this severity and worse.
     pub severity: Option<Severity>,
-    /// Only what was seen behind this place in the order of its server's journal, for the first time or again.
+    /// Only what was seen after this number of its server's journal, for the first time or again.
     pub since: Option<u64>,
-    /// Also what is allowed.
+    /// Also allowed findings.
     pub allowed: bool,
 }
 

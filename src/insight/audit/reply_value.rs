@@ -1,4 +1,4 @@
-//! Replies, as far as a lock is concerned.
+//! The values of replies, as far as locks are concerned.
 
 use smallvec::SmallVec;
 
@@ -9,10 +9,10 @@ use crate::protocol::parse_integer;
 pub enum ReplyValue<'a> {
     Null,
     Number(i64),
-    /// A string of any kind; cut off if the journal has cut it off.
+    /// A string of any kind, as much of it as the journal kept.
     Text(&'a [u8]),
     Error,
-    /// Several values, or none that is known here.
+    /// Several values, or one of another type.
     Other,
 }
 
@@ -31,7 +31,7 @@ impl<'a> ReplyValue<'a> {
     }
 }
 
-/// The values of a reply that is a list of simple ones, one for each of what was asked.
+/// The values of a reply that is a list of simple values.
 pub fn reply_values(reply: &[u8]) -> SmallVec<[ReplyValue<'_>; 4]> {
     let mut rest = reply;
     let Some((b'*' | b'~', count)) = take_line(&mut rest).and_then(|line| Some((*line.first()?, line))) else {

@@ -1,10 +1,10 @@
-//! ExpiryChange times that clients keep as the values of locks.
+//! Expiry times that clients write as the values of locks.
 
 const DAY: i64 = 86_400_000_000;
-/// Acquisition far from now an instant is taken for one: locks are not held for longer, and clocks do not disagree by more.
+/// How far from now a number counts as a timestamp: locks are not held for longer, and clocks do not differ by more.
 const FURTHEST: i64 = 2 * DAY;
 
-/// Acquisition a time is written.
+/// The unit of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TimeUnit {
     Seconds,
@@ -27,18 +27,18 @@ impl TimeUnit {
     }
 }
 
-/// An instant in a value.
+/// A time in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp {
     pub unit: TimeUnit,
     /// In microseconds since 1970.
     pub micros: i64,
-    /// It is meant for a clock that shows real time, while the server's shows another.
+    /// The client goes by real time, while the server's clock shows another time.
     pub by_real_time: bool,
 }
 
 impl Timestamp {
-    /// The instant that a value is, or ends with behind a colon, if it is one near now: `at` on the server's clock, or
+    /// The timestamp that a value is, or ends with after a colon, if it is near now: `at` on the server's clock, or
     /// `real` in real time, both in microseconds.
     pub fn in_value(value: &[u8], at: i64, real: i64) -> Option<Self> {
         let last = value.rsplit(|byte| *byte == b':').next().unwrap_or_default();
@@ -66,19 +66,19 @@ impl Timestamp {
             .or_else(|| near(TimeUnit::Nanos, number / 1000))
     }
 
-    /// The instant that a value is which is being written, if it is still to come: by the server's clock, or by real time,
+    /// The timestamp in a value that is being written, if it is in the future: by the server's clock, or by real time,
     /// which programs go on using when a test has moved the server's clock.
     pub fn to_come(value: &[u8], at: i64, real: i64) -> Option<Self> {
         let found = Self::in_value(value, at, real)?;
         if !found.is_past(at, real) && found.micros != at {
             return Some(found);
         }
-        // What is now by the server's clock says when something was.
+        // The server's present time says when something was.
         let is_now = (0..=1_000_000).contains(&(at - found.micros));
         (found.micros > real && !found.by_real_time && !is_now).then_some(Self { by_real_time: true, ..found })
     }
 
-    /// Acquisition much time is left, in microseconds; by the clock by which it is less, if it may be meant for either.
+    /// How many microseconds are left; the lesser number if the client may go by either clock.
     pub fn left(self, at: i64, real: i64) -> i64 {
         let (by_server, by_real) = (self.micros - at, self.micros - real);
         match self.by_real_time {
@@ -88,7 +88,7 @@ impl Timestamp {
         }
     }
 
-    /// Whether it is over.
+    /// Whether the time is past.
     pub fn is_past(self, at: i64, real: i64) -> bool {
         self.micros < if self.by_real_time { real } else { at }
     }

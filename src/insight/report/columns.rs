@@ -1,4 +1,4 @@
-//! The story of one lock: a column for each client, a line for each thing that happened.
+//! One lock as text: a column for each client, a line for each event.
 
 use std::collections::BTreeMap;
 
@@ -9,38 +9,38 @@ use super::terminal::{Ink, WIDTH, symbol};
 use crate::insight::audit::{HoldEnd, Severity, SpanKind};
 use crate::powers::{Entry, EventKind, Item, Outcome};
 
-/// What stands in front of the columns: the place in the order and the time.
+/// The width in front of the columns: the number of the entry and the time.
 const FRONT: usize = 20;
-/// As narrow as a column can be that has text in it.
+/// The least width of a column with text.
 const NARROWEST: usize = 19;
-/// How many columns there are at most; whoever comes later has none.
+/// How many columns there are at most; later clients have none.
 const MOST_COLUMNS: usize = 20;
-/// What columns are called that are too narrow for names.
+/// The headings of columns that are too narrow for names.
 const LETTERS: &str = "abcdefghijklmnopqrst";
-/// A story with more lines than this leaves out what is further than a few lines from what was found.
+/// With more lines than this, those far from any finding are left out.
 const MOST_ROWS: usize = 150;
 const NEAR: usize = 4;
 
-/// Something that happened.
+/// One line.
 struct Row {
     spot: Spot,
-    /// As the journal counts it; empty for what is no line of it.
+    /// The number in the journal; empty for what has none.
     seq: String,
-    /// Whose it is; everybody's if nobody's.
+    /// The client's column; `None` for what concerns all.
     column: Option<usize>,
     mark: &'static str,
     text: String,
-    /// What is shown behind the text whatever happens: the reply.
+    /// The reply. It is never cut off.
     answer: String,
-    /// The fault that it met.
+    /// The fault that the command met.
     fault: Option<String>,
     times: usize,
-    /// The findings that end here, by number, and whether one rests on it.
+    /// The findings that end here, by number, and whether a finding rests on this line.
     found: Vec<usize>,
     is_proof: bool,
 }
 
-/// Adds the story of a lock.
+/// Adds the lines of a lock.
 pub fn story(facts: &Facts<'_>, lock: usize, ink: Ink, lines: &mut Vec<String>) {
     let id = &facts.locks[lock].id;
     let mut title = format!("Lock {}", clipped(&facts.locks[lock].name, 60));
@@ -75,7 +75,7 @@ pub fn story(facts: &Facts<'_>, lock: usize, ink: Ink, lines: &mut Vec<String>) 
     }
 }
 
-/// The clients that have to do with a lock, in the order in which they came to it.
+/// The clients of a lock, in the order in which they came to it.
 fn columns_of(facts: &Facts<'_>, lock: usize) -> Vec<usize> {
     let mut columns: Vec<usize> = Vec::new();
     let about = facts.moments.iter().filter(|moment| moment.lock == Some(lock)).filter_map(|moment| moment.client);
@@ -100,7 +100,7 @@ fn stretches_of<'f>(facts: &'f Facts<'_>, lock: usize, columns: &[usize]) -> Vec
 
 fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
     let column_of = |client: Option<usize>| client.and_then(|client| columns.iter().position(|other| *other == client));
-    // What was found about this lock, by the moment at which it was, and what it rests on.
+    // The findings about this lock by their moment, and the moments that they rest on.
     let mut found: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let mut proofs: BTreeMap<usize, ()> = BTreeMap::new();
     for (number, one) in facts.found.iter().enumerate().filter(|(_, found)| found.lock == Some(lock)) {
@@ -123,7 +123,7 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
                 ("\u{25a0}", "connection ends".to_owned(), String::new())
             }
             Item::Event(event) if event.kind != EventKind::Closed && moment.server == server => {
-                // Where only the clock moves, the last line of it says how far it came.
+                // Of several moves of the clock in a row only the last is shown.
                 let is_clock = event.kind == EventKind::Clock;
                 if rows.last().is_some_and(|last| is_clock && last.mark.is_empty() && last.text.contains("clock")) {
                     rows.pop();
@@ -167,14 +167,14 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
         rows.push(row);
     }
     rows.sort_by(|one, other| one.spot.order.total_cmp(&other.spot.order));
-    // What was found between two lines, or at a line that is none of this story, stands at the one before.
+    // A finding between two lines stands at the one before.
     for (at, numbers) in found {
         let before = rows.partition_point(|row| row.spot.order <= at as f64);
         if let Some(row) = rows.get_mut(before.saturating_sub(1)) {
             row.found.extend(numbers);
         }
     }
-    // Before anybody has come, nothing of this is of interest; nor behind the last.
+    // Lines before the first client and behind the last are left out.
     let is_own = |row: &Row| row.column.is_some();
     let first = rows.iter().position(is_own).unwrap_or(0);
     let last = rows.iter().rposition(is_own).map_or(0, |last| last + 1);
@@ -183,7 +183,7 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
     rows
 }
 
-/// Counts another attempt like the last one, if that is what it is: whatever the clock did in between.
+/// Counts a refusal like the one before, instead of showing it. Moves of the clock in between do not matter.
 fn count_again(rows: &mut Vec<Row>, column: Option<usize>, mark: &str, answer: &str) -> bool {
     let Some(last) = rows.iter().rposition(|row| !row.mark.is_empty()) else { return false };
     let row = &mut rows[last];
@@ -216,7 +216,7 @@ fn mark_of(kind: Kind) -> &'static str {
     }
 }
 
-/// A command in few words: without the lock's key, and without the text of a script.
+/// A command without the lock's key and without the text of a script.
 fn command(entry: &Entry, key: &[u8]) -> String {
     let mut text = entry.words.first().map(|name| readable(name).to_uppercase()).unwrap_or_default();
     let is_script = matches!(text.as_str(), "EVAL" | "EVALSHA");
@@ -239,7 +239,7 @@ fn answer(entry: &Entry) -> String {
     format!(" \u{2192} {answer}")
 }
 
-/// Which rows are shown: all, or those that are near to something that was found.
+/// Which rows are shown: all, or those near a finding.
 fn shown(rows: &[Row]) -> Vec<bool> {
     let is_short = rows.len() <= MOST_ROWS;
     let mut is_shown = vec![is_short; rows.len()];
@@ -252,14 +252,14 @@ fn shown(rows: &[Row]) -> Vec<bool> {
     is_shown
 }
 
-/// What the rows of a story are written on.
+/// The layout of the rows.
 struct Sheet<'s> {
     facts: &'s Facts<'s>,
     stretches: &'s [Vec<&'s Stretch>],
     ink: Ink,
-    /// How wide a column is that has text in it; if there are too many for that, the text stands behind all columns.
+    /// The width of a column with text. `None` if there are too many: the text stands behind all columns.
     width: Option<usize>,
-    /// How wide it is in either case.
+    /// The width of a column in either case.
     step: usize,
 }
 
@@ -324,18 +324,18 @@ impl Sheet<'_> {
         format!("{} {}", row.mark, self.words(row, room))
     }
 
-    /// What happened in a row, in so many characters; the end of it, which is the reply, stays.
+    /// The text of a row in this many characters. The reply is not cut off.
     fn words(&self, row: &Row, room: usize) -> String {
         let times = if row.times > 1 { format!(" \u{d7}{}", row.times) } else { String::new() };
         let behind = format!("{}{times}", row.answer);
         format!("{}{behind}", clipped(&row.text, room.saturating_sub(behind.chars().count()).max(5)))
     }
 
-    /// Below a row, in its column, more about it.
+    /// Adds a line below a row, in its column.
     fn below(&self, row: &Row, told: &str, severity: Option<Severity>, lines: &mut Vec<String>) {
         let mut line = " ".repeat(FRONT);
         let own = row.column.unwrap_or(0);
-        // Between two lines, the lock is as it is behind the first.
+        // Between two lines the lock is as after the first.
         let order = row.spot.order + 0.25;
         for stretches in self.stretches.iter().take(own) {
             let glyph: String = state(stretches, order).chars().take(1).collect();
@@ -357,7 +357,7 @@ impl Sheet<'_> {
     }
 }
 
-/// What a client believes at a place in the order, with a few words at the moment at which that becomes wrong.
+/// What a client believes at a moment, with a few words where that becomes wrong.
 fn state(stretches: &[&Stretch], order: f64) -> String {
     let started = stretches.partition_point(|stretch| stretch.from.order <= order);
     let Some(stretch) = started.checked_sub(1).and_then(|last| stretches.get(last)) else {
@@ -377,7 +377,7 @@ fn state(stretches: &[&Stretch], order: f64) -> String {
     }
 }
 
-/// Time that has passed, in seconds.
+/// A duration in seconds.
 fn since(start: i64, at: i64) -> String {
     let micros = at.saturating_sub(start);
     let sign = if micros < 0 { "-" } else { "+" };
@@ -385,7 +385,7 @@ fn since(start: i64, at: i64) -> String {
     format!("{sign}{}.{:03}s", micros / 1_000_000, micros / 1000 % 1000)
 }
 
-/// A text that is as short as that, with spaces behind it.
+/// A text padded with spaces.
 fn exactly(text: &str, width: usize) -> String {
     let room = width.saturating_sub(text.chars().count());
     text.to_owned() + &" ".repeat(room)

@@ -1,4 +1,4 @@
-//! What a report tells, whatever it looks like: moments in one order, clients, locks, and who held them from when to when.
+//! The contents of a report in any format: moments in one order, clients, locks, and who held them when.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::insight::audit::{
 };
 use crate::powers::{EventKind, Item};
 
-/// How many moments and locks a report tells of: those that findings rest on first, then those that are about locks.
+/// How many moments and locks a report has: first those that findings rest on, then those about locks.
 const MOST_MOMENTS: usize = 100_000;
 const MOST_LOCKS: usize = 5_000;
 
-/// A place on each of the three axes.
+/// A point on each of the three axes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spot {
-    /// In the order of all moments, from 0; between two of them, half a step before the later one.
+    /// In the order of all moments, from 0. A point between two moments is half a step before the later one.
     pub order: f64,
-    /// On the server's clock and in real time, in microseconds since 1970.
+    /// On the server's clock, and in real time, in microseconds since 1970.
     pub at: i64,
     pub real: i64,
 }
@@ -29,14 +29,14 @@ pub struct Spot {
 pub struct Moment<'a> {
     pub server: u16,
     pub item: &'a Item,
-    /// Whose it is, in the list of clients.
+    /// The client's place in the list of clients.
     pub client: Option<usize>,
     pub kind: Kind,
-    /// The lock that it is about, in the list of locks.
+    /// The lock's place in the list of locks.
     pub lock: Option<usize>,
 }
 
-/// What a command came to, as far as locks are concerned.
+/// What a command did to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Other,
@@ -47,12 +47,12 @@ pub enum Kind {
     Refused,
     Released,
     Took,
-    /// It deleted or overwrote what another one held.
+    /// It deleted or overwrote another client's lock.
     Foreign,
 }
 
 impl Kind {
-    /// Its name on the page.
+    /// The name on the page.
     pub fn name(self) -> &'static str {
         match self {
             Self::Other => "other",
@@ -90,7 +90,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// What it is called in a heading: its name, or its number.
+    /// The client in a heading: its name, or its number.
     pub fn title(&self) -> String {
         if self.name.is_empty() { format!("client {}", self.id) } else { self.name.clone() }
     }
@@ -100,28 +100,28 @@ impl Client {
 pub struct Lock {
     pub id: Arc<LockId>,
     pub name: String,
-    /// The worst that was found about it.
+    /// The severity of the worst finding about it.
     pub worst: Option<Severity>,
 }
 
-/// Somebody held a lock, or waited for it.
+/// A stretch of time in which a client held a lock, or waited for it.
 pub struct Stretch {
     pub lock: usize,
     pub client: usize,
     pub kind: SpanKind,
     pub from: Spot,
-    /// Not over if there is none.
+    /// `None` if it had not ended with the journal.
     pub until: Option<Spot>,
     pub end: Option<HoldEnd>,
-    /// Since when and why the server did not stand by it any more.
+    /// When and why the server ceased to agree with it.
     pub lost: Option<(Spot, String)>,
-    /// Until when its holder went on as if it had not expired.
+    /// Until when the holder went on although the lock had expired.
     pub unnoticed: Option<Spot>,
-    /// How often it was refused, for somebody who waited.
+    /// How often the client was refused while it waited.
     pub attempts: usize,
 }
 
-/// What the server had at a lock's key, and who had put it there.
+/// A stretch of time in which the server had a lock's key, and the client that set it.
 pub struct Stay {
     pub lock: usize,
     pub client: Option<usize>,
@@ -129,11 +129,11 @@ pub struct Stay {
     pub until: Option<Spot>,
 }
 
-/// One command or event that a finding rests on.
+/// A command or event that a finding rests on.
 pub struct Proof<'a> {
     pub shown: &'a Evidence,
     pub spot: Spot,
-    /// Which moment that is, if it is one.
+    /// The place in the list of moments, if it is one of them.
     pub moment: Option<usize>,
 }
 
@@ -152,7 +152,7 @@ pub struct Facts<'a> {
     pub stretches: Vec<Stretch>,
     pub stays: Vec<Stay>,
     pub found: Vec<Found<'a>>,
-    /// Commands that there are in the journals, moments and locks that there was no room for, and findings.
+    /// The number of commands in the journals, and of the moments, locks and findings that were left out.
     pub commands: usize,
     pub moments_left_out: usize,
     pub locks_left_out: usize,
@@ -160,7 +160,7 @@ pub struct Facts<'a> {
     index: Index,
 }
 
-/// Where the lines of each server are among all moments: by place in its order.
+/// The places of the lines of each server among all moments, by number.
 struct Index(HashMap<u16, Vec<(u64, usize)>>);
 
 impl Index {
@@ -179,7 +179,7 @@ impl Index {
         Some(places[at].1)
     }
 
-    /// The first moment at this place or behind it; one behind the last if there is none.
+    /// The first moment with this number or a higher one; the last moment if there is none.
     fn next(&self, server: u16, seq: u64) -> usize {
         let Some(places) = self.0.get(&server) else { return 0 };
         let at = places.partition_point(|(other, _)| *other < seq);
@@ -232,7 +232,7 @@ impl<'a> Facts<'a> {
         Spot { order: moment as f64, at, real }
     }
 
-    /// Where a mark is: at a moment, or between two.
+    /// The point of a command or event: at a moment, or between two.
     fn spot_of(&self, mark: &JournalRef) -> (Spot, Option<usize>) {
         let JournalRef { server, seq, at, real, .. } = *mark;
         let Some(moment) = self.index.exact(server, seq) else {
@@ -248,7 +248,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// What commands did to locks, by lock; each with its moment.
+    /// Notes what commands did to locks. Returns it by lock, each with its moment.
     fn note_accesses<'d>(
         &mut self,
         accesses: &'d [LockAccess],
@@ -267,7 +267,7 @@ impl<'a> Facts<'a> {
         done
     }
 
-    /// All clients that have sent a command, those that have to do with locks first.
+    /// Lists the clients that sent a command, those with locks first.
     fn note_clients(&mut self) {
         let mut about_locks = Vec::new();
         let mut others = Vec::new();
@@ -359,7 +359,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// What the server had at the keys of locks.
+    /// Lists when the server had the keys of locks.
     fn note_stays(&mut self, done: &[Vec<(usize, &LockAccess)>]) {
         for (lock, accesses) in done.iter().enumerate() {
             let mut now: Option<(Stay, usize, Option<i64>)> = None;
@@ -392,7 +392,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// When a deadline passed between two moments, as far as the server's clock was seen.
+    /// When a deadline passed between two moments, by the server's clock.
     fn passing(&self, since: usize, until: usize, deadline: Option<i64>) -> Option<Spot> {
         let deadline = deadline?;
         let server = self.moments[since].server;
@@ -424,8 +424,8 @@ impl<'a> Facts<'a> {
         Found { finding, lock: locks.get(&id).copied(), spot, proofs }
     }
 
-    /// How long holders went on after their lock had expired: until they wanted to release or extend it, or did the last of
-    /// what was found.
+    /// Notes how long holders went on after their lock had expired: until they tried to release or extend it, or until
+    /// the last write that was found.
     fn note_unnoticed(&mut self, done: &[Vec<(usize, &LockAccess)>]) {
         let mut unnoticed = Vec::new();
         let is_work = |found: &&Found<'_>| found.finding.code == Code::WorkAfterExpiry;
@@ -457,14 +457,14 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// How many findings there are of a severity, those that are allowed left out.
+    /// How many findings of a severity are not allowed.
     pub fn count(&self, severity: Severity) -> usize {
         let is_meant = |found: &&Found<'_>| found.finding.allowed.is_none() && found.finding.severity == severity;
         self.found.iter().filter(is_meant).count()
     }
 }
 
-/// The deeds from one place in the order to another.
+/// The accesses between two points in the order.
 fn between<'s, 'd>(accesses: &'s [(usize, &'d LockAccess)], from: f64, until: f64) -> &'s [(usize, &'d LockAccess)] {
     let first = accesses.partition_point(|(moment, _)| (*moment as f64) < from);
     let behind = accesses.partition_point(|(moment, _)| *moment as f64 <= until);
@@ -490,7 +490,7 @@ pub fn seq_of(item: &Item) -> u64 {
     }
 }
 
-/// All lines in the order of real time, those of one server in their order.
+/// All lines in the order of real time; those of one server stay in their order.
 fn merged(journals: &Journals) -> Vec<(u16, &Item)> {
     let mut rest: Vec<(u16, &[Item])> = journals.iter().map(|(server, items)| (*server, items.as_slice())).collect();
     std::iter::from_fn(|| {
@@ -503,14 +503,14 @@ fn merged(journals: &Journals) -> Vec<(u16, &Item)> {
     .collect()
 }
 
-/// The lines that are told of, and how many are not.
+/// The lines that the report has, and how many it leaves out.
 fn chosen<'a>(
     mut all: Vec<(u16, &'a Item)>,
     accesses: &[LockAccess],
     findings: &[Arc<Finding>],
     locks: &HashMap<Arc<LockId>, usize>,
 ) -> (Vec<(u16, &'a Item)>, usize) {
-    // What becomes of connections that have said nothing is of no interest.
+    // The end of a connection without a command is of no interest.
     let speakers: BTreeSet<(u16, u64)> = all
         .iter()
         .filter_map(|(server, item)| if let Item::Command(entry) = item { Some((*server, entry.client)) } else { None })
@@ -544,7 +544,7 @@ fn chosen<'a>(
     (ranked.into_iter().map(|(_, at)| all[at]).collect(), left_out)
 }
 
-/// The locks, those first about which the worst was found, then those that came first.
+/// The locks, those with the worst findings first, then in the order in which they came.
 fn locks_of(auditor: &Auditor, accesses: &[LockAccess], findings: &[Arc<Finding>]) -> Vec<Lock> {
     let mut worst: HashMap<(u16, u32, &[u8]), Severity> = HashMap::new();
     for finding in findings.iter().filter(|finding| finding.allowed.is_none()) {

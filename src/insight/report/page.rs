@@ -1,7 +1,7 @@
-//! The page: one file with everything in it, which asks nobody for anything.
+//! The page: one file that loads nothing else.
 //!
-//! What comes from a journal stands in it as JSON alone, and the page's script shows it as text. The policy in the page's
-//! head lets nothing run but that script, by its hash.
+//! The contents of journals stand in it as JSON, and the page's script shows them as text. The content security policy
+//! permits that script alone, by its hash.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -18,7 +18,7 @@ const MODEL: &str = include_str!("page/model.js");
 const DRAWING: &str = include_str!("page/drawing.js");
 const SCRIPT: &str = include_str!("page/script.js");
 
-/// How many of the commands that EXEC or a script has run are shown.
+/// How many of the commands that EXEC or a script ran are shown.
 const MOST_INSIDE: usize = 40;
 
 #[derive(Serialize)]
@@ -52,7 +52,7 @@ struct LockData<'a> {
     worst: Option<&'static str>,
 }
 
-/// One line of a journal: what is usual is left out.
+/// One line of a journal. Default values are left out.
 #[derive(Default, Serialize)]
 struct MomentData {
     server: u16,
@@ -84,7 +84,7 @@ struct MomentData {
     inside: Vec<String>,
 }
 
-/// Where something is on the three axes.
+/// A point on the three axes.
 type Three = (f64, i64, i64);
 
 #[derive(Serialize)]
@@ -136,7 +136,7 @@ struct EvidenceData {
 }
 
 pub fn html(facts: &Facts<'_>) -> String {
-    // The script is data's only reader; a text that would end the element it stands in is no different in JSON.
+    // Escaped characters mean the same in JSON, and cannot end the element.
     let data = serde_json::to_string(&data(facts)).unwrap_or_default();
     let data = data
         .replace('<', "\\u003c")
@@ -320,7 +320,7 @@ fn is_nothing(number: &u64) -> bool {
     *number == 0
 }
 
-/// As a content security policy names what may be used.
+/// A hash as a content security policy has it.
 fn hash_of(text: &str) -> String {
     format!("sha256-{}", base64(&Sha256::digest(text.as_bytes())))
 }

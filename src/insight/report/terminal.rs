@@ -1,17 +1,17 @@
-//! The report as lines of text: what was found, and then the story of each lock.
+//! The report as lines of text: the findings, then each lock.
 
 use super::columns::story;
 use super::facts::{Facts, Found};
 use super::readable::{clipped, readable, visible};
 use crate::insight::audit::Severity;
 
-/// How wide the text is at most.
+/// The greatest width of the text.
 pub const WIDTH: usize = 100;
-/// How many stories are told of locks about which nothing was found, and of those about which something was.
+/// How many locks without and with findings are shown.
 const MOST_QUIET: usize = 20;
 const MOST_STORIES: usize = 200;
 
-/// How a terminal shows something that stands out.
+/// Emphasis in a terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Ink(pub bool);
 
@@ -33,7 +33,7 @@ impl Ink {
     }
 }
 
-/// What stands for a severity beside its word.
+/// The symbol of a severity.
 pub fn symbol(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "\u{2716}",
@@ -121,7 +121,7 @@ fn tell(number: usize, found: &Found<'_>, ink: Ink, lines: &mut Vec<String>) {
         let seq = if finding.server > 1 { format!("{}.{}", mark.server, mark.seq) } else { mark.seq.to_string() };
         let line = clipped(&visible(&mark.line), 44);
         let what = visible(&proof.shown.what);
-        // What is no command stands in parentheses, and says what the few words say already.
+        // An event stands in parentheses, and `what` says the same.
         let told = if line.starts_with('(') { what } else { format!("{line}: {what}") };
         let shown = format!("  {seq:>6}  {:widest$}  {told}", who(proof));
         lines.push(clipped(&shown, WIDTH));
@@ -135,7 +135,7 @@ fn tell(number: usize, found: &Found<'_>, ink: Ink, lines: &mut Vec<String>) {
     }
 }
 
-/// A text in lines that are not too long.
+/// Breaks a text into lines.
 fn wrap(text: &str, indent: &str, lines: &mut Vec<String>) {
     let mut line = indent.to_owned();
     for word in text.split(' ') {

@@ -1,15 +1,14 @@
-//! Findings as annotations of GitHub Actions: lines on standard output that its runner picks up.
+//! Findings as annotations of GitHub Actions: lines on standard output that the runner reads.
 
 use super::phrase::{PAGE, evidence_line, lock_place, printable, time_of_day};
 use super::world::{WorldFindings, all};
 use crate::insight::audit::code::Severity;
 use crate::insight::audit::finding::Finding;
 
-/// Acquisition many annotations of a kind GitHub shows for one step; it drops the rest.
+/// How many annotations of a kind GitHub shows for one step; it drops the rest.
 const MAX_PER_KIND: usize = 10;
 
-/// One line for each finding that is not allowed, the worst first; at most ten of a kind, because there is no room for
-/// more.
+/// One line for each finding that is not allowed, the worst first, at most ten of a kind.
 pub fn annotations(worlds: &[WorldFindings]) -> String {
     let mut text = String::new();
     for severity in Severity::ALL.into_iter().rev() {
@@ -38,12 +37,12 @@ fn annotation(space: &str, finding: &Finding) -> String {
     format!("::{kind} title={}::{}\n", property(&title), message(&lines.join("\n")))
 }
 
-/// A message with what would end it escaped.
+/// Escapes what would end a message.
 fn message(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// The value of a property, which a colon or a comma would end.
+/// Escapes what would end the value of a property.
 fn property(text: &str) -> String {
     message(text).replace(':', "%3A").replace(',', "%2C")
 }

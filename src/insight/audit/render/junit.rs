@@ -1,5 +1,5 @@
-//! Findings as JUnit XML, which most CI systems show. A test case for each kind of finding, whether there are any or not,
-//! so that what a CI system remembers of a case from run to run stays with it.
+//! Findings as JUnit XML, which most CI systems show. Each kind of finding is a test case in every run, so that a CI
+//! system can compare runs.
 
 use std::fmt::Write;
 
@@ -9,11 +9,11 @@ use super::world::{WorldFindings, all, fails};
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::Finding;
 
-/// Acquisition many findings are told in the message of one case.
+/// How many findings the message of one case names.
 const MAX_NAMED: usize = 3;
 
-/// A test suite that fails for findings at this level or above; those that are allowed are skipped tests, and what is below
-/// the level stands in the output of a test that passes.
+/// A test suite that fails for findings at this level or above. Allowed findings are skipped tests; findings below the
+/// level stand in the output of a passing test.
 pub fn junit(worlds: &[WorldFindings], level: Severity) -> String {
     let mut cases = String::new();
     let (mut failures, mut skipped) = (0, 0);
@@ -52,7 +52,7 @@ pub fn junit(worlds: &[WorldFindings], level: Severity) -> String {
     )
 }
 
-/// The first sentences.
+/// The first sentences of some findings.
 fn message(findings: &[(&str, &std::sync::Arc<Finding>)]) -> String {
     let mut sentences: Vec<String> = findings
         .iter()
@@ -68,7 +68,7 @@ fn message(findings: &[(&str, &std::sync::Arc<Finding>)]) -> String {
     sentences.join("; ")
 }
 
-/// Why what was found is allowed.
+/// The reasons of allowed findings.
 fn reasons(worlds: &[WorldFindings]) -> String {
     let told = all(worlds).take(MAX_NAMED).map(|(space, finding)| {
         let reason = finding.allowed.as_deref().unwrap_or_default();
@@ -78,16 +78,16 @@ fn reasons(worlds: &[WorldFindings]) -> String {
 }
 
 fn put(text: &mut String, what: std::fmt::Arguments<'_>) {
-    // Nothing can fail that is written to a string.
+    // Writing to a string cannot fail.
     let _ = text.write_fmt(what);
 }
 
-/// Lines as they may stand in an element.
+/// Text for an element, with its line breaks.
 fn lines(text: &str) -> String {
     escaped(text).replace("&#10;", "\n")
 }
 
-/// Text as it may stand in an attribute. XML has no way to write most controls.
+/// Text for an attribute. XML cannot express most control characters.
 fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len() + 16);
     for letter in text.chars() {

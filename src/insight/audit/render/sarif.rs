@@ -1,4 +1,4 @@
-//! Findings as SARIF 2.1.0, which code scanners' front ends show.
+//! Findings as SARIF 2.1.0, the format of code scanners.
 
 use serde_json::{Value, json};
 
@@ -7,16 +7,16 @@ use super::world::{WorldFindings, all};
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::{Finding, JournalRef};
 
-/// Where a line of a journal can be looked at.
+/// Where a line of a journal can be read.
 pub struct Artifact {
-    /// The file, relative to where it was said from.
+    /// The file, relative to the working directory.
     pub uri: String,
-    /// The line in it, from 1, if that is known.
+    /// The line in the file, from 1, if it is known.
     pub line: Option<u64>,
 }
 
-/// A log of one run with all findings, also those that are allowed, which are suppressed there. `artifact` tells for a
-/// space, a server, a place in the order of its journal and the real time then where that can be looked at.
+/// A log of one run with all findings; allowed ones are suppressed. `artifact` finds the line of a journal by space,
+/// server, number and real time.
 pub fn sarif(worlds: &[WorldFindings], artifact: impl Fn(&str, u16, u64, i64) -> Option<Artifact>) -> String {
     let rules: Vec<Value> = Code::ALL.iter().map(|code| rule(*code)).collect();
     let results: Vec<Value> = all(worlds).map(|(space, finding)| result(space, finding, &artifact)).collect();
@@ -43,7 +43,7 @@ pub fn sarif(worlds: &[WorldFindings], artifact: impl Fn(&str, u16, u64, i64) ->
             "results": results,
         }],
     });
-    // Nothing in it can fail to be written.
+    // All values can be written as JSON.
     serde_json::to_string_pretty(&log).unwrap_or_default() + "\n"
 }
 
@@ -114,7 +114,7 @@ fn result(space: &str, finding: &Finding, artifact: &impl Fn(&str, u16, u64, i64
     result
 }
 
-/// The sentence, and where if that is not plain.
+/// The sentence, with the space if it is not the root.
 fn told(space: &str, finding: &Finding) -> String {
     let sentence = printable(&finding.sentence);
     match space.is_empty() {
@@ -140,7 +140,7 @@ fn about(source: &JournalRef) -> Value {
     })
 }
 
-/// What stays the same from run to run.
+/// The part of a finding that stays the same from run to run.
 fn fingerprint(space: &str, finding: &Finding) -> String {
     let key = finding.key.escape_ascii();
     format!("{}/{}/{}/{}/{key}", finding.code.name(), space, finding.server, finding.db)

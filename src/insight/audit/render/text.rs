@@ -1,4 +1,4 @@
-//! Findings as a story for people: lock by lock, the worst first.
+//! Findings as text for people: lock by lock, the worst first.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -9,18 +9,19 @@ use super::world::{WorldFindings, all};
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::Finding;
 
-/// Acquisition many findings with the same code are told in full, each for another kind of lock, and how many others are named.
+/// How many findings with the same code are described in full, each for another family of keys, and how many of the
+/// rest are named.
 const MAX_DESCRIBED: usize = 5;
 const MAX_NAMED: usize = 3;
 
-/// Findings as a story: for each lock what was done wrong, by which commands that is proved, and what to do instead. The
+/// Describes findings: for each lock what was done wrong, the commands that prove it, and what to do instead. The
 /// locks with the worst findings come first; allowed findings are named, with the reason. Lines without colours, each
 /// with its end; none if there are no findings.
 pub fn describe_findings(findings: &[Arc<Finding>]) -> String {
     report(&[WorldFindings { findings: findings.to_vec(), ..WorldFindings::default() }])
 }
 
-/// The same of several worlds.
+/// The same for several worlds.
 pub fn report(worlds: &[WorldFindings]) -> String {
     let mut text = String::new();
     let (allowed, open): (Vec<_>, Vec<_>) = all(worlds).partition(|(_, finding)| finding.allowed.is_some());
@@ -50,7 +51,7 @@ pub fn report(worlds: &[WorldFindings]) -> String {
     text
 }
 
-/// One line that says how much there is.
+/// One line with the number of findings and locks.
 pub fn summary_line(worlds: &[WorldFindings]) -> String {
     let locks: u64 = worlds.iter().map(|world| world.locks).sum();
     let open: Vec<_> = all(worlds).filter(|(_, finding)| finding.allowed.is_none()).collect();
@@ -81,7 +82,7 @@ fn severities(findings: &[(&str, &Arc<Finding>)]) -> String {
     }
 }
 
-/// Findings by lock, the worst first in each; the locks with the worst first.
+/// Groups findings by lock, the worst first, among locks and within each.
 fn grouped<'a>(findings: &[(&'a str, &'a Arc<Finding>)]) -> Vec<Vec<(&'a str, &'a Finding)>> {
     let mut groups: Vec<Vec<(&str, &Finding)>> = Vec::new();
     let mut known: HashMap<(&str, u16, u32, &[u8]), usize> = HashMap::new();
@@ -101,7 +102,7 @@ fn grouped<'a>(findings: &[(&'a str, &'a Arc<Finding>)]) -> Vec<Vec<(&'a str, &'
     groups
 }
 
-/// What keys have in common that differ in a number or a name at the end: what is wrong with one is wrong with all.
+/// The common part of keys that differ in a number or a name at the end. Such locks share their mistakes.
 fn key_family(key: &[u8]) -> &[u8] {
     match key.iter().rposition(|byte| b":/.|".contains(byte)) {
         Some(at) => &key[..=at],
@@ -128,7 +129,7 @@ fn describe(text: &mut String, finding: &Finding) {
     line(text, &format!("    see {PAGE}#{code}"));
 }
 
-/// What was found again and again, in a line for each code.
+/// Names the findings that are not described, in a line for each code.
 fn name_rest(text: &mut String, rest: &[(&str, &Finding)]) {
     let mut codes: Vec<Code> = rest.iter().map(|(_, finding)| finding.code).collect();
     codes.sort();
@@ -147,6 +148,6 @@ fn name_rest(text: &mut String, rest: &[(&str, &Finding)]) {
 }
 
 fn line(text: &mut String, line: &str) {
-    // Nothing can fail that is written to a string.
+    // Writing to a string cannot fail.
     let _ = writeln!(text, "{line}");
 }

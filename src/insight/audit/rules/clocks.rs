@@ -12,39 +12,39 @@ use crate::insight::audit::lock_reason::LockReason;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 use crate::insight::audit::timestamp::{TimeUnit, Timestamp};
 
-/// By how many microseconds clocks may differ before anybody is blamed.
+/// How many microseconds clocks may differ without a finding.
 const TOLERANCE: i64 = 2_000_000;
-/// Acquisition many clients are remembered of each lock, each with the time that it has claimed.
+/// How many clients' claims are remembered of each lock.
 const MAX_CLAIMS: usize = 4;
 
 /// What is remembered of one lock.
 #[derive(Clone, Default)]
 pub struct ClocksState {
-    /// Acquisition long clients have said that they hold it, the first time for each.
+    /// The first claim of each client.
     claims: Vec<Claim>,
-    /// The unit of the first instant.
+    /// The unit of the first timestamp.
     unit: Option<(TimeUnit, JournalRef)>,
-    /// The last that deleted it because it was stale, or seemed to be, and has not taken it since.
+    /// The last client that deleted the lock as stale and has not taken it since.
     deleted: Option<Box<Deleted>>,
 }
 
-/// For how long somebody has said that it holds the lock.
+/// How long a client claims to hold the lock.
 #[derive(Clone)]
 struct Claim {
     client: ClientIdentity,
     source: JournalRef,
-    /// By the server's clock and by real time, in microseconds.
+    /// The duration by the server's clock and by real time, in microseconds.
     by_server: i64,
     by_real: i64,
 }
 
-/// Somebody has deleted what it does not hold, and had read a time there.
+/// A client deleted a lock that it does not hold, after it had read a timestamp there.
 #[derive(Clone)]
 struct Deleted {
     client: ClientIdentity,
     read: LockRead,
     source: JournalRef,
-    /// Acquisition much time was left by both clocks, in microseconds, and whose it was; none if it was over.
+    /// How many microseconds were left by both clocks, and the holder; `None` if the time was over.
     left: Option<(i64, ClientIdentity)>,
 }
 
@@ -82,20 +82,20 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut ClocksState, event: &L
     }
 }
 
-/// The time that somebody has read, and whether it was over then by either clock.
+/// The timestamp that a client read, and whether it was past then by either clock.
 fn read_time(read: &LockRead) -> Option<(Timestamp, bool)> {
     let value = read.value.as_deref()?;
     let timestamp = Timestamp::in_value(value, read.source.at, read.source.real)?;
     Some((timestamp, timestamp.left(read.source.at, read.source.real) < 0))
 }
 
-/// Numbers are compared without a look at the unit. A fraction makes no other unit of seconds.
+/// Whether two units mean the same to a client that compares numbers. Seconds with a fraction are seconds.
 fn are_one(one: TimeUnit, other: TimeUnit) -> bool {
     let plain = |unit| if unit == TimeUnit::Fractions { TimeUnit::Seconds } else { unit };
     plain(one) == plain(other)
 }
 
-/// Looks at the value that somebody offers, if times stand there.
+/// Checks the unit of an offered value, if the lock has timestamps.
 fn other_unit(context: &mut RuleContext<'_>, state: &mut ClocksState, value: &[u8]) -> bool {
     if !context.lock.reasons.has(LockReason::Timestamp) {
         return false;
@@ -104,7 +104,7 @@ fn other_unit(context: &mut RuleContext<'_>, state: &mut ClocksState, value: &[u
     Timestamp::in_value(value, at, real).is_some_and(|timestamp| unit(context, state, timestamp))
 }
 
-/// Whether it is another unit than that of the times before.
+/// Reports a unit that differs from the first one. Returns whether it does.
 fn unit(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Timestamp) -> bool {
     let Some((known, first)) = state.unit.clone() else {
         state.unit = Some((timestamp.unit, context.source.clone()));
@@ -130,7 +130,7 @@ fn unit(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Times
     true
 }
 
-/// Compares for how long clients say that they hold the lock.
+/// Compares the claims of clients.
 fn claim(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Timestamp) {
     let Some(actor) = context.actor.cloned() else { return };
     let source = context.source.clone();
@@ -140,7 +140,7 @@ fn claim(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Time
         by_real: timestamp.micros - source.real,
         source,
     };
-    // Whoever goes by real time is right by that.
+    // A client that uses real time is judged by that.
     let is_over = new.by_server.max(new.by_real) < -TOLERANCE;
     if is_over {
         let behind = seconds(-new.by_server.max(new.by_real));
@@ -160,14 +160,14 @@ fn claim(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Time
         });
     }
     let claims = &mut state.claims;
-    // When a test has moved the server's clock, some may go by that, and others by real time.
+    // When a test has moved the server's clock, some clients may use that one, and others real time.
     let far = |known: &&Claim| {
         let pairs = [known.by_server, known.by_real].map(|one| [one - new.by_server, one - new.by_real]);
         !known.client.is_same_connection(&new.client)
             && pairs.as_flattened().iter().all(|apart| apart.abs() > TOLERANCE)
     };
     let other = claims.iter().find(far).cloned();
-    // Somebody who claims now this, now that, has no other clock.
+    // A client whose own claims vary has varying time-outs, not another clock.
     let own = claims.iter().find(|known| known.client.is_same_connection(&new.client));
     let is_steady = own.is_none_or(|own| (own.by_server - new.by_server).abs() <= TOLERANCE);
     if own.is_none() {
@@ -196,13 +196,13 @@ fn claim(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Time
     context.report(FindingDraft { code: Code::ClockDisagrees, severity: None, sentence, evidence, culprit });
 }
 
-/// Whether it is for a round time, give or take the way to the server: a time-out, and no difference of clocks.
+/// Whether a claim is a round duration minus the way to the server: a time-out, and no difference of clocks.
 fn is_round(claim: &Claim, timestamp: Timestamp) -> bool {
     let missing = |actor: i64| (-actor).rem_euclid(100_000);
     timestamp.unit != TimeUnit::Seconds && missing(claim.by_server).min(missing(claim.by_real)) <= 20_000
 }
 
-/// Somebody sets what somebody else holds.
+/// A client overwrites a lock that another one holds.
 fn overwritten(context: &mut RuleContext<'_>, hold: Option<usize>, by_getset: bool, read: Option<&LockRead>) {
     let Some(hold) = hold.map(|hold| context.lock.holds[hold].clone()) else { return };
     if context.actor.is_none_or(|actor| actor.same_program(&hold.client) == SameProgram::Yes) {
@@ -212,7 +212,7 @@ fn overwritten(context: &mut RuleContext<'_>, hold: Option<usize>, by_getset: bo
     let timestamp = hold.timestamp.or_else(|| Timestamp::in_value(&hold.token, now.at, now.real));
     if let (true, Some(timestamp)) = (by_getset, timestamp.filter(|_| hold.deadline.is_none())) {
         match read.map(|read| (read, read_time(read))) {
-            // Somebody was quicker. GETSET has told that, and the pattern says so.
+            // Another client was quicker. GETSET returns that, as the pattern intends.
             Some((_, Some((_, true)))) => return,
             Some((read, None)) if read.value.is_none() => return,
             Some((read, Some(_))) if read.value.as_deref() == context.lock.value.as_deref() => {
@@ -238,7 +238,7 @@ fn overwritten(context: &mut RuleContext<'_>, hold: Option<usize>, by_getset: bo
             evidence.extend(proof);
             (None, format!("{actor} overwrote {key} while {holder} held it"))
         }
-        // GETSET is for nothing else than to take it, by whoever it is.
+        // GETSET on a lock has no other purpose than to take it.
         Relation::Unknown if by_getset => (None, format!("{actor} overwrote {key} while {holder} held it")),
         Relation::Unknown => {
             let may = "they may be the same program on two connections";
@@ -249,7 +249,7 @@ fn overwritten(context: &mut RuleContext<'_>, hold: Option<usize>, by_getset: bo
     context.report(FindingDraft { code: Code::OverwroteLiveLock, severity, sentence, evidence, culprit });
 }
 
-/// Somebody has taken a lock for stale that was not.
+/// A client took a lock for stale that was not.
 fn ahead(context: &mut RuleContext<'_>, holder: &ClientIdentity, left: i64, evidence: Vec<Evidence>) {
     let severity = if left < TOLERANCE { Severity::Warning } else { Severity::Error };
     let sentence = format!(
@@ -263,12 +263,12 @@ fn ahead(context: &mut RuleContext<'_>, holder: &ClientIdentity, left: i64, evid
     context.report(FindingDraft { code: Code::ClockDisagrees, severity: Some(severity), sentence, evidence, culprit });
 }
 
-/// Somebody deletes what it does not hold, and has read a time there before.
+/// A client deletes a lock that it does not hold, and has read a timestamp there before.
 fn deleted(context: &mut RuleContext<'_>, state: &mut ClocksState, hold: Option<usize>, read: &LockRead) {
     let (Some(actor), Some((timestamp, was_stale))) = (context.actor.cloned(), read_time(read)) else { return };
     let now = context.source.clone();
     let holder = hold.map(|hold| context.lock.holds[hold].clone());
-    // Whoever has taken it in between may be done with it by now.
+    // A client that took it in between may have released it by now.
     let between = holder.as_ref().or_else(|| context.lock.past_holds.back().map(|past| &past.hold));
     let between = between.filter(|between| between.client.same_program(&actor) != SameProgram::Yes).cloned();
     if let Some(holder) = between.filter(|_| was_stale && read.times_taken < context.lock.times_taken) {
@@ -295,7 +295,7 @@ fn deleted(context: &mut RuleContext<'_>, state: &mut ClocksState, hold: Option<
     }
 }
 
-/// Somebody has got the lock, or wanted to; perhaps after it has deleted it.
+/// A client that may have deleted the stale lock takes it, or is refused.
 fn taken_after_deletion(context: &mut RuleContext<'_>, state: &mut ClocksState, took: bool) {
     let deleted = &mut state.deleted;
     let Some(actor) = context
@@ -318,7 +318,7 @@ fn taken_after_deletion(context: &mut RuleContext<'_>, state: &mut ClocksState, 
         }
         return;
     }
-    // Others that have read the same may go on with the same.
+    // Other clients that read the same value may do the same.
     let id = &context.lock.id;
     let rivals = context.clients.values().filter(|client| client.client.same_program(&actor) != SameProgram::Yes);
     let rival = rivals.filter_map(|client| {
@@ -343,7 +343,7 @@ fn taken_after_deletion(context: &mut RuleContext<'_>, state: &mut ClocksState, 
     context.report(FindingDraft { code, severity: Some(severity), sentence, evidence, culprit });
 }
 
-/// A stretch of time, in microseconds, in seconds.
+/// A duration in microseconds as seconds: `1.5 s`.
 fn seconds(micros: i64) -> String {
     let tenths = micros.abs().saturating_add(50_000) / 100_000;
     let sign = if micros < 0 && tenths > 0 { "-" } else { "" };

@@ -1,4 +1,4 @@
-//! Acquisition locks are let go, or are not.
+//! How holds end without a release: disconnects, lost replies, flushes, the end of the journal.
 
 use super::renewal::{RenewalState, is_endless};
 use super::tokens::is_unique_token;
@@ -14,24 +14,24 @@ use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 /// What is remembered of one lock.
 #[derive(Clone, Default)]
 pub struct EndingState {
-    /// Holds that perhaps nobody looks after. More than one only if several may have the lock.
+    /// Holds that may be abandoned. More than one only in a lock that admits several.
     loose: Vec<Loose>,
-    /// The hold that was lost with all other keys.
+    /// The hold that went with all keys of the database.
     emptied: Option<Box<Emptied>>,
 }
 
-/// Acquisition many holds are remembered that nobody may look after.
+/// How many holds are remembered that may be abandoned.
 const MAX_LOOSE: usize = 16;
 
-/// A hold that perhaps nobody looks after: its connection has ended, or its holder has not got the reply.
+/// A hold that may be abandoned: its connection ended, or its holder did not get the reply.
 #[derive(Clone)]
 struct Loose {
     hold: Hold,
     /// The end of the connection.
     closed: Option<JournalRef>,
-    /// ClientIdentity was refused first meanwhile, of those who are somebody else.
+    /// The first refusal of another client meanwhile.
     waited: Option<JournalRef>,
-    /// Acquisition its holder was refused.
+    /// The refusals of the holder itself.
     refused: Option<Refused>,
 }
 
@@ -39,16 +39,16 @@ struct Loose {
 struct Refused {
     first: JournalRef,
     times: u64,
-    /// It is not certain that it was its holder.
+    /// It may have been another part of the program.
     is_doubtful: bool,
 }
 
-/// A hold that was lost when all keys were deleted, or the server began anew.
+/// A hold that went with all keys of the database.
 #[derive(Clone)]
 struct Emptied {
     hold: Hold,
     flush: Flush,
-    /// ClientIdentity deleted them, if it is not known whether that was its holder.
+    /// The flush may be of another program than the holder's.
     stranger: bool,
 }
 
@@ -65,7 +65,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut EndingState, renewal: 
             }
         }
         LockEvent::Extended { is_own, .. } => {
-            // Somebody looks after it.
+            // A client looks after the lock.
             if is_own || context.lock.holder().is_none() {
                 state.loose.clear();
             }
@@ -91,7 +91,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut EndingState, renewal: 
     }
 }
 
-/// Somebody else has the lock now, or there is another one who may have it.
+/// A client gets the lock.
 fn acquired(context: &mut RuleContext<'_>, state: &mut EndingState, is_taken_over: bool) {
     let is_semaphore = context.lock.shape == LockShape::Semaphore;
     if is_taken_over {
@@ -123,8 +123,7 @@ fn refused(context: &mut RuleContext<'_>, state: &mut EndingState, value: &[u8])
         let same = actor.same_program(&loose.hold.client);
         let has_token = *loose.hold.token == *value && is_unique_token(value);
         if !loose.hold.is_certain && (same == SameProgram::Yes || has_token) {
-            // ClientIdentity comes over another connection that is older than the one that was lost may be another part of the
-            // program with the same name.
+            // A connection with the same name that is older than the lost one may be another part of the program.
             let is_doubtful = !has_token && actor.id < loose.hold.client.id;
             let first = Refused { first: source.clone(), times: 0, is_doubtful };
             let refused = loose.refused.get_or_insert(first);
@@ -136,7 +135,7 @@ fn refused(context: &mut RuleContext<'_>, state: &mut EndingState, value: &[u8])
     }
 }
 
-/// Whoever has not got the reply has looked, and knows now.
+/// A client that did not get the reply reads the lock, and knows now.
 fn known_by_its_holder(context: &mut RuleContext<'_>, state: &mut EndingState, value: &[u8]) {
     let Some(actor) = context.actor.cloned() else { return };
     state.loose.retain(|loose| {
@@ -160,7 +159,7 @@ fn removed(
     });
 }
 
-/// The connection of a holder has ended, and the server still has the lock.
+/// The connection of a holder ends while the server has the lock.
 fn closed(context: &mut RuleContext<'_>, state: &mut EndingState, renewal: &RenewalState, hold: usize) {
     let hold = context.lock.holds[hold].clone();
     let source = context.source.clone();
@@ -172,7 +171,7 @@ fn closed(context: &mut RuleContext<'_>, state: &mut EndingState, renewal: &Rene
     }
 }
 
-/// Tells of holds that nobody has looked after until their end.
+/// Reports holds that were abandoned until their end.
 fn tell_loose(context: &mut RuleContext<'_>, state: &mut EndingState, until: &str, is_meant: impl Fn(&Loose) -> bool) {
     if state.loose.is_empty() {
         return;
@@ -190,7 +189,7 @@ fn tell_loose(context: &mut RuleContext<'_>, state: &mut EndingState, until: &st
     }
 }
 
-/// What is the same about all that nobody has looked after.
+/// The key, and the end of the sentence, of a finding about an abandoned hold.
 fn neglect(context: &RuleContext<'_>, loose: &Loose, until: &str) -> (String, String) {
     let key = key_text(context.lock);
     let is_endless = loose.hold.end().is_none() && loose.hold.timestamp.is_none();
@@ -248,7 +247,7 @@ fn refused_by_itself(context: &RuleContext<'_>, loose: &Loose, refused: &Refused
     FindingDraft { code: Code::RefusedByItself, severity, sentence, evidence, culprit: client.id }
 }
 
-/// Somebody holds it at the end, over a connection that is open.
+/// A client holds the lock when the journal ends, over an open connection.
 fn leaked(context: &mut RuleContext<'_>, renewal: &RenewalState, hold: usize) {
     let hold = context.lock.holds[hold].clone();
     let JournalRef { at, real, .. } = context.source;
@@ -267,7 +266,7 @@ fn leaked(context: &mut RuleContext<'_>, renewal: &RenewalState, hold: usize) {
     context.report(FindingDraft { code: Code::Leaked, severity: None, sentence, evidence, culprit: hold.client.id });
 }
 
-/// All keys are deleted, this one too, which somebody holds over a connection that is open.
+/// All keys go while a client holds the lock over an open connection.
 fn flushed(context: &mut RuleContext<'_>, state: &mut EndingState, hold: usize, cause: FlushCause) {
     let hold = context.lock.holds[hold].clone();
     let flush = Flush { source: context.source.clone(), cause };
@@ -280,7 +279,7 @@ fn flushed(context: &mut RuleContext<'_>, state: &mut EndingState, hold: usize, 
     state.emptied = Some(Box::new(Emptied { hold, flush, stranger }));
 }
 
-/// The key has gone with all others, whoever had it.
+/// The key went with all others, whether a client held it or not.
 fn gone_with_all(context: &mut RuleContext<'_>, state: &mut EndingState, cause: FlushCause) {
     let flush = Flush { source: context.source.clone(), cause };
     if let Some(loose) = state.loose.pop().filter(|loose| loose.hold.is_certain) {
@@ -305,7 +304,7 @@ fn report_flush(context: &mut RuleContext<'_>, hold: &Hold, flush: &Flush, back:
     });
 }
 
-/// A holder comes back to a lock that was deleted with all others, by somebody who may have been itself: it was not.
+/// A holder comes back to a lock that a flush took: so the flush was not its own program's.
 fn missed_after_flush(context: &mut RuleContext<'_>, state: &mut EndingState, token: Option<&[u8]>) {
     let Some(actor) = context.actor else { return };
     let is_its = |emptied: &Emptied| {
@@ -323,7 +322,7 @@ fn missed_after_flush(context: &mut RuleContext<'_>, state: &mut EndingState, to
     report_flush(context, &hold, &flush, Some(back));
 }
 
-/// Somebody deletes by its key a lock that it has lost with the server's data, and that another has taken since.
+/// A client deletes a lock by its key after it lost it to a flush and another client took it.
 fn release_after_flush(
     context: &mut RuleContext<'_>,
     state: &mut EndingState,

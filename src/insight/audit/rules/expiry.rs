@@ -1,4 +1,4 @@
-//! Acquisition long locks live.
+//! How long locks live.
 
 use super::wording::quoted;
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
@@ -9,16 +9,16 @@ use crate::insight::audit::lock::{Hold, HoldStatus, push_exact};
 use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 
-/// Fewer milliseconds than these, and more, can hardly be meant.
+/// A time to live outside of these milliseconds is hardly meant.
 const SHORTEST: i64 = 10;
 const LONGEST: i64 = 86_400_000;
 
 /// What is remembered of one lock.
 #[derive(Clone, Default)]
 pub struct ExpiryState {
-    /// The places in the order of the commands that took it without any expiry, for those that still hold it.
+    /// The numbers of the commands that took the lock without an expiry, for the present holds.
     endless: Vec<u64>,
-    /// The last that took it, and gave it its expiry then.
+    /// The last client that gave the lock its expiry in a second command: the client and both commands.
     two_steps: Option<Box<(ClientIdentity, JournalRef, JournalRef)>>,
 }
 
@@ -68,7 +68,7 @@ fn odd(context: &mut RuleContext<'_>, sentence: String, evidence: Vec<Evidence>)
     context.report(FindingDraft { code: Code::OddExpiry, severity: None, sentence, evidence, culprit });
 }
 
-/// The holder, or somebody else, leaves the lock without an expiry.
+/// A client leaves the lock without an expiry.
 fn no_more(
     context: &mut RuleContext<'_>,
     state: &mut ExpiryState,
@@ -80,13 +80,13 @@ fn no_more(
     if is_endless && is_own && expiry != ExpiryChange::Kept {
         endless(context, state, at, false);
     } else if context.lock.deadline.is_some() {
-        // PERSIST is for nothing else.
+        // PERSIST has no other purpose.
         let is_meant = is_own && value.is_none();
         removed(context, at, if is_meant { Severity::Warning } else { Severity::Error });
     }
 }
 
-/// The lock gets another deadline.
+/// A client gives the lock a deadline.
 fn extended(
     context: &mut RuleContext<'_>,
     state: &mut ExpiryState,
@@ -109,7 +109,7 @@ fn extended(
     if !is_own {
         return;
     }
-    // An expiry of 0 is a way to release a lock, but not one that was just taken.
+    // An expiry of 0 releases a lock, but nobody releases what it has just taken.
     if left < 0 || (left == 0 && (is_second_step || in_one_step)) {
         let sentence = format!(
             "{} gave {} an expiry that is over already, which deleted the lock",
@@ -140,10 +140,10 @@ fn in_second_step(context: &mut RuleContext<'_>, state: &mut ExpiryState, hold: 
     context.report(FindingDraft { code: Code::ExpiryInSecondStep, severity: None, sentence, evidence, culprit });
 }
 
-/// Somebody has held the lock who never gave it an expiry; `is_closed` is whether it is for ever.
+/// A hold without an expiry ends. `is_closed` says that its connection ended, so that the lock stays.
 fn endless(context: &mut RuleContext<'_>, state: &mut ExpiryState, at: usize, is_closed: bool) {
     let Some(hold) = context.lock.holds.get(at).cloned() else { return };
-    // What somebody else has deleted does not stay for ever.
+    // A lock that another client deleted does not stay.
     if hold.status != HoldStatus::Held {
         return;
     }
@@ -177,7 +177,7 @@ fn endless(context: &mut RuleContext<'_>, state: &mut ExpiryState, at: usize, is
     context.report(FindingDraft { code, severity: None, sentence, evidence, culprit });
 }
 
-/// Whether somebody may be about to give the lock an expiry, as it did before.
+/// Whether the holder may be about to give the lock an expiry, as it did before.
 fn is_between_steps(context: &RuleContext<'_>, state: &ExpiryState, at: usize) -> bool {
     let steps = state.two_steps.as_deref();
     steps
@@ -185,7 +185,7 @@ fn is_between_steps(context: &RuleContext<'_>, state: &ExpiryState, at: usize) -
         .is_some_and(|(steps, hold)| steps.0.same_program(&hold.client) == SameProgram::Yes)
 }
 
-/// Whether somebody took the lock like others that have given it an expiry then.
+/// Whether a client took the lock in the same way as one that gave it an expiry later.
 fn is_like(hold: &Hold, (client, taken, _): &(ClientIdentity, JournalRef, JournalRef)) -> bool {
     let words = |source: &JournalRef| {
         let mut words = source.line.split(' ');
@@ -194,7 +194,7 @@ fn is_like(hold: &Hold, (client, taken, _): &(ClientIdentity, JournalRef, Journa
     client.same_program(&hold.client) == SameProgram::Yes || words(taken) == words(&hold.acquired)
 }
 
-/// The lock had an expiry, and has none any more.
+/// A client took the expiry of the lock away.
 fn removed(context: &mut RuleContext<'_>, at: usize, severity: Severity) {
     let hold = &context.lock.holds[at];
     let last = hold.extended.as_ref().unwrap_or(&hold.acquired);
@@ -209,7 +209,7 @@ fn removed(context: &mut RuleContext<'_>, at: usize, severity: Severity) {
     context.report(FindingDraft { code: Code::ExpiryRemoved, severity: Some(severity), sentence, evidence, culprit });
 }
 
-/// A stretch of time, in milliseconds, in words.
+/// A duration in milliseconds in words.
 fn length(millis: i64) -> String {
     match millis {
         ..1000 => format!("{millis} ms"),

@@ -1,4 +1,4 @@
-//! What is done with a lock whose time is over.
+//! What clients do with a lock whose time is over.
 
 use super::relation::{expired_while_held, is_by_other_program, is_lost, is_pooled, is_retrying};
 use super::wording::{acquisition, granted_ttl, quoted};
@@ -10,24 +10,24 @@ use crate::insight::audit::lock::{Flush, Hold, HoldStatus, PastHold};
 use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 
-/// Acquisition often holders come too late, or nearly so, until that is told.
+/// How often holders are too late, or nearly so, before it is reported.
 const OFTEN_TOO_LATE: u64 = 2;
 const OFTEN_CLOSE: u64 = 3;
 
 /// What is remembered of one lock.
 #[derive(Clone, Default)]
 pub struct LatenessState {
-    /// Acquisition often it was released by somebody who had it.
+    /// How often a holder released the lock.
     releases: u64,
-    /// Those that were close to the end, and the first of them.
+    /// How many of the releases were close to the end, and the first of them.
     close: u64,
     shown: Vec<Evidence>,
-    /// Acquisition often its time was over before its holder was done, and the first times.
+    /// How often the lock expired before its holder was done, and the first of these times.
     overruns: u64,
     overrun: Vec<Evidence>,
-    /// The last of them, by the command that took the lock.
+    /// The last of these times, by the command that took the lock.
     last_overrun: u64,
-    /// The last work after the end that was not certain to be wrong: whose, and with what.
+    /// The last write after the end that was not certain to be wrong: client, sentence, evidence.
     work: Option<(u64, String, Vec<Evidence>)>,
 }
 
@@ -49,7 +49,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut LatenessState, event: 
     }
 }
 
-/// Acquisition long something comes after the end of a hold.
+/// How long the present command comes after the end of a hold.
 fn after(context: &RuleContext<'_>, past: &PastHold) -> String {
     let micros = context.source.at.saturating_sub(past.at).max(0);
     if micros < 1000 {
@@ -59,7 +59,7 @@ fn after(context: &RuleContext<'_>, past: &PastHold) -> String {
     }
 }
 
-/// A hold is released in time: perhaps just.
+/// A hold is released in time; it may have been close.
 fn released(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usize) {
     let hold = &context.lock.holds[hold];
     let (now, actor) = (context.source.at.div_euclid(1000), hold.client.display_name());
@@ -75,7 +75,7 @@ fn released(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usiz
         let what = format!("released it with {left} of {span} ms left");
         state.shown.push(Evidence { source: context.source.clone(), what });
     }
-    // It happens now and then to a lock that is released very often.
+    // It happens now and then to a lock that is released very often, without meaning anything.
     if state.close < OFTEN_CLOSE || state.close.saturating_mul(10) < state.releases {
         return;
     }
@@ -87,7 +87,7 @@ fn released(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usiz
     context.report(FindingDraft { code: Code::CloseToExpiry, severity: None, sentence, evidence, culprit: 0 });
 }
 
-/// The last hold of whoever does it, if its time ran out.
+/// The last hold of the client that acts, if it expired.
 fn ran_out_of(context: &RuleContext<'_>, token: Option<&[u8]>) -> Option<PastHold> {
     let (lock, actor) = (&*context.lock, context.actor?);
     let past = match token {
@@ -106,7 +106,7 @@ fn ran_out_of(context: &RuleContext<'_>, token: Option<&[u8]>) -> Option<PastHol
     expired_while_held(context, past).then(|| past.clone())
 }
 
-/// Somebody comes back for its lock, which is another's by now.
+/// A client comes back for its expired lock, which another one holds.
 fn came_for_another(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usize) {
     let is_own = context.actor.is_none_or(|actor| actor.is_same_connection(&context.lock.holds[hold].client));
     if let Some(past) = ran_out_of(context, None).filter(|_| !is_own) {
@@ -114,7 +114,7 @@ fn came_for_another(context: &mut RuleContext<'_>, state: &mut LatenessState, ho
     }
 }
 
-/// Somebody deletes what it has left there itself, and its time was over.
+/// A client deletes the value that its own expired hold left there.
 fn released_own_stale(context: &mut RuleContext<'_>, state: &mut LatenessState) {
     let Some(past) = ran_out_of(context, None) else { return };
     if context.lock.value.as_deref() == Some(&*past.hold.token) {
@@ -122,7 +122,7 @@ fn released_own_stale(context: &mut RuleContext<'_>, state: &mut LatenessState) 
     }
 }
 
-/// Somebody is told that it does not have the lock any more when it wants to release or to extend it.
+/// A reply tells a client that the lock which it releases or extends is not its own any more.
 fn late(context: &mut RuleContext<'_>, state: &mut LatenessState, token: Option<&[u8]>, intent: Intent) {
     let Some(past) = ran_out_of(context, token) else { return };
     match intent {
@@ -143,8 +143,8 @@ fn tell_late(context: &mut RuleContext<'_>, state: &mut LatenessState, past: &Pa
     came_back(context, state, past, &format!("{what} it"));
 }
 
-/// Somebody still had to do with a lock whose time was over: it is too short if that happens again and again, and what was
-/// written in between was work under a lock that was over.
+/// A client comes back to its expired lock: the expiry is too short if that happens repeatedly, and what the client
+/// wrote in between was work without the lock.
 fn came_back(context: &mut RuleContext<'_>, state: &mut LatenessState, past: &PastHold, what: &str) {
     let after = after(context, past);
     let now = context.now(format!("{what} {after}"));
@@ -178,7 +178,7 @@ fn overran(context: &mut RuleContext<'_>, state: &mut LatenessState, past: &Past
     context.report(FindingDraft { code: Code::ExpiryTooShort, severity: None, sentence, evidence, culprit: 0 });
 }
 
-/// Somebody writes what it has touched under the lock, which it does not have any more.
+/// A client writes a key that it accessed under the lock, which it has lost.
 fn worked(context: &mut RuleContext<'_>, state: &mut LatenessState, key: &[u8]) {
     let Some(actor) = context.actor.cloned() else { return };
     if context.lock.shape == LockShape::Semaphore {
@@ -236,8 +236,8 @@ fn worked(context: &mut RuleContext<'_>, state: &mut LatenessState, key: &[u8]) 
     }
 }
 
-/// Acquisition certain it is that somebody works on as if it had the lock. Some take a lock only to be the first, and leave it to its
-/// expiry on purpose; and a connection of a pool may work for another.
+/// How certain it is that the client works on as if it had the lock. Some clients leave a lock to its expiry on
+/// purpose, and a pooled connection may work for another part of the program.
 fn certainty(
     context: &RuleContext<'_>,
     state: &LatenessState,

@@ -1,4 +1,4 @@
-//! In which order clients take several locks.
+//! Deadlocks between clients that hold locks and wait for each other's.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,28 +18,28 @@ pub struct OrderState {
     is_wanted: bool,
 }
 
-/// What is remembered beyond one lock: who waits for whom.
+/// What is remembered beyond one lock: which client waits for which.
 #[derive(Clone, Default)]
 pub struct GlobalOrderState {
     waits: VecDeque<Wait>,
 }
 
-/// Acquisition many waits are remembered, and how long a circle of them is looked for.
+/// How many waits are remembered, and how many make a circle at most.
 const MAX_WAITS: usize = 256;
 const LONGEST: usize = 8;
 
-/// Somebody holds locks, and wants another that somebody else has.
+/// A client that holds locks waits for another one.
 #[derive(Clone)]
 struct Wait {
     client: ClientIdentity,
     wanted: Arc<LockId>,
     holder: ClientIdentity,
-    /// The command with which the holder took it.
+    /// The command by which the holder took the wanted lock.
     taken: JournalRef,
     first: JournalRef,
     last: JournalRef,
     times: u64,
-    /// What the waiting client had done beside locks at first, and at last.
+    /// How many keys beside locks the waiting client had accessed at its first and at its last attempt.
     work: (u64, u64),
     is_told: bool,
 }
@@ -115,14 +115,14 @@ fn refused(context: &mut RuleContext<'_>, state: &mut OrderState, global: &mut G
     }
 }
 
-/// Those who wait for each other in a circle, from this one on: each was refused again since all of them wait. The
-/// shortest one that was not told.
+/// The shortest circle of waits through `own` that was not reported. Each of its clients was refused again since all
+/// of them wait.
 fn circle(waits: &VecDeque<Wait>, own: usize) -> Option<Vec<usize>> {
     let goes_on = |wait: &Wait| wait.times >= 2;
     if !goes_on(&waits[own]) {
         return None;
     }
-    // From whom each one was come to, and how far that is from the first.
+    // For each wait the one before it on the path, and the length of the path.
     let mut met: Vec<Option<(usize, usize)>> = vec![None; waits.len()];
     let mut next = VecDeque::from([own]);
     met[own] = Some((own, 1));
@@ -131,7 +131,7 @@ fn circle(waits: &VecDeque<Wait>, own: usize) -> Option<Vec<usize>> {
         if waits[at].holder.is_same_connection(&waits[own].client) && length > 1 {
             let way = way_to(&met, own, at);
             let all_since = way.iter().map(|wait| waits[*wait].first.real).max()?;
-            // Whoever came last has just been refused for the first time when the others have waited already.
+            // The last client to come may have been refused only once.
             let is_closed = way.iter().all(|wait| waits[*wait].last.real > all_since);
             if is_closed && !way.iter().all(|wait| waits[*wait].is_told) {
                 return Some(way);
@@ -151,7 +151,7 @@ fn circle(waits: &VecDeque<Wait>, own: usize) -> Option<Vec<usize>> {
     None
 }
 
-/// The way on which one was come to.
+/// The path to a wait.
 fn way_to(met: &[Option<(usize, usize)>], own: usize, last: usize) -> Vec<usize> {
     let mut way = vec![last];
     let mut at = last;
@@ -190,7 +190,7 @@ fn report(context: &mut RuleContext<'_>, circle: &[Wait]) {
         evidence.push(wait.first.shows(refused.clone()));
         evidence.push(wait.last.shows(refused));
     }
-    // Over one connection several parts of a program may wait and hold, each for itself.
+    // Several parts of a program may share a connection, and wait and hold each for itself.
     let has_worked = circle.iter().any(|wait| wait.work.0 != wait.work.1);
     let severity = has_worked.then_some(Severity::Warning);
     let culprit = circle.iter().map(|wait| wait.client.id).min().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! ClientIdentity takes a lock, and who deletes and extends it.
+//! Which clients hold a lock at once, and which delete and extend another's.
 
 use super::relation::{
     Relation, expired_while_held, is_by_other_program, is_lost, is_pooled, is_retrying, relation_to,
@@ -50,8 +50,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut OwnershipState, event:
     }
 }
 
-/// ClientIdentity comes for a lock over the very connection that holds it is another part of the program, if it has not forgotten that
-/// it has it.
+/// A client asks for a lock over the very connection that holds it: several parts of a program share that.
 fn refused(context: &mut RuleContext<'_>, value: &[u8]) {
     let Some(actor) = context.actor else { return };
     if context.lock.holder().is_some_and(|hold| hold.client.is_same_connection(actor) && *hold.token != *value) {
@@ -59,15 +58,14 @@ fn refused(context: &mut RuleContext<'_>, value: &[u8]) {
     }
 }
 
-/// Somebody gets a lock while others still have every reason to believe that it is theirs. A reply that comes late counts
-/// from when it comes.
+/// Reports clients that hold the lock at once. A reply that comes late counts from when it comes.
 fn two_holders(context: &mut RuleContext<'_>, state: &mut OwnershipState, is_new: bool) {
     let holds = &context.lock.holds;
     let Some((new, others)) = holds.split_last() else { return };
     if others.is_empty() || context.lock.shape == LockShape::Semaphore {
         return;
     }
-    // Nothing has changed since they were looked at, unless one was told late.
+    // Without a new hold or a late reply nothing has changed.
     if !is_new && holds.iter().all(|hold| hold.replied_at.is_none()) {
         return;
     }
@@ -92,19 +90,19 @@ fn two_holders(context: &mut RuleContext<'_>, state: &mut OwnershipState, is_new
     tell_double(context, &other, &new, severity, None);
 }
 
-/// Acquisition bad it is that two believe to have the lock; nothing if they may be one, or share it, or if one was never told that
-/// it has it.
+/// How bad it is that two clients hold the lock; `None` if they may be one program or share the lock, or if one of
+/// them never got its reply.
 fn weigh(context: &RuleContext<'_>, other: &Hold, new: &Hold) -> Option<Severity> {
     if !other.is_certain || !new.is_certain {
         return None;
     }
     match &other.status {
-        // The server has both: a lock for readers.
+        // The server agrees with both: a lock for readers.
         HoldStatus::Held => None,
         HoldStatus::Deleted(source) | HoldStatus::Overwritten(source) => {
             is_by_other_program(context, other, source).then_some(Severity::Error)
         }
-        // Whoever empties the server may know that nobody works on.
+        // A client that empties the server may know that nobody works on.
         HoldStatus::Flushed(flush) => {
             (other.client.same_program_as(&flush.source) != SameProgram::Yes).then_some(Severity::Warning)
         }
@@ -156,7 +154,7 @@ fn tell_double(context: &mut RuleContext<'_>, other: &Hold, new: &Hold, severity
     if is_proof { context.report_update(draft) } else { context.report(draft) }
 }
 
-/// Somebody deletes a lock that somebody has.
+/// A client deletes a lock that is held.
 fn removed(context: &mut RuleContext<'_>, hold: usize, precondition: Precondition<'_>, read: Option<&LockRead>) {
     let hold = context.lock.holds[hold].clone();
     match precondition {
@@ -171,7 +169,7 @@ fn removed(context: &mut RuleContext<'_>, hold: usize, precondition: Preconditio
     }
 }
 
-/// Somebody deletes a lock whose holder's connection has ended. If it is one that had the lock before, it means its own.
+/// A client deletes a lock whose holder's connection has ended. A client that had the lock before means its own.
 fn left_behind(context: &mut RuleContext<'_>, read: Option<&LockRead>) {
     let is_there =
         |past: &&PastHold| past.end == HoldEnd::Closed && context.lock.value.as_deref() == Some(&*past.hold.token);
@@ -181,7 +179,7 @@ fn left_behind(context: &mut RuleContext<'_>, read: Option<&LockRead>) {
     }
 }
 
-/// Somebody has compared the token before it deletes the lock.
+/// A client compares the token before it deletes the lock.
 fn compared(context: &mut RuleContext<'_>, hold: &Hold, token: Option<&[u8]>) {
     let (Some(actor), Some(token)) = (context.actor, token) else { return };
     if actor.is_same_connection(&hold.client) || *hold.token != *token {
@@ -199,7 +197,7 @@ fn compared(context: &mut RuleContext<'_>, hold: &Hold, token: Option<&[u8]>) {
             context.links.is_pooled = true;
             context.shared.note(actor);
         }
-        // Both have the same token, which says nothing then.
+        // Both clients have the same token, so the comparison shows nothing.
         (Some(own), SameProgram::No) if expired_while_held(context, &own) => {
             let earlier = Earlier { hold: own.hold, words: "expired before", proof: None, was_lost: true };
             foreign_release(context, hold, &earlier, Severity::Error);
@@ -208,7 +206,7 @@ fn compared(context: &mut RuleContext<'_>, hold: &Hold, token: Option<&[u8]>) {
     }
 }
 
-/// Whoever has it deletes it, and has not compared the token in the same step.
+/// The holder deletes its lock without comparing the token in the same step.
 fn unchecked(context: &mut RuleContext<'_>, hold: &Hold, read: Option<&LockRead>) {
     if context.lock.shape == LockShape::Semaphore {
         return;
@@ -222,7 +220,7 @@ fn unchecked(context: &mut RuleContext<'_>, hold: &Hold, read: Option<&LockRead>
     if let Some(read) = looked {
         return get_then_delete(context, hold, read, None);
     }
-    // Whoever keeps the time in the value looks at its own clock before it deletes the lock.
+    // A client that writes timestamps looks at its own clock before it deletes the lock.
     if hold.timestamp.is_some() {
         return;
     }
@@ -240,7 +238,7 @@ fn unchecked(context: &mut RuleContext<'_>, hold: &Hold, read: Option<&LockRead>
     context.report(FindingDraft { code, severity, sentence, evidence, culprit: 0 });
 }
 
-/// Somebody has read its own token, and deletes the lock in another step. `other` is who has got it in between.
+/// A client reads its own token and deletes the lock in another step. `other` got the lock in between.
 fn get_then_delete(context: &mut RuleContext<'_>, hold: &Hold, read: &LockRead, other: Option<&Hold>) {
     let Some(actor) = context.actor else { return };
     let lock = quoted(context.lock);
@@ -268,18 +266,18 @@ fn get_then_delete(context: &mut RuleContext<'_>, hold: &Hold, read: &LockRead, 
     context.report(FindingDraft { code: Code::GetThenDelete, severity: None, sentence, evidence, culprit });
 }
 
-/// What somebody had to do with a lock before.
+/// What a client had to do with the lock before.
 struct Earlier {
     hold: Hold,
-    /// What has become of its hold: its lock had ...
+    /// What became of its lock: it had ...
     words: &'static str,
-    /// The command by which it was lost, if one is known.
+    /// The command that took the lock from it, if one is known.
     proof: Option<Evidence>,
-    /// It has lost the lock without having released it.
+    /// It lost the lock without releasing it.
     was_lost: bool,
 }
 
-/// What whoever does it had to do with the lock before.
+/// What the client that acts had to do with the lock before.
 fn earlier(context: &RuleContext<'_>) -> Option<Earlier> {
     let (lock, actor) = (&context.lock, context.actor?);
     if let Some(hold) = lock.hold_of(actor).filter(|hold| hold.status != HoldStatus::Held) {
@@ -302,7 +300,7 @@ fn earlier(context: &RuleContext<'_>) -> Option<Earlier> {
     Some(Earlier { hold: past.hold.clone(), words, proof: None, was_lost })
 }
 
-/// Somebody deletes a lock that another connection has taken, without a look at whose it is.
+/// A client deletes a lock that another connection took, without comparing the token.
 fn deleted_by_other(context: &mut RuleContext<'_>, hold: &Hold, read: Option<&LockRead>) {
     let Some(actor) = context.actor.cloned() else { return };
     let kin = if actor.is_same_connection(&hold.client) { return } else { relation_to(context, hold, read) };
@@ -312,7 +310,7 @@ fn deleted_by_other(context: &mut RuleContext<'_>, hold: &Hold, read: Option<&Lo
     let earlier = earlier(context);
     let severity = match (&kin, actor.same_program(&hold.client), &earlier) {
         (_, SameProgram::No, Some(_)) => Some(Severity::Error),
-        // Connections of a pool may have had it before each other.
+        // The connections of a pool may have held it in turn.
         (_, SameProgram::Unknown, Some(earlier)) if earlier.was_lost && !is_pooled(context) => Some(Severity::Error),
         (_, SameProgram::Yes, Some(earlier)) if earlier.was_lost => Some(Severity::Warning),
         _ => None,
@@ -369,7 +367,7 @@ fn blind_delete(
     context.report(FindingDraft { code: Code::BlindDelete, severity: Some(severity), sentence, evidence, culprit });
 }
 
-/// Somebody deletes another's lock in place of its own.
+/// A client deletes another one's lock in place of its own.
 fn foreign_release(context: &mut RuleContext<'_>, hold: &Hold, earlier: &Earlier, severity: Severity) {
     let Some(actor) = context.actor else { return };
     let severity = if hold.is_certain { severity } else { Severity::Warning };
@@ -388,12 +386,12 @@ fn foreign_release(context: &mut RuleContext<'_>, hold: &Hold, earlier: &Earlier
     context.report(FindingDraft { code: Code::ForeignRelease, severity: Some(severity), sentence, evidence, culprit });
 }
 
-/// Somebody gives a lock another time to live without a look at whose it is.
+/// A client gives a lock another deadline without comparing the token.
 fn extended(context: &mut RuleContext<'_>, hold: &Hold, expiry: ExpiryChange, is_set: bool) {
     let Some(actor) = context.actor.cloned() else { return };
     let proof = match relation_to(context, hold, None) {
         Relation::Own => return unchecked_extension(context, hold, expiry),
-        // The holder's token is no secret of its connection.
+        // Another connection of the program may know the token, too.
         Relation::Unknown if is_set => return unchecked_extension(context, hold, expiry),
         Relation::Stranger(proof) => proof.map(|proof| (Severity::Error, proof)).or_else(|| {
             let earlier = earlier(context).map(|earlier| acquisition(&earlier.hold));
@@ -431,7 +429,7 @@ fn extended(context: &mut RuleContext<'_>, hold: &Hold, expiry: ExpiryChange, is
     });
 }
 
-/// The holder gives its lock more time without a look whether it still has it.
+/// The holder extends its lock without checking that it still has it.
 fn unchecked_extension(context: &mut RuleContext<'_>, hold: &Hold, expiry: ExpiryChange) {
     let is_first = hold.deadline.is_none() && hold.timestamp.is_none() && hold.extensions == 0;
     if is_first || expiry == ExpiryChange::Never || context.lock.shape == LockShape::Semaphore {
@@ -447,8 +445,8 @@ fn unchecked_extension(context: &mut RuleContext<'_>, hold: &Hold, expiry: Expir
     context.report(FindingDraft { code, severity: None, sentence, evidence, culprit: 0 });
 }
 
-/// Somebody is told that it does not have the lock. If it had reason to believe so, whoever took that from it is no
-/// connection of its own.
+/// A reply tells a client that it does not hold the lock. If it believed to, the command that took the lock away was
+/// not of its program.
 fn missed(context: &mut RuleContext<'_>, state: &mut OwnershipState, token: Option<&[u8]>) {
     let Some(actor) = context.actor.cloned() else { return };
     looked_too_early(context, &actor, token);
@@ -467,7 +465,7 @@ fn missed(context: &mut RuleContext<'_>, state: &mut OwnershipState, token: Opti
     let since = context.lock.holds.iter().chain(context.lock.past_holds.iter().map(|past| &past.hold));
     let since = since.filter(|other| other.acquired.seq > source.seq && !other.client.is_same_connection(&hold.client));
     let new = since.min_by_key(|other| other.acquired.seq).cloned();
-    // Without a token it may be about another lock that was taken since.
+    // Without a token the client may mean a later lock.
     if token.is_none() && new.is_some() {
         return;
     }
@@ -496,7 +494,7 @@ fn missed(context: &mut RuleContext<'_>, state: &mut OwnershipState, token: Opti
     }
 }
 
-/// Somebody has read its own token, and then deleted a lock that was gone by then.
+/// A client reads its own token, and then deletes a lock that is gone by then.
 fn looked_too_early(context: &mut RuleContext<'_>, actor: &ClientIdentity, token: Option<&[u8]>) {
     if token.is_some() {
         return;

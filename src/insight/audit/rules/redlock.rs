@@ -1,7 +1,7 @@
 //! Locks over several servers.
 //!
-//! The parts of one attempt have the same key and the same token, which is long enough to be nobody else's. ClientIdentity releases on
-//! servers that never gave the lock does right, and so do attempts that meet and refuse each other.
+//! The parts of one attempt have the same key and the same token, which is long enough to be unique. To release on
+//! servers that never granted the lock is right, and attempts that refuse each other are no mistake.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -25,55 +25,55 @@ use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 #[derive(Clone, Default)]
 pub struct GlobalRedlockState {
     attempts: HashMap<Name, Attempt, FixedState>,
-    /// Which servers are asked for a key.
+    /// The servers that clients ask for a key.
     asked: HashMap<Arc<[u8]>, SmallVec<[u16; 8]>, FixedState>,
-    /// Acquisition far each server's clock was from real time when something was first told of it, in microseconds.
+    /// By how many microseconds each server's clock is ahead of real time at its first line.
     clocks: Vec<(u16, i64)>,
     begun: u64,
 }
 
-/// A key and a token: what they hash to, as there may be many.
+/// The hash of a key and a token, to save memory.
 type Name = u64;
 
 fn name(key: &[u8], token: &[u8]) -> Name {
     FixedState::default().hash_one((key, token))
 }
 
-/// Acquisition many attempts are remembered, the keys of how many locks, and how many places one attempt may ask.
+/// How many attempts, keys, and parts of one attempt are remembered.
 pub const MAX_ATTEMPTS: usize = 4096;
 const MAX_KEYS: usize = 10_000;
 const MAX_PARTS: usize = 32;
 
-/// For how long after one connection took a lock another is refused that belongs to the same attempt, in microseconds.
+/// For how many microseconds after an acquisition a refusal belongs to the same attempt.
 const AT_ONCE: i64 = 200_000;
 
-/// Acquisition far apart the first and the last server are asked at most, in microseconds.
+/// How many microseconds lie between the first and the last part of an attempt at most.
 const LONGEST: i64 = 60_000_000;
 
 #[derive(Clone)]
 struct Attempt {
-    /// Which one it is, in the order in which they began.
+    /// Its number in the order in which attempts began.
     number: u64,
     parts: Vec<Part>,
-    /// Its lock was used, and how that is known.
+    /// The proof that its lock was used.
     used: Option<Evidence>,
     is_told: bool,
 }
 
-/// What one server has answered.
+/// The answer of one server.
 #[derive(Clone)]
 struct Part {
     client: ClientIdentity,
     db: u32,
-    /// The command that asked.
+    /// The command that asked for the lock.
     asked: JournalRef,
     gave: bool,
-    /// For how long, in milliseconds.
+    /// The time to live, in milliseconds.
     lives: Option<i64>,
     released: Option<JournalRef>,
-    /// The lock is gone there, or cannot be reached.
+    /// The lock is gone there, or out of reach.
     is_over: bool,
-    /// What the client had done beside locks by then.
+    /// How many keys beside locks the client had accessed by then.
     work: u64,
 }
 
@@ -114,7 +114,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, ev
             over(context, state, &token, "until it expired");
         }
         LockEvent::ConnectionClosed { hold } | LockEvent::Flushed { hold, .. } => {
-            // It is not there any more, or whoever has it cannot get there, as far as is known.
+            // The lock is gone, or its holder cannot reach it any more.
             let token = context.lock.holds[hold].token.clone();
             let (server, db) = (context.lock.id.server, context.lock.id.db);
             with(context, state, &token, |attempt| {
@@ -142,7 +142,7 @@ impl Attempt {
         Self { number, parts: Vec::new(), used: None, is_told: false }
     }
 
-    /// Acquisition many servers were asked, and how many of them gave the lock.
+    /// How many servers were asked, and how many of them granted the lock.
     fn answers(&self) -> (usize, usize) {
         let servers = |gave: bool| {
             let mut servers: Vec<u16> =
@@ -175,7 +175,7 @@ fn with(
     }
 }
 
-/// A server was asked; it gave the lock for so long, or refused it.
+/// A server was asked: it granted the lock for this long, or refused it.
 fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8], gave: Option<Option<i64>>) {
     let Some(actor) = context.actor.filter(|_| is_unique_token(token)) else { return };
     let (server, db, key) = (context.lock.id.server, context.lock.id.db, context.lock.id.key.clone());
@@ -183,7 +183,7 @@ fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &
     state.make_room();
     state.begun += 1;
     let attempt = state.attempts.entry(name(&key, token)).or_insert_with(|| Attempt::new(state.begun));
-    // What is the same much later is a value that is always the same, and no attempt that goes on.
+    // The same value much later is a constant, not the same attempt.
     if attempt.parts.iter().all(|part| source.real - part.asked.real > LONGEST) {
         *attempt = Attempt::new(state.begun);
     }
@@ -202,7 +202,7 @@ fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &
     match attempt.parts.iter().position(|part| part.is_at(server, db)) {
         Some(known) => {
             let known = &mut attempt.parts[known];
-            // If it asks again with the same token, it has the lock all the same.
+            // A refusal after a grant with the same token takes nothing away.
             if !known.gave || gave.is_some() || known.released.is_some() {
                 *known = part;
             }
@@ -229,7 +229,7 @@ fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &
 }
 
 impl GlobalRedlockState {
-    /// Acquisition far a server's clock is from real time when the first line of its journal is told, in microseconds.
+    /// Notes by how many microseconds a server's clock is ahead of real time at its first line.
     pub fn note_clock(&mut self, server: u16, ahead: i64) {
         self.clocks.push((server, ahead));
     }
@@ -244,21 +244,20 @@ impl GlobalRedlockState {
         }
     }
 
-    /// Acquisition far a server's clock was from real time at first.
+    /// By how many microseconds a server's clock is ahead of real time.
     fn clock(&self, server: u16) -> i64 {
         self.clocks.iter().find(|(known, _)| *known == server).map_or(0, |(_, clock)| *clock)
     }
 }
 
-/// An attempt that was over several servers, or is for a lock that others were taken for on several: with how many there
-/// are to ask.
+/// The attempt with a token, and the number of its servers, for a lock that clients take on several.
 fn wide_attempt(context: &RuleContext<'_>, state: &GlobalRedlockState, token: &[u8]) -> Option<(Attempt, usize)> {
     let servers = state.asked.get(&context.lock.id.key)?;
     let attempt = state.attempts.get(&name(&context.lock.id.key, token))?;
     Some((attempt.clone(), servers.len()))
 }
 
-/// The lock is released on one server, or was to be.
+/// A client releases the lock on one server, or tries to.
 fn released(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
     let source = context.source.clone();
     let (server, db) = (context.lock.id.server, context.lock.id.db);
@@ -278,8 +277,8 @@ fn released(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token
     forget_if_over(context, state, token);
 }
 
-/// Whether somebody who releases a lock has kept it before: for a good part of its time, if it has worked meanwhile, or for
-/// most of it.
+/// The proof that a client used the lock before it releases it: it kept it for a tenth of its time and worked
+/// meanwhile, or for half of it.
 fn kept(context: &RuleContext<'_>, attempt: &Attempt) -> Option<Evidence> {
     let last = attempt.parts.iter().max_by_key(|part| part.asked.real)?;
     let lives = attempt.parts.iter().filter_map(|part| part.lives).min()?;
@@ -293,7 +292,7 @@ fn kept(context: &RuleContext<'_>, attempt: &Attempt) -> Option<Evidence> {
     is_long.then(|| context.now(format!("released it {} later", spelled(kept * 1000))))
 }
 
-/// Somebody has used a lock: it must have had enough servers, and have got them in time.
+/// Checks a lock that was used: a majority of servers must have granted it in time.
 fn judge_use(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
     let Some((attempt, servers)) = wide_attempt(context, state, token) else { return };
     let Some(used) = attempt.used.clone().filter(|_| !attempt.is_told) else { return };
@@ -335,14 +334,14 @@ impl Part {
     }
 }
 
-/// Acquisition much time has passed between two commands to servers whose clocks may differ, in microseconds: at least so much.
+/// The least number of microseconds between two commands to servers whose clocks may differ.
 fn elapsed(state: &GlobalRedlockState, first: &JournalRef, last: &JournalRef) -> i64 {
     let shown = last.at - first.at;
     let difference = state.clock(last.server) - state.clock(first.server);
     shown.min(shown - difference).max(0)
 }
 
-/// The lock of an attempt is over on one server, and was not released there.
+/// The lock of an attempt ends on one server without a release.
 fn over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8], until: &str) {
     let (server, db) = (context.lock.id.server, context.lock.id.db);
     let Some((attempt, servers)) = wide_attempt(context, state, token) else { return };
@@ -370,7 +369,7 @@ fn over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[
     });
 }
 
-/// Forgets an attempt that was released wherever it was asked for.
+/// Forgets an attempt that was released on all servers.
 fn forget_if_over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
     let name = name(&context.lock.id.key, token);
     let attempts = &mut state.attempts;
@@ -379,7 +378,7 @@ fn forget_if_over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState,
     }
 }
 
-/// A connection is refused by what another one of the same attempt has just taken on the same server.
+/// A connection is refused by the lock that another one of the same attempt has just taken on this server.
 fn one_server_refuses(context: &mut RuleContext<'_>, value: &[u8]) {
     let Some(actor) = context.actor.filter(|_| is_unique_token(value)) else { return };
     let Some(holder) = context.lock.holder().filter(|hold| hold.is_certain && *hold.token == *value) else { return };

@@ -1,4 +1,4 @@
-//! Locks that are extended again and again while somebody works.
+//! Locks that their holders renew at regular intervals.
 
 use super::wording::{key_text, spelled};
 use crate::insight::audit::client_identity::SameProgram;
@@ -11,33 +11,33 @@ use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 /// What is remembered of one lock.
 #[derive(Clone, Default)]
 pub struct RenewalState {
-    /// Acquisition its present holder renews it.
+    /// How the present holder renews the lock.
     beat: Option<Box<Beat>>,
-    /// A hold that was renewed, and then was not any more, and expired.
+    /// A hold that expired after its renewal had stopped.
     stopped: Option<Box<(Hold, Beat)>>,
 }
 
-/// Acquisition often a lock is renewed.
+/// The renewals of one hold.
 #[derive(Clone)]
 struct Beat {
     token: Box<[u8]>,
-    /// The last renewal, or when it was taken.
+    /// The last renewal, or the acquisition.
     last: JournalRef,
     count: u64,
     /// The shortest and the longest time between two renewals, in microseconds on the server's clock.
     least: i64,
     most: i64,
-    /// What its holder had done beside locks at the last renewal,
+    /// How many keys beside locks the holder had accessed at the last renewal.
     work: u64,
-    /// and how often it was renewed since it last did anything.
+    /// How many renewals there were since the holder last accessed any.
     idle: u64,
-    /// It has done something meanwhile.
+    /// The holder has accessed keys meanwhile.
     has_worked: bool,
-    /// All renewals came from the holder itself, as far as that is known.
+    /// All renewals came from the holder's own program.
     is_own: bool,
 }
 
-/// Acquisition often a lock is renewed without any work before that is worth a word.
+/// How many renewals without any work are reported.
 pub const MAX_IDLE_RENEWALS: u64 = 20;
 
 pub fn observe(context: &mut RuleContext<'_>, state: &mut RenewalState, event: &LockEvent<'_>) {
@@ -61,7 +61,7 @@ fn renewed(context: &mut RuleContext<'_>, state: &mut RenewalState, hold: usize)
     let (work, touched) = client.map_or((0, false), |client| (client.work, client.has_accessed_keys()));
     let is_own = context.actor.is_some_and(|actor| actor.same_program(&hold.client) == SameProgram::Yes);
     let (token, last) = (hold.token.clone(), hold.acquired.clone());
-    // A lock whose token is the time at which it ends gets another one with each renewal.
+    // A timestamp as token changes with each renewal.
     let known = state.beat.take().filter(|beat| beat.token == token);
     let mut beat = known.unwrap_or_else(|| {
         Box::new(Beat {
@@ -94,7 +94,7 @@ impl Beat {
         self.count >= 2 && self.least > 0 && self.most <= self.least.saturating_mul(2)
     }
 
-    /// When the next renewal would have come at the latest, on the server's clock.
+    /// The latest time of the next renewal, on the server's clock.
     fn due(&self) -> i64 {
         self.last.at + self.most + self.most / 2
     }
@@ -115,7 +115,7 @@ fn expired(context: &mut RuleContext<'_>, state: &mut RenewalState, hold: usize)
     }
 }
 
-/// Somebody comes back to a lock that it had renewed until it did not any more.
+/// A client comes back to a lock whose renewal had stopped.
 fn came_back(context: &mut RuleContext<'_>, state: &mut RenewalState, token: Option<&[u8]>) {
     let Some(actor) = context.actor else { return };
     let Some((hold, _)) = state.stopped.as_deref() else { return };
@@ -124,7 +124,7 @@ fn came_back(context: &mut RuleContext<'_>, state: &mut RenewalState, token: Opt
     }
     let Some(back) = state.stopped.take() else { return };
     let (hold, beat) = *back;
-    // If a test has moved the clock over the end, there was no time to renew it.
+    // When a test moves the clock past the end, there is no time for a renewal.
     let has_passed = context.source.real - beat.last.real;
     if has_passed >= beat.most + beat.most / 2 {
         stopped(context, &hold, &beat, "came back to it later");
@@ -150,7 +150,7 @@ fn stopped(context: &mut RuleContext<'_>, hold: &Hold, beat: &Beat, still: &str)
     });
 }
 
-/// Whether somebody renews a lock although its work seems to be done.
+/// Whether a client renews a lock although its work seems to be done.
 pub fn is_endless(context: &RuleContext<'_>, state: &RenewalState, hold: &Hold) -> bool {
     let beat = state.beat.as_deref().filter(|beat| beat.token == hold.token);
     let is_idle = |beat: &Beat| {
@@ -159,7 +159,7 @@ pub fn is_endless(context: &RuleContext<'_>, state: &RenewalState, hold: &Hold) 
     hold.is_certain && hold.status == HoldStatus::Held && beat.is_some_and(is_idle)
 }
 
-/// It is still renewed at the end.
+/// The lock is still renewed at the end.
 fn endless(context: &mut RuleContext<'_>, state: &mut RenewalState, hold: usize) {
     let hold = context.lock.holds[hold].clone();
     if !is_endless(context, state, &hold) {

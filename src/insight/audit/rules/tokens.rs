@@ -1,4 +1,4 @@
-//! What makes one holder of a lock differ from another.
+//! The tokens by which one holder of a lock differs from another.
 
 use super::wording::quoted;
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
@@ -11,29 +11,29 @@ use crate::insight::audit::lock_reason::LockReason;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 use crate::insight::audit::timestamp::Timestamp;
 
-/// Acquisition many bits a token has that nobody guesses.
+/// How many random bits a token needs.
 const ENOUGH: f64 = 64.0;
-/// Acquisition many tokens are remembered of each lock, and how much of each.
+/// How many tokens are remembered of each lock, and how many bytes of each.
 const MAX_TOKENS: usize = 4;
 const LONGEST: usize = 64;
-/// Acquisition often a token is used that is always the same.
+/// How often a token must be used to be constant.
 const OFTEN: u32 = 3;
 
 /// What is remembered of one lock.
 #[derive(Clone, Default)]
 pub struct TokensState {
-    /// The last tokens with which it was taken, the latest at the end.
+    /// The last tokens, the latest at the end.
     used: Vec<Used>,
 }
 
-/// A token.
+/// A token with its uses.
 #[derive(Clone)]
 struct Used {
     token: Box<[u8]>,
-    /// ClientIdentity has used it first, and with what command.
+    /// The first client that used it, and its command.
     client: ClientIdentity,
     first: JournalRef,
-    /// The first command of somebody else with it.
+    /// The first command of another client with it.
     other: Option<JournalRef>,
     times: u32,
 }
@@ -42,7 +42,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut TokensState, event: &L
     match *event {
         LockEvent::Acquired { .. } => {
             let Some(hold) = context.lock.holds.last() else { return };
-            // A time as value is by design what others can guess, and what they can have, too.
+            // A timestamp as value is guessable and shared by design. An unknown token is not judged.
             if hold.timestamp.is_some()
                 || context.lock.is_value_unknown
                 || context.lock.reasons.has(LockReason::Timestamp)
@@ -60,7 +60,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut TokensState, event: &L
     }
 }
 
-/// Somebody uses a token: it takes the lock, or is refused.
+/// A client uses a token: it takes the lock, or is refused.
 fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], took: bool) {
     let (Some(actor), source) = (context.actor.cloned(), context.source.clone()) else { return };
     let token = &token[..token.len().min(LONGEST)];
@@ -78,7 +78,7 @@ fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], to
     let known = &mut state.used[at];
     let same = known.client.same_program(&actor);
     let is_strong = bits(token, source.at, source.real) >= ENOUGH;
-    // Connections without names that share a random token belong to one program.
+    // Connections without a name that share a random token belong to one program.
     let is_other = same == SameProgram::No || (same == SameProgram::Unknown && !is_strong);
     if took {
         known.times += 1;
@@ -118,7 +118,7 @@ fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], to
 }
 
 fn guessable(context: &mut RuleContext<'_>, token: &[u8]) {
-    // What nobody takes for a token is told of otherwise.
+    // A trivial value is reported by another rule.
     if context.lock.shape != LockShape::Value || is_trivial(token) {
         return;
     }
@@ -137,12 +137,12 @@ fn guessable(context: &mut RuleContext<'_>, token: &[u8]) {
     context.report(FindingDraft { code: Code::TokenGuessable, severity: None, sentence, evidence, culprit: 0 });
 }
 
-/// Whether a token can be taken for its owner's alone: at least 64 bits, as far as one can see, and no text.
+/// Whether a token is most probably unique: at least 64 bits, and no text.
 pub fn is_unique_token(token: &[u8]) -> bool {
     const MOST: usize = 128;
     let is_of_tokens = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_:.+/=@".contains(byte);
     let digits = token.iter().filter(|byte| byte.is_ascii_digit()).count();
-    // Digits bear the least, and a time among them is nobody's.
+    // Digits have the fewest bits, and may be a timestamp.
     let bits = if token.iter().all(u8::is_ascii_digit) {
         3
     } else if token.iter().all(u8::is_ascii_hexdigit) {
@@ -155,7 +155,7 @@ pub fn is_unique_token(token: &[u8]) -> bool {
     token.len() * bits >= 64 && token.len() <= MOST && is_random && token.iter().all(is_of_tokens)
 }
 
-/// Whether it is what one writes if there is no token.
+/// Whether a value is what programs write that have no token.
 fn is_trivial(token: &[u8]) -> bool {
     const WORDS: [&[u8]; 12] =
         [b"true", b"false", b"lock", b"locked", b"yes", b"y", b"ok", b"on", b"none", b"null", b"nil", b"x"];
@@ -166,7 +166,7 @@ fn is_time(token: &[u8], at: i64, real: i64) -> bool {
     Timestamp::in_value(token, at, real).is_some()
 }
 
-/// Acquisition many random bits a token may have: rather too many than too few.
+/// How many random bits a token may have. The estimate is rather too high than too low.
 fn bits(token: &[u8], at: i64, real: i64) -> f64 {
     if is_time(token, at, real) && token.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
         return 0.0;
@@ -189,13 +189,13 @@ fn bits(token: &[u8], at: i64, real: i64) -> f64 {
     runs.map(|run| {
         let has = |is: fn(&u8) -> bool| run.iter().any(is);
         let each = match (has(u8::is_ascii_digit), has(u8::is_ascii_lowercase), has(u8::is_ascii_uppercase)) {
-            // A part that is a time says nothing.
+            // A timestamp has no random bits.
             (true, false, false) if is_time(run, at, real) => 0.0,
             (true, false, false) => 3.3,
             (true, true, true) => 5.9,
             (true, ..) => 5.0,
             (false, true, true) if run.len() >= 16 => 5.5,
-            // Words; a long one may be none.
+            // Words; a long one may be random.
             _ if run.len() >= 16 => 4.0,
             _ => 2.0,
         };

@@ -1,8 +1,7 @@
-//! Acquisition clients wait for locks.
+//! How clients wait for locks.
 //!
-//! A client that pauses between two attempts does so in real time, whatever the server's clock shows, and whoever waits
-//! for a message instead makes no attempts. So real time is what pauses are measured in. Where a test moves the server's
-//! clock it may well stand for the passing of time, and nobody is blamed for what came between.
+//! A client pauses between attempts in real time, whatever the server's clock shows. So pauses are measured in real
+//! time. A test that moves the server's clock lets time pass: attempts before and after that are not compared.
 
 use super::tokens::is_unique_token;
 use super::wording::{key_text, spelled};
@@ -21,39 +20,39 @@ pub struct WaitingState {
     own: Option<Box<Own>>,
 }
 
-/// Acquisition many clients' attempts are remembered of each lock.
+/// How many clients' attempts are remembered of each lock.
 const MAX_TRIES: usize = 64;
 
-/// Attempts with less than this between them, in microseconds, have no pause.
+/// The shortest pause between two attempts, in microseconds.
 const PAUSE: i64 = 2000;
-/// So many of them in a row, or so many in a second, are a storm.
+/// How many attempts without a pause, or within a second, are no storm yet.
 pub const MAX_WITHOUT_PAUSE: u64 = 50;
 pub const MAX_IN_A_SECOND: u64 = 200;
 const SECOND: i64 = 1_000_000;
 
-/// So many equal pauses are no chance, and there is no use in looking at more than this many together.
+/// How many equal pauses are no chance, and how many are looked at together.
 pub const EQUAL_PAUSES: u32 = 8;
 const MAX_PAUSES: u32 = 16;
-/// Acquisition much pauses may differ that are equal: their standard deviation in parts of their mean.
+/// How much equal pauses may differ: their standard deviation as a part of their mean.
 const EQUAL: f64 = 0.05;
 
-/// So many rounds in which the same clients come together are no chance, with so many microseconds between.
+/// How many rounds in which the same clients come together are no chance, and how many microseconds lie between.
 pub const ROUNDS: u32 = 4;
 const BETWEEN_ROUNDS: i64 = 10_000;
 const MAX_IN_ROUND: usize = 16;
 
-/// The attempts of one client that was refused.
+/// The refused attempts of one client.
 #[derive(Clone)]
 struct Tries {
     client: (u16, u64),
-    /// When the last one was, on the server's clock and in real time.
+    /// The last attempt, on the server's clock and in real time.
     at: i64,
     real: i64,
-    /// The first of those without a pause, and how many there were.
+    /// The first attempt of those without a pause, and their number.
     hasty: (JournalRef, u64),
-    /// The first of those within a second.
+    /// The first attempt of those within a second, and their number.
     second: (JournalRef, u64),
-    /// The first of those with equal pauses.
+    /// The first attempt of those with equal pauses.
     regular: JournalRef,
     pauses: Pauses,
 }
@@ -85,29 +84,29 @@ impl Pauses {
     }
 }
 
-/// Clients that were refused at nearly the same time.
+/// Clients that are refused at nearly the same time.
 #[derive(Clone)]
 struct Round {
     first: JournalRef,
     clients: Vec<u64>,
-    /// Those that came together in each round so far, in how many, and the first attempt of all.
+    /// The clients of each round so far, the number of rounds, and the first attempt of all.
     before: Vec<u64>,
     rounds: u32,
     since: JournalRef,
 }
 
-/// A holder that was refused by its own lock.
+/// A holder that its own lock refuses.
 #[derive(Clone)]
 struct Own {
     token: Box<[u8]>,
     first: JournalRef,
     last: JournalRef,
     times: u64,
-    /// Always over the connection that holds it.
+    /// Always over the connection that holds the lock.
     same_connection: bool,
 }
 
-/// Acquisition often the holder of a lock must be refused by it to have waited.
+/// How often a lock must refuse its holder to count as waiting.
 const OFTEN: u64 = 3;
 
 pub fn observe(context: &mut RuleContext<'_>, state: &mut WaitingState, event: &LockEvent<'_>) {
@@ -131,7 +130,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut WaitingState, event: &
     }
 }
 
-/// Whether the server's clock was moved between two attempts: more time has passed on it than in real time.
+/// Whether the server's clock was moved between two attempts: more time passed on it than in real time.
 fn is_moved(at: i64, real: i64) -> bool {
     at < 0 || at > real + (real / 10).max(1000)
 }
@@ -143,7 +142,7 @@ fn tried(context: &mut RuleContext<'_>, state: &mut WaitingState) {
     let tries = &mut state.tries;
     let Some(known) = tries.iter_mut().find(|tries| tries.client == client) else {
         if tries.len() >= MAX_TRIES {
-            // ClientIdentity has not tried for longest has given up.
+            // The client with the oldest attempt has given up.
             let oldest = tries.iter().enumerate().min_by_key(|(_, tries)| tries.real).map(|(id, _)| id);
             oldest.map(|id| tries.swap_remove(id));
         }
@@ -193,7 +192,7 @@ fn storm(context: &mut RuleContext<'_>, first: &JournalRef, times: u64) {
     context.report(FindingDraft { code: Code::RetryStorm, severity: None, sentence, evidence, culprit: first.client });
 }
 
-/// A client tries at equal distances while others wait, too.
+/// A client tries at equal distances while another one waits, too.
 fn in_step(context: &mut RuleContext<'_>, state: &mut WaitingState, pauses: Pauses, first: &JournalRef) {
     #[expect(clippy::cast_possible_truncation, reason = "a mean of pauses between attempts")]
     let mean = pauses.mean() as i64;
@@ -220,7 +219,7 @@ fn in_step(context: &mut RuleContext<'_>, state: &mut WaitingState, pauses: Paus
     context.report(FindingDraft { code: Code::RetryInStep, severity: None, sentence, evidence, culprit: first.client });
 }
 
-/// Several clients come at the same time, again and again, while the same holder has the lock.
+/// Several clients come together repeatedly while the same holder has the lock.
 fn come_together(context: &mut RuleContext<'_>, state: &mut WaitingState) {
     let Some(actor) = context.actor else { return };
     let (client, source) = (actor.id, context.source.clone());
@@ -274,7 +273,7 @@ fn told_together(context: &mut RuleContext<'_>, round: &Round) {
     context.report(FindingDraft { code: Code::RetryInStep, severity: None, sentence, evidence, culprit: 0 });
 }
 
-/// The holder of a lock tries to take it again.
+/// The holder tries to take its lock again.
 fn refused_by_own(context: &mut RuleContext<'_>, state: &mut WaitingState, value: &[u8]) {
     let Some(actor) = context.actor else { return };
     let source = context.source.clone();
@@ -284,7 +283,7 @@ fn refused_by_own(context: &mut RuleContext<'_>, state: &mut WaitingState, value
         return;
     };
     let is_same = holder.client.is_same_connection(actor);
-    // One attempt over several connections to the same server.
+    // This is one attempt over several connections to the same server.
     if !is_same && *holder.token == *value && is_unique_token(value) {
         return;
     }
@@ -303,7 +302,7 @@ fn refused_by_own(context: &mut RuleContext<'_>, state: &mut WaitingState, value
     }
 }
 
-/// The hold of somebody is over, or it is the end, and it has waited for its own lock all the time.
+/// A hold ends whose holder waited for its own lock all the time.
 fn deadlocked(context: &mut RuleContext<'_>, state: &mut WaitingState, hold: usize, until: &str) {
     let hold: Hold = context.lock.holds[hold].clone();
     let is_its = |own: &Own| own.token == hold.token && own.times >= OFTEN && hold.status == HoldStatus::Held;
