@@ -143,6 +143,19 @@ fn renamenx_takes_a_lock_that_is_free_and_is_refused_by_one_that_is_not() {
 }
 
 #[test]
+fn a_lock_that_was_taken_with_renamenx_may_have_an_expiry() {
+    nothing_is_found(
+        "A: SET tmp:a {a} PX 1000
+         A: RENAMENX tmp:a lock
+         B: SET tmp:b {b} PX 10000
+         B: RENAMENX tmp:b lock
+         +2s
+         B: RENAMENX tmp:b lock
+         B: RELEASE lock {b}",
+    );
+}
+
+#[test]
 fn what_is_no_lock_may_be_renamed() {
     nothing_is_found(
         "A: RPUSH queue 1
@@ -255,7 +268,7 @@ fn a_restored_key_is_a_set() {
              B: SET lock {{b}} NX PX 10000
              B: SET mine x
              B: EVAL \"return redis.call('restore', KEYS[1], 0, redis.call('dump', KEYS[2]){options})\" 2 lock mine
-             A: EXTEND lock {{a}} 20000"
+             A: RELEASE lock {{a}}"
         )
     };
     assert_eq!(severity(Code::OverwroteLiveLock, &restored(", 'REPLACE'")), Severity::Error);

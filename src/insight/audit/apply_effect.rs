@@ -430,7 +430,7 @@ impl LockTracker<'_> {
                 hold.shortened = is_sooner.then_some(source);
                 return;
             }
-            (hold.deadline, hold.shortened) = (deadline, None);
+            (hold.deadline, hold.is_deadline_unknown, hold.shortened) = (deadline, false, None);
             if is_own {
                 (hold.extended, hold.extensions) = (Some(source), hold.extensions.saturating_add(1));
             }

@@ -135,6 +135,8 @@ pub struct Hold {
     pub extensions: u32,
     /// The server's deadline as the holder knows it, in milliseconds on the server's clock.
     pub deadline: Option<i64>,
+    /// Whether the key came with a deadline that no command shows: RENAMENX brought it.
+    pub is_deadline_unknown: bool,
     /// The command of another client that made the deadline earlier without the holder's knowledge.
     pub shortened: Option<JournalRef>,
     /// The end that the holder wrote into the value.

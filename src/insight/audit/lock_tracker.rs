@@ -197,6 +197,7 @@ impl LockTracker<'_> {
             extended: None,
             extensions: 0,
             deadline: new.deadline,
+            is_deadline_unknown: new.token.is_none() && new.deadline.is_none(),
             shortened: None,
             timestamp: new.timestamp,
             is_certain,

@@ -192,7 +192,7 @@ fn tell_loose(context: &mut RuleContext<'_>, state: &mut EndingState, until: &st
 /// The key, and the end of the sentence, of a finding about an abandoned hold.
 fn neglect(context: &RuleContext<'_>, loose: &Loose, until: &str) -> (String, String) {
     let key = key_text(context.lock);
-    let is_endless = loose.hold.end().is_none() && loose.hold.timestamp.is_none();
+    let is_endless = loose.hold.end().is_none() && !loose.hold.is_deadline_unknown && loose.hold.timestamp.is_none();
     let mut rest = match is_endless {
         true => {
             "nobody released it; it has no expiry, so that nobody can take it before somebody deletes it".to_owned()
@@ -258,6 +258,7 @@ fn leaked(context: &mut RuleContext<'_>, renewal: &RenewalState, hold: usize) {
     let left = match hold.end() {
         Some(end) => format!("it would have expired {} later", spelled((end - at).max(0))),
         None if hold.timestamp.is_some() => "its time was not over".to_owned(),
+        None if hold.is_deadline_unknown => "it may have an expiry".to_owned(),
         None => "it has no expiry".to_owned(),
     };
     let key = key_text(context.lock);

@@ -49,7 +49,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut ExpiryState, event: &L
 fn taken(context: &mut RuleContext<'_>, state: &mut ExpiryState) {
     let Some(hold) = context.lock.holds.last() else { return };
     let (seq, deadline) = (hold.acquired.seq, hold.deadline);
-    if deadline.is_none() && hold.timestamp.is_none() {
+    if deadline.is_none() && !hold.is_deadline_unknown && hold.timestamp.is_none() {
         let lock = &mut *context.lock;
         let endless = &mut state.endless;
         endless.retain(|seq| lock.holds.iter().any(|hold| hold.acquired.seq == *seq));

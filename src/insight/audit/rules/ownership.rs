@@ -106,6 +106,8 @@ fn weigh(context: &RuleContext<'_>, other: &Hold, new: &Hold) -> Option<Severity
         HoldStatus::Flushed(flush) => {
             (other.client.same_program_as(&flush.source) != SameProgram::Yes).then_some(Severity::Warning)
         }
+        // The lock may have expired.
+        HoldStatus::Vanished if other.is_deadline_unknown => None,
         HoldStatus::Vanished if new.how == Acquisition::TakenOver => {
             let JournalRef { at, real, .. } = new.acquired;
             let is_past =
