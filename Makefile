@@ -59,7 +59,7 @@ languages:
 	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends \
 	      python3 python3-venv python3-pip nodejs npm >/dev/null; \
 	  else \
-	    echo "The lock libraries' suites need python3 (3.10 or later, with venv) and node (14 or later, with npm): install them, then run make again." >&2; \
+	    echo "The lock libraries' suites need python3 (3.10 or later, with venv) and node (18 or later, with npm): install them, then run make again." >&2; \
 	    exit 1; \
 	  fi; }
 

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use super::handle::{Servers, World, refused};
 use super::journal::JournalGuard;
+use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
 use crate::base::clock::{Stopwatch, wait_here_for};
 use crate::base::error::Error;
 use crate::commands::so_many_found;
@@ -18,9 +21,6 @@ use crate::insight::audit::{Allowance, AuditFailure, Code, Finding, FindingQuery
 use crate::powers::Item;
 #[cfg(feature = "internals")]
 use crate::spec::Table;
-
-/// How long a test waits, in real time, for findings.
-const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl World {
     /// The lock auditor: it goes through every command that clients send from now on, and through what the journal has
@@ -53,12 +53,13 @@ impl World {
     pub fn audit(&self) -> AuditGuard {
         let engine = self.engine();
         let audit = Arc::clone(&engine.instance.audit);
-        let journals = self.audited_together().iter().map(JournalGuard::begin).collect();
+        let events = self.events().clone();
+        let journals = self.audited_together().iter().map(|engine| JournalGuard::begin(engine, &events)).collect();
         let began = !audit.is_on();
         if began {
             engine.instance.start_audit();
         }
-        AuditGuard { audit, journals, began }
+        AuditGuard { audit, events, journals, began }
     }
 }
 
@@ -92,6 +93,7 @@ pub fn command_table() -> Table {
 /// be asked for on the wire.
 pub struct AuditGuard {
     audit: Arc<LiveAudit>,
+    events: Handle,
     journals: Vec<JournalGuard>,
     began: bool,
 }
@@ -113,23 +115,46 @@ impl AuditGuard {
         self.audit.locks()
     }
 
-    /// Waits until there are so many findings of this kind that are not allowed, and says how many there are. An error
-    /// after ten seconds of real time; it tells what was found instead.
+    /// Blocks the thread until there are so many findings of this kind that are not allowed, and says how many there are.
+    /// An error after ten seconds of real time; it tells what was found instead.
+    ///
+    /// In an async test use [`wait_for_async`](Self::wait_for_async): on a current-thread runtime, as `#[tokio::test]`
+    /// makes it, nothing else runs while this blocks, also not the tasks that are to do what is found.
     pub fn wait_for(&self, code: Code, count: u64) -> Result<u64, Error> {
         self.wait_for_within(code, count, USUAL_TIMEOUT)
     }
 
     /// As [`wait_for`](Self::wait_for), for so long in real time at most.
     pub fn wait_for_within(&self, code: Code, count: u64, timeout: Duration) -> Result<u64, Error> {
-        let query = FindingQuery { code: Some(code), ..FindingQuery::default() };
         let since = Stopwatch::start();
         let time = poll_fn(|_| if since.elapsed() >= timeout { Poll::Ready(()) } else { Poll::Pending });
-        let mut event = pin!(so_many_found(Arc::clone(&self.audit), query, (count, timeout), time));
+        let mut event = pin!(self.so_many_found(code, count, timeout, time));
         loop {
             if let Some(outcome) = wait_here_for(event.as_mut(), timeout.saturating_sub(since.elapsed())) {
-                return outcome.map_err(refused);
+                return outcome.map_err(with_runtime_hint);
             }
         }
+    }
+
+    /// As [`wait_for`](Self::wait_for), for async tests: other tasks run meanwhile, on any runtime.
+    pub async fn wait_for_async(&self, code: Code, count: u64) -> Result<u64, Error> {
+        self.wait_for_within_async(code, count, USUAL_TIMEOUT).await
+    }
+
+    /// As [`wait_for_async`](Self::wait_for_async), for so long in real time at most.
+    pub async fn wait_for_within_async(&self, code: Code, count: u64, timeout: Duration) -> Result<u64, Error> {
+        self.so_many_found(code, count, timeout, Timeout::start(&self.events, timeout)).await
+    }
+
+    async fn so_many_found(
+        &self,
+        code: Code,
+        count: u64,
+        timeout: Duration,
+        time: impl Future<Output = ()>,
+    ) -> Result<u64, Error> {
+        let query = FindingQuery { code: Some(code), ..FindingQuery::default() };
+        so_many_found(Arc::clone(&self.audit), query, (count, timeout), time).await.map_err(refused)
     }
 
     /// Fails the test if anything is wrong, as if nothing more were to come: what it panics with is a story of each error

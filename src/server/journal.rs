@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use super::handle::{World, refused};
+use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
 use crate::base::clock::{Stopwatch, wait_here_for};
 use crate::base::error::Error;
 use crate::commands::reached;
 use crate::engine::Engine;
 use crate::powers::{Entry, Query, USUAL_SIZE, write_journal};
-
-/// How long a test waits, in real time, for commands to come.
-const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl World {
     /// The journal: every command that clients send from now on, in the order in which it took effect. If it was off it is
@@ -38,7 +38,7 @@ impl World {
     /// # }
     /// ```
     pub fn journal(&self) -> JournalGuard {
-        JournalGuard::begin(self.engine())
+        JournalGuard::begin(self.engine(), self.events())
     }
 }
 
@@ -46,16 +46,17 @@ impl World {
 /// anew.
 pub struct JournalGuard {
     engine: Arc<Engine>,
+    events: Handle,
     began: bool,
 }
 
 impl JournalGuard {
-    pub(super) fn begin(engine: &Arc<Engine>) -> Self {
+    pub(super) fn begin(engine: &Arc<Engine>, events: &Handle) -> Self {
         let began = !engine.instance.control.journal.is_on();
         if began {
             engine.instance.start_journal(USUAL_SIZE);
         }
-        Self { engine: Arc::clone(engine), began }
+        Self { engine: Arc::clone(engine), events: events.clone(), began }
     }
 
     /// The entries that a question is about, the oldest first.
@@ -71,24 +72,51 @@ impl JournalGuard {
         journal.look(0, |all| all.map(|seen| query.count(&seen, &|words| table.name(words))).sum())
     }
 
-    /// Waits until there are so many commands like this, and says how many there are. An error after ten seconds of real
-    /// time; it names the nearest ones that have come instead.
+    /// Blocks the thread until there are so many commands like this, and says how many there are. An error after ten
+    /// seconds of real time; it names the nearest ones that have come instead.
+    ///
+    /// In an async test use [`wait_for_async`](Self::wait_for_async): on a current-thread runtime, as `#[tokio::test]`
+    /// makes it, nothing else runs while this blocks, also not the tasks that are to send the commands.
     pub fn wait_for(&self, query: impl Into<Query>, count: u64) -> Result<u64, Error> {
         self.wait_for_within(query, count, USUAL_TIMEOUT)
     }
 
     /// As [`wait_for`](Self::wait_for), for so long in real time at most.
     pub fn wait_for_within(&self, query: impl Into<Query>, count: u64, timeout: Duration) -> Result<u64, Error> {
-        let follower = self.engine.instance.control.journal.follower();
-        let table = self.engine.table.clone();
         let since = Stopwatch::start();
         let time = poll_fn(|_| if since.elapsed() >= timeout { Poll::Ready(()) } else { Poll::Pending });
-        let mut event = pin!(reached(follower, query.into(), (count, timeout), time, table));
+        let mut event = pin!(self.reached(query.into(), count, timeout, time));
         loop {
             if let Some(outcome) = wait_here_for(event.as_mut(), timeout.saturating_sub(since.elapsed())) {
-                return outcome.map_err(refused);
+                return outcome.map_err(with_runtime_hint);
             }
         }
+    }
+
+    /// As [`wait_for`](Self::wait_for), for async tests: other tasks run meanwhile, on any runtime.
+    pub async fn wait_for_async(&self, query: impl Into<Query>, count: u64) -> Result<u64, Error> {
+        self.wait_for_within_async(query, count, USUAL_TIMEOUT).await
+    }
+
+    /// As [`wait_for_async`](Self::wait_for_async), for so long in real time at most.
+    pub async fn wait_for_within_async(
+        &self,
+        query: impl Into<Query>,
+        count: u64,
+        timeout: Duration,
+    ) -> Result<u64, Error> {
+        self.reached(query.into(), count, timeout, Timeout::start(&self.events, timeout)).await
+    }
+
+    async fn reached(
+        &self,
+        query: Query,
+        count: u64,
+        timeout: Duration,
+        time: impl Future<Output = ()>,
+    ) -> Result<u64, Error> {
+        let follower = self.engine.instance.control.journal.follower();
+        reached(follower, query, (count, timeout), time, self.engine.table.clone()).await.map_err(refused)
     }
 
     /// How many entries have fallen out because there was no more room.

@@ -18,6 +18,7 @@ mod node;
 mod orders;
 mod powers;
 mod stream;
+mod timeout;
 mod worker;
 
 pub use audit::AuditGuard;

@@ -1,18 +1,21 @@
 //! Faults and gates from Rust: what REDOUBLE FAULT and REDOUBLE GATE do on the wire, with guards that clean up.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use super::handle::{World, refused};
+use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
 use crate::base::clock::wait_here_for;
 use crate::base::error::Error;
 use crate::clients::session::ControlJob;
 use crate::engine::Engine;
 use crate::powers::{Fault, Gate, Pattern, Rule, Side};
 use crate::spec::Group;
-
-/// How long a test waits, in real time, for somebody to come to a gate.
-const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl World {
     /// Arms a fault. It is disarmed when the guard is dropped, and whoever hangs because of it goes on.
@@ -65,7 +68,7 @@ impl World {
     fn put_up(&self, name: &str, pattern: Pattern, side: Side) -> Result<GateGuard, Error> {
         self.check_commands(&pattern)?;
         let gate = self.engine().instance.add_gate(name, pattern, side, None).map_err(Error::Refused)?;
-        Ok(GateGuard { engine: Arc::clone(self.engine()), gate })
+        Ok(GateGuard { engine: Arc::clone(self.engine()), events: self.events().clone(), gate })
     }
 
     /// The names of the faults that have not fired so far.
@@ -134,11 +137,16 @@ impl Drop for FaultGuard {
 #[must_use = "the gate is taken away when this is dropped"]
 pub struct GateGuard {
     engine: Arc<Engine>,
+    events: Handle,
     gate: Arc<Gate>,
 }
 
 impl GateGuard {
-    /// Waits until at least so many commands are held here. An error after ten seconds of real time; it says who is.
+    /// Blocks the thread until at least so many commands are held here. An error after ten seconds of real time; it says
+    /// who is.
+    ///
+    /// In an async test use [`wait_for_async`](Self::wait_for_async): on a current-thread runtime, as `#[tokio::test]`
+    /// makes it, nothing else runs while this blocks, also not the tasks that are to come to the gate.
     pub fn wait_for(&self, count: usize) -> Result<(), Error> {
         self.wait_for_within(count, USUAL_TIMEOUT)
     }
@@ -146,6 +154,44 @@ impl GateGuard {
     /// As [`wait_for`](Self::wait_for), for so long in real time at most.
     pub fn wait_for_within(&self, count: usize, timeout: Duration) -> Result<(), Error> {
         let held = wait_here_for(self.gate.stop.watch(count), timeout);
+        let hint = if held.is_none() { with_runtime_hint } else { std::convert::identity };
+        self.are_held(held, count, timeout).map_err(hint)
+    }
+
+    /// As [`wait_for`](Self::wait_for), for async tests: other tasks run meanwhile, on any runtime.
+    ///
+    /// ```
+    /// # use redouble::Pattern;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = redouble::Server::builder().spawn()?;
+    /// # let client = redis::Client::open(server.url())?;
+    /// let gate = server.gate("before-del", Pattern::on("DEL"))?;
+    /// let mut connection = client.get_multiplexed_async_connection().await?;
+    /// let release = tokio::spawn(async move { redis::cmd("DEL").arg("lock").exec_async(&mut connection).await });
+    /// gate.wait_for_async(1).await?;
+    /// gate.step()?;
+    /// release.await??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wait_for_async(&self, count: usize) -> Result<(), Error> {
+        self.wait_for_within_async(count, USUAL_TIMEOUT).await
+    }
+
+    /// As [`wait_for_async`](Self::wait_for_async), for so long in real time at most.
+    pub async fn wait_for_within_async(&self, count: usize, timeout: Duration) -> Result<(), Error> {
+        let (mut watch, mut time) = (pin!(self.gate.stop.watch(count)), Timeout::start(&self.events, timeout));
+        let held = poll_fn(|cx| match watch.as_mut().poll(cx) {
+            Poll::Ready(held) => Poll::Ready(Some(held)),
+            Poll::Pending => Pin::new(&mut time).poll(cx).map(|()| None),
+        })
+        .await;
+        self.are_held(held, count, timeout)
+    }
+
+    /// The result of a wait: `None` after its time-out, `Some(None)` if the gate is open.
+    fn are_held(&self, held: Option<Option<usize>>, count: usize, timeout: Duration) -> Result<(), Error> {
         match held {
             Some(Some(_)) => Ok(()),
             Some(None) => Err(Error::Refused(format!("gate '{}' is open: it holds nobody", self.gate.name))),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::packages::{done, folder, node_modules, once, python, said, write};
+use super::packages::{COMMON_NODE, done, folder, node_modules, once, python, said, write};
 use super::suites::{Edit, Source, Suite};
 
 /// Where a suite is to be run, and with what.
@@ -29,7 +29,7 @@ pub fn install(suite: &Suite) -> Result<Installed, String> {
             })?;
             Ok(Installed { directory, program })
         }
-        Source::Node { .. } => Ok(Installed { directory: node_modules()?, program: "node".into() }),
+        Source::Node { .. } => Ok(Installed { directory: node_modules(COMMON_NODE)?, program: "node".into() }),
         Source::Rust { package, features, edits } => {
             let directory = folder().join("sources").join(suite.library);
             let made_from = format!("{package}={} {features:?} {edits:?}", suite.version);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::install::{Installed, install};
-use super::packages::{COMMON, node_modules, python, said, write};
+use super::packages::{COMMON, COMMON_NODE, node_modules, python, said, write};
 use super::suites::{SUITES, Source};
 use super::support::process::ServerProcess;
 
@@ -38,7 +38,7 @@ fn python_program() -> Result<Command, String> {
 
 fn node_program() -> Result<Command, String> {
     let mut command = Command::new("node");
-    command.arg(program("node_redlock.js")).env("NODE_PATH", node_modules()?);
+    command.arg(program("node_redlock.js")).env("NODE_PATH", node_modules(COMMON_NODE)?);
     Ok(command)
 }
 

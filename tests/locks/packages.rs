@@ -56,11 +56,24 @@ pub fn python(requirements: Requirements) -> Result<PathBuf, String> {
     Ok(interpreter)
 }
 
-/// The folder of the Node packages that `node/package-lock.json` names.
-pub fn node_modules() -> Result<PathBuf, String> {
-    let directory = folder().join("node");
-    let package = include_str!("node/package.json");
-    let lock = include_str!("node/package-lock.json");
+/// Packages for Node: a list, and a lock that fixes every version.
+#[derive(Clone, Copy, Debug)]
+pub struct NodePackages {
+    pub name: &'static str,
+    pub package: &'static str,
+    pub lock: &'static str,
+}
+
+/// What most Node programs here run with.
+pub const COMMON_NODE: NodePackages = NodePackages {
+    name: "node",
+    package: include_str!("node/package.json"),
+    lock: include_str!("node/package-lock.json"),
+};
+
+/// The folder of these packages.
+pub fn node_modules(NodePackages { name, package, lock }: NodePackages) -> Result<PathBuf, String> {
+    let directory = folder().join(name);
     once(&directory, &format!("{package}{lock}"), || {
         write(&directory.join("package.json"), package)?;
         write(&directory.join("package-lock.json"), lock)?;

@@ -14,7 +14,6 @@ use redouble::Server;
 use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, PATIENCE, Wire, request};
 use crate::support::{address, start, wait_until};
-use crate::terminal::Terminal;
 
 /// A server, and the connection of the test itself.
 struct Stage {
@@ -94,37 +93,6 @@ fn on_each(story: impl Fn(Stage)) {
 }
 
 // ---- the documented race
-
-/// Plays the examples of the page about races, each with a server and terminals of its own.
-#[test]
-fn the_page_about_races_shows_what_redis_cli_shows() {
-    let page = include_str!("../../docs/races.md");
-    let examples: Vec<&str> =
-        page.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert_eq!(examples.len(), 3);
-    for example in examples {
-        let server = ServerProcess::redouble(&["--threads", "2"]);
-        let mut terminals = BTreeMap::new();
-        for name in ["test", "one", "two"] {
-            let mut terminal = Terminal::open(server.address());
-            terminal.enter(&format!("CLIENT SETNAME {name}"));
-            assert_eq!(terminal.shows(), "OK");
-            terminals.insert(name, terminal);
-        }
-        let mut current = "test";
-        for line in example.lines() {
-            if let Some((name, command)) = line.split_once("> ") {
-                current = name;
-                terminals.get_mut(name).expect("a terminal").enter(command);
-            } else if let Some((name, shown)) = line.split_once("< ") {
-                assert_eq!(terminals[name].shows(), shown, "{line}");
-            } else {
-                assert_eq!(terminals[current].shows(), line);
-            }
-        }
-        assert!(terminals.values().all(Terminal::shows_nothing));
-    }
-}
 
 /// The lock has run out; both clients have seen that.
 fn an_expired_lock(stage: &mut Stage) -> (Wire, Wire) {

@@ -2,6 +2,7 @@
 //!
 //! Uses the public API and the wire. A new power gets a file here; a new verdict gets its tests in `faults.rs`.
 
+mod async_waits;
 mod clock;
 mod driver;
 mod explore;
@@ -13,8 +14,9 @@ mod gates;
 mod guards;
 mod instances;
 mod journal;
+/// What docs/quickstart-rust.md shows.
+mod quickstart_tokio;
 mod servers;
 mod spaces;
 #[path = "../support/mod.rs"]
 mod support;
-mod terminal;

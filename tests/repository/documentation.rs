@@ -140,6 +140,32 @@ fn every_link_between_pages_leads_somewhere() {
 }
 
 #[test]
+fn the_index_leads_to_every_page() {
+    let index = root().join("docs/README.md");
+    let linked: Vec<String> = links(&fs::read_to_string(&index).unwrap())
+        .into_iter()
+        .map(|link| link.split('#').next().unwrap_or_default().to_owned())
+        .collect();
+    for path in files("docs", "md").keys().filter(|path| **path != index) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(linked.iter().any(|link| link == name), "docs/README.md does not lead to {name}");
+    }
+}
+
+#[test]
+fn the_quick_start_for_rust_shows_a_test_of_this_repository() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let (page, test) = (read("docs/quickstart-rust.md"), read("tests/powers/quickstart_tokio.rs"));
+    assert!(
+        page.contains(&format!("\n```rust\n{test}```\n")),
+        "it shows another test than tests/powers/quickstart_tokio.rs"
+    );
+    for name in test.lines().filter_map(|line| line.strip_prefix("async fn ")?.split_once("() ->")) {
+        assert!(page.contains(&format!("\ntest {} ... ok\n", name.0)), "{}", name.0);
+    }
+}
+
+#[test]
 fn every_page_is_led_to_by_another() {
     let pages: Vec<_> = [files(".", "md"), files("docs", "md")].into_iter().flatten().collect();
     for path in files("docs", "md").keys() {

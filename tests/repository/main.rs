@@ -7,7 +7,9 @@ mod architecture;
 #[cfg(feature = "internals")]
 mod documentation;
 mod examples;
+mod guides;
 mod languages;
 mod locks_page;
 #[path = "../support/mod.rs"]
 mod support;
+mod terminal;

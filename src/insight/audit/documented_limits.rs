@@ -2,7 +2,7 @@
 
 use super::client_state::{MAX_ACCESSED, MAX_LOCKS as MAX_LOCKS_OF_CLIENT};
 use super::finding_collector::{MAX_FINDINGS, MAX_PENDING};
-use super::live_state::BACKLOG;
+use super::live_state::{BACKLOG, MAX_BACKLOG};
 use super::lock::{MAX_PAST_HOLDS, MAX_WAITERS};
 use super::lock_table::MAX_LOCKS;
 use super::lock_tracker::{MAX_HOLDS, MAX_MEMBERS};
@@ -35,12 +35,13 @@ fn the_page_about_the_audit_has_the_limits_of_the_code() {
         page,
         &[
             format!("newest {} entries", number(BACKLOG)),
-            format!("at most {} findings", number(MAX_FINDINGS)),
-            format!("At most {} others", number(MAX_LOCKS)),
-            format!("at most {} holders ({} of one", number(MAX_HOLDS), number(MAX_MEMBERS)),
+            format!("up to {} are", number(MAX_BACKLOG)),
+            format!("At most {} findings are listed", number(MAX_FINDINGS)),
+            format!("At most {} other keys", number(MAX_LOCKS)),
+            format!("at most {} holders ({} of a semaphore)", number(MAX_HOLDS), number(MAX_MEMBERS)),
             format!("{} waiters", number(MAX_WAITERS)),
             format!("the last {} holds", number(MAX_PAST_HOLDS)),
-            format!("{} findings that are held back", number(MAX_PENDING)),
+            format!("{} findings that wait", number(MAX_PENDING)),
             format!("{} locks and the last {} keys", number(MAX_LOCKS_OF_CLIENT), number(MAX_ACCESSED)),
             format!("{} attempts", number(MAX_ATTEMPTS)),
         ],

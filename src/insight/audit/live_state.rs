@@ -20,7 +20,7 @@ use crate::spec::Table;
 /// How many records of a server are left uncommitted, because others can come late that belong in front of them.
 pub const BACKLOG: usize = 1024;
 /// How many at most, while one is missing: the thread that writes it may have been stopped.
-const MAX_BACKLOG: usize = 32 * BACKLOG;
+pub const MAX_BACKLOG: usize = 32 * BACKLOG;
 /// How many records of a server are read at once.
 const PORTION: usize = MAX_BACKLOG + 2 * BACKLOG;
 /// How many records must be new before the look-ahead begins anew without being asked.

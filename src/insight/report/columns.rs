@@ -14,11 +14,11 @@ const FRONT: usize = 20;
 /// The least width of a column with text.
 const NARROWEST: usize = 19;
 /// How many columns there are at most; later clients have none.
-const MOST_COLUMNS: usize = 20;
+const MAX_COLUMNS: usize = 20;
 /// The headings of columns that are too narrow for names.
 const LETTERS: &str = "abcdefghijklmnopqrst";
 /// With more lines than this, those far from any finding are left out.
-const MOST_ROWS: usize = 150;
+const MAX_ROWS: usize = 150;
 const NEAR: usize = 4;
 
 /// One line.
@@ -81,7 +81,7 @@ fn columns_of(facts: &Facts<'_>, lock: usize) -> Vec<usize> {
     let about = facts.moments.iter().filter(|moment| moment.lock == Some(lock)).filter_map(|moment| moment.client);
     let held = facts.stretches.iter().filter(|stretch| stretch.lock == lock).map(|stretch| stretch.client);
     for client in about.chain(held) {
-        if !columns.contains(&client) && columns.len() < MOST_COLUMNS {
+        if !columns.contains(&client) && columns.len() < MAX_COLUMNS {
             columns.push(client);
         }
     }
@@ -241,7 +241,7 @@ fn answer(entry: &Entry) -> String {
 
 /// Which rows are shown: all, or those near a finding.
 fn shown(rows: &[Row]) -> Vec<bool> {
-    let is_short = rows.len() <= MOST_ROWS;
+    let is_short = rows.len() <= MAX_ROWS;
     let mut is_shown = vec![is_short; rows.len()];
     let ends = [0, rows.len().saturating_sub(1)].into_iter();
     let weighty = rows.iter().enumerate().filter(|(_, row)| row.is_proof || !row.found.is_empty()).map(|(at, _)| at);

@@ -12,8 +12,8 @@ use crate::insight::audit::{
 use crate::powers::{EventKind, Item};
 
 /// How many moments and locks a report has: first those that findings rest on, then those about locks.
-const MOST_MOMENTS: usize = 100_000;
-const MOST_LOCKS: usize = 5_000;
+pub const MAX_MOMENTS: usize = 100_000;
+const MAX_LOCKS: usize = 5_000;
 
 /// A point on each of the three axes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -193,8 +193,8 @@ impl<'a> Facts<'a> {
         let accesses = auditor.timeline().map(|timeline| timeline.accesses.as_slice()).unwrap_or_default();
         let spans = auditor.timeline().map(|timeline| timeline.spans.as_slice()).unwrap_or_default();
         let mut locks = locks_of(auditor, accesses, findings);
-        let locks_left_out = locks.len().saturating_sub(MOST_LOCKS);
-        locks.truncate(MOST_LOCKS);
+        let locks_left_out = locks.len().saturating_sub(MAX_LOCKS);
+        locks.truncate(MAX_LOCKS);
         let lock_at: HashMap<Arc<LockId>, usize> =
             locks.iter().enumerate().map(|(at, lock)| (Arc::clone(&lock.id), at)).collect();
         let all = merged(journals);
@@ -519,7 +519,7 @@ fn chosen<'a>(
         Item::Event(event) if event.kind == EventKind::Closed => speakers.contains(&(*server, event.client)),
         _ => true,
     });
-    let left_out = all.len().saturating_sub(MOST_MOMENTS);
+    let left_out = all.len().saturating_sub(MAX_MOMENTS);
     if left_out == 0 {
         return (all, 0);
     }
@@ -539,7 +539,7 @@ fn chosen<'a>(
     let mut ranked: Vec<(u8, usize)> =
         all.iter().enumerate().map(|(at, (server, item))| (class(*server, item), at)).collect();
     ranked.sort_unstable();
-    ranked.truncate(MOST_MOMENTS);
+    ranked.truncate(MAX_MOMENTS);
     ranked.sort_unstable_by_key(|(_, at)| *at);
     (ranked.into_iter().map(|(_, at)| all[at]).collect(), left_out)
 }

@@ -25,3 +25,20 @@ pub fn html(journals: &Journals, auditor: &Auditor) -> String {
 pub fn text(journals: &Journals, auditor: &Auditor, is_coloured: bool) -> String {
     terminal::text(&Facts::of(journals, auditor), is_coloured)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{facts, readable, terminal};
+
+    #[test]
+    fn the_page_about_reports_has_the_limits_of_the_code() {
+        let page = include_str!("../../../docs/report.md").split_whitespace().collect::<Vec<_>>().join(" ");
+        for phrase in [
+            format!("more than {},000 commands", facts::MAX_MOMENTS / 1000),
+            format!("{} characters are shown", readable::MAX_SHOWN),
+            format!("at most {} columns", terminal::WIDTH),
+        ] {
+            assert!(page.contains(&phrase), "the page does not say {phrase:?}");
+        }
+    }
+}

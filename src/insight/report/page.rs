@@ -19,7 +19,7 @@ const DRAWING: &str = include_str!("page/drawing.js");
 const SCRIPT: &str = include_str!("page/script.js");
 
 /// How many of the commands that EXEC or a script ran are shown.
-const MOST_INSIDE: usize = 40;
+const MAX_INSIDE: usize = 40;
 
 #[derive(Serialize)]
 struct Data<'a> {
@@ -238,10 +238,10 @@ fn command(entry: &Entry, moment: &Moment<'_>, common: MomentData) -> MomentData
 
 fn list_inside(children: &[Child], depth: usize, lines: &mut Vec<String>) {
     for child in children {
-        if lines.len() > MOST_INSIDE {
+        if lines.len() > MAX_INSIDE {
             return;
         }
-        if lines.len() == MOST_INSIDE {
+        if lines.len() == MAX_INSIDE {
             return lines.push("\u{2026}".to_owned());
         }
         let shown = clipped(&line(&child.words, child.words_missing), 200);

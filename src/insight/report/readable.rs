@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::powers::{Entry, rendered};
 
 /// How many characters of a command or a reply are shown.
-const MOST_SHOWN: usize = 600;
+pub const MAX_SHOWN: usize = 600;
 
 /// Bytes as text, with invisible characters escaped.
 pub fn readable(bytes: &[u8]) -> String {
@@ -44,18 +44,18 @@ pub fn line(words: &[Vec<u8>], missing: u64) -> String {
         if !line.is_empty() {
             line.push(' ');
         }
-        let part = &word[..word.len().min(MOST_SHOWN * 4)];
+        let part = &word[..word.len().min(MAX_SHOWN * 4)];
         let word = readable(part);
         if word.is_empty() || word.contains(' ') {
             let _ = write!(line, "\"{word}\"");
         } else {
             line.push_str(&word);
         }
-        if line.len() > MOST_SHOWN * 4 {
+        if line.len() > MAX_SHOWN * 4 {
             break;
         }
     }
-    let mut line = clipped(&line, MOST_SHOWN);
+    let mut line = clipped(&line, MAX_SHOWN);
     if missing > 0 {
         let _ = write!(line, " (and {missing} bytes that the journal has not kept)");
     }
@@ -64,7 +64,7 @@ pub fn line(words: &[Vec<u8>], missing: u64) -> String {
 
 /// A reply on one line.
 pub fn reply(entry: &Entry) -> String {
-    clipped(&visible(&rendered(&entry.reply)), MOST_SHOWN)
+    clipped(&visible(&rendered(&entry.reply)), MAX_SHOWN)
 }
 
 /// A reply in as few characters as possible.

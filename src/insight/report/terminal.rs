@@ -8,8 +8,8 @@ use crate::insight::audit::Severity;
 /// The greatest width of the text.
 pub const WIDTH: usize = 100;
 /// How many locks without and with findings are shown.
-const MOST_QUIET: usize = 20;
-const MOST_STORIES: usize = 200;
+const MAX_QUIET: usize = 20;
+const MAX_STORIES: usize = 200;
 
 /// Emphasis in a terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,13 +55,12 @@ pub fn text(facts: &Facts<'_>, is_coloured: bool) -> String {
     }
     let (with, without): (Vec<usize>, Vec<usize>) =
         (0..facts.locks.len()).partition(|lock| facts.found.iter().any(|found| found.lock == Some(*lock)));
-    let told = with.iter().take(MOST_STORIES).chain(without.iter().take(MOST_QUIET));
+    let told = with.iter().take(MAX_STORIES).chain(without.iter().take(MAX_QUIET));
     for lock in told {
         story(facts, *lock, ink, &mut lines);
         lines.push(String::new());
     }
-    let quiet =
-        without.len().saturating_sub(MOST_QUIET) + with.len().saturating_sub(MOST_STORIES) + facts.locks_left_out;
+    let quiet = without.len().saturating_sub(MAX_QUIET) + with.len().saturating_sub(MAX_STORIES) + facts.locks_left_out;
     if quiet > 0 {
         lines.push(format!("{} of which no story is told here.", counted(quiet, "more lock")));
         lines.push(String::new());

@@ -1,4 +1,5 @@
-//! A page that shows commands and what they print, and changes to a program: all of it is done, in the order of the page.
+//! A page that shows files, commands and what they print, and changes to a program: all of it is done, in the order of the
+//! page.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +7,9 @@ use std::process::{Command, Stdio};
 
 /// A part of a page that is to be done.
 enum Step {
-    /// A command, and what it prints.
+    /// A file, and what is in it: a block with a name behind its language.
+    File(String, String),
+    /// A command, and what it prints. A printed line that ends in `...` may go on differently.
     Console(String, String),
     /// Lines with what is to be in front of them: a space, a minus or a plus.
     Change(String),
@@ -20,6 +23,7 @@ pub fn follow(page: &str, folder: &Path, program: &str, path: &str) -> usize {
     let count = steps.len();
     for step in steps {
         match step {
+            Step::File(name, text) => fs::write(folder.join(name), text).expect("a file"),
             Step::Console(command, expected) => run(&command, &expected, folder, path),
             Step::Change(change) => {
                 let program = folder.join(program);
@@ -44,7 +48,11 @@ fn steps(page: &str) -> Vec<Step> {
                 steps.push(Step::Console(command.to_owned(), output.to_owned()));
             }
             "diff" => steps.push(Step::Change(block.to_owned())),
-            _ => {}
+            kind => {
+                if let Some((_language, name)) = kind.split_once(' ') {
+                    steps.push(Step::File(name.to_owned(), format!("{block}\n")));
+                }
+            }
         }
         rest = behind;
     }
@@ -55,12 +63,24 @@ fn steps(page: &str) -> Vec<Step> {
 fn run(command: &str, expected: &str, folder: &Path, path: &str) {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{{ {command}; }} 2>&1")]).current_dir(folder).stdin(Stdio::null());
-    shell.env("PATH", path).env("PYTHONDONTWRITEBYTECODE", "1").env_remove("GITHUB_ACTIONS");
+    shell.env("PATH", path).env("PYTHONDONTWRITEBYTECODE", "1").env("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1");
+    shell.env("NPM_CONFIG_LOGLEVEL", "error").env_remove("GITHUB_ACTIONS").env_remove("REDOUBLE");
     let output = shell.output().expect("a shell");
     let said = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(timeless(&said), timeless(expected), "$ {command}\n{said}");
+    assert_eq!(shortened(&timeless(&said), expected), timeless(expected), "$ {command}\n{said}");
     let fails = expected.contains("failed because of");
     assert_eq!(output.status.code(), Some(if fails { 3 } else { 0 }), "$ {command}\n{said}");
+}
+
+/// Text in which the lines are cut that end in `...` where they are expected.
+fn shortened(text: &str, expected: &str) -> String {
+    let expected = timeless(expected);
+    let mut expected = expected.lines().map(|line| line.strip_suffix("..."));
+    let cut = |line: &str| match expected.next().flatten() {
+        Some(start) if line.starts_with(start) => format!("{start}...\n"),
+        _ => format!("{line}\n"),
+    };
+    text.lines().map(cut).collect()
 }
 
 /// Text with an `N` for each number that is not in a name, and a `T` for each token.

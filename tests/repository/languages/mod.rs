@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use packages::{COMMON, node_modules, python};
+use packages::{COMMON, COMMON_NODE, NodePackages, node_modules, python};
 
 /// The most lines that a story may take: it is to show how little there is to it.
 const LONGEST: usize = 40;
@@ -39,7 +39,7 @@ fn tell_in_python(name: &str) {
 }
 
 fn tell_in_node(name: &str) {
-    let modules = NODE.get_or_init(node_modules).as_ref().expect("ioredis");
+    let modules = NODE.get_or_init(|| node_modules(COMMON_NODE)).as_ref().expect("ioredis");
     tell(Path::new("node"), &format!("node/{name}.js"), modules);
 }
 
@@ -73,19 +73,64 @@ fn ioredis_plays_the_documented_race_always_the_same_way() {
     tell_in_node("deadlock_race");
 }
 
+/// What the quick start for vitest is run with.
+const VITEST: NodePackages = NodePackages {
+    name: "vitest",
+    package: include_str!("vitest/package.json"),
+    lock: include_str!("vitest/package-lock.json"),
+};
+
+/// An empty folder.
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("redouble-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+/// Where programs are looked for: those beside `interpreter`, this project's, and all others.
+fn path(interpreter: Option<&Path>) -> String {
+    let folder = |path: &Path| path.parent().expect("it is in a folder").display().to_string();
+    let redouble = folder(Path::new(env!("CARGO_BIN_EXE_redouble")));
+    let others = std::env::var("PATH").unwrap_or_default();
+    interpreter.map(folder).into_iter().chain([redouble, others]).collect::<Vec<_>>().join(":")
+}
+
 #[test]
 fn the_guide_to_lock_bugs_does_what_it_says() {
-    let folder = std::env::temp_dir().join(format!("redouble-guide-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
+    let folder = folder("guide");
     for name in ["shop.py", "test_shop.py"] {
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/lock_bugs").join(name);
         std::fs::copy(from, folder.join(name)).expect("the example");
     }
     let interpreter = PYTHON.get_or_init(|| python(COMMON)).as_ref().expect("redis-py");
-    let program = |path: &Path| path.parent().expect("it is in a folder").display().to_string();
-    let redouble = program(Path::new(env!("CARGO_BIN_EXE_redouble")));
-    let path = format!("{}:{redouble}:{}", program(interpreter), std::env::var("PATH").unwrap_or_default());
     // Four mistakes, each put right: five runs, five changes.
-    assert_eq!(guide::follow("find-lock-bugs.md", &folder, "shop.py", &path), 10);
+    assert_eq!(guide::follow("find-lock-bugs.md", &folder, "shop.py", &path(Some(interpreter))), 10);
+    std::fs::remove_dir_all(folder).expect("the folder goes");
+}
+
+#[test]
+fn the_quick_start_for_pytest_does_what_it_says() {
+    let folder = folder("pytest");
+    let interpreter = PYTHON.get_or_init(|| python(COMMON)).as_ref().expect("pytest and redis-py");
+    // Two files and a run.
+    assert_eq!(guide::follow("quickstart-pytest.md", &folder, "test_lock.py", &path(Some(interpreter))), 3);
+    std::fs::remove_dir_all(folder).expect("the folder goes");
+}
+
+#[test]
+fn the_quick_start_for_vitest_does_what_it_says() {
+    let folder = folder("vitest");
+    let modules = node_modules(VITEST).expect("vitest and ioredis");
+    std::os::unix::fs::symlink(modules, folder.join("node_modules")).expect("a link");
+    // Two files and a run.
+    assert_eq!(guide::follow("quickstart-vitest.md", &folder, "lock.test.mjs", &path(None)), 3);
+    std::fs::remove_dir_all(folder).expect("the folder goes");
+}
+
+#[test]
+fn the_quick_start_for_any_language_does_what_it_says() {
+    let folder = folder("any");
+    // Two files, the shell's and Go's, and a run of the first.
+    assert_eq!(guide::follow("quickstart-any.md", &folder, "lock_test.sh", &path(None)), 3);
     std::fs::remove_dir_all(folder).expect("the folder goes");
 }

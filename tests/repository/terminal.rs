@@ -15,15 +15,18 @@ pub struct Terminal {
 
 impl Terminal {
     pub fn open(address: SocketAddr) -> Self {
-        let mut child = Command::new("redis-cli")
-            .args(["--no-raw", "-h", &address.ip().to_string(), "-p", &address.port().to_string()])
+        let (host, port) = (address.ip().to_string(), address.port().to_string());
+        // A terminal shows errors of redis-cli itself, which it writes to standard error.
+        let mut child = Command::new("sh")
+            .args(["-c", "exec redis-cli \"$@\" 2>&1", "redis-cli", "--no-raw", "-h", &host, "-p", &port])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("redis-cli: {error}; `make test` installs it"));
         let output = BufReader::new(child.stdout.take().expect("piped"));
         let (sender, screen) = channel();
-        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let mut lines = output.lines().map_while(Result::ok).filter(|line| !is_duration(line));
+        std::thread::spawn(move || lines.try_for_each(|line| sender.send(line)));
         Self { keyboard: child.stdin.take(), child, screen }
     }
 
@@ -37,11 +40,12 @@ impl Terminal {
     pub fn shows(&self) -> String {
         self.screen.recv_timeout(PATIENCE).expect("redis-cli shows nothing")
     }
+}
 
-    /// Whether it shows nothing that was not read yet.
-    pub fn shows_nothing(&self) -> bool {
-        self.screen.try_recv().is_err()
-    }
+/// Whether redis-cli says with this line how long a command took, as it does for more than half a second: `(1.32s)`.
+fn is_duration(line: &str) -> bool {
+    let seconds = line.strip_prefix('(').and_then(|rest| rest.strip_suffix("s)"));
+    seconds.is_some_and(|seconds| seconds.parse::<f64>().is_ok())
 }
 
 impl Drop for Terminal {
