@@ -195,11 +195,13 @@ impl AuditState {
         source: JournalRef,
         happen: impl FnOnce(&mut LockTracker<'_>),
     ) {
-        self.track(id, actor, source, (false, None), happen);
-        self.forget_if_free(id);
+        if self.track(id, actor, source, (false, None), happen) {
+            self.locks.remove(id);
+        }
     }
 
-    /// `is_lost` and `replied_at` say what became of the reply.
+    /// `is_lost` and `replied_at` say what became of the reply. Returns whether the key is to be forgotten: it is free
+    /// and was no lock.
     fn track(
         &mut self,
         id: &LockId,
@@ -207,19 +209,17 @@ impl AuditState {
         source: JournalRef,
         (is_lost, replied_at): (bool, Option<i64>),
         happen: impl FnOnce(&mut LockTracker<'_>),
-    ) {
-        let Some(TrackedLock { lock, links, rules }) = self.locks.get_mut(id) else { return };
-        let Some((_, deadlines)) = self.deadlines.iter_mut().find(|(server, _)| *server == id.server) else { return };
+    ) -> bool {
+        let Some(TrackedLock { lock, links, rules }) = self.locks.get_mut(id) else { return false };
+        let deadlines = self.deadlines.iter_mut().find(|(server, _)| *server == id.server);
+        let Some((_, deadlines)) = deadlines else { return false };
         let (clients, shared, collector) = (&mut self.clients, &mut self.shared, &mut self.collector);
         let context = RuleContext { lock, links, actor, source, is_lost, replied_at, clients, shared, collector };
         let (global, timeline, previous_real) = (&mut self.global, self.timeline.as_mut(), self.previous_real);
-        happen(&mut LockTracker { context, rules, global, deadlines, timeline, previous_real });
-    }
-
-    fn forget_if_free(&mut self, id: &LockId) {
-        if self.locks.get(id).is_some_and(|lock| !lock.is_known() && !lock.is_in_use()) {
-            self.locks.remove(id);
-        }
+        let mut tracker = LockTracker { context, rules, global, deadlines, timeline, previous_real };
+        happen(&mut tracker);
+        let lock = &tracker.context.lock;
+        !lock.is_known() && !lock.is_in_use()
     }
 
     /// Applies what a command did to one key.
@@ -247,10 +247,10 @@ impl AuditState {
             }
             return;
         }
-        let globs = Arc::clone(&self.scope);
+        let is_said = is_matched(&self.scope.locks, effect.key);
         let reply = (line.outcome != Outcome::Answered, line.replied_at);
-        self.track(&id, Some(&client), source, reply, |tracker| {
-            if is_matched(&globs.locks, effect.key) {
+        let is_free = self.track(&id, Some(&client), source, reply, |tracker| {
+            if is_said {
                 tracker.note_reason(LockReason::Said);
             }
             tracker.apply(effect);
@@ -259,7 +259,9 @@ impl AuditState {
             timeline.note_effect(lock, line.seq, &effect.effect);
         }
         self.prune_met(&client);
-        self.forget_if_free(&id);
+        if is_free {
+            self.locks.remove(&id);
+        }
     }
 
     /// Tracks a key to which a lock moves, unless the user excludes it.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::caption::caption;
-use super::facts::{Facts, Kind, Spot, Stretch, seq_of};
 use super::readable::{clipped, readable, short_reply, visible};
+use super::report_data::{AxisPoint, ClientSpan, MomentKind, ReportData, seq_of};
 use super::terminal::{Ink, WIDTH, symbol};
 use crate::insight::audit::{HoldEnd, Severity, SpanKind};
 use crate::powers::{Entry, EventKind, Item, Outcome};
@@ -23,7 +23,7 @@ const NEAR: usize = 4;
 
 /// One line.
 struct Row {
-    spot: Spot,
+    spot: AxisPoint,
     /// The number in the journal; empty for what has none.
     seq: String,
     /// The client's column; `None` for what concerns all.
@@ -41,23 +41,23 @@ struct Row {
 }
 
 /// Adds the lines of a lock.
-pub fn story(facts: &Facts<'_>, lock: usize, ink: Ink, lines: &mut Vec<String>) {
-    let id = &facts.locks[lock].id;
-    let mut title = format!("Lock {}", clipped(&facts.locks[lock].name, 60));
-    if facts.servers > 1 {
+pub fn story(data: &ReportData<'_>, lock: usize, ink: Ink, lines: &mut Vec<String>) {
+    let id = &data.locks[lock].id;
+    let mut title = format!("Lock {}", clipped(&data.locks[lock].name, 60));
+    if data.servers > 1 {
         title.push_str(&format!(" on server {}", id.server));
     }
     if id.db > 0 {
         title.push_str(&format!(" in database {}", id.db));
     }
     lines.push(ink.bold(&title));
-    let columns = columns_of(facts, lock);
-    let rows = rows_of(facts, lock, &columns);
-    let stretches = stretches_of(facts, lock, &columns);
+    let columns = columns_of(data, lock);
+    let rows = rows_of(data, lock, &columns);
+    let stretches = stretches_of(data, lock, &columns);
     let width = (WIDTH - FRONT) / columns.len().max(1);
     let width = (width >= NARROWEST).then(|| width.min(40));
     let step = width.unwrap_or(if columns.len() > 12 { 2 } else { 3 });
-    let sheet = Sheet { facts, stretches: &stretches, ink, width, step };
+    let sheet = Sheet { data, stretches: &stretches, ink, width, step };
     sheet.heading(&columns, lines);
     let start = rows.first().map_or(0, |row| row.spot.at);
     let is_shown = shown(&rows);
@@ -76,10 +76,10 @@ pub fn story(facts: &Facts<'_>, lock: usize, ink: Ink, lines: &mut Vec<String>) 
 }
 
 /// The clients of a lock, in the order in which they came to it.
-fn columns_of(facts: &Facts<'_>, lock: usize) -> Vec<usize> {
+fn columns_of(data: &ReportData<'_>, lock: usize) -> Vec<usize> {
     let mut columns: Vec<usize> = Vec::new();
-    let about = facts.moments.iter().filter(|moment| moment.lock == Some(lock)).filter_map(|moment| moment.client);
-    let held = facts.stretches.iter().filter(|stretch| stretch.lock == lock).map(|stretch| stretch.client);
+    let about = data.moments.iter().filter(|moment| moment.lock == Some(lock)).filter_map(|moment| moment.client);
+    let held = data.stretches.iter().filter(|stretch| stretch.lock == lock).map(|stretch| stretch.client);
     for client in about.chain(held) {
         if !columns.contains(&client) && columns.len() < MAX_COLUMNS {
             columns.push(client);
@@ -88,9 +88,9 @@ fn columns_of(facts: &Facts<'_>, lock: usize) -> Vec<usize> {
     columns
 }
 
-fn stretches_of<'f>(facts: &'f Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Vec<&'f Stretch>> {
+fn stretches_of<'f>(data: &'f ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Vec<&'f ClientSpan>> {
     let mut stretches = vec![Vec::new(); columns.len()];
-    for stretch in facts.stretches.iter().filter(|stretch| stretch.lock == lock) {
+    for stretch in data.stretches.iter().filter(|stretch| stretch.lock == lock) {
         if let Some(column) = columns.iter().position(|client| *client == stretch.client) {
             stretches[column].push(stretch);
         }
@@ -98,18 +98,18 @@ fn stretches_of<'f>(facts: &'f Facts<'_>, lock: usize, columns: &[usize]) -> Vec
     stretches
 }
 
-fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
+fn rows_of(data: &ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
     let column_of = |client: Option<usize>| client.and_then(|client| columns.iter().position(|other| *other == client));
     // The findings about this lock by their moment, and the moments that they rest on.
     let mut found: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let mut proofs: BTreeMap<usize, ()> = BTreeMap::new();
-    for (number, one) in facts.found.iter().enumerate().filter(|(_, found)| found.lock == Some(lock)) {
+    for (number, one) in data.found.iter().enumerate().filter(|(_, found)| found.lock == Some(lock)) {
         proofs.extend(one.proofs.iter().filter_map(|proof| proof.moment).map(|moment| (moment, ())));
         found.entry(order(one.spot.order)).or_default().push(number);
     }
-    let server = facts.locks[lock].id.server;
+    let server = data.locks[lock].id.server;
     let mut rows: Vec<Row> = Vec::new();
-    for (at, moment) in facts.moments.iter().enumerate() {
+    for (at, moment) in data.moments.iter().enumerate() {
         let column = column_of(moment.client);
         let is_proof = proofs.contains_key(&at);
         let mut fault = None;
@@ -117,7 +117,7 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
             Item::Command(entry) if moment.lock == Some(lock) || is_proof => {
                 fault = entry.fault.as_deref().map(visible);
                 let mark = if moment.lock == Some(lock) { mark_of(moment.kind) } else { "\u{b7}" };
-                (mark, command(entry, &facts.locks[lock].id.key), answer(entry))
+                (mark, command(entry, &data.locks[lock].id.key), answer(entry))
             }
             Item::Event(event) if event.kind == EventKind::Closed && column.is_some() => {
                 ("\u{25a0}", "connection ends".to_owned(), String::new())
@@ -136,19 +136,18 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
             }
             _ => continue,
         };
-        let (at_clock, real) = super::facts::times_of(moment.item);
-        let spot = Spot { order: at as f64, at: at_clock, real };
+        let (at_clock, real) = super::report_data::times_of(moment.item);
+        let spot = AxisPoint { order: at as f64, at: at_clock, real };
         let seq = seq_of(moment.item);
-        let seq = if facts.servers > 1 { format!("{}.{seq}", moment.server) } else { seq.to_string() };
+        let seq = if data.servers > 1 { format!("{}.{seq}", moment.server) } else { seq.to_string() };
         let found = found.remove(&at).unwrap_or_default();
-        let is_again = mark == mark_of(Kind::Refused) && found.is_empty() && !is_proof;
+        let is_again = mark == mark_of(MomentKind::Refused) && found.is_empty() && !is_proof;
         if is_again && count_again(&mut rows, column, mark, &answer) {
             continue;
         }
         rows.push(Row { spot, seq, column, mark, text, answer, fault, times: 1, found, is_proof });
     }
-    for stretch in
-        facts.stretches.iter().filter(|stretch| stretch.lock == lock && stretch.end == Some(HoldEnd::Expired))
+    for stretch in data.stretches.iter().filter(|stretch| stretch.lock == lock && stretch.end == Some(HoldEnd::Expired))
     {
         let Some(spot) = stretch.until else { continue };
         let (seq, column, text) = (String::new(), column_of(Some(stretch.client)), "it expires".to_owned());
@@ -202,17 +201,17 @@ fn order(order: f64) -> usize {
     order
 }
 
-fn mark_of(kind: Kind) -> &'static str {
+fn mark_of(kind: MomentKind) -> &'static str {
     match kind {
-        Kind::Other => "\u{b7}",
-        Kind::Read => "\u{25cb}",
-        Kind::Missed => "\u{25bd}",
-        Kind::Extended => "\u{25b3}",
-        Kind::Set => "\u{25c6}",
-        Kind::Refused => "\u{2715}",
-        Kind::Released => "\u{25bc}",
-        Kind::Took => "\u{25b2}",
-        Kind::Foreign => "\u{25bc}!",
+        MomentKind::Other => "\u{b7}",
+        MomentKind::Read => "\u{25cb}",
+        MomentKind::Missed => "\u{25bd}",
+        MomentKind::Extended => "\u{25b3}",
+        MomentKind::Set => "\u{25c6}",
+        MomentKind::Refused => "\u{2715}",
+        MomentKind::Released => "\u{25bc}",
+        MomentKind::Took => "\u{25b2}",
+        MomentKind::Foreign => "\u{25bc}!",
     }
 }
 
@@ -254,8 +253,8 @@ fn shown(rows: &[Row]) -> Vec<bool> {
 
 /// The layout of the rows.
 struct Sheet<'s> {
-    facts: &'s Facts<'s>,
-    stretches: &'s [Vec<&'s Stretch>],
+    data: &'s ReportData<'s>,
+    stretches: &'s [Vec<&'s ClientSpan>],
     ink: Ink,
     /// The width of a column with text. `None` if there are too many: the text stands behind all columns.
     width: Option<usize>,
@@ -265,7 +264,7 @@ struct Sheet<'s> {
 
 impl Sheet<'_> {
     fn heading(&self, columns: &[usize], lines: &mut Vec<String>) {
-        let titles = columns.iter().map(|client| &self.facts.clients[*client]);
+        let titles = columns.iter().map(|client| &self.data.clients[*client]);
         if let Some(width) = self.width {
             let mut names = format!("{:>6} {:>11}  ", "#", "clock");
             let mut numbers = " ".repeat(FRONT);
@@ -312,7 +311,7 @@ impl Sheet<'_> {
             self.below(row, &format!("\u{26a1} fault {}", clipped(fault, 30)), None, lines);
         }
         for number in &row.found {
-            let finding = self.facts.found[*number].finding;
+            let finding = self.data.found[*number].finding;
             let told = format!("{}{} {}", symbol(finding.severity), number + 1, caption(finding.code));
             let severity = if finding.allowed.is_some() { Severity::Note } else { finding.severity };
             self.below(row, &told, Some(severity), lines);
@@ -358,12 +357,12 @@ impl Sheet<'_> {
 }
 
 /// What a client believes at a moment, with a few words where that becomes wrong.
-fn state(stretches: &[&Stretch], order: f64) -> String {
+fn state(stretches: &[&ClientSpan], order: f64) -> String {
     let started = stretches.partition_point(|stretch| stretch.from.order <= order);
     let Some(stretch) = started.checked_sub(1).and_then(|last| stretches.get(last)) else {
         return "\u{2502}".to_owned();
     };
-    let is_over = |spot: Option<Spot>| spot.is_some_and(|spot| spot.order <= order);
+    let is_over = |spot: Option<AxisPoint>| spot.is_some_and(|spot| spot.order <= order);
     if is_over(stretch.until) {
         let goes_on = stretch.unnoticed.is_some() && !is_over(stretch.unnoticed);
         return if goes_on { "\u{254e}" } else { "\u{2502}" }.to_owned();

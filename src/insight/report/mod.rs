@@ -3,14 +3,14 @@
 
 mod caption;
 mod columns;
-mod facts;
 mod page;
 mod readable;
+mod report_data;
 mod terminal;
 
 use crate::insight::audit::Auditor;
 use crate::powers::Item;
-use facts::Facts;
+use report_data::ReportData;
 
 /// The journals of some servers, each with the server's number.
 pub type Journals = [(u16, Vec<Item>)];
@@ -18,24 +18,24 @@ pub type Journals = [(u16, Vec<Item>)];
 /// A self-contained page for a browser. The auditor has processed the same journals, [with a
 /// timeline](Auditor::with_timeline).
 pub fn html(journals: &Journals, auditor: &Auditor) -> String {
-    page::html(&Facts::of(journals, auditor))
+    page::html(&ReportData::of(journals, auditor))
 }
 
 /// The same for a terminal, in lines of at most 100 columns, with colours if `is_coloured`.
 pub fn text(journals: &Journals, auditor: &Auditor, is_coloured: bool) -> String {
-    terminal::text(&Facts::of(journals, auditor), is_coloured)
+    terminal::text(&ReportData::of(journals, auditor), is_coloured)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{facts, readable, terminal};
+    use super::{data, readable, terminal};
 
     #[test]
     fn the_page_about_reports_has_the_limits_of_the_code() {
         let page = include_str!("../../../docs/report.md").split_whitespace().collect::<Vec<_>>().join(" ");
         for phrase in [
-            format!("more than {},000 commands", facts::MAX_MOMENTS / 1000),
-            format!("{} characters are shown", readable::MAX_SHOWN),
+            format!("more than {},000 commands", report_data::MAX_MOMENTS / 1000),
+            format!("it has {} characters", readable::MAX_SHOWN),
             format!("at most {} columns", terminal::WIDTH),
         ] {
             assert!(page.contains(&phrase), "the page does not say {phrase:?}");

@@ -7,8 +7,8 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::caption::caption;
-use super::facts::{Facts, Found, Moment, Spot, Stay, Stretch, seq_of, times_of};
 use super::readable::{clipped, line, readable, reply, visible};
+use super::report_data::{AxisPoint, ClientSpan, KeyPresence, Moment, PlacedFinding, ReportData, seq_of, times_of};
 use crate::insight::audit::{HoldEnd, Severity, SpanKind};
 use crate::powers::{Child, Entry, Item, Outcome};
 
@@ -135,9 +135,9 @@ struct EvidenceData {
     what: String,
 }
 
-pub fn html(facts: &Facts<'_>) -> String {
+pub fn html(data: &ReportData<'_>) -> String {
     // Escaped characters mean the same in JSON, and cannot end the element.
-    let data = serde_json::to_string(&data(facts)).unwrap_or_default();
+    let data = serde_json::to_string(&page_data(data)).unwrap_or_default();
     let data = data
         .replace('<', "\\u003c")
         .replace('>', "\\u003e")
@@ -163,14 +163,14 @@ pub fn html(facts: &Facts<'_>) -> String {
     page
 }
 
-fn data<'a>(facts: &'a Facts<'a>) -> Data<'a> {
+fn page_data<'a>(data: &'a ReportData<'a>) -> Data<'a> {
     Data {
-        servers: facts.servers,
-        commands: facts.commands,
-        moments_left_out: facts.moments_left_out,
-        locks_left_out: facts.locks_left_out,
-        findings_left_out: facts.unlisted,
-        clients: facts
+        servers: data.servers,
+        commands: data.commands,
+        moments_left_out: data.moments_left_out,
+        locks_left_out: data.locks_left_out,
+        findings_left_out: data.unlisted,
+        clients: data
             .clients
             .iter()
             .map(|client| ClientData {
@@ -180,7 +180,7 @@ fn data<'a>(facts: &'a Facts<'a>) -> Data<'a> {
                 address: &client.address,
             })
             .collect(),
-        locks: facts
+        locks: data
             .locks
             .iter()
             .map(|lock| LockData {
@@ -190,10 +190,10 @@ fn data<'a>(facts: &'a Facts<'a>) -> Data<'a> {
                 worst: lock.worst.map(Severity::name),
             })
             .collect(),
-        moments: facts.moments.iter().map(moment).collect(),
-        stretches: facts.stretches.iter().map(stretch).collect(),
-        stays: facts.stays.iter().map(stay).collect(),
-        findings: facts.found.iter().map(finding).collect(),
+        moments: data.moments.iter().map(moment).collect(),
+        stretches: data.stretches.iter().map(stretch).collect(),
+        stays: data.stays.iter().map(stay).collect(),
+        findings: data.found.iter().map(finding).collect(),
     }
 }
 
@@ -251,7 +251,7 @@ fn list_inside(children: &[Child], depth: usize, lines: &mut Vec<String>) {
     }
 }
 
-fn stretch(stretch: &Stretch) -> StretchData<'_> {
+fn stretch(stretch: &ClientSpan) -> StretchData<'_> {
     StretchData {
         lock: stretch.lock,
         client: stretch.client,
@@ -274,11 +274,11 @@ fn stretch(stretch: &Stretch) -> StretchData<'_> {
     }
 }
 
-fn stay(stay: &Stay) -> StayData {
+fn stay(stay: &KeyPresence) -> StayData {
     StayData { lock: stay.lock, client: stay.client, from: three(stay.from), until: stay.until.map(three) }
 }
 
-fn finding<'a>(found: &'a Found<'a>) -> FindingData<'a> {
+fn finding<'a>(found: &'a PlacedFinding<'a>) -> FindingData<'a> {
     let finding = found.finding;
     FindingData {
         code: finding.code.name(),
@@ -312,7 +312,7 @@ fn finding<'a>(found: &'a Found<'a>) -> FindingData<'a> {
     }
 }
 
-fn three(spot: Spot) -> Three {
+fn three(spot: AxisPoint) -> Three {
     (spot.order, spot.at, spot.real)
 }
 

@@ -15,17 +15,17 @@ use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 #[derive(Clone, Default)]
 pub struct EndingState {
     /// Holds that may be abandoned. More than one only in a lock that admits several.
-    loose: Vec<Loose>,
+    abandoned: Vec<Abandoned>,
     /// The hold that went with all keys of the database.
-    emptied: Option<Box<Emptied>>,
+    flushed_hold: Option<Box<FlushedHold>>,
 }
 
 /// How many holds are remembered that may be abandoned.
-const MAX_LOOSE: usize = 16;
+const MAX_ABANDONED: usize = 16;
 
 /// A hold that may be abandoned: its connection ended, or its holder did not get the reply.
 #[derive(Clone)]
-struct Loose {
+struct Abandoned {
     hold: Hold,
     /// The end of the connection.
     closed: Option<JournalRef>,
@@ -45,7 +45,7 @@ struct Refused {
 
 /// A hold that went with all keys of the database.
 #[derive(Clone)]
-struct Emptied {
+struct FlushedHold {
     hold: Hold,
     flush: Flush,
     /// The flush may be of another program than the holder's.
@@ -61,31 +61,33 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut EndingState, renewal: 
         LockEvent::NotOwned { token, .. } => {
             missed_after_flush(context, state, token);
             if let Some(token) = token {
-                state.loose.retain(|loose| *loose.hold.token != *token);
+                state.abandoned.retain(|abandoned| *abandoned.hold.token != *token);
             }
         }
         LockEvent::Extended { is_own, .. } => {
             // A client looks after the lock.
             if is_own || context.lock.holder().is_none() {
-                state.loose.clear();
+                state.abandoned.clear();
             }
         }
-        LockEvent::Overwritten { .. } => state.loose.clear(),
+        LockEvent::Overwritten { .. } => state.abandoned.clear(),
         LockEvent::WroteAfterLoss { .. } => missed_after_flush(context, state, None),
         LockEvent::Expired { hold } => {
             let token = context.lock.holds[hold].token.clone();
-            tell_loose(context, state, "until it expired", |loose| loose.hold.token == token && !loose.hold.is_certain);
+            report_abandoned(context, state, "until it expired", |abandoned| {
+                abandoned.hold.token == token && !abandoned.hold.is_certain
+            });
         }
         LockEvent::ConnectionClosed { hold } => closed(context, state, renewal, hold),
         LockEvent::Flushed { hold, cause } => flushed(context, state, hold, cause),
         LockEvent::KeyVanished { cause: VanishCause::Expired } => {
-            tell_loose(context, state, "until it expired", |_| true)
+            report_abandoned(context, state, "until it expired", |_| true)
         }
         LockEvent::KeyVanished { cause: VanishCause::Flushed(cause) } => gone_with_all(context, state, cause),
         LockEvent::HeldAtEnd { hold } => leaked(context, renewal, hold),
         LockEvent::AuditEnded => {
             let JournalRef { at, real, .. } = context.source;
-            tell_loose(context, state, "until the end", |loose| !loose.hold.is_over(at, real));
+            report_abandoned(context, state, "until the end", |abandoned| !abandoned.hold.is_over(at, real));
         }
         LockEvent::Read { value: None } => {}
     }
@@ -95,42 +97,42 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut EndingState, renewal: 
 fn acquired(context: &mut RuleContext<'_>, state: &mut EndingState, is_taken_over: bool) {
     let is_semaphore = context.lock.shape == LockShape::Semaphore;
     if is_taken_over {
-        tell_loose(context, state, "until its time was over", |_| true);
+        report_abandoned(context, state, "until its time was over", |_| true);
     } else if !is_semaphore {
-        state.loose.clear();
+        state.abandoned.clear();
     }
     let Some(hold) = context.lock.holds.last().cloned() else { return };
-    let is_back = |emptied: &Emptied| emptied.hold.client.same_program(&hold.client) == SameProgram::Yes;
-    if state.emptied.as_deref().is_some_and(is_back) {
-        state.emptied = None;
+    let is_back = |flushed_hold: &FlushedHold| flushed_hold.hold.client.same_program(&hold.client) == SameProgram::Yes;
+    if state.flushed_hold.as_deref().is_some_and(is_back) {
+        state.flushed_hold = None;
     }
     if !hold.is_certain {
-        note_loose(state, Loose { hold, closed: None, waited: None, refused: None });
+        note_abandoned(state, Abandoned { hold, closed: None, waited: None, refused: None });
     }
 }
 
-fn note_loose(state: &mut EndingState, loose: Loose) {
-    let known = &mut state.loose;
-    if known.len() < MAX_LOOSE {
-        known.push(loose);
+fn note_abandoned(state: &mut EndingState, abandoned: Abandoned) {
+    let known = &mut state.abandoned;
+    if known.len() < MAX_ABANDONED {
+        known.push(abandoned);
     }
 }
 
 fn refused(context: &mut RuleContext<'_>, state: &mut EndingState, value: &[u8]) {
     let Some(actor) = context.actor else { return };
     let source = context.source.clone();
-    for loose in &mut state.loose {
-        let same = actor.same_program(&loose.hold.client);
-        let has_token = *loose.hold.token == *value && is_unique_token(value);
-        if !loose.hold.is_certain && (same == SameProgram::Yes || has_token) {
+    for abandoned in &mut state.abandoned {
+        let same = actor.same_program(&abandoned.hold.client);
+        let has_token = *abandoned.hold.token == *value && is_unique_token(value);
+        if !abandoned.hold.is_certain && (same == SameProgram::Yes || has_token) {
             // A connection with the same name that is older than the lost one may be another part of the program.
-            let is_doubtful = !has_token && actor.id < loose.hold.client.id;
+            let is_doubtful = !has_token && actor.id < abandoned.hold.client.id;
             let first = Refused { first: source.clone(), times: 0, is_doubtful };
-            let refused = loose.refused.get_or_insert(first);
+            let refused = abandoned.refused.get_or_insert(first);
             refused.times += 1;
             refused.is_doubtful &= is_doubtful;
-        } else if same != SameProgram::Yes && loose.waited.is_none() {
-            loose.waited = Some(source.clone());
+        } else if same != SameProgram::Yes && abandoned.waited.is_none() {
+            abandoned.waited = Some(source.clone());
         }
     }
 }
@@ -138,10 +140,10 @@ fn refused(context: &mut RuleContext<'_>, state: &mut EndingState, value: &[u8])
 /// A client that did not get the reply reads the lock, and knows now.
 fn known_by_its_holder(context: &mut RuleContext<'_>, state: &mut EndingState, value: &[u8]) {
     let Some(actor) = context.actor.cloned() else { return };
-    state.loose.retain(|loose| {
-        loose.hold.is_certain
-            || *loose.hold.token != *value
-            || actor.same_program(&loose.hold.client) == SameProgram::No
+    state.abandoned.retain(|abandoned| {
+        abandoned.hold.is_certain
+            || *abandoned.hold.token != *value
+            || actor.same_program(&abandoned.hold.client) == SameProgram::No
     });
 }
 
@@ -153,8 +155,8 @@ fn removed(
 ) {
     release_after_flush(context, state, hold, precondition);
     let is_semaphore = context.lock.shape == LockShape::Semaphore;
-    state.loose.retain(|loose| match precondition {
-        Precondition::Compared(Some(member)) if is_semaphore => *loose.hold.token != *member,
+    state.abandoned.retain(|abandoned| match precondition {
+        Precondition::Compared(Some(member)) if is_semaphore => *abandoned.hold.token != *member,
         _ => false,
     });
 }
@@ -163,74 +165,80 @@ fn removed(
 fn closed(context: &mut RuleContext<'_>, state: &mut EndingState, renewal: &RenewalState, hold: usize) {
     let hold = context.lock.holds[hold].clone();
     let source = context.source.clone();
-    let known = state.loose.iter_mut().find(|loose| loose.hold.token == hold.token);
+    let known = state.abandoned.iter_mut().find(|abandoned| abandoned.hold.token == hold.token);
     if let Some(known) = known {
         known.closed = Some(source);
     } else if hold.is_certain && hold.status == HoldStatus::Held && !is_endless(context, renewal, &hold) {
-        note_loose(state, Loose { hold, closed: Some(source), waited: None, refused: None });
+        note_abandoned(state, Abandoned { hold, closed: Some(source), waited: None, refused: None });
     }
 }
 
 /// Reports holds that were abandoned until their end.
-fn tell_loose(context: &mut RuleContext<'_>, state: &mut EndingState, until: &str, is_meant: impl Fn(&Loose) -> bool) {
-    if state.loose.is_empty() {
+fn report_abandoned(
+    context: &mut RuleContext<'_>,
+    state: &mut EndingState,
+    until: &str,
+    is_meant: impl Fn(&Abandoned) -> bool,
+) {
+    if state.abandoned.is_empty() {
         return;
     }
-    let all = std::mem::take(&mut state.loose);
-    let (told, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|loose| is_meant(loose));
-    state.loose = kept;
-    for loose in told {
-        let draft = match &loose.refused {
-            Some(refused) => refused_by_itself(context, &loose, refused, until),
-            None if loose.hold.is_certain => held_at_disconnect(context, &loose, until),
-            None => lost_and_not_released(context, &loose, until),
+    let all = std::mem::take(&mut state.abandoned);
+    let (told, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|abandoned| is_meant(abandoned));
+    state.abandoned = kept;
+    for abandoned in told {
+        let draft = match &abandoned.refused {
+            Some(refused) => refused_by_itself(context, &abandoned, refused, until),
+            None if abandoned.hold.is_certain => held_at_disconnect(context, &abandoned, until),
+            None => lost_and_not_released(context, &abandoned, until),
         };
         context.report(draft);
     }
 }
 
 /// The key, and the end of the sentence, of a finding about an abandoned hold.
-fn neglect(context: &RuleContext<'_>, loose: &Loose, until: &str) -> (String, String) {
+fn neglect(context: &RuleContext<'_>, abandoned: &Abandoned, until: &str) -> (String, String) {
     let key = key_text(context.lock);
-    let is_endless = loose.hold.end().is_none() && !loose.hold.is_deadline_unknown && loose.hold.timestamp.is_none();
+    let is_endless =
+        abandoned.hold.end().is_none() && !abandoned.hold.is_deadline_unknown && abandoned.hold.timestamp.is_none();
     let mut rest = match is_endless {
         true => {
             "nobody released it; it has no expiry, so that nobody can take it before somebody deletes it".to_owned()
         }
         false => format!("nobody released it {until}"),
     };
-    if let Some(waited) = &loose.waited {
+    if let Some(waited) = &abandoned.waited {
         rest.push_str(&format!(", and {} had to wait", waited.display_name()));
     }
     (key, rest)
 }
 
-fn proof(loose: &Loose, took: &str) -> Vec<Evidence> {
-    let mut evidence = vec![loose.hold.acquired.shows(took)];
-    evidence.extend(loose.closed.as_ref().map(|closed| closed.shows("its connection ended")));
-    evidence.extend(loose.waited.as_ref().map(|waited| waited.shows("was refused meanwhile")));
+fn proof(abandoned: &Abandoned, took: &str) -> Vec<Evidence> {
+    let mut evidence = vec![abandoned.hold.acquired.shows(took)];
+    evidence.extend(abandoned.closed.as_ref().map(|closed| closed.shows("its connection ended")));
+    evidence.extend(abandoned.waited.as_ref().map(|waited| waited.shows("was refused meanwhile")));
     evidence
 }
 
-fn held_at_disconnect(context: &RuleContext<'_>, loose: &Loose, until: &str) -> FindingDraft {
-    let (key, rest) = neglect(context, loose, until);
-    let client = &loose.hold.client;
+fn held_at_disconnect(context: &RuleContext<'_>, abandoned: &Abandoned, until: &str) -> FindingDraft {
+    let (key, rest) = neglect(context, abandoned, until);
+    let client = &abandoned.hold.client;
     let sentence = format!("{} still held `{key}` when its connection ended, and {rest}", client.display_name());
-    let evidence = proof(loose, "took the lock");
+    let evidence = proof(abandoned, "took the lock");
     FindingDraft { code: Code::HeldAtDisconnect, severity: None, sentence, evidence, culprit: client.id }
 }
 
-fn lost_and_not_released(context: &RuleContext<'_>, loose: &Loose, until: &str) -> FindingDraft {
-    let (key, rest) = neglect(context, loose, until);
-    let client = &loose.hold.client;
+fn lost_and_not_released(context: &RuleContext<'_>, abandoned: &Abandoned, until: &str) -> FindingDraft {
+    let (key, rest) = neglect(context, abandoned, until);
+    let client = &abandoned.hold.client;
     let sentence = format!("The reply that gave {} the lock `{key}` was lost, and {rest}", client.display_name());
-    let evidence = proof(loose, "took the lock, and has not got the reply");
+    let evidence = proof(abandoned, "took the lock, and has not got the reply");
     FindingDraft { code: Code::LostAndNotReleased, severity: None, sentence, evidence, culprit: client.id }
 }
 
-fn refused_by_itself(context: &RuleContext<'_>, loose: &Loose, refused: &Refused, until: &str) -> FindingDraft {
+fn refused_by_itself(context: &RuleContext<'_>, abandoned: &Abandoned, refused: &Refused, until: &str) -> FindingDraft {
     let key = key_text(context.lock);
-    let client = &loose.hold.client;
+    let client = &abandoned.hold.client;
     let times = if refused.times == 1 { String::new() } else { format!(" {} times", refused.times) };
     let may = match refused.is_doubtful {
         true => " (unless several parts of the program share the name)",
@@ -241,7 +249,7 @@ fn refused_by_itself(context: &RuleContext<'_>, loose: &Loose, refused: &Refused
          nobody released it {until}",
         refused.first.display_name()
     );
-    let mut evidence = vec![loose.hold.acquired.shows("took the lock, and has not got the reply")];
+    let mut evidence = vec![abandoned.hold.acquired.shows("took the lock, and has not got the reply")];
     evidence.push(refused.first.shows("was refused by it"));
     let severity = refused.is_doubtful.then_some(Severity::Warning);
     FindingDraft { code: Code::RefusedByItself, severity, sentence, evidence, culprit: client.id }
@@ -277,16 +285,16 @@ fn flushed(context: &mut RuleContext<'_>, state: &mut EndingState, hold: usize, 
         report_flush(context, &hold, &flush, None);
     }
     let stranger = !is_restart && same == SameProgram::Unknown && hold.is_certain;
-    state.emptied = Some(Box::new(Emptied { hold, flush, stranger }));
+    state.flushed_hold = Some(Box::new(FlushedHold { hold, flush, stranger }));
 }
 
 /// The key went with all others, whether a client held it or not.
 fn gone_with_all(context: &mut RuleContext<'_>, state: &mut EndingState, cause: FlushCause) {
     let flush = Flush { source: context.source.clone(), cause };
-    if let Some(loose) = state.loose.pop().filter(|loose| loose.hold.is_certain) {
-        state.emptied = Some(Box::new(Emptied { hold: loose.hold, flush, stranger: false }));
+    if let Some(abandoned) = state.abandoned.pop().filter(|abandoned| abandoned.hold.is_certain) {
+        state.flushed_hold = Some(Box::new(FlushedHold { hold: abandoned.hold, flush, stranger: false }));
     }
-    state.loose.clear();
+    state.abandoned.clear();
 }
 
 fn report_flush(context: &mut RuleContext<'_>, hold: &Hold, flush: &Flush, back: Option<Evidence>) {
@@ -308,17 +316,17 @@ fn report_flush(context: &mut RuleContext<'_>, hold: &Hold, flush: &Flush, back:
 /// A holder comes back to a lock that a flush took: so the flush was not its own program's.
 fn missed_after_flush(context: &mut RuleContext<'_>, state: &mut EndingState, token: Option<&[u8]>) {
     let Some(actor) = context.actor else { return };
-    let is_its = |emptied: &Emptied| {
-        emptied.stranger
-            && (actor.is_same_connection(&emptied.hold.client)
-                || token.is_some_and(|token| *emptied.hold.token == *token))
+    let is_its = |flushed_hold: &FlushedHold| {
+        flushed_hold.stranger
+            && (actor.is_same_connection(&flushed_hold.hold.client)
+                || token.is_some_and(|token| *flushed_hold.hold.token == *token))
     };
-    if !state.emptied.as_deref().is_some_and(is_its) {
+    if !state.flushed_hold.as_deref().is_some_and(is_its) {
         return;
     }
-    let Some(emptied) = state.emptied.as_deref_mut() else { return };
-    emptied.stranger = false;
-    let (hold, flush) = (emptied.hold.clone(), emptied.flush.clone());
+    let Some(flushed_hold) = state.flushed_hold.as_deref_mut() else { return };
+    flushed_hold.stranger = false;
+    let (hold, flush) = (flushed_hold.hold.clone(), flushed_hold.flush.clone());
     let back = context.now("still counted on the lock");
     report_flush(context, &hold, &flush, Some(back));
 }
@@ -332,10 +340,11 @@ fn release_after_flush(
 ) {
     let (Some(actor), Some(hold), Precondition::None) = (context.actor, hold, precondition) else { return };
     let new = &context.lock.holds[hold];
-    let is_its =
-        |emptied: &Emptied| emptied.hold.client.same_program(actor) == SameProgram::Yes && is_other(&new.client, actor);
-    let Some(emptied) = state.emptied.as_deref().filter(|emptied| is_its(emptied)) else { return };
-    let how = emptied.flush.cause.was_done();
+    let is_its = |flushed_hold: &FlushedHold| {
+        flushed_hold.hold.client.same_program(actor) == SameProgram::Yes && is_other(&new.client, actor)
+    };
+    let Some(flushed_hold) = state.flushed_hold.as_deref().filter(|flushed_hold| is_its(flushed_hold)) else { return };
+    let how = flushed_hold.flush.cause.was_done();
     let key = key_text(context.lock);
     let sentence = format!(
         "{} released `{key}` by its key alone, but had lost it when {how}, and {} held it by then",
@@ -343,13 +352,13 @@ fn release_after_flush(
         new.client.display_name()
     );
     let evidence = vec![
-        emptied.hold.acquired.shows("took the lock"),
-        emptied.flush.source.shows(how),
+        flushed_hold.hold.acquired.shows("took the lock"),
+        flushed_hold.flush.source.shows(how),
         new.acquired.shows("took the lock, which was free"),
         context.now("deleted it by its key"),
     ];
     let culprit = actor.id;
-    state.emptied = None;
+    state.flushed_hold = None;
     context.report(FindingDraft { code: Code::ReleaseAfterFlush, severity: None, sentence, evidence, culprit });
 }
 

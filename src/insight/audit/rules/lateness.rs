@@ -118,7 +118,7 @@ fn came_for_another(context: &mut RuleContext<'_>, state: &mut LatenessState, ho
 fn released_own_stale(context: &mut RuleContext<'_>, state: &mut LatenessState) {
     let Some(past) = ran_out_of(context, None) else { return };
     if context.lock.value.as_deref() == Some(&*past.hold.token) {
-        tell_late(context, state, &past, Code::LateRelease, "released");
+        report_late(context, state, &past, Code::LateRelease, "released");
     }
 }
 
@@ -126,14 +126,14 @@ fn released_own_stale(context: &mut RuleContext<'_>, state: &mut LatenessState) 
 fn late(context: &mut RuleContext<'_>, state: &mut LatenessState, token: Option<&[u8]>, intent: Intent) {
     let Some(past) = ran_out_of(context, token) else { return };
     match intent {
-        Intent::Release => tell_late(context, state, &past, Code::LateRelease, "tried to release"),
-        Intent::Extend => tell_late(context, state, &past, Code::LateExtension, "tried to extend"),
-        Intent::Unknown => tell_late(context, state, &past, Code::LateRelease, "tried to release or to extend"),
+        Intent::Release => report_late(context, state, &past, Code::LateRelease, "tried to release"),
+        Intent::Extend => report_late(context, state, &past, Code::LateExtension, "tried to extend"),
+        Intent::Unknown => report_late(context, state, &past, Code::LateRelease, "tried to release or to extend"),
         Intent::Acquire => {}
     }
 }
 
-fn tell_late(context: &mut RuleContext<'_>, state: &mut LatenessState, past: &PastHold, code: Code, what: &str) {
+fn report_late(context: &mut RuleContext<'_>, state: &mut LatenessState, past: &PastHold, code: Code, what: &str) {
     let Some(actor) = context.actor else { return };
     let after = after(context, past);
     let sentence = format!("{} {what} {} {after}", actor.display_name(), quoted(context.lock));

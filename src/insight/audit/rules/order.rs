@@ -41,7 +41,7 @@ struct Wait {
     times: u64,
     /// How many keys beside locks the waiting client had accessed at its first and at its last attempt.
     work: (u64, u64),
-    is_told: bool,
+    is_reported: bool,
 }
 
 pub fn observe(
@@ -100,7 +100,7 @@ fn refused(context: &mut RuleContext<'_>, state: &mut OrderState, global: &mut G
                 last: source,
                 times: 1,
                 work: (work, work),
-                is_told: false,
+                is_reported: false,
             });
             waits.len() - 1
         }
@@ -108,7 +108,7 @@ fn refused(context: &mut RuleContext<'_>, state: &mut OrderState, global: &mut G
     state.is_wanted = true;
     if let Some(circle) = circle(waits, own) {
         for wait in &circle {
-            waits[*wait].is_told = true;
+            waits[*wait].is_reported = true;
         }
         let circle: Vec<Wait> = circle.iter().map(|wait| waits[*wait].clone()).collect();
         report(context, &circle);
@@ -133,7 +133,7 @@ fn circle(waits: &VecDeque<Wait>, own: usize) -> Option<Vec<usize>> {
             let all_since = way.iter().map(|wait| waits[*wait].first.real).max()?;
             // The last client to come may have been refused only once.
             let is_closed = way.iter().all(|wait| waits[*wait].last.real > all_since);
-            if is_closed && !way.iter().all(|wait| waits[*wait].is_told) {
+            if is_closed && !way.iter().all(|wait| waits[*wait].is_reported) {
                 return Some(way);
             }
             continue;

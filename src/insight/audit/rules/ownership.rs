@@ -87,7 +87,7 @@ fn two_holders(context: &mut RuleContext<'_>, state: &mut OwnershipState, is_new
         return;
     }
     state.reported_pair = Some(pair);
-    tell_double(context, &other, &new, severity, None);
+    report_two_holders(context, &other, &new, severity, None);
 }
 
 /// How bad it is that two clients hold the lock; `None` if they may be one program or share the lock, or if one of
@@ -118,7 +118,13 @@ fn weigh(context: &RuleContext<'_>, other: &Hold, new: &Hold) -> Option<Severity
     }
 }
 
-fn tell_double(context: &mut RuleContext<'_>, other: &Hold, new: &Hold, severity: Severity, proof: Option<Evidence>) {
+fn report_two_holders(
+    context: &mut RuleContext<'_>,
+    other: &Hold,
+    new: &Hold,
+    severity: Severity,
+    proof: Option<Evidence>,
+) {
     let mut evidence = vec![acquisition(other), acquisition(new)];
     let mut culprit = new.client.id;
     let how = match &other.status {
@@ -305,12 +311,12 @@ fn earlier(context: &RuleContext<'_>) -> Option<Earlier> {
 /// A client deletes a lock that another connection took, without comparing the token.
 fn deleted_by_other(context: &mut RuleContext<'_>, hold: &Hold, read: Option<&LockRead>) {
     let Some(actor) = context.actor.cloned() else { return };
-    let kin = if actor.is_same_connection(&hold.client) { return } else { relation_to(context, hold, read) };
+    let relation = if actor.is_same_connection(&hold.client) { return } else { relation_to(context, hold, read) };
     if context.lock.shape == LockShape::Semaphore && context.lock.hold_of(&actor).is_some() {
         return;
     }
     let earlier = earlier(context);
-    let severity = match (&kin, actor.same_program(&hold.client), &earlier) {
+    let severity = match (&relation, actor.same_program(&hold.client), &earlier) {
         (_, SameProgram::No, Some(_)) => Some(Severity::Error),
         // The connections of a pool may have held it in turn.
         (_, SameProgram::Unknown, Some(earlier)) if earlier.was_lost && !is_pooled(context) => Some(Severity::Error),
@@ -330,7 +336,7 @@ fn deleted_by_other(context: &mut RuleContext<'_>, hold: &Hold, read: Option<&Lo
         }
         return;
     }
-    match kin {
+    match relation {
         Relation::Own => unchecked(context, hold, read),
         Relation::Stranger(proof) => {
             context.links.note_foreign(&context.source);
@@ -488,10 +494,10 @@ fn missed(context: &mut RuleContext<'_>, state: &mut OwnershipState, token: Opti
     }
     if let Some(new) = new.filter(|new| new.is_certain) {
         let pair = (hold.acquired.seq, new.acquired.seq);
-        let is_told = state.reported_pair == Some(pair);
-        let is_certain = matches!(hold.status, HoldStatus::Flushed(_)) || !is_told;
+        let is_reported = state.reported_pair == Some(pair);
+        let is_certain = matches!(hold.status, HoldStatus::Flushed(_)) || !is_reported;
         if is_certain {
-            tell_double(context, &hold, &new, Severity::Error, Some(proof));
+            report_two_holders(context, &hold, &new, Severity::Error, Some(proof));
         }
     }
 }

@@ -57,7 +57,7 @@ struct Attempt {
     parts: Vec<Part>,
     /// The proof that its lock was used.
     used: Option<Evidence>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// The answer of one server.
@@ -139,7 +139,7 @@ impl Part {
 
 impl Attempt {
     fn new(number: u64) -> Self {
-        Self { number, parts: Vec::new(), used: None, is_told: false }
+        Self { number, parts: Vec::new(), used: None, is_reported: false }
     }
 
     /// How many servers were asked, and how many of them granted the lock.
@@ -295,7 +295,7 @@ fn kept(context: &RuleContext<'_>, attempt: &Attempt) -> Option<Evidence> {
 /// Checks a lock that was used: a majority of servers must have granted it in time.
 fn judge_use(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
     let Some((attempt, servers)) = wide_attempt(context, state, token) else { return };
-    let Some(used) = attempt.used.clone().filter(|_| !attempt.is_told) else { return };
+    let Some(used) = attempt.used.clone().filter(|_| !attempt.is_reported) else { return };
     let (_, gave) = attempt.answers();
     let parts = || attempt.parts.iter().filter(|part| part.gave);
     let Some(last) = attempt.parts.iter().max_by_key(|part| part.asked.real) else { return };
@@ -323,7 +323,7 @@ fn judge_use(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, toke
     } else {
         return;
     };
-    with(context, state, token, |attempt| attempt.is_told = true);
+    with(context, state, token, |attempt| attempt.is_reported = true);
     context.note_reason(LockReason::Several);
     context.report(draft);
 }
@@ -350,7 +350,7 @@ fn over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[
     if let Some(own) = own
         && asked >= 2
         && gave * 2 <= servers
-        && !attempt.is_told
+        && !attempt.is_reported
     {
         let key = key_text(context.lock);
         let client = own.client.display_name();

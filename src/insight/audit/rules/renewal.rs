@@ -12,14 +12,14 @@ use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 #[derive(Clone, Default)]
 pub struct RenewalState {
     /// How the present holder renews the lock.
-    beat: Option<Box<Beat>>,
+    renewals: Option<Box<Renewals>>,
     /// A hold that expired after its renewal had stopped.
-    stopped: Option<Box<(Hold, Beat)>>,
+    stopped: Option<Box<(Hold, Renewals)>>,
 }
 
 /// The renewals of one hold.
 #[derive(Clone)]
-struct Beat {
+struct Renewals {
     token: Box<[u8]>,
     /// The last renewal, or the acquisition.
     last: JournalRef,
@@ -42,7 +42,7 @@ pub const MAX_IDLE_RENEWALS: u64 = 20;
 
 pub fn observe(context: &mut RuleContext<'_>, state: &mut RenewalState, event: &LockEvent<'_>) {
     match *event {
-        LockEvent::Acquired { .. } => state.beat = None,
+        LockEvent::Acquired { .. } => state.renewals = None,
         LockEvent::Extended { hold: Some(hold), is_own: true, .. } => renewed(context, state, hold),
         LockEvent::Expired { hold } => expired(context, state, hold),
         LockEvent::NotOwned { token, .. } => came_back(context, state, token),
@@ -62,9 +62,9 @@ fn renewed(context: &mut RuleContext<'_>, state: &mut RenewalState, hold: usize)
     let is_own = context.actor.is_some_and(|actor| actor.same_program(&hold.client) == SameProgram::Yes);
     let (token, last) = (hold.token.clone(), hold.acquired.clone());
     // A timestamp as token changes with each renewal.
-    let known = state.beat.take().filter(|beat| beat.token == token);
-    let mut beat = known.unwrap_or_else(|| {
-        Box::new(Beat {
+    let known = state.renewals.take().filter(|renewals| renewals.token == token);
+    let mut renewals = known.unwrap_or_else(|| {
+        Box::new(Renewals {
             token,
             last,
             count: 0,
@@ -76,20 +76,20 @@ fn renewed(context: &mut RuleContext<'_>, state: &mut RenewalState, hold: usize)
             is_own: true,
         })
     });
-    let gap = source.at - beat.last.at;
-    beat.count += 1;
-    (beat.least, beat.most) = (beat.least.min(gap), beat.most.max(gap));
-    beat.is_own &= is_own;
-    if work == beat.work {
-        beat.idle += 1;
+    let gap = source.at - renewals.last.at;
+    renewals.count += 1;
+    (renewals.least, renewals.most) = (renewals.least.min(gap), renewals.most.max(gap));
+    renewals.is_own &= is_own;
+    if work == renewals.work {
+        renewals.idle += 1;
     } else {
-        (beat.work, beat.idle, beat.has_worked) = (work, 0, true);
+        (renewals.work, renewals.idle, renewals.has_worked) = (work, 0, true);
     }
-    beat.last = source;
-    state.beat = Some(beat);
+    renewals.last = source;
+    state.renewals = Some(renewals);
 }
 
-impl Beat {
+impl Renewals {
     fn is_regular(&self) -> bool {
         self.count >= 2 && self.least > 0 && self.most <= self.least.saturating_mul(2)
     }
@@ -102,16 +102,17 @@ impl Beat {
 
 fn expired(context: &mut RuleContext<'_>, state: &mut RenewalState, hold: usize) {
     let hold = context.lock.holds[hold].clone();
-    let Some(beat) = state.beat.take().filter(|beat| beat.token == hold.token && beat.is_regular()) else {
+    let Some(renewals) = state.renewals.take().filter(|renewals| renewals.token == hold.token && renewals.is_regular())
+    else {
         return;
     };
     if !hold.is_certain || hold.status != HoldStatus::Held {
         return;
     }
     let client = context.clients.get(&(hold.client.server, hold.client.id));
-    match client.is_some_and(|client| client.worked_at >= beat.due()) {
-        true => stopped(context, &hold, &beat, "went on with its work"),
-        false => state.stopped = Some(Box::new((hold, *beat))),
+    match client.is_some_and(|client| client.worked_at >= renewals.due()) {
+        true => stopped(context, &hold, &renewals, "went on with its work"),
+        false => state.stopped = Some(Box::new((hold, *renewals))),
     }
 }
 
@@ -123,24 +124,24 @@ fn came_back(context: &mut RuleContext<'_>, state: &mut RenewalState, token: Opt
         return;
     }
     let Some(back) = state.stopped.take() else { return };
-    let (hold, beat) = *back;
+    let (hold, renewals) = *back;
     // When a test moves the clock past the end, there is no time for a renewal.
-    let has_passed = context.source.real - beat.last.real;
-    if has_passed >= beat.most + beat.most / 2 {
-        stopped(context, &hold, &beat, "came back to it later");
+    let has_passed = context.source.real - renewals.last.real;
+    if has_passed >= renewals.most + renewals.most / 2 {
+        stopped(context, &hold, &renewals, "came back to it later");
     }
 }
 
-fn stopped(context: &mut RuleContext<'_>, hold: &Hold, beat: &Beat, still: &str) {
+fn stopped(context: &mut RuleContext<'_>, hold: &Hold, renewals: &Renewals, still: &str) {
     let key = key_text(context.lock);
-    let every = spelled(beat.most);
+    let every = spelled(renewals.most);
     let sentence = format!(
         "`{key}` was renewed {} times, at least every {every}, and then not any more until it expired, while its holder \
          {} {still}",
-        beat.count,
+        renewals.count,
         hold.client.display_name()
     );
-    let evidence = vec![hold.acquired.shows("took the lock"), beat.last.shows("renewed it for the last time")];
+    let evidence = vec![hold.acquired.shows("took the lock"), renewals.last.shows("renewed it for the last time")];
     context.report(FindingDraft {
         code: Code::RenewalStopped,
         severity: None,
@@ -152,11 +153,14 @@ fn stopped(context: &mut RuleContext<'_>, hold: &Hold, beat: &Beat, still: &str)
 
 /// Whether a client renews a lock although its work seems to be done.
 pub fn is_endless(context: &RuleContext<'_>, state: &RenewalState, hold: &Hold) -> bool {
-    let beat = state.beat.as_deref().filter(|beat| beat.token == hold.token);
-    let is_idle = |beat: &Beat| {
-        beat.is_own && beat.has_worked && beat.idle >= MAX_IDLE_RENEWALS && context.work_of(&hold.client) == beat.work
+    let renewals = state.renewals.as_deref().filter(|renewals| renewals.token == hold.token);
+    let is_idle = |renewals: &Renewals| {
+        renewals.is_own
+            && renewals.has_worked
+            && renewals.idle >= MAX_IDLE_RENEWALS
+            && context.work_of(&hold.client) == renewals.work
     };
-    hold.is_certain && hold.status == HoldStatus::Held && beat.is_some_and(is_idle)
+    hold.is_certain && hold.status == HoldStatus::Held && renewals.is_some_and(is_idle)
 }
 
 /// The lock is still renewed at the end.
@@ -165,14 +169,14 @@ fn endless(context: &mut RuleContext<'_>, state: &mut RenewalState, hold: usize)
     if !is_endless(context, state, &hold) {
         return;
     }
-    let Some(beat) = state.beat.take() else { return };
+    let Some(renewals) = state.renewals.take() else { return };
     let key = key_text(context.lock);
     let sentence = format!(
         "{} renewed `{key}` {} times after the last that it did under it, and never released it",
         hold.client.display_name(),
-        beat.idle
+        renewals.idle
     );
-    let evidence = vec![hold.acquired.shows("took the lock"), beat.last.shows("renewed it for the last time")];
+    let evidence = vec![hold.acquired.shows("took the lock"), renewals.last.shows("renewed it for the last time")];
     context.report(FindingDraft {
         code: Code::RenewalNeverStops,
         severity: None,

@@ -240,7 +240,7 @@ fn come_together(context: &mut RuleContext<'_>, state: &mut WaitingState) {
         }
         let round = round.clone();
         state.round = None;
-        return told_together(context, &round);
+        return report_rounds(context, &round);
     }
     let is_regular = round.clients.len() >= 3 && real >= BETWEEN_ROUNDS && !is_moved(at, real) && round.is_as_before();
     if is_regular {
@@ -262,7 +262,7 @@ impl Round {
     }
 }
 
-fn told_together(context: &mut RuleContext<'_>, round: &Round) {
+fn report_rounds(context: &mut RuleContext<'_>, round: &Round) {
     let key = key_text(context.lock);
     let sentence = format!(
         "{} clients tried to take `{key}` at the same time, {} times one after the other",

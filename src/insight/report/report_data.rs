@@ -17,7 +17,7 @@ const MAX_LOCKS: usize = 5_000;
 
 /// A point on each of the three axes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spot {
+pub struct AxisPoint {
     /// In the order of all moments, from 0. A point between two moments is half a step before the later one.
     pub order: f64,
     /// On the server's clock, and in real time, in microseconds since 1970.
@@ -31,14 +31,14 @@ pub struct Moment<'a> {
     pub item: &'a Item,
     /// The client's place in the list of clients.
     pub client: Option<usize>,
-    pub kind: Kind,
+    pub kind: MomentKind,
     /// The lock's place in the list of locks.
     pub lock: Option<usize>,
 }
 
 /// What a command did to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MomentKind {
     Other,
     Read,
     Missed,
@@ -51,7 +51,7 @@ pub enum Kind {
     Foreign,
 }
 
-impl Kind {
+impl MomentKind {
     /// The name on the page.
     pub fn name(self) -> &'static str {
         match self {
@@ -105,53 +105,53 @@ pub struct Lock {
 }
 
 /// A stretch of time in which a client held a lock, or waited for it.
-pub struct Stretch {
+pub struct ClientSpan {
     pub lock: usize,
     pub client: usize,
     pub kind: SpanKind,
-    pub from: Spot,
+    pub from: AxisPoint,
     /// `None` if it had not ended with the journal.
-    pub until: Option<Spot>,
+    pub until: Option<AxisPoint>,
     pub end: Option<HoldEnd>,
     /// When and why the server ceased to agree with it.
-    pub lost: Option<(Spot, String)>,
+    pub lost: Option<(AxisPoint, String)>,
     /// Until when the holder went on although the lock had expired.
-    pub unnoticed: Option<Spot>,
+    pub unnoticed: Option<AxisPoint>,
     /// How often the client was refused while it waited.
     pub attempts: usize,
 }
 
 /// A stretch of time in which the server had a lock's key, and the client that set it.
-pub struct Stay {
+pub struct KeyPresence {
     pub lock: usize,
     pub client: Option<usize>,
-    pub from: Spot,
-    pub until: Option<Spot>,
+    pub from: AxisPoint,
+    pub until: Option<AxisPoint>,
 }
 
 /// A command or event that a finding rests on.
 pub struct Proof<'a> {
     pub shown: &'a Evidence,
-    pub spot: Spot,
+    pub spot: AxisPoint,
     /// The place in the list of moments, if it is one of them.
     pub moment: Option<usize>,
 }
 
-pub struct Found<'a> {
+pub struct PlacedFinding<'a> {
     pub finding: &'a Finding,
     pub lock: Option<usize>,
-    pub spot: Spot,
+    pub spot: AxisPoint,
     pub proofs: Vec<Proof<'a>>,
 }
 
-pub struct Facts<'a> {
+pub struct ReportData<'a> {
     pub servers: usize,
     pub clients: Vec<Client>,
     pub locks: Vec<Lock>,
     pub moments: Vec<Moment<'a>>,
-    pub stretches: Vec<Stretch>,
-    pub stays: Vec<Stay>,
-    pub found: Vec<Found<'a>>,
+    pub stretches: Vec<ClientSpan>,
+    pub stays: Vec<KeyPresence>,
+    pub found: Vec<PlacedFinding<'a>>,
     /// The number of commands in the journals, and of the moments, locks and findings that were left out.
     pub commands: usize,
     pub moments_left_out: usize,
@@ -187,7 +187,7 @@ impl Index {
     }
 }
 
-impl<'a> Facts<'a> {
+impl<'a> ReportData<'a> {
     pub fn of(journals: &'a Journals, auditor: &'a Auditor) -> Self {
         let findings = auditor.findings();
         let accesses = auditor.timeline().map(|timeline| timeline.accesses.as_slice()).unwrap_or_default();
@@ -201,7 +201,7 @@ impl<'a> Facts<'a> {
         let commands = all.iter().filter(|(_, item)| matches!(item, Item::Command(_))).count();
         let (lines, moments_left_out) = chosen(all, accesses, findings, &lock_at);
         let index = Index::of(&lines);
-        let mut facts = Facts {
+        let mut data = ReportData {
             servers: journals.len(),
             clients: Vec::new(),
             locks,
@@ -216,35 +216,35 @@ impl<'a> Facts<'a> {
             index,
         };
         for (server, item) in lines {
-            facts.moments.push(Moment { server, item, client: None, kind: Kind::Other, lock: None });
+            data.moments.push(Moment { server, item, client: None, kind: MomentKind::Other, lock: None });
         }
-        let done = facts.note_accesses(accesses, &lock_at);
-        facts.note_clients();
-        facts.note_spans(spans, &lock_at, &done);
-        facts.note_stays(&done);
-        facts.found = findings.iter().map(|finding| facts.found_of(finding, &lock_at)).collect();
-        facts.note_unnoticed(&done);
-        facts
+        let done = data.note_accesses(accesses, &lock_at);
+        data.note_clients();
+        data.note_spans(spans, &lock_at, &done);
+        data.note_stays(&done);
+        data.found = findings.iter().map(|finding| data.found_of(finding, &lock_at)).collect();
+        data.note_unnoticed(&done);
+        data
     }
 
-    fn spot(&self, moment: usize) -> Spot {
+    fn spot(&self, moment: usize) -> AxisPoint {
         let (at, real) = times_of(self.moments[moment].item);
-        Spot { order: moment as f64, at, real }
+        AxisPoint { order: moment as f64, at, real }
     }
 
     /// The point of a command or event: at a moment, or between two.
-    fn spot_of(&self, mark: &JournalRef) -> (Spot, Option<usize>) {
+    fn spot_of(&self, mark: &JournalRef) -> (AxisPoint, Option<usize>) {
         let JournalRef { server, seq, at, real, .. } = *mark;
         let Some(moment) = self.index.exact(server, seq) else {
             let order = self.index.next(server, seq) as f64 - 0.5;
-            return (Spot { order, at, real }, None);
+            return (AxisPoint { order, at, real }, None);
         };
         let is_command = matches!(self.moments[moment].item, Item::Command(_));
         let order = moment as f64;
         match mark.client {
-            0 if &*mark.line == "(the end)" => (Spot { order: order + 0.5, at, real }, None),
-            0 if is_command => (Spot { order: order - 0.5, at, real }, None),
-            _ => (Spot { order, at, real }, Some(moment)),
+            0 if &*mark.line == "(the end)" => (AxisPoint { order: order + 0.5, at, real }, None),
+            0 if is_command => (AxisPoint { order: order - 0.5, at, real }, None),
+            _ => (AxisPoint { order, at, real }, Some(moment)),
         }
     }
 
@@ -259,7 +259,7 @@ impl<'a> Facts<'a> {
             let Some(&lock) = locks.get(&access.id) else { continue };
             let Some(moment) = self.index.exact(access.id.server, access.seq) else { continue };
             done[lock].push((moment, access));
-            let (kind, moment) = (Kind::of(access.kind), &mut self.moments[moment]);
+            let (kind, moment) = (MomentKind::of(access.kind), &mut self.moments[moment]);
             if moment.lock.is_none() || rank(kind) > rank(moment.kind) {
                 (moment.kind, moment.lock) = (kind, Some(lock));
             }
@@ -326,7 +326,7 @@ impl<'a> Facts<'a> {
                 (spot, moment, what)
             });
             if let Some((_, Some(moment), _)) = &lost {
-                self.moments[*moment].kind = Kind::Foreign;
+                self.moments[*moment].kind = MomentKind::Foreign;
             }
             let last = until.map_or(f64::MAX, |until| until.order);
             let is_attempt = |(moment, access): &&(usize, &LockAccess)| {
@@ -334,7 +334,7 @@ impl<'a> Facts<'a> {
             };
             let tries = between(&done[lock], from.order, last);
             let attempts = if span.kind == SpanKind::Waiting { tries.iter().filter(is_attempt).count() } else { 0 };
-            self.stretches.push(Stretch {
+            self.stretches.push(ClientSpan {
                 lock,
                 client,
                 kind: span.kind,
@@ -362,12 +362,12 @@ impl<'a> Facts<'a> {
     /// Lists when the server had the keys of locks.
     fn note_stays(&mut self, done: &[Vec<(usize, &LockAccess)>]) {
         for (lock, accesses) in done.iter().enumerate() {
-            let mut now: Option<(Stay, usize, Option<i64>)> = None;
+            let mut now: Option<(KeyPresence, usize, Option<i64>)> = None;
             for (moment, access) in accesses {
                 let spot = self.spot(*moment);
                 now = now.and_then(|(stay, since, deadline)| match self.passing(since, *moment, deadline) {
                     Some(until) => {
-                        self.stays.push(Stay { until: Some(until), ..stay });
+                        self.stays.push(KeyPresence { until: Some(until), ..stay });
                         None
                     }
                     None => Some((stay, since, deadline)),
@@ -377,23 +377,23 @@ impl<'a> Facts<'a> {
                     Some((stay, ..)) if access.is_there && !is_set => Some((stay, *moment, access.deadline)),
                     before => {
                         if let Some((stay, ..)) = before {
-                            self.stays.push(Stay { until: Some(spot), ..stay });
+                            self.stays.push(KeyPresence { until: Some(spot), ..stay });
                         }
                         let client = self.moments[*moment].client.filter(|_| is_set);
-                        let stay = Stay { lock, client, from: spot, until: None };
+                        let stay = KeyPresence { lock, client, from: spot, until: None };
                         access.is_there.then_some((stay, *moment, access.deadline))
                     }
                 };
             }
             if let Some((stay, since, deadline)) = now {
                 let until = self.passing(since, self.moments.len() - 1, deadline);
-                self.stays.push(Stay { until, ..stay });
+                self.stays.push(KeyPresence { until, ..stay });
             }
         }
     }
 
     /// When a deadline passed between two moments, by the server's clock.
-    fn passing(&self, since: usize, until: usize, deadline: Option<i64>) -> Option<Spot> {
+    fn passing(&self, since: usize, until: usize, deadline: Option<i64>) -> Option<AxisPoint> {
         let deadline = deadline?;
         let server = self.moments[since].server;
         let is_over = |moment: &usize| {
@@ -402,10 +402,10 @@ impl<'a> Facts<'a> {
         let over = (since..=until).find(is_over)?;
         let spot = self.spot(over);
         let at = deadline.saturating_add(1).saturating_mul(1000).min(spot.at);
-        Some(Spot { order: spot.order - 0.5, at, real: spot.real.saturating_sub(spot.at - at) })
+        Some(AxisPoint { order: spot.order - 0.5, at, real: spot.real.saturating_sub(spot.at - at) })
     }
 
-    fn found_of(&self, finding: &'a Finding, locks: &HashMap<Arc<LockId>, usize>) -> Found<'a> {
+    fn found_of(&self, finding: &'a Finding, locks: &HashMap<Arc<LockId>, usize>) -> PlacedFinding<'a> {
         let proofs: Vec<Proof<'_>> = finding
             .evidence
             .iter()
@@ -418,18 +418,18 @@ impl<'a> Facts<'a> {
             (_, Some(last)) if last.shown.source.seq >= finding.seq => last.spot,
             (Some(moment), _) => self.spot(moment),
             (None, Some(last)) => last.spot,
-            (None, None) => Spot { order: 0.0, at: finding.at, real: finding.at },
+            (None, None) => AxisPoint { order: 0.0, at: finding.at, real: finding.at },
         };
         let id = LockId { server: finding.server, db: finding.db, key: Arc::clone(&finding.key) };
-        Found { finding, lock: locks.get(&id).copied(), spot, proofs }
+        PlacedFinding { finding, lock: locks.get(&id).copied(), spot, proofs }
     }
 
     /// Notes how long holders went on after their lock had expired: until they tried to release or extend it, or until
     /// the last write that was found.
     fn note_unnoticed(&mut self, done: &[Vec<(usize, &LockAccess)>]) {
         let mut unnoticed = Vec::new();
-        let is_work = |found: &&Found<'_>| found.finding.code == Code::WorkAfterExpiry;
-        let works: Vec<&Found<'_>> = self.found.iter().filter(is_work).collect();
+        let is_work = |found: &&PlacedFinding<'_>| found.finding.code == Code::WorkAfterExpiry;
+        let works: Vec<&PlacedFinding<'_>> = self.found.iter().filter(is_work).collect();
         for stretch in &self.stretches {
             let over = stretch.until.filter(|_| stretch.end == Some(HoldEnd::Expired));
             unnoticed.push(over.and_then(|over| {
@@ -459,7 +459,8 @@ impl<'a> Facts<'a> {
 
     /// How many findings of a severity are not allowed.
     pub fn count(&self, severity: Severity) -> usize {
-        let is_meant = |found: &&Found<'_>| found.finding.allowed.is_none() && found.finding.severity == severity;
+        let is_meant =
+            |found: &&PlacedFinding<'_>| found.finding.allowed.is_none() && found.finding.severity == severity;
         self.found.iter().filter(is_meant).count()
     }
 }
@@ -471,7 +472,7 @@ fn between<'s, 'd>(accesses: &'s [(usize, &'d LockAccess)], from: f64, until: f6
     &accesses[first..behind.max(first)]
 }
 
-fn rank(kind: Kind) -> u8 {
+fn rank(kind: MomentKind) -> u8 {
     kind as u8
 }
 
