@@ -32,6 +32,7 @@ impl LockTracker<'_> {
             }
             Effect::Set { value, expiry, .. } => self.set(effect.precondition, Some(value), *expiry, Claim::Sets),
             Effect::Arrive { value, claim: Claim::Refused, .. } => self.refuse(*value),
+            Effect::Arrive { value, expiry, claim: Claim::TakesFree } => self.take(*value, *expiry),
             Effect::Arrive { value, expiry, claim } => self.set(effect.precondition, *value, *expiry, *claim),
             Effect::Read { value } => self.read(*value),
             Effect::Delete { removed } => match removed.unwrap_or(self.context.lock.value.is_some()) {
@@ -235,7 +236,7 @@ impl LockTracker<'_> {
         let Some(held) = hold else {
             // SET is no way to take a lock, but where the user says that the key is one, the client has it then.
             let is_take = match claim {
-                Claim::Takes => true,
+                Claim::Takes | Claim::TakesFree => true,
                 Claim::Sets => self.context.lock.reasons.has(LockReason::Said) && self.context.lock.value.is_none(),
                 Claim::None | Claim::Refused => false,
             };

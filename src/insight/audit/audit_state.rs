@@ -276,7 +276,7 @@ impl AuditState {
     fn may_begin_lock(&self, line: &JournalLine<'_>, effect: &KeyEffect<'_>) -> bool {
         let begins = match effect.effect {
             Effect::Take { .. } | Effect::AddMember { .. } => true,
-            Effect::Arrive { claim: Claim::Takes | Claim::Refused, .. } => true,
+            Effect::Arrive { claim: Claim::TakesFree | Claim::Takes | Claim::Refused, .. } => true,
             Effect::Set { value, old: Some(_), .. } if Timestamp::to_come(value, line.at, line.real).is_some() => true,
             Effect::Delete { removed: Some(true) } | Effect::Expire { done: true, .. }
                 if effect.precondition != Precondition::None =>

@@ -82,7 +82,9 @@ pub enum Effect<'a> {
 /// How a client stands to a value that arrives under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It takes the lock with it: RENAMENX, or the holder moves its own lock.
+    /// It takes the lock, which was free: RENAMENX.
+    TakesFree,
+    /// It takes the lock unless another client holds it: the holder renames its own lock.
     Takes,
     /// It sets the key, as SET does.
     Sets,

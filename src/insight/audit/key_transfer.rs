@@ -58,9 +58,11 @@ pub fn transfer(
         }
         return;
     }
+    let is_own = lock.is_some_and(|lock| is_holders(lock, line));
     let claim = match kind {
-        TransferKind::RenameIfAbsent => Claim::Takes,
-        TransferKind::Rename | TransferKind::Move if lock.is_some_and(|lock| is_holders(lock, line)) => Claim::Takes,
+        TransferKind::RenameIfAbsent => Claim::TakesFree,
+        TransferKind::Move if is_own => Claim::TakesFree,
+        TransferKind::Rename if is_own => Claim::Takes,
         TransferKind::Rename | TransferKind::Move => Claim::Sets,
         TransferKind::Copy => Claim::None,
     };

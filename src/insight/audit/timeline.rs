@@ -47,7 +47,7 @@ impl LockAccessKind {
         Some(match effect {
             Effect::Take { took: true, .. } | Effect::AddMember { .. } => Self::Took,
             Effect::Take { took: false, .. } | Effect::NotOwned { intent: Intent::Acquire, .. } => Self::Refused,
-            Effect::Arrive { claim: Claim::Takes, .. } => Self::Took,
+            Effect::Arrive { claim: Claim::TakesFree | Claim::Takes, .. } => Self::Took,
             Effect::Arrive { claim: Claim::Refused, .. } => Self::Refused,
             Effect::Set { .. } | Effect::Arrive { .. } | Effect::OtherWrite => Self::Set,
             Effect::Read { .. } => Self::Read,

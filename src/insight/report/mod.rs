@@ -28,7 +28,7 @@ pub fn text(journals: &Journals, auditor: &Auditor, is_coloured: bool) -> String
 
 #[cfg(test)]
 mod tests {
-    use super::{data, readable, terminal};
+    use super::{readable, report_data, terminal};
 
     #[test]
     fn the_page_about_reports_has_the_limits_of_the_code() {
