@@ -1,160 +1,130 @@
-//! The audit of what a command has done to the servers of `redouble run`.
+//! `redouble audit`: the audit of journals in files.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use super::judging::{Allowed, Judging, cannot};
-use super::verdict::{Lines, Recorded, Verdict};
+use super::audit_result::{AuditResult, JournalFile, LineIndex, print, real_time_of, seq_of};
+use super::command_line::JournalFiles;
+use super::outputs::cannot;
+use super::subcommand::Subcommand;
+use super::{fail, print_note};
 use crate::base::error::plain;
-use crate::base::files;
-use crate::clients::instance::Instance;
 use crate::commands;
 use crate::insight::audit::render::WorldFindings;
-use crate::insight::audit::{AuditConclusion, LiveAudit, Scope, audit, auditor};
-use crate::insight::report;
-use crate::powers::{Item, write_journal};
-use crate::protocol::quote;
+use crate::insight::audit::{JournalLine, auditor};
+use crate::powers::{Item, RecordedLines};
 
-/// One server, or one of its spaces, with the number of the server, from 1.
-pub(super) type Numbered = (u16, Arc<Instance>);
+/// The status for findings that the audit fails for.
+pub(super) const STATUS_FOUND: u8 = 3;
 
-/// An audit that goes on while the command runs.
-pub(super) struct Audit {
-    judging: Judging,
-    allowed: Vec<Allowed>,
-}
-
-impl Audit {
-    /// Reads what it needs. To be called where paths are still meant relative to.
-    pub fn new(judging: &Judging) -> Result<Self, String> {
-        let mut judging = judging.clone();
-        judging.settle()?;
-        let allowed = judging.allowances()?;
-        Ok(Self { judging, allowed })
-    }
-
-    /// What an auditor of the journals is to look for.
-    pub fn scope(&self) -> Scope {
-        self.judging.scope(&self.allowed)
-    }
-
-    /// What the servers are to be told, as lines of a configuration file.
-    pub fn directives(&self) -> Vec<u8> {
-        let mut lines = b"\naudit yes".to_vec();
-        let mut tell = |name: &[u8], value: &[u8]| lines.extend([b"\n", name, b" ", &*quote(value)].concat());
-        self.judging.locks.iter().for_each(|glob| tell(b"locks", glob));
-        self.judging.not_locks.iter().for_each(|glob| tell(b"not-locks", glob));
-        self.allowed.iter().for_each(|allowed| tell(b"audit-allow", allowed.line.as_bytes()));
-        lines
-    }
-
-    pub fn judge(self, servers: &[Numbered], recorded: Vec<Recorded>) -> Verdict {
-        let mut audits: Vec<(String, &Arc<LiveAudit>)> = Vec::new();
-        for (_, instance) in servers {
-            // Servers that were started together are audited together.
-            if !audits.iter().any(|(_, audit)| Arc::ptr_eq(audit, &instance.audit)) {
-                audits.push((space_of(instance), &instance.audit));
-            }
-        }
-        let worlds = audits.into_iter().map(|(space, audit)| judge(space, audit)).collect();
-        Verdict { worlds, allowed: self.allowed, judging: self.judging, recorded }
+/// Audits journals; returns the status.
+pub(super) fn audit(journals: JournalFiles) -> ExitCode {
+    match try_audit(journals) {
+        Ok(status) => ExitCode::from(status),
+        Err(reason) => fail(Subcommand::Audit, &reason),
     }
 }
 
-fn space_of(instance: &Instance) -> String {
-    String::from_utf8_lossy(&instance.space).into_owned()
-}
-
-/// What was found in one world.
-fn judge(space: String, audit: &LiveAudit) -> WorldFindings {
-    let AuditConclusion { findings, locks, unlisted, missed } = audit.conclusion();
-    WorldFindings { space, findings, locks, unlisted, missed }
-}
-
-/// Writes the journal of each server and space: the first server's to the file that was asked for, the others' beside it.
-pub(super) fn write_journals(path: &Path, called: &Path, servers: &[Numbered]) -> Result<Vec<Recorded>, String> {
-    let write = |(server, instance): &Numbered| {
-        let space = space_of(instance);
-        let items = instance.control.journal.items();
-        let file = beside(path, *server, &space);
-        write_journal(&file, &items).map_err(|error| cannot("write", &file, &plain(&error)))?;
-        let mut lines = Lines::default();
-        for (number, item) in (1..).zip(&items) {
-            lines.note(place_of(item), number);
-        }
-        let path = beside(called, *server, &space);
-        let since = items.first().map_or(i64::MIN, real_of);
-        Ok(Recorded { space, server: *server, path, since, lines })
+fn try_audit(journals: JournalFiles) -> Result<u8, String> {
+    let JournalFiles { options, files } = journals;
+    let mut audit_options = options.audit;
+    audit_options.prepare_outputs()?;
+    let allowed = audit_options.read_allowed()?;
+    let scope = audit_options.scope(&allowed);
+    let mut auditor = auditor(scope, commands::table_of_every_profile());
+    let mut readers =
+        (1..).zip(files).map(|(server, path)| JournalReader::open(server, path)).collect::<Result<Vec<_>, _>>()?;
+    // The journals are merged by real time. The entries of each stay in their order.
+    while let Some(reader) =
+        readers.iter_mut().filter(|reader| reader.next.is_some()).min_by_key(|reader| reader.real_time())
+        && let Some(item) = reader.take()?
+    {
+        auditor.process_line(&JournalLine::item(reader.server, &item));
+    }
+    auditor.finish();
+    let world = WorldFindings {
+        space: String::new(),
+        findings: auditor.findings().to_vec(),
+        locks: auditor.lock_count(),
+        unlisted: auditor.unlisted(),
+        missed: 0,
     };
-    servers.iter().map(write).collect()
+    let missing_starts: Vec<String> = readers.iter().filter_map(JournalReader::missing_start).collect();
+    let journals = readers.into_iter().filter_map(JournalReader::into_file).collect();
+    let result = AuditResult { worlds: vec![world], allowed, options: audit_options, journals };
+    result.write_files()?;
+    let findings = result.worlds.iter().flat_map(|world| &world.findings);
+    let text: Vec<u8> = match options.json {
+        true => findings.flat_map(|finding| [finding.json(), b"\n".to_vec()].concat()).collect(),
+        false => result.lines().iter().flat_map(|line| format!("{line}\n").into_bytes()).collect(),
+    };
+    // A reader that has gone, such as `head`, has read enough.
+    let _ = print(&text);
+    match options.json {
+        true => result.annotate(io::stderr()),
+        false => result.annotate(io::stdout()),
+    }
+    missing_starts.iter().chain(&result.notes()).for_each(|note| print_note(Subcommand::Audit, note));
+    Ok(if result.failure().is_some() { STATUS_FOUND } else { 0 })
 }
 
-/// Draws what the journals tell: the first server's page, with those of its companions, goes where it was asked for, those of
-/// spaces beside it.
-pub(super) fn write_pages(path: &Path, servers: &[Numbered], scope: &Scope) -> Result<(), String> {
-    let mut rest: Vec<&Numbered> = servers.iter().collect();
-    while let Some((number, first)) = rest.first().copied() {
-        let (world, others): (Vec<_>, Vec<_>) =
-            rest.into_iter().partition(|(_, instance)| Arc::ptr_eq(&instance.audit, &first.audit));
-        rest = others;
-        let journals: Vec<(u16, Vec<Item>)> =
-            world.iter().map(|(number, instance)| (*number, instance.control.journal.items())).collect();
-        let auditor = auditor(scope.clone(), commands::table(first.profile)).with_timeline();
-        let page = report::html(&journals, &audit(journals.clone(), auditor));
-        let file = beside(path, *number, &space_of(first));
-        files::replace(&file, page.as_bytes()).map_err(|error| cannot("write", &file, &plain(&error)))?;
-    }
-    Ok(())
+/// Reads a journal line by line.
+struct JournalReader {
+    server: u16,
+    path: PathBuf,
+    items: RecordedLines<Box<dyn BufRead>>,
+    /// The entry that was read and not taken yet. A single entry in memory is enough to merge journals.
+    next: Option<Item>,
+    lines: LineIndex,
+    /// The sequence number of the first entry.
+    first: Option<u64>,
 }
 
-pub(super) fn place_of(item: &Item) -> u64 {
-    match item {
-        Item::Command(entry) => entry.seq,
-        Item::Event(event) => event.seq,
-    }
-}
-
-pub(super) fn real_of(item: &Item) -> i64 {
-    match item {
-        Item::Command(entry) => entry.real,
-        Item::Event(event) => event.real,
-    }
-}
-
-/// `journal.jsonl`, `journal-2.jsonl` for the second server, `journal-space-NAME.jsonl` for a space.
-fn beside(path: &Path, server: u16, space: &str) -> PathBuf {
-    let mut suffix = String::new();
-    if server > 1 {
-        suffix.push_str(&format!("-{server}"));
-    }
-    if !space.is_empty() {
-        suffix.push_str("-space-");
-        for byte in space.bytes() {
-            match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => suffix.push(char::from(byte)),
-                byte => suffix.push_str(&format!("%{byte:02x}")),
+impl JournalReader {
+    fn open(server: u16, path: PathBuf) -> Result<Self, String> {
+        let input: Box<dyn BufRead> = match path.as_os_str() == "-" {
+            true => Box::new(BufReader::new(io::stdin())),
+            false => {
+                let file = File::open(&path).map_err(|error| cannot("read", &path, &plain(&error)))?;
+                Box::new(BufReader::with_capacity(1 << 16, file))
             }
-        }
+        };
+        let items = RecordedLines::of(input);
+        let mut reader = Self { server, path, items, next: None, lines: LineIndex::default(), first: None };
+        reader.take()?;
+        Ok(reader)
     }
-    let mut name = path.file_stem().unwrap_or_default().to_owned();
-    name.push(&suffix);
-    if let Some(extension) = path.extension() {
-        name.push(".");
-        name.push(extension);
+
+    /// The real time of the next entry.
+    fn real_time(&self) -> i64 {
+        self.next.as_ref().map_or(i64::MAX, real_time_of)
     }
-    path.with_file_name(name)
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// The next entry, if there is one; reads the one behind it.
+    fn take(&mut self) -> Result<Option<Item>, String> {
+        let next = self.items.next().transpose().map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => format!("{}: {error}", self.path.display()),
+            _ => cannot("read", &self.path, &plain(&error)),
+        })?;
+        let next = next.map(|(line, item)| {
+            let seq = seq_of(&item);
+            self.lines.add(seq, line);
+            self.first.get_or_insert(seq);
+            item
+        });
+        Ok(std::mem::replace(&mut self.next, next))
+    }
 
-    #[test]
-    fn journals_of_others_lie_beside_the_first_ones() {
-        let name = |server, space| beside(Path::new("out/journal.jsonl"), server, space).display().to_string();
-        assert_eq!(name(1, ""), "out/journal.jsonl");
-        assert_eq!(name(2, ""), "out/journal-2.jsonl");
-        assert_eq!(name(1, "../a"), "out/journal-space-%2e%2e%2fa.jsonl");
-        assert_eq!(beside(Path::new("j"), 3, "b"), Path::new("j-3-space-b"));
+    /// A note, if the journal does not begin with its first entry.
+    fn missing_start(&self) -> Option<String> {
+        let first = self.first.filter(|first| *first > 1)?;
+        Some(format!("{} begins at place {first}: what was before it was not audited", self.path.display()))
+    }
+
+    fn into_file(self) -> Option<JournalFile> {
+        let Self { server, path, lines, .. } = self;
+        (path.as_os_str() != "-").then_some(JournalFile { space: String::new(), server, path, since: i64::MIN, lines })
     }
 }

@@ -13,45 +13,45 @@ use std::task::Poll;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::arguments::Explore;
-use super::run::{OWN_FAILURE, Signals, environment, status_of};
-use super::{Start, complain, make_room, process};
+use super::audit_result::counted;
+use super::child::{child_command, environment, shell_status, signal_status};
+use super::command_line::CommandRun;
+use super::serve::raise_file_limit;
+use super::signals::ForwardedSignals;
+use super::subcommand::Subcommand;
+use super::{Program, fail, print_error, print_note};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::plain;
 use crate::powers::ExplorationSummary;
 use crate::server::{Builder, Exploration};
 
-/// The status for a run that has taken too long: that of `timeout`.
-const TOO_LONG: u8 = 124;
-/// What shells add to the number of the signal that has ended a command.
-const KILLED_BY: u8 = 128;
-/// How much of what a run has printed is shown: its end.
-const MOST_SHOWN: u64 = 1 << 20;
+/// The status of a run that takes too long, as `timeout` has it.
+const STATUS_TIMED_OUT: u8 = 124;
+/// How much of a run's output is shown: its end.
+const MAX_SHOWN: u64 = 1 << 20;
 
 /// How a run has ended.
-enum End {
-    Status(ExitStatus),
-    TooLong,
-    /// Somebody wants this program to end.
-    Asked(Signal),
+enum RunEnd {
+    Exited(ExitStatus),
+    TimedOut,
+    /// This program got a signal to end.
+    Interrupted(Signal),
 }
 
-impl Start {
+impl Program {
     /// Explores the orders of a test; returns the status of the first run that fails.
-    pub(super) fn explore(self, explore: &Explore) -> ExitCode {
+    pub(super) fn explore(self, explore: &CommandRun) -> ExitCode {
         match self.try_explore(explore) {
             Ok(status) => ExitCode::from(status),
-            Err(reason) => {
-                tell(&reason);
-                ExitCode::from(OWN_FAILURE)
-            }
+            Err(reason) => fail(Subcommand::Explore, &reason),
         }
     }
 
-    fn try_explore(&self, explore: &Explore) -> Result<u8, String> {
-        let place = std::env::current_dir().map_err(|error| plain(&error))?;
-        let (config, profile, log) = self.prepare(&explore.run)?;
+    fn try_explore(&self, explore: &CommandRun) -> Result<u8, String> {
+        let options = &explore.options;
+        let directory = std::env::current_dir().map_err(|error| plain(&error))?;
+        let (config, profile, log) = self.prepare_server(Subcommand::Explore, explore)?;
         let seeds = config.paths("load");
         if config.number::<usize>("instances") > 1 {
             return Err("--instances does not go with it: the clients of one server are let through in turn".into());
@@ -60,14 +60,14 @@ impl Start {
         let events = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let events = events.map_err(|error| plain(&error))?;
         let _inside = events.enter();
-        let mut signals = Signals::catch().map_err(|error| format!("signals cannot be caught: {}", plain(&error)))?;
+        let mut signals = ForwardedSignals::catch()?;
         let builder = Builder::from_config(config, profile, Arc::clone(&log)).port(port);
         let servers = [builder.spawn().map_err(|error| error.to_string())?];
         let [server] = &servers;
-        server.instances().iter().for_each(|instance| make_room(&instance.config, &log));
-        let exploration = match &explore.replay {
-            Some(token) => server.replay(token, explore.search.clone()),
-            None => server.explore(explore.search.clone()),
+        server.instances().iter().for_each(|instance| raise_file_limit(&instance.config, &log));
+        let exploration = match &options.replay {
+            Some(token) => server.replay(token, options.search.clone()),
+            None => server.explore(options.search.clone()),
         };
         let mut exploration = exploration.map_err(|error| error.to_string())?.load(seeds);
         let variables = environment(&servers);
@@ -75,84 +75,84 @@ impl Start {
         let mut has_ended_early = false;
         while let Some(number) = exploration.next().map_err(|error| error.to_string())? {
             let output =
-                Output::new(explore.verbose).map_err(|error| format!("no file for output: {}", plain(&error)))?;
-            let run = Run { explore, variables: &variables, place: &place, output: &output };
+                Output::new(options.verbose).map_err(|error| format!("no file for output: {}", plain(&error)))?;
+            let run = OneRun { explore, variables: &variables, directory: &directory, output: &output };
             let end = events.block_on(run.run(&mut signals))?;
             exploration.wait_for_goodbyes().map_err(|error| error.to_string())?;
             let (what, failed) = match end {
-                End::Asked(signal) => {
-                    tell(&format!("ended by a signal in run {number}"));
-                    return Ok(KILLED_BY.saturating_add(signal.as_raw().unsigned_abs() as u8));
+                RunEnd::Interrupted(signal) => {
+                    say(&format!("ended by a signal in run {number}"));
+                    return Ok(signal_status(signal));
                 }
-                End::Status(status) if status.success() => {
-                    if explore.replay.is_some() {
-                        tell(&format!("the order passes{}", strayed(&exploration)));
+                RunEnd::Exited(status) if status.success() => {
+                    if options.replay.is_some() {
+                        say(&format!("the order passes{}", strayed_text(&exploration)));
                         show_order(&exploration);
                         return Ok(0);
                     }
                     continue;
                 }
-                End::Status(status)
+                RunEnd::Exited(status)
                     if is_no_command(status) && exploration.order().is_ok_and(|order| order.is_empty()) =>
                 {
                     output.show();
-                    return Ok(status_of(status));
+                    return Ok(shell_status(status));
                 }
-                End::Status(status) => (status.to_string(), status_of(status)),
-                End::TooLong => (format!("not done after {}", spell_duration(explore.limit)), TOO_LONG),
+                RunEnd::Exited(status) => (status.to_string(), shell_status(status)),
+                RunEnd::TimedOut => (format!("not done after {}", spell_duration(options.limit)), STATUS_TIMED_OUT),
             };
             let token = exploration.fail().map_err(|error| error.to_string())?;
             output.show();
-            tell(&format!("order {number} fails: {what}{}", strayed(&exploration)));
+            say(&format!("order {number} fails: {what}{}", strayed_text(&exploration)));
             show_order(&exploration);
-            tell(&format!("replay: {}", self.replay_line(explore, &token)));
+            say(&format!("replay: {}", self.replay_line(explore, &token)));
             status = if status == 0 { failed } else { status };
-            if !explore.keeps_going || explore.replay.is_some() {
+            if !options.keep_going || options.replay.is_some() {
                 has_ended_early = true;
                 break;
             }
         }
-        let findings = exploration.stop().map_err(|error| error.to_string())?;
-        if findings.turns == 0 && !has_ended_early {
+        let summary = exploration.stop().map_err(|error| error.to_string())?;
+        if summary.turns == 0 && !has_ended_early {
             return Err(
                 "no command was held in any run, so nothing was explored: the test is to connect to REDIS_URL, \
                         and its clients are to fit --client"
                     .into(),
             );
         }
-        if explore.replay.is_none() {
-            tell(&summary(&findings, has_ended_early));
+        if options.replay.is_none() {
+            say(&summary_text(&summary, has_ended_early));
         }
         Ok(status)
     }
 
-    /// The command line that goes through one order again.
-    fn replay_line(&self, explore: &Explore, token: &str) -> String {
-        let words = [&self.program, &OsString::from("explore"), &"--replay".into(), &token.into()].map(Clone::clone);
-        let words = words.into_iter().chain(explore.kept.iter().cloned()).chain(["--".into()]);
-        let words: Vec<String> = words.chain(explore.run.command.iter().cloned()).map(|word| quoted(&word)).collect();
+    /// The command line that runs one order again.
+    fn replay_line(&self, explore: &CommandRun, token: &str) -> String {
+        let words = [self.name.clone(), Subcommand::Explore.name().into(), "--replay".into(), token.into()];
+        let words = words.into_iter().chain(explore.replay_arguments.iter().cloned()).chain(["--".into()]);
+        let words: Vec<String> = words.chain(explore.command.iter().cloned()).map(|word| shell_quoted(&word)).collect();
         words.join(" ")
     }
 }
 
-/// Whether this is how a program ends that was not found, or cannot be run; nothing has raced then.
+/// Whether the command was not found or could not be run.
 fn is_no_command(status: ExitStatus) -> bool {
     matches!(status.code(), Some(126 | 127))
 }
 
 /// One run of the command.
-struct Run<'a> {
-    explore: &'a Explore,
+struct OneRun<'a> {
+    explore: &'a CommandRun,
     variables: &'a [(&'static str, String)],
-    place: &'a PathBuf,
+    directory: &'a PathBuf,
     output: &'a Output,
 }
 
-impl Run<'_> {
-    async fn run(&self, signals: &mut Signals) -> Result<End, String> {
-        let mut command = process::companion(&self.explore.run.command);
-        command.current_dir(self.place).envs(self.variables.iter().map(|(name, value)| (name, value)));
-        // Whatever it starts is to end with it, so that it does not meddle with the next run.
+impl OneRun<'_> {
+    async fn run(&self, signals: &mut ForwardedSignals) -> Result<RunEnd, String> {
+        let mut command = child_command(&self.explore.command);
+        command.current_dir(self.directory).envs(self.variables.iter().map(|(name, value)| (name, value)));
+        // A process group, so that no process of this run is left to disturb the next one.
         command.process_group(0).stdin(Stdio::null());
         if let Output::Kept(file) = self.output {
             let copy = || file.try_clone().map_err(|error| plain(&error));
@@ -161,16 +161,16 @@ impl Run<'_> {
         let mut child = command.spawn().map_err(|error| format!("the command cannot be started: {}", plain(&error)))?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let signal_all = |signal| group.is_some_and(|group| kill_process_group(group, signal).is_ok());
-        let mut asked = None;
-        let (mut time, mut is_over) = (pin!(Clock::pass(self.explore.limit)), false);
+        let mut interrupted = None;
+        let (mut limit, mut is_over) = (pin!(Clock::pass(self.explore.options.limit)), false);
         let status = {
             let mut ended = pin!(child.wait());
             poll_fn(|cx| {
                 while let Poll::Ready(signal) = signals.poll(cx) {
-                    asked.get_or_insert(signal);
+                    interrupted.get_or_insert(signal);
                     signal_all(signal);
                 }
-                if !is_over && time.as_mut().poll(cx).is_ready() {
+                if !is_over && limit.as_mut().poll(cx).is_ready() {
                     is_over = true;
                     signal_all(Signal::KILL);
                 }
@@ -180,19 +180,19 @@ impl Run<'_> {
         };
         let status = status.map_err(|error| plain(&error))?;
         signal_all(Signal::KILL);
-        Ok(match asked {
-            Some(signal) => End::Asked(signal),
-            None if is_over => End::TooLong,
-            None => End::Status(status),
+        Ok(match interrupted {
+            Some(signal) => RunEnd::Interrupted(signal),
+            None if is_over => RunEnd::TimedOut,
+            None => RunEnd::Exited(status),
         })
     }
 }
 
-/// Where the command prints.
+/// Where a run's output goes.
 enum Output {
-    /// To where this program prints.
+    /// To this program's output.
     Shown,
-    /// Into a file without a name, until it is known whether that is of interest.
+    /// Into a file without a name, which is shown if the run fails.
     Kept(File),
 }
 
@@ -211,37 +211,36 @@ impl Output {
         let Self::Kept(file) = self else { return };
         let (mut file, mut text) = (file, Vec::new());
         let length = file.metadata().map(|about| about.len()).unwrap_or(0);
-        let start = length.saturating_sub(MOST_SHOWN);
-        if file.seek(SeekFrom::Start(start)).and_then(|_| file.take(MOST_SHOWN).read_to_end(&mut text)).is_ok() {
-            // There is nobody left to tell when this fails.
+        let start = length.saturating_sub(MAX_SHOWN);
+        if file.seek(SeekFrom::Start(start)).and_then(|_| file.take(MAX_SHOWN).read_to_end(&mut text)).is_ok() {
+            // There is no other place to report that standard error is closed.
             let _ = io::stderr().write_all(&text);
         }
     }
 }
 
-fn tell(text: &str) {
-    let _ = complain(format!("redouble explore: {text}").as_bytes());
+fn say(text: &str) {
+    print_note(Subcommand::Explore, text);
 }
 
 fn show_order(exploration: &Exploration) {
     let lines = exploration.order().unwrap_or_default();
-    let _ = complain(
-        if lines.is_empty() { b"  (no command has come)".to_vec() } else { lines.join("\n").into_bytes() }.as_slice(),
-    );
+    let text = if lines.is_empty() { "  (no command has come)".to_owned() } else { lines.join("\n") };
+    print_error(text.as_bytes());
 }
 
-fn strayed(exploration: &Exploration) -> String {
+/// How the run has left its order, in brackets, if it has.
+fn strayed_text(exploration: &Exploration) -> String {
     let how = exploration.strayed();
     how.map(|how| format!(" (it did not follow its order: {how})")).unwrap_or_default()
 }
 
-fn summary(findings: &ExplorationSummary, has_ended_early: bool) -> String {
-    let ExplorationSummary { runs, random, repeated, failed, skipped, turns, clients, strayed, too_long, .. } =
-        findings;
+fn summary_text(summary: &ExplorationSummary, has_ended_early: bool) -> String {
+    let ExplorationSummary { runs, random, repeated, failed, skipped, turns, clients, strayed, too_long, .. } = summary;
     let mut text = format!(
         "{}, {failed} failed; up to {clients} clients and {turns} commands; {}",
-        if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") },
-        match (findings.is_complete, has_ended_early) {
+        counted(*runs, "run"),
+        match (summary.is_complete, has_ended_early) {
             (true, _) => "these are all orders",
             (false, true) => "ended at the first failure",
             (false, false) => "not all orders",
@@ -256,14 +255,14 @@ fn summary(findings: &ExplorationSummary, has_ended_early: bool) -> String {
     add(*repeated, "runs differed from others only in commands that commute");
     add(*skipped, "choices left out that differ from others only in commands that commute");
     add(*too_long, "runs had more commands or clients than can be explored");
-    if let Some(how) = findings.how.as_ref().filter(|_| *strayed > 0) {
+    if let Some(how) = summary.how.as_ref().filter(|_| *strayed > 0) {
         add(*strayed, &format!("runs did not follow their orders, so the test does not only depend on these: {how}"));
     }
     text
 }
 
-/// A word as shells read it.
-fn quoted(word: &OsString) -> String {
+/// A word as a shell reads it.
+fn shell_quoted(word: &OsString) -> String {
     let text = String::from_utf8_lossy(word.as_bytes()).into_owned();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }

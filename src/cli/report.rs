@@ -1,105 +1,81 @@
-//! What happened while a command ran: what a person wants to know, and what should not have been.
+//! `redouble report`: journals in files, as a page with a picture or as text.
 
-use std::sync::Arc;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use super::complain;
-use crate::clients::instance::Instance;
-use crate::clients::stats::Unsupported;
+use super::audit_result::counted;
+use super::command_line::JournalFiles;
+use super::outputs::{self, prepare};
+use super::subcommand::Subcommand;
+use super::{fail, print_line};
+use crate::base::error::plain;
+use crate::commands;
+use crate::insight::audit::{Auditor, audit, auditor};
+use crate::insight::report;
+use crate::powers::{Item, read_journal};
 
-pub(super) struct Report {
-    commands: u64,
-    connections: u64,
-    locks: u64,
-    unsupported: Unsupported,
-    /// Names of faults that never fired, and of gates that were never reached: a test that relies on them has tested
-    /// nothing.
-    unfired: Vec<String>,
-    unreached: Vec<String>,
-    /// Names of gates that the watchdog had to open.
-    forgotten: Vec<String>,
-}
+/// Where the page goes by default.
+const DEFAULT_PAGE: &str = "report.html";
 
-impl Report {
-    /// What these servers have seen together.
-    pub(super) fn of(instances: &[Arc<Instance>]) -> Self {
-        let mut report = Self {
-            commands: 0,
-            connections: 0,
-            locks: 0,
-            unsupported: Unsupported::default(),
-            unfired: Vec::new(),
-            unreached: Vec::new(),
-            forgotten: Vec::new(),
-        };
-        for instance in instances {
-            let totals = instance.stats.all();
-            report.commands += totals.commands;
-            report.connections += totals.connections;
-            report.locks += totals.locks;
-            report.unsupported.add(instance.stats.unsupported());
-            report.unfired.extend(instance.control.unfired());
-            report.unreached.extend(instance.control.unreached());
-            report.forgotten.extend(instance.control.forgotten());
-        }
-        report
-    }
-
-    /// Whether nothing is in it that `--strict` fails for.
-    pub(super) fn is_clean(&self) -> bool {
-        self.weighty().is_empty()
-    }
-
-    /// Says that nobody came, in case somebody takes it for a good sign that nothing was found.
-    pub(super) fn print_silence(&self) {
-        if self.connections == 0 {
-            say("nobody connected: the command finds the server in REDIS_URL, or at a port of your choice with --port");
-        }
-    }
-
-    /// What `--strict` fails for.
-    fn weighty(&self) -> Vec<&'static str> {
-        let what = [
-            (self.connections == 0, "nobody having connected"),
-            (self.unsupported.matters(), "unsupported commands"),
-            (!self.unfired.is_empty(), "faults that never fired"),
-            (!self.unreached.is_empty(), "gates that were never reached"),
-            (!self.forgotten.is_empty(), "gates that nobody opened in time"),
-        ];
-        what.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect()
-    }
-
-    pub(super) fn print(&self) {
-        say(&format!(
-            "{}, {}, {}",
-            counted(self.commands, "command"),
-            counted(self.connections, "connection"),
-            counted(self.locks, "lock") + " taken"
-        ));
-        self.faults().for_each(|line| say(&line));
-    }
-
-    /// Says what `--strict` fails for; only that it does, if the rest was told already.
-    pub(super) fn print_faults(&self, is_told: bool) {
-        if !is_told {
-            self.faults().for_each(|line| say(&line));
-        }
-        say(&format!("failed because of {} (--strict)", self.weighty().join(" and ")));
-    }
-
-    fn faults(&self) -> impl Iterator<Item = String> {
-        let unsupported = (!self.unsupported.is_empty()).then(|| format!("unsupported commands: {}", self.unsupported));
-        let named = |what: &str, names: &[String]| (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")));
-        let unfired = named("faults that never fired", &self.unfired);
-        let unreached = named("gates that were never reached", &self.unreached);
-        let forgotten = named("gates that nobody opened in time", &self.forgotten);
-        [unsupported, unfired, unreached, forgotten].into_iter().flatten()
+/// Writes a report; returns the status.
+pub(super) fn report(journals: JournalFiles) -> ExitCode {
+    match try_report(journals) {
+        Ok(status) => status,
+        Err(reason) => fail(Subcommand::Report, &reason),
     }
 }
 
-pub(super) fn say(line: &str) {
-    let _ = complain(format!("redouble run: {line}").as_bytes());
+fn try_report(JournalFiles { options, files }: JournalFiles) -> Result<ExitCode, String> {
+    let output = options.report_html.or(options.output);
+    let scope = options.audit.scope(&options.audit.read_allowed()?);
+    let mut journals = Vec::new();
+    for (number, path) in (1..).zip(&files) {
+        journals.push((number, read(path)?));
+    }
+    let auditor: Auditor = auditor(scope, commands::table_of_every_profile()).with_timeline();
+    let auditor = audit(journals.clone(), auditor);
+    let is_printed = options.text && output.is_none() || output.as_deref() == Some(Path::new("-"));
+    let is_coloured = is_printed && io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let report = match options.text {
+        true => report::text(&journals, &auditor, is_coloured),
+        false => report::html(&journals, &auditor),
+    };
+    if is_printed {
+        let printed = io::stdout().write_all(report.as_bytes());
+        // A reader that has gone, such as `head`, has read enough.
+        let printed =
+            printed.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) });
+        printed.map_err(|error| format!("standard output: {}", plain(&error)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let path = output.unwrap_or_else(|| PathBuf::from(DEFAULT_PAGE));
+    let mut absolute = path.clone();
+    prepare(&mut absolute)?;
+    outputs::write(&absolute, report.as_bytes())?;
+    let count = auditor.findings().iter().filter(|finding| finding.allowed.is_none()).count();
+    Ok(print_line(&format!("{} ({})", path.display(), counted(count as u64, "finding"))))
 }
 
-fn counted(number: u64, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+/// All entries of a journal.
+fn read(path: &Path) -> Result<Vec<Item>, String> {
+    let mut items = Vec::new();
+    let (name, result) = if path.as_os_str() == "-" {
+        ("standard input".to_owned(), read_all(io::stdin().lock(), &mut items))
+    } else {
+        let opened = File::open(path);
+        (path.display().to_string(), opened.and_then(|file| read_all(BufReader::new(file), &mut items)))
+    };
+    result.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => {
+            format!("{name}, {error}; a journal as REDOUBLE JOURNAL EXPORT writes it was expected")
+        }
+        _ => format!("{name}: {}", plain(&error)),
+    })?;
+    Ok(items)
+}
+
+fn read_all(lines: impl BufRead, items: &mut Vec<Item>) -> io::Result<()> {
+    read_journal(lines, |item| items.push(item))
 }

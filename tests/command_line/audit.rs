@@ -319,10 +319,11 @@ fn files_for_ci_are_written_and_point_at_the_lines_of_the_journal() {
 #[test]
 fn a_file_that_cannot_be_written_is_named_before_anything_runs() {
     let folder = Folder::new("unwritable");
+    let inside_file = format!("{}/out", folder.file("plain", "no directory"));
     for flag in ["--junit", "--sarif", "--journal-out", "--report-html"] {
-        let output = run(&["--audit", flag, "/nowhere/out"], "echo ran");
+        let output = run(&["--audit", flag, &inside_file], "echo ran");
         assert_eq!((output.status.code(), out(&output).as_str()), (Some(125), ""), "{flag}");
-        assert_eq!(errors(&output), "redouble run: cannot write /nowhere/out: No such file or directory\n");
+        assert_eq!(errors(&output), format!("redouble run: cannot write {inside_file}: Not a directory\n"));
         let output = run(&["--audit", flag, &folder.text("")], "echo ran");
         assert!(errors(&output).ends_with(": it is a folder\n"), "{}", errors(&output));
     }

@@ -235,6 +235,22 @@ fn the_port_file_holds_the_port_once_the_server_can_be_connected_to() {
     assert!(fs::read_to_string(folder.path("log")).unwrap().contains("Ready to accept connections"));
 }
 
+#[test]
+fn a_value_may_stand_behind_an_equals_sign_and_directories_of_files_are_made() {
+    let folder = Folder::new("equals");
+    let files = ["port", "pid", "log"].map(|name| folder.path("made").join(name).join(name));
+    let [port, pid, log] = files.each_ref().map(|path| path.display().to_string());
+    let arguments =
+        ["--port=0", "--databases=3", "--save=", &format!("--port-file={port}"), &format!("--pidfile={pid}")];
+    let mut server = start(&[&arguments[..], &["--requirepass=a=b", &format!("--logfile={log}")]].concat());
+    wait_for_file(&files[0], &mut server);
+    let port: u16 = fs::read_to_string(&port).unwrap().trim_end().parse().unwrap();
+    let mut talk = Talk::new(TcpStream::connect(("127.0.0.1", port)).unwrap());
+    assert_eq!(talk.ask("AUTH a=b"), "+OK");
+    assert_eq!(talk.ask("CONFIG GET databases save"), "databases 3 save ");
+    assert!(files[1].exists() && files[2].exists());
+}
+
 // ---- what harnesses pass
 
 #[test]

@@ -1,9 +1,10 @@
 //! The program `redouble`: its command line, its files, its output, its exit status and the signals that it takes.
 //!
 //! Every test starts the binary. A new flag or a new word gets its tests in the file of the word: `launch.rs` is for the
-//! server itself.
+//! server itself, `grammar.rs` for what all words have in common.
 
 mod audit;
+mod grammar;
 mod launch;
 mod report;
 mod run;

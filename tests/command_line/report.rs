@@ -116,14 +116,14 @@ fn what_cannot_be_read_is_named() {
         (vec![broken.as_str()], "broken.jsonl, line 5: "),
         (vec!["missing.jsonl"], "missing.jsonl: No such file or directory"),
         (vec![], "no journal; as in: redouble report"),
-        (vec!["--html", "x"], "there is no flag --html"),
+        (vec!["--html", "x"], "there is no flag '--html'"),
         (vec!["--allow", allowed.as_str(), "x"], "allowed:1: 'no-expiry lock' has no reason"),
-        (vec!["-o", "missing/x.html", "-"], "missing/x.html: No such file"),
+        (vec!["-o", "allowed/x.html", "-"], "cannot write allowed/x.html: Not a directory"),
     ] {
         let output = folder.report(&arguments);
         let said = said(&output);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
         assert!(said.starts_with("redouble report: ") && said.contains(why), "{arguments:?}: {said}");
     }
-    assert!(shown(&folder.report(&["--help"])).contains("redouble report FILE"));
+    assert!(shown(&folder.report(&["--help"])).contains("redouble report [FLAGS] FILE"));
 }

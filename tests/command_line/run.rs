@@ -10,9 +10,9 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_redouble");
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_redouble");
 
-fn command(flags: &[&str], script: &str) -> Command {
+pub(crate) fn command(flags: &[&str], script: &str) -> Command {
     let mut command = Command::new(BINARY);
     command.arg("run").args(flags).args(["--", "sh", "-c", script]);
     // A group of its own: what is typed where these tests run is not meant for it.
@@ -24,34 +24,34 @@ fn run(flags: &[&str], script: &str) -> Output {
     command(flags, script).output().unwrap()
 }
 
-fn out(output: &Output) -> String {
+pub(crate) fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn errors(output: &Output) -> String {
+pub(crate) fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// What a script says that ends well, and with nothing on standard error.
 #[track_caller]
-fn said(flags: &[&str], script: &str) -> String {
+pub(crate) fn said(flags: &[&str], script: &str) -> String {
     let output = run(flags, script);
     assert_eq!((errors(&output).as_str(), output.status.code()), ("", Some(0)));
     out(&output)
 }
 
 /// A directory of its own for one test.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("redouble-run-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path.canonicalize().unwrap())
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }
 }

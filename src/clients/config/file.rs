@@ -72,6 +72,13 @@ pub fn load_over(config: Config, text: &[u8], file: Option<PathBuf>, profile: Pr
     Ok(Loaded { config, profile })
 }
 
+/// The names that a line of a configuration may begin with, in any profile.
+pub fn directive_names() -> impl Iterator<Item = &'static str> {
+    // Read, but no parameters of CONFIG.
+    const OTHERS: [&str; 6] = ["include", "loadmodule", "rename-command", "sentinel", "threads", "user"];
+    TABLE.iter().flat_map(|row| std::iter::once(row.name).chain(row.alias)).chain(OTHERS)
+}
+
 /// Splits text into lines, with those of included files where they are included.
 fn collect(text: &[u8], depth: usize, lines: &mut Vec<Line>) {
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {

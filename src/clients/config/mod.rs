@@ -21,7 +21,7 @@ use crate::base::sync::MutexExt;
 use crate::insight::audit::{Allowance, Scope};
 
 pub use directive::{Change, Directive, Reason, parse_memory};
-pub use file::{LoadError, Loaded, load, load_over};
+pub use file::{LoadError, Loaded, directive_names, load, load_over};
 pub use output_limit::OutputLimit;
 use table::TABLE;
 

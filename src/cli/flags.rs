@@ -1,0 +1,334 @@
+//! The flags of `redouble run`, `explore`, `audit` and `report`, one row each.
+//!
+//! To add a flag, add a field to [`Options`] and a row to [`FLAGS`]: parsing, help, error texts and suggestions read the
+//! row. The directives of `redis-server` are no flags of this kind; see [`super::directives`].
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::audit_options::AuditOptions;
+use super::subcommand::Subcommand::{self, Audit, Explore, Report, Run};
+use crate::base::duration::parse_duration;
+use crate::insight::audit::Severity;
+use crate::powers::Search;
+
+/// One flag, for one or several subcommands.
+pub(super) struct Flag {
+    /// As it is written: `--locks`, `-o`.
+    pub name: &'static str,
+    pub subcommands: &'static [Subcommand],
+    pub takes: Takes,
+    pub help: &'static str,
+    /// Whether `redouble run` refuses the flag without `--audit`.
+    pub needs_audit: bool,
+    /// Whether the command line that replays an order repeats the flag.
+    pub is_replayed: bool,
+}
+
+/// Whether a flag takes a value, and what becomes of it.
+pub(super) enum Takes {
+    Nothing(fn(&mut Options)),
+    Value {
+        /// The value's name in the help text.
+        placeholder: &'static str,
+        /// What the value is, in the words of an error text: "a number".
+        expected: &'static str,
+        set: fn(&mut Options, &OsStr) -> Result<(), BadValue>,
+    },
+    /// How bad a finding must be; the value may be left out.
+    OptionalLevel(fn(&mut Options, Option<Severity>)),
+}
+
+/// A value that a flag does not take. The parser knows the flag and the value, and says so.
+#[derive(Debug)]
+pub(super) struct BadValue;
+
+/// What the flags have said. Each subcommand reads the fields that its flags set.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Options {
+    /// `--report`: sum up on standard error what has happened.
+    pub summary: bool,
+    pub strict: bool,
+    /// `--audit` of `redouble run`: audit what is done to locks.
+    pub audits: bool,
+    pub audit: AuditOptions,
+    pub journal_out: Option<PathBuf>,
+    pub report_html: Option<PathBuf>,
+
+    pub search: Search,
+    /// The token of the only order to run.
+    pub replay: Option<String>,
+    pub keep_going: bool,
+    pub verbose: bool,
+    /// How long one run may take, in real time.
+    pub limit: Duration,
+
+    pub json: bool,
+
+    pub text: bool,
+    /// `-o`: where the report goes.
+    pub output: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            summary: false,
+            strict: false,
+            audits: false,
+            audit: AuditOptions::default(),
+            journal_out: None,
+            report_html: None,
+            search: Search::default(),
+            replay: None,
+            keep_going: false,
+            verbose: false,
+            limit: Duration::from_secs(60),
+            json: false,
+            text: false,
+            output: None,
+        }
+    }
+}
+
+const A_NUMBER: &str = "a number";
+const A_DURATION: &str = "a duration such as 20ms or 1.5s";
+const A_LEVEL: &str = "error or warn";
+
+/// All flags, in the order in which the help texts list them.
+pub(super) static FLAGS: &[Flag] = &[
+    switch("--report", &[Run], |options| options.summary = true).help(
+        "says on standard error what has happened: commands, connections, locks taken; commands that are not \
+         supported, faults that never fired, gates that were never reached",
+    ),
+    switch("--strict", &[Run], |options| options.strict = true)
+        .help("fails with status 1 if there are any of the last three, or nobody connected"),
+    optional_level("--audit", &[Run], |options, level| {
+        options.audits = true;
+        options.audit.level = level.unwrap_or(options.audit.level);
+    })
+    .help(
+        "says on standard error which locks were misused, and by which commands; fails with status 3 for errors, and \
+         with --audit=warn for warnings, too",
+    ),
+    value("--audit", &[Audit], "LEVEL", A_LEVEL, |options, value| set(&mut options.audit.level, level(value)))
+        .help("how bad a finding must be to fail: error (the default) or warn; --level LEVEL says the same"),
+    value("--level", &[Audit], "LEVEL", A_LEVEL, |options, value| set(&mut options.audit.level, level(value))),
+    value("--locks", &[Run, Audit, Report], "GLOB", "a glob, as in --locks 'lock:*'", |options, value| {
+        push(&mut options.audit.locks, bytes(value))
+    })
+    .about_audit()
+    .help("keys that are locks whatever is done with them; can be said more than once"),
+    value("--not-locks", &[Run, Audit, Report], "GLOB", "a glob, as in --not-locks 'cache:*'", |options, value| {
+        push(&mut options.audit.not_locks, bytes(value))
+    })
+    .about_audit()
+    .help("keys that are none; can be said more than once"),
+    value(
+        "--allow",
+        &[Run, Audit, Report],
+        "FILE",
+        "a file with a line CODE GLOB REASON for each kind of finding",
+        |options, value| push(&mut options.audit.allow, path(value)),
+    )
+    .about_audit()
+    .help(
+        "findings that are known and accepted: a line CODE GLOB REASON each, where the code * stands for every kind; \
+         empty lines and those that begin with # are passed over",
+    ),
+    value("--junit", &[Run, Audit], "PATH", "a file, as in --junit audit.xml", |options, value| {
+        set_some(&mut options.audit.junit, path(value))
+    })
+    .about_audit()
+    .help("the findings as JUnit XML"),
+    value("--sarif", &[Run, Audit], "PATH", "a file, as in --sarif audit.sarif", |options, value| {
+        set_some(&mut options.audit.sarif, path(value))
+    })
+    .about_audit()
+    .help("the findings as SARIF 2.1.0"),
+    switch("--json", &[Audit], |options| options.json = true).help("prints the findings as lines of JSON"),
+    value("--journal-out", &[Run], "PATH", "a file, as in --journal-out journal.jsonl", |options, value| {
+        set_some(&mut options.journal_out, path(value))
+    })
+    .help("every command that came, as lines of JSON, for redouble audit and redouble report"),
+    value("-o", &[Report], "PATH", "a file, as in -o report.html", |options, value| {
+        set_some(&mut options.output, path(value))
+    })
+    .help("where to; report.html by default, - is standard output"),
+    value("--report-html", &[Run, Report], "PATH", "a file, as in --report-html report.html", |options, value| {
+        set_some(&mut options.report_html, path(value))
+    })
+    .help("a page with a picture of who held which lock when"),
+    switch("--text", &[Report], |options| options.text = true)
+        .help("tells the same story as text, on standard output without -o"),
+    value("--runs", &[Explore], "N", A_NUMBER, |options, value| search(options, number(value), Search::runs))
+        .help("tries at most N orders, one after the other (1000)"),
+    value("--random", &[Explore], "N", A_NUMBER, |options, value| search(options, number(value), Search::random))
+        .help("if there are more, tries N random ones, too (100)"),
+    value("--seed", &[Explore], "N", A_NUMBER, |options, value| search(options, number(value), Search::seed))
+        .help("the seed of the random orders (0)"),
+    value("--settle", &[Explore], "DURATION", A_DURATION, |options, value| {
+        search(options, duration(value), Search::settle)
+    })
+    .replayed()
+    .help("how long a client may be silent before the others go on (10ms)"),
+    value("--client", &[Explore], "GLOB", "a glob of names, as in --client 'worker-*'", |options, value| {
+        search(options, text(value), Search::client)
+    })
+    .replayed()
+    .help("only clients with such names race; the others are never held"),
+    value("--clients", &[Explore], "N", A_NUMBER, |options, value| {
+        let clients = number(value).map(|number| usize::try_from(number).unwrap_or(usize::MAX));
+        search(options, clients, Search::clients)
+    })
+    .help("waits for so many clients before the first turn"),
+    switch("--every-order", &[Explore], |options| options.search = std::mem::take(&mut options.search).every_order())
+        .help("also tries orders that differ only in commands that commute"),
+    value("--replay", &[Explore], "TOKEN", "the token of an order", |options, value| {
+        set_some(&mut options.replay, text(value))
+    })
+    .help("runs this order only"),
+    value("--limit", &[Explore], "DURATION", A_DURATION, |options, value| set(&mut options.limit, duration(value)))
+        .replayed()
+        .help("how long one run may take (60s)"),
+    switch("--keep-going", &[Explore], |options| options.keep_going = true).help("goes on after an order that fails"),
+    switch("--verbose", &[Explore], |options| options.verbose = true)
+        .help("shows the output of every run, not only of those that fail"),
+];
+
+const fn flag(name: &'static str, subcommands: &'static [Subcommand], takes: Takes) -> Flag {
+    Flag { name, subcommands, takes, help: "", needs_audit: false, is_replayed: false }
+}
+
+const fn switch(name: &'static str, subcommands: &'static [Subcommand], set: fn(&mut Options)) -> Flag {
+    flag(name, subcommands, Takes::Nothing(set))
+}
+
+const fn optional_level(
+    name: &'static str,
+    subcommands: &'static [Subcommand],
+    set: fn(&mut Options, Option<Severity>),
+) -> Flag {
+    flag(name, subcommands, Takes::OptionalLevel(set))
+}
+
+const fn value(
+    name: &'static str,
+    subcommands: &'static [Subcommand],
+    placeholder: &'static str,
+    expected: &'static str,
+    set: fn(&mut Options, &OsStr) -> Result<(), BadValue>,
+) -> Flag {
+    flag(name, subcommands, Takes::Value { placeholder, expected, set })
+}
+
+impl Flag {
+    /// A flag without a help text is another name of one that has a text.
+    const fn help(mut self, help: &'static str) -> Self {
+        self.help = help;
+        self
+    }
+
+    const fn about_audit(mut self) -> Self {
+        self.needs_audit = true;
+        self
+    }
+
+    const fn replayed(mut self) -> Self {
+        self.is_replayed = true;
+        self
+    }
+}
+
+/// The flags of a subcommand.
+pub(super) fn flags_of(subcommand: Subcommand) -> impl Iterator<Item = &'static Flag> {
+    FLAGS.iter().filter(move |flag| flag.subcommands.contains(&subcommand))
+}
+
+/// The flag that a subcommand has under a name with its dashes.
+pub(super) fn find_flag(subcommand: Subcommand, name: &str) -> Option<&'static Flag> {
+    flags_of(subcommand).find(|flag| flag.name == name)
+}
+
+fn set<T>(field: &mut T, value: Result<T, BadValue>) -> Result<(), BadValue> {
+    *field = value?;
+    Ok(())
+}
+
+fn set_some<T>(field: &mut Option<T>, value: Result<T, BadValue>) -> Result<(), BadValue> {
+    set(field, value.map(Some))
+}
+
+fn push<T>(list: &mut Vec<T>, value: Result<T, BadValue>) -> Result<(), BadValue> {
+    list.push(value?);
+    Ok(())
+}
+
+fn search<T>(
+    options: &mut Options,
+    value: Result<T, BadValue>,
+    change: impl FnOnce(Search, T) -> Search,
+) -> Result<(), BadValue> {
+    options.search = change(std::mem::take(&mut options.search), value?);
+    Ok(())
+}
+
+/// The level that a word names.
+pub(super) fn level(value: &OsStr) -> Result<Severity, BadValue> {
+    match value.as_bytes() {
+        b"error" => Ok(Severity::Error),
+        b"warn" | b"warning" => Ok(Severity::Warning),
+        _ => Err(BadValue),
+    }
+}
+
+fn number(value: &OsStr) -> Result<u64, BadValue> {
+    value.to_str().and_then(|text| text.parse().ok()).ok_or(BadValue)
+}
+
+fn duration(value: &OsStr) -> Result<Duration, BadValue> {
+    parse_duration(value.as_bytes()).ok_or(BadValue)
+}
+
+fn bytes(value: &OsStr) -> Result<Vec<u8>, BadValue> {
+    if value.is_empty() { Err(BadValue) } else { Ok(value.as_bytes().to_vec()) }
+}
+
+fn text(value: &OsStr) -> Result<String, BadValue> {
+    if value.is_empty() { Err(BadValue) } else { Ok(value.to_string_lossy().into_owned()) }
+}
+
+fn path(value: &OsStr) -> Result<PathBuf, BadValue> {
+    if value.is_empty() { Err(BadValue) } else { Ok(OsString::from(value).into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_a_subcommand_names_all_its_flags() {
+        let page = |subcommand| match subcommand {
+            Run | Audit => include_str!("../../docs/run.md"),
+            Explore => include_str!("../../docs/explorer.md"),
+            Report => include_str!("../../docs/report.md"),
+        };
+        for subcommand in Subcommand::ALL {
+            for flag in flags_of(subcommand) {
+                assert!(page(subcommand).contains(&format!("`{}", flag.name)), "{}", flag.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_subcommand_has_one_flag_of_a_name() {
+        for subcommand in Subcommand::ALL {
+            let names: Vec<&str> = flags_of(subcommand).map(|flag| flag.name).collect();
+            for (at, name) in names.iter().enumerate() {
+                assert!(!names[..at].contains(name), "{name}");
+            }
+        }
+    }
+}

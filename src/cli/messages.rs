@@ -1,0 +1,86 @@
+//! The texts of a server's start that programs wait for or look at: version, banner, refusals.
+
+use std::path::Path;
+
+use super::suggestions;
+use crate::base::error::{Error, plain};
+use crate::base::profile::{Family, PROFILES, Profile};
+use crate::clients::config::LoadError;
+
+/// The name of the server that a profile imitates.
+pub(super) fn product(profile: &Profile) -> &'static str {
+    match profile.family() {
+        Family::Redis => "Redis",
+        Family::Valkey => "Valkey",
+    }
+}
+
+/// One line; programs look for ` v=` and for the first number.
+pub(super) fn version(profile: &Profile) -> String {
+    let (product, version) = (product(profile), profile.version());
+    let build = env!("CARGO_PKG_VERSION");
+    format!("{product} server v={version} sha=00000000:0 malloc=libc bits={} build=redouble-{build}", usize::BITS)
+}
+
+/// The text with which Redis refuses a configuration. `flag_lines` are the lines of it that came as flags.
+pub(super) fn fatal(error: &LoadError, flag_lines: &[u8]) -> Vec<u8> {
+    let version = error.profile.version();
+    let name = match error.profile.family() {
+        Family::Redis => "Redis",
+        Family::Valkey => "Version",
+    };
+    let mut text = format!("\n*** FATAL CONFIG FILE ERROR ({name} {version}) ***\n").into_bytes();
+    if let Some((number, line)) = &error.line {
+        text.extend(format!("Reading the configuration file, at line {number}\n>>> '").bytes());
+        text.extend(line);
+        text.extend(b"'\n");
+    }
+    text.extend(error.reason.bytes());
+    text.push(b'\n');
+    if let Some(hint) = hint(error, flag_lines) {
+        let mut letters = hint.chars();
+        let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+        text.extend(first.into_iter().chain(letters).chain(['\n']).collect::<String>().bytes());
+    }
+    text
+}
+
+/// What was probably meant by a directive that does not exist.
+fn hint(error: &LoadError, flag_lines: &[u8]) -> Option<String> {
+    let (name, is_flag) = unknown_directive(error, flag_lines)?;
+    if is_flag { suggestions::for_server_flag(&format!("--{name}")) } else { suggestions::for_file(&name) }
+}
+
+/// The name in a refused line that is no directive's, and whether the line came as a flag.
+pub(super) fn unknown_directive(error: &LoadError, flag_lines: &[u8]) -> Option<(String, bool)> {
+    let (_, line) = error.line.as_ref()?;
+    let name = line.split(u8::is_ascii_whitespace).next()?.escape_ascii().to_string();
+    let is_flag = flag_lines.split(|byte| *byte == b'\n').any(|flag| flag.trim_ascii() == line.trim_ascii());
+    (!suggestions::is_directive(&name)).then_some((name, is_flag))
+}
+
+/// The profile that a program's name asks for: whoever starts `valkey-server` wants a Valkey.
+pub(super) fn profile_of_name(program: &Path) -> Profile {
+    let name = program.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    if name.contains("valkey-server") {
+        PROFILES.into_iter().rfind(|profile| profile.family() == Family::Valkey).unwrap_or_default()
+    } else {
+        Profile::default()
+    }
+}
+
+/// Why a server cannot start. That a TCP address is taken was told already; this line names the port once more.
+pub(super) fn cannot_listen(error: &Error, port: u16, profile: &Profile) -> String {
+    match error {
+        Error::Bind { address, .. } => {
+            // Of several instances, it need not be the first one's.
+            let port = address.rsplit(':').next().map_or_else(|| port.to_string(), str::to_owned);
+            let kind = if profile.since_redis(7, 2) { "tcp" } else { "TCP" };
+            format!("Failed listening on port {port} ({kind}), aborting.")
+        }
+        Error::Socket { path, source } => {
+            format!("Failed opening Unix socket: bind: {} ({})", plain(source), path.display())
+        }
+        other => format!("{other}, exiting."),
+    }
+}

@@ -1,0 +1,240 @@
+//! A plain server: the program as a drop-in for `redis-server`.
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use super::directives::ConfigSources;
+use super::outputs::{self, RuntimeFile};
+use super::signals::ShutdownSignals;
+use super::{Program, messages, print_error, process, suggestions};
+use crate::base::error::plain;
+use crate::base::files::{Room, allow_clients};
+use crate::base::log::{Level, Log};
+use crate::base::profile::Profile;
+use crate::clients::config::{Config, LoadError, Loaded, load};
+use crate::server::{Builder, Running};
+
+/// Where Redis puts the pid of a server in the background by default.
+const DEFAULT_PID_FILE: &str = "/var/run/redis.pid";
+
+impl Program {
+    /// Serves until the server is shut down.
+    pub(super) fn serve(self, sources: ConfigSources) -> ExitCode {
+        let file = match sources.file.as_deref().map(std::path::absolute).transpose() {
+            Ok(file) => file,
+            Err(error) => return print_error(plain(&error).as_bytes()),
+        };
+        let mut text = Vec::new();
+        if let Some(file) = &file {
+            match std::fs::read(file) {
+                Ok(content) => text = content,
+                Err(error) => return no_config_file(&sources, file, &error),
+            }
+        }
+        let mut standard_input = Vec::new();
+        if sources.standard_input {
+            if let Err(error) = io::stdin().read_to_end(&mut standard_input) {
+                return print_error(plain(&error).as_bytes());
+            }
+            text.extend_from_slice(&standard_input);
+        }
+        let flag_lines = sources.flag_lines.as_slice();
+        if !flag_lines.is_empty() {
+            text.push(b'\n');
+            text.extend_from_slice(flag_lines);
+        }
+        let is_configured = file.is_some() || sources.standard_input || !flag_lines.is_empty();
+        let Loaded { config, profile } = match load(&text, file, self.profile) {
+            Ok(loaded) => loaded,
+            Err(error) => return print_error(messages::fatal(&error, flag_lines).trim_ascii_end()),
+        };
+        // The process in the background reads the same arguments, so it has to start in the same directory.
+        let directory = std::env::current_dir().unwrap_or_default();
+        let log = match enter_directory(&config).and_then(|()| open_log(&config)) {
+            Ok(log) => log,
+            Err(reason) => {
+                let error = LoadError { line: None, reason: reason.into(), profile };
+                return print_error(messages::fatal(&error, flag_lines).trim_ascii_end());
+            }
+        };
+        if process::is_in_background() {
+            process::detach();
+        } else if config.is_on("daemonize") {
+            return match process::go_into_background(&self.name, &self.arguments, &directory, &standard_input) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => print_error(format!("Can't go into the background: {}", plain(&error)).as_bytes()),
+            };
+        }
+        self.log_start(&log, &profile, is_configured);
+        raise_file_limit(&config, &log);
+        serve(config, profile, log)
+    }
+
+    /// Writes the first lines of the log, some of which programs wait for.
+    pub(super) fn log_start(&self, log: &Log, profile: &Profile, is_configured: bool) {
+        let (product, version) = (messages::product(profile), profile.version());
+        let write = |text: &str| log.write(start_level(profile), text);
+        write(&format!("oO0OoO0OoO0Oo {product} is starting oO0OoO0OoO0Oo"));
+        let (bits, pid) = (usize::BITS, std::process::id());
+        write(&format!(
+            "{product} version={version}, bits={bits}, commit=00000000, modified=0, pid={pid}, just started"
+        ));
+        write(&format!("This is redouble {}, a test double.", env!("CARGO_PKG_VERSION")));
+        if is_configured {
+            write("Configuration loaded");
+        } else {
+            let program = Path::new(&self.name).display();
+            log.warn(format!(
+                "Warning: no config file specified, using the default config. In order to specify a config file use \
+                 {program} /path/to/redis.conf"
+            ));
+        }
+        log.begin_serving();
+    }
+}
+
+/// Says that the configuration file cannot be read, as Redis does, and which subcommand may have been meant.
+fn no_config_file(sources: &ConfigSources, file: &Path, error: &io::Error) -> ExitCode {
+    let reason = plain(error);
+    Log::output().warn(format!("Fatal error, can't open config file '{}': {reason}", file.display()));
+    let name = sources.file.as_deref().and_then(Path::to_str).unwrap_or_default();
+    if error.kind() == io::ErrorKind::NotFound
+        && let Some(meant) = suggestions::subcommand_like(name)
+    {
+        print_error(format!("redouble: there is no file '{name}'; did you mean redouble {meant}?").as_bytes());
+    }
+    ExitCode::FAILURE
+}
+
+/// Makes `dir` the directory that other paths are relative to.
+pub(super) fn enter_directory(config: &Config) -> Result<(), String> {
+    match config.path("dir") {
+        Some(directory) => std::env::set_current_dir(directory).map_err(|error| plain(&error)),
+        None => {
+            let here = std::env::current_dir().unwrap_or_default();
+            config.assign("dir", here.into_os_string().into_encoded_bytes());
+            Ok(())
+        }
+    }
+}
+
+fn open_log(config: &Config) -> Result<Log, String> {
+    let log = match config.path("logfile") {
+        Some(path) => outputs::open_log(&path).map_err(|reason| format!("Can't open the log file: {reason}"))?,
+        None => Log::output(),
+    };
+    log.set_least(config.live().log_level.load(std::sync::atomic::Ordering::Relaxed));
+    Ok(log)
+}
+
+/// Sees that there can be as many connections as `maxclients` promises.
+pub(super) fn raise_file_limit(config: &Config, log: &Log) {
+    let wanted: usize = config.number("maxclients");
+    match allow_clients(wanted) {
+        Ok(Room::Enough) => {}
+        Ok(Room::Raised { to, from }) => {
+            log.notice(format!("Increased maximum number of open files to {to} (it was originally set to {from})."));
+        }
+        Err(possible) => {
+            config.assign("maxclients", possible.to_string());
+            log.warn(format!(
+                "Too few open files for maxclients {wanted}, so it has been reduced to {possible}. If you need higher \
+                 maxclients increase 'ulimit -n'."
+            ));
+        }
+    }
+}
+
+/// The level of the lines about the start: warnings in Redis until 7.2, notices since.
+fn start_level(profile: &Profile) -> Level {
+    if profile.since_redis(7, 2) { Level::Notice } else { Level::Warning }
+}
+
+fn serve(config: Config, profile: Profile, log: Log) -> ExitCode {
+    if process::is_in_background() && config.path("pidfile").is_none() {
+        config.assign("pidfile", DEFAULT_PID_FILE);
+    }
+    let pid_file = config.path("pidfile");
+    let (port, port_file) = (config.number::<u16>("port"), config.path("port-file"));
+    let ends_with_parent = config.is_on("exit-with-parent");
+    let log = Arc::new(log);
+    let running = match Builder::from_config(config, profile, Arc::clone(&log)).start() {
+        Ok(running) => running,
+        Err(error) => {
+            log.warn(messages::cannot_listen(&error, port, &profile));
+            return ExitCode::FAILURE;
+        }
+    };
+    let instance = Arc::clone(running.instance());
+    let signals = {
+        let _inside = running.event_loop().enter();
+        match ShutdownSignals::catch() {
+            Ok(signals) => signals,
+            Err(error) => {
+                log.warn(format!("Signals cannot be caught: {}", plain(&error)));
+                return ExitCode::FAILURE;
+            }
+        }
+    };
+    running.event_loop().spawn(signals.answer(Arc::clone(&instance)));
+    if ends_with_parent && let Err(error) = process::end_with_parent(Arc::clone(&instance)) {
+        log.warn(format!("exit-with-parent: {}", plain(&error)));
+        return ExitCode::FAILURE;
+    }
+    let pid_file = pid_file.and_then(|path| match RuntimeFile::write(path.clone(), [std::process::id()]) {
+        Ok(file) => Some(file),
+        // Redis serves all the same: most users cannot write to the default place.
+        Err(error) => {
+            log.warn(format!("Failed to write PID file {}: {}", path.display(), plain(&error)));
+            None
+        }
+    });
+    log_ready(&running, &profile, port == 0, &log);
+    let ports = running.ports().into_iter().map(u32::from);
+    let ended = match port_file.map(|path| RuntimeFile::write(path, ports)).transpose() {
+        Ok(port_file) => {
+            let served = running.serve();
+            if let Some(file) = port_file {
+                file.remove();
+            }
+            served.map_err(|error| error.to_string())
+        }
+        Err(error) => Err(format!("Failed to write the port file: {}", plain(&error))),
+    };
+    if let Some(file) = pid_file {
+        log.notice("Removing the pid file.");
+        file.remove();
+    }
+    if let Err(reason) = ended {
+        log.warn(reason);
+        return ExitCode::FAILURE;
+    }
+    log.warn(format!("{} is now ready to exit, bye bye...", messages::product(&profile)));
+    ExitCode::SUCCESS
+}
+
+fn first_port(running: &Running) -> u16 {
+    running.ports().first().copied().unwrap_or(0)
+}
+
+/// Writes the lines that programs wait for. Which words they wait for depends on the version of Redis that they know.
+fn log_ready(running: &Running, profile: &Profile, is_port_chosen: bool, log: &Log) {
+    log.notice(format!("Running mode=standalone, port={}.", first_port(running)));
+    log.write(start_level(profile), "Server initialized");
+    let names_kind = profile.since_redis(7, 2);
+    let addresses = running.addresses();
+    if !addresses.is_empty() {
+        if is_port_chosen || addresses.len() > 1 {
+            addresses.iter().for_each(|address| log.notice(format!("Listening on {address}")));
+        }
+        log.notice(if names_kind { "Ready to accept connections tcp" } else { "Ready to accept connections" });
+    }
+    if let Some(path) = running.instance().config.live().unix_socket() {
+        log.notice(format!("The server is now ready to accept connections at {}", path.display()));
+        if names_kind || addresses.is_empty() {
+            log.notice("Ready to accept connections unix");
+        }
+    }
+}
