@@ -1,4 +1,4 @@
-//! How long it takes to audit a journal of a million entries, read from a file, and how much memory.
+//! The time and the memory to audit a journal file of a million entries.
 //!
 //! `cargo bench --features internals --bench audit [-- entries]`
 
@@ -40,7 +40,7 @@ fn main() -> std::io::Result<()> {
     std::fs::remove_file(path)
 }
 
-/// A journal of clients that take locks, wait for them, work and release them, with other traffic between.
+/// A journal of clients that take, await and release locks, among other traffic.
 fn write(path: &std::path::Path, entries: u64) -> std::io::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut seq = 0;
@@ -80,7 +80,7 @@ fn write(path: &std::path::Path, entries: u64) -> std::io::Result<()> {
     out.flush()
 }
 
-/// The most memory that this process had, in kilobytes; 0 where the system does not tell.
+/// The peak memory of this process in kilobytes; 0 where the system does not report it.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

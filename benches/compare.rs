@@ -1,12 +1,12 @@
-//! redouble side by side with the Redis-speaking servers on this machine.
+//! redouble compared with the Redis-compatible servers on this machine.
 //!
-//! `make bench` runs it against whichever of `redis-server` and `valkey-server` are on the PATH; others are named as
-//! `make bench PEERS='other="/opt/other/server --port {port}"'`. The first peer is the base of the ratios. Every
-//! round visits each server in turn, so that drift hits all alike, and medians are printed.
+//! `make bench` compares with whichever of `redis-server` and `valkey-server` are on the PATH; name others with `make
+//! bench PEERS='other="/opt/other/server --port {port}"'`. The first peer is the base of the ratios. Every round
+//! measures each server in turn, so that drift affects all alike, and medians are printed.
 //!
-//! The load comes from `redis-benchmark`, or from here where a batch is of several commands. With two processors or more the servers are pinned to the first and the load
-//! to the second; the figure to look at is the server's own processor time per request, because with one request per
-//! round trip it is the load generator that limits the throughput.
+//! The load comes from `redis-benchmark`, or from this program for batches of several commands. With two or more
+//! processors the servers are pinned to the first and the load to the second. The figure that matters is the server's
+//! own processor time per request: at one request per round trip the load generator limits the throughput.
 
 use std::error::Error;
 use std::fs;
@@ -20,7 +20,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: usize = 5;
 const VALUE: usize = 64;
 const KEYS: u64 = 1_000_000;
-/// Numbers are drawn below this.
+/// Random numbers are below this.
 const RANGE: u64 = 100_000;
 
 struct Load {
@@ -29,16 +29,17 @@ struct Load {
     per_trip: u32,
     clients: u32,
     command: &'static [&'static str],
-    /// What the command takes away: before each round this is sent, twice as often, with numbers from a wider range.
+    /// For commands that remove elements: the command that fills the collection before each round, sent twice as often
+    /// and with numbers from a wider range.
     filled_by: Option<&'static [&'static str]>,
 }
 
-/// One of redis-benchmark's own tests.
+/// A test that redis-benchmark has as well.
 const fn test(title: &'static str, command: &'static [&'static str]) -> Load {
     load(title, 1_000_000, 16, 50, command)
 }
 
-/// One that takes away what another one has put there.
+/// A test of a command that removes what another command adds.
 const fn taking(title: &'static str, command: &'static [&'static str], filler: &'static [&'static str]) -> Load {
     Load { filled_by: Some(filler), ..load(title, 500_000, 16, 50, command) }
 }
@@ -75,25 +76,25 @@ const LOADS: &[Load] = &[
     taking("SPOP, 16 per trip", &["SPOP", "myset"], SADD),
     test("ZADD, 16 per trip", ZADD),
     taking("ZPOPMIN, 16 per trip", &["ZPOPMIN", "myzset"], ZADD),
-    // redis-benchmark's own tests of these ask mostly for what is not there.
+    // redis-benchmark's own tests of these commands mostly find no element.
     test("RPOP from nothing, 16 per trip", &["RPOP", "nothing"]),
     test("SPOP from nothing, 16 per trip", &["SPOP", "nothing"]),
     test("ZPOPMIN from nothing, 16 per trip", &["ZPOPMIN", "nothing"]),
 ];
 
-/// The release that lock libraries send.
+/// The release script of lock libraries.
 const RELEASE: &str =
     r#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end"#;
 /// Its SHA-1.
 const RELEASE_SHA: &str = "{release}";
 
-/// What one client sends in one trip, again and again.
+/// The batch that each client sends repeatedly, in one round trip.
 struct Batch {
     title: &'static str,
     trips: usize,
-    /// Repeated until the batch has 16 requests.
+    /// Repeated up to 16 requests.
     requests: &'static [&'static [&'static str]],
-    /// How many other clients listen to channel `news`.
+    /// The number of other clients subscribed to channel `news`.
     subscribers: usize,
 }
 
@@ -133,7 +134,7 @@ const BATCHES: &[Batch] = &[
     },
 ];
 
-/// Clients that send a batch at once.
+/// The number of clients that send batches.
 const CLIENTS: usize = 50;
 const REQUESTS: usize = 16;
 
@@ -158,7 +159,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// What to measure: the peers first, redouble last.
+/// The servers to measure: the peers first, redouble last.
 fn peers() -> Outcome<Vec<Peer>> {
     let mut peers = Vec::new();
     for argument in std::env::args().skip(1).filter(|argument| argument != "--bench") {
@@ -200,7 +201,7 @@ fn compare_loads(peers: &[Peer]) -> Outcome<()> {
     Ok(())
 }
 
-/// With `ONLY=EVALSHA make bench`, only what has that in its title is measured.
+/// `ONLY=EVALSHA make bench` measures only the tests with that in their title.
 fn is_wanted(title: &str) -> bool {
     std::env::var("ONLY").map_or(true, |only| title.contains(&only))
 }
@@ -244,7 +245,7 @@ fn request(words: &[&str]) -> Vec<u8> {
     format!("*{}\r\n{bulks}", words.len()).into_bytes()
 }
 
-/// Sends something and takes what comes back at once.
+/// Sends a request and reads the reply that arrives at once.
 fn exchange(client: &mut TcpStream, bytes: &[u8]) -> Outcome<String> {
     client.write_all(bytes)?;
     let mut answer = vec![0; 64 * 1024];
@@ -291,10 +292,10 @@ fn compare_memory(peers: &[Peer]) -> Outcome<()> {
     Ok(())
 }
 
-/// The request with a number, in bytes.
+/// The bytes of a request, made from a number.
 type Request = fn(u64) -> Vec<u8>;
 
-/// What puts an element of 20 bytes into a collection.
+/// The command that adds an element of 20 bytes to a collection.
 const ELEMENTS: [(&str, Request); 4] = [
     ("memory of a list", |number| request(&["RPUSH", "key", &element(number)])),
     ("memory of a hash, values of 3 bytes", |number| request(&["HSET", "key", &element(number), "xxx"])),
@@ -322,7 +323,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// `taskset` in front of a command, where that makes sense.
+/// Prefixes a command with `taskset`, if there are two or more processors.
 fn pinned(processor: Option<usize>, program: &str) -> Command {
     let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
     let taskset = Command::new("taskset").arg("--version").stdout(Stdio::null()).status().is_ok();
@@ -376,7 +377,7 @@ impl Server {
         Ok(())
     }
 
-    /// Puts a load on the server: requests per second, and microseconds of the server's processor time per request.
+    /// Runs a load. Returns requests per second, and microseconds of the server's processor time per request.
     fn take(&self, load: &Load) -> Outcome<(f64, f64)> {
         if let Some(filler) = load.filled_by {
             self.send(&Load { requests: load.requests * 2, command: filler, ..*load }, load.requests * 2)?;
@@ -390,7 +391,7 @@ impl Server {
         Ok((rate, spent / load.requests as f64 * 1e6))
     }
 
-    /// Has redis-benchmark send a load, and hands back what it says.
+    /// Runs redis-benchmark and returns its output.
     fn send(&self, load: &Load, range: u64) -> Outcome<String> {
         let value = "v".repeat(VALUE);
         let output = pinned(Some(1), "redis-benchmark")
@@ -401,7 +402,7 @@ impl Server {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Has 50 clients send a batch each, again and again: microseconds of the server's processor time per request.
+    /// Lets 50 clients send a batch repeatedly. Returns microseconds of the server's processor time per request.
     fn take_batch(&self, batch: &Batch, sha: &str) -> Outcome<f64> {
         const MESSAGE: usize = "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$8\r\nreleased\r\n".len();
         let repeats = REQUESTS / batch.requests.len();
@@ -420,7 +421,7 @@ impl Server {
             subscribers.push(subscriber);
         }
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| self.connect()).collect::<Result<_, _>>()?;
-        // The first client alone finds out how long the answer is.
+        // The first client alone finds the length of the replies.
         let mut answer = Vec::new();
         clients[0].write_all(&requests)?;
         clients[0].set_read_timeout(Some(Duration::from_millis(200)))?;
@@ -456,7 +457,7 @@ impl Server {
     }
 
     fn processor_seconds(&self) -> Outcome<f64> {
-        /// What Linux counts processor time in, on every architecture it still runs on.
+        /// Linux's unit of processor time in `/proc`, on every architecture.
         const TICKS_PER_SECOND: f64 = 100.0;
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -471,7 +472,7 @@ impl Server {
         Ok(kilobytes * 1024.0)
     }
 
-    /// Sends a million requests, each of which is answered by one line.
+    /// Sends a million requests with a reply of one line each.
     fn write(&self, request: impl Fn(u64) -> Vec<u8>) -> Outcome<()> {
         const AT_ONCE: u64 = 1000;
         let mut client = self.connect()?;

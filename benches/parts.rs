@@ -1,4 +1,4 @@
-//! The parts of the hot path, one by one: framing, the keyspace, and a whole command without its socket.
+//! Microbenchmarks of the hot path: framing, the keyspace, and whole commands without a socket.
 
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};
@@ -49,7 +49,7 @@ fn framer(c: &mut Criterion) {
     let mut framer = Framer::default();
     group.bench_function("16 SET", |b| b.iter(|| assert_eq!(frame_all(&mut framer, black_box(&input)), BATCH)));
 
-    // One byte at a time: the cost per byte must not grow with what has arrived before.
+    // One byte at a time: the cost per byte must not depend on what arrived before.
     let big = request(&["SET", "key", &"v".repeat(64 * 1024)]);
     group.throughput(Throughput::Bytes(big.len() as u64));
     group.bench_function("64 KiB in pieces of 64 bytes", |b| {
@@ -87,8 +87,8 @@ fn keyspace(c: &mut Criterion) {
             view.finish();
         });
     });
-    // The same number of writes by each thread, to keys of its own, in batches as a connection runs them: the time should
-    // stay that of one thread.
+    // Each thread does the same number of writes to keys of its own, in batches as a connection runs them. The time
+    // should equal that of one thread.
     for threads in [1, 2] {
         group.throughput(Throughput::Elements(threads as u64));
         group.bench_function(format!("write, disjoint keys, {threads} threads"), |b| {
@@ -180,8 +180,8 @@ fn dispatch(c: &mut Criterion) {
     group.finish();
 }
 
-/// Commands on collections of ever more elements. Those that are O(1) should take as long on the largest as on the smallest,
-/// the others a little longer each time (and what is not in the processor's cache any more, longer still).
+/// Commands on collections of growing size. O(1) commands should take as long on the largest as on the smallest; the
+/// others get slower, more so beyond the size of the processor cache.
 fn growth(c: &mut Criterion) {
     let mut commands = Commands::new();
     let mut group = c.benchmark_group("growth");
@@ -209,7 +209,7 @@ fn growth(c: &mut Criterion) {
         group.bench_function(format!("ZRANK, {size}"), |b| {
             b.iter(|| turn.next().into_iter().for_each(|input| commands.run(input)));
         });
-        // Each time that a member comes round it gets another score.
+        // Each pass over the members sets another score.
         let scores: Vec<_> = (0..3_u64)
             .flat_map(|round| some().map(move |(turn, member)| (scattered(turn * 3 + round + 7, size), member)))
             .map(|(score, member)| request(&["ZADD", &sorted, &score.to_string(), &member]))
@@ -222,7 +222,7 @@ fn growth(c: &mut Criterion) {
     group.finish();
 }
 
-/// A number below `size` that looks as if it were drawn.
+/// A pseudo-random number below `size`.
 fn scattered(number: u64, size: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) % size
 }

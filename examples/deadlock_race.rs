@@ -1,5 +1,6 @@
-//! The documented race of SETNX locks: two clients see an expired lock, both delete it and take it, and both believe that
-//! they hold it. It is played step by step, so it happens every time; with GETSET, as documented, only one gets the lock.
+//! The documented race of SETNX locks: two clients see an expired lock, both delete and take it, and both believe that
+//! they hold it. The steps are played in a fixed order, so the race happens every time. With GETSET, as the
+//! documentation advises, only one client gets the lock.
 //!
 //! `cargo run --example deadlock_race`
 
@@ -9,7 +10,7 @@ use redouble::{Pattern, Server};
 
 const NOW: u64 = 1_700_000_000;
 
-/// Takes over an expired lock; whether the client believes that it holds it.
+/// Takes over an expired lock. Returns whether the client believes that it holds it.
 type TakeOver = fn(&mut redis::Connection) -> redis::RedisResult<bool>;
 
 fn with_del_and_setnx(client: &mut redis::Connection) -> redis::RedisResult<bool> {
@@ -30,7 +31,7 @@ fn with_getset(client: &mut redis::Connection) -> redis::RedisResult<bool> {
     Ok(before < NOW)
 }
 
-/// Who holds the lock when both have seen that it is expired, then C1 goes all the way, then C2.
+/// The clients that believe to hold the lock, when both saw that it had expired and then ran one after the other.
 fn holders(take_over: TakeOver, command: &str) -> Result<Vec<&'static str>, Box<dyn std::error::Error>> {
     let server = Server::builder().spawn()?;
     let mut test = redis::Client::open(server.url())?.get_connection()?;

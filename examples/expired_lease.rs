@@ -1,5 +1,5 @@
-//! A lock outlives its time by nothing: it is there in its last millisecond, and gone in the next, and whoever releases it
-//! then must not release somebody else's. Nobody sleeps.
+//! A lock expires exactly on time: it exists in its last millisecond and is gone in the next. Its late holder must not
+//! release the next holder's lock. The clock is moved, so nothing sleeps.
 //!
 //! `cargo run --example expired_lease`
 

@@ -1,4 +1,4 @@
-//! The lock was taken, and its client never heard: what does the client do next?
+//! The server takes the lock, but the reply is lost. What does the client do next?
 //!
 //! `cargo run --example lost_reply`
 

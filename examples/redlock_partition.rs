@@ -1,5 +1,5 @@
-//! Redlock over five servers: what is left of a quorum when one is down, one cannot be reached by one client, and one has
-//! its clock ahead.
+//! Redlock over five servers: whether a quorum remains when one server is down, one is unreachable for one client, and
+//! the clock of one is ahead.
 //!
 //! `cargo run --example redlock_partition`
 
@@ -9,7 +9,7 @@ use redouble::{Server, Servers};
 
 const QUORUM: usize = 3;
 
-/// On how many servers a client gets the lock. One that does not answer in time counts as one that refuses.
+/// The number of servers on which a client gets the lock. A server that does not answer in time counts as a refusal.
 fn votes(servers: &Servers, name: &str) -> usize {
     let vote = |url: String| -> redis::RedisResult<bool> {
         let mut client = redis::Client::open(url)?.get_connection()?;

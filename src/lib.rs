@@ -48,7 +48,7 @@ pub use insight::audit::{
     AuditFailure, Code, EndedHold, Evidence, Finding, JournalRef, KnownLock, LockHolder, LockWaiter, Severity,
     describe_findings,
 };
-pub use powers::{Child, Entry, ExplorationSummary, Fault, Outcome, Pattern, Query, Search, Verdict, Who};
+pub use powers::{Child, ClientSelector, Entry, ExplorationSummary, Fault, Outcome, Pattern, Query, Search, Verdict};
 pub use server::{
     AuditGuard, Builder, Exploration, FaultGuard, GateGuard, JournalGuard, Server, Servers, Space, World,
 };

@@ -10,6 +10,7 @@ pub mod error;
 pub mod files;
 pub mod glob;
 pub mod identity;
+pub mod join;
 pub mod log;
 pub mod profile;
 pub mod sync;

@@ -34,7 +34,7 @@ impl RunSummary {
             summary.unsupported.add(instance.stats.unsupported());
             summary.unfired_faults.extend(instance.control.unfired());
             summary.unreached_gates.extend(instance.control.unreached());
-            summary.timed_out_gates.extend(instance.control.forgotten());
+            summary.timed_out_gates.extend(instance.control.timed_out_gates());
         }
         summary
     }

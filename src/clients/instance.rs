@@ -356,7 +356,7 @@ impl Instance {
                 self.active_hooks.raise(matter);
             }
         };
-        heed(Hook::Halt, &|| faults.pauses());
+        heed(Hook::Halt, &|| faults.is_paused());
         heed(Hook::Fault, &|| !faults.is_empty());
     }
 
@@ -373,14 +373,14 @@ impl Instance {
 
     /// Takes a gate away. Whoever is held there goes on with the job `LetGo`.
     pub fn remove_gate(&self, name: &str) -> Option<Arc<Gate>> {
-        let gate = self.control.gates.take(name, &self.active_hooks)?;
+        let gate = self.control.gates.remove(name, &self.active_hooks)?;
         self.open_removed(&gate);
         Some(gate)
     }
 
     /// As [`remove_gate`](Self::remove_gate), for one that may have been removed by now; whether it was there.
     pub fn remove_this_gate(&self, gate: &Arc<Gate>) -> bool {
-        let was_there = self.control.gates.take_this(gate, &self.active_hooks);
+        let was_there = self.control.gates.remove_this(gate, &self.active_hooks);
         if was_there {
             self.open_removed(gate);
         }
@@ -389,21 +389,21 @@ impl Instance {
 
     /// Takes every gate away. Whoever is held there goes on with the job `LetGo`.
     pub fn remove_gates(&self) -> Vec<Arc<Gate>> {
-        let gates = self.control.gates.take_all(&self.active_hooks);
+        let gates = self.control.gates.remove_all(&self.active_hooks);
         gates.iter().for_each(|gate| self.open_removed(gate));
         gates
     }
 
     fn open_removed(&self, gate: &Arc<Gate>) {
         self.control.remember_unreached(gate);
-        self.control.gates.open_soon(gate);
+        self.control.gates.queue_opening(gate);
     }
 
     /// Takes every gate away, and lets everybody go at once.
     pub fn clear_gates(&self) {
-        for gate in self.control.gates.take_all(&self.active_hooks) {
+        for gate in self.control.gates.remove_all(&self.active_hooks) {
             self.control.remember_unreached(&gate);
-            gate.stop.open(&self.clock);
+            gate.queue.open(&self.clock);
         }
     }
 
@@ -413,8 +413,8 @@ impl Instance {
             return;
         }
         let usual = Duration::from_micros(self.config.live().gate_timeout.load(Ordering::Relaxed));
-        for (gate, longest, guest) in self.control.gates.free_overdue(&self.clock, usual) {
-            self.control.remember_overdue(&gate);
+        for (gate, longest, guest) in self.control.gates.release_overdue(&self.clock, usual) {
+            self.control.remember_timed_out(&gate);
             let (name, longest) = (&gate.name, spell_duration(longest));
             self.log.warn(format!("Gate '{name}' has held {guest} for longer than {longest}: it goes on by itself."));
         }

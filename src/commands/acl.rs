@@ -1,9 +1,9 @@
-//! ACL: users and what they may do.
+//! ACL: users and their permissions.
 
 use std::sync::Arc;
 
 use super::acl_log::LOG;
-use super::help::help;
+use super::help::{help, versioned_syntax_error};
 use crate::base::error::{CommandError, plain};
 use crate::base::identity::random_digits;
 use crate::base::profile::{Family, Since};
@@ -78,7 +78,7 @@ const ACL: Command = Command::container(
                 usage: "[categoryname]",
                 summary: "Lists the categories of commands, or the commands of one.",
                 arity: Arity::AtLeast(2),
-                flags: OPEN,
+                flags: NOT_ADMIN,
                 ..admin("CAT")
             },
         ),
@@ -96,7 +96,7 @@ const ACL: Command = Command::container(
             CommandSpec {
                 summary: "Says which user the connection is.",
                 arity: Arity::Exactly(2),
-                flags: OPEN,
+                flags: NOT_ADMIN,
                 ..admin("WHOAMI")
             },
         ),
@@ -137,14 +137,14 @@ const ACL: Command = Command::container(
                 usage: "[bits]",
                 summary: "Makes up a password.",
                 arity: Arity::AtLeast(2),
-                flags: OPEN,
+                flags: NOT_ADMIN,
                 ..admin("GENPASS")
             },
         ),
     ],
 );
 
-const OPEN: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale];
+const NOT_ADMIN: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale];
 
 const fn admin(name: &'static str) -> CommandSpec {
     CommandSpec {
@@ -155,15 +155,7 @@ const fn admin(name: &'static str) -> CommandSpec {
     }
 }
 
-/// Subcommands that count their arguments themselves have an error of their own for that.
-pub(super) fn misused(args: &Args<'_>) -> CommandError {
-    let name = args.words().get(1).unwrap_or_default();
-    let error = if args.profile().since_redis(7, 0) { "ERR unknown" } else { "ERR Unknown" };
-    let error = format!("{error} subcommand or wrong number of arguments for '");
-    CommandError::quoting(&error, &name[..name.len().min(128)], "'. Try ACL HELP.")
-}
-
-// ---- what there is
+// ---- queries
 
 fn getuser(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let Some(user) = call.server.acl.user(args.bytes()?) else { return Ok(Reply::Null) };
@@ -217,7 +209,7 @@ fn cat(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             let category = category(name).ok_or_else(|| CommandError::quoting("ERR Unknown category '", name, "'"))?;
             Ok(Reply::strings(call.server.acl.commands().in_category(category)))
         }
-        _ => Err(misused(args)),
+        _ => Err(versioned_syntax_error(args, "ACL")),
     }
 }
 
@@ -225,7 +217,7 @@ fn genpass(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     const USUAL: i64 = 256;
     const MOST: i64 = 4096;
     if args.left() > 1 {
-        return Err(misused(args));
+        return Err(versioned_syntax_error(args, "ACL"));
     }
     let bits = args.optional().map_or(Some(USUAL), parse_integer).ok_or(CommandError::NOT_AN_INTEGER)?;
     if !(1..=MOST).contains(&bits) {
@@ -259,7 +251,7 @@ fn dryrun(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     })
 }
 
-// ---- changing it
+// ---- changes
 
 fn setuser(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = args.bytes()?;
@@ -288,15 +280,15 @@ fn deluser(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             return Err(CommandError::fixed("ERR The 'default' user cannot be removed"));
         }
         if let Some(user) = call.server.acl.remove(name) {
-            send_away(call, &user);
+            close_clients_of(call, &user);
             removed += 1;
         }
     }
     Ok(Reply::Integer(removed))
 }
 
-/// Closes the connections of a user who is gone. The one that asked for it hears the answer first.
-fn send_away(call: &mut Call<'_>, user: &Arc<User>) {
+/// Closes a removed user's connections. The caller gets its reply first.
+fn close_clients_of(call: &mut Call<'_>, user: &Arc<User>) {
     if Arc::ptr_eq(&call.session.user, user) {
         let default = Arc::clone(call.server.acl.default_user());
         call.session.become_user(&default, false);
@@ -305,9 +297,9 @@ fn send_away(call: &mut Call<'_>, user: &Arc<User>) {
     call.server.kill_user(user);
 }
 
-// ---- the file
+// ---- the ACL file
 
-fn no_file(args: &Args<'_>) -> CommandError {
+fn no_acl_file(args: &Args<'_>) -> CommandError {
     CommandError::fixed(match args.profile().family() {
         Family::Redis => {
             "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL \
@@ -323,15 +315,15 @@ fn no_file(args: &Args<'_>) -> CommandError {
 }
 
 fn load(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let file = call.server.config.path("aclfile").ok_or_else(|| no_file(args))?;
+    let file = call.server.config.path("aclfile").ok_or_else(|| no_acl_file(args))?;
     let gone =
         call.server.acl.load(&file).map_err(|errors| CommandError::new([b"ERR ", errors.as_slice()].concat()))?;
-    gone.iter().for_each(|user| send_away(call, user));
+    gone.iter().for_each(|user| close_clients_of(call, user));
     Ok(Reply::OK)
 }
 
 fn save(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let file = call.server.config.path("aclfile").ok_or_else(|| no_file(args))?;
+    let file = call.server.config.path("aclfile").ok_or_else(|| no_acl_file(args))?;
     call.server.acl.save(&file).map_err(|error| {
         call.server.log.warn(format!("Writing the ACL file for ACL SAVE: {}", plain(&error)));
         CommandError::fixed(

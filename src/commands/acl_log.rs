@@ -1,7 +1,7 @@
-//! ACL LOG, and how denials come into it.
+//! ACL LOG, and the recording of its entries.
 
-use super::acl::misused;
 use super::client_list::describe;
+use super::help::versioned_syntax_error;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::clients::acl::{Case, Denial};
@@ -23,18 +23,17 @@ pub(super) const LOG: Command = Command::new(
     },
 );
 
-/// How many entries are shown to who does not say.
-const USUAL: i64 = 10;
+const DEFAULT_COUNT: i64 = 10;
 
 fn log(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     if args.left() > 1 {
-        return Err(misused(args));
+        return Err(versioned_syntax_error(args, "ACL"));
     }
     if args.take("RESET") {
         call.server.acl.log.clear();
         return Ok(Reply::OK);
     }
-    let count = args.optional().map_or(Some(USUAL), parse_integer).ok_or(CommandError::NOT_AN_INTEGER)?;
+    let count = args.optional().map_or(Some(DEFAULT_COUNT), parse_integer).ok_or(CommandError::NOT_AN_INTEGER)?;
     let entries = call.server.acl.log.latest(usize::try_from(count).unwrap_or(0));
     let (now, numbered) = (call.now(), args.profile().since_redis(7, 2));
     let entry = |entry: crate::clients::acl::Entry| {
@@ -57,7 +56,7 @@ fn log(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::Array(entries.into_iter().map(entry).collect()))
 }
 
-/// Puts on record that a command was denied to the session's user.
+/// Records that a command was denied to the session's user.
 pub fn record_denial(call: &Call<'_>, denial: Denial, spec: &CommandSpec, context: &'static str, words: Words<'_>) {
     let object = match denial {
         Denial::Command => call.table.full_name(spec).into_bytes(),
@@ -66,15 +65,15 @@ pub fn record_denial(call: &Call<'_>, denial: Denial, spec: &CommandSpec, contex
     record(call, Case { reason: denial.reason(), context, object, user: call.session.user.name().to_vec() }, words);
 }
 
-/// Puts on record that somebody gave a wrong name or password.
-pub(super) fn record_stranger(call: &Call<'_>, user: &[u8], words: Words<'_>) {
+/// Records a failed authentication.
+pub(super) fn record_failed_auth(call: &Call<'_>, user: &[u8], words: Words<'_>) {
     let context = if call.session.executing { "multi" } else { "toplevel" };
     let object = words.get(0).unwrap_or_default().to_vec();
     record(call, Case { reason: "auth", context, object, user: user.to_vec() }, words);
 }
 
 fn record(call: &Call<'_>, case: Case, words: Words<'_>) {
-    // The client is shown as CLIENT LIST would show it while the command runs.
+    // The entry shows the client as CLIENT LIST would show it during the command.
     let mut client = describe(call, words, &call.session.client);
     client.truncate(client.trim_ascii_end().len());
     call.server.acl.log.record(case, client, call.now());

@@ -1,4 +1,4 @@
-//! BITFIELD: integers of any width, packed into a string.
+//! BITFIELD and BITFIELD_RO: integers of any width within a string.
 
 use smallvec::SmallVec;
 
@@ -25,14 +25,14 @@ const BITFIELD: Command = Command::new(
         arity: Arity::AtLeast(2),
         keys: &[KeySpec::one(1, &["RW", "access", "update", "variable_flags"])
             .with_notes("This command allows both access and modification of the key")
-            .decided_by(key_flags)],
+            .with_flags_by(key_flags)],
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::Bitmap],
         ..CommandSpec::new("BITFIELD")
     },
 );
 
-/// How a BITFIELD uses its key. One that cannot be understood is taken for one that writes.
+/// How a BITFIELD uses its key. A request that does not parse counts as a write.
 fn key_flags(words: Words<'_>) -> &'static [&'static str] {
     let mut at = 2;
     while let Some(word) = words.get(at) {
@@ -62,7 +62,7 @@ const BITFIELD_RO: Command = Command::new(
     },
 );
 
-/// What happens to a result that its field cannot hold.
+/// The option OVERFLOW.
 #[derive(Clone, Copy)]
 enum Overflow {
     Wrap,
@@ -76,10 +76,10 @@ enum Change {
     Add(i64),
 }
 
-/// One field of a string, and what is to be done with it.
+/// One subcommand of BITFIELD.
 struct Operation {
     field: Field,
-    /// None only reads.
+    /// `None` for GET.
     change: Option<(Change, Overflow)>,
 }
 
@@ -102,7 +102,7 @@ fn bitfield<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, read_only: bool) ->
     if read_only {
         return Err(CommandError::fixed("ERR BITFIELD_RO only supports the GET subcommand"));
     }
-    // Before 7.0 every write counted as a change, even one that left the field as it was.
+    // Before 7.0 a write counted as a change even if it left the field as it was.
     let always = !args.profile().since_redis(7, 0);
     let (replies, changed) = view.amend_string(key, |bytes| {
         let grown = bytes.len() < end;
@@ -153,7 +153,7 @@ fn parse(view: &View<'_>, args: &mut Args<'_>) -> Result<SmallVec<[Operation; 4]
         } else {
             return Err(CommandError::SYNTAX);
         };
-        let (signed, width) = encoding(args.bytes()?)?;
+        let (signed, width) = parse_encoding(args.bytes()?)?;
         let offset = bit_offset(view, args.bytes()?, Some(width))?;
         let change = match change {
             Some(change) => Some((change(args.integer()?), overflow)),
@@ -164,8 +164,8 @@ fn parse(view: &View<'_>, args: &mut Args<'_>) -> Result<SmallVec<[Operation; 4]
     Ok(operations)
 }
 
-/// `i8`, `u63`: whether it is signed, and how many bits it has.
-fn encoding(text: &[u8]) -> Result<(bool, u32), CommandError> {
+/// Parses `i8` or `u63`: whether it is signed, and its number of bits.
+fn parse_encoding(text: &[u8]) -> Result<(bool, u32), CommandError> {
     let (signed, width) = match text {
         [b'i', width @ ..] => (true, width),
         [b'u', width @ ..] => (false, width),
@@ -180,17 +180,17 @@ fn encoding(text: &[u8]) -> Result<(bool, u32), CommandError> {
 }
 
 impl Field {
-    /// The first byte behind the field.
+    /// The index of the byte after the field.
     fn end(self) -> usize {
         (self.offset + self.width as usize).div_ceil(8)
     }
 
-    /// How far the field is from the right end of the 16 bytes that begin where it does.
+    /// The distance of the field from the right end of the 16 bytes that begin with the field's first byte.
     fn shift(self) -> u32 {
         u128::BITS - (self.offset % 8) as u32 - self.width
     }
 
-    /// The value; bits behind the end of the string are clear.
+    /// Reads the value. Bits after the end of the string are 0.
     fn read(self, bytes: &[u8]) -> i64 {
         let mut window = [0; 16];
         let here = bytes.get(self.offset / 8..).unwrap_or_default();
@@ -202,7 +202,7 @@ impl Field {
         if self.signed { (value as i64) >> unused } else { (value >> unused) as i64 }
     }
 
-    /// Writes the lower bits of a value into a string that is long enough.
+    /// Writes the low bits of a value. The string must be long enough.
     fn write(self, bytes: &mut [u8], value: i64) {
         let (start, end) = (self.offset / 8, self.end());
         let mut window = [0; 16];
@@ -213,7 +213,7 @@ impl Field {
         bytes[start..end].copy_from_slice(&window[..end - start]);
     }
 
-    /// The value after a change, in the range of the field. `None`: it does not fit and must not be forced to.
+    /// The value after a change. `None` for an overflow with OVERFLOW FAIL.
     fn changed(self, old: i64, change: Change, overflow: Overflow) -> Option<i64> {
         let (base, increment) = match change {
             Change::Set(value) => (value, 0),
@@ -239,8 +239,8 @@ impl Field {
         }
     }
 
-    /// On which side of the field's range `base + increment` lies (`Equal`: inside). Redis subtracts `base` from the
-    /// limits before it knows that `base` is between them, and what wraps around there decides for values far below.
+    /// On which side of the field's range `base + increment` lies (`Equal`: inside). Like Redis, subtracts `base` from
+    /// the limits before it checks that `base` lies between them; clients can see the wrap-around for values far below.
     fn signed_excess(self, base: i64, increment: i64) -> std::cmp::Ordering {
         let (highest, lowest) = self.limits();
         let (most, least) = (highest.wrapping_sub(base), lowest.wrapping_sub(base));
@@ -254,7 +254,7 @@ impl Field {
         }
     }
 
-    /// As [`signed_excess`](Self::signed_excess); a negative `base` stands for the huge number that its bits are.
+    /// Like [`signed_excess`](Self::signed_excess), with a negative `base` read as unsigned.
     fn unsigned_excess(self, base: i64, increment: i64) -> std::cmp::Ordering {
         let (highest, _) = self.limits();
         if base < 0 || base > highest || (increment > 0 && increment > highest - base) {

@@ -1,9 +1,9 @@
-//! Strings as rows of bits, the highest bit of each byte first.
+//! SETBIT, GETBIT, BITCOUNT and BITPOS: strings as bitmaps, the highest bit of each byte first.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use super::ranges::{clamp, is_backwards};
+use super::index_ranges::{byte_range, is_backwards};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -13,7 +13,7 @@ use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, Lock
 
 pub(super) const ROWS: &[Command] = &[BITCOUNT, BITPOS, GETBIT, SETBIT];
 
-/// Reads the offset of a bit. With a `width`, `#n` means the n-th field of so many bits.
+/// Parses the offset of a bit. With a `width`, `#n` is the n-th field of that width.
 pub(super) fn bit_offset(view: &View<'_>, text: &[u8], width: Option<u32>) -> Result<usize, CommandError> {
     let offset = match (text, width) {
         ([b'#', rest @ ..], Some(width)) => parse_integer(rest).map(|index| index.wrapping_mul(i64::from(width))),
@@ -47,7 +47,7 @@ fn setbit<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     let bit = parse_integer(args.bytes()?)
         .filter(|bit| matches!(bit, 0 | 1))
         .ok_or(CommandError::fixed("ERR bit is not an integer or out of range"))? as u8;
-    // Before 7.0 every SETBIT counted as a change, even one that left the bit as it was.
+    // Before 7.0 a SETBIT counted as a change even if it left the bit as it was.
     let always = !args.profile().since_redis(7, 0);
     let (old, changed) = view.amend_string(key, |bytes| {
         let (at, shift) = (offset / 8, 7 - offset % 8);
@@ -87,29 +87,29 @@ fn getbit<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     Ok(Reply::Integer(i64::from(byte >> (7 - offset % 8) & 1)))
 }
 
-/// The bits that BITCOUNT and BITPOS are to look at, as they were asked for.
-struct Bits {
+/// The range of BITCOUNT and BITPOS, as the request gives it.
+struct BitRange {
     start: i64,
-    /// None: to the end of the string, and beyond for those who look for a clear bit.
+    /// `None`: the end of the string. BITPOS then finds a clear bit after the string.
     end: Option<i64>,
     in_bits: bool,
 }
 
-impl Bits {
-    /// The bits meant in a string of this many bytes.
+impl BitRange {
+    /// The range in bits, for a string of `length` bytes.
     fn within(&self, length: usize) -> Range<usize> {
         let end = self.end.unwrap_or(-1);
         if self.in_bits {
-            clamp(self.start, end, length * 8)
+            byte_range(self.start, end, length * 8)
         } else {
-            let bytes = clamp(self.start, end, length);
+            let bytes = byte_range(self.start, end, length);
             bytes.start * 8..bytes.end * 8
         }
     }
 }
 
-/// The last option of BITCOUNT and BITPOS: whether indices count bits.
-fn unit(args: &mut Args<'_>) -> Result<bool, CommandError> {
+/// The last option of BITCOUNT and BITPOS. True for BIT.
+fn parse_unit(args: &mut Args<'_>) -> Result<bool, CommandError> {
     if args.is_empty() {
         return Ok(false);
     }
@@ -139,26 +139,26 @@ const BITCOUNT: Command = Command::new(
 
 fn bitcount<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    // Since 7.2 the arguments are read first, whatever is under the key.
+    // Since 7.2 the arguments are checked before the type of the key.
     if !args.profile().since_redis(7, 2) {
         let Some(bytes) = view.string(key)? else { return Ok(Reply::Integer(0)) };
-        let bits = match count_range(args, true)? {
+        let bits = match parse_count_range(args, true)? {
             Some(bits) => bits.within(bytes.len()),
             None => 0..0,
         };
         return Ok(Reply::Integer(count(bytes, bits)));
     }
-    let range = count_range(args, false)?;
+    let range = parse_count_range(args, false)?;
     let bytes = view.string(key)?.unwrap_or_default();
     Ok(Reply::Integer(range.map_or(0, |range| count(bytes, range.within(bytes.len())))))
 }
 
-/// The range BITCOUNT is given; `None` when it runs backwards. Old servers saw that before they looked at the unit, and
-/// Valkey, which can do without an end, looks at the unit before the end.
-fn count_range(args: &mut Args<'_>, backwards_first: bool) -> Result<Option<Bits>, CommandError> {
+/// The range of BITCOUNT, or `None` if it runs backwards. Old releases check for that before the unit. Valkey allows a
+/// missing end, and checks the unit before the end.
+fn parse_count_range(args: &mut Args<'_>, backwards_first: bool) -> Result<Option<BitRange>, CommandError> {
     let end_optional = args.profile().has(Since::valkey(8, 0, 0));
     if args.is_empty() {
-        return Ok(Some(Bits { start: 0, end: None, in_bits: false }));
+        return Ok(Some(BitRange { start: 0, end: None, in_bits: false }));
     }
     if args.left() > 3 || args.left() == 1 && !end_optional {
         return Err(CommandError::SYNTAX);
@@ -166,18 +166,18 @@ fn count_range(args: &mut Args<'_>, backwards_first: bool) -> Result<Option<Bits
     let start = args.integer()?;
     if end_optional {
         let end = args.optional();
-        let in_bits = unit(args)?;
+        let in_bits = parse_unit(args)?;
         let end = end.map(|end| parse_integer(end).ok_or(CommandError::NOT_AN_INTEGER)).transpose()?;
         let backwards = end.is_some_and(|end| is_backwards(start, end));
-        return Ok(if backwards { None } else { Some(Bits { start, end, in_bits }) });
+        return Ok(if backwards { None } else { Some(BitRange { start, end, in_bits }) });
     }
     let end = args.integer()?;
     let backwards = is_backwards(start, end);
     if backwards && backwards_first {
         return Ok(None);
     }
-    let in_bits = unit(args)?;
-    Ok(if backwards { None } else { Some(Bits { start, end: Some(end), in_bits }) })
+    let in_bits = parse_unit(args)?;
+    Ok(if backwards { None } else { Some(BitRange { start, end: Some(end), in_bits }) })
 }
 
 fn count(bytes: &[u8], bits: Range<usize>) -> i64 {
@@ -219,12 +219,12 @@ fn bitpos<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     let bit = bit == 1;
     let absent = Ok(Reply::Integer(if bit { -1 } else { 0 }));
     let (bytes, range) = if args.profile().since_redis(7, 2) {
-        let range = position_range(args)?;
+        let range = parse_position_range(args)?;
         let Some(bytes) = view.string(key)? else { return absent };
         (bytes, range)
     } else {
         let Some(bytes) = view.string(key)? else { return absent };
-        (bytes, position_range(args)?)
+        (bytes, parse_position_range(args)?)
     };
     let bits = range.within(bytes.len());
     if bits.is_empty() {
@@ -232,30 +232,30 @@ fn bitpos<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     }
     let position = match find(bytes, bits, bit) {
         Some(at) => at as i64,
-        // Without an end, the string goes on in clear bits for ever.
+        // Without an end, clear bits follow the string.
         None if !bit && range.end.is_none() => bytes.len() as i64 * 8,
         None => -1,
     };
     Ok(Reply::Integer(position))
 }
 
-fn position_range(args: &mut Args<'_>) -> Result<Bits, CommandError> {
+fn parse_position_range(args: &mut Args<'_>) -> Result<BitRange, CommandError> {
     if args.left() > 3 {
         return Err(CommandError::SYNTAX);
     }
     let start = if args.is_empty() { 0 } else { args.integer()? };
-    // The unit is looked at before the end is.
-    let Some(end) = args.optional() else { return Ok(Bits { start, end: None, in_bits: false }) };
-    let in_bits = unit(args)?;
+    // The unit is checked before the end.
+    let Some(end) = args.optional() else { return Ok(BitRange { start, end: None, in_bits: false }) };
+    let in_bits = parse_unit(args)?;
     let end = parse_integer(end).ok_or(CommandError::NOT_AN_INTEGER)?;
-    Ok(Bits { start, end: Some(end), in_bits })
+    Ok(BitRange { start, end: Some(end), in_bits })
 }
 
-/// The first bit in the range that is `bit`.
+/// The first bit in the range that equals `bit`.
 fn find(bytes: &[u8], bits: Range<usize>, bit: bool) -> Option<usize> {
     let nothing = if bit { 0 } else { 0xff };
     let first = bits.start / 8;
-    // What stands before the range in its first byte must not be found.
+    // Hides the bits before the range in its first byte.
     let hidden = !(0xff >> (bits.start % 8));
     let head = if bit { bytes[first] & !hidden } else { bytes[first] | hidden };
     let (at, byte) = if head != nothing {

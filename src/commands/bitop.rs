@@ -1,4 +1,4 @@
-//! BITOP: whole strings combined bit by bit.
+//! BITOP: bitwise operations between strings.
 
 use super::keys::delete;
 use crate::base::error::CommandError;
@@ -32,11 +32,11 @@ enum Operation {
     Or,
     Xor,
     Not,
-    /// Set in the first string and in none of the others.
+    /// Set in the first string and in no other.
     Diff,
-    /// Set in one of the others, but not in the first.
+    /// Set in another string, but not in the first.
     Diff1,
-    /// Set in the first string and in one of the others.
+    /// Set in the first string and in another.
     AndOr,
     /// Set in exactly one string.
     One,
@@ -58,8 +58,8 @@ impl Operation {
         matches!(self, Self::Diff | Self::Diff1 | Self::AndOr | Self::One)
     }
 
-    /// Whether the first string plays another part than the rest.
-    fn is_lopsided(self) -> bool {
+    /// Whether the operation treats the first string differently.
+    fn is_first_special(self) -> bool {
         matches!(self, Self::Diff | Self::Diff1 | Self::AndOr)
     }
 }
@@ -75,7 +75,7 @@ fn bitop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     if operation == Operation::Not && sources.len() != 1 {
         return Err(CommandError::fixed("ERR BITOP NOT must be called with a single source key."));
     }
-    if operation.is_lopsided() && sources.len() < 2 {
+    if operation.is_first_special() && sources.len() < 2 {
         return Err(CommandError::new(format!("ERR BITOP {name} must be called with at least two source keys.")));
     }
     let result = combine(view, operation, sources)?;
@@ -89,7 +89,7 @@ fn bitop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(length as i64))
 }
 
-/// Combines strings one after the other, so that there is never more than the result and what the keyspace holds.
+/// Combines the strings one by one, so that only the result needs memory.
 fn combine(view: &mut View<'_>, operation: Operation, sources: Words<'_>) -> Result<Vec<u8>, CommandError> {
     let length = |key| view.peek(key).and_then(Entry::text).map_or(0, |text| text.bytes.len());
     let longest = sources.iter().map(length).max().unwrap_or(0);
@@ -97,7 +97,7 @@ fn combine(view: &mut View<'_>, operation: Operation, sources: Words<'_>) -> Res
     let mut result = Vec::with_capacity(longest);
     result.extend_from_slice(view.string(first)?.unwrap_or_default());
     if matches!(operation, Operation::Diff1 | Operation::AndOr) {
-        // What the others come to is known first.
+        // The other strings are combined first.
         result.clear();
     }
     result.resize(longest, 0);
@@ -105,10 +105,12 @@ fn combine(view: &mut View<'_>, operation: Operation, sources: Words<'_>) -> Res
     for key in sources.from(1).iter() {
         let next = view.string(key)?.unwrap_or_default();
         match operation {
-            Operation::And => zip(&mut result, next, |one, other| one & other),
-            Operation::Or | Operation::Diff1 | Operation::AndOr => zip(&mut result, next, |one, other| one | other),
-            Operation::Xor => zip(&mut result, next, |one, other| one ^ other),
-            Operation::Diff => zip(&mut result, next, |one, other| one & !other),
+            Operation::And => apply_bytes(&mut result, next, |one, other| one & other),
+            Operation::Or | Operation::Diff1 | Operation::AndOr => {
+                apply_bytes(&mut result, next, |one, other| one | other)
+            }
+            Operation::Xor => apply_bytes(&mut result, next, |one, other| one ^ other),
+            Operation::Diff => apply_bytes(&mut result, next, |one, other| one & !other),
             Operation::One => {
                 for ((once, twice), next) in result.iter_mut().zip(&mut twice).zip(next) {
                     *twice |= *once & next;
@@ -121,15 +123,15 @@ fn combine(view: &mut View<'_>, operation: Operation, sources: Words<'_>) -> Res
     let first = view.peek(first).and_then(Entry::text).map_or(&[][..], |text| text.bytes);
     match operation {
         Operation::Not => result.iter_mut().for_each(|byte| *byte = !*byte),
-        Operation::Diff1 => zip(&mut result, first, |one, other| one & !other),
-        Operation::AndOr => zip(&mut result, first, |one, other| one & other),
+        Operation::Diff1 => apply_bytes(&mut result, first, |one, other| one & !other),
+        Operation::AndOr => apply_bytes(&mut result, first, |one, other| one & other),
         _ => {}
     }
     Ok(result)
 }
 
-/// Combines a string with one that is not longer, byte by byte; the shorter one goes on in zeros.
-fn zip(one: &mut [u8], other: &[u8], change: impl Fn(u8, u8) -> u8) {
+/// Combines a string with one that is not longer, byte by byte. The shorter one is padded with zeros.
+fn apply_bytes(one: &mut [u8], other: &[u8], change: impl Fn(u8, u8) -> u8) {
     let (paired, alone) = one.split_at_mut(other.len().min(one.len()));
     for (byte, &other) in paired.iter_mut().zip(other) {
         *byte = change(*byte, other);
@@ -146,7 +148,7 @@ mod tests {
     #[test]
     fn the_shorter_string_goes_on_in_zeros() {
         let zipped = |mut one: Vec<u8>, other: &[u8], change: fn(u8, u8) -> u8| {
-            zip(&mut one, other, change);
+            apply_bytes(&mut one, other, change);
             one
         };
         assert_eq!(zipped(vec![0xff, 0xff], &[0x0f], |one, other| one & other), [0x0f, 0]);

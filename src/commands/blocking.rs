@@ -1,54 +1,52 @@
-//! What commands that may have to wait have in common.
+//! What blocking commands (BLPOP, XREAD BLOCK …) return: a reply, or the keys to block on.
 
-use super::long_double::LongDouble;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
-use crate::base::profile::Profile;
-use crate::commands::Ready;
-use crate::data::keyspace::View;
-use crate::spec::Args;
+use crate::data::keyspace::Kind;
+use crate::protocol::{OwnedWords, Reply, Words};
 
-const NO_FLOAT: CommandError = CommandError::fixed("ERR timeout is not a float or out of range");
-const NO_INTEGER: CommandError = CommandError::fixed("ERR timeout is not an integer or out of range");
-const NEGATIVE: CommandError = CommandError::fixed("ERR timeout is negative");
-const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR timeout is out of range");
+pub type BlockingResult<'v> = Result<ReplyOrBlock<'v>, CommandError>;
 
-/// The next argument, which is looked at when the others are known to be right.
-pub(super) fn put_off<'a>(args: &mut Args<'a>) -> Result<Args<'a>, CommandError> {
-    let later = args.clone();
-    args.bytes()?;
-    Ok(later)
-}
+/// The key that made a blocked command run again, if the server serves only that key (Redis before 7.2). `None` in the
+/// first attempt, and always where a blocked command runs again from the start (Redis 7.2 and later).
+pub type ReadyKey<'v> = Option<&'v [u8]>;
 
-/// When a command that waits gives up: its next argument in seconds, rounded up to milliseconds; `None` for 0, which is
-/// never.
-pub(super) fn deadline(view: &View<'_>, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
-    let seconds = LongDouble::parse(args.bytes()?).ok_or(NO_FLOAT)?;
-    // Before 7.2 what is too much for the machine's integers came out as the least of them.
-    let too_much = if args.profile().since_redis(7, 2) && !seconds.is_negative() { OUT_OF_RANGE } else { NEGATIVE };
-    let timeout = seconds.thousandfold().ok_or(too_much)?;
-    after(view.now(), timeout, args.profile())
-}
-
-/// As [`deadline`], for a time-out in milliseconds.
-pub(super) fn deadline_in_millis(now: Millis, args: &mut Args<'_>) -> Result<Option<Millis>, CommandError> {
-    let timeout = args.integer().map_err(|_| NO_INTEGER)?;
-    after(now, timeout, args.profile())
-}
-
-fn after(now: Millis, timeout: i64, profile: &Profile) -> Result<Option<Millis>, CommandError> {
-    if timeout < 0 {
-        return Err(NEGATIVE);
-    }
-    let deadline = now.checked_add(timeout);
-    // Before 7.2 the sum overflowed, to a deadline that never comes.
-    if deadline.is_none() && profile.since_redis(7, 2) {
-        return Err(OUT_OF_RANGE);
-    }
-    Ok(deadline.filter(|_| timeout > 0))
-}
-
-/// Whether a key may be served in this attempt.
-pub(super) fn is_meant(key: &[u8], ready: Ready<'_>) -> bool {
+/// Whether this attempt may take elements from a key.
+pub(super) fn may_serve(key: &[u8], ready: ReadyKey<'_>) -> bool {
     ready.is_none_or(|ready| ready == key)
+}
+
+pub enum ReplyOrBlock<'v> {
+    Reply(Reply<'v>),
+    Block(BlockForKeys<'v>),
+}
+
+/// A request to block until one of several keys holds a value of a type.
+pub struct BlockForKeys<'v> {
+    pub keys: Words<'v>,
+    pub kind: Kind,
+    /// `None` blocks for ever.
+    pub deadline: Option<Millis>,
+    pub timeout_reply: Reply<'static>,
+    /// The reply in transactions and scripts, where no command blocks.
+    pub denied_reply: Reply<'static>,
+    /// The request to run when a key is ready, if it differs from the original one.
+    pub retry: Option<OwnedWords>,
+}
+
+impl<'v> BlockForKeys<'v> {
+    /// For commands whose reply to a time-out, and where they must not block, is a null array.
+    pub fn new(keys: Words<'v>, kind: Kind, deadline: Option<Millis>) -> Self {
+        Self { keys, kind, deadline, timeout_reply: Reply::NullArray, denied_reply: Reply::NullArray, retry: None }
+    }
+}
+
+impl<'v> ReplyOrBlock<'v> {
+    /// The reply in transactions and scripts.
+    pub fn without_blocking(self) -> Reply<'v> {
+        match self {
+            Self::Reply(reply) => reply,
+            Self::Block(block) => block.denied_reply,
+        }
+    }
 }

@@ -1,11 +1,11 @@
-//! CLIENT: what a connection is called, who else is connected, and how to hold or close them.
+//! CLIENT: names, lists, closes, pauses and unblocks connections.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::client_list::{describe, describe_all};
 use super::connection::check_label;
-use super::help::help;
+use super::help::{help, subcommand_syntax_error};
 use super::tracking::{CACHING, GETREDIR, TRACKING, TRACKINGINFO};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
@@ -49,10 +49,10 @@ const CLIENT: Command = Command::container(
     ],
 );
 
-pub(super) const PLAIN: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale];
+const PLAIN: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale];
 const ADMIN: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];
 
-// ---- about itself
+// ---- the own connection
 
 const ID: Command = Command::new(
     Handler::Connection(id),
@@ -153,7 +153,7 @@ const NO_EVICT: Command = Command::new(
 );
 
 fn no_evict(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    call.session.client.seen().no_evict.store(on_or_off(args)?, Ordering::Relaxed);
+    call.session.client.seen().no_evict.store(parse_on_or_off(args)?, Ordering::Relaxed);
     Ok(Reply::OK)
 }
 
@@ -172,11 +172,11 @@ const NO_TOUCH: Command = Command::new(
 );
 
 fn no_touch(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    call.session.no_touch = on_or_off(args)?;
+    call.session.no_touch = parse_on_or_off(args)?;
     Ok(Reply::OK)
 }
 
-fn on_or_off(args: &mut Args<'_>) -> Result<bool, CommandError> {
+fn parse_on_or_off(args: &mut Args<'_>) -> Result<bool, CommandError> {
     match () {
         () if args.take("ON") => Ok(true),
         () if args.take("OFF") => Ok(false),
@@ -214,7 +214,7 @@ fn reply(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::Nothing)
 }
 
-// ---- about all
+// ---- all connections
 
 const INFO: Command = Command::new(
     Handler::Connection(info),
@@ -231,7 +231,7 @@ const INFO: Command = Command::new(
 );
 
 fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    Ok(text(describe(call, args.words(), &call.session.client)))
+    Ok(verbatim(describe(call, args.words(), &call.session.client)))
 }
 
 const LIST: Command = Command::new(
@@ -257,8 +257,8 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         (0, _) => call.server.clients.all(),
         (2, Some(option)) if option.eq_ignore_ascii_case(b"TYPE") => {
             args.bytes()?;
-            let wanted = Kind::parse(args.bytes()?, args)?;
-            call.server.clients.all().into_iter().filter(|client| Kind::of(client) == wanted).collect()
+            let wanted = ClientType::parse(args.bytes()?, args)?;
+            call.server.clients.all().into_iter().filter(|client| ClientType::of(client) == wanted).collect()
         }
         (2.., Some(option)) if option.eq_ignore_ascii_case(b"ID") => {
             args.bytes()?;
@@ -271,23 +271,23 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         }
         _ => return Err(CommandError::SYNTAX),
     };
-    Ok(text(describe_all(call, args.words(), &clients)))
+    Ok(verbatim(describe_all(call, args.words(), &clients)))
 }
 
-fn text(lines: Vec<u8>) -> Reply<'static> {
+fn verbatim(lines: Vec<u8>) -> Reply<'static> {
     Reply::Verbatim("txt", lines.into())
 }
 
-/// The classes that Redis divides connections into.
+/// Redis's client types.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ClientType {
     Normal,
     Subscriber,
     Replica,
     Master,
 }
 
-impl Kind {
+impl ClientType {
     fn parse(name: &[u8], args: &Args<'_>) -> Result<Self, CommandError> {
         let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
         let valkey = args.profile().has(Since::valkey(9, 0, 0));
@@ -300,7 +300,7 @@ impl Kind {
         }
     }
 
-    /// Nobody replicates here, and whoever monitors counts as normal.
+    /// A client that runs MONITOR counts as normal, and no replicas exist here.
     fn of(client: &Client) -> Self {
         if client.seen().is_subscriber() { Self::Subscriber } else { Self::Normal }
     }
@@ -322,10 +322,10 @@ const KILL: Command = Command::new(
     },
 );
 
-/// Which connections CLIENT KILL closes.
-struct Filter<'a> {
+/// The connections that CLIENT KILL closes.
+struct KillFilter<'a> {
     id: Option<u64>,
-    kind: Option<Kind>,
+    kind: Option<ClientType>,
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
     user: Option<Arc<User>>,
@@ -338,7 +338,7 @@ const NO_SUCH_CLIENT: CommandError = CommandError::fixed("ERR No such client");
 const ID_TOO_SMALL: CommandError = CommandError::fixed("ERR client-id should be greater than 0");
 
 fn kill(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let everyone = Filter {
+    let everyone = KillFilter {
         id: None,
         kind: None,
         address: None,
@@ -348,10 +348,10 @@ fn kill(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         skip_me: false,
     };
     if args.left() == 1 {
-        let closed = close(call, &Filter { address: args.optional(), ..everyone });
+        let closed = close_clients(call, &KillFilter { address: args.optional(), ..everyone });
         return if closed == 0 { Err(NO_SUCH_CLIENT) } else { Ok(Reply::OK) };
     }
-    let mut filter = Filter { skip_me: true, ..everyone };
+    let mut filter = KillFilter { skip_me: true, ..everyone };
     while !args.is_empty() {
         let (option, value) = (args.bytes()?, args.bytes()?);
         let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
@@ -360,7 +360,7 @@ fn kill(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
                 let id = parse_integer(value).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
                 filter.id = Some(id.ok_or(ID_TOO_SMALL)?);
             }
-            () if is(b"TYPE") => filter.kind = Some(Kind::parse(value, args)?),
+            () if is(b"TYPE") => filter.kind = Some(ClientType::parse(value, args)?),
             () if is(b"ADDR") => filter.address = Some(value),
             () if is(b"LADDR") => filter.local_address = Some(value),
             () if is(b"USER") => {
@@ -380,13 +380,13 @@ fn kill(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             () => return Err(CommandError::SYNTAX),
         }
     }
-    Ok(Reply::Integer(close(call, &filter)))
+    Ok(Reply::Integer(close_clients(call, &filter)))
 }
 
-impl Filter<'_> {
+impl KillFilter<'_> {
     fn admits(&self, client: &Client) -> bool {
         self.id.is_none_or(|id| id == client.id())
-            && self.kind.is_none_or(|kind| kind == Kind::of(client))
+            && self.kind.is_none_or(|kind| kind == ClientType::of(client))
             && self.address.is_none_or(|address| address == client.peer().address().as_bytes())
             && self.local_address.is_none_or(|address| address == client.peer().local_address().as_bytes())
             && self
@@ -397,8 +397,8 @@ impl Filter<'_> {
     }
 }
 
-/// Closes the connections that a filter admits, and returns how many there were.
-fn close(call: &mut Call<'_>, filter: &Filter<'_>) -> i64 {
+/// Closes the connections that match a filter, and returns their number.
+fn close_clients(call: &mut Call<'_>, filter: &KillFilter<'_>) -> i64 {
     let mut closed = 0;
     for client in call.server.clients.all().into_iter().filter(|client| filter.admits(client)) {
         if !Arc::ptr_eq(&client, &call.session.client) {
@@ -406,7 +406,7 @@ fn close(call: &mut Call<'_>, filter: &Filter<'_>) -> i64 {
         } else if filter.skip_me {
             continue;
         } else {
-            // It hears first how many it took with it.
+            // The caller gets its reply before its own connection closes.
             call.flow = Flow::Close;
         }
         closed += 1;
@@ -414,7 +414,7 @@ fn close(call: &mut Call<'_>, filter: &Filter<'_>) -> i64 {
     closed
 }
 
-// ---- holding and letting go
+// ---- pausing and unblocking
 
 const PAUSE: Command = Command::new(
     Handler::Connection(pause),
@@ -431,7 +431,7 @@ const PAUSE: Command = Command::new(
 );
 
 fn pause(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    refuse_more_than(2, args)?;
+    allow_at_most(2, args)?;
     let timeout = args.bytes()?;
     let writes_only = match () {
         () if args.take("WRITE") => true,
@@ -445,7 +445,7 @@ fn pause(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let now = call.now();
     let until = match now.checked_add(timeout) {
         Some(until) => until,
-        // The end wraps around, and so is long past.
+        // The deadline overflows in Redis, and so lies in the past.
         None if !args.profile().since_redis(7, 2) => now,
         None => return Err(CommandError::fixed("ERR timeout is out of range")),
     };
@@ -453,14 +453,11 @@ fn pause(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::OK)
 }
 
-/// Two subcommands count their arguments themselves, and have an error of their own for that.
-fn refuse_more_than(most: usize, args: &Args<'_>) -> Result<(), CommandError> {
-    if args.left() <= most || args.profile().has(Since::valkey(9, 0, 0)) {
+fn allow_at_most(count: usize, args: &Args<'_>) -> Result<(), CommandError> {
+    if args.left() <= count || args.profile().has(Since::valkey(9, 0, 0)) {
         return Ok(());
     }
-    let name = args.words().get(1).unwrap_or_default();
-    let error = "ERR unknown subcommand or wrong number of arguments for '";
-    Err(CommandError::quoting(error, &name[..name.len().min(128)], "'. Try CLIENT HELP."))
+    Err(subcommand_syntax_error(args, "CLIENT"))
 }
 
 const UNPAUSE: Command = Command::new(
@@ -498,7 +495,7 @@ const UNBLOCK: Command = Command::new(
 );
 
 fn unblock(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    refuse_more_than(2, args)?;
+    allow_at_most(2, args)?;
     let id = args.bytes()?;
     let with_error = match () {
         () if args.take("ERROR") => true,

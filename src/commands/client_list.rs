@@ -10,13 +10,11 @@ use crate::clients::tracking::Shown;
 use crate::commands::Call;
 use crate::protocol::Words;
 
-/// One line per connection.
 pub(super) fn describe_all(call: &Call<'_>, words: Words<'_>, clients: &[Arc<Client>]) -> Vec<u8> {
     clients.iter().flat_map(|client| describe(call, words, client)).collect()
 }
 
-/// The line of one connection, with the fields that the profile's server shows, in its order. `words` are those of the
-/// request that asks.
+/// The line of one connection, with the fields of the profile's release in its order. `words` is the caller's request.
 pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Vec<u8> {
     let profile = call.server.profile;
     let since = |major, minor| profile.since_redis(major, minor);
@@ -24,9 +22,9 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     let (seen, labels) = (client.seen(), client.labels().clone());
     let now = call.now();
     let seconds_since = |then: i64| now.saturating_sub(then).max(0) / 1000;
-    let myself = client.id() == call.session.client.id();
-    // Only the request that asks is still there: those of all others have been dealt with.
-    let (request, encoded) = if myself { sizes(words) } else { (0, 0) };
+    let is_caller = client.id() == call.session.client.id();
+    // Only the caller's request is in a buffer: all others have been processed.
+    let (request, encoded) = if is_caller { request_sizes(words) } else { (0, 0) };
     let (input, output) = (seen.input.load(Relaxed) + encoded, client.waiting());
     let queued_bytes = seen.queued_bytes.load(Relaxed);
 
@@ -37,7 +35,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     line.number("fd", client.fd());
     line.text("name", &labels.name);
     line.number("age", seconds_since(client.created()));
-    line.number("idle", if myself { 0 } else { seconds_since(seen.last_used.load(Relaxed)) });
+    line.number("idle", if is_caller { 0 } else { seconds_since(seen.last_used.load(Relaxed)) });
     let tracking = call.server.tracking.shown(client.id());
     line.text("flags", flags(client, tracking.as_ref()));
     if valkey {
@@ -55,7 +53,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
         line.number("watch", seen.watched.load(Relaxed));
     }
     line.number("qbuf", input);
-    // What has arrived is kept in just the room it needs.
+    // Query buffers have no spare room.
     line.number("qbuf-free", 0);
     line.number("argv-mem", request);
     if since(7, 0) {
@@ -89,8 +87,8 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     line.finish()
 }
 
-/// Bytes in the words of a request, and in the request as clients write it.
-fn sizes(words: Words<'_>) -> (usize, usize) {
+/// The bytes of all words of a request, and of the request as RESP.
+fn request_sizes(words: Words<'_>) -> (usize, usize) {
     let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
     let line = |number: usize| digits(number) + 3;
     let plain: usize = words.iter().map(<[u8]>::len).sum();
@@ -98,7 +96,7 @@ fn sizes(words: Words<'_>) -> (usize, usize) {
     (plain, line(words.len()) + framing + plain)
 }
 
-/// A letter for everything that is special about a connection, in Redis's order; `N` if nothing is.
+/// The flags of a connection in Redis's order; `N` if it has none.
 fn flags(client: &Client, tracking: Option<&Shown>) -> String {
     let seen = client.seen();
     let letters = [
@@ -123,7 +121,7 @@ fn last_command(call: &Call<'_>, row: &Option<&'static crate::spec::CommandSpec>
         None => "NULL".to_owned(),
         Some(row) => {
             let name = call.table.full_name(row);
-            // Before 7.0 a subcommand had no name of its own.
+            // Before 7.0 subcommands had no full names.
             let shown = if call.server.profile.since_redis(7, 0) { None } else { name.split_once('|') };
             shown.map_or(name.clone(), |(container, _)| container.to_owned())
         }

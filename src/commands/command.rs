@@ -1,4 +1,4 @@
-//! COMMAND: what the server says about its own commands, all of it derived from the rows.
+//! COMMAND: all replies are generated from the rows.
 
 use super::help::help;
 use crate::base::error::CommandError;
@@ -6,7 +6,9 @@ use crate::base::glob;
 use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, Words};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, Table, describe, document, full_name};
+use crate::spec::{
+    Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, Table, command_docs, command_info, full_name,
+};
 
 pub(super) const ROWS: &[Command] = &[COMMAND];
 
@@ -134,7 +136,7 @@ const fn sub(name: &'static str) -> CommandSpec {
 }
 
 fn all(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
-    Ok(Reply::Array(call.table.rows().map(|row| describe(call.table, None, row)).collect()))
+    Ok(Reply::Array(call.table.rows().map(|row| command_info(call.table, None, row)).collect()))
 }
 
 fn count(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
@@ -145,27 +147,27 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     if args.is_empty() && args.profile().since_redis(7, 0) {
         return all(call, args);
     }
-    let describe = |name| match call.table.find_full(name) {
-        Some((container, row)) => describe(call.table, container, row),
+    let command_info = |name| match call.table.find_full(name) {
+        Some((container, row)) => command_info(call.table, container, row),
         None => Reply::Null,
     };
-    Ok(Reply::Array(args.rest().iter().map(describe).collect()))
+    Ok(Reply::Array(args.rest().iter().map(command_info).collect()))
 }
 
 fn docs(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let table = call.table;
     Ok(Reply::Map(if args.is_empty() {
-        table.rows().map(|row| document(table, None, row)).collect()
+        table.rows().map(|row| command_docs(table, None, row)).collect()
     } else {
         let found = args.rest().iter().filter_map(|name| table.find_full(name));
-        found.map(|(container, row)| document(table, container, row)).collect()
+        found.map(|(container, row)| command_docs(table, container, row)).collect()
     }))
 }
 
-/// Which names LIST returns.
+/// The option FILTERBY of COMMAND LIST.
 enum Filter<'a> {
     Everything,
-    /// No command comes from a module.
+    /// Matches nothing: no command comes from a module.
     Module,
     Category(&'a [u8]),
     Pattern(&'a [u8]),
@@ -230,7 +232,7 @@ fn getkeysandflags(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'s
     Ok(Reply::Array(keys_of(call.table, words)?.into_iter().map(pair).collect()))
 }
 
-/// The keys of a command that is only looked at.
+/// The keys of a request that is not run (COMMAND GETKEYS).
 fn keys_of<'a>(table: &Table, words: Words<'a>) -> Result<Vec<(&'a [u8], &'static KeySpec)>, CommandError> {
     let name = words.get(0).unwrap_or_default();
     let command = table.find(name).ok_or(INVALID_COMMAND)?;

@@ -1,10 +1,10 @@
-//! The lock commands of newer servers, which compare before they write: DELEX, DELIFEQ, DIGEST, MSETEX, and the
-//! conditions of SET.
+//! Commands of newer releases that compare before they write (DELEX, DELIFEQ, DIGEST, MSETEX), and the comparisons of
+//! SET.
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::expire_options::{ExpireOption, write_string};
 use super::keys::delete;
-use super::lifetime::{Lifespan, write_string};
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since, Version};
 use crate::commands::{Command, CommandResult, Handler};
@@ -14,21 +14,21 @@ use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, Lock
 
 pub(super) const ROWS: &[Command] = &[DELEX, DELIFEQ, DIGEST, MSETEX];
 
-/// `IFEQ` with its value, or one of its kin.
+/// `IFEQ`, `IFNE`, `IFDEQ` or `IFDNE` with its operand.
 #[derive(Clone, Copy)]
 pub(super) struct Comparison<'a> {
     operand: &'a [u8],
     negative: bool,
-    /// The operand is a digest of the value that is meant.
+    /// Compares the digest of the value.
     by_digest: bool,
 }
 
 impl<'a> Comparison<'a> {
-    /// The words for it, each with whether it asks for a difference, and whether by digest.
+    /// Each option, with whether it is negative and whether it compares digests.
     const WORDS: [(&'static str, bool, bool); 4] =
         [("IFEQ", false, false), ("IFNE", true, false), ("IFDEQ", false, true), ("IFDNE", true, true)];
 
-    /// Takes the next two arguments if they are a comparison that this server's SET knows.
+    /// Consumes the next two arguments if they are a comparison that this release's SET has.
     pub fn take(args: &mut Args<'a>) -> Option<Self> {
         let (word, operand) = (args.peek()?, args.rest().get(1)?);
         let comparison = Self::new(word, operand)?;
@@ -40,8 +40,7 @@ impl<'a> Comparison<'a> {
         if !args.profile().has(since) {
             return None;
         }
-        args.optional();
-        args.optional();
+        args.next_words(2);
         Some(comparison)
     }
 
@@ -52,7 +51,7 @@ impl<'a> Comparison<'a> {
             .map(|(_, negative, by_digest)| Self { operand, negative, by_digest })
     }
 
-    /// Whether it asks for a difference; then it also holds where there is no value.
+    /// Whether it asks for a difference. Then it also holds for an absent value.
     pub fn is_negative(&self) -> bool {
         self.negative
     }
@@ -179,29 +178,26 @@ fn msetex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         }),
     )?;
     let words = count as usize * 2;
-    let pairs = args.rest();
-    if pairs.len() < words {
+    if args.left() < words {
         return Err(if valkey {
             CommandError::SYNTAX
         } else {
             CommandError::fixed("ERR wrong number of key-value pairs")
         });
     }
-    for _ in 0..words {
-        args.optional();
-    }
-    let (mut wanted, mut lifespan) = (None, Lifespan::Unsaid);
+    let pairs = args.next_words(words);
+    let (mut wanted, mut expire) = (None, ExpireOption::None);
     while !args.is_empty() {
         if wanted != Some(true) && args.take("NX") {
             wanted = Some(false);
         } else if wanted != Some(false) && args.take("XX") {
             wanted = Some(true);
-        } else if !lifespan.take(args, Lifespan::Keep) {
+        } else if !expire.take(args, ExpireOption::KeepTtl) {
             return Err(CommandError::SYNTAX);
         }
     }
-    let expiry = lifespan.expiry(view.now(), args)?;
-    let keys = || pairs.iter().take(words).step_by(2);
+    let expiry = expire.expiry(view.now(), args)?;
+    let keys = || pairs.iter().step_by(2);
     if let Some(wanted) = wanted
         && keys().any(|key| view.aim(key).is_some() != wanted)
     {

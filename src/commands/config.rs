@@ -1,4 +1,4 @@
-//! CONFIG.
+//! CONFIG GET, SET, RESETSTAT and REWRITE.
 
 use super::help::help;
 use crate::base::error::{CommandError, plain};
@@ -32,7 +32,7 @@ const CONFIG: Command = Command::container(
             },
         ),
         Command::new(
-            Handler::Connection(reset_statistics),
+            Handler::Connection(resetstat),
             CommandSpec {
                 summary: "Sets the counters that INFO shows back to zero.",
                 group: Group::Server,
@@ -90,7 +90,7 @@ const FLAGS: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale
 fn get(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let profile = args.profile();
     if args.left() > 1 && !profile.since_redis(7, 0) {
-        return Err(wrong_number_6(args));
+        return Err(wrong_number_6_2(args));
     }
     let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     while let Some(pattern) = args.optional() {
@@ -107,7 +107,7 @@ fn set(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let profile = args.profile();
     let old = !profile.since_redis(7, 0);
     if old && args.left() > 2 {
-        return Err(wrong_number_6(args));
+        return Err(wrong_number_6_2(args));
     }
     if !args.left().is_multiple_of(2) {
         return Err(CommandError::SYNTAX);
@@ -119,12 +119,16 @@ fn set(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let result = call.server.config.set(&pairs, profile);
     call.server.apply_settings();
     result.map_err(|refusal| {
-        if old { refused_6(refusal, pairs.first().map(|pair| pair.1).unwrap_or_default()) } else { refused(refusal) }
+        if old {
+            set_error_6_2(refusal, pairs.first().map(|pair| pair.1).unwrap_or_default())
+        } else {
+            set_error(refusal)
+        }
     })?;
     Ok(Reply::OK)
 }
 
-fn refused(refusal: Refusal) -> CommandError {
+fn set_error(refusal: Refusal) -> CommandError {
     let (mut line, rest) = match refusal {
         Refusal::Unknown { name } => {
             let mut line = b"ERR Unknown option or number of arguments for CONFIG SET - '".to_vec();
@@ -141,8 +145,8 @@ fn refused(refusal: Refusal) -> CommandError {
     CommandError::new(line)
 }
 
-/// The same in the words of Redis 6.2, which names what it refuses and does not tell "unknown" from "fixed".
-fn refused_6(refusal: Refusal, value: &[u8]) -> CommandError {
+/// The error of CONFIG SET in Redis 6.2, which does not distinguish unknown from immutable settings.
+fn set_error_6_2(refusal: Refusal, value: &[u8]) -> CommandError {
     match refusal {
         Refusal::Value { name, reason } if !reason.starts_with("can't set ") => {
             let mut line = b"ERR Invalid argument '".to_vec();
@@ -160,7 +164,7 @@ fn refused_6(refusal: Refusal, value: &[u8]) -> CommandError {
     }
 }
 
-fn wrong_number_6(args: &Args<'_>) -> CommandError {
+fn wrong_number_6_2(args: &Args<'_>) -> CommandError {
     let mut line = b"ERR Unknown subcommand or wrong number of arguments for '".to_vec();
     line.extend(until_nul(args.words().get(1).unwrap_or_default()));
     line.extend(b"'. Try CONFIG HELP.");
@@ -184,7 +188,7 @@ fn rewrite(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     }
 }
 
-fn reset_statistics(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+fn resetstat(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     call.server.stats.reset();
     Ok(Reply::OK)
 }

@@ -1,10 +1,10 @@
-//! The connection itself: who it is, which protocol it speaks, which database it uses, how it ends.
+//! Authentication, protocol, database, and the end of a connection.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::acl_log::record_stranger;
-use super::databases::index_among;
+use super::acl_log::record_failed_auth;
+use super::databases::parse_db_index_below;
 use super::redouble::space::{by_user, go_to, powers};
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since};
@@ -47,17 +47,17 @@ fn auth(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::OK)
 }
 
-/// Makes the session this user, if the password is right. Otherwise it stays who it was, and the attempt goes on record.
+/// Authenticates the session as a user, or records the failed attempt in the ACL log.
 fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8], args: &Args<'_>) -> Result<(), CommandError> {
     if let Some(space) = by_user(call, user, password) {
         go_to(call, space, DEFAULT_USER)?;
-        // It goes there as the default user, whoever that is here.
+        // The session becomes the default user of the other space.
         let user = Arc::clone(call.server.acl.default_user());
         call.session.become_user(&user, true);
         return Ok(());
     }
     let Some(user) = call.server.acl.authenticate(user, password) else {
-        record_stranger(call, user, args.words());
+        record_failed_auth(call, user, args.words());
         return Err(CommandError::WRONG_PASSWORD);
     };
     call.session.become_user(&user, true);
@@ -110,7 +110,7 @@ fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             _ => return Err(NO_PROTOCOL),
         }),
     };
-    // Up to 7.0 an option took effect where it stood, even if a later one was wrong.
+    // Before 7.2 each option took effect at once, even if a later one was wrong.
     let at_once = !args.profile().since_redis(7, 2);
     let (mut name, mut credentials) = (None, None);
     while let Some(option) = args.optional() {
@@ -146,7 +146,7 @@ fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         call.session.set_protocol(protocol);
         if call.session.subscriber {
             call.server.pubsub.speak(&call.session.client, protocol == Protocol::Resp3);
-            // What was sent before is in the old protocol, and goes in front of the reply.
+            // Messages sent so far are in the old protocol, and precede the reply.
             call.session.client.take_mail(&mut call.session.ahead);
         }
     }
@@ -173,7 +173,7 @@ fn must_authenticate(old: bool) -> CommandError {
     ))
 }
 
-/// Names end up in CLIENT LIST, so they may not look like the end of a field or of a line.
+/// CLIENT LIST shows names, so they must not contain separators of fields or lines.
 pub(super) fn check_label(what: &str, label: &[u8]) -> Result<(), CommandError> {
     if label.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
         return Ok(());
@@ -198,7 +198,7 @@ const PING: Command = Command::new(
 );
 
 fn ping(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    // Who listens gets an answer that looks like a message.
+    // A RESP2 client that is subscribed gets a reply shaped like a message.
     let listens = call.session.subscriber && call.session.protocol == Protocol::Resp2;
     match (args.left(), args.optional()) {
         (0 | 1, message) if listens => {
@@ -267,7 +267,7 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     if session.replies == Replies::Off {
         session.replies = Replies::On;
     }
-    // What the client said about its library is still true.
+    // The library name and version that the client sent remain valid.
     if args.profile().since_redis(7, 2) {
         session.no_touch = false;
         session.client.seen().no_evict.store(false, Ordering::Relaxed);
@@ -291,7 +291,7 @@ const SELECT: Command = Command::new(
 );
 
 fn select(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let db = index_among(call.server.keyspace.databases(), args.bytes()?)?;
+    let db = parse_db_index_below(call.server.keyspace.databases(), args.bytes()?)?;
     if call.server.config.live().spaces_by_database.load(Ordering::Relaxed) {
         select_space(call, db)?;
     }
@@ -299,7 +299,7 @@ fn select(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::OK)
 }
 
-/// Goes to the space that is called like a database; the first one is where clients come from. Who is in a space of
+/// Moves the session to the space named like the database. Database 0 is the root space. A session in a space with
 /// another name stays there.
 #[cold]
 fn select_space(call: &mut Call<'_>, db: u32) -> Result<(), CommandError> {
@@ -329,7 +329,7 @@ fn monitor(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     }
     let client = &call.session.client;
     if client.seen().monitor.swap(true, Ordering::Relaxed) {
-        // Redis has nothing to say to somebody who looks on already.
+        // Redis does not reply to a second MONITOR.
         return Ok(Reply::Nothing);
     }
     call.server.add_monitor(&Arc::clone(client));
@@ -372,14 +372,14 @@ fn shutdown(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> 
         return Err(CommandError::SYNTAX);
     }
     if abort {
-        // There is nothing to wait for before the end, so there is never an end to call off.
+        // A shutdown here never waits, so there is never one to abort.
         return Err(CommandError::fixed("ERR No shutdown in progress."));
     }
     if !no_save && call.server.active_hooks.has(Hook::Script) {
         return Err(call.server.scripts.busy_error());
     }
     if save && !force {
-        // Nothing is ever written to disk, and whoever asks for that is not to lose data unawares.
+        // This server does not save data, and must not lose it silently when a client asks to save.
         return Err(CommandError::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     call.server.shut_down();

@@ -1,4 +1,4 @@
-//! Strings as numbers: INCR and its kin.
+//! Strings as numbers: INCR, DECR, INCRBY, DECRBY and INCRBYFLOAT.
 
 use super::long_double::LongDouble;
 use crate::base::error::CommandError;

@@ -1,4 +1,4 @@
-//! Whole databases.
+//! Commands on whole databases: DBSIZE, FLUSHALL, FLUSHDB, SWAPDB.
 
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
@@ -47,7 +47,7 @@ const FLUSHALL: Command = Command::new(
 );
 
 fn flushall<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    flush_mode(args)?;
+    parse_flush_mode(args)?;
     view.flush_everything();
     Ok(Reply::OK)
 }
@@ -69,14 +69,14 @@ const FLUSHDB: Command = Command::new(
 );
 
 fn flushdb<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    flush_mode(args)?;
+    parse_flush_mode(args)?;
     view.flush();
     view.notify_flushed();
     Ok(Reply::OK)
 }
 
-/// Whether memory is freed before or after the reply makes no difference to what a client sees.
-fn flush_mode(args: &mut Args<'_>) -> Result<(), CommandError> {
+/// SYNC and ASYNC mean the same here: clients cannot see when memory is freed.
+fn parse_flush_mode(args: &mut Args<'_>) -> Result<(), CommandError> {
     let _known = args.take("ASYNC") || args.take("SYNC");
     args.end()
 }
@@ -105,13 +105,13 @@ fn swapdb<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     Ok(Reply::OK)
 }
 
-/// A database, named by its index.
-pub(super) fn database_index(view: &View<'_>, text: &[u8]) -> Result<u32, CommandError> {
-    index_among(view.databases(), text)
+/// Parses the index of a database.
+pub(super) fn parse_db_index(view: &View<'_>, text: &[u8]) -> Result<u32, CommandError> {
+    parse_db_index_below(view.databases(), text)
 }
 
-/// As [`database_index`], for who has no view but knows how many databases there are.
-pub(super) fn index_among(databases: u32, text: &[u8]) -> Result<u32, CommandError> {
+/// Like [`parse_db_index`], for commands without a view.
+pub(super) fn parse_db_index_below(databases: u32, text: &[u8]) -> Result<u32, CommandError> {
     in_range(databases, parse_int(text)?)
 }
 

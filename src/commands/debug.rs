@@ -1,9 +1,10 @@
-//! DEBUG, as far as tests of clients and of servers use it. Only with `enable-debug-command`.
+//! DEBUG, as far as tests of clients and servers use it. Needs `enable-debug-command`.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::digest;
+use super::debug_digest;
+use super::help::subcommand_syntax_error;
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
 use crate::commands::{Call, Command, CommandResult, Handler};
@@ -62,7 +63,8 @@ fn debug<'v>(view: &'v mut View<'_>, call: &mut Call<'_>, args: &mut Args<'v>) -
     if is("DIGEST-VALUE") {
         let mut digests = Vec::new();
         while let Some(key) = args.optional() {
-            let digest = view.peek(key).map(|entry| digest::of_value(entry, args.profile())).unwrap_or_default();
+            let digest =
+                view.peek(key).map(|entry| debug_digest::value_digest(entry, args.profile())).unwrap_or_default();
             digests.push(Reply::StatusText(digest.to_hex()));
         }
         return Ok(Reply::Array(digests));
@@ -75,11 +77,13 @@ fn debug<'v>(view: &'v mut View<'_>, call: &mut Call<'_>, args: &mut Args<'v>) -
             call.server.identity.change_replication_id();
             return Ok(Reply::OK);
         }
-        None if is("DIGEST") => return Ok(Reply::StatusText(digest::of_everything(view, args.profile()).to_hex())),
-        // Made to order, so not counted as one of the server's own.
+        None if is("DIGEST") => {
+            return Ok(Reply::StatusText(debug_digest::dataset_digest(view, args.profile()).to_hex()));
+        }
+        // Not counted in the error statistics, because the caller asked for it.
         Some(text) if is("ERROR") => return Ok(Reply::Error(CommandError::new(text))),
-        Some(key) if is("OBJECT") => return object(view, key, args.profile()),
-        Some(kind) if is("PROTOCOL") => return protocol(kind, call.session.protocol),
+        Some(key) if is("OBJECT") => return debug_object(view, key, args.profile()),
+        Some(kind) if is("PROTOCOL") => return debug_protocol(kind, call.session.protocol),
         Some(flag) if is("SET-ACTIVE-EXPIRE") => {
             call.server.active_expire.store(leading_number(flag).trunc() != 0.0, Ordering::Relaxed);
             return Ok(Reply::OK);
@@ -91,8 +95,7 @@ fn debug<'v>(view: &'v mut View<'_>, call: &mut Call<'_>, args: &mut Args<'v>) -
         }
         _ => {}
     }
-    let before = "ERR unknown subcommand or wrong number of arguments for '";
-    Err(CommandError::quoting(before, &name[..name.len().min(128)], "'. Try DEBUG HELP."))
+    Err(subcommand_syntax_error(args, "DEBUG"))
 }
 
 const WRONG_PROTOCOL_TYPE: CommandError = CommandError::fixed(
@@ -101,9 +104,9 @@ const WRONG_PROTOCOL_TYPE: CommandError = CommandError::fixed(
 );
 const NOT_IN_RESP2: CommandError = CommandError::fixed("ERR RESP2 is not supported by this command");
 
-/// A value of each type that the protocol has.
+/// DEBUG PROTOCOL: a value of each type of the protocol.
 #[expect(clippy::approx_constant, reason = "Redis answers with a rough pi")]
-fn protocol(kind: &[u8], protocol: Protocol) -> CommandResult<'static> {
+fn debug_protocol(kind: &[u8], protocol: Protocol) -> CommandResult<'static> {
     let three = || (0..3).map(Reply::Integer).collect();
     Ok(match kind.to_ascii_lowercase().as_slice() {
         b"string" => Reply::text("Hello World"),
@@ -131,17 +134,17 @@ fn protocol(kind: &[u8], protocol: Protocol) -> CommandResult<'static> {
     })
 }
 
-/// What DUMP puts around a value: its type, the version of the format, a checksum.
+/// The bytes that DUMP adds to a value: type, version of the format, checksum.
 const DUMP_FRAME: usize = 1 + 2 + 8;
 
-/// How a value is kept, in Redis's terms.
-fn object(view: &mut View<'_>, key: &[u8], profile: &Profile) -> CommandResult<'static> {
+/// DEBUG OBJECT: how a value is encoded.
+fn debug_object(view: &mut View<'_>, key: &[u8], profile: &Profile) -> CommandResult<'static> {
     let now = view.access_time();
     let limit = view.settings().packing.list_max_listpack_size.load(Ordering::Relaxed);
     let Some(entry) = view.peek(key) else { return Err(CommandError::NO_SUCH_KEY) };
     let serialized = rdb::dump(&entry.content(), profile).len() - DUMP_FRAME;
     let accessed = entry.accessed();
-    let nodes = nodes(entry, limit, profile);
+    let nodes = node_details(entry, limit, profile);
     Ok(Reply::StatusText(format!(
         "Value at:{:p} refcount:{} encoding:{} serializedlength:{serialized} lru:{} lru_seconds_idle:{}{nodes}",
         entry.text().map_or(entry.address(), |text| text.bytes.as_ptr()),
@@ -152,11 +155,11 @@ fn object(view: &mut View<'_>, key: &[u8], profile: &Profile) -> CommandResult<'
     )))
 }
 
-/// What stands around the elements of a node.
+/// The header and the end byte of a list node.
 const NODE_FRAME: usize = 7;
 
-/// How the nodes of a list are filled, if it is kept in nodes.
-fn nodes(entry: &Entry, limit: i64, profile: &Profile) -> String {
+/// The quicklist fields of DEBUG OBJECT. Empty for a list that is not a quicklist.
+fn node_details(entry: &Entry, limit: i64, profile: &Profile) -> String {
     let Some(list) = entry.collection::<List>().filter(|_| entry.encoding() == "quicklist") else {
         return String::new();
     };
@@ -169,8 +172,8 @@ fn nodes(entry: &Entry, limit: i64, profile: &Profile) -> String {
     )
 }
 
-/// The number that a text begins with, as C reads it; 0 if it begins with none. More digits than any number of seconds
-/// has are not looked at.
+/// The number that a text begins with, as `strtod` reads it, or 0. Only as many bytes are read as a number of seconds
+/// may need.
 fn leading_number(text: &[u8]) -> f64 {
     const MOST: usize = 64;
     let blanks = text.iter().take_while(|&&byte| is_blank(byte)).count();
@@ -190,7 +193,7 @@ mod tests {
         for (text, number) in [("1.5s", 1.5), (" \x0b2", 2.0), ("1e2e", 100.0), ("-", 0.0), ("x1", 0.0), ("", 0.0)] {
             assert_eq!(leading_number(text.as_bytes()), number, "{text:?}");
         }
-        // Every beginning of it would have to be tried, for minutes.
+        // Trying every prefix of this would take minutes.
         assert_eq!(leading_number(&vec![b'+'; 1 << 20]), 0.0);
     }
 }

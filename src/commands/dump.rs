@@ -1,4 +1,4 @@
-//! Values as bytes to carry elsewhere.
+//! DUMP and RESTORE.
 
 use super::keys::delete;
 use crate::base::error::CommandError;
@@ -57,7 +57,7 @@ const RESTORE: Command = Command::new(
 
 fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, ttl, payload) = (args.key()?, args.bytes()?, args.bytes()?);
-    let options = Options::take(args)?;
+    let options = Options::parse(args)?;
     if !options.replace && view.aim(key).is_some() {
         return Err(BUSY_KEY);
     }
@@ -69,7 +69,7 @@ fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
         Damage::Footer => BAD_FOOTER,
         Damage::Content => BAD_CONTENT,
     })?;
-    // Redis lets the sum overflow, and the key is over at once.
+    // Redis lets the sum overflow, and the key expires at once.
     let deadline = match ttl {
         0 => None,
         _ if options.absolute => Some(ttl),
@@ -96,7 +96,7 @@ struct Options {
 }
 
 impl Options {
-    fn take(args: &mut Args<'_>) -> Result<Self, CommandError> {
+    fn parse(args: &mut Args<'_>) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let (mut idle, mut frequency) = (false, false);
         while !args.is_empty() {
@@ -112,7 +112,7 @@ impl Options {
                 }
             } else if !idle && args.take("FREQ") {
                 frequency = true;
-                // Nobody asks for it later, because no policy keeps count of uses.
+                // Not stored: no eviction policy uses it.
                 if !(0..=255).contains(&args.integer()?) {
                     return Err(INVALID_FREQUENCY);
                 }

@@ -1,6 +1,6 @@
-//! How long keys live.
+//! Deadlines of keys: EXPIRE, TTL, PERSIST and their variants.
 
-use super::lifetime::{delete_overdue, invalid_expire_time};
+use super::expire_options::{delete_past_deadline, invalid_expire_time};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
@@ -38,7 +38,7 @@ const EXPIRE: Command = Command::new(
 
 fn expire<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let now = view.now();
-    set(view, args, now, SECOND)
+    set_expiry(view, args, now, SECOND)
 }
 
 const EXPIREAT: Command = Command::new(
@@ -55,7 +55,7 @@ const EXPIREAT: Command = Command::new(
 );
 
 fn expireat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    set(view, args, 0, SECOND)
+    set_expiry(view, args, 0, SECOND)
 }
 
 const PEXPIRE: Command = Command::new(
@@ -73,7 +73,7 @@ const PEXPIRE: Command = Command::new(
 
 fn pexpire<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let now = view.now();
-    set(view, args, now, MILLISECOND)
+    set_expiry(view, args, now, MILLISECOND)
 }
 
 const PEXPIREAT: Command = Command::new(
@@ -90,13 +90,13 @@ const PEXPIREAT: Command = Command::new(
 );
 
 fn pexpireat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    set(view, args, 0, MILLISECOND)
+    set_expiry(view, args, 0, MILLISECOND)
 }
 
-/// Sets a deadline that is given in `unit`s from `start`. One that is not in the future deletes the key.
-fn set<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit: Millis) -> CommandResult<'v> {
+/// Sets a deadline of so many `unit`s after `start`. A deadline in the past deletes the key.
+fn set_expiry<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit: Millis) -> CommandResult<'v> {
     let (key, time) = (args.key()?, args.bytes()?);
-    let condition = Condition::take(args)?;
+    let condition = Condition::parse(args)?;
     let time = crate::protocol::parse_integer(time).ok_or(CommandError::NOT_AN_INTEGER)?;
     let deadline =
         time.checked_mul(unit).and_then(|time| time.checked_add(start)).ok_or_else(|| invalid_expire_time(args))?;
@@ -105,7 +105,7 @@ fn set<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit: Millis
         return Ok(Reply::Integer(0));
     }
     if deadline <= view.now() {
-        delete_overdue(view, args, key);
+        delete_past_deadline(view, args, key);
     } else {
         view.set_deadline(key, Some(deadline));
         view.notify(EventClass::Generic, "expire", key);
@@ -113,7 +113,7 @@ fn set<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit: Millis
     Ok(Reply::Integer(1))
 }
 
-/// What must be true of the deadline that a key has for it to get another one.
+/// The options NX, XX, GT and LT.
 #[derive(Default)]
 pub(super) struct Condition {
     none: bool,
@@ -123,14 +123,13 @@ pub(super) struct Condition {
 }
 
 impl Condition {
-    fn take(args: &Args<'_>) -> Result<Self, CommandError> {
+    fn parse(args: &Args<'_>) -> Result<Self, CommandError> {
         if !args.is_empty() && !args.profile().since_redis(7, 0) {
             return Err(args.wrong_number());
         }
         Self::of(args.rest().iter())
     }
 
-    /// What these options say.
     pub fn of<'o>(options: impl Iterator<Item = &'o [u8]>) -> Result<Self, CommandError> {
         let mut condition = Self::default();
         for option in options {
@@ -152,7 +151,7 @@ impl Condition {
         Ok(condition)
     }
 
-    /// What has no deadline lives longer than anything that has one.
+    /// A key without a deadline counts as living for ever.
     pub fn allows(&self, old: Option<Millis>, new: Millis) -> bool {
         (!self.none || old.is_none())
             && (!self.some || old.is_some())
@@ -161,7 +160,7 @@ impl Condition {
     }
 }
 
-/// Redis prints the option as a C string, and an error never ends with line ends.
+/// Redis formats the option as a C string, and strips line ends from errors.
 fn unsupported(option: &[u8]) -> CommandError {
     let option = option.split(|&byte| byte == 0).next().unwrap_or_default();
     let end = option.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
@@ -193,9 +192,9 @@ fn persist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     Ok(Reply::Integer(i64::from(expires)))
 }
 
-// ---- asking
+// ---- querying
 
-/// What is answered instead of a time.
+/// Replies in place of a time.
 const NO_KEY: i64 = -2;
 const NO_DEADLINE: i64 = -1;
 
@@ -268,7 +267,7 @@ fn ask<'v>(view: &mut View<'_>, args: &mut Args<'v>, answer: impl FnOnce(Millis)
     }))
 }
 
-/// Rounded to the nearest second.
+/// Rounds to the nearest second.
 fn in_seconds(time: Millis) -> i64 {
     time / SECOND + i64::from(time % SECOND >= SECOND / 2)
 }

@@ -1,6 +1,6 @@
-//! FUNCTION and FCALL. The engine itself calls functions; here are their rows, and the commands that manage libraries.
+//! FUNCTION, FCALL and FCALL_RO. The engine runs FCALL; the commands that manage libraries run here.
 
-use super::help::help;
+use super::help::{help, subcommand_syntax_error};
 use super::scripting::kill;
 use crate::base::error::CommandError;
 use crate::base::glob;
@@ -221,14 +221,8 @@ const HELP: &[&str] = &[
     "    Prints this help.",
 ];
 
-/// Some subcommands count their arguments themselves, and have an error of their own for that.
-fn refuse_more_than(most: usize, args: &Args<'_>) -> Result<(), CommandError> {
-    if args.left() <= most {
-        return Ok(());
-    }
-    let name = args.words().get(1).unwrap_or_default();
-    let before = "ERR unknown subcommand or wrong number of arguments for '";
-    Err(CommandError::quoting(before, name, "'. Try FUNCTION HELP."))
+fn allow_at_most(count: usize, args: &Args<'_>) -> Result<(), CommandError> {
+    if args.left() <= count { Ok(()) } else { Err(subcommand_syntax_error(args, "FUNCTION")) }
 }
 
 fn load(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -255,7 +249,7 @@ fn delete(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) 
 }
 
 fn flush(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    refuse_more_than(1, args)?;
+    allow_at_most(1, args)?;
     if !args.is_empty() && !args.take("SYNC") && !args.take("ASYNC") {
         return Err(BAD_FLUSH);
     }
@@ -270,7 +264,7 @@ fn dump(scripts: &mut Interpreters, _: &mut Call<'_>, args: &mut Args<'_>) -> Co
 }
 
 fn restore(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    refuse_more_than(2, args)?;
+    allow_at_most(2, args)?;
     let payload = args.bytes()?;
     let conflict = match () {
         () if args.is_empty() || args.take("APPEND") => Conflict::Append,

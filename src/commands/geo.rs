@@ -1,9 +1,9 @@
-//! Places in sorted sets: their scores tell where they are.
+//! GEOADD, GEODIST, GEOHASH and GEOPOS: positions encoded as scores of a sorted set.
 
 use smallvec::SmallVec;
 
 use super::sorted_set_bounds::parse_score;
-use super::sorted_sets::{Addition, add_scored};
+use super::sorted_sets::{ZaddOptions, add_members};
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
 use crate::commands::{Command, CommandResult, Handler};
@@ -16,8 +16,8 @@ pub(super) const ROWS: &[Command] = &[GEOADD, GEODIST, GEOHASH, GEOPOS];
 
 pub(super) const SINCE: Since = Since::redis(3, 2, 0);
 
-/// Takes a longitude and a latitude.
-pub(super) fn take_point(args: &mut Args<'_>) -> Result<Point, CommandError> {
+/// Parses a longitude and a latitude.
+pub(super) fn parse_point(args: &mut Args<'_>) -> Result<Point, CommandError> {
     let mut float = || parse_score(args.bytes()?, args.profile()).ok_or(CommandError::NOT_A_FLOAT);
     let point = Point { longitude: float()?, latitude: float()? };
     if point.is_on_map() {
@@ -27,8 +27,8 @@ pub(super) fn take_point(args: &mut Args<'_>) -> Result<Point, CommandError> {
     Err(CommandError::new(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}")))
 }
 
-/// Takes a unit of length: how many meters it has.
-pub(super) fn take_unit(args: &mut Args<'_>) -> Result<f64, CommandError> {
+/// Parses a unit of length, and returns its number of meters.
+pub(super) fn parse_unit(args: &mut Args<'_>) -> Result<f64, CommandError> {
     let units = [("M", 1.0), ("KM", 1000.0), ("FT", 0.3048), ("MI", 1609.34)];
     let unit = args.bytes()?;
     let known = units.iter().find(|(name, _)| unit.eq_ignore_ascii_case(name.as_bytes()));
@@ -40,7 +40,7 @@ pub(super) fn distance_reply(distance: f64, profile: &Profile) -> Reply<'static>
     if !profile.since_redis(7, 2) {
         return Reply::text(format!("{distance:.4}"));
     }
-    // Later servers round when they scale to whole numbers.
+    // Later releases round to four decimals through an integer.
     let scaled = (distance * 10_000.0).round_ties_even() as i64;
     Reply::text(format!("{}.{:04}", scaled / 10_000, scaled % 10_000))
 }
@@ -50,8 +50,8 @@ pub(super) fn point_reply(point: Point, profile: &Profile) -> Reply<'static> {
     Reply::Array(vec![degrees(point.longitude), degrees(point.latitude)])
 }
 
-/// Where a member is.
-pub(super) fn place_of(set: &SortedSet, member: &[u8]) -> Option<Point> {
+/// The position of a member.
+pub(super) fn position_of(set: &SortedSet, member: &[u8]) -> Option<Point> {
     set.score(member).map(Point::from_score)
 }
 
@@ -73,28 +73,28 @@ const GEOADD: Command = Command::new(
 
 fn geoadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    let mut addition = Addition::default();
+    let mut options = ZaddOptions::default();
     loop {
         let option = if args.take("NX") {
-            &mut addition.new
+            &mut options.nx
         } else if args.take("XX") {
-            &mut addition.present
+            &mut options.xx
         } else if args.take("CH") {
-            &mut addition.changed
+            &mut options.ch
         } else {
             break;
         };
         *option = true;
     }
-    if args.is_empty() || !args.left().is_multiple_of(3) || (addition.new && addition.present) {
+    if args.is_empty() || !args.left().is_multiple_of(3) || (options.nx && options.xx) {
         return Err(CommandError::SYNTAX);
     }
     let mut members: SmallVec<[(f64, &[u8]); 4]> = SmallVec::with_capacity(args.left() / 3);
     while !args.is_empty() {
-        let score = take_point(args)?.score() as f64;
+        let score = parse_point(args)?.score() as f64;
         members.push((score, args.bytes()?));
     }
-    add_scored(view, key, &members, &addition, args.profile())
+    add_members(view, key, &members, &options, args.profile())
 }
 
 const GEODIST: Command = Command::new(
@@ -117,11 +117,11 @@ fn geodist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     let (key, one, other) = (args.key()?, args.bytes()?, args.bytes()?);
     let unit = match args.left() {
         0 => 1.0,
-        1 => take_unit(args)?,
+        1 => parse_unit(args)?,
         _ => return Err(CommandError::SYNTAX),
     };
     let Some(set) = view.collection::<SortedSet>(key)? else { return Ok(Reply::Null) };
-    let places = place_of(set, one).zip(place_of(set, other));
+    let places = position_of(set, one).zip(position_of(set, other));
     Ok(places.map_or(Reply::Null, |(one, other)| distance_reply(one.distance(other) / unit, args.profile())))
 }
 
@@ -142,7 +142,7 @@ const GEOHASH: Command = Command::new(
 );
 
 fn geohash<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    each_place(view, args, |place| place.map_or(Reply::Null, |place| Reply::bulk(standard_hash(place).to_vec())))
+    reply_for_members(view, args, |place| place.map_or(Reply::Null, |place| Reply::bulk(standard_hash(place).to_vec())))
 }
 
 const GEOPOS: Command = Command::new(
@@ -163,16 +163,16 @@ const GEOPOS: Command = Command::new(
 
 fn geopos<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let profile = *args.profile();
-    each_place(view, args, |place| place.map_or(Reply::NullArray, |point| point_reply(point, &profile)))
+    reply_for_members(view, args, |place| place.map_or(Reply::NullArray, |point| point_reply(point, &profile)))
 }
 
-/// Answers with something about each of several members.
-fn each_place<'v>(
+/// Replies with one value for each member named.
+fn reply_for_members<'v>(
     view: &'v mut View<'_>,
     args: &mut Args<'v>,
     reply: impl Fn(Option<Point>) -> Reply<'static>,
 ) -> CommandResult<'v> {
     let set = view.collection::<SortedSet>(args.key()?)?;
-    let place = |member| place_of(set?, member);
+    let place = |member| position_of(set?, member);
     Ok(Reply::Array(args.rest().iter().map(|member| reply(place(member))).collect()))
 }

@@ -1,11 +1,11 @@
-//! What lies around a place.
+//! GEOSEARCH and GEORADIUS: the members of a geo set within an area.
 
 use std::cmp::Ordering;
 
-use super::geo::{SINCE, distance_reply, place_of, point_reply, take_point, take_unit};
-use super::partial_sort::sort_first;
+use super::geo::{SINCE, distance_reply, parse_point, parse_unit, point_reply, position_of};
+use super::partial_sort::partial_sort;
 use super::sorted_set_bounds::parse_score;
-use super::sorted_set_ranges::keep;
+use super::sorted_set_ranges::store;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
 use crate::commands::{Command, CommandResult, Handler};
@@ -33,8 +33,8 @@ const GEORADIUS: Command = Command::new(
         arity: Arity::AtLeast(6),
         keys: &[
             READ,
-            KeySpec::behind("STORE", 6, &["OW", "update"]),
-            KeySpec::behind("STOREDIST", 6, &["OW", "update"]),
+            KeySpec::after_keyword("STORE", 6, &["OW", "update"]),
+            KeySpec::after_keyword("STOREDIST", 6, &["OW", "update"]),
         ],
         flags: RADIUS_FLAGS,
         categories: &[Category::Geo],
@@ -67,8 +67,8 @@ const GEORADIUSBYMEMBER: Command = Command::new(
         arity: Arity::AtLeast(5),
         keys: &[
             READ,
-            KeySpec::behind("STORE", 5, &["OW", "update"]),
-            KeySpec::behind("STOREDIST", 5, &["OW", "update"]),
+            KeySpec::after_keyword("STORE", 5, &["OW", "update"]),
+            KeySpec::after_keyword("STOREDIST", 5, &["OW", "update"]),
         ],
         deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments")),
         name: "GEORADIUSBYMEMBER",
@@ -120,10 +120,10 @@ const GEOSEARCHSTORE: Command = Command::new(
     },
 );
 
-/// Which options a command has.
+/// The options that a command has.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// GEORADIUS and its kin; `stores` unless they are read-only.
+enum CommandForm {
+    /// GEORADIUS and GEORADIUSBYMEMBER. `stores` is false for their read-only forms.
     Radius {
         stores: bool,
     },
@@ -137,21 +137,19 @@ enum Sort {
     Farthest,
 }
 
-/// What is asked for.
 struct Query<'a> {
     center: Option<Point>,
-    /// A member was named as the center; it has a place only if there is a set.
+    /// The center is a member, and has a position only if the key exists.
     from_member: bool,
     shape: Option<(Shape, f64)>,
     with_distance: bool,
     with_hash: bool,
     with_point: bool,
     sort: Option<Sort>,
-    /// At most so many; all if none is given.
     count: Option<usize>,
-    /// Any so many will do.
+    /// The option ANY: any `count` members, not the nearest.
     any: bool,
-    /// Where to keep the result, instead of answering with it.
+    /// The key to store the result under.
     store: Option<&'a [u8]>,
     store_distance: bool,
 }
@@ -162,9 +160,9 @@ fn georadius<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, stores: bool) -> C
     let key = args.key()?;
     let set = view.collection::<SortedSet>(key)?;
     let mut query = Query::new();
-    query.center = Some(take_point(args)?);
-    query.shape = Some(take_circle(args)?);
-    query.take_options(args, set, Form::Radius { stores })?;
+    query.center = Some(parse_point(args)?);
+    query.shape = Some(parse_circle(args)?);
+    query.parse_options(args, set, CommandForm::Radius { stores })?;
     query.run(view, key, args.profile(), "georadiusstore")
 }
 
@@ -174,21 +172,21 @@ fn georadiusbymember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, stores: bo
     let mut query = Query::new();
     query.from_member = true;
     if let Some(set) = set {
-        query.center = Some(place_of(set, member).ok_or(NO_SUCH_MEMBER)?);
-        query.shape = Some(take_circle(args)?);
+        query.center = Some(position_of(set, member).ok_or(NO_SUCH_MEMBER)?);
+        query.shape = Some(parse_circle(args)?);
     } else {
-        // Nobody looks at radius and unit where there is nothing to be found.
+        // Radius and unit are not checked when the key is absent.
         args.bytes()?;
         args.bytes()?;
     }
-    query.take_options(args, set, Form::Radius { stores })?;
+    query.parse_options(args, set, CommandForm::Radius { stores })?;
     query.run(view, key, args.profile(), "georadiusstore")
 }
 
 fn geosearch<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
     let mut query = Query::new();
-    query.take_options(args, view.collection(key)?, Form::Search)?;
+    query.parse_options(args, view.collection(key)?, CommandForm::Search)?;
     query.run(view, key, args.profile(), "")
 }
 
@@ -196,36 +194,32 @@ fn geosearchstore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandRes
     let (destination, key) = (args.key()?, args.key()?);
     let mut query = Query::new();
     query.store = Some(destination);
-    query.take_options(args, view.collection(key)?, Form::SearchStore)?;
+    query.parse_options(args, view.collection(key)?, CommandForm::SearchStore)?;
     query.run(view, key, args.profile(), "geosearchstore")
 }
 
-/// Takes a length, or says what is wrong with it.
-fn take_length(args: &mut Args<'_>, not_numeric: &'static str) -> Result<f64, CommandError> {
+fn parse_length(args: &mut Args<'_>, not_numeric: &'static str) -> Result<f64, CommandError> {
     parse_score(args.bytes()?, args.profile()).ok_or(CommandError::fixed(not_numeric))
 }
 
-/// Takes the radius of a circle and its unit.
-fn take_circle(args: &mut Args<'_>) -> Result<(Shape, f64), CommandError> {
-    let radius = take_length(args, "ERR need numeric radius")?;
+fn parse_circle(args: &mut Args<'_>) -> Result<(Shape, f64), CommandError> {
+    let radius = parse_length(args, "ERR need numeric radius")?;
     if radius < 0.0 {
         return Err(CommandError::fixed("ERR radius cannot be negative"));
     }
-    Ok((Shape::Circle { radius }, take_unit(args)?))
+    Ok((Shape::Circle { radius }, parse_unit(args)?))
 }
 
-/// Takes the sides of a box and their unit.
-fn take_box(args: &mut Args<'_>) -> Result<(Shape, f64), CommandError> {
-    let width = take_length(args, "ERR need numeric width")?;
-    let height = take_length(args, "ERR need numeric height")?;
+fn parse_box(args: &mut Args<'_>) -> Result<(Shape, f64), CommandError> {
+    let width = parse_length(args, "ERR need numeric width")?;
+    let height = parse_length(args, "ERR need numeric height")?;
     if width < 0.0 || height < 0.0 {
         return Err(CommandError::fixed("ERR height or width cannot be negative"));
     }
-    Ok((Shape::Box { width, height }, take_unit(args)?))
+    Ok((Shape::Box { width, height }, parse_unit(args)?))
 }
 
-/// A member that was found.
-struct Found<'s> {
+struct FoundMember<'s> {
     member: &'s [u8],
     score: f64,
     point: Point,
@@ -250,17 +244,22 @@ impl<'a> Query<'a> {
         }
     }
 
-    fn take_options(&mut self, args: &mut Args<'a>, set: Option<&SortedSet>, form: Form) -> Result<(), CommandError> {
+    fn parse_options(
+        &mut self,
+        args: &mut Args<'a>,
+        set: Option<&SortedSet>,
+        form: CommandForm,
+    ) -> Result<(), CommandError> {
         while !args.is_empty() {
-            self.take_option(args, set, form)?;
+            self.parse_option(args, set, form)?;
         }
         let name = String::from_utf8_lossy(args.words().get(0).unwrap_or_default());
         if self.store.is_some() && (self.with_distance || self.with_hash || self.with_point) {
-            let which = if form == Form::SearchStore { "GEOSEARCHSTORE" } else { "STORE option in GEORADIUS" };
+            let which = if form == CommandForm::SearchStore { "GEOSEARCHSTORE" } else { "STORE option in GEORADIUS" };
             let after = "is not compatible with WITHDIST, WITHHASH and WITHCOORD options";
             return Err(CommandError::new(format!("ERR {which} {after}")));
         }
-        if !matches!(form, Form::Radius { .. }) {
+        if !matches!(form, CommandForm::Radius { .. }) {
             if !self.from_member && self.center.is_none() {
                 let before = "ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for";
                 return Err(CommandError::new(format!("{before} {name}")));
@@ -276,8 +275,13 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    fn take_option(&mut self, args: &mut Args<'a>, set: Option<&SortedSet>, form: Form) -> Result<(), CommandError> {
-        let search = !matches!(form, Form::Radius { .. });
+    fn parse_option(
+        &mut self,
+        args: &mut Args<'a>,
+        set: Option<&SortedSet>,
+        form: CommandForm,
+    ) -> Result<(), CommandError> {
+        let search = !matches!(form, CommandForm::Radius { .. });
         let behind = args.left() - 1;
         if args.take("WITHDIST") {
             self.with_distance = true;
@@ -297,27 +301,27 @@ impl<'a> Query<'a> {
                 return Err(CommandError::fixed("ERR COUNT must be > 0"));
             }
             self.count = Some(usize::try_from(count).unwrap_or(usize::MAX));
-        } else if behind >= 1 && form == (Form::Radius { stores: true }) && args.take("STORE") {
+        } else if behind >= 1 && form == (CommandForm::Radius { stores: true }) && args.take("STORE") {
             self.store = Some(args.key()?);
             self.store_distance = false;
-        } else if behind >= 1 && form == (Form::Radius { stores: true }) && args.take("STOREDIST") {
+        } else if behind >= 1 && form == (CommandForm::Radius { stores: true }) && args.take("STOREDIST") {
             self.store = Some(args.key()?);
             self.store_distance = true;
         } else if behind >= 1 && search && (self.from_member || self.center.is_none()) && args.take("FROMMEMBER") {
             let member = args.bytes()?;
             if let Some(set) = set {
-                self.center = Some(place_of(set, member).ok_or(NO_SUCH_MEMBER)?);
+                self.center = Some(position_of(set, member).ok_or(NO_SUCH_MEMBER)?);
             }
             self.from_member = true;
         } else if behind >= 2 && search && !self.from_member && args.take("FROMLONLAT") {
-            self.center = Some(take_point(args)?);
+            self.center = Some(parse_point(args)?);
         } else if behind >= 2 && search && !matches!(self.shape, Some((Shape::Box { .. }, _))) && args.take("BYRADIUS")
         {
-            self.shape = Some(take_circle(args)?);
+            self.shape = Some(parse_circle(args)?);
         } else if behind >= 3 && search && !matches!(self.shape, Some((Shape::Circle { .. }, _))) && args.take("BYBOX")
         {
-            self.shape = Some(take_box(args)?);
-        } else if form == Form::SearchStore && args.take("STOREDIST") {
+            self.shape = Some(parse_box(args)?);
+        } else if form == CommandForm::SearchStore && args.take("STOREDIST") {
             self.store_distance = true;
         } else {
             return Err(CommandError::SYNTAX);
@@ -325,7 +329,7 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    /// Searches the set under a key, and answers with what was found or with how much.
+    /// Runs the search, and replies with the members or stores them and replies with their number.
     fn run<'v>(
         &self,
         view: &'v mut View<'_>,
@@ -334,7 +338,7 @@ impl<'a> Query<'a> {
         stored: &'static str,
     ) -> CommandResult<'v> {
         let Some(destination) = self.store else {
-            // That somebody looks was counted when the options were read.
+            // The access was counted when the options were parsed.
             let set = view.collection_to_write::<SortedSet>(key)?;
             return Ok(Reply::Array(self.find(set).iter().map(|found| self.reply(found, profile)).collect()));
         };
@@ -348,10 +352,10 @@ impl<'a> Query<'a> {
         }
         result.pack(&limits);
         view.count_further(result.len().saturating_sub(1));
-        Ok(keep(view, destination, result, stored))
+        Ok(store(view, destination, result, stored))
     }
 
-    fn reply<'s>(&self, found: &Found<'s>, profile: &Profile) -> Reply<'s> {
+    fn reply<'s>(&self, found: &FoundMember<'s>, profile: &Profile) -> Reply<'s> {
         let member = Reply::bulk(found.member);
         if !(self.with_distance || self.with_hash || self.with_point) {
             return member;
@@ -370,15 +374,15 @@ impl<'a> Query<'a> {
         Reply::Array(items)
     }
 
-    /// What is to be answered, in order.
-    fn find<'s>(&self, set: Option<&'s SortedSet>) -> Vec<Found<'s>> {
+    /// The members found, in the order of the reply.
+    fn find<'s>(&self, set: Option<&'s SortedSet>) -> Vec<FoundMember<'s>> {
         let (Some(set), Some(center), Some((shape, unit))) = (set, self.center, self.shape) else { return Vec::new() };
         let most = self.count.unwrap_or(usize::MAX);
-        let mut found = look_through(set, &Search { center, shape, unit }, if self.any { most } else { usize::MAX });
-        // The nearest so many, unless any will do.
+        let mut found = search_set(set, &Search { center, shape, unit }, if self.any { most } else { usize::MAX });
+        // COUNT without ANY means the nearest members.
         let sort = self.sort.or(if self.count.is_some() && !self.any { Some(Sort::Nearest) } else { None });
         if let Some(sort) = sort {
-            let compare = |one: &Found<'_>, other: &Found<'_>| match sort {
+            let compare = |one: &FoundMember<'_>, other: &FoundMember<'_>| match sort {
                 Sort::Nearest => one.distance.total_cmp(&other.distance),
                 Sort::Farthest => other.distance.total_cmp(&one.distance),
             };
@@ -389,17 +393,21 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Sorts what was found, as far as it will be answered with.
-fn sort_found<'s>(found: &mut [Found<'s>], most: usize, compare: &impl Fn(&Found<'s>, &Found<'s>) -> Ordering) {
+/// Sorts the members that the reply will contain.
+fn sort_found<'s>(
+    found: &mut [FoundMember<'s>],
+    most: usize,
+    compare: &impl Fn(&FoundMember<'s>, &FoundMember<'s>) -> Ordering,
+) {
     if most < found.len() {
-        sort_first(found, most, compare);
+        partial_sort(found, most, compare);
     } else {
         found.sort_by(compare);
     }
 }
 
-/// Finds what a search covers, area by area; no more than `most`.
-fn look_through<'s>(set: &'s SortedSet, search: &Search, most: usize) -> Vec<Found<'s>> {
+/// Finds at most `most` members in the areas of a search.
+fn search_set<'s>(set: &'s SortedSet, search: &Search, most: usize) -> Vec<FoundMember<'s>> {
     let mut found = Vec::new();
     for scores in search.areas() {
         let first = set.rank_of_score(|score| score < scores.start);
@@ -407,7 +415,7 @@ fn look_through<'s>(set: &'s SortedSet, search: &Search, most: usize) -> Vec<Fou
             let (member, score) = (scored.member(), scored.score());
             let point = Point::from_score(score);
             let Some(distance) = search.distance_within(point) else { continue };
-            found.push(Found { member, score, point, distance });
+            found.push(FoundMember { member, score, point, distance });
             if found.len() >= most {
                 return found;
             }

@@ -1,7 +1,9 @@
-//! Commands: rows with their functions, and the table of functions that the engine runs by a row's number.
+//! Commands as rows with functions, and the table from which the engine takes the function of a row.
+//!
+//! To add a command, see the head of `mod.rs`.
 
+use super::blocking::{BlockingResult, ReadyKey};
 use super::call::Call;
-use super::outcome::{Outcome, Ready};
 use crate::base::error::CommandError;
 use crate::data::keyspace::View;
 use crate::protocol::Reply;
@@ -10,7 +12,7 @@ use crate::spec::{Args, CommandKind, CommandSpec, Row, RowId, ScriptCommand, Tra
 
 pub type CommandResult<'v> = Result<Reply<'v>, CommandError>;
 
-/// A command, or a subcommand: its row and its function, declared side by side.
+/// A command or subcommand: its row and its function.
 pub struct Command {
     pub spec: CommandSpec,
     pub run: Handler,
@@ -32,33 +34,33 @@ impl Command {
     }
 }
 
-/// The function of a command, by what it is given and so what it may touch.
+/// The function of a command. The variant says what it receives, and so what it may touch.
 #[derive(Clone, Copy)]
 pub enum Handler {
-    /// Its keys, in one locked view.
+    /// Its keys, locked in one view.
     Keys(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
-    /// Its keys, as above; but it may block until one of them holds something.
-    Blocking(for<'v> fn(&'v mut View<'_>, &mut Args<'v>, Ready<'v>) -> Result<Outcome<'v>, CommandError>),
+    /// Like `Keys`, but the command may block until a key holds a value.
+    Blocking(for<'v> fn(&'v mut View<'_>, &mut Args<'v>, ReadyKey<'v>) -> BlockingResult<'v>),
     /// The whole selected database.
     Database(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
     /// Every database.
     Everything(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
     /// The connection and the server, but no data.
     Connection(fn(&mut Call<'_>, &mut Args<'_>) -> CommandResult<'static>),
-    /// The selected database and the server: DEBUG, which looks behind both.
+    /// The selected database and the server. Only for DEBUG.
     Debug(for<'v> fn(&'v mut View<'_>, &mut Call<'_>, &mut Args<'v>) -> CommandResult<'static>),
-    /// MULTI, EXEC and their kin, which the engine runs itself.
+    /// Run by the engine: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
     Transaction(TransactionCommand),
-    /// EVAL and its kin, which the engine runs itself.
+    /// Run by the engine: EVAL, EVALSHA, FCALL and their read-only forms.
     Script(ScriptCommand),
-    /// The scripts and functions that the server knows, and the connection.
+    /// The loaded scripts and functions, and the connection.
     Library(fn(&mut Interpreters, &mut Call<'_>, &mut Args<'_>) -> CommandResult<'static>),
-    /// Nothing: it only has subcommands.
+    /// Nothing: a container of subcommands.
     Container,
 }
 
 impl Handler {
-    /// The same in plain data, for the row.
+    /// The variant as plain data, for the row.
     const fn kind(self) -> CommandKind {
         match self {
             Self::Keys(_) => CommandKind::Keys,
@@ -75,17 +77,17 @@ impl Handler {
     }
 }
 
-/// All commands, those behind a container with it, in the order of their numbers.
+/// All commands in the order of their ids: each container is followed by its subcommands.
 fn numbered(commands: &[&'static Command]) -> Vec<&'static Command> {
     commands.iter().flat_map(|command| std::iter::once(*command).chain(command.subcommands)).collect()
 }
 
-/// The rows of commands, numbered for a [`Table`](crate::spec::Table).
+/// The rows of commands with their ids, for a [`Table`](crate::spec::Table).
 pub fn rows(commands: impl IntoIterator<Item = &'static Command>) -> Vec<Row> {
     let mut next = 0;
     let mut number = || {
         next += 1;
-        RowId::at(next - 1)
+        RowId::new(next - 1)
     };
     let mut row = |command: &'static Command| Row { spec: &command.spec, id: number(), subcommands: Vec::new() };
     commands
@@ -97,7 +99,7 @@ pub fn rows(commands: impl IntoIterator<Item = &'static Command>) -> Vec<Row> {
         .collect()
 }
 
-/// The functions of all commands, by the numbers of their rows.
+/// The functions of all commands, by the ids of their rows.
 pub struct Handlers(Box<[Handler]>);
 
 impl Handlers {
@@ -108,6 +110,6 @@ impl Handlers {
 
     #[inline]
     pub fn of(&self, id: RowId) -> Handler {
-        self.0.get(id.place()).copied().unwrap_or(Handler::Container)
+        self.0.get(id.index()).copied().unwrap_or(Handler::Container)
     }
 }

@@ -1,6 +1,6 @@
-//! Fields of a hash at random.
+//! HRANDFIELD.
 
-use super::draws::{OUT_OF_RANGE, draw, parse_count};
+use super::sampling::{OUT_OF_RANGE, parse_count, sample};
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Hash, View};
@@ -37,7 +37,7 @@ fn hrandfield<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
     let count = parse_count(count)?;
     let with_values = args.take("WITHVALUES");
     args.end()?;
-    // Each would be two elements of the reply.
+    // Each field takes two elements of the reply.
     if with_values && count.unsigned_abs() > i64::MAX as u64 / 2 {
         return Err(OUT_OF_RANGE);
     }
@@ -45,7 +45,7 @@ fn hrandfield<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
     if size == 0 {
         return Ok(Reply::Array(Vec::new()));
     }
-    let places = draw(view, size, count)?;
+    let places = sample(view, size, count)?;
     let Some(hash) = view.peek(key).and_then(|entry| entry.collection::<Hash>()) else {
         return Ok(Reply::Array(Vec::new()));
     };

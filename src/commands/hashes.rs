@@ -1,4 +1,4 @@
-//! Hashes: their fields with their values.
+//! Hashes: reading and writing fields, and HSCAN.
 
 use super::scan_elements::scan;
 use crate::base::error::CommandError;
@@ -31,7 +31,7 @@ const HSET: Command = Command::new(
 );
 
 fn hset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    Ok(Reply::Integer(write(view, args)? as i64))
+    Ok(Reply::Integer(set_fields(view, args)? as i64))
 }
 
 const HMSET: Command = Command::new(
@@ -45,12 +45,12 @@ const HMSET: Command = Command::new(
 );
 
 fn hmset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    write(view, args)?;
+    set_fields(view, args)?;
     Ok(Reply::OK)
 }
 
-/// Writes fields, and tells how many of them are new.
-fn write(view: &mut View<'_>, args: &mut Args<'_>) -> Result<usize, CommandError> {
+/// Writes fields, and returns the number of new ones.
+fn set_fields(view: &mut View<'_>, args: &mut Args<'_>) -> Result<usize, CommandError> {
     let (key, words) = (args.key()?, args.rest());
     if words.len() % 2 != 0 {
         return Err(args.wrong_number());
@@ -128,7 +128,7 @@ fn hdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(removed as i64))
 }
 
-// ---- one field, or some
+// ---- reading single fields
 
 const HGET: Command = Command::new(
     Handler::Keys(hget),
@@ -205,7 +205,7 @@ fn hexists<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     Ok(Reply::Integer(i64::from(hash.is_some_and(|hash| hash.contains(field)))))
 }
 
-// ---- all fields
+// ---- reading all fields
 
 const HLEN: Command = Command::new(
     Handler::Keys(hlen),
@@ -299,7 +299,7 @@ fn hscan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         let (next, pairs) = hash.walk(step.cursor, step.count);
         for pair in pairs.filter(|pair| step.admits(pair.field())) {
             found.push(Reply::bulk(pair.field()));
-            if !step.bare {
+            if !step.no_values {
                 found.push(Reply::bulk(pair.value()));
             }
         }

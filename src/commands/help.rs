@@ -1,11 +1,12 @@
-//! The answers of HELP subcommands.
+//! The replies of HELP subcommands, and the errors that point to them.
 
+use crate::base::error::CommandError;
 use crate::commands::CommandResult;
 use crate::protocol::Reply;
-use crate::spec::Table;
+use crate::spec::{Args, Table};
 
-/// A container's help: a title, then entries that begin with the name of a subcommand and go on in indented lines. The
-/// entries of subcommands that this profile lacks are left out.
+/// The help of a container: a title, then entries that begin with the name of a subcommand and continue in indented
+/// lines. Entries of subcommands that the profile lacks are left out.
 pub(super) fn help(table: &Table, container: &str, lines: &[&'static str]) -> CommandResult<'static> {
     let row = table.find(container.as_bytes());
     let exists = |line: &str| {
@@ -24,4 +25,20 @@ pub(super) fn help(table: &Table, container: &str, lines: &[&'static str]) -> Co
         line => line,
     };
     Ok(Reply::Array(lines.map(|line| Reply::Status(reworded(line))).collect()))
+}
+
+/// The error of a subcommand that checks its own number of arguments (Redis's `addReplySubcommandSyntaxError`).
+pub(super) fn subcommand_syntax_error(args: &Args<'_>, container: &str) -> CommandError {
+    syntax_error("ERR unknown", args, container)
+}
+
+/// Like [`subcommand_syntax_error`], with the upper-case `Unknown` of releases before 7.0.
+pub(super) fn versioned_syntax_error(args: &Args<'_>, container: &str) -> CommandError {
+    syntax_error(if args.profile().since_redis(7, 0) { "ERR unknown" } else { "ERR Unknown" }, args, container)
+}
+
+fn syntax_error(unknown: &str, args: &Args<'_>, container: &str) -> CommandError {
+    let name = args.words().get(1).unwrap_or_default();
+    let before = format!("{unknown} subcommand or wrong number of arguments for '");
+    CommandError::quoting(&before, &name[..name.len().min(128)], &format!("'. Try {container} HELP."))
 }

@@ -1,4 +1,4 @@
-//! HyperLogLogs: how many different elements were added, more or less.
+//! HyperLogLogs: PFADD, PFCOUNT, PFMERGE, PFDEBUG.
 
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
@@ -16,7 +16,7 @@ fn corrupt(_: Corrupt) -> CommandError {
     CommandError::fixed("INVALIDOBJ Corrupted HLL object detected")
 }
 
-/// How the registers of a string are written; an error for one that is no HyperLogLog.
+/// The encoding of the registers. An error for a string that is no HyperLogLog.
 fn encoding(bytes: &[u8]) -> Result<Encoding, CommandError> {
     const NONE: CommandError = CommandError::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.");
     hyperloglog::encoding(bytes).ok_or(NONE)
@@ -58,7 +58,7 @@ fn pfadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         if matches!(changes, Ok(1..)) {
             hyperloglog::outdate(bytes);
         }
-        // What was added before the registers turned out to be corrupt stays, and nobody is told.
+        // Elements added before corrupt registers were found stay, without a keyspace event.
         (changes, changes.unwrap_or(0))
     })?;
     let changes = match added {
@@ -98,7 +98,7 @@ const PFCOUNT: Command = Command::new(
 fn pfcount<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     if args.left() > 1 {
         let mut union = Union::new();
-        unite(view, args.rest().iter(), &mut union)?;
+        merge_all(view, args.rest().iter(), &mut union)?;
         return Ok(count_reply(union.count()));
     }
     let key = args.key()?;
@@ -126,8 +126,8 @@ fn count_reply(count: u64) -> Reply<'static> {
     Reply::Integer(count as i64)
 }
 
-/// Adds to `union` what is under several keys; whether any of them is dense.
-fn unite<'a>(
+/// Merges the registers of several keys into `union`. Returns whether any of them is dense.
+fn merge_all<'a>(
     view: &mut View<'_>,
     keys: impl Iterator<Item = &'a [u8]>,
     union: &mut Union,
@@ -160,7 +160,7 @@ const PFMERGE: Command = Command::new(
 
 fn pfmerge<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let mut union = Union::new();
-    let dense = unite(view, args.rest().iter(), &mut union)?;
+    let dense = merge_all(view, args.rest().iter(), &mut union)?;
     let key = args.key()?;
     let longest = view.settings().sparse_limit();
     let write = |bytes: &mut Vec<u8>| {
@@ -204,7 +204,7 @@ fn pfdebug<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     let (name, key) = (args.bytes()?, args.key()?);
     let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
     let converts = is("GETREG") || is("TODENSE");
-    // Whoever asks leaves the string in the `raw` encoding, and nobody who watches the key is told.
+    // PFDEBUG leaves the string in the `raw` encoding, and does not touch the key for WATCH.
     let looked = view.revise_string(key, check, |bytes| {
         let converted = if converts { hyperloglog::make_dense(bytes) } else { Ok(false) };
         (converted, 0)

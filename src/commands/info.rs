@@ -1,4 +1,4 @@
-//! INFO: sections of `field:value` lines, in Redis's order. A field that could only be made up is left out.
+//! INFO: sections of `field:value` lines in Redis's order. Fields that have no meaning here are left out.
 
 use std::fmt::{Display, Write};
 use std::fs::read_to_string;
@@ -29,12 +29,11 @@ const INFO: Command = Command::new(
     },
 );
 
-/// A part of INFO.
 struct Section {
     title: &'static str,
-    /// The words that ask for it.
+    /// The arguments that select it.
     names: &'static [&'static str],
-    /// Shown when nothing in particular is asked for.
+    /// Shown by INFO without arguments.
     default: bool,
     since: Since,
     write: fn(&Instance, &mut Fields),
@@ -44,7 +43,7 @@ const fn section(title: &'static str, names: &'static [&'static str], write: fn(
     Section { title, names, default: true, since: Since::redis(1, 0, 0), write }
 }
 
-/// Every section, in the order in which they are shown.
+/// All sections, in the order of the reply.
 const SECTIONS: &[Section] = &[
     section("Server", &["server"], server),
     section("Clients", &["clients"], clients),
@@ -78,10 +77,10 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::Verbatim("txt", fields.text.into_bytes().into()))
 }
 
-/// The text as it grows.
+/// The text of the reply.
 struct Fields {
     text: String,
-    /// The instant that INFO tells of.
+    /// The time of the command, in microseconds.
     micros: i64,
 }
 
@@ -101,14 +100,14 @@ impl Fields {
         }
     }
 
-    /// A number of bytes, and again for people.
+    /// Adds a number of bytes, plain and human-readable.
     fn bytes(&mut self, name: &str, value: u64) {
         self.add(name, value);
         self.add(&format!("{name}_human"), human(value));
     }
 }
 
-/// A number of bytes as Redis shortens it.
+/// A number of bytes as Redis abbreviates it.
 fn human(bytes: u64) -> String {
     const UNITS: [char; 5] = ['K', 'M', 'G', 'T', 'P'];
     if bytes < 1024 {
@@ -230,7 +229,7 @@ fn scripts(instance: &Instance, fields: &mut Fields) {
     fields.bytes("used_memory_scripts", (figures.script_text + figures.library_text) as u64);
 }
 
-/// A number that a file of `/proc` gives in kilobytes, in bytes.
+/// A value that a file of `/proc` gives in kilobytes, in bytes.
 fn kilobytes(file: &str, name: &str) -> Option<u64> {
     let text = read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -321,7 +320,7 @@ fn replication(instance: &Instance, fields: &mut Fields) {
 }
 
 fn cpu(_: &Instance, fields: &mut Fields) {
-    /// The kernel counts in hundredths of a second here, whatever its own clock does.
+    /// The kernel's unit in `/proc` is 1/100 s, whatever its timer frequency.
     const TICKS: f64 = 100.0;
     let Some(process) = ticks("/proc/self/stat") else { return };
     let [user, system, children_user, children_system] = process.map(|ticks| ticks as f64 / TICKS);
@@ -339,10 +338,10 @@ fn cpu(_: &Instance, fields: &mut Fields) {
     fields.add("used_cpu_user_main_thread", format!("{user:.6}"));
 }
 
-/// Time spent in user mode and in the kernel, by the process and by its children.
+/// The user and system time of the process and of its children.
 fn ticks(file: &str) -> Option<[u64; 4]> {
     let text = read_to_string(file).ok()?;
-    // The second field is the program's name in brackets, whatever bytes that may have.
+    // The second field is the program's name in brackets, which may contain any bytes.
     let (_, rest) = text.rsplit_once(") ")?;
     let mut times = rest.split_whitespace().skip(11).map(|field| field.parse().unwrap_or(0));
     Some([times.next()?, times.next()?, times.next()?, times.next()?])

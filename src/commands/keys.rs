@@ -1,6 +1,6 @@
-//! Keys, whatever they hold.
+//! Commands on keys of any type: DEL, EXISTS, TYPE, RENAME, COPY, MOVE.
 
-use super::databases::database_index;
+use super::databases::parse_db_index;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -35,12 +35,12 @@ const UNLINK: Command = Command::new(
         complexity: "O(1) for each key.",
         since: Since::redis(4, 0, 0),
         flags: &[Flag::Write, Flag::Fast],
-        ..renamed(DEL, "UNLINK")
+        ..DEL.spec.renamed("UNLINK")
     },
 );
 
 fn del<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    Ok(count(args, |key| delete(view, key)))
+    Ok(count_if(args, |key| delete(view, key)))
 }
 
 const EXISTS: Command = Command::new(
@@ -60,7 +60,7 @@ const EXISTS: Command = Command::new(
 );
 
 fn exists<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    Ok(count(args, |key| view.look(key).is_some()))
+    Ok(count_if(args, |key| view.look(key).is_some()))
 }
 
 const TOUCH: Command = Command::new(
@@ -69,12 +69,12 @@ const TOUCH: Command = Command::new(
         summary: "Marks keys as used just now, and tells how many of them exist.",
         since: Since::redis(3, 2, 1),
         lock_effect: LockEffect::None,
-        ..renamed(EXISTS, "TOUCH")
+        ..EXISTS.spec.renamed("TOUCH")
     },
 );
 
 fn touch<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    Ok(count(args, |key| view.touch(key)))
+    Ok(count_if(args, |key| view.touch(key)))
 }
 
 const TYPE: Command = Command::new(
@@ -112,7 +112,7 @@ fn rename<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     let (key, name) = (args.key()?, args.key()?);
     view.aim(key).ok_or(CommandError::NO_SUCH_KEY)?;
     if key != name {
-        give_name(view, key, name);
+        rename_key(view, key, name);
     }
     Ok(Reply::OK)
 }
@@ -136,12 +136,12 @@ fn renamenx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
     view.aim(key).ok_or(CommandError::NO_SUCH_KEY)?;
     let free = key != name && view.aim(name).is_none();
     if free {
-        give_name(view, key, name);
+        rename_key(view, key, name);
     }
     Ok(Reply::Integer(i64::from(free)))
 }
 
-fn give_name(view: &mut View<'_>, key: &[u8], name: &[u8]) {
+fn rename_key(view: &mut View<'_>, key: &[u8], name: &[u8]) {
     view.as_one_change(|view| {
         if let Some(entry) = view.take(key) {
             view.replace(entry.renamed(name));
@@ -175,7 +175,7 @@ fn copy<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         if args.take("REPLACE") {
             replace = true;
         } else if args.take("DB") {
-            db = database_index(view, args.bytes()?)?;
+            db = parse_db_index(view, args.bytes()?)?;
         } else {
             return Err(CommandError::SYNTAX);
         }
@@ -213,7 +213,7 @@ const MOVE: Command = Command::new(
 
 fn move_key<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    let db = database_index(view, args.bytes()?)?;
+    let db = parse_db_index(view, args.bytes()?)?;
     let home = view.db();
     if db == home {
         return Err(SAME_OBJECT);
@@ -240,7 +240,7 @@ fn move_key<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
     Ok(Reply::Integer(i64::from(free)))
 }
 
-/// Deletes a key and tells of it; whether there was one.
+/// Deletes a key and publishes the event. Returns whether the key existed.
 pub(super) fn delete(view: &mut View<'_>, key: &[u8]) -> bool {
     let removed = view.remove(key);
     if removed {
@@ -249,16 +249,11 @@ pub(super) fn delete(view: &mut View<'_>, key: &[u8]) -> bool {
     removed
 }
 
-/// The row of a command that differs from another one in little more than its name.
-const fn renamed(row: Command, name: &'static str) -> CommandSpec {
-    CommandSpec { name, ..row.spec }
-}
-
-/// How many of the arguments that are left `is_one` holds for.
-fn count<'v>(args: &mut Args<'v>, mut is_one: impl FnMut(&'v [u8]) -> bool) -> Reply<'static> {
+/// The number of remaining arguments for which `counts` is true.
+fn count_if<'v>(args: &mut Args<'v>, mut counts: impl FnMut(&'v [u8]) -> bool) -> Reply<'static> {
     let mut found = 0;
     while let Some(key) = args.optional() {
-        found += i64::from(is_one(key));
+        found += i64::from(counts(key));
     }
     Reply::Integer(found)
 }

@@ -27,7 +27,6 @@ const LCS: Command = Command::new(
     },
 );
 
-/// What LCS is asked for.
 #[derive(Default)]
 struct Options {
     length: bool,
@@ -67,7 +66,7 @@ fn lcs<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let second = view.string(second).map_err(not_strings)?.unwrap_or_default();
     let first = first.map_err(not_strings)?.unwrap_or_default();
     let options = Options::parse(args)?;
-    let table = Table::new(&first, second, most)?;
+    let table = LengthTable::new(&first, second, most)?;
     let length = table.at(first.len(), second.len());
     if options.length {
         return Ok(Reply::Integer(i64::from(length)));
@@ -86,13 +85,13 @@ fn lcs<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     ]))
 }
 
-/// A stretch that both strings have; the ends belong to it.
-struct Match {
+/// A range that both strings share. Its ends are inclusive.
+struct MatchRange {
     first: (usize, usize),
     second: (usize, usize),
 }
 
-impl Match {
+impl MatchRange {
     fn length(&self) -> i64 {
         (self.first.1 - self.first.0) as i64 + 1
     }
@@ -108,14 +107,14 @@ impl Match {
     }
 }
 
-/// The length of the longest common subsequence of every pair of prefixes.
-struct Table {
+/// The length of the longest common subsequence for each pair of prefixes.
+struct LengthTable {
     lengths: Vec<u32>,
     width: usize,
 }
 
-impl Table {
-    /// The table takes no more memory than the longest string may have.
+impl LengthTable {
+    /// An error if the table would need more memory than the longest string may have.
     fn new(first: &[u8], second: &[u8], most: i64) -> Result<Self, CommandError> {
         if first.len().max(second.len()) >= u32::MAX as usize - 1 {
             return Err(CommandError::fixed("ERR String too long for LCS"));
@@ -146,17 +145,17 @@ impl Table {
         self.lengths[i * self.width + j]
     }
 
-    /// The subsequence itself and the stretches it is made of, from the last to the first.
-    fn trace(&self, first: &[u8], second: &[u8]) -> (Vec<u8>, Vec<Match>) {
+    /// The subsequence, and the ranges it consists of from last to first.
+    fn trace(&self, first: &[u8], second: &[u8]) -> (Vec<u8>, Vec<MatchRange>) {
         let (mut i, mut j) = (first.len(), second.len());
         let mut common = Vec::with_capacity(self.at(i, j) as usize);
         let mut matches = Vec::new();
-        let mut open: Option<Match> = None;
+        let mut open: Option<MatchRange> = None;
         while i > 0 && j > 0 {
             if first[i - 1] == second[j - 1] {
                 (i, j) = (i - 1, j - 1);
                 common.push(first[i]);
-                let found = open.get_or_insert(Match { first: (i, i), second: (j, j) });
+                let found = open.get_or_insert(MatchRange { first: (i, i), second: (j, j) });
                 (found.first.0, found.second.0) = (i, j);
             } else {
                 if self.at(i - 1, j) > self.at(i, j - 1) {
@@ -180,7 +179,7 @@ mod tests {
     #[test]
     fn the_longest_common_subsequence_is_found_with_its_stretches() {
         let (first, second) = (b"ohmytext", b"mynewtext");
-        let table = Table::new(first, second, 1 << 20).unwrap();
+        let table = LengthTable::new(first, second, 1 << 20).unwrap();
         let (common, matches) = table.trace(first, second);
         assert_eq!(common, b"mytext");
         let ends: Vec<_> = matches.iter().map(|found| (found.first, found.second)).collect();
@@ -189,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_table_that_is_too_big_is_refused() {
-        assert!(Table::new(&[0; 1000], &[0; 1000], 4_000_000).is_err());
-        assert!(Table::new(&[0; 999], &[0; 999], 4_000_000).is_ok());
+        assert!(LengthTable::new(&[0; 1000], &[0; 1000], 4_000_000).is_err());
+        assert!(LengthTable::new(&[0; 999], &[0; 999], 4_000_000).is_ok());
     }
 }

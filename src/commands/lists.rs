@@ -1,5 +1,6 @@
-//! Lists: their ends.
+//! Commands on the ends of lists: pushing, popping and moving.
 
+use super::mpop::MultiPop;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -11,17 +12,15 @@ use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, Lock
 pub(super) const ROWS: &[Command] = &[LLEN, LMOVE, LMPOP, LPOP, LPUSH, LPUSHX, RPOP, RPOPLPUSH, RPUSH, RPUSHX];
 
 const NOT_POSITIVE: CommandError = CommandError::fixed("ERR value is out of range, must be positive");
-const TOO_FEW_KEYS: CommandError = CommandError::fixed("ERR numkeys should be greater than 0");
-const NO_COUNT: CommandError = CommandError::fixed("ERR count should be greater than 0");
 
-/// The limits of lists in this call.
+/// The size limits of lists, by configuration and profile.
 #[inline]
 pub(super) fn limits(view: &View<'_>, args: &Args<'_>) -> ListLimits {
     view.settings().list_limits(args.profile())
 }
 
-/// The end of a list that the next argument names.
-pub(super) fn end(args: &mut Args<'_>) -> Result<End, CommandError> {
+/// Parses LEFT or RIGHT.
+pub(super) fn parse_end(args: &mut Args<'_>) -> Result<End, CommandError> {
     if args.take("LEFT") {
         Ok(End::Front)
     } else if args.take("RIGHT") {
@@ -31,9 +30,8 @@ pub(super) fn end(args: &mut Args<'_>) -> Result<End, CommandError> {
     }
 }
 
-/// An element as a reply.
 #[inline]
-pub(super) fn reply(element: Element<'_>) -> Reply<'_> {
+pub(super) fn element_reply(element: Element<'_>) -> Reply<'_> {
     match element {
         Element::String(bytes) => Reply::bulk(bytes),
         Element::Integer(value) => Reply::Digits(value),
@@ -78,16 +76,16 @@ const RPUSH: Command = Command::new(
 fn push<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, end: End) -> CommandResult<'v> {
     let (key, limits) = (args.key()?, limits(view, args));
     let len = view.push_elements(key, end, args.rest().iter(), &limits)?;
-    tell_of_push(view, key, end);
+    notify_push(view, key, end);
     Ok(Reply::Integer(len as i64))
 }
 
-fn tell_of_push(view: &mut View<'_>, key: &[u8], end: End) {
+fn notify_push(view: &mut View<'_>, key: &[u8], end: End) {
     view.notify(EventClass::List, if end == End::Front { "lpush" } else { "rpush" }, key);
 }
 
 const LPUSHX: Command = Command::new(
-    Handler::Keys(|view, args| push_if_present(view, args, End::Front)),
+    Handler::Keys(|view, args| pushx(view, args, End::Front)),
     CommandSpec {
         usage: "key element [element ...]",
         summary: "Adds elements at the beginning of a list that exists.",
@@ -103,7 +101,7 @@ const LPUSHX: Command = Command::new(
 );
 
 const RPUSHX: Command = Command::new(
-    Handler::Keys(|view, args| push_if_present(view, args, End::Back)),
+    Handler::Keys(|view, args| pushx(view, args, End::Back)),
     CommandSpec {
         usage: "key element [element ...]",
         summary: "Adds elements at the end of a list that exists.",
@@ -118,13 +116,13 @@ const RPUSHX: Command = Command::new(
     },
 );
 
-fn push_if_present<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, end: End) -> CommandResult<'v> {
+fn pushx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, end: End) -> CommandResult<'v> {
     let (key, limits) = (args.key()?, limits(view, args));
     if view.collection_to_write::<List>(key)?.is_none() {
         return Ok(Reply::Integer(0));
     }
     let len = view.push_elements(key, end, args.rest().iter(), &limits)?;
-    tell_of_push(view, key, end);
+    notify_push(view, key, end);
     Ok(Reply::Integer(len as i64))
 }
 
@@ -171,16 +169,16 @@ fn pop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, end: End) -> CommandResu
     }
     let count = parse_integer(args.bytes()?).and_then(|count| usize::try_from(count).ok()).ok_or(NOT_POSITIVE)?;
     if view.collection_to_write::<List>(key)?.is_none() {
-        // Before 7.0 this was the absent value, whether or not there was a count.
+        // Before 7.0 the reply was a null even with a count.
         return Ok(if args.profile().since_redis(7, 0) { Reply::NullArray } else { Reply::Null });
     }
     if count == 0 {
         return Ok(Reply::Array(Vec::new()));
     }
-    Ok(Reply::Array(pop_several(view, key, end, count, &limits)?))
+    Ok(Reply::Array(pop_count(view, key, end, count, &limits)?))
 }
 
-/// Takes an element, if there is one, and tells of it.
+/// Pops an element and publishes the event.
 #[inline]
 pub(super) fn pop_one(
     view: &mut View<'_>,
@@ -189,12 +187,12 @@ pub(super) fn pop_one(
     limits: &ListLimits,
 ) -> Result<Option<Vec<u8>>, CommandError> {
     let Some((element, gone)) = view.shorten(key, limits, |list| (list.pop(end), 1))? else { return Ok(None) };
-    tell_of_pop(view, key, end, gone);
+    notify_pop(view, key, end, gone);
     Ok(element)
 }
 
-/// Takes so many elements, or as many as there are, and tells of it.
-pub(super) fn pop_several(
+/// Pops at most `count` elements and publishes the event.
+pub(super) fn pop_count(
     view: &mut View<'_>,
     key: &[u8],
     end: End,
@@ -207,12 +205,12 @@ pub(super) fn pop_several(
         (elements, count)
     })?;
     let Some((elements, gone)) = popped else { return Ok(Vec::new()) };
-    tell_of_pop(view, key, end, gone);
+    notify_pop(view, key, end, gone);
     Ok(elements)
 }
 
 #[inline]
-fn tell_of_pop(view: &mut View<'_>, key: &[u8], end: End, gone: bool) {
+fn notify_pop(view: &mut View<'_>, key: &[u8], end: End, gone: bool) {
     view.notify_removal(EventClass::List, if end == End::Front { "lpop" } else { "rpop" }, key, gone);
 }
 
@@ -252,7 +250,7 @@ const LMOVE: Command = Command::new(
 
 fn lmove<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (source, destination) = (args.key()?, args.key()?);
-    let ends = (end(args)?, end(args)?);
+    let ends = (parse_end(args)?, parse_end(args)?);
     let limits = limits(view, args);
     Ok(move_element(view, source, destination, ends, &limits)?.map_or(Reply::Null, Reply::bulk))
 }
@@ -280,7 +278,7 @@ fn rpoplpush<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'
     Ok(moved.map_or(Reply::Null, Reply::bulk))
 }
 
-/// Takes an element from an end of one list to an end of another, or of the same.
+/// Moves an element from an end of one list to an end of another list or of the same.
 pub(super) fn move_element(
     view: &mut View<'_>,
     source: &[u8],
@@ -291,9 +289,9 @@ pub(super) fn move_element(
     let Some(list) = view.collection_to_write::<List>(source)? else { return Ok(None) };
     let at = if from == End::Front { 0 } else { list.len().saturating_sub(1) };
     let Some(element) = list.get(at) else { return Ok(None) };
-    let (known, element) = (matches!(element, Element::Integer(_)), element.to_bytes().into_owned());
-    // Redis does not count the bytes of what it holds as an integer.
-    let bytes = if known { 0 } else { element.len() };
+    let (is_integer, element) = (matches!(element, Element::Integer(_)), element.to_bytes().into_owned());
+    // Redis does not count the bytes of an element that it stores as an integer.
+    let bytes = if is_integer { 0 } else { element.len() };
     if source == destination {
         view.change(source, |list: &mut List| {
             list.pop(from);
@@ -302,8 +300,8 @@ pub(super) fn move_element(
             list.relax(limits);
             ((), 1)
         })?;
-        tell_of_push(view, destination, to);
-        tell_of_pop(view, source, from, false);
+        notify_push(view, destination, to);
+        notify_pop(view, source, from, false);
         return Ok(Some(element));
     }
     view.change_or_make(
@@ -315,7 +313,7 @@ pub(super) fn move_element(
             ((), 1)
         },
     )?;
-    tell_of_push(view, destination, to);
+    notify_push(view, destination, to);
     pop_one(view, source, from, limits)
 }
 
@@ -336,57 +334,30 @@ const LMPOP: Command = Command::new(
 );
 
 fn lmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let request = MultiplePop::parse(args)?;
+    let request = parse_lmpop(args)?;
     let limits = limits(view, args);
     for key in request.keys.iter() {
-        if let Some(reply) = request.pop(view, key, &limits)? {
+        if let Some(reply) = pop_from(view, key, &request, &limits)? {
             return Ok(reply);
         }
     }
     Ok(Reply::NullArray)
 }
 
-/// What LMPOP and BLMPOP are asked for.
-pub(super) struct MultiplePop<'a> {
-    pub keys: crate::protocol::Words<'a>,
-    end: End,
-    count: usize,
+pub(super) fn parse_lmpop<'a>(args: &mut Args<'a>) -> Result<MultiPop<'a, End>, CommandError> {
+    MultiPop::parse(args, parse_end)
 }
 
-impl<'a> MultiplePop<'a> {
-    pub fn parse(args: &mut Args<'a>) -> Result<Self, CommandError> {
-        let count = parse_integer(args.bytes()?).filter(|&count| count > 0).ok_or(TOO_FEW_KEYS)?;
-        let count = usize::try_from(count).map_err(|_| CommandError::SYNTAX)?;
-        if count >= args.left() {
-            return Err(CommandError::SYNTAX);
-        }
-        let keys = args.rest().first(count);
-        for _ in 0..count {
-            args.key()?;
-        }
-        let end = end(args)?;
-        let mut most = None;
-        while !args.is_empty() {
-            if most.is_some() || args.left() < 2 || !args.take("COUNT") {
-                return Err(CommandError::SYNTAX);
-            }
-            let count = parse_integer(args.bytes()?).filter(|&count| count > 0).ok_or(NO_COUNT)?;
-            most = Some(usize::try_from(count).unwrap_or(usize::MAX));
-        }
-        Ok(Self { keys, end, count: most.unwrap_or(1) })
+/// Pops from one key of LMPOP or BLMPOP, if it holds a list.
+pub(super) fn pop_from<'v>(
+    view: &mut View<'_>,
+    key: &'v [u8],
+    request: &MultiPop<'_, End>,
+    limits: &ListLimits,
+) -> Result<Option<Reply<'v>>, CommandError> {
+    if view.collection_to_write::<List>(key)?.is_none() {
+        return Ok(None);
     }
-
-    /// Takes elements from one of the lists, if it is there.
-    pub fn pop<'v>(
-        &self,
-        view: &mut View<'_>,
-        key: &'v [u8],
-        limits: &ListLimits,
-    ) -> Result<Option<Reply<'v>>, CommandError> {
-        if view.collection_to_write::<List>(key)?.is_none() {
-            return Ok(None);
-        }
-        let elements = pop_several(view, key, self.end, self.count, limits)?;
-        Ok(Some(Reply::Array(vec![Reply::bulk(key), Reply::Array(elements)])))
-    }
+    let elements = pop_count(view, key, request.end, request.count, limits)?;
+    Ok(Some(Reply::Array(vec![Reply::bulk(key), Reply::Array(elements)])))
 }

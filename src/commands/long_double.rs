@@ -1,12 +1,12 @@
-//! The `long double` of x86-64, which INCRBYFLOAT calculates with: 64 bits of mantissa, 15 of exponent.
+//! The `long double` of x86-64, with which INCRBYFLOAT calculates: 64 bits of mantissa, 15 of exponent.
 //!
-//! Only what that command needs: reading as `strtold` does, adding, and writing as `%.17Lf` does; every step is rounded
-//! to the nearest, ties to even.
+//! Only what that command needs: parsing like `strtold`, addition, and formatting like `%.17Lf`. Each step rounds to
+//! nearest, ties to even.
 
 use num_bigint::BigUint;
 
-/// Every finite value is `mantissa << exponent`. The mantissa's highest bit is set, but for zero and the values at the
-/// lowest exponent.
+/// A finite value is `mantissa << exponent`. The highest bit of the mantissa is set, except in zero and in values with
+/// the lowest exponent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LongDouble {
     Finite { negative: bool, mantissa: u64, exponent: i32 },
@@ -16,17 +16,16 @@ pub(super) enum LongDouble {
 const LOWEST_EXPONENT: i32 = -16_382 - 63;
 const HIGHEST_EXPONENT: i32 = 16_383 - 63;
 
-/// The longest text that Redis reads as a number.
+/// The longest text that Redis parses as a number.
 const LONGEST_TEXT: usize = 5 * 1024 - 1;
 
-/// Where a decimal point may stand, before or behind the first digit, in a number that is neither too big nor too small.
+/// The range of a decimal exponent, relative to the first digit, that neither overflows nor underflows.
 const DECIMAL_PLACES: std::ops::RangeInclusive<i64> = -4960..=4940;
 
 impl LongDouble {
     pub const ZERO: Self = Self::Finite { negative: false, mantissa: 0, exponent: LOWEST_EXPONENT };
 
-    /// Reads a number as Redis does: no blanks, no NaN, nothing that overflows or vanishes; `inf` and hexadecimal are
-    /// numbers.
+    /// Parses a number as Redis does. `inf` and hexadecimal are valid; blanks, NaN, overflow and underflow are not.
     pub fn parse(text: &[u8]) -> Option<Self> {
         if text.len() > LONGEST_TEXT {
             return None;
@@ -49,7 +48,7 @@ impl LongDouble {
         }
     }
 
-    /// The sum, unless it is infinite or not a number.
+    /// The sum. `None` if it is infinite or not a number.
     pub fn plus(self, other: Self) -> Option<Self> {
         let (Self::Finite { .. }, Self::Finite { .. }) = (self, other) else { return None };
         let (big, small) = if self.magnitude() >= other.magnitude() { (self, other) } else { (other, self) };
@@ -60,7 +59,7 @@ impl LongDouble {
         else {
             return None;
         };
-        // 62 more bits below each mantissa, so that one lost bit (of all that fall off) is enough to round by.
+        // 62 more bits below each mantissa, so that one sticky bit is enough to round correctly.
         let one = u128::from(one) << 62;
         let other = u128::from(other) << 62;
         let distance = exponent.abs_diff(other_exponent);
@@ -84,7 +83,7 @@ impl LongDouble {
         }
     }
 
-    /// The value times 1,000, rounded up to an integer; seconds as milliseconds.
+    /// The value times 1,000, rounded up to an integer: seconds as milliseconds.
     pub fn thousandfold(self) -> Option<i64> {
         let Self::Finite { negative, mantissa, exponent } = self else { return None };
         let Self::Finite { mantissa, exponent, .. } = round(negative, u128::from(mantissa) * 1000, false, exponent)
@@ -111,7 +110,7 @@ impl LongDouble {
         }
     }
 
-    /// The value with 17 decimals, zeros at the end left out.
+    /// The value with up to 17 decimals, trailing zeros removed.
     pub fn to_decimal(self) -> String {
         let Self::Finite { negative, mantissa, exponent } = self else {
             return if self == (Self::Infinite { negative: true }) { "-inf" } else { "inf" }.to_owned();
@@ -155,7 +154,7 @@ fn parse_decimal(negative: bool, text: &[u8]) -> Option<LongDouble> {
     let value = if exponent >= 0 {
         round_big(negative, &(number * power), false, 0)
     } else {
-        // Enough bits of the quotient to round by, and whether anything is left over.
+        // Enough bits of the quotient to round by; the remainder becomes the sticky bit.
         let shift = power.bits() as i64 - number.bits() as i64 + 67;
         let (number, power) = if shift >= 0 { (number << shift, power) } else { (number, power << -shift) };
         let quotient = &number / &power;
@@ -174,12 +173,12 @@ fn parse_hexadecimal(negative: bool, text: &[u8]) -> Option<LongDouble> {
     not_vanished(round_big(negative, &number, false, exponent.saturating_sub(4 * decimals as i64)))
 }
 
-/// A number that is too small for anything but zero is an error to `strtold`.
+/// Underflow to zero is an error of `strtold`.
 fn not_vanished(value: LongDouble) -> Option<LongDouble> {
     Some(value).filter(|value| !matches!(value, LongDouble::Finite { mantissa: 0, .. }))
 }
 
-/// The digits of a number without leading zeros, how many of them are decimals, and the exponent behind `mark`.
+/// The digits without leading zeros, the number of decimals, and the exponent after `mark`.
 fn parts(text: &[u8], mark: u8, is_digit: fn(&u8) -> bool) -> Option<(Vec<u8>, usize, i64)> {
     let end = text.iter().position(|byte| byte.to_ascii_lowercase() == mark).unwrap_or(text.len());
     let (number, exponent) = (&text[..end], text.get(end + 1..));
@@ -192,7 +191,7 @@ fn parts(text: &[u8], mark: u8, is_digit: fn(&u8) -> bool) -> Option<(Vec<u8>, u
     Some((digits, fraction.len(), exponent.map_or(Some(0), parse_exponent)?))
 }
 
-/// A decimal exponent; one that is beyond all bounds stays beyond them.
+/// A decimal exponent, saturating.
 fn parse_exponent(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -206,18 +205,18 @@ fn parse_exponent(text: &[u8]) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// The value nearest to `number << exponent`, and a little more where bits were `lost`.
+/// The value nearest to `number << exponent`. `lost`: bits below it were cut off.
 fn round_big(negative: bool, number: &BigUint, lost: bool, exponent: i64) -> LongDouble {
     let excess = number.bits().saturating_sub(u64::from(u128::BITS));
     let top = u128::try_from(number >> excess).unwrap_or(u128::MAX);
     let lost = lost || number.trailing_zeros().is_some_and(|zeros| zeros < excess);
-    // Nothing as far out as this is finite or above zero, so the bounds change no result.
+    // Values beyond these bounds are infinite or zero, so clamping changes no result.
     let exponent = exponent.saturating_add(excess as i64).clamp(-100_000, 100_000);
     round(negative, top, lost, exponent as i32)
 }
 
-/// The value nearest to `number << exponent`, and a little more where bits were `lost`; then `number` is known to have
-/// more bits than a mantissa.
+/// The value nearest to `number << exponent`. `lost`: bits below it were cut off, and then `number` has more bits than
+/// a mantissa.
 fn round(negative: bool, number: u128, lost: bool, exponent: i32) -> LongDouble {
     if number == 0 {
         return LongDouble::Finite { negative, mantissa: 0, exponent: LOWEST_EXPONENT };
@@ -231,7 +230,7 @@ fn round(negative: bool, number: u128, lost: bool, exponent: i32) -> LongDouble 
         let shift = shift as u32;
         let kept = number.checked_shr(shift).unwrap_or(0);
         let rest = number - kept.checked_shl(shift).unwrap_or(0);
-        // Whatever is shifted out as a whole and further still is less than half.
+        // A shift beyond the width leaves less than half.
         let half = 1u128.checked_shl(shift - 1).unwrap_or(u128::MAX);
         let up = rest > half || (rest == half && (lost || kept % 2 == 1));
         kept + u128::from(up)

@@ -1,9 +1,13 @@
-//! The commands: a row and a function each, one file per group.
+//! The commands: a row and a function for each, one file per group.
 //!
-//! Knows what each command does; no socket, no clock, no other command's life.
+//! Knows what each command does; no socket, no clock, nothing of other commands' runs.
 //! May use: every floor below it.
-//! Begin with `strings.rs`: a row, and its function under it. To add a command, add both to the file of its group and
-//! the row to that file's `ROWS`.
+//! Begin with `strings.rs`: rows, each followed by its function.
+//!
+//! To add a command, declare a `const` [`Command`] (row and function) in the file of its group, and list it in that
+//! file's `ROWS`. A new file also needs its `mod` and a line in [`all`]. Then run `make docs`, and add a transcript to
+//! `tests/exactness/transcripts`, with its name in `transcripts.rs`. `table_tests.rs` names what is missing: a summary,
+//! a parsable usage, keys that do not fit the arity, a test. The compiler warns of a command that is in no `ROWS`.
 
 mod acl;
 mod acl_log;
@@ -21,38 +25,39 @@ mod connection;
 mod counters;
 mod databases;
 mod debug;
-mod digest;
-mod draws;
+mod debug_digest;
 mod dump;
+mod expire_options;
 mod expiry;
+mod fields_clause;
 mod functions;
 mod geo;
 mod geo_search;
 mod handler;
-mod hash_deadlines;
-mod hash_fields;
-mod hash_numbers;
+mod hash_counters;
+mod hash_expiry;
+mod hash_getex;
 mod hash_random;
-mod hash_take;
 mod hashes;
 mod help;
 mod hyperloglog;
+mod index_ranges;
 mod info;
 mod keys;
 mod lcs;
-mod lifetime;
-mod list_places;
-mod list_waiting;
+mod list_blocking;
+mod list_index;
 mod lists;
 mod long_double;
+mod mpop;
 mod object;
-mod outcome;
 mod partial_sort;
 mod pubsub;
-mod ranges;
 mod redouble;
+mod sampling;
 mod scan;
 mod scan_elements;
+mod scan_options;
 mod scripting;
 mod server;
 mod set;
@@ -72,7 +77,9 @@ mod stream_info;
 mod stream_pending;
 mod stream_read;
 mod streams;
+mod string_ranges;
 mod strings;
+mod timeout;
 mod tracking;
 mod transactions;
 mod wait;
@@ -84,14 +91,14 @@ use crate::base::profile::Profile;
 use crate::spec::{Row, Table};
 
 pub use acl_log::record_denial;
+pub use blocking::{BlockForKeys, BlockingResult, ReadyKey, ReplyOrBlock};
 pub use call::Call;
 use handler::rows;
 pub use handler::{Command, CommandResult, Handler, Handlers};
-pub use outcome::{Outcome, Ready, Wish};
 pub use redouble::{reached, so_many_found};
-pub use stream_read::asks_to_wait;
+pub use stream_read::refuse_block_in_script;
 
-/// The table of the commands that a profile has.
+/// The table of a profile.
 pub fn table(profile: Profile) -> Table {
     Table::new(all_rows(), profile)
 }
@@ -101,12 +108,12 @@ pub fn table_of_every_profile() -> Table {
     Table::of_every_profile(all_rows())
 }
 
-/// The rows of all commands.
+/// The rows of all commands in all profiles.
 pub fn all_rows() -> Vec<Row> {
     rows(all())
 }
 
-/// Every command, group by group.
+/// All commands, group by group. Add the `ROWS` of a new file here.
 pub fn all() -> impl Iterator<Item = &'static Command> {
     [
         acl::ROWS,
@@ -127,20 +134,20 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         geo::ROWS,
         geo_search::ROWS,
         hyperloglog::ROWS,
-        hash_deadlines::ROWS,
-        hash_numbers::ROWS,
+        hash_expiry::ROWS,
+        hash_counters::ROWS,
         hash_random::ROWS,
-        hash_take::ROWS,
+        hash_getex::ROWS,
         hashes::ROWS,
         info::ROWS,
         keys::ROWS,
         lcs::ROWS,
-        list_places::ROWS,
-        list_waiting::ROWS,
+        list_index::ROWS,
+        list_blocking::ROWS,
         lists::ROWS,
         object::ROWS,
         pubsub::ROWS,
-        ranges::ROWS,
+        string_ranges::ROWS,
         redouble::ROWS,
         scan::ROWS,
         scripting::ROWS,

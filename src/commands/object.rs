@@ -1,4 +1,4 @@
-//! OBJECT: what Redis would know about a value beside what it is.
+//! OBJECT: how a value is stored.
 
 use super::help::help;
 use crate::base::error::CommandError;
@@ -73,24 +73,28 @@ const fn on_key(name: &'static str) -> CommandSpec {
     }
 }
 
-fn about<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, tell: impl FnOnce(&Entry) -> Reply<'v>) -> CommandResult<'v> {
+fn inspect<'v>(
+    view: &'v mut View<'_>,
+    args: &mut Args<'v>,
+    tell: impl FnOnce(&Entry) -> Reply<'v>,
+) -> CommandResult<'v> {
     Ok(view.inspect(args.key()?).map_or(Reply::Null, tell))
 }
 
 fn encoding<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    about(view, args, |entry| Reply::bulk(entry.encoding().as_bytes()))
+    inspect(view, args, |entry| Reply::bulk(entry.encoding().as_bytes()))
 }
 
 fn refcount<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    about(view, args, |entry| Reply::Integer(entry.references()))
+    inspect(view, args, |entry| Reply::Integer(entry.references()))
 }
 
 fn idletime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    // Counts as a hit or a miss, as all that is asked about a key does.
+    // Counts as a keyspace hit or miss.
     view.inspect(key);
     let now = view.access_time();
-    // The clock may have been moved back since.
+    // The clock may have been moved back since the last access.
     let idle = view.last_used(key).map(|used| Reply::Integer(i64::from(now.saturating_sub(used))));
     Ok(idle.unwrap_or(Reply::Null))
 }

@@ -1,11 +1,12 @@
-//! Sorting only the first few of many, with the order that Redis gives to what compares equal.
+//! A sort of only the first elements, with Redis's order of elements that compare equal.
 
 use std::cmp::Ordering;
 
-/// Puts the first `wanted` elements in their places. This is the quicksort of Bentley and McIlroy ("Engineering a sort
-/// function", 1993), which passes over what lies behind; where elements are equal, clients see which pivots it takes.
-pub(super) fn sort_first<T>(items: &mut [T], wanted: usize, compare: &impl Fn(&T, &T) -> Ordering) {
-    // Where a part begins and ends. The order in which they are taken does not matter.
+/// Puts the first `wanted` elements into their final places. This is the quicksort of Bentley and McIlroy ("Engineering
+/// a sort function", 1993), skipping partitions after those places. The choice of pivots decides the order of equal
+/// elements, which clients see.
+pub(super) fn partial_sort<T>(items: &mut [T], wanted: usize, compare: &impl Fn(&T, &T) -> Ordering) {
+    // The partitions left to sort, as ranges. Their order does not matter.
     let mut parts = vec![(0, items.len())];
     while let Some((start, end)) = parts.pop() {
         if wanted <= start {
@@ -13,17 +14,17 @@ pub(super) fn sort_first<T>(items: &mut [T], wanted: usize, compare: &impl Fn(&T
         }
         let items = &mut items[start..end];
         if items.len() < 7 {
-            insert_in_order(items, compare);
+            insertion_sort(items, compare);
             continue;
         }
         items.swap(0, pivot(items, compare));
-        let (less, greater) = part(items, compare);
+        let (less, greater) = partition(items, compare);
         parts.push((start, start + less));
         parts.push((end - greater, end));
     }
 }
 
-fn insert_in_order<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) {
+fn insertion_sort<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) {
     for end in 1..items.len() {
         let mut at = end;
         while at > 0 && compare(&items[at - 1], &items[at]).is_gt() {
@@ -33,7 +34,7 @@ fn insert_in_order<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) {
     }
 }
 
-/// Where the pivot stands: a middle one of three, or of three such for many.
+/// The index of the pivot: a median of three, or of three medians of three in a large slice.
 fn pivot<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering) -> usize {
     let median = |a: usize, b: usize, c: usize| {
         let is_less = |one: usize, other: usize| compare(&items[one], &items[other]).is_lt();
@@ -68,10 +69,10 @@ fn pivot<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering) -> usize {
     }
 }
 
-/// Moves what is less than the first element to the front and what is greater to the back; how many there are of each.
-fn part<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) -> (usize, usize) {
+/// Moves smaller elements than the first to the front and greater ones to the back. Returns the number of each.
+fn partition<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) -> (usize, usize) {
     let count = items.len();
-    // What equals the pivot is gathered at both ends first: in front of `low_equal`, and from `high_equal` on.
+    // Elements equal to the pivot collect at both ends first: before `low_equal`, and from `high_equal` on.
     let (mut low_equal, mut low) = (1, 1);
     let (mut high, mut high_equal) = (count, count);
     loop {
@@ -133,7 +134,7 @@ mod tests {
             let mut sorted = items.clone();
             sorted.sort_unstable();
             let wanted = wanted.min(items.len());
-            sort_first(&mut items, wanted, &|one, other| one.cmp(other));
+            partial_sort(&mut items, wanted, &|one, other| one.cmp(other));
             prop_assert_eq!(&items[..wanted], &sorted[..wanted]);
             items.sort_unstable();
             prop_assert_eq!(items, sorted);

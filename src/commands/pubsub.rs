@@ -1,6 +1,6 @@
-//! Publish and subscribe: who listens to which channels, and what is said there.
+//! SUBSCRIBE, PUBLISH, PUBSUB and their variants for patterns and shards.
 
-use super::help::help;
+use super::help::{help, versioned_syntax_error};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::clients::pubsub::Topic;
@@ -17,10 +17,10 @@ const ASK: &[Flag] = &[Flag::PubSub, Flag::Loading, Flag::Stale];
 
 const TOO_MANY: CommandError = CommandError::fixed("ERR too many subscriptions for one client");
 
-// ---- listening
+// ---- subscribing
 
 const SUBSCRIBE: Command = Command::new(
-    Handler::Connection(|call, args| listen(call, args, Topic::Channel)),
+    Handler::Connection(|call, args| subscribe(call, args, Topic::Channel)),
     CommandSpec {
         usage: "channel [channel ...]",
         summary: "Has the connection listen to channels.",
@@ -36,13 +36,13 @@ const SUBSCRIBE: Command = Command::new(
 );
 
 const PSUBSCRIBE: Command = Command::new(
-    Handler::Connection(|call, args| listen(call, args, Topic::Pattern)),
+    Handler::Connection(|call, args| subscribe(call, args, Topic::Pattern)),
     CommandSpec {
         usage: "pattern [pattern ...]",
         summary: "Has the connection listen to all channels that match patterns.",
         complexity: "O(N) for N patterns",
         channels: Channels::Patterns,
-        ..named("PSUBSCRIBE", SUBSCRIBE)
+        ..SUBSCRIBE.spec.renamed("PSUBSCRIBE")
     },
 );
 
@@ -54,7 +54,7 @@ const SSUBSCRIBE: Command = Command::new(
         complexity: "O(N) for N shard channels",
         since: Since::redis(7, 0, 0),
         keys: &[KeySpec::range(1, -1, 1, &["not_key"])],
-        ..named("SSUBSCRIBE", SUBSCRIBE)
+        ..SUBSCRIBE.spec.renamed("SSUBSCRIBE")
     },
 );
 
@@ -62,16 +62,16 @@ fn ssubscribe(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static
     if call.session.executing {
         return Err(CommandError::fixed("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
     }
-    listen(call, args, Topic::ShardChannel)
+    subscribe(call, args, Topic::ShardChannel)
 }
 
-fn listen(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+fn subscribe(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
     let kind = match topic {
         Topic::Channel => "subscribe",
         Topic::Pattern => "psubscribe",
         Topic::ShardChannel => "ssubscribe",
     };
-    // Others read from here which protocol the messages are to be in.
+    // Publishers read the protocol of the messages from here.
     call.server.pubsub.speak(&call.session.client, call.session.protocol == crate::protocol::Protocol::Resp3);
     let mut replies = Vec::with_capacity(args.left());
     while let Some(name) = args.optional() {
@@ -85,43 +85,43 @@ fn listen(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResu
     Ok(confirm(call, replies))
 }
 
-// ---- listening no longer
+// ---- unsubscribing
 
 const UNSUBSCRIBE: Command = Command::new(
-    Handler::Connection(|call, args| leave(call, args, Topic::Channel)),
+    Handler::Connection(|call, args| unsubscribe(call, args, Topic::Channel)),
     CommandSpec {
         usage: "[channel [channel ...]]",
         summary: "Has the connection no longer listen to channels, or to none.",
         complexity: "O(N) for N channels",
         arity: Arity::AtLeast(1),
         channels: Channels::None,
-        ..named("UNSUBSCRIBE", SUBSCRIBE)
+        ..SUBSCRIBE.spec.renamed("UNSUBSCRIBE")
     },
 );
 
 const PUNSUBSCRIBE: Command = Command::new(
-    Handler::Connection(|call, args| leave(call, args, Topic::Pattern)),
+    Handler::Connection(|call, args| unsubscribe(call, args, Topic::Pattern)),
     CommandSpec {
         usage: "[pattern [pattern ...]]",
         summary: "Has the connection no longer listen to patterns, or to none.",
         complexity: "O(N) for N patterns",
-        ..named("PUNSUBSCRIBE", UNSUBSCRIBE)
+        ..UNSUBSCRIBE.spec.renamed("PUNSUBSCRIBE")
     },
 );
 
 const SUNSUBSCRIBE: Command = Command::new(
-    Handler::Connection(|call, args| leave(call, args, Topic::ShardChannel)),
+    Handler::Connection(|call, args| unsubscribe(call, args, Topic::ShardChannel)),
     CommandSpec {
         usage: "[shardchannel [shardchannel ...]]",
         summary: "Has the connection no longer listen to shard channels, or to none.",
         complexity: "O(N) for N shard channels",
         since: Since::redis(7, 0, 0),
         keys: &[KeySpec::range(1, -1, 1, &["not_key"])],
-        ..named("SUNSUBSCRIBE", UNSUBSCRIBE)
+        ..UNSUBSCRIBE.spec.renamed("SUNSUBSCRIBE")
     },
 );
 
-fn leave(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+fn unsubscribe(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
     let kind = match topic {
         Topic::Channel => "unsubscribe",
         Topic::Pattern => "punsubscribe",
@@ -142,7 +142,7 @@ fn leave(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResul
         replies.push(confirmation(kind, Some(name), pubsub.unsubscribe(client, topic, name)));
     }
     call.session.subscriber = client.seen().is_subscriber();
-    // What was said before goes in front of the reply, so that nothing comes behind it.
+    // Messages sent so far precede the reply, so that none follows it.
     client.take_mail(&mut call.session.ahead);
     Ok(confirm(call, replies))
 }
@@ -152,7 +152,7 @@ fn confirmation(kind: &'static str, name: Option<&[u8]>, count: usize) -> Reply<
     Reply::Push(vec![Reply::text(kind), name, Reply::Integer(count as i64)])
 }
 
-/// One reply for each name. They are written even to who asked for no replies.
+/// One reply for each name. Redis writes them even after CLIENT REPLY OFF.
 fn confirm(call: &mut Call<'_>, replies: Vec<Reply<'static>>) -> Reply<'static> {
     if !call.session.replies.are_withheld() {
         return Reply::Several(replies);
@@ -163,7 +163,7 @@ fn confirm(call: &mut Call<'_>, replies: Vec<Reply<'static>>) -> Reply<'static> 
     Reply::Nothing
 }
 
-// ---- speaking
+// ---- publishing
 
 const PUBLISH: Command = Command::new(
     Handler::Connection(|call, args| publish(call, args, Topic::Channel)),
@@ -188,7 +188,7 @@ const SPUBLISH: Command = Command::new(
         complexity: "O(N) for N clients that listen to the shard channel",
         since: Since::redis(7, 0, 0),
         keys: &[KeySpec::one(1, &["not_key"])],
-        ..named("SPUBLISH", PUBLISH)
+        ..PUBLISH.spec.renamed("SPUBLISH")
     },
 );
 
@@ -198,7 +198,7 @@ fn publish(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandRes
     Ok(Reply::Integer(count as i64))
 }
 
-// ---- asking
+// ---- querying
 
 const PUBSUB: Command = Command::container(
     CommandSpec {
@@ -213,7 +213,7 @@ const PUBSUB: Command = Command::container(
 );
 
 const CHANNELS: Command = Command::new(
-    Handler::Connection(|call, args| active(call, args, Topic::Channel)),
+    Handler::Connection(|call, args| active_channels(call, args, Topic::Channel)),
     CommandSpec {
         usage: "[pattern]",
         summary: "Lists the channels that somebody listens to.",
@@ -227,51 +227,45 @@ const CHANNELS: Command = Command::new(
 );
 
 const SHARDCHANNELS: Command = Command::new(
-    Handler::Connection(|call, args| active(call, args, Topic::ShardChannel)),
+    Handler::Connection(|call, args| active_channels(call, args, Topic::ShardChannel)),
     CommandSpec {
         summary: "Lists the shard channels that somebody listens to.",
         complexity: "O(N) for N shard channels",
         since: Since::redis(7, 0, 0),
-        ..named("SHARDCHANNELS", CHANNELS)
+        ..CHANNELS.spec.renamed("SHARDCHANNELS")
     },
 );
 
-fn active(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+fn active_channels(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
     if args.left() > 1 {
-        let name = args.words().get(1).unwrap_or_default();
-        let error = if args.profile().since_redis(7, 0) {
-            "ERR unknown subcommand or wrong number of arguments for '"
-        } else {
-            "ERR Unknown subcommand or wrong number of arguments for '"
-        };
-        return Err(CommandError::quoting(error, &name[..name.len().min(128)], "'. Try PUBSUB HELP."));
+        return Err(versioned_syntax_error(args, "PUBSUB"));
     }
     let names = call.server.pubsub.active(topic, args.optional());
     Ok(Reply::Array(names.iter().map(|name| Reply::bulk(name.to_vec())).collect()))
 }
 
 const NUMSUB: Command = Command::new(
-    Handler::Connection(|call, args| count_listeners(call, args, Topic::Channel)),
+    Handler::Connection(|call, args| count_subscribers(call, args, Topic::Channel)),
     CommandSpec {
         usage: "[channel [channel ...]]",
         summary: "Counts who listens to channels.",
         complexity: "O(N) for N channels",
-        ..named("NUMSUB", CHANNELS)
+        ..CHANNELS.spec.renamed("NUMSUB")
     },
 );
 
 const SHARDNUMSUB: Command = Command::new(
-    Handler::Connection(|call, args| count_listeners(call, args, Topic::ShardChannel)),
+    Handler::Connection(|call, args| count_subscribers(call, args, Topic::ShardChannel)),
     CommandSpec {
         usage: "[shardchannel [shardchannel ...]]",
         summary: "Counts who listens to shard channels.",
         complexity: "O(N) for N shard channels",
         since: Since::redis(7, 0, 0),
-        ..named("SHARDNUMSUB", NUMSUB)
+        ..NUMSUB.spec.renamed("SHARDNUMSUB")
     },
 );
 
-fn count_listeners(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
+fn count_subscribers(call: &mut Call<'_>, args: &mut Args<'_>, topic: Topic) -> CommandResult<'static> {
     let mut counts = Vec::with_capacity(args.left() * 2);
     while let Some(name) = args.optional() {
         counts.push(Reply::bulk(name.to_vec()));
@@ -287,7 +281,7 @@ const NUMPAT: Command = Command::new(
         summary: "Counts the patterns that somebody listens to.",
         complexity: "O(1)",
         arity: Arity::Exactly(2),
-        ..named("NUMPAT", CHANNELS)
+        ..CHANNELS.spec.renamed("NUMPAT")
     },
 );
 
@@ -319,8 +313,3 @@ const HELP_LINES: &[&str] = &[
     "HELP",
     "    Prints this help.",
 ];
-
-/// The row of a command that is like another one in most things.
-const fn named(name: &'static str, row: Command) -> CommandSpec {
-    CommandSpec { name, ..row.spec }
-}

@@ -1,4 +1,4 @@
-//! Scripts. The engine itself runs them; here are their rows, and the commands that manage them.
+//! EVAL, EVALSHA and SCRIPT. The engine runs scripts; the commands that manage them run here.
 
 use super::help::help;
 use crate::base::error::CommandError;
@@ -220,7 +220,7 @@ fn debug(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     Err(if known { NO_DEBUGGER } else { BAD_DEBUG })
 }
 
-/// Ends the script that runs, if it is of this kind.
+/// Kills the running script, if it is of this kind.
 pub(super) fn kill(call: &mut Call<'_>, kind: Kind) -> CommandResult<'static> {
     match call.server.scripts.kill(kind) {
         Ok(()) => Ok(Reply::OK),

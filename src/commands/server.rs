@@ -1,4 +1,4 @@
-//! What a server says about itself: the time, its role, and the diagnostics of one that has seen nothing worth noting.
+//! TIME, ROLE, LASTSAVE, SLOWLOG, LATENCY and MEMORY. The diagnostics are those of a server with nothing to report.
 
 use super::help::help;
 use crate::base::error::CommandError;
@@ -13,13 +13,13 @@ pub(super) const ROWS: &[Command] = &[LASTSAVE, LATENCY, MEMORY, ROLE, SLOWLOG, 
 const DEPENDS: &str = "Depends on the subcommand.";
 const WHICH_SUBCOMMANDS: &str = "Says which subcommands there are.";
 
-/// A row of this group without arguments.
-const fn row(name: &'static str) -> CommandSpec {
+/// A row of this group for a command without arguments.
+const fn simple_row(name: &'static str) -> CommandSpec {
     CommandSpec { group: Group::Server, ..CommandSpec::new(name) }
 }
 
 const fn container(name: &'static str) -> CommandSpec {
-    CommandSpec { complexity: DEPENDS, arity: Arity::AtLeast(2), ..row(name) }
+    CommandSpec { complexity: DEPENDS, arity: Arity::AtLeast(2), ..simple_row(name) }
 }
 
 const fn help_row(since: Since, run: Handler) -> Command {
@@ -30,7 +30,7 @@ const fn help_row(since: Since, run: Handler) -> Command {
             since,
             arity: Arity::Exactly(2),
             flags: &[Flag::Loading, Flag::Stale],
-            ..row("HELP")
+            ..simple_row("HELP")
         },
     )
 }
@@ -44,7 +44,7 @@ const TIME: Command = Command::new(
         since: Since::redis(2, 6, 0),
         flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
         tips: &["nondeterministic_output"],
-        ..row("TIME")
+        ..simple_row("TIME")
     },
 );
 
@@ -62,7 +62,7 @@ const ROLE: Command = Command::new(
         since: Since::redis(2, 8, 12),
         flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast],
         categories: &[Category::Admin, Category::Dangerous],
-        ..row("ROLE")
+        ..simple_row("ROLE")
     },
 );
 
@@ -73,7 +73,7 @@ const LASTSAVE: Command = Command::new(
         flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
         categories: &[Category::Admin, Category::Dangerous],
         tips: &["nondeterministic_output"],
-        ..row("LASTSAVE")
+        ..simple_row("LASTSAVE")
     },
 );
 
@@ -94,7 +94,7 @@ const SLOWLOG: Command = Command::container(
                 arity: Arity::AtLeast(2),
                 flags: SLOW_FLAGS,
                 tips: &["request_policy:all_nodes", "nondeterministic_output"],
-                ..row("GET")
+                ..simple_row("GET")
             },
         ),
         help_row(Since::redis(6, 2, 0), Handler::Connection(|call, _| help(call.table, "SLOWLOG", SLOWLOG_HELP))),
@@ -106,7 +106,7 @@ const SLOWLOG: Command = Command::container(
                 arity: Arity::Exactly(2),
                 flags: SLOW_FLAGS,
                 tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
-                ..row("LEN")
+                ..simple_row("LEN")
             },
         ),
         Command::new(
@@ -118,7 +118,7 @@ const SLOWLOG: Command = Command::container(
                 arity: Arity::Exactly(2),
                 flags: SLOW_FLAGS,
                 tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
-                ..row("RESET")
+                ..simple_row("RESET")
             },
         ),
     ],
@@ -164,7 +164,7 @@ const fn latency(name: &'static str) -> CommandSpec {
         arity: Arity::Exactly(2),
         flags: LATENCY_FLAGS,
         tips: LATENCY_TIPS,
-        ..row(name)
+        ..simple_row(name)
     }
 }
 
@@ -269,7 +269,7 @@ const MEMORY: Command = Command::container(
                 since: MEMORY_SINCE,
                 arity: Arity::Exactly(2),
                 tips: MEMORY_TIPS,
-                ..row("DOCTOR")
+                ..simple_row("DOCTOR")
             },
         ),
         help_row(MEMORY_SINCE, Handler::Connection(|call, _| help(call.table, "MEMORY", MEMORY_HELP))),
@@ -280,7 +280,7 @@ const MEMORY: Command = Command::container(
                 since: MEMORY_SINCE,
                 arity: Arity::Exactly(2),
                 tips: MEMORY_TIPS,
-                ..row("STATS")
+                ..simple_row("STATS")
             },
         ),
         Command::new(
@@ -293,7 +293,7 @@ const MEMORY: Command = Command::container(
                 arity: Arity::AtLeast(3),
                 keys: &[KeySpec::one(2, &["RO"])],
                 flags: &[Flag::ReadOnly],
-                ..row("USAGE")
+                ..simple_row("USAGE")
             },
         ),
     ],
@@ -344,7 +344,7 @@ fn memory_stats(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static>
 fn memory_usage<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
     while !args.is_empty() {
-        // Every value keeps count of its memory, so that none is looked at by samples.
+        // SAMPLES has no effect: each value knows its exact size.
         if args.left() < 2 || !args.take("SAMPLES") {
             return Err(CommandError::SYNTAX);
         }

@@ -1,7 +1,7 @@
-//! SET and the older commands that write one whole string.
+//! SET, SETEX, PSETEX, SETNX and GETSET.
 
 use super::conditional::Comparison;
-use super::lifetime::{Lifespan, Lifetime, Unit, tell_of_write, write_string};
+use super::expire_options::{ExpireOption, ExpireTime, TimeUnit, notify_set, write_string};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -34,7 +34,7 @@ const SET: Command = Command::new(
         arity: Arity::AtLeast(3),
         keys: &[KeySpec::one(1, &["RW", "access", "update", "variable_flags"])
             .with_notes("RW and ACCESS due to the optional `GET` argument")
-            .decided_by(key_flags)],
+            .with_flags_by(key_flags)],
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::String],
         lock_effect: LockEffect::SetByOptions,
@@ -42,7 +42,7 @@ const SET: Command = Command::new(
     },
 );
 
-/// How a SET uses its key: it only reads the old value when it has to return it.
+/// How a SET uses its key: the old value is read only if the reply needs it.
 fn key_flags(words: Words<'_>) -> &'static [&'static str] {
     let get = words.from(3).iter().any(|word| word.eq_ignore_ascii_case(b"GET"));
     if get { &["RW", "access", "update"] } else { &["OW", "update"] }
@@ -59,24 +59,23 @@ fn set<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     set_with_options(view, args, key, value)
 }
 
-/// When SET writes at all.
+/// The condition under which SET writes.
 enum Condition<'a> {
     None,
     Absent,
     Present,
-    Compared(Comparison<'a>),
+    Compare(Comparison<'a>),
 }
 
-/// The options of SET.
 struct Options<'a> {
     condition: Condition<'a>,
-    lifespan: Lifespan<'a>,
+    expire: ExpireOption<'a>,
     get: bool,
 }
 
 impl<'a> Options<'a> {
     fn parse(args: &mut Args<'a>) -> Result<Self, CommandError> {
-        let mut options = Self { condition: Condition::None, lifespan: Lifespan::Unsaid, get: false };
+        let mut options = Self { condition: Condition::None, expire: ExpireOption::None, get: false };
         let absent_with_get = args.profile().since_redis(7, 0);
         while !args.is_empty() {
             match options.condition {
@@ -90,7 +89,7 @@ impl<'a> Options<'a> {
                 }
                 Condition::None => {
                     if let Some(comparison) = Comparison::take(args) {
-                        options.condition = Condition::Compared(comparison);
+                        options.condition = Condition::Compare(comparison);
                         continue;
                     }
                 }
@@ -98,7 +97,7 @@ impl<'a> Options<'a> {
             }
             if (absent_with_get || !matches!(options.condition, Condition::Absent)) && args.take("GET") {
                 options.get = true;
-            } else if !options.lifespan.take(args, Lifespan::Keep) {
+            } else if !options.expire.take(args, ExpireOption::KeepTtl) {
                 return Err(CommandError::SYNTAX);
             }
         }
@@ -113,15 +112,15 @@ fn set_with_options<'v>(
     value: &'v [u8],
 ) -> CommandResult<'v> {
     let options = Options::parse(args)?;
-    let expiry = options.lifespan.expiry(view.now(), args)?;
-    // The lock: one look at the key, unless more is asked for.
+    let expiry = options.expire.expiry(view.now(), args)?;
+    // The usual lock, SET NX with an expiry, needs one look-up.
     if let (Condition::Absent, Expiry::At(deadline), false) = (&options.condition, expiry, options.get)
         && deadline > view.now()
     {
         let written = view.insert_if_absent(key, value, Some(deadline));
         if written {
             view.count_lock();
-            tell_of_write(view, key, expiry);
+            notify_set(view, key, expiry);
         }
         return Ok(if written { Reply::OK } else { Reply::Null });
     }
@@ -131,7 +130,7 @@ fn set_with_options<'v>(
         Condition::None => true,
         Condition::Absent => view.aim(key).is_none(),
         Condition::Present => view.aim(key).is_some(),
-        Condition::Compared(comparison) => match view.string_to_write(key)? {
+        Condition::Compare(comparison) => match view.string_to_write(key)? {
             Some(current) => comparison.holds(current)?,
             None => comparison.is_negative(),
         },
@@ -150,7 +149,7 @@ fn set_with_options<'v>(
 }
 
 const SETEX: Command = Command::new(
-    Handler::Keys(|view, args| set_for(view, args, Unit::Seconds)),
+    Handler::Keys(|view, args| set_with_ttl(view, args, TimeUnit::Seconds)),
     CommandSpec {
         usage: "key seconds value",
         summary: "Writes a string that lives for some seconds.",
@@ -166,7 +165,7 @@ const SETEX: Command = Command::new(
 );
 
 const PSETEX: Command = Command::new(
-    Handler::Keys(|view, args| set_for(view, args, Unit::Milliseconds)),
+    Handler::Keys(|view, args| set_with_ttl(view, args, TimeUnit::Milliseconds)),
     CommandSpec {
         usage: "key milliseconds value",
         summary: "Writes a string that lives for some milliseconds.",
@@ -181,11 +180,11 @@ const PSETEX: Command = Command::new(
     },
 );
 
-fn set_for<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, unit: Unit) -> CommandResult<'v> {
+fn set_with_ttl<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, unit: TimeUnit) -> CommandResult<'v> {
     let (key, lifetime, value) = (args.key()?, args.bytes()?, args.bytes()?);
-    let deadline = Lifetime { value: lifetime, unit, absolute: false }.deadline(view.now(), args)?;
+    let deadline = ExpireTime { value: lifetime, unit, absolute: false }.deadline(view.now(), args)?;
     view.set_string(key, value, Expiry::At(deadline));
-    tell_of_write(view, key, Expiry::At(deadline));
+    notify_set(view, key, Expiry::At(deadline));
     Ok(Reply::OK)
 }
 

@@ -1,17 +1,17 @@
-//! Several sets taken together: what they have in common, all that is in them, what is in the first one only.
+//! SINTER, SUNION, SDIFF, their STORE forms, and SINTERCARD.
 
 use super::keys::delete;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Set, SetLimits, View};
-use crate::protocol::{Reply, Words, parse_integer};
+use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
 pub(super) const ROWS: &[Command] = &[SDIFF, SDIFFSTORE, SINTER, SINTERCARD, SINTERSTORE, SUNION, SUNIONSTORE];
 
 const SINTER: Command = Command::new(
-    Handler::Keys(|view, args| list(view, args, common)),
+    Handler::Keys(|view, args| combine_and_reply(view, args, intersection)),
     CommandSpec {
         usage: "key [key ...]",
         summary: "Lists what several sets have in common.",
@@ -28,25 +28,25 @@ const SINTER: Command = Command::new(
 );
 
 const SUNION: Command = Command::new(
-    Handler::Keys(|view, args| list(view, args, all)),
+    Handler::Keys(|view, args| combine_and_reply(view, args, union)),
     CommandSpec {
         summary: "Lists all that is in one of several sets.",
         complexity: "O(N) for N members in all",
-        ..renamed(SINTER, "SUNION")
+        ..SINTER.spec.renamed("SUNION")
     },
 );
 
 const SDIFF: Command = Command::new(
-    Handler::Keys(|view, args| list(view, args, alone)),
+    Handler::Keys(|view, args| combine_and_reply(view, args, difference)),
     CommandSpec {
         summary: "Lists what is in the first set and in none of the others.",
         complexity: "O(N*M) for M sets, the first of N members",
-        ..renamed(SINTER, "SDIFF")
+        ..SINTER.spec.renamed("SDIFF")
     },
 );
 
 const SINTERSTORE: Command = Command::new(
-    Handler::Keys(|view, args| keep(view, args, common, "sinterstore")),
+    Handler::Keys(|view, args| combine_and_store(view, args, intersection, "sinterstore")),
     CommandSpec {
         usage: "destination key [key ...]",
         summary: "Keeps what several sets have in common under a key.",
@@ -54,47 +54,42 @@ const SINTERSTORE: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "update"]), KeySpec::range(2, -1, 1, &["RO", "access"])],
         flags: &[Flag::Write, Flag::DenyOom],
         tips: &[],
-        ..renamed(SINTER, "SINTERSTORE")
+        ..SINTER.spec.renamed("SINTERSTORE")
     },
 );
 
 const SUNIONSTORE: Command = Command::new(
-    Handler::Keys(|view, args| keep(view, args, all, "sunionstore")),
+    Handler::Keys(|view, args| combine_and_store(view, args, union, "sunionstore")),
     CommandSpec {
         summary: "Keeps all that is in one of several sets under a key.",
         complexity: "O(N) for N members in all",
         keys: OVERWRITTEN,
-        ..renamed(SINTERSTORE, "SUNIONSTORE")
+        ..SINTERSTORE.spec.renamed("SUNIONSTORE")
     },
 );
 
 const SDIFFSTORE: Command = Command::new(
-    Handler::Keys(|view, args| keep(view, args, alone, "sdiffstore")),
+    Handler::Keys(|view, args| combine_and_store(view, args, difference, "sdiffstore")),
     CommandSpec {
         summary: "Keeps what is in the first set and in none of the others under a key.",
         complexity: "O(N*M) for M sets, the first of N members",
         keys: OVERWRITTEN,
-        ..renamed(SINTERSTORE, "SDIFFSTORE")
+        ..SINTERSTORE.spec.renamed("SDIFFSTORE")
     },
 );
 
 const OVERWRITTEN: &[KeySpec] = &[KeySpec::one(1, &["OW", "update"]), KeySpec::range(2, -1, 1, &["RO", "access"])];
 
-/// The row of a command that differs from another one in little more than its name.
-const fn renamed(row: Command, name: &'static str) -> CommandSpec {
-    CommandSpec { name, ..row.spec }
-}
-
-/// Makes one set of several, any of which may be absent.
+/// Combines sets into one. `None` is an absent set.
 type Combination = fn(&[Option<&Set>], &SetLimits) -> Set;
 
-fn list<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, combine: Combination) -> CommandResult<'v> {
+fn combine_and_reply<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, combine: Combination) -> CommandResult<'v> {
     let limits = view.settings().set_limits(args.profile());
     let result = combine(&view.collections::<Set>(args.rest())?, &limits);
     Ok(Reply::Set(result.iter().map(|member| Reply::bulk(member.into_owned())).collect()))
 }
 
-fn keep<'v>(
+fn combine_and_store<'v>(
     view: &'v mut View<'_>,
     args: &mut Args<'v>,
     combine: Combination,
@@ -114,20 +109,21 @@ fn keep<'v>(
     Ok(Reply::Integer(count as i64))
 }
 
-fn common(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
+fn intersection(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
     let smallest = sets.iter().copied().flatten().min_by_key(|set| set.len());
     let integers = smallest.is_some_and(|set| matches!(set, Set::Integers(_)));
-    // Servers that have lists begin with one, and see at the end whether there is nothing but integers.
+    // Releases with listpack sets start with a listpack, and convert to an intset at the end if all members are
+    // integers.
     let mut result = if integers || !limits.foresees { Set::of_integers() } else { Set::packed() };
-    for_common(sets, |member| {
+    for_each_common(sets, |member| {
         result.add(member, limits);
         true
     });
     result
 }
 
-/// Visits what all sets have in common, for as long as `visit` wants more: the smallest set's members, in its order.
-fn for_common(sets: &[Option<&Set>], mut visit: impl FnMut(&[u8]) -> bool) {
+/// Visits the members common to all sets, in the smallest set's order, until `visit` returns false.
+fn for_each_common(sets: &[Option<&Set>], mut visit: impl FnMut(&[u8]) -> bool) {
     let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return };
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else { return };
@@ -138,7 +134,7 @@ fn for_common(sets: &[Option<&Set>], mut visit: impl FnMut(&[u8]) -> bool) {
     }
 }
 
-fn all(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
+fn union(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
     let mut result = Set::of_integers();
     for member in sets.iter().flatten().flat_map(|set| set.iter()) {
         result.add(&member, limits);
@@ -146,7 +142,7 @@ fn all(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
     result
 }
 
-fn alone(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
+fn difference(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
     let mut result = Set::of_integers();
     let Some((Some(first), others)) = sets.split_first() else { return result };
     for member in first.iter().filter(|member| !others.iter().flatten().any(|set| set.contains(member))) {
@@ -165,7 +161,7 @@ const SINTERCARD: Command = Command::new(
         keys: &[KeySpec::counted(1, 1, 1, &["RO", "access"])],
         flags: &[Flag::ReadOnly, Flag::MovableKeys],
         tips: &[],
-        ..renamed(SINTER, "SINTERCARD")
+        ..SINTER.spec.renamed("SINTERCARD")
     },
 );
 
@@ -175,11 +171,8 @@ const NEGATIVE_LIMIT: CommandError = CommandError::fixed("ERR LIMIT can't be neg
 
 fn sintercard<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let count = parse_integer(args.bytes()?).filter(|&count| count > 0).ok_or(NO_KEYS)?;
-    let words: Words<'_> = args.rest();
-    let count = usize::try_from(count).ok().filter(|&count| count <= words.len()).ok_or(TOO_MANY_KEYS)?;
-    (0..count).for_each(|_| {
-        args.optional();
-    });
+    let count = usize::try_from(count).ok().filter(|&count| count <= args.left()).ok_or(TOO_MANY_KEYS)?;
+    let keys = args.next_words(count);
     let mut limit = 0;
     while !args.is_empty() {
         if args.left() < 2 || !args.take("LIMIT") {
@@ -188,7 +181,7 @@ fn sintercard<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
         limit = parse_integer(args.bytes()?).and_then(|limit| usize::try_from(limit).ok()).ok_or(NEGATIVE_LIMIT)?;
     }
     let mut found = 0;
-    for_common(&view.collections::<Set>(words.first(count))?, |_| {
+    for_each_common(&view.collections::<Set>(keys)?, |_| {
         found += 1;
         found != limit
     });

@@ -1,6 +1,6 @@
-//! Members of a set at random.
+//! SPOP and SRANDMEMBER.
 
-use super::draws::{draw, parse_count};
+use super::sampling::{parse_count, sample};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -10,8 +10,8 @@ use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, Lock
 
 pub(super) const ROWS: &[Command] = &[SPOP, SRANDMEMBER];
 
-/// When at most a fifth as many members as are popped stay behind, it is those that are moved.
-const FEW: usize = 5;
+/// If fewer members than a fifth of those popped remain, the remaining ones are moved instead.
+const KEEP_RATIO: usize = 5;
 
 const SPOP: Command = Command::new(
     Handler::Keys(spop),
@@ -44,23 +44,22 @@ fn spop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Set(popped.into_iter().map(Reply::bulk).collect()))
 }
 
-/// Removes a member.
 fn pop_one(view: &mut View<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
-    let draw = view.draws();
+    let sample = view.draws();
     let removal = view.change(key, |set: &mut Set| {
-        let place = if set.len() > 1 { draw(set.len()) } else { 0 };
+        let place = if set.len() > 1 { sample(set.len()) } else { 0 };
         (set.take(place), 1)
     })?;
     let Some((popped, gone)) = removal else { return Ok(None) };
-    tell_of_pop(view, key, gone);
+    notify_pop(view, key, gone);
     Ok(popped)
 }
 
-fn tell_of_pop(view: &mut View<'_>, key: &[u8], gone: bool) {
+fn notify_pop(view: &mut View<'_>, key: &[u8], gone: bool) {
     view.notify_removal(EventClass::Set, "spop", key, gone);
 }
 
-/// Removes so many members, or all.
+/// Pops `count` random members, or all.
 fn pop(view: &mut View<'_>, args: &Args<'_>, key: &[u8], count: usize) -> Result<Option<Vec<Vec<u8>>>, CommandError> {
     let Some(set) = view.collection_to_write::<Set>(key)? else { return Ok(None) };
     let size = set.len();
@@ -69,9 +68,9 @@ fn pop(view: &mut View<'_>, args: &Args<'_>, key: &[u8], count: usize) -> Result
     }
     let limits = view.settings().set_limits(args.profile());
     let stay = size.saturating_sub(count);
-    let swapped = stay > 0 && stay * FEW <= count;
-    let places: Vec<usize> = if swapped {
-        draw(view, size, stay as i64)?
+    let swapped = stay > 0 && stay * KEEP_RATIO <= count;
+    let indexes: Vec<usize> = if swapped {
+        sample(view, size, stay as i64)?
     } else {
         (0..if stay > 0 { count } else { 0 }).map(|moved| view.random_below(size - moved)).collect()
     };
@@ -81,27 +80,27 @@ fn pop(view: &mut View<'_>, args: &Args<'_>, key: &[u8], count: usize) -> Result
             *set = Set::of_integers();
             members
         } else if swapped {
-            keep_only(set, &places, &limits)
+            keep_only(set, &indexes, &limits)
         } else {
-            places.iter().filter_map(|&place| set.take(place)).collect()
+            indexes.iter().filter_map(|&place| set.take(place)).collect()
         };
         let removed = popped.len();
         (popped, removed)
     })?;
     let Some((popped, gone)) = removal else { return Ok(None) };
-    tell_of_pop(view, key, gone);
+    notify_pop(view, key, gone);
     Ok(Some(popped))
 }
 
-/// Removes all members but those at these places, which ascend. What stays keeps its order: it must not come to stand
-/// behind where a walk (SSCAN) still goes.
-fn keep_only(set: &mut Set, places: &[usize], limits: &SetLimits) -> Vec<Vec<u8>> {
-    let first = places.first().and_then(|&place| set.get(place)).unwrap_or_default();
+/// Removes all members except those at `indexes`, in ascending order. The others keep their order, so that a running
+/// SSCAN does not miss them.
+fn keep_only(set: &mut Set, indexes: &[usize], limits: &SetLimits) -> Vec<Vec<u8>> {
+    let first = indexes.first().and_then(|&place| set.get(place)).unwrap_or_default();
     let mut kept = Set::for_member(&first, 1, limits);
-    let mut places = places.iter().copied().peekable();
+    let mut indexes = indexes.iter().copied().peekable();
     let mut removed = Vec::new();
     for (place, member) in set.iter().enumerate() {
-        if places.next_if_eq(&place).is_some() {
+        if indexes.next_if_eq(&place).is_some() {
             kept.add(&member, limits);
         } else {
             removed.push(member.into_owned());
@@ -143,11 +142,11 @@ fn srandmember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
     if size == 0 {
         return Ok(Reply::Array(Vec::new()));
     }
-    let places = draw(view, size, count)?;
+    let indexes = sample(view, size, count)?;
     let Some(set) = view.peek(key).and_then(|entry| entry.collection::<Set>()) else {
         return Ok(Reply::Array(Vec::new()));
     };
-    Ok(Reply::Array(places.into_iter().filter_map(|place| set.get(place)).map(Reply::bulk).collect()))
+    Ok(Reply::Array(indexes.into_iter().filter_map(|place| set.get(place)).map(Reply::bulk).collect()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Sets: their members, one set at a time.
+//! Sets: adding, removing, testing and moving members, and SSCAN.
 
 use super::scan_elements::scan;
 use crate::base::profile::Since;

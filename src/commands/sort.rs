@@ -1,4 +1,4 @@
-//! SORT: the elements of a list, a set or a sorted set in order, or what is kept under names made of them.
+//! SORT and SORT_RO.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -24,7 +24,7 @@ const GET_DENIED: CommandError =
 const NO_NUMBERS: CommandError = CommandError::fixed("ERR One or more scores can't be converted into double");
 
 const CATEGORIES: &[Category] = &[Category::Set, Category::SortedSet, Category::List, Category::Dangerous];
-const PATTERNS: KeySpec = KeySpec::made(looks_elsewhere, &["RO", "access"]).with_notes(
+const PATTERNS: KeySpec = KeySpec::computed(reads_other_keys, &["RO", "access"]).with_notes(
     "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we \
      sort",
 );
@@ -42,7 +42,7 @@ const SORT: Command = Command::new(
         keys: &[
             KeySpec::one(1, &["RO", "access"]),
             PATTERNS,
-            KeySpec::searched(destination, &["OW", "update"]).with_notes(
+            KeySpec::found_by(destination, &["OW", "update"]).with_notes(
                 "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the \
              argument array",
             ),
@@ -69,12 +69,12 @@ const SORT_RO: Command = Command::new(
     },
 );
 
-/// Whether a request may look at keys that do not stand in it.
-fn looks_elsewhere(words: Words<'_>) -> bool {
+/// Whether a request may read keys that are not in it (BY and GET).
+fn reads_other_keys(words: Words<'_>) -> bool {
     words.from(2).iter().any(|word| word.eq_ignore_ascii_case(b"BY") || word.eq_ignore_ascii_case(b"GET"))
 }
 
-/// Where the last STORE says that the result goes.
+/// The position of the destination: the key after the last STORE.
 fn destination(words: Words<'_>) -> SmallVec<[usize; 4]> {
     let mut found = None;
     let mut at = 2;
@@ -97,7 +97,7 @@ fn destination(words: Words<'_>) -> SmallVec<[usize; 4]> {
 struct Options<'a> {
     by: Option<&'a [u8]>,
     get: Vec<&'a [u8]>,
-    /// The first element and how many, as the request says it.
+    /// Offset and count, as the request gives them.
     limit: Option<(i64, i64)>,
     descending: bool,
     alpha: bool,
@@ -122,7 +122,7 @@ impl<'a> Options<'a> {
                 options.store = Some(args.key()?);
             } else if more && args.take("BY") {
                 let by = args.bytes()?;
-                if star(by).is_some() && view.is_confined() {
+                if star_position(by).is_some() && view.is_confined() {
                     return Err(BY_DENIED);
                 }
                 options.by = Some(by);
@@ -138,12 +138,12 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Whether BY names the same key for all elements, so that none comes before another.
+    /// Whether BY has no star, and so gives no order.
     fn is_unsorted(&self) -> bool {
-        self.by.is_some_and(|by| star(by).is_none())
+        self.by.is_some_and(|by| star_position(by).is_none())
     }
 
-    /// Which of so many elements are returned.
+    /// The range of elements to return, of `len`.
     fn range(&self, len: usize) -> Range<usize> {
         let (offset, count) = self.limit.unwrap_or((0, -1));
         let start = usize::try_from(offset.max(0)).map_or(len, |offset| offset.min(len));
@@ -152,8 +152,8 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Where the star of a pattern stands, which is replaced by an element.
-fn star(pattern: &[u8]) -> Option<usize> {
+/// The position of the star, which an element replaces.
+fn star_position(pattern: &[u8]) -> Option<usize> {
     until_nul(pattern).iter().position(|&byte| byte == b'*')
 }
 
@@ -164,7 +164,7 @@ fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     if kind.is_some_and(|kind| !matches!(kind, Kind::List | Kind::Set | Kind::SortedSet)) {
         return Err(CommandError::WRONG_TYPE);
     }
-    // Chance orders a set, and where that must not be seen its members are sorted after all.
+    // An unordered set is sorted after all where the reply must be deterministic: with STORE and in scripts.
     if options.is_unsorted() && kind == Some(Kind::Set) && (options.store.is_some() || view.is_repeatable()) {
         options.by = None;
         options.alpha = true;
@@ -203,7 +203,7 @@ fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(count as i64))
 }
 
-/// How many elements there are in whatever it is.
+/// The number of elements of a list, set or sorted set.
 fn length(entry: Option<&Entry>) -> usize {
     let Some(entry) = entry else { return 0 };
     let list = || entry.collection::<List>().map(List::len);
@@ -212,7 +212,7 @@ fn length(entry: Option<&Entry>) -> usize {
     list().or_else(sorted_set).or_else(set).unwrap_or(0)
 }
 
-/// Some of the elements of whatever it is, in the order in which it has them, or backwards if it has an order at all.
+/// A range of the elements of a list, set or sorted set. `backwards` applies to types with an order.
 fn elements(entry: Option<&Entry>, range: Range<usize>, backwards: bool) -> Vec<Vec<u8>> {
     let Some(entry) = entry else { return Vec::new() };
     if let Some(list) = entry.collection::<List>() {
@@ -232,12 +232,11 @@ fn elements(entry: Option<&Entry>, range: Range<usize>, backwards: bool) -> Vec<
     set.map_or_else(Vec::new, |set| range.filter_map(|place| set.get(place).map(Cow::into_owned)).collect())
 }
 
-/// What an element is sorted by.
-enum Weight {
+enum SortKey {
     Number(f64),
     Text(Vec<u8>),
-    /// Nothing is kept under the element's name.
-    Nothing,
+    /// The key or field that BY names does not exist.
+    Missing,
     /// The element itself.
     Element,
 }
@@ -248,34 +247,34 @@ fn sorted(
     options: &Options<'_>,
     profile: &Profile,
 ) -> Result<Vec<Vec<u8>>, CommandError> {
-    let numbers = Numbers::of(profile);
+    let numbers = NumberFormat::of(profile);
     let mut failed = false;
     let mut weighed = Vec::with_capacity(elements.len());
     for element in elements {
         let value = options.by.map(|by| look_up(view, by, &element));
         let weight = match value {
-            None if options.alpha => Weight::Element,
-            Some(Some(value)) if options.alpha => Weight::Text(value),
-            Some(None) if options.alpha => Weight::Nothing,
-            Some(None) => Weight::Number(0.0),
-            Some(Some(value)) => Weight::Number(numbers.read(&value, &mut failed)),
-            None => Weight::Number(numbers.read(&element, &mut failed)),
+            None if options.alpha => SortKey::Element,
+            Some(Some(value)) if options.alpha => SortKey::Text(value),
+            Some(None) if options.alpha => SortKey::Missing,
+            Some(None) => SortKey::Number(0.0),
+            Some(Some(value)) => SortKey::Number(numbers.read(&value, &mut failed)),
+            None => SortKey::Number(numbers.read(&element, &mut failed)),
         };
         weighed.push((weight, element));
     }
     if failed {
         return Err(NO_NUMBERS);
     }
-    // What is not stored is compared as C compares text.
+    // Without STORE, Redis compares C strings, which end at a NUL.
     let text: fn(&[u8]) -> &[u8] = if options.store.is_some() { |text| text } else { until_nul };
-    let order = |(one, element): &(Weight, Vec<u8>), (other, other_element): &(Weight, Vec<u8>)| match (one, other) {
-        (Weight::Number(one), Weight::Number(other)) => {
+    let order = |(one, element): &(SortKey, Vec<u8>), (other, other_element): &(SortKey, Vec<u8>)| match (one, other) {
+        (SortKey::Number(one), SortKey::Number(other)) => {
             one.partial_cmp(other).unwrap_or(Ordering::Equal).then_with(|| element.cmp(other_element))
         }
-        (Weight::Text(one), Weight::Text(other)) => text(one).cmp(text(other)),
-        (Weight::Element, Weight::Element) => text(element).cmp(text(other_element)),
-        (Weight::Nothing, Weight::Nothing) => Ordering::Equal,
-        (Weight::Nothing, _) => Ordering::Less,
+        (SortKey::Text(one), SortKey::Text(other)) => text(one).cmp(text(other)),
+        (SortKey::Element, SortKey::Element) => text(element).cmp(text(other_element)),
+        (SortKey::Missing, SortKey::Missing) => Ordering::Equal,
+        (SortKey::Missing, _) => Ordering::Less,
         _ => Ordering::Greater,
     };
     if options.descending {
@@ -286,29 +285,29 @@ fn sorted(
     Ok(weighed.into_iter().map(|(_, element)| element).collect())
 }
 
-/// Which texts are numbers to sort by.
+/// The texts that count as numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Numbers {
-    /// What C's `strtod` reads, within the range where it is exact.
+enum NumberFormat {
+    /// What C's `strtod` parses, within the range where that is exact.
     C,
-    /// Decimal numbers without blanks, whatever their range.
+    /// Decimal numbers without blanks, of any magnitude.
     Decimal,
-    /// Decimal numbers without blanks that are neither too great nor too small.
-    DecimalWithin,
+    /// Decimal numbers without blanks that neither overflow nor underflow.
+    DecimalInRange,
 }
 
-impl Numbers {
+impl NumberFormat {
     fn of(profile: &Profile) -> Self {
         match profile.family() {
             _ if !profile.has(Since::each(Version(8, 0, 0), Version(9, 0, 0))) => Self::C,
             Family::Redis => Self::Decimal,
-            Family::Valkey => Self::DecimalWithin,
+            Family::Valkey => Self::DecimalInRange,
         }
     }
 
     fn read(self, text: &[u8], failed: &mut bool) -> f64 {
         let text = until_nul(text);
-        if text.is_empty() && self != Self::DecimalWithin {
+        if text.is_empty() && self != Self::DecimalInRange {
             return 0.0;
         }
         let blank = |byte: u8| self == Self::C && (byte == b'\x0b' || byte.is_ascii_whitespace());
@@ -324,7 +323,7 @@ impl Numbers {
         let fits = |value: f64| match self {
             Self::C => !overflown(value) && !vanished(value),
             Self::Decimal => !has(b'x'),
-            Self::DecimalWithin => !has(b'x') && !overflown(value) && !vanished(value),
+            Self::DecimalInRange => !has(b'x') && !overflown(value) && !vanished(value),
         };
         match parse_float(digits).filter(|&value| fits(value)) {
             Some(value) => value,
@@ -336,13 +335,13 @@ impl Numbers {
     }
 }
 
-/// What a pattern means for an element: the string, or with `->` the field of a hash, under the name that the pattern
-/// becomes when the element stands in place of its star.
+/// The value of a pattern for an element: the string, or with `->` the hash field, of the key that results when the
+/// element replaces the star.
 fn look_up(view: &mut View<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
     if until_nul(pattern) == b"#" {
         return Some(element.to_vec());
     }
-    let star = star(pattern)?;
+    let star = star_position(pattern)?;
     let (before, after) = (&pattern[..star], &pattern[star + 1..]);
     let visible = until_nul(after);
     let arrow = visible.windows(2).position(|pair| pair == b"->").filter(|at| at + 2 < visible.len());
@@ -363,12 +362,12 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_c_reads_them() {
-        let read_by = |numbers: Numbers, text: &str| {
+        let read_by = |numbers: NumberFormat, text: &str| {
             let mut failed = false;
             let value = numbers.read(text.as_bytes(), &mut failed);
             (!failed).then_some(value)
         };
-        let read = |text| read_by(Numbers::C, text);
+        let read = |text| read_by(NumberFormat::C, text);
         for (text, value) in [("", 0.0), (" 5", 5.0), ("-1.5e3", -1500.0), ("0x10", 16.0), ("1\0x", 1.0), ("0e9", 0.0)]
         {
             assert_eq!(read(text), Some(value), "{text:?}");
@@ -385,8 +384,8 @@ mod tests {
             ("1e-999", Some(0.0), None),
             ("5e-324", Some(5e-324), Some(5e-324)),
         ] {
-            assert_eq!(read_by(Numbers::Decimal, text), decimal, "{text:?}");
-            assert_eq!(read_by(Numbers::DecimalWithin, text), within, "{text:?}");
+            assert_eq!(read_by(NumberFormat::Decimal, text), decimal, "{text:?}");
+            assert_eq!(read_by(NumberFormat::DecimalInRange, text), within, "{text:?}");
         }
     }
 

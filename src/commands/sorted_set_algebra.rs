@@ -1,8 +1,8 @@
-//! Several sorted sets taken together. Sets are taken as well: each of their members has the score 1.
+//! ZUNION, ZINTER, ZDIFF, their STORE forms, and ZINTERCARD. A set counts as a sorted set with all scores 1.
 
 use super::sorted_set_bounds::parse_score;
-use super::sorted_set_ranges::keep;
-use super::sorted_sets::{renamed, score_reply};
+use super::sorted_set_ranges::store;
+use super::sorted_sets::score_reply;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -16,7 +16,7 @@ const NO_WEIGHT: CommandError = CommandError::fixed("ERR weight value is not a f
 const NEGATIVE_LIMIT: CommandError = CommandError::fixed("ERR LIMIT can't be negative");
 
 const ZUNION: Command = Command::new(
-    Handler::Keys(|view, args| list(view, args, Combination::Union)),
+    Handler::Keys(|view, args| combine_and_reply(view, args, Combination::Union)),
     CommandSpec {
         usage: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
         summary: "Lists all that is in one of several sorted sets.",
@@ -32,26 +32,26 @@ const ZUNION: Command = Command::new(
 );
 
 const ZINTER: Command = Command::new(
-    Handler::Keys(|view, args| list(view, args, Combination::Intersection)),
+    Handler::Keys(|view, args| combine_and_reply(view, args, Combination::Intersection)),
     CommandSpec {
         summary: "Lists what several sorted sets have in common.",
         complexity: "O(N*K)+O(M*log(M)) for K sets, the smallest of N members, and M members in common",
-        ..renamed(ZUNION, "ZINTER")
+        ..ZUNION.spec.renamed("ZINTER")
     },
 );
 
 const ZDIFF: Command = Command::new(
-    Handler::Keys(|view, args| list(view, args, Combination::Difference)),
+    Handler::Keys(|view, args| combine_and_reply(view, args, Combination::Difference)),
     CommandSpec {
         usage: "numkeys key [key ...] [WITHSCORES]",
         summary: "Lists what is in the first sorted set and in none of the others.",
         complexity: "O(N*K)+O(M*log(M)) for K sets, the first of N members, M of which are in no other",
-        ..renamed(ZUNION, "ZDIFF")
+        ..ZUNION.spec.renamed("ZDIFF")
     },
 );
 
 const ZUNIONSTORE: Command = Command::new(
-    Handler::Keys(|view, args| store(view, args, Combination::Union, "zunionstore")),
+    Handler::Keys(|view, args| combine_and_store(view, args, Combination::Union, "zunionstore")),
     CommandSpec {
         usage: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
         summary: "Keeps all that is in one of several sorted sets under a key.",
@@ -59,27 +59,27 @@ const ZUNIONSTORE: Command = Command::new(
         arity: Arity::AtLeast(4),
         keys: &[KeySpec::one(1, &["OW", "update"]), KeySpec::counted(2, 1, 1, &["RO", "access"])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::MovableKeys],
-        ..renamed(ZUNION, "ZUNIONSTORE")
+        ..ZUNION.spec.renamed("ZUNIONSTORE")
     },
 );
 
 const ZINTERSTORE: Command = Command::new(
-    Handler::Keys(|view, args| store(view, args, Combination::Intersection, "zinterstore")),
+    Handler::Keys(|view, args| combine_and_store(view, args, Combination::Intersection, "zinterstore")),
     CommandSpec {
         summary: "Keeps what several sorted sets have in common under a key.",
         complexity: ZINTER.spec.complexity,
-        ..renamed(ZUNIONSTORE, "ZINTERSTORE")
+        ..ZUNIONSTORE.spec.renamed("ZINTERSTORE")
     },
 );
 
 const ZDIFFSTORE: Command = Command::new(
-    Handler::Keys(|view, args| store(view, args, Combination::Difference, "zdiffstore")),
+    Handler::Keys(|view, args| combine_and_store(view, args, Combination::Difference, "zdiffstore")),
     CommandSpec {
         usage: "destination numkeys key [key ...]",
         summary: "Keeps what is in the first sorted set and in none of the others under a key.",
         complexity: ZDIFF.spec.complexity,
         since: Since::redis(6, 2, 0),
-        ..renamed(ZUNIONSTORE, "ZDIFFSTORE")
+        ..ZUNIONSTORE.spec.renamed("ZDIFFSTORE")
     },
 );
 
@@ -90,7 +90,7 @@ const ZINTERCARD: Command = Command::new(
         summary: "Tells how much several sorted sets have in common.",
         complexity: "O(N*K) for K sets, the smallest of N members",
         since: Since::redis(7, 0, 0),
-        ..renamed(ZUNION, "ZINTERCARD")
+        ..ZUNION.spec.renamed("ZINTERCARD")
     },
 );
 
@@ -101,7 +101,7 @@ enum Combination {
     Difference,
 }
 
-/// What becomes of several scores of one member.
+/// The option AGGREGATE.
 #[derive(Clone, Copy)]
 enum Aggregate {
     Sum,
@@ -110,9 +110,9 @@ enum Aggregate {
 }
 
 impl Aggregate {
-    fn join(self, one: f64, other: f64) -> f64 {
+    fn apply(self, one: f64, other: f64) -> f64 {
         match self {
-            Self::Sum => number(one + other),
+            Self::Sum => nan_to_zero(one + other),
             Self::Least => {
                 if other < one {
                     other
@@ -131,12 +131,12 @@ impl Aggregate {
     }
 }
 
-/// What would be no number (such as the sum of the two infinities) is 0.
-fn number(value: f64) -> f64 {
+/// NaN, such as the sum of both infinities, becomes 0.
+fn nan_to_zero(value: f64) -> f64 {
     if value.is_nan() { 0.0 } else { value }
 }
 
-/// A set that takes part.
+/// One of the combined sets.
 #[derive(Clone, Copy)]
 struct Source<'v> {
     members: Members<'v>,
@@ -173,7 +173,7 @@ impl<'v> Members<'v> {
         }
     }
 
-    /// Visits members with their scores for as long as `visit` wants more.
+    /// Visits members with their scores until `visit` returns false.
     fn for_each(self, mut visit: impl FnMut(&[u8], f64) -> bool) {
         match self {
             Self::None => {}
@@ -187,24 +187,19 @@ impl<'v> Members<'v> {
     }
 }
 
-/// The keys, which their number stands in front of.
-fn take_keys<'a>(args: &mut Args<'a>) -> Result<Words<'a>, CommandError> {
+/// Parses `numkeys key [key ...]`.
+fn parse_keys<'a>(args: &mut Args<'a>) -> Result<Words<'a>, CommandError> {
     let number = args.integer()?;
     if number < 1 {
         let name = args.command_name();
         return Err(CommandError::new(format!("ERR at least 1 input key is needed for '{name}' command")));
     }
-    let words = args.rest();
-    let number = usize::try_from(number).ok().filter(|&number| number <= words.len());
-    let keys = words.first(number.ok_or(CommandError::SYNTAX)?);
-    (0..keys.len()).for_each(|_| {
-        args.optional();
-    });
-    Ok(keys)
+    let number = usize::try_from(number).ok().filter(|&number| number <= args.left());
+    Ok(args.next_words(number.ok_or(CommandError::SYNTAX)?))
 }
 
-/// Sets, and how they are to be taken together.
-struct Task<'v> {
+/// The combined sets and the options.
+struct CombineRequest<'v> {
     sources: Vec<Source<'v>>,
     aggregate: Aggregate,
     scores: bool,
@@ -212,14 +207,14 @@ struct Task<'v> {
 
 const KINDS: &[Kind] = &[Kind::SortedSet, Kind::Set];
 
-impl<'v> Task<'v> {
-    fn take(
+impl<'v> CombineRequest<'v> {
+    fn parse(
         view: &'v mut View<'_>,
         args: &mut Args<'_>,
         combination: Combination,
         stored: bool,
     ) -> Result<Self, CommandError> {
-        let keys = take_keys(args)?;
+        let keys = parse_keys(args)?;
         let entries = view.entries(keys, KINDS)?;
         let sources = entries.into_iter().map(|entry| Source { members: Members::of(entry), weight: 1.0 });
         let mut task = Self { sources: sources.collect(), aggregate: Aggregate::Sum, scores: false };
@@ -246,7 +241,7 @@ impl<'v> Task<'v> {
             }
         }
         if weighs {
-            // Sums of doubles depend on the order.
+            // The sum of doubles depends on the order.
             task.sources.sort_by_key(|source| source.members.len());
         }
         Ok(task)
@@ -259,11 +254,11 @@ impl<'v> Task<'v> {
             Combination::Union => {
                 for source in &self.sources {
                     source.members.for_each(|member, score| {
-                        let score = number(source.weight * score);
+                        let score = nan_to_zero(source.weight * score);
                         match result.find(member) {
                             None => result.insert(member, score, limits),
                             Some(place) => {
-                                let joined = self.aggregate.join(result.score_at(place), score);
+                                let joined = self.aggregate.apply(result.score_at(place), score);
                                 result.rescore(place, joined);
                             }
                         }
@@ -271,7 +266,7 @@ impl<'v> Task<'v> {
                     });
                 }
             }
-            Combination::Intersection => for_common(first, others, self.aggregate, |member, score| {
+            Combination::Intersection => for_each_common(first, others, self.aggregate, |member, score| {
                 result.insert(member, score, limits);
                 true
             }),
@@ -286,25 +281,25 @@ impl<'v> Task<'v> {
     }
 }
 
-/// Visits what all sets have in common for as long as `visit` wants more.
-fn for_common(
+/// Visits the members common to all sets until `visit` returns false.
+fn for_each_common(
     first: &Source<'_>,
     others: &[Source<'_>],
     aggregate: Aggregate,
     mut visit: impl FnMut(&[u8], f64) -> bool,
 ) {
     first.members.for_each(|member, score| {
-        let start = number(first.weight * score);
-        let joined = others
-            .iter()
-            .try_fold(start, |joined, other| Some(aggregate.join(joined, other.members.score(member)? * other.weight)));
+        let start = nan_to_zero(first.weight * score);
+        let joined = others.iter().try_fold(start, |joined, other| {
+            Some(aggregate.apply(joined, other.members.score(member)? * other.weight))
+        });
         joined.is_none_or(|score| visit(member, score))
     });
 }
 
-fn list<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, combination: Combination) -> CommandResult<'v> {
+fn combine_and_reply<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, combination: Combination) -> CommandResult<'v> {
     let limits = view.settings().sorted_set_limits(args.profile());
-    let task = Task::take(view, args, combination, false)?;
+    let task = CombineRequest::parse(view, args, combination, false)?;
     let result = task.run(combination, &limits);
     let member = |member: &[u8]| Reply::bulk(member.to_vec());
     if task.scores {
@@ -314,7 +309,7 @@ fn list<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, combination: Combinatio
     Ok(Reply::Array(result.iter().map(|scored| member(scored.member())).collect()))
 }
 
-fn store<'v>(
+fn combine_and_store<'v>(
     view: &'v mut View<'_>,
     args: &mut Args<'v>,
     combination: Combination,
@@ -322,13 +317,13 @@ fn store<'v>(
 ) -> CommandResult<'v> {
     let destination = args.key()?;
     let limits = view.settings().sorted_set_limits(args.profile());
-    let mut result = Task::take(view, args, combination, true)?.run(combination, &limits);
+    let mut result = CombineRequest::parse(view, args, combination, true)?.run(combination, &limits);
     result.pack(&limits);
-    Ok(keep(view, destination, result, event))
+    Ok(store(view, destination, result, event))
 }
 
 fn zintercard<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let keys = take_keys(args)?;
+    let keys = parse_keys(args)?;
     let mut sets: Vec<Members<'_>> = view.entries(keys, KINDS)?.into_iter().map(Members::of).collect();
     let mut limit = 0;
     while !args.is_empty() {
@@ -341,7 +336,7 @@ fn zintercard<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
     let sources: Vec<Source<'_>> = sets.into_iter().map(|members| Source { members, weight: 1.0 }).collect();
     let mut found = 0;
     if let Some((first, others)) = sources.split_first() {
-        for_common(first, others, Aggregate::Sum, |_, _| {
+        for_each_common(first, others, Aggregate::Sum, |_, _| {
             found += 1;
             found != limit
         });

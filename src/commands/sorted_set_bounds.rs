@@ -1,4 +1,4 @@
-//! Scores as clients write them, and the bounds of ranges of scores and of members.
+//! Scores in requests, and ranges of scores and of members.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -11,16 +11,16 @@ use crate::protocol::{is_blank, parse_float, until_nul};
 const NO_SCORES: CommandError = CommandError::fixed("ERR min or max is not a float");
 const NO_MEMBERS: CommandError = CommandError::fixed("ERR min or max not valid string range item");
 
-/// Scores are decimal numbers alone since then.
+/// The releases that accept only decimal scores.
 const DECIMAL_SCORES: Since = Since::valkey(9, 0, 0);
 
-/// So are bounds, and there is no blank in front of them.
+/// The releases that accept only decimal bounds, without leading blanks.
 const DECIMAL_BOUNDS: Since = Since::each(Version(8, 0, 0), Version(9, 0, 0));
 
-/// The most digits of which every number is exact.
+/// A number with at most so many digits is exact.
 const EXACT_DIGITS: usize = 15;
 
-/// Reads a score, a weight or an increment.
+/// Parses a score, a weight or an increment.
 pub(super) fn parse_score(text: &[u8], profile: &Profile) -> Option<f64> {
     if text.len() <= EXACT_DIGITS && !text.is_empty() && text.iter().all(u8::is_ascii_digit) {
         return Some(text.iter().fold(0, |value: u64, digit| value * 10 + u64::from(digit - b'0')) as f64);
@@ -33,18 +33,18 @@ pub(super) fn parse_score(text: &[u8], profile: &Profile) -> Option<f64> {
     }
     let exponent = if hexadecimal { b"pP" } else { b"eE" };
     let mut mantissa = digits.iter().skip(if hexadecimal { 2 } else { 0 }).take_while(|byte| !exponent.contains(byte));
-    // What is too great or too small for a double is no number.
+    // Overflow and underflow are errors.
     let is_named = digits.first().is_some_and(u8::is_ascii_alphabetic);
     let vanished = value == 0.0 && mantissa.any(|byte| byte.is_ascii_hexdigit() && *byte != b'0');
     if (value.is_infinite() && !is_named) || vanished { None } else { Some(value) }
 }
 
-/// Reads a bound as C's `strtod` does: nothing is 0, what is too great is infinite.
+/// Parses a bound like C's `strtod`: an empty text is 0, an overflow is infinite.
 fn parse_bound(text: &[u8], profile: &Profile) -> Option<f64> {
     let text = until_nul(text);
     let blanks = if profile.has(DECIMAL_BOUNDS) { 0 } else { text.iter().take_while(|byte| is_blank(**byte)).count() };
     match &text[blanks..] {
-        // Blanks alone are no number, and so what is left over.
+        // Blanks alone are no number.
         [] => (blanks == 0).then_some(0.0),
         digits => {
             let hexadecimal = digits.iter().take(3).any(|byte| byte.eq_ignore_ascii_case(&b'x'));
@@ -53,33 +53,32 @@ fn parse_bound(text: &[u8], profile: &Profile) -> Option<f64> {
     }
 }
 
-/// One end of a range: where it is, and whether what is there is outside.
+/// One end of a range: its value, and whether it is exclusive.
 #[derive(Clone, Copy)]
-struct End<T> {
+struct Bound<T> {
     at: T,
     excluded: bool,
 }
 
-/// A range of scores.
-pub(super) struct Scores {
-    least: End<f64>,
-    most: End<f64>,
+pub(super) struct ScoreRange {
+    least: Bound<f64>,
+    most: Bound<f64>,
 }
 
-impl Scores {
+impl ScoreRange {
     pub fn parse(least: &[u8], most: &[u8], profile: &Profile) -> Result<Self, CommandError> {
         let end = |text: &[u8]| {
             let (text, excluded) = text.strip_prefix(b"(").map_or((text, false), |rest| (rest, true));
-            parse_bound(text, profile).map(|at| End { at, excluded })
+            parse_bound(text, profile).map(|at| Bound { at, excluded })
         };
         Self::of(end(least), end(most)).ok_or(NO_SCORES)
     }
 
-    fn of(least: Option<End<f64>>, most: Option<End<f64>>) -> Option<Self> {
+    fn of(least: Option<Bound<f64>>, most: Option<Bound<f64>>) -> Option<Self> {
         Some(Self { least: least?, most: most? })
     }
 
-    /// The ranks of the members whose scores are in the range.
+    /// The ranks of the members with scores in the range.
     pub fn ranks(&self, set: &SortedSet) -> Range<usize> {
         let Self { least, most } = *self;
         let start = set.rank_of_score(|score| score < least.at || (least.excluded && score == least.at));
@@ -88,13 +87,13 @@ impl Scores {
     }
 }
 
-/// A range of members, in a set in which all have the same score.
-pub(super) struct Between<'a> {
-    least: End<Limit<'a>>,
-    most: End<Limit<'a>>,
+/// A range of members, for a set in which all scores are equal.
+pub(super) struct LexRange<'a> {
+    least: Bound<Limit<'a>>,
+    most: Bound<Limit<'a>>,
 }
 
-/// A member, or what stands before or behind all of them.
+/// A member, `-` or `+`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Limit<'a> {
     Lowest,
@@ -102,13 +101,13 @@ enum Limit<'a> {
     Highest,
 }
 
-impl<'a> Between<'a> {
+impl<'a> LexRange<'a> {
     pub fn parse(least: &'a [u8], most: &'a [u8]) -> Result<Self, CommandError> {
         let end = |text: &'a [u8]| match text {
-            [b'-'] | [b'-', 0, ..] => Some(End { at: Limit::Lowest, excluded: true }),
-            [b'+'] | [b'+', 0, ..] => Some(End { at: Limit::Highest, excluded: true }),
-            [b'(', member @ ..] => Some(End { at: Limit::Member(member), excluded: true }),
-            [b'[', member @ ..] => Some(End { at: Limit::Member(member), excluded: false }),
+            [b'-'] | [b'-', 0, ..] => Some(Bound { at: Limit::Lowest, excluded: true }),
+            [b'+'] | [b'+', 0, ..] => Some(Bound { at: Limit::Highest, excluded: true }),
+            [b'(', member @ ..] => Some(Bound { at: Limit::Member(member), excluded: true }),
+            [b'[', member @ ..] => Some(Bound { at: Limit::Member(member), excluded: false }),
             _ => None,
         };
         match (end(least), end(most)) {
@@ -141,8 +140,8 @@ impl<'a> Between<'a> {
         }
     }
 
-    /// The ranks of the members in the range, but for the first so many of them; counted from the other end if the range is
-    /// read backwards.
+    /// The ranks of the members in the range without the first `skipped`. With `backwards`, those are skipped at the
+    /// other end.
     pub fn ranks(&self, set: &SortedSet, skipped: usize, backwards: bool) -> Range<usize> {
         let member = |rank: usize| set.get(rank).map_or(&[][..], Scored::member);
         let count = set.len();
@@ -157,7 +156,7 @@ impl<'a> Between<'a> {
         if backwards { start..end.saturating_sub(skipped).max(start) } else { (start + skipped).min(end)..end }
     }
 
-    /// In a list, Redis looks at one member after the other, which can be seen if not all scores are the same.
+    /// In a listpack Redis compares member by member, which clients can see if the scores are not equal.
     fn first_in_list(&self, set: &SortedSet, skipped: usize) -> Range<usize> {
         let mut members = set.iter().map(Scored::member);
         let first = members.position(|member| self.reaches(member));
@@ -229,7 +228,7 @@ mod tests {
                 set.insert(member.as_bytes(), 0.0, &limits);
             }
             let ranks = |least: &str, most: &str, skipped, backwards| {
-                Between::parse(least.as_bytes(), most.as_bytes()).unwrap().ranks(&set, skipped, backwards)
+                LexRange::parse(least.as_bytes(), most.as_bytes()).unwrap().ranks(&set, skipped, backwards)
             };
             assert_eq!(ranks("-", "+", 0, false), 0..5);
             assert_eq!(ranks("[b", "(d", 0, false), 1..3);

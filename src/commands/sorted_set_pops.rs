@@ -1,19 +1,18 @@
-//! Taking the least or the greatest members out of sorted sets, and waiting for some.
+//! ZPOPMIN, ZPOPMAX, ZMPOP and their blocking forms.
 
-use super::blocking;
-use super::sorted_sets::{renamed, score_reply};
+use super::blocking::may_serve;
+use super::mpop::MultiPop;
+use super::sorted_sets::score_reply;
+use super::timeout;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
-use crate::commands::{Command, CommandResult, Handler, Outcome, Ready, Wish};
+use crate::commands::{BlockForKeys, BlockingResult, Command, CommandResult, Handler, ReadyKey, ReplyOrBlock};
 use crate::data::keyspace::{EventClass, Kind, Scored, SortedSet, View};
 use crate::protocol::{Reply, Words, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
 pub(super) const ROWS: &[Command] = &[BZMPOP, BZPOPMAX, BZPOPMIN, ZMPOP, ZPOPMAX, ZPOPMIN];
-
-const NO_KEYS: CommandError = CommandError::fixed("ERR numkeys should be greater than 0");
-const NO_COUNT: CommandError = CommandError::fixed("ERR count should be greater than 0");
 
 const ZPOPMIN: Command = Command::new(
     Handler::Keys(|view, args| zpop(view, args, Side::Least)),
@@ -35,11 +34,11 @@ const ZPOPMAX: Command = Command::new(
     Handler::Keys(|view, args| zpop(view, args, Side::Greatest)),
     CommandSpec {
         summary: "Removes the members of a sorted set with the greatest scores, and returns them.",
-        ..renamed(ZPOPMIN, "ZPOPMAX")
+        ..ZPOPMIN.spec.renamed("ZPOPMAX")
     },
 );
 
-/// Which members are taken first.
+/// Which members are popped first.
 #[derive(Clone, Copy)]
 enum Side {
     Least,
@@ -54,15 +53,14 @@ impl Side {
         }
     }
 
-    /// Removes a member.
-    fn take_from(self, set: &mut SortedSet) -> Option<Scored> {
+    fn pop_from(self, set: &mut SortedSet) -> Option<Scored> {
         match self {
             Self::Least => set.take(0),
             Self::Greatest => set.take(set.len().saturating_sub(1)),
         }
     }
 
-    fn take(args: &mut Args<'_>) -> Result<Self, CommandError> {
+    fn parse(args: &mut Args<'_>) -> Result<Self, CommandError> {
         if args.take("MIN") {
             Ok(Self::Least)
         } else if args.take("MAX") {
@@ -86,43 +84,43 @@ fn zpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, side: Side) -> CommandR
     };
     let Some(count) = count else {
         let popped = pop_one(view, key, side)?;
-        return Ok(Reply::Array(popped.map_or(Vec::new(), |scored| flat(scored, args.profile()).into())));
+        return Ok(Reply::Array(popped.map_or(Vec::new(), |scored| member_and_score(scored, args.profile()).into())));
     };
     Ok(pairs(pop(view, key, side, count)?, args.profile()))
 }
 
 fn pop_one(view: &mut View<'_>, key: &[u8], side: Side) -> Result<Option<Scored>, CommandError> {
-    let removal = view.change(key, |set: &mut SortedSet| (side.take_from(set), 1))?;
+    let removal = view.change(key, |set: &mut SortedSet| (side.pop_from(set), 1))?;
     let Some((popped, gone)) = removal else { return Ok(None) };
-    tell_of_pop(view, key, side, gone);
+    notify_pop(view, key, side, gone);
     Ok(popped)
 }
 
-fn tell_of_pop(view: &mut View<'_>, key: &[u8], side: Side, gone: bool) {
+fn notify_pop(view: &mut View<'_>, key: &[u8], side: Side, gone: bool) {
     view.notify_removal(EventClass::SortedSet, side.event(), key, gone);
 }
 
-/// Removes so many members, or all.
+/// Pops `count` members, or all.
 fn pop(view: &mut View<'_>, key: &[u8], side: Side, count: usize) -> Result<Vec<Scored>, CommandError> {
     let removal = view.change(key, |set: &mut SortedSet| {
-        let popped: Vec<Scored> = (0..count.min(set.len())).filter_map(|_| side.take_from(set)).collect();
+        let popped: Vec<Scored> = (0..count.min(set.len())).filter_map(|_| side.pop_from(set)).collect();
         let removed = popped.len();
         (popped, removed)
     })?;
     let (popped, gone) = removal.unwrap_or_default();
     if !popped.is_empty() {
-        tell_of_pop(view, key, side, gone);
+        notify_pop(view, key, side, gone);
     }
     Ok(popped)
 }
 
-fn flat(scored: Scored, profile: &Profile) -> [Reply<'static>; 2] {
+fn member_and_score(scored: Scored, profile: &Profile) -> [Reply<'static>; 2] {
     let score = score_reply(scored.score(), profile);
     [Reply::bulk(scored.into_member()), score]
 }
 
 fn pairs(popped: Vec<Scored>, profile: &Profile) -> Reply<'static> {
-    Reply::Pairs(popped.into_iter().map(|scored| flat(scored, profile).into()).collect())
+    Reply::Pairs(popped.into_iter().map(|scored| member_and_score(scored, profile).into()).collect())
 }
 
 const ZMPOP: Command = Command::new(
@@ -135,47 +133,17 @@ const ZMPOP: Command = Command::new(
         arity: Arity::AtLeast(4),
         keys: &[KeySpec::counted(1, 1, 1, &["RW", "access", "delete"])],
         flags: &[Flag::Write, Flag::MovableKeys],
-        ..renamed(ZPOPMIN, "ZMPOP")
+        ..ZPOPMIN.spec.renamed("ZMPOP")
     },
 );
 
-/// What ZMPOP and BZMPOP are to take from where.
-struct Several<'a> {
-    keys: Words<'a>,
-    side: Side,
-    count: usize,
-}
-
-impl<'a> Several<'a> {
-    fn take(args: &mut Args<'a>) -> Result<Self, CommandError> {
-        let positive = |word: &[u8]| parse_integer(word).filter(|&number| number > 0);
-        let number = positive(args.bytes()?).ok_or(NO_KEYS)?;
-        let words = args.rest();
-        let number = usize::try_from(number).ok().filter(|&number| number < words.len());
-        let keys = words.first(number.ok_or(CommandError::SYNTAX)?);
-        (0..keys.len()).for_each(|_| {
-            args.optional();
-        });
-        let side = Side::take(args)?;
-        let mut count = None;
-        while !args.is_empty() {
-            if count.is_some() || args.left() < 2 || !args.take("COUNT") {
-                return Err(CommandError::SYNTAX);
-            }
-            count = Some(positive(args.bytes()?).ok_or(NO_COUNT)?);
-        }
-        let count = usize::try_from(count.unwrap_or(1)).unwrap_or(usize::MAX);
-        Ok(Self { keys, side, count })
-    }
-}
-
-/// The first key under which there is a sorted set, of those that count.
+/// The first key that holds a sorted set and may be served.
 fn first_with_members<'a>(
     view: &mut View<'_>,
     keys: Words<'a>,
-    ready: Ready<'_>,
+    ready: ReadyKey<'_>,
 ) -> Result<Option<&'a [u8]>, CommandError> {
-    for key in keys.iter().filter(|key| blocking::is_meant(key, ready)) {
+    for key in keys.iter().filter(|key| may_serve(key, ready)) {
         if view.collection_to_write::<SortedSet>(key)?.is_some() {
             return Ok(Some(key));
         }
@@ -184,15 +152,15 @@ fn first_with_members<'a>(
 }
 
 fn zmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let several = Several::take(args)?;
-    let Some(key) = first_with_members(view, several.keys, None)? else { return Ok(Reply::NullArray) };
-    let popped = pop(view, key, several.side, several.count)?;
+    let request = MultiPop::parse(args, Side::parse)?;
+    let Some(key) = first_with_members(view, request.keys, None)? else { return Ok(Reply::NullArray) };
+    let popped = pop(view, key, request.end, request.count)?;
     Ok(Reply::Array(vec![Reply::bulk(key), nested(popped, args.profile())]))
 }
 
-/// Pairs that are arrays in RESP2, too.
+/// Nested arrays in RESP2 and in RESP3.
 fn nested(popped: Vec<Scored>, profile: &Profile) -> Reply<'static> {
-    Reply::Array(popped.into_iter().map(|scored| Reply::Array(flat(scored, profile).into())).collect())
+    Reply::Array(popped.into_iter().map(|scored| Reply::Array(member_and_score(scored, profile).into())).collect())
 }
 
 const BZPOPMIN: Command = Command::new(
@@ -204,7 +172,7 @@ const BZPOPMIN: Command = Command::new(
         arity: Arity::AtLeast(3),
         keys: &[KeySpec::range(1, -2, 1, &["RW", "access", "delete"])],
         flags: &[Flag::Write, Flag::NoScript, Flag::Blocking, Flag::Fast],
-        ..renamed(ZPOPMIN, "BZPOPMIN")
+        ..ZPOPMIN.spec.renamed("BZPOPMIN")
     },
 );
 
@@ -212,7 +180,7 @@ const BZPOPMAX: Command = Command::new(
     Handler::Blocking(|view, args, ready| bzpop(view, args, ready, Side::Greatest)),
     CommandSpec {
         summary: "Removes the member with the greatest score of one of several sorted sets, and waits for one if need be.",
-        ..renamed(BZPOPMIN, "BZPOPMAX")
+        ..BZPOPMIN.spec.renamed("BZPOPMAX")
     },
 );
 
@@ -224,36 +192,28 @@ const BZMPOP: Command = Command::new(
         arity: Arity::AtLeast(5),
         keys: &[KeySpec::counted(2, 1, 1, &["RW", "access", "delete"])],
         flags: &[Flag::Write, Flag::Blocking, Flag::MovableKeys],
-        ..renamed(ZMPOP, "BZMPOP")
+        ..ZMPOP.spec.renamed("BZMPOP")
     },
 );
 
-fn bzpop<'v>(
-    view: &'v mut View<'_>,
-    args: &mut Args<'v>,
-    ready: Ready<'v>,
-    side: Side,
-) -> Result<Outcome<'v>, CommandError> {
-    let keys = args.rest().first(args.left() - 1);
-    (0..keys.len()).for_each(|_| {
-        args.optional();
-    });
-    let deadline = blocking::deadline(view, args)?;
-    let Some(key) = first_with_members(view, keys, ready)? else { return Ok(wait(keys, deadline)) };
+fn bzpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>, side: Side) -> BlockingResult<'v> {
+    let keys = args.next_words(args.left() - 1);
+    let deadline = timeout::parse_seconds(view, args)?;
+    let Some(key) = first_with_members(view, keys, ready)? else { return Ok(block(keys, deadline)) };
     let popped = pop(view, key, side, 1)?;
-    let popped = popped.into_iter().flat_map(|scored| flat(scored, args.profile()));
-    Ok(Outcome::Done(Reply::Array([Reply::bulk(key)].into_iter().chain(popped).collect())))
+    let popped = popped.into_iter().flat_map(|scored| member_and_score(scored, args.profile()));
+    Ok(ReplyOrBlock::Reply(Reply::Array([Reply::bulk(key)].into_iter().chain(popped).collect())))
 }
 
-fn bzmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
-    let mut timeout = blocking::put_off(args)?;
-    let Several { keys, side, count } = Several::take(args)?;
-    let deadline = blocking::deadline(view, &mut timeout)?;
-    let Some(key) = first_with_members(view, keys, ready)? else { return Ok(wait(keys, deadline)) };
+fn bzmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>) -> BlockingResult<'v> {
+    let mut timeout = timeout::put_aside(args)?;
+    let MultiPop { keys, end: side, count } = MultiPop::parse(args, Side::parse)?;
+    let deadline = timeout::parse_seconds(view, &mut timeout)?;
+    let Some(key) = first_with_members(view, keys, ready)? else { return Ok(block(keys, deadline)) };
     let popped = pop(view, key, side, count)?;
-    Ok(Outcome::Done(Reply::Array(vec![Reply::bulk(key), nested(popped, args.profile())])))
+    Ok(ReplyOrBlock::Reply(Reply::Array(vec![Reply::bulk(key), nested(popped, args.profile())])))
 }
 
-fn wait(keys: Words<'_>, deadline: Option<Millis>) -> Outcome<'_> {
-    Outcome::Wait(Wish { keys, kind: Kind::SortedSet, deadline, reply: Reply::NullArray, again: None })
+fn block(keys: Words<'_>, deadline: Option<Millis>) -> ReplyOrBlock<'_> {
+    ReplyOrBlock::Block(BlockForKeys::new(keys, Kind::SortedSet, deadline))
 }

@@ -1,6 +1,6 @@
-//! Members of a sorted set at random.
+//! ZRANDMEMBER.
 
-use super::draws::{OUT_OF_RANGE, draw, parse_count};
+use super::sampling::{OUT_OF_RANGE, parse_count, sample};
 use super::sorted_set_ranges::members_reply;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -45,7 +45,7 @@ fn zrandmember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
     if size == 0 {
         return Ok(Reply::Array(Vec::new()));
     }
-    let ranks = draw(view, size, count)?;
+    let ranks = sample(view, size, count)?;
     let Some(set) = view.peek(key).and_then(|entry| entry.collection::<SortedSet>()) else {
         return Ok(Reply::Array(Vec::new()));
     };

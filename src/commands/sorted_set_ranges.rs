@@ -1,10 +1,11 @@
-//! Ranges of sorted sets: by rank, by score, by member.
+//! Ranges of sorted sets by rank, score or member: ZRANGE, ZCOUNT, ZREMRANGEBYRANK and their variants.
 
 use std::ops::Range;
 
+use super::index_ranges::element_range;
 use super::keys::delete;
-use super::sorted_set_bounds::{Between, Scores};
-use super::sorted_sets::{remove, renamed, score_reply};
+use super::sorted_set_bounds::{LexRange, ScoreRange};
+use super::sorted_sets::{remove, score_reply};
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
 use crate::commands::{Command, CommandResult, Handler};
@@ -33,7 +34,7 @@ const SCORES_BY_LEX: CommandError =
     CommandError::fixed("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
 
 const ZRANGE: Command = Command::new(
-    Handler::Keys(|view, args| list(view, args, None, None)),
+    Handler::Keys(|view, args| range(view, args, None, None)),
     CommandSpec {
         usage: "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
         summary: "Lists a range of the members of a sorted set.",
@@ -49,55 +50,55 @@ const ZRANGE: Command = Command::new(
 );
 
 const ZREVRANGE: Command = Command::new(
-    Handler::Keys(|view, args| list(view, args, Some(By::Rank), Some(true))),
+    Handler::Keys(|view, args| range(view, args, Some(By::Rank), Some(true))),
     CommandSpec {
         usage: "key start stop [WITHSCORES]",
         summary: "Lists a range of the members of a sorted set, the greatest first.",
         deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` argument")),
-        ..renamed(ZRANGE, "ZREVRANGE")
+        ..ZRANGE.spec.renamed("ZREVRANGE")
     },
 );
 
 const ZRANGEBYSCORE: Command = Command::new(
-    Handler::Keys(|view, args| list(view, args, Some(By::Score), Some(false))),
+    Handler::Keys(|view, args| range(view, args, Some(By::Score), Some(false))),
     CommandSpec {
         usage: "key min max [WITHSCORES] [LIMIT offset count]",
         summary: "Lists the members of a sorted set whose scores are in a range.",
         since: Since::redis(1, 0, 5),
         deprecated: Some(("6.2.0", "`ZRANGE` with the `BYSCORE` argument")),
-        ..renamed(ZRANGE, "ZRANGEBYSCORE")
+        ..ZRANGE.spec.renamed("ZRANGEBYSCORE")
     },
 );
 
 const ZREVRANGEBYSCORE: Command = Command::new(
-    Handler::Keys(|view, args| list(view, args, Some(By::Score), Some(true))),
+    Handler::Keys(|view, args| range(view, args, Some(By::Score), Some(true))),
     CommandSpec {
         usage: "key max min [WITHSCORES] [LIMIT offset count]",
         summary: "Lists the members of a sorted set whose scores are in a range, the greatest first.",
         since: Since::redis(2, 2, 0),
         deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments")),
-        ..renamed(ZRANGE, "ZREVRANGEBYSCORE")
+        ..ZRANGE.spec.renamed("ZREVRANGEBYSCORE")
     },
 );
 
 const ZRANGEBYLEX: Command = Command::new(
-    Handler::Keys(|view, args| list(view, args, Some(By::Member), Some(false))),
+    Handler::Keys(|view, args| range(view, args, Some(By::Member), Some(false))),
     CommandSpec {
         usage: "key min max [LIMIT offset count]",
         summary: "Lists the members of a sorted set that stand between two others.",
         since: Since::redis(2, 8, 9),
         deprecated: Some(("6.2.0", "`ZRANGE` with the `BYLEX` argument")),
-        ..renamed(ZRANGE, "ZRANGEBYLEX")
+        ..ZRANGE.spec.renamed("ZRANGEBYLEX")
     },
 );
 
 const ZREVRANGEBYLEX: Command = Command::new(
-    Handler::Keys(|view, args| list(view, args, Some(By::Member), Some(true))),
+    Handler::Keys(|view, args| range(view, args, Some(By::Member), Some(true))),
     CommandSpec {
         usage: "key max min [LIMIT offset count]",
         summary: "Lists the members of a sorted set that stand between two others, the last first.",
         deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments")),
-        ..renamed(ZRANGEBYLEX, "ZREVRANGEBYLEX")
+        ..ZRANGEBYLEX.spec.renamed("ZREVRANGEBYLEX")
     },
 );
 
@@ -110,11 +111,11 @@ const ZRANGESTORE: Command = Command::new(
         arity: Arity::AtLeast(5),
         keys: &[KeySpec::one(1, &["OW", "update"]), KeySpec::one(2, &["RO", "access"])],
         flags: &[Flag::Write, Flag::DenyOom],
-        ..renamed(ZRANGE, "ZRANGESTORE")
+        ..ZRANGE.spec.renamed("ZRANGESTORE")
     },
 );
 
-/// What a range is about.
+/// What the bounds of a range are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Rank,
@@ -124,12 +125,12 @@ enum By {
 
 enum Bounds<'a> {
     Ranks(i64, i64),
-    Scores(Scores),
-    Between(Between<'a>),
+    Scores(ScoreRange),
+    Between(LexRange<'a>),
 }
 
-/// A range as a request describes it.
-struct Query<'a> {
+/// The parsed arguments.
+struct RangeQuery<'a> {
     bounds: Bounds<'a>,
     backwards: bool,
     scores: bool,
@@ -137,9 +138,9 @@ struct Query<'a> {
     limit: i64,
 }
 
-impl<'a> Query<'a> {
-    /// The arguments behind the key. What the command itself decides is given; otherwise the options do.
-    fn take(args: &mut Args<'a>, by: Option<By>, backwards: Option<bool>, stored: bool) -> Result<Self, CommandError> {
+impl<'a> RangeQuery<'a> {
+    /// Parses the arguments after the key. `by` and `backwards` are `None` if options decide them.
+    fn parse(args: &mut Args<'a>, by: Option<By>, backwards: Option<bool>, stored: bool) -> Result<Self, CommandError> {
         let (start, stop) = (args.bytes()?, args.bytes()?);
         let (mut chosen, mut reversed) = (by, backwards);
         let (mut scores, mut offset, mut limit) = (false, 0, -1);
@@ -168,19 +169,19 @@ impl<'a> Query<'a> {
         }
         let (least, most) = if backwards { (stop, start) } else { (start, stop) };
         let bounds = match by {
-            By::Rank => Bounds::Ranks(rank(start)?, rank(stop)?),
-            By::Score => Bounds::Scores(Scores::parse(least, most, args.profile())?),
-            By::Member => Bounds::Between(Between::parse(least, most)?),
+            By::Rank => Bounds::Ranks(parse_rank(start)?, parse_rank(stop)?),
+            By::Score => Bounds::Scores(ScoreRange::parse(least, most, args.profile())?),
+            By::Member => Bounds::Between(LexRange::parse(least, most)?),
         };
         Ok(Self { bounds, backwards, scores, offset, limit })
     }
 
-    /// The ranks of a set's members that are asked for.
+    /// The ranks in the range.
     fn ranks(&self, set: &SortedSet) -> Range<usize> {
         let skipped = usize::try_from(self.offset);
         let ranks = match (&self.bounds, skipped) {
             (Bounds::Ranks(start, stop), _) => {
-                let ranks = ranks(*start, *stop, set.len());
+                let ranks = element_range(*start, *stop, set.len());
                 return if self.backwards { set.len() - ranks.end..set.len() - ranks.start } else { ranks };
             }
             (_, Err(_)) => return 0..0,
@@ -197,29 +198,23 @@ impl<'a> Query<'a> {
     }
 }
 
-fn rank(word: &[u8]) -> Result<i64, CommandError> {
+fn parse_rank(word: &[u8]) -> Result<i64, CommandError> {
     parse_integer(word).ok_or(CommandError::NOT_AN_INTEGER)
 }
 
-/// The ranks from `start` to `stop`, which count from the end where they are negative.
-fn ranks(start: i64, stop: i64, count: usize) -> Range<usize> {
-    let from_end = |rank: i64| if rank < 0 { rank.saturating_add(count as i64) } else { rank };
-    let (start, stop) = (from_end(start).max(0), from_end(stop));
-    if start > stop || start >= count as i64 {
-        return 0..0;
-    }
-    start as usize..(stop as usize).saturating_add(1).min(count)
-}
-
-fn list<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, by: Option<By>, backwards: Option<bool>) -> CommandResult<'v> {
+fn range<'v>(
+    view: &'v mut View<'_>,
+    args: &mut Args<'v>,
+    by: Option<By>,
+    backwards: Option<bool>,
+) -> CommandResult<'v> {
     let key = args.key()?;
-    let query = Query::take(args, by, backwards, false)?;
+    let query = RangeQuery::parse(args, by, backwards, false)?;
     let Some(set) = view.collection::<SortedSet>(key)? else { return Ok(Reply::Array(Vec::new())) };
     let members = set.range(query.ranks(set), query.backwards);
     Ok(members_reply(members, query.scores, args.profile()))
 }
 
-/// Members as a reply, with their scores if those are asked for.
 pub(super) fn members_reply<'v>(
     members: impl Iterator<Item = &'v Scored>,
     scores: bool,
@@ -234,7 +229,7 @@ pub(super) fn members_reply<'v>(
 
 fn zrangestore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (destination, source) = (args.key()?, args.key()?);
-    let query = Query::take(args, None, None, true)?;
+    let query = RangeQuery::parse(args, None, None, true)?;
     let limits = view.settings().sorted_set_limits(args.profile());
     let mut result = SortedSet::default();
     if let Some(set) = view.collection::<SortedSet>(source)? {
@@ -246,11 +241,11 @@ fn zrangestore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
             result.insert(scored.member(), scored.score(), &limits);
         }
     }
-    Ok(keep(view, destination, result, "zrangestore"))
+    Ok(store(view, destination, result, "zrangestore"))
 }
 
-/// Puts what a command has come to under a key, or removes the key if that is nothing. Answers how many members it has.
-pub(super) fn keep(view: &mut View<'_>, key: &[u8], set: SortedSet, event: &'static str) -> Reply<'static> {
+/// Stores a result, or deletes the key if it is empty. Replies with the number of members.
+pub(super) fn store(view: &mut View<'_>, key: &[u8], set: SortedSet, event: &'static str) -> Reply<'static> {
     let count = set.len();
     if count > 0 {
         view.put_value(key, set);
@@ -271,7 +266,7 @@ const ZCOUNT: Command = Command::new(
         arity: Arity::Exactly(4),
         flags: &[Flag::ReadOnly, Flag::Fast],
         lock_effect: LockEffect::CountMembers,
-        ..renamed(ZRANGE, "ZCOUNT")
+        ..ZRANGE.spec.renamed("ZCOUNT")
     },
 );
 
@@ -280,13 +275,13 @@ const ZLEXCOUNT: Command = Command::new(
     CommandSpec {
         summary: "Tells how many members of a sorted set stand between two others.",
         since: Since::redis(2, 8, 9),
-        ..renamed(ZCOUNT, "ZLEXCOUNT")
+        ..ZCOUNT.spec.renamed("ZLEXCOUNT")
     },
 );
 
 fn count<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, by: By) -> CommandResult<'v> {
     let key = args.key()?;
-    let query = Query::take(args, Some(by), Some(false), true)?;
+    let query = RangeQuery::parse(args, Some(by), Some(false), true)?;
     Ok(Reply::Integer(view.collection(key)?.map_or(0, |set| query.ranks(set).len()) as i64))
 }
 
@@ -300,7 +295,7 @@ const ZREMRANGEBYRANK: Command = Command::new(
         arity: Arity::Exactly(4),
         keys: &[KeySpec::one(1, &["RW", "delete"])],
         flags: &[Flag::Write],
-        ..renamed(ZRANGE, "ZREMRANGEBYRANK")
+        ..ZRANGE.spec.renamed("ZREMRANGEBYRANK")
     },
 );
 
@@ -310,7 +305,7 @@ const ZREMRANGEBYSCORE: Command = Command::new(
         usage: "key min max",
         summary: "Removes the members of a sorted set whose scores are in a range.",
         since: Since::redis(1, 2, 0),
-        ..renamed(ZREMRANGEBYRANK, "ZREMRANGEBYSCORE")
+        ..ZREMRANGEBYRANK.spec.renamed("ZREMRANGEBYSCORE")
     },
 );
 
@@ -320,13 +315,13 @@ const ZREMRANGEBYLEX: Command = Command::new(
         usage: "key min max",
         summary: "Removes the members of a sorted set that stand between two others.",
         since: Since::redis(2, 8, 9),
-        ..renamed(ZREMRANGEBYRANK, "ZREMRANGEBYLEX")
+        ..ZREMRANGEBYRANK.spec.renamed("ZREMRANGEBYLEX")
     },
 );
 
 fn remove_range<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, by: By, event: &'static str) -> CommandResult<'v> {
     let key = args.key()?;
-    let query = Query::take(args, Some(by), Some(false), true)?;
+    let query = RangeQuery::parse(args, Some(by), Some(false), true)?;
     remove(view, key, event, |set| {
         let ranks = query.ranks(set);
         ranks.clone().rev().filter_map(|rank| set.take(rank)).count()

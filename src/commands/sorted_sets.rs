@@ -1,4 +1,4 @@
-//! Sorted sets: their members, one set at a time.
+//! Sorted sets: adding, removing and looking up members, and ZSCAN.
 
 use smallvec::SmallVec;
 
@@ -19,12 +19,6 @@ const GT_LT_AND_NX: CommandError =
 const ONE_INCREMENT: CommandError = CommandError::fixed("ERR INCR option supports a single increment-element pair");
 const RESULT_IS_NAN: CommandError = CommandError::fixed("ERR resulting score is not a number (NaN)");
 
-/// The row of a command that differs from another one in little more than its name.
-pub(super) const fn renamed(row: Command, name: &'static str) -> CommandSpec {
-    CommandSpec { name, ..row.spec }
-}
-
-/// A score as a reply.
 pub(super) fn score_reply(score: f64, profile: &Profile) -> Reply<'static> {
     if profile.since_redis(7, 2) { Reply::ShortDouble(score) } else { Reply::Double(score) }
 }
@@ -55,66 +49,66 @@ const ZINCRBY: Command = Command::new(
         arity: Arity::Exactly(4),
         keys: &[KeySpec::one(1, &["RW", "access", "update"])],
         lock_effect: LockEffect::OtherWrite,
-        ..renamed(ZADD, "ZINCRBY")
+        ..ZADD.spec.renamed("ZINCRBY")
     },
 );
 
-/// What may be done with which members.
+/// The options of ZADD and GEOADD.
 #[derive(Default)]
-pub(super) struct Addition {
-    /// Only what is not there,
-    pub(super) new: bool,
-    /// or only what is.
-    pub(super) present: bool,
-    /// Only to give a greater score,
-    greater: bool,
-    /// or a lesser one.
-    less: bool,
-    /// What counts is what has changed, and not only what is new.
-    pub(super) changed: bool,
-    increment: bool,
+pub(super) struct ZaddOptions {
+    /// NX: only add members.
+    pub(super) nx: bool,
+    /// XX: only update members.
+    pub(super) xx: bool,
+    /// GT: only raise scores.
+    gt: bool,
+    /// LT: only lower scores.
+    lt: bool,
+    /// CH: count changed members as well.
+    pub(super) ch: bool,
+    incr: bool,
 }
 
-/// What was done with a member.
-enum Done {
+/// What happened to a member.
+enum AddOutcome {
     Nothing,
     Added(f64),
     Updated(f64),
     Same(f64),
 }
 
-impl Addition {
-    fn take(args: &mut Args<'_>) -> Self {
-        let mut addition = Self::default();
+impl ZaddOptions {
+    fn parse(args: &mut Args<'_>) -> Self {
+        let mut options = Self::default();
         loop {
             let option = if args.take("NX") {
-                &mut addition.new
+                &mut options.nx
             } else if args.take("XX") {
-                &mut addition.present
+                &mut options.xx
             } else if args.take("GT") {
-                &mut addition.greater
+                &mut options.gt
             } else if args.take("LT") {
-                &mut addition.less
+                &mut options.lt
             } else if args.take("CH") {
-                &mut addition.changed
+                &mut options.ch
             } else if args.take("INCR") {
-                &mut addition.increment
+                &mut options.incr
             } else {
-                return addition;
+                return options;
             };
             *option = true;
         }
     }
 
-    /// Whether the options go together, with so many members.
+    /// An error for contradictory options.
     fn check(&self, count: usize) -> Result<(), CommandError> {
-        if self.new && self.present {
+        if self.nx && self.xx {
             return Err(NX_AND_XX);
         }
-        if (self.new && (self.greater || self.less)) || (self.greater && self.less) {
+        if (self.nx && (self.gt || self.lt)) || (self.gt && self.lt) {
             return Err(GT_LT_AND_NX);
         }
-        if self.increment && count > 1 {
+        if self.incr && count > 1 {
             return Err(ONE_INCREMENT);
         }
         Ok(())
@@ -126,66 +120,65 @@ impl Addition {
         member: &[u8],
         score: f64,
         limits: &SortedSetLimits,
-    ) -> Result<Done, CommandError> {
+    ) -> Result<AddOutcome, CommandError> {
         let Some(place) = set.find(member) else {
-            if self.present {
-                return Ok(Done::Nothing);
+            if self.xx {
+                return Ok(AddOutcome::Nothing);
             }
             set.insert(member, score, limits);
-            return Ok(Done::Added(score));
+            return Ok(AddOutcome::Added(score));
         };
-        if self.new {
-            return Ok(Done::Nothing);
+        if self.nx {
+            return Ok(AddOutcome::Nothing);
         }
         let old = set.score_at(place);
-        let score = if self.increment { old + score } else { score };
+        let score = if self.incr { old + score } else { score };
         if score.is_nan() {
             return Err(RESULT_IS_NAN);
         }
-        if (self.less && score >= old) || (self.greater && score <= old) {
-            return Ok(Done::Nothing);
+        if (self.lt && score >= old) || (self.gt && score <= old) {
+            return Ok(AddOutcome::Nothing);
         }
         if score == old {
-            return Ok(Done::Same(score));
+            return Ok(AddOutcome::Same(score));
         }
         set.rescore(place, score);
-        Ok(Done::Updated(score))
+        Ok(AddOutcome::Updated(score))
     }
 }
 
 fn zadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    let addition = Addition::take(args);
-    add(view, args, key, &addition)
+    let options = ZaddOptions::parse(args);
+    add(view, args, key, &options)
 }
 
 fn zincrby<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    add(view, args, key, &Addition { increment: true, ..Addition::default() })
+    add(view, args, key, &ZaddOptions { incr: true, ..ZaddOptions::default() })
 }
 
-/// Adds the members that are left, each behind its score.
-fn add<'v>(view: &mut View<'_>, args: &mut Args<'v>, key: &[u8], addition: &Addition) -> CommandResult<'v> {
+/// Adds the remaining arguments: scores, each followed by its member.
+fn add<'v>(view: &mut View<'_>, args: &mut Args<'v>, key: &[u8], options: &ZaddOptions) -> CommandResult<'v> {
     let words = args.rest();
     let count = words.len() / 2;
     if count == 0 || !words.len().is_multiple_of(2) {
         return Err(CommandError::SYNTAX);
     }
-    addition.check(count)?;
+    options.check(count)?;
     let mut members: SmallVec<[(f64, &[u8]); 4]> = SmallVec::with_capacity(count);
     for _ in 0..count {
         let score = parse_score(args.bytes()?, args.profile()).ok_or(CommandError::NOT_A_FLOAT)?;
         members.push((score, args.bytes()?));
     }
-    add_scored(view, key, &members, addition, args.profile())
+    add_members(view, key, &members, options, args.profile())
 }
 
-/// Adds members, each with its score.
-pub(super) fn add_scored<'v>(
+pub(super) fn add_members<'v>(
     view: &mut View<'_>,
     key: &[u8],
     members: &[(f64, &[u8])],
-    addition: &Addition,
+    options: &ZaddOptions,
     profile: &Profile,
 ) -> CommandResult<'v> {
     let count = members.len();
@@ -198,14 +191,14 @@ pub(super) fn add_scored<'v>(
         |set: &mut SortedSet| {
             set.expect(count, &limits);
             let result = members.iter().try_for_each(|(score, member)| {
-                last = match addition.apply(set, member, *score, &limits)? {
-                    Done::Nothing => None,
-                    Done::Same(score) => Some(score),
-                    Done::Added(score) => {
+                last = match options.apply(set, member, *score, &limits)? {
+                    AddOutcome::Nothing => None,
+                    AddOutcome::Same(score) => Some(score),
+                    AddOutcome::Added(score) => {
                         added += 1;
                         Some(score)
                     }
-                    Done::Updated(score) => {
+                    AddOutcome::Updated(score) => {
                         updated += 1;
                         Some(score)
                     }
@@ -216,13 +209,13 @@ pub(super) fn add_scored<'v>(
         },
     )?;
     if added + updated > 0 {
-        view.notify(EventClass::SortedSet, if addition.increment { "zincr" } else { "zadd" }, key);
+        view.notify(EventClass::SortedSet, if options.incr { "zincr" } else { "zadd" }, key);
     }
     result?;
-    if addition.increment {
+    if options.incr {
         return Ok(last.map_or(Reply::Null, |score| score_reply(score, profile)));
     }
-    Ok(Reply::Integer(if addition.changed { added + updated } else { added } as i64))
+    Ok(Reply::Integer(if options.ch { added + updated } else { added } as i64))
 }
 
 const ZREM: Command = Command::new(
@@ -235,7 +228,7 @@ const ZREM: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "delete"])],
         flags: &[Flag::Write, Flag::Fast],
         lock_effect: LockEffect::RemoveMember,
-        ..renamed(ZADD, "ZREM")
+        ..ZADD.spec.renamed("ZREM")
     },
 );
 
@@ -245,7 +238,7 @@ fn zrem<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     remove(view, key, "zrem", |set| members.iter().filter(|member| set.remove(member).is_some()).count())
 }
 
-/// Removes members from a set, and answers how many.
+/// Removes members, and replies with their number.
 pub(super) fn remove<'v>(
     view: &mut View<'_>,
     key: &[u8],
@@ -291,7 +284,7 @@ const ZSCORE: Command = Command::new(
         arity: Arity::Exactly(3),
         keys: &[KeySpec::one(1, &["RO", "access"])],
         lock_effect: LockEffect::FindMember,
-        ..renamed(ZCARD, "ZSCORE")
+        ..ZCARD.spec.renamed("ZSCORE")
     },
 );
 
@@ -309,7 +302,7 @@ const ZMSCORE: Command = Command::new(
         since: Since::redis(6, 2, 0),
         arity: Arity::AtLeast(3),
         lock_effect: LockEffect::None,
-        ..renamed(ZSCORE, "ZMSCORE")
+        ..ZSCORE.spec.renamed("ZMSCORE")
     },
 );
 
@@ -332,13 +325,16 @@ const ZRANK: Command = Command::new(
         since: Since::redis(2, 0, 0),
         later_arities: &[(Since::redis(7, 2, 0), Arity::AtLeast(3))],
         lock_effect: LockEffect::None,
-        ..renamed(ZSCORE, "ZRANK")
+        ..ZSCORE.spec.renamed("ZRANK")
     },
 );
 
 const ZREVRANK: Command = Command::new(
     Handler::Keys(|view, args| rank(view, args, true)),
-    CommandSpec { summary: "Tells how many members of a sorted set stand behind one.", ..renamed(ZRANK, "ZREVRANK") },
+    CommandSpec {
+        summary: "Tells how many members of a sorted set stand behind one.",
+        ..ZRANK.spec.renamed("ZREVRANK")
+    },
 );
 
 fn rank<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, backwards: bool) -> CommandResult<'v> {
@@ -385,7 +381,7 @@ fn zscan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         let (next, members) = set.walk(step.cursor, step.count);
         for scored in members.filter(|scored| step.admits(scored.member())) {
             found.push(Reply::bulk(scored.member()));
-            if !step.bare {
+            if !step.no_values {
                 found.push(Reply::bulk(digits(scored.score(), set.is_packed(), profile)));
             }
         }
@@ -393,7 +389,7 @@ fn zscan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     })
 }
 
-/// What stands in a list is shown as it stands there: whole numbers as integers.
+/// In a listpack whole numbers are stored, and shown, as integers.
 fn digits(score: f64, packed: bool, profile: &Profile) -> Vec<u8> {
     let mut digits = Vec::new();
     if packed && (is_whole(score) || profile.since_redis(7, 2)) {

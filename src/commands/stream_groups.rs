@@ -1,8 +1,8 @@
-//! Groups of consumers: what there is, and what is no longer pending.
+//! Consumer groups: XGROUP and XACK.
 
-use super::help::help;
-use super::stream_ids::{parse, parse_end};
-use super::streams::parse_all;
+use super::help::{help, subcommand_syntax_error};
+use super::stream_ids::{parse, parse_bound};
+use super::streams::parse_ids;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -29,12 +29,13 @@ pub(super) fn no_key_or_group(key: &[u8], group: &[u8]) -> CommandError {
     CommandError::new([b"NOGROUP No such key '", key, b"' or consumer group '", group, b"'"].concat())
 }
 
-/// Words that a subcommand does not take.
-pub(super) fn bad_subcommand(args: &Args<'_>, container: &str) -> CommandError {
-    let typed = args.words().get(1).unwrap_or_default();
-    let typed = &typed[..typed.len().min(128)];
-    let before = "ERR unknown subcommand or wrong number of arguments for '";
-    CommandError::quoting(before, typed, &format!("'. Try {container} HELP."))
+/// The consumer group of a stream, if both exist.
+pub(super) fn find_group<'v>(
+    view: &'v mut View<'_>,
+    key: &[u8],
+    name: &[u8],
+) -> Result<Option<&'v ConsumerGroup>, CommandError> {
+    Ok(view.collection::<Stream>(key)?.and_then(|stream| stream.group(name)))
 }
 
 const XACK: Command = Command::new(
@@ -55,10 +56,10 @@ const XACK: Command = Command::new(
 
 fn xack<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, group) = (args.key()?, args.bytes()?);
-    if view.collection::<Stream>(key)?.and_then(|stream| stream.group(group)).is_none() {
+    if find_group(view, key, group)?.is_none() {
         return Ok(Reply::Integer(0));
     }
-    let ids = parse_all(args.rest())?;
+    let ids = parse_ids(args.rest())?;
     let acknowledged = view.change_untold(key, |stream| {
         stream.change_group(group, |group, _| ids.iter().filter(|id| group.settle(**id)).count())
     })?;
@@ -78,7 +79,7 @@ const XGROUP: Command = Command::container(
     },
     &[
         Command::new(
-            Handler::Keys(delete_consumer),
+            Handler::Keys(delconsumer),
             CommandSpec {
                 usage: "key groupname consumername",
                 summary: "Removes a consumer from a group.",
@@ -107,7 +108,7 @@ const XGROUP: Command = Command::container(
             },
         ),
         Command::new(
-            Handler::Keys(create_consumer),
+            Handler::Keys(createconsumer),
             CommandSpec {
                 usage: "key groupname consumername",
                 summary: "Adds a consumer to a group.",
@@ -121,7 +122,7 @@ const XGROUP: Command = Command::container(
             },
         ),
         Command::new(
-            Handler::Keys(set_id),
+            Handler::Keys(setid),
             CommandSpec {
                 usage: "key groupname <id | $> [ENTRIESREAD entries_read]",
                 summary: "Sets the last entry that a group has read.",
@@ -163,8 +164,8 @@ const XGROUP: Command = Command::container(
     ],
 );
 
-/// What may stand behind the id.
-fn take_options(args: &mut Args<'_>, creates: bool) -> Result<(bool, Option<i64>), CommandError> {
+/// Parses the options after the id.
+fn parse_options(args: &mut Args<'_>, creates: bool) -> Result<(bool, Option<i64>), CommandError> {
     let (mut make, mut read) = (false, None);
     while !args.is_empty() {
         if creates && args.take("MKSTREAM") {
@@ -176,7 +177,7 @@ fn take_options(args: &mut Args<'_>, creates: bool) -> Result<(bool, Option<i64>
             }
             read = Some(value).filter(|value| *value >= 0);
         } else {
-            return Err(bad_subcommand(args, "XGROUP"));
+            return Err(subcommand_syntax_error(args, "XGROUP"));
         }
     }
     Ok((make, read))
@@ -184,13 +185,13 @@ fn take_options(args: &mut Args<'_>, creates: bool) -> Result<(bool, Option<i64>
 
 fn create<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name, id) = (args.key()?, args.bytes()?, args.bytes()?);
-    let (make, read) = take_options(args, true)?;
+    let (make, read) = parse_options(args, true)?;
     let stream = view.collection_to_write::<Stream>(key)?;
     if stream.is_none() && !make {
         return Err(NO_KEY);
     }
     if args.words().len() > 8 {
-        return Err(bad_subcommand(args, "XGROUP"));
+        return Err(subcommand_syntax_error(args, "XGROUP"));
     }
     let last = stream.map_or(StreamId::LEAST, |stream| stream.log().last());
     let id = if id == b"$" { last } else { parse(id, 0)? };
@@ -212,22 +213,22 @@ fn create<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     Ok(Reply::OK)
 }
 
-/// The stream under a key that must be there.
-fn stream_of<'v>(view: &'v mut View<'_>, key: &[u8]) -> Result<&'v Stream, CommandError> {
+/// The stream of a key that must exist.
+fn existing_stream<'v>(view: &'v mut View<'_>, key: &[u8]) -> Result<&'v Stream, CommandError> {
     view.collection_to_write::<Stream>(key)?.ok_or(NO_KEY)
 }
 
-fn set_id<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+fn setid<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name, id) = (args.key()?, args.bytes()?, args.bytes()?);
-    let (_, read) = take_options(args, false)?;
-    let stream = stream_of(view, key)?;
+    let (_, read) = parse_options(args, false)?;
+    let stream = existing_stream(view, key)?;
     if stream.group(name).is_none() {
         return Err(no_group(key, name));
     }
     if !matches!(args.words().len(), 5 | 7) {
-        return Err(bad_subcommand(args, "XGROUP"));
+        return Err(subcommand_syntax_error(args, "XGROUP"));
     }
-    let id = if id == b"$" { stream.log().last() } else { parse_end(id, 0)? };
+    let id = if id == b"$" { stream.log().last() } else { parse_bound(id, 0)? };
     view.change_untold(key, |stream| {
         stream.change_group(name, |group, _| {
             group.set_last(id);
@@ -241,7 +242,7 @@ fn set_id<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
 
 fn destroy<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name) = (args.key()?, args.bytes()?);
-    stream_of(view, key)?;
+    existing_stream(view, key)?;
     let destroyed = view.change_untold(key, |stream| stream.remove_group(name))?.unwrap_or(false);
     if destroyed {
         view.count_untold(1);
@@ -251,28 +252,28 @@ fn destroy<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     Ok(Reply::Integer(i64::from(destroyed)))
 }
 
-fn create_consumer<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+fn createconsumer<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name, consumer) = (args.key()?, args.bytes()?, args.bytes()?);
     let now = view.now();
-    stream_of(view, key)?;
+    existing_stream(view, key)?;
     let created =
         view.change_untold(key, |stream| stream.change_group(name, |group, _| group.add_consumer(consumer, now)))?;
     let created = created.flatten().ok_or_else(|| no_group(key, name))?;
     if created {
-        tell_of_consumer(view, key);
+        notify_new_consumer(view, key);
     }
     Ok(Reply::Integer(i64::from(created)))
 }
 
-/// Tells that a group has a new consumer.
-pub(super) fn tell_of_consumer(view: &mut View<'_>, key: &[u8]) {
+/// Publishes the creation of a consumer.
+pub(super) fn notify_new_consumer(view: &mut View<'_>, key: &[u8]) {
     view.count_untold(1);
     view.notify(EventClass::Stream, "xgroup-createconsumer", key);
 }
 
-fn delete_consumer<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+fn delconsumer<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name, consumer) = (args.key()?, args.bytes()?, args.bytes()?);
-    stream_of(view, key)?;
+    existing_stream(view, key)?;
     let removed =
         view.change_untold(key, |stream| stream.change_group(name, |group, _| group.remove_consumer(consumer)))?;
     let removed = removed.flatten().ok_or_else(|| no_group(key, name))?;
@@ -283,8 +284,8 @@ fn delete_consumer<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandRe
     Ok(Reply::Integer(removed.unwrap_or(0) as i64))
 }
 
-/// A consumer asks for something: there is one of this name from now on, and it was seen. Whether it is new.
-pub(super) fn see_consumer(group: &mut ConsumerGroup, name: &[u8], now: i64) -> bool {
+/// Records that a consumer was seen, and creates it if needed. Returns whether it is new.
+pub(super) fn touch_consumer(group: &mut ConsumerGroup, name: &[u8], now: i64) -> bool {
     if let Some(consumer) = group.consumer_mut(name) {
         consumer.seen = now;
         return false;
@@ -292,7 +293,6 @@ pub(super) fn see_consumer(group: &mut ConsumerGroup, name: &[u8], now: i64) -> 
     group.add_consumer(name, now)
 }
 
-/// What XGROUP HELP says.
 const HELP: &[&str] = &[
     "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CREATE <key> <groupname> <id|$> [option]",

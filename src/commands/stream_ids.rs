@@ -1,4 +1,4 @@
-//! Ids of entries in requests, and entries in replies.
+//! Entry ids in requests, and entries in replies.
 
 use crate::base::error::CommandError;
 use crate::data::keyspace::{StreamEntry, StreamId};
@@ -9,28 +9,28 @@ pub(super) const BAD_ID: CommandError =
 const BAD_START: CommandError = CommandError::fixed("ERR invalid start ID for the interval");
 const BAD_END: CommandError = CommandError::fixed("ERR invalid end ID for the interval");
 
-/// No id is as long as this.
-const LONG: usize = 128;
+/// No valid id is longer.
+const MAX_LENGTH: usize = 128;
 
-/// An id as it was asked for.
+/// The id in an XADD.
 #[derive(Clone, Copy)]
-pub(super) enum Asked {
+pub(super) enum RequestedId {
     Id(StreamId),
-    /// Any of this millisecond.
+    /// `milliseconds-*`: the next sequence number is chosen.
     Time(u64),
 }
 
-/// An id of which `missing` completes a time that stands alone.
+/// Parses an id. `missing` is the sequence number of an id without one.
 pub(super) fn parse(word: &[u8], missing: u64) -> Result<StreamId, CommandError> {
-    match parse_asked(word, missing)? {
-        Asked::Id(id) => Ok(id),
-        Asked::Time(_) => Err(BAD_ID),
+    match parse_requested(word, missing)? {
+        RequestedId::Id(id) => Ok(id),
+        RequestedId::Time(_) => Err(BAD_ID),
     }
 }
 
-/// As [`parse`], but the second part may be `*`.
-pub(super) fn parse_asked(word: &[u8], missing: u64) -> Result<Asked, CommandError> {
-    if word.len() >= LONG {
+/// Like [`parse`], but also accepts `milliseconds-*`.
+pub(super) fn parse_requested(word: &[u8], missing: u64) -> Result<RequestedId, CommandError> {
+    if word.len() >= MAX_LENGTH {
         return Err(BAD_ID);
     }
     let word = until_nul(word);
@@ -40,14 +40,14 @@ pub(super) fn parse_asked(word: &[u8], missing: u64) -> Result<Asked, CommandErr
     };
     let ms = unsigned(ms).ok_or(BAD_ID)?;
     Ok(match seq {
-        None => Asked::Id(StreamId { ms, seq: missing }),
-        Some(b"*") => Asked::Time(ms),
-        Some(seq) => Asked::Id(StreamId { ms, seq: unsigned(seq).ok_or(BAD_ID)? }),
+        None => RequestedId::Id(StreamId { ms, seq: missing }),
+        Some(b"*") => RequestedId::Time(ms),
+        Some(seq) => RequestedId::Id(StreamId { ms, seq: unsigned(seq).ok_or(BAD_ID)? }),
     })
 }
 
-/// As [`parse`], but `-` and `+` stand for the least and the greatest.
-pub(super) fn parse_end(word: &[u8], missing: u64) -> Result<StreamId, CommandError> {
+/// Like [`parse`], but also accepts `-` and `+`.
+pub(super) fn parse_bound(word: &[u8], missing: u64) -> Result<StreamId, CommandError> {
     match word {
         b"-" => Ok(StreamId::LEAST),
         b"+" => Ok(StreamId::GREATEST),
@@ -55,23 +55,23 @@ pub(super) fn parse_end(word: &[u8], missing: u64) -> Result<StreamId, CommandEr
     }
 }
 
-/// Where a range begins; behind what stands there, if a bracket stands in front of it.
-pub(super) fn parse_start_of_range(word: &[u8]) -> Result<StreamId, CommandError> {
+/// Parses the start of a range. `(` makes it exclusive.
+pub(super) fn parse_range_start(word: &[u8]) -> Result<StreamId, CommandError> {
     match word {
         [b'(', id @ ..] if !id.is_empty() => parse(id, 0)?.next().ok_or(BAD_START),
-        id => parse_end(id, 0),
+        id => parse_bound(id, 0),
     }
 }
 
-/// Where a range ends; in front of what stands there, if a bracket stands in front of it.
-pub(super) fn parse_end_of_range(word: &[u8]) -> Result<StreamId, CommandError> {
+/// Parses the end of a range. `(` makes it exclusive.
+pub(super) fn parse_range_end(word: &[u8]) -> Result<StreamId, CommandError> {
     match word {
         [b'(', id @ ..] if !id.is_empty() => parse(id, u64::MAX)?.previous().ok_or(BAD_END),
-        id => parse_end(id, u64::MAX),
+        id => parse_bound(id, u64::MAX),
     }
 }
 
-/// A number as Redis reads it here: strictly, and if it is none, as C's `strtoull` does.
+/// Parses a number as Redis does: strictly first, then like C's `strtoull`.
 fn unsigned(text: &[u8]) -> Option<u64> {
     if let Some(value) = parse_integer(text) {
         return u64::try_from(value).ok();
@@ -105,7 +105,7 @@ pub(super) fn entry_reply(entry: StreamEntry<'_>) -> Reply<'_> {
     Reply::Array(vec![id_reply(entry.id), Reply::Array(words)])
 }
 
-/// So many entries, or all.
+/// At most `count` entries.
 pub(super) fn entries_reply<'v>(entries: impl Iterator<Item = StreamEntry<'v>>, count: Option<u64>) -> Reply<'v> {
     let count = count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
     Reply::Array(entries.take(count).map(entry_reply).collect())
@@ -136,10 +136,10 @@ mod tests {
         ] {
             assert_eq!(parse(word.as_bytes(), 9).ok(), expected, "{word:?}");
         }
-        assert!(matches!(parse_asked(b"7-*", 0), Ok(Asked::Time(7))));
-        assert_eq!(parse_start_of_range(b"(5-18446744073709551615").ok(), id(6, 0));
-        assert_eq!(parse_end_of_range(b"(5").ok(), id(5, u64::MAX - 1));
-        assert_eq!(parse_end_of_range(b"(0-0"), Err(BAD_END));
-        assert_eq!(parse_start_of_range(b"(-"), Err(BAD_ID));
+        assert!(matches!(parse_requested(b"7-*", 0), Ok(RequestedId::Time(7))));
+        assert_eq!(parse_range_start(b"(5-18446744073709551615").ok(), id(6, 0));
+        assert_eq!(parse_range_end(b"(5").ok(), id(5, u64::MAX - 1));
+        assert_eq!(parse_range_end(b"(0-0"), Err(BAD_END));
+        assert_eq!(parse_range_start(b"(-"), Err(BAD_ID));
     }
 }

@@ -1,7 +1,7 @@
-//! What there is to know about streams and their groups.
+//! XINFO.
 
-use super::help::help;
-use super::stream_groups::{bad_subcommand, no_group};
+use super::help::{help, subcommand_syntax_error};
+use super::stream_groups::no_group;
 use super::stream_ids::{entries_reply, entry_reply, id_reply};
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
@@ -12,8 +12,8 @@ use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
 pub(super) const ROWS: &[Command] = &[XINFO];
 
-/// How much of everything XINFO STREAM FULL shows.
-const USUAL_COUNT: i64 = 10;
+/// The default COUNT of XINFO STREAM FULL.
+const DEFAULT_COUNT: i64 = 10;
 
 const XINFO: Command = Command::container(
     CommandSpec {
@@ -83,7 +83,6 @@ const XINFO: Command = Command::container(
     ],
 );
 
-/// What XINFO HELP says.
 const HELP: &[&str] = &[
     "XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CONSUMERS <key> <groupname>",
@@ -106,7 +105,7 @@ fn count(number: usize) -> Reply<'static> {
     Reply::Integer(number as i64)
 }
 
-fn known(number: Option<i64>) -> Reply<'static> {
+fn integer_or_null(number: Option<i64>) -> Reply<'static> {
     number.map_or(Reply::Null, Reply::Integer)
 }
 
@@ -143,8 +142,8 @@ fn groups<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         add(&mut pairs, "pending", count(group.pending().len()));
         add(&mut pairs, "last-delivered-id", id_reply(group.last()));
         if counts {
-            add(&mut pairs, "entries-read", known(group.read()));
-            add(&mut pairs, "lag", known(stream.log().lag(group)));
+            add(&mut pairs, "entries-read", integer_or_null(group.read()));
+            add(&mut pairs, "lag", integer_or_null(stream.log().lag(group)));
         }
         Reply::Map(pairs)
     });
@@ -165,19 +164,19 @@ fn stream<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     }
     let whole = matches!(args.left(), 1 | 3) && args.take("FULL") && (args.is_empty() || args.take("COUNT"));
     if !whole {
-        return Err(bad_subcommand(args, "XINFO"));
+        return Err(subcommand_syntax_error(args, "XINFO"));
     }
-    let mut most = USUAL_COUNT;
+    let mut most = DEFAULT_COUNT;
     if let Some(word) = args.optional() {
         most = parse_integer(word).ok_or(CommandError::NOT_AN_INTEGER)?;
         if most < 0 {
-            most = USUAL_COUNT;
+            most = DEFAULT_COUNT;
         }
     }
     let most = u64::try_from(most).ok().filter(|most| *most > 0);
     add(&mut pairs, "entries", entries_reply(log.range(StreamId::LEAST, StreamId::GREATEST), most));
     let most = most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
-    let groups = stream.groups().map(|(name, group)| whole_group(log, name, group, most, profile));
+    let groups = stream.groups().map(|(name, group)| full_group(log, name, group, most, profile));
     add(&mut pairs, "groups", Reply::Array(groups.collect()));
     Ok(Reply::Map(pairs))
 }
@@ -196,13 +195,13 @@ fn summary<'v>(log: &Log, profile: &Profile) -> Pairs<'v> {
     pairs
 }
 
-fn whole_group<'v>(log: &Log, name: &'v [u8], group: &'v ConsumerGroup, most: usize, profile: &Profile) -> Reply<'v> {
+fn full_group<'v>(log: &Log, name: &'v [u8], group: &'v ConsumerGroup, most: usize, profile: &Profile) -> Reply<'v> {
     let mut pairs = Pairs::new();
     add(&mut pairs, "name", Reply::bulk(name));
     add(&mut pairs, "last-delivered-id", id_reply(group.last()));
     if profile.since_redis(7, 0) {
-        add(&mut pairs, "entries-read", known(group.read()));
-        add(&mut pairs, "lag", known(log.lag(group)));
+        add(&mut pairs, "entries-read", integer_or_null(group.read()));
+        add(&mut pairs, "lag", integer_or_null(log.lag(group)));
     }
     add(&mut pairs, "pel-count", count(group.pending().len()));
     let pending = group.pending().iter().take(most).map(|(id, pending)| {

@@ -1,9 +1,9 @@
-//! What was delivered to consumers and not acknowledged: who has it, and who takes it over.
+//! Pending entries of consumer groups: XPENDING, XCLAIM, XAUTOCLAIM.
 
 use std::cell::Cell;
 
-use super::stream_groups::{no_key_or_group, see_consumer, tell_of_consumer};
-use super::stream_ids::{entry_reply, id_reply, parse, parse_end_of_range, parse_start_of_range};
+use super::stream_groups::{find_group, no_key_or_group, notify_new_consumer, touch_consumer};
+use super::stream_ids::{entry_reply, id_reply, parse, parse_range_end, parse_range_start};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Command] = &[XAUTOCLAIM, XCLAIM, XPENDING];
 
 const BAD_COUNT: CommandError = CommandError::fixed("ERR COUNT must be > 0");
 
-/// XAUTOCLAIM looks at so many entries for each that it may hand out.
+/// XAUTOCLAIM visits at most so many entries for each one it may claim.
 const ATTEMPTS: i64 = 10;
 const MOST_COUNT: i64 = i64::MAX / 16;
 
@@ -40,8 +40,7 @@ const XPENDING: Command = Command::new(
 fn xpending<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name) = (args.key()?, args.bytes()?);
     if args.is_empty() {
-        let stream = view.collection::<Stream>(key)?;
-        let group = stream.and_then(|stream| stream.group(name)).ok_or_else(|| no_key_or_group(key, name))?;
+        let group = find_group(view, key, name)?.ok_or_else(|| no_key_or_group(key, name))?;
         return Ok(summary(group));
     }
     if !(3..=6).contains(&args.left()) {
@@ -56,15 +55,14 @@ fn xpending<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
     }
     let (from, to) = (args.bytes()?, args.bytes()?);
     let count = usize::try_from(args.integer()?).unwrap_or(0);
-    let (from, to) = (parse_start_of_range(from)?, parse_end_of_range(to)?);
+    let (from, to) = (parse_range_start(from)?, parse_range_end(to)?);
     let consumer = args.optional();
     let now = view.now();
-    let stream = view.collection::<Stream>(key)?;
-    let group = stream.and_then(|stream| stream.group(name)).ok_or_else(|| no_key_or_group(key, name))?;
+    let group = find_group(view, key, name)?.ok_or_else(|| no_key_or_group(key, name))?;
     if from > to {
         return Ok(Reply::Array(Vec::new()));
     }
-    let rested = |pending: &Pending| idle == 0 || now.wrapping_sub(pending.time) >= idle;
+    let is_idle = |pending: &Pending| idle == 0 || now.wrapping_sub(pending.time) >= idle;
     let shown = |id: StreamId, pending: &'v Pending| {
         Reply::Array(vec![
             id_reply(id),
@@ -75,13 +73,17 @@ fn xpending<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
     };
     let entries = match consumer {
         None => {
-            let pending = group.pending().range(from..=to).filter(|(_, pending)| rested(pending));
+            let pending = group.pending().range(from..=to).filter(|(_, pending)| is_idle(pending));
             pending.take(count).map(|(id, pending)| shown(*id, pending)).collect()
         }
         Some(consumer) => {
             let ids = group.consumer(consumer).into_iter().flat_map(|consumer| consumer.pending().range(from..=to));
             let pending = ids.filter_map(|id| Some((*id, group.pending().get(id)?)));
-            pending.filter(|(_, pending)| rested(pending)).take(count).map(|(id, pending)| shown(id, pending)).collect()
+            pending
+                .filter(|(_, pending)| is_idle(pending))
+                .take(count)
+                .map(|(id, pending)| shown(id, pending))
+                .collect()
         }
     };
     Ok(Reply::Array(entries))
@@ -118,7 +120,7 @@ const XCLAIM: Command = Command::new(
     },
 );
 
-/// How XCLAIM hands entries over.
+/// The options of XCLAIM.
 struct Claim {
     min_idle: i64,
     time: Millis,
@@ -126,7 +128,7 @@ struct Claim {
     force: bool,
     just_ids: bool,
     last: StreamId,
-    /// Whether the consumer came into being with this.
+    /// Whether the claim created the consumer.
     new: Cell<bool>,
 }
 
@@ -140,14 +142,14 @@ impl Claim {
         Self { min_idle, time: now, retries, force: false, just_ids: false, last, new }
     }
 
-    /// Who asks is seen at once, but before 7.2 only when it gets something.
-    fn see_first(&self, group: &mut ConsumerGroup, consumer: &[u8], now: Millis, profile: &Profile) {
+    /// Since 7.2 the consumer is seen at once; before, only when it gets an entry.
+    fn touch_claiming_consumer(&self, group: &mut ConsumerGroup, consumer: &[u8], now: Millis, profile: &Profile) {
         if profile.since_redis(7, 2) {
-            self.new.set(see_consumer(group, consumer, now));
+            self.new.set(touch_consumer(group, consumer, now));
         }
     }
 
-    fn take(args: &mut Args<'_>, min_idle: i64, now: Millis) -> Result<Self, CommandError> {
+    fn parse(args: &mut Args<'_>, min_idle: i64, now: Millis) -> Result<Self, CommandError> {
         let (mut time, mut retries) = (-1, -1);
         let mut claim = Self::new(min_idle, now);
         while let Some(word) = args.optional() {
@@ -176,7 +178,7 @@ impl Claim {
         Ok(claim)
     }
 
-    /// Whether the entry is the consumer's now, and whether anything has changed.
+    /// Returns whether the consumer now has the entry, and whether anything changed.
     fn apply(&self, group: &mut ConsumerGroup, log: &Log, id: StreamId, consumer: &[u8], now: Millis) -> (bool, bool) {
         if log.get(id).is_none() {
             return (false, group.settle(id));
@@ -190,7 +192,7 @@ impl Claim {
             Some(pending) => pending.count,
         };
         let counted = if self.just_ids { count } else { count.wrapping_add(1) };
-        self.new.set(see_consumer(group, consumer, now) || self.new.get());
+        self.new.set(touch_consumer(group, consumer, now) || self.new.get());
         group.deliver(id, consumer, self.time, self.retries.unwrap_or(counted));
         (true, true)
     }
@@ -199,7 +201,7 @@ impl Claim {
 fn xclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name, consumer) = (args.key()?, args.bytes()?, args.bytes()?);
     let now = view.now();
-    if view.collection::<Stream>(key)?.and_then(|stream| stream.group(name)).is_none() {
+    if find_group(view, key, name)?.is_none() {
         return Err(no_key_or_group(key, name));
     }
     let min_idle = named_integer(args.bytes()?, "min-idle-time", "XCLAIM")?.max(0);
@@ -208,14 +210,14 @@ fn xclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         ids.push(id);
         args.bytes()?;
     }
-    let claim = Claim::take(args, min_idle, now)?;
+    let claim = Claim::parse(args, min_idle, now)?;
     let claimed = view.change_untold(key, |stream| {
         stream.change_group(name, |group, log| {
             let mut moved = claim.last > group.last();
             if moved {
                 group.set_last(claim.last);
             }
-            claim.see_first(group, consumer, now, args.profile());
+            claim.touch_claiming_consumer(group, consumer, now, args.profile());
             let mut changes = 0;
             ids.retain(|id| {
                 let (claimed, changed) = claim.apply(group, log, *id, consumer, now);
@@ -223,26 +225,26 @@ fn xclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
                 changes += usize::from(changed);
                 claimed
             });
-            activate(group, consumer, now, !ids.is_empty());
+            mark_active(group, consumer, now, !ids.is_empty());
             (claim.new.get(), changes + usize::from(moved))
         })
     })?;
-    finish(view, key, claimed.flatten());
+    notify_and_count(view, key, claimed.flatten());
     Ok(claimed_reply(view, key, ids, claim.just_ids))
 }
 
-/// A consumer that got something is active.
-fn activate(group: &mut ConsumerGroup, consumer: &[u8], now: Millis, got: bool) {
+/// Marks a consumer that got an entry as active.
+fn mark_active(group: &mut ConsumerGroup, consumer: &[u8], now: Millis, got: bool) {
     if let Some(consumer) = group.consumer_mut(consumer).filter(|_| got) {
         consumer.active = Some(now);
     }
 }
 
-/// Tells of a new consumer, and counts the changes.
-fn finish(view: &mut View<'_>, key: &[u8], done: Option<(bool, usize)>) {
+/// Publishes the creation of a consumer, and counts the changes.
+fn notify_and_count(view: &mut View<'_>, key: &[u8], done: Option<(bool, usize)>) {
     let (new, changes) = done.unwrap_or_default();
     if new {
-        tell_of_consumer(view, key);
+        notify_new_consumer(view, key);
     }
     view.count_untold(changes);
 }
@@ -272,9 +274,9 @@ const XAUTOCLAIM: Command = Command::new(
     },
 );
 
-/// What XAUTOCLAIM has found.
+/// The result of XAUTOCLAIM.
 #[derive(Default)]
-struct Found {
+struct AutoClaimed {
     claimed: Vec<StreamId>,
     deleted: Vec<StreamId>,
     next: StreamId,
@@ -284,10 +286,10 @@ struct Found {
 fn xautoclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name, consumer) = (args.key()?, args.bytes()?, args.bytes()?);
     let now = view.now();
-    // Redis looks first, and finds fault with the words before it says what it saw.
-    let looked = view.collection::<Stream>(key).map(|stream| stream.and_then(|stream| stream.group(name)).is_some());
+    // Redis looks up the group first, but reports faulty arguments before a missing group.
+    let group_exists = find_group(view, key, name).map(|group| group.is_some());
     let min_idle = named_integer(args.bytes()?, "min-idle-time", "XAUTOCLAIM")?.max(0);
-    let start = parse_start_of_range(args.bytes()?)?;
+    let start = parse_range_start(args.bytes()?)?;
     let (mut count, mut just_ids) = (100, false);
     while !args.is_empty() {
         if args.left() >= 2 && args.take("COUNT") {
@@ -299,14 +301,14 @@ fn xautoclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
             return Err(CommandError::SYNTAX);
         }
     }
-    if !looked? {
+    if !group_exists? {
         return Err(no_key_or_group(key, name));
     }
     let claim = Claim { just_ids, ..Claim::new(min_idle, now) };
     let found = view.change_untold(key, |stream| {
         stream.change_group(name, |group, log| {
-            claim.see_first(group, consumer, now, args.profile());
-            let mut found = Found::default();
+            claim.touch_claiming_consumer(group, consumer, now, args.profile());
+            let mut found = AutoClaimed::default();
             let attempts = usize::try_from(count.saturating_mul(ATTEMPTS)).unwrap_or(usize::MAX);
             let ids: Vec<StreamId> =
                 group.pending().range(start..).take(attempts.min(group.pending().len())).map(|(id, _)| *id).collect();
@@ -324,13 +326,13 @@ fn xautoclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
             }
             let next = at.and_then(|at| group.pending().range(at..).next());
             found.next = next.map(|(id, _)| *id).unwrap_or_default();
-            activate(group, consumer, now, !found.claimed.is_empty());
+            mark_active(group, consumer, now, !found.claimed.is_empty());
             found.new = claim.new.get();
             found
         })
     })?;
-    let Found { claimed, deleted, next, new } = found.flatten().unwrap_or_default();
-    finish(view, key, Some((new, claimed.len() + deleted.len())));
+    let AutoClaimed { claimed, deleted, next, new } = found.flatten().unwrap_or_default();
+    notify_and_count(view, key, Some((new, claimed.len() + deleted.len())));
     let mut replies = vec![id_reply(next), claimed_reply(view, key, claimed, just_ids)];
     if args.profile().since_redis(7, 0) {
         replies.push(Reply::Array(deleted.into_iter().map(id_reply).collect()));

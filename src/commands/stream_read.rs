@@ -1,12 +1,12 @@
-//! Reading streams from some entry on: alone, or in a group. Who finds nothing may wait for something.
+//! XREAD and XREADGROUP, with BLOCK.
 
-use super::blocking::deadline_in_millis;
-use super::stream_groups::{see_consumer, tell_of_consumer};
+use super::stream_groups::{find_group, notify_new_consumer, touch_consumer};
 use super::stream_ids::{BAD_ID, entries_reply, entry_reply, id_reply, parse};
+use super::timeout::parse_millis;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Profile, Since, Version};
-use crate::commands::{Command, Handler, Outcome, Ready, Wish};
+use crate::commands::{BlockForKeys, BlockingResult, Command, Handler, ReadyKey, ReplyOrBlock};
 use crate::data::keyspace::{Group as ConsumerGroup, Kind, Log, Stream, StreamId, View};
 use crate::protocol::{OwnedWords, Reply, Words, until_nul};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
@@ -27,10 +27,10 @@ const GROUP_GONE: CommandError =
     CommandError::fixed("NOGROUP the consumer group this client was blocked on no longer exists");
 const STREAM_GONE: CommandError = CommandError::fixed("UNBLOCKED the stream key no longer exists");
 
-/// How many entries a client gets that waited, and did not say how many it wants. Until 7.0.
-const USUAL_COUNT: u64 = 1000;
+/// The default COUNT for a client that blocked. Only before 7.2.
+const DEFAULT_COUNT: u64 = 1000;
 
-/// XREAD from the last entry on, that one included.
+/// The releases in which the id `+` means the last entry.
 const LAST_ENTRY: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
 
 const XREAD: Command = Command::new(
@@ -42,7 +42,7 @@ const XREAD: Command = Command::new(
         group: Group::Stream,
         since: Since::redis(5, 0, 0),
         arity: Arity::AtLeast(4),
-        keys: &[KeySpec::half_behind("STREAMS", 1, &["RO", "access"])],
+        keys: &[KeySpec::half_after_keyword("STREAMS", 1, &["RO", "access"])],
         flags: &[Flag::ReadOnly, Flag::Blocking, Flag::MovableKeys],
         categories: &[Category::Stream],
         ..CommandSpec::new("XREAD")
@@ -58,15 +58,15 @@ const XREADGROUP: Command = Command::new(
         group: Group::Stream,
         since: Since::redis(5, 0, 0),
         arity: Arity::AtLeast(7),
-        keys: &[KeySpec::half_behind("STREAMS", 4, &["RO", "access"])],
+        keys: &[KeySpec::half_after_keyword("STREAMS", 4, &["RO", "access"])],
         flags: &[Flag::Write, Flag::Blocking, Flag::MovableKeys],
         categories: &[Category::Stream],
         ..CommandSpec::new("XREADGROUP")
     },
 );
 
-/// How scripts are told that they cannot wait for streams, on servers that tell them.
-pub fn asks_to_wait(words: Words<'_>, profile: &Profile) -> Option<CommandError> {
+/// The error for BLOCK in a script, in releases that refuse it.
+pub fn refuse_block_in_script(words: Words<'_>, profile: &Profile) -> Option<CommandError> {
     let name = words.get(0)?;
     let reads = [XREAD.spec.name, XREADGROUP.spec.name].iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
     if !reads || profile.since_redis(7, 2) {
@@ -88,33 +88,33 @@ pub fn asks_to_wait(words: Words<'_>, profile: &Profile) -> Option<CommandError>
     }
 }
 
-/// What a request asks for.
-struct Request<'a> {
-    /// Group and consumer.
+/// The parsed arguments.
+struct ReadRequest<'a> {
+    /// The group and the consumer.
     group: Option<(&'a [u8], &'a [u8])>,
     count: Option<u64>,
-    /// Whether it waits, and until when.
+    /// Whether to block, and until when.
     wait: Option<Option<Millis>>,
     no_ack: bool,
     keys: Words<'a>,
     ids: Words<'a>,
 }
 
-/// Where to read a stream.
+/// From where to read a stream.
 #[derive(Clone, Copy)]
-enum Place {
-    Behind(StreamId),
-    /// In a group: what nobody has got yet.
+enum ReadFrom {
+    After(StreamId),
+    /// XREADGROUP with `>`: entries never delivered to the group.
     New,
 }
 
-impl<'a> Request<'a> {
-    fn take(view: &View<'_>, args: &mut Args<'a>, grouped: bool) -> Result<Self, CommandError> {
+impl<'a> ReadRequest<'a> {
+    fn parse(view: &View<'_>, args: &mut Args<'a>, grouped: bool) -> Result<Self, CommandError> {
         let empty = args.words().first(0);
         let mut request = Self { group: None, count: None, wait: None, no_ack: false, keys: empty, ids: empty };
         while !args.is_empty() {
             if args.left() >= 2 && args.take("BLOCK") {
-                request.wait = Some(deadline_in_millis(view.now(), args)?);
+                request.wait = Some(parse_millis(view.now(), args)?);
             } else if args.left() >= 2 && args.take("COUNT") {
                 request.count = u64::try_from(args.integer()?).ok().filter(|count| *count > 0);
             } else if args.left() >= 2 && args.take("STREAMS") {
@@ -163,26 +163,26 @@ fn unbalanced(args: &Args<'_>, grouped: bool) -> CommandError {
     ))
 }
 
-/// What an id that only XREAD knows says when XREADGROUP is called with it.
-fn meaningless(sign: char) -> CommandError {
+/// The error for an id that only XREAD accepts.
+fn meaningless_id(sign: char) -> CommandError {
     CommandError::new(format!(
         "ERR The {sign} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
          specifying a proper ID, or use the > ID to get new messages. The {sign} ID would just return an empty result set."
     ))
 }
 
-fn xread<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
-    let mut request = Request::take(view, args, false)?;
+fn xread<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>) -> BlockingResult<'v> {
+    let mut request = ReadRequest::parse(view, args, false)?;
     if let Some(key) = ready {
         let served = request.streams().find(|(own, _)| *own == key).and_then(|(_, id)| {
             let id = parse(id, 0).ok()?;
             let stream = view.found_collection::<Stream>(key).filter(|stream| stream.log().last() > id)?;
             Some((id, stream))
         });
-        let Some((id, stream)) = served else { return Ok(wait(&request, None, None)) };
-        let count = request.count.or(Some(USUAL_COUNT));
-        let entries = behind(stream.log(), id, count);
-        return Ok(Outcome::Done(Reply::MapOrPairs(vec![(Reply::bulk(key), entries)])));
+        let Some((id, stream)) = served else { return Ok(block(&request, None, None)) };
+        let count = request.count.or(Some(DEFAULT_COUNT));
+        let entries = entries_after(stream.log(), id, count);
+        return Ok(ReplyOrBlock::Reply(Reply::MapOrPairs(vec![(Reply::bulk(key), entries)])));
     }
     let mut from = Vec::with_capacity(request.keys.len());
     let mut rewritten = false;
@@ -198,34 +198,34 @@ fn xread<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> R
             id => parse(id, 0)?,
         });
     }
-    let again = rewritten.then(|| with_ids(args.words(), &request, &from));
+    let retry = rewritten.then(|| with_resolved_ids(args.words(), &request, &from));
     let streams = view.collections::<Stream>(request.keys)?;
     let mut found = Vec::new();
     for ((stream, key), from) in streams.into_iter().zip(request.keys.iter()).zip(from) {
         let Some(log) = stream.map(Stream::log) else { continue };
         if log.last_left().is_some_and(|last| last > from) {
-            found.push((Reply::bulk(key), behind(log, from, request.count)));
+            found.push((Reply::bulk(key), entries_after(log, from, request.count)));
         }
     }
     if !found.is_empty() {
-        return Ok(Outcome::Done(Reply::MapOrPairs(found)));
+        return Ok(ReplyOrBlock::Reply(Reply::MapOrPairs(found)));
     }
     let waits = request.wait.take();
-    Ok(wait(&request, waits, again))
+    Ok(block(&request, waits, retry))
 }
 
-/// The id in front of the last entry's.
+/// The id just before the last entry.
 fn before_last(log: Option<&Log>, profile: &Profile) -> StreamId {
     let last = match profile.family() {
         Family::Redis => log.and_then(Log::last_left),
-        // Here it is the last that there ever was, even if that was deleted.
+        // Valkey means the last id ever added, even if that entry was deleted.
         Family::Valkey => log.map(Log::last),
     };
     last.and_then(StreamId::previous).unwrap_or_default()
 }
 
-/// The request with the ids that its `$` stand for now.
-fn with_ids(words: Words<'_>, request: &Request<'_>, from: &[StreamId]) -> OwnedWords {
+/// The request with each `$` replaced by the id it means now.
+fn with_resolved_ids(words: Words<'_>, request: &ReadRequest<'_>, from: &[StreamId]) -> OwnedWords {
     let mut again: OwnedWords = words.first(words.len() - from.len()).into_owned();
     for (word, id) in request.ids.iter().zip(from) {
         if word == b"$" { again.push(&id.to_text()) } else { again.push(word) }
@@ -233,33 +233,37 @@ fn with_ids(words: Words<'_>, request: &Request<'_>, from: &[StreamId]) -> Owned
     again
 }
 
-fn behind(log: &Log, from: StreamId, count: Option<u64>) -> Reply<'_> {
+fn entries_after(log: &Log, from: StreamId, count: Option<u64>) -> Reply<'_> {
     match from.next() {
         Some(start) => entries_reply(log.range(start, StreamId::GREATEST), count),
         None => Reply::Array(Vec::new()),
     }
 }
 
-/// There is nothing: the client waits, if it wants to.
-fn wait<'v>(request: &Request<'v>, deadline: Option<Option<Millis>>, again: Option<OwnedWords>) -> Outcome<'v> {
+/// Blocks if the request asks for it.
+fn block<'v>(
+    request: &ReadRequest<'v>,
+    deadline: Option<Option<Millis>>,
+    retry: Option<OwnedWords>,
+) -> ReplyOrBlock<'v> {
     match deadline.or(request.wait) {
-        None => Outcome::Done(Reply::NullArray),
+        None => ReplyOrBlock::Reply(Reply::NullArray),
         Some(deadline) => {
-            Outcome::Wait(Wish { keys: request.keys, kind: Kind::Stream, deadline, reply: Reply::NullArray, again })
+            ReplyOrBlock::Block(BlockForKeys { retry, ..BlockForKeys::new(request.keys, Kind::Stream, deadline) })
         }
     }
 }
 
-/// What a member of a group gets from one stream.
-enum Share<'v> {
-    /// New entries, from the first to the last.
+/// What XREADGROUP returns for one stream.
+enum StreamReply<'v> {
+    /// The first and the last new entry.
     New(&'v [u8], Option<(StreamId, StreamId)>),
-    /// What is pending.
+    /// Ids of pending entries.
     History(&'v [u8], Vec<StreamId>),
 }
 
-fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
-    let request = Request::take(view, args, true)?;
+fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>) -> BlockingResult<'v> {
+    let request = ReadRequest::parse(view, args, true)?;
     let (name, consumer) = request.group.ok_or(MISSING_GROUP)?;
     let now = view.now();
     if let Some(key) = ready {
@@ -267,58 +271,58 @@ fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>)
         let group = stream.group(name).ok_or(GROUP_GONE)?;
         let from = group.last();
         if stream.log().last() <= from {
-            return Ok(wait(&request, None, None));
+            return Ok(block(&request, None, None));
         }
-        let count = request.count.or(Some(USUAL_COUNT));
+        let count = request.count.or(Some(DEFAULT_COUNT));
         let taken = deliver(view, key, name, consumer, &Delivery { from, count, no_ack: request.no_ack, now })?;
-        return Ok(Outcome::Done(shares_reply(view, vec![Share::New(key, taken)])));
+        return Ok(ReplyOrBlock::Reply(stream_replies(view, vec![StreamReply::New(key, taken)])));
     }
     let mut from = Vec::with_capacity(request.keys.len());
     for (key, id) in request.streams() {
-        if view.collection::<Stream>(key)?.and_then(|stream| stream.group(name)).is_none() {
+        if find_group(view, key, name)?.is_none() {
             return Err(no_group_to_read(key, name));
         }
         from.push(match id {
-            b"$" => return Err(meaningless('$')),
-            b"+" if args.profile().has(LAST_ENTRY) => return Err(meaningless('+')),
-            b">" => Place::New,
+            b"$" => return Err(meaningless_id('$')),
+            b"+" if args.profile().has(LAST_ENTRY) => return Err(meaningless_id('+')),
+            b">" => ReadFrom::New,
             id => match parse(id, 0).map_err(|_| BAD_ID)? {
-                StreamId::GREATEST => Place::New,
-                id => Place::Behind(id),
+                StreamId::GREATEST => ReadFrom::New,
+                id => ReadFrom::After(id),
             },
         });
     }
-    let mut shares = Vec::new();
+    let mut replies = Vec::new();
     for ((key, _), from) in request.streams().zip(from) {
         let Some(stream) = view.collection::<Stream>(key)? else { continue };
         let group = stream.group(name).ok_or_else(|| no_group_to_read(key, name))?;
         let last = group.last();
         let has_new = stream.log().last_left().is_some_and(|left| left > last);
         match from {
-            Place::Behind(id) => {
-                see(view, key, name, consumer, now)?;
-                let ids = repeat(view, key, name, consumer, id, request.count, now)?;
-                shares.push(Share::History(key, ids));
+            ReadFrom::After(id) => {
+                touch(view, key, name, consumer, now)?;
+                let ids = redeliver(view, key, name, consumer, id, request.count, now)?;
+                replies.push(StreamReply::History(key, ids));
             }
-            Place::New if has_new => {
+            ReadFrom::New if has_new => {
                 let delivery = Delivery { from: last, count: request.count, no_ack: request.no_ack, now };
                 let taken = deliver(view, key, name, consumer, &delivery)?;
-                shares.push(Share::New(key, taken));
+                replies.push(StreamReply::New(key, taken));
             }
-            Place::New => {
-                // Before 7.2, who got nothing was not seen either.
+            ReadFrom::New => {
+                // Before 7.2 a consumer was not seen if it got nothing.
                 if args.profile().since_redis(7, 2) {
-                    see(view, key, name, consumer, now)?;
+                    touch(view, key, name, consumer, now)?;
                 }
                 continue;
             }
         }
         view.count_untold(1);
     }
-    if shares.is_empty() {
-        return Ok(wait(&request, None, None));
+    if replies.is_empty() {
+        return Ok(block(&request, None, None));
     }
-    Ok(Outcome::Done(shares_reply(view, shares)))
+    Ok(ReplyOrBlock::Reply(stream_replies(view, replies)))
 }
 
 fn no_group_to_read(key: &[u8], group: &[u8]) -> CommandError {
@@ -327,17 +331,16 @@ fn no_group_to_read(key: &[u8], group: &[u8]) -> CommandError {
     CommandError::new([before, key, between, group, b"' in XREADGROUP with GROUP option"].concat())
 }
 
-/// The consumer was seen, and comes into being with that.
-fn see(view: &mut View<'_>, key: &[u8], name: &[u8], consumer: &[u8], now: Millis) -> Result<(), CommandError> {
+/// Records that the consumer was seen, and creates it if needed.
+fn touch(view: &mut View<'_>, key: &[u8], name: &[u8], consumer: &[u8], now: Millis) -> Result<(), CommandError> {
     let new =
-        view.change_untold(key, |stream| stream.change_group(name, |group, _| see_consumer(group, consumer, now)))?;
+        view.change_untold(key, |stream| stream.change_group(name, |group, _| touch_consumer(group, consumer, now)))?;
     if new.flatten() == Some(true) {
-        tell_of_consumer(view, key);
+        notify_new_consumer(view, key);
     }
     Ok(())
 }
 
-/// How new entries are delivered.
 struct Delivery {
     from: StreamId,
     count: Option<u64>,
@@ -345,7 +348,7 @@ struct Delivery {
     now: Millis,
 }
 
-/// Delivers what is new to a consumer: from which entry to which.
+/// Delivers new entries to a consumer. Returns the first and the last one.
 fn deliver(
     view: &mut View<'_>,
     key: &[u8],
@@ -353,7 +356,7 @@ fn deliver(
     consumer: &[u8],
     delivery: &Delivery,
 ) -> Result<Option<(StreamId, StreamId)>, CommandError> {
-    see(view, key, name, consumer, delivery.now)?;
+    touch(view, key, name, consumer, delivery.now)?;
     let Some(start) = delivery.from.next() else { return Ok(None) };
     let count = delivery.count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
     let taken = view.change_untold(key, |stream| {
@@ -375,7 +378,7 @@ fn deliver(
     Ok(taken.flatten().flatten())
 }
 
-/// The group has read an entry.
+/// Moves the group's last delivered id to an entry.
 fn advance(group: &mut ConsumerGroup, log: &Log, id: StreamId) {
     if id <= group.last() {
         return;
@@ -388,8 +391,8 @@ fn advance(group: &mut ConsumerGroup, log: &Log, id: StreamId) {
     group.set_last(id);
 }
 
-/// Delivers again what is pending with a consumer.
-fn repeat(
+/// Delivers a consumer's pending entries again. Returns their ids.
+fn redeliver(
     view: &mut View<'_>,
     key: &[u8],
     name: &[u8],
@@ -423,14 +426,14 @@ fn repeat(
     Ok(ids.flatten().unwrap_or_default())
 }
 
-fn shares_reply<'v>(view: &'v View<'_>, shares: Vec<Share<'v>>) -> Reply<'v> {
+fn stream_replies<'v>(view: &'v View<'_>, replies: Vec<StreamReply<'v>>) -> Reply<'v> {
     let log = |key: &[u8]| view.found_collection::<Stream>(key).map(Stream::log);
-    let pairs = shares.into_iter().map(|share| match share {
-        Share::New(key, taken) => {
+    let pairs = replies.into_iter().map(|replies| match replies {
+        StreamReply::New(key, taken) => {
             let entries = log(key).zip(taken).map(|(log, (first, last))| entries_reply(log.range(first, last), None));
             (Reply::bulk(key), entries.unwrap_or(Reply::Array(Vec::new())))
         }
-        Share::History(key, ids) => {
+        StreamReply::History(key, ids) => {
             let log = log(key);
             let entries = ids.into_iter().map(|id| match log.and_then(|log| log.get(id)) {
                 Some(entry) => entry_reply(entry),

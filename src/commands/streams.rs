@@ -1,6 +1,8 @@
-//! Streams: their entries.
+//! Streams: XADD, XLEN, XRANGE, XREVRANGE, XDEL, XTRIM, XSETID.
 
-use super::stream_ids::{Asked, entries_reply, id_reply, parse, parse_asked, parse_end_of_range, parse_start_of_range};
+use super::stream_ids::{
+    RequestedId, entries_reply, id_reply, parse, parse_range_end, parse_range_start, parse_requested,
+};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -57,12 +59,12 @@ const XADD: Command = Command::new(
 
 fn xadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    let options = Options::take(view, args, true)?;
+    let options = Options::parse(view, args, true)?;
     let words = args.rest();
     if words.len() < 2 || !words.len().is_multiple_of(2) {
         return Err(wrong_arity(args));
     }
-    if let Some(Asked::Id(StreamId::LEAST)) = options.id {
+    if let Some(RequestedId::Id(StreamId::LEAST)) = options.id {
         return Err(LEAST_ID);
     }
     if !Log::has_room_for(words.iter()) {
@@ -74,7 +76,7 @@ fn xadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (now, limits) = (view.now(), view.settings().node_limits());
     let added = view.change_or_make(key, Stream::default, |stream: &mut Stream| {
         let log = stream.log_mut();
-        match id_for(log, options.id, now) {
+        match new_id(log, options.id, now) {
             Err(error) => (Err(error), 0),
             Ok(id) => {
                 log.append(id, words.iter(), limits);
@@ -96,34 +98,34 @@ fn wrong_arity(args: &Args<'_>) -> CommandError {
     CommandError::new(format!("ERR wrong number of arguments for '{}' command", args.command_name()))
 }
 
-/// The id that a new entry gets.
-fn id_for(log: &Log, asked: Option<Asked>, now: i64) -> Result<StreamId, CommandError> {
+/// The id of a new entry.
+fn new_id(log: &Log, asked: Option<RequestedId>, now: i64) -> Result<StreamId, CommandError> {
     let last = log.last();
     if last == StreamId::GREATEST {
         return Err(NO_ID_LEFT);
     }
     let id = match asked {
         None => log.next_id(now).ok_or(NO_ID_LEFT)?,
-        Some(Asked::Id(id)) => id,
-        Some(Asked::Time(ms)) if ms == last.ms => StreamId { ms, seq: last.seq.checked_add(1).ok_or(SMALL_ID)? },
-        Some(Asked::Time(ms)) => StreamId { ms, seq: 0 },
+        Some(RequestedId::Id(id)) => id,
+        Some(RequestedId::Time(ms)) if ms == last.ms => StreamId { ms, seq: last.seq.checked_add(1).ok_or(SMALL_ID)? },
+        Some(RequestedId::Time(ms)) => StreamId { ms, seq: 0 },
     };
     if id > last { Ok(id) } else { Err(SMALL_ID) }
 }
 
-/// What stands in front of the fields of XADD, and behind the key of XTRIM.
+/// The options of XADD before the fields, and of XTRIM after the key.
 #[derive(Default)]
 struct Options {
     no_stream: bool,
     trim: Option<Trim>,
     roughly: bool,
     limit: u64,
-    /// The id that was asked for, if it is not to be made up.
-    id: Option<Asked>,
+    /// `None` for `*`.
+    id: Option<RequestedId>,
 }
 
 impl Options {
-    fn take(view: &View<'_>, args: &mut Args<'_>, adds: bool) -> Result<Self, CommandError> {
+    fn parse(view: &View<'_>, args: &mut Args<'_>, adds: bool) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let mut limit: Option<i64> = None;
         while let Some(word) = args.optional() {
@@ -132,11 +134,11 @@ impl Options {
             if adds && word == b"*" {
                 break;
             } else if is("MAXLEN") && more {
-                let threshold = options.take_strategy(args)?;
+                let threshold = options.parse_strategy(args)?;
                 let most = crate::protocol::parse_integer(threshold).ok_or(CommandError::NOT_AN_INTEGER)?;
                 options.trim = Some(Trim::MaxLen(u64::try_from(most).map_err(|_| NEGATIVE_MAXLEN)?));
             } else if is("MINID") && more {
-                let threshold = options.take_strategy(args)?;
+                let threshold = options.parse_strategy(args)?;
                 options.trim = Some(Trim::MinId(parse(threshold, 0)?));
             } else if is("LIMIT") && more {
                 limit = Some(args.integer()?);
@@ -146,7 +148,7 @@ impl Options {
             } else if adds && is("NOMKSTREAM") {
                 options.no_stream = true;
             } else if adds {
-                options.id = Some(parse_asked(word, 0)?);
+                options.id = Some(parse_requested(word, 0)?);
                 break;
             } else {
                 return Err(CommandError::SYNTAX);
@@ -166,8 +168,8 @@ impl Options {
         Ok(options)
     }
 
-    /// What stands behind MAXLEN and MINID: how exact it is to be, and then the threshold.
-    fn take_strategy<'a>(&mut self, args: &mut Args<'a>) -> Result<&'a [u8], CommandError> {
+    /// Parses what follows MAXLEN or MINID: `=` or `~`, then the threshold.
+    fn parse_strategy<'a>(&mut self, args: &mut Args<'a>) -> Result<&'a [u8], CommandError> {
         if self.trim.is_some() {
             return Err(TWO_STRATEGIES);
         }
@@ -256,14 +258,14 @@ fn range<'v>(
     (from, to): (&[u8], &[u8]),
     backwards: bool,
 ) -> CommandResult<'v> {
-    let (from, to) = (parse_start_of_range(from)?, parse_end_of_range(to)?);
+    let (from, to) = (parse_range_start(from)?, parse_range_end(to)?);
     let mut count = None;
     while !args.is_empty() {
         if !(args.left() >= 2 && args.take("COUNT")) {
             return Err(CommandError::SYNTAX);
         }
         let asked = args.integer()?;
-        // To Redis, -1 is what it is when nothing is said; whatever else is below 0 is none.
+        // A count of -1 means no limit, like no COUNT at all. Other negative counts mean 0.
         count = Some(u64::try_from(asked).unwrap_or(0));
     }
     let Some(stream) = view.collection::<Stream>(key)? else { return Ok(Reply::Array(Vec::new())) };
@@ -299,7 +301,7 @@ fn xdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     if view.collection_to_write::<Stream>(key)?.is_none() {
         return Ok(Reply::Integer(0));
     }
-    let ids = parse_all(args.rest())?;
+    let ids = parse_ids(args.rest())?;
     let deletion = view.change(key, |stream: &mut Stream| {
         let deleted = ids.iter().filter(|id| stream.log_mut().delete(**id)).count();
         (deleted, deleted)
@@ -311,7 +313,7 @@ fn xdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(Reply::Integer(deleted as i64))
 }
 
-pub(super) fn parse_all(words: Words<'_>) -> Result<Vec<StreamId>, CommandError> {
+pub(super) fn parse_ids(words: Words<'_>) -> Result<Vec<StreamId>, CommandError> {
     words.iter().map(|word| parse(word, 0)).collect()
 }
 
@@ -334,7 +336,7 @@ const XTRIM: Command = Command::new(
 
 fn xtrim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    let Options { trim, roughly, limit, .. } = Options::take(view, args, false)?;
+    let Options { trim, roughly, limit, .. } = Options::parse(view, args, false)?;
     let trim = trim.ok_or(NO_STRATEGY)?;
     let trimming = view.change(key, |stream: &mut Stream| {
         let trimmed = stream.log_mut().trim(trim, roughly, limit);
@@ -389,7 +391,7 @@ fn xsetid<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         return Err(TOO_FEW_ADDED);
     }
     let max_deleted = Some(max_deleted).filter(|id| *id != StreamId::LEAST);
-    // Redis tells nobody who watches the key.
+    // Redis does not touch the key for WATCH.
     view.change_untold(key, |stream| stream.log_mut().set_last(last, added, max_deleted))?;
     view.count_untold(1);
     view.notify(EventClass::Stream, "xsetid", key);

@@ -1,7 +1,7 @@
-//! Reading strings, and many strings at once.
+//! GET and its variants, and commands on several strings: MGET, MSET, MSETNX.
 
+use super::expire_options::{ExpireOption, delete_past_deadline};
 use super::keys::delete;
-use super::lifetime::{Lifespan, delete_overdue};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -72,31 +72,31 @@ const GETEX: Command = Command::new(
 
 fn getex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    let mut lifespan = Lifespan::Unsaid;
+    let mut expire = ExpireOption::None;
     while !args.is_empty() {
-        if !lifespan.take(args, Lifespan::Persist) {
+        if !expire.take(args, ExpireOption::Persist) {
             return Err(CommandError::SYNTAX);
         }
     }
     let early = args.profile().has(Since::valkey(9, 0, 0));
     let now = view.now();
     if early {
-        lifespan.expiry(now, args)?;
+        expire.expiry(now, args)?;
     }
     if view.string(key)?.is_none() {
         return Ok(Reply::Null);
     }
-    match lifespan.expiry(now, args)? {
+    match expire.expiry(now, args)? {
         Expiry::At(deadline) if deadline <= now => {
             let value = view.string_to_write(key)?.map(<[u8]>::to_vec);
-            delete_overdue(view, args, key);
+            delete_past_deadline(view, args, key);
             return Ok(value.map_or(Reply::Null, Reply::bulk));
         }
         Expiry::At(deadline) => {
             view.set_deadline(key, Some(deadline));
             view.notify(EventClass::Generic, "expire", key);
         }
-        Expiry::Never if matches!(lifespan, Lifespan::Persist) => {
+        Expiry::Never if matches!(expire, ExpireOption::Persist) => {
             if view.peek(key).is_some_and(|entry| entry.deadline().is_some()) {
                 view.set_deadline(key, None);
                 view.notify(EventClass::Generic, "persist", key);
@@ -148,7 +148,7 @@ const MSET: Command = Command::new(
 );
 
 fn mset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    even(args)?;
+    check_pairs(args)?;
     write_pairs(view, args)?;
     Ok(Reply::OK)
 }
@@ -172,7 +172,7 @@ const MSETNX: Command = Command::new(
 );
 
 fn msetnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    even(args)?;
+    check_pairs(args)?;
     if args.rest().iter().step_by(2).any(|key| view.aim(key).is_some()) {
         return Ok(Reply::Integer(0));
     }
@@ -180,8 +180,8 @@ fn msetnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     Ok(Reply::Integer(1))
 }
 
-/// MSET and MSETNX take keys with values, which the row's arity cannot say.
-fn even(args: &Args<'_>) -> Result<(), CommandError> {
+/// An error unless keys and values come in pairs, which the arity cannot express.
+fn check_pairs(args: &Args<'_>) -> Result<(), CommandError> {
     if args.left().is_multiple_of(2) {
         return Ok(());
     }

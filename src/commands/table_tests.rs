@@ -1,12 +1,14 @@
-//! What holds for every row of the table.
+//! Tests that hold for every row.
 
 use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
 
 use super::{Command, all};
 use crate::base::profile::PROFILES;
-use crate::spec::{Arity, Begin, CommandKind, CommandSpec, Find, Flag, KeySpec, LockEffect, arguments};
+use crate::spec::{Arity, BeginSearch, CommandKind, CommandSpec, FindKeys, Flag, KeySpec, LockEffect, arguments};
 
-/// Every row and subcommand with its full name and the position of its first argument.
+/// Every row and subcommand, with its full name and the position of its first argument.
 fn rows() -> Vec<(String, &'static CommandSpec, usize)> {
     let mut rows = Vec::new();
     for Command { spec, subcommands, .. } in all() {
@@ -58,17 +60,19 @@ fn keys_stand_where_the_arity_says_there_are_words() {
             Arity::Exactly(count) | Arity::AtLeast(count) => usize::from(count),
         };
         for keys in row.keys.iter().filter(|keys| keys.are_keys()) {
-            let Begin::Index(begin) = keys.begin else { continue };
+            let BeginSearch::Index(begin) = keys.begin_search else { continue };
             let begin = usize::from(begin);
-            // PFMERGE can do without the last of its keys.
-            let optional = usize::from(matches!(keys.find, Find::Range { last: ..0, .. }));
+            // PFMERGE's last keys are optional.
+            let optional = usize::from(matches!(keys.find_keys, FindKeys::Range { last: ..0, .. }));
             assert!((first..words + optional).contains(&begin), "{name}: a key at {begin}, with {words} words");
-            match keys.find {
-                Find::Range { last, .. } if last >= 0 => assert!(begin + last as usize <= words, "{name}"),
-                Find::Range { step, .. } | Find::Part { of: step } | Find::Count { step, .. } => {
+            match keys.find_keys {
+                FindKeys::Range { last, .. } if last >= 0 => assert!(begin + last as usize <= words, "{name}"),
+                FindKeys::Range { step, .. }
+                | FindKeys::LimitedRange { limit: step }
+                | FindKeys::KeyNum { step, .. } => {
                     assert!(step > 0, "{name}");
                 }
-                Find::Search(_) | Find::Made(_) => {}
+                FindKeys::Function(_) | FindKeys::Computed(_) => {}
             }
         }
         let locks = matches!(
@@ -113,5 +117,42 @@ fn what_a_row_does_to_locks_agrees_with_its_flags() {
             _ => false,
         };
         assert_eq!(reads, !row.has_flag(Flag::Write), "{name}");
+    }
+}
+
+/// Adds the words of all test files below a folder, in upper case and in order. Of a transcript only the requests count;
+/// the transcript of wrong arities does not count, because it runs nothing.
+fn add_test_words(folder: &Path, words: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let is_transcript = path.extension().is_some_and(|extension| extension == "txt");
+        if path.is_dir() {
+            add_test_words(&path, words);
+        } else if is_transcript && !path.ends_with("arity.txt") || path.extension().is_some_and(|rust| rust == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let is_request = |line: &&str| line.split(' ').next().is_some_and(|prompt| prompt.ends_with('>'));
+            for line in text.lines().filter(|line| !is_transcript || is_request(line)) {
+                let line = line.to_ascii_uppercase();
+                words.extend(
+                    line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_').map(str::to_owned),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_command_is_run_by_a_test() {
+    let mut words = Vec::new();
+    add_test_words(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests"), &mut words);
+    words.retain(|word| !word.is_empty());
+    let single: HashSet<&str> = words.iter().map(String::as_str).collect();
+    let pairs: HashSet<[&str; 2]> = words.windows(2).map(|pair| [pair[0].as_str(), pair[1].as_str()]).collect();
+    for (name, ..) in rows() {
+        let is_run = match name.split_once(' ') {
+            Some((container, sub)) => pairs.contains(&[container, sub]),
+            None => single.contains(name.as_str()),
+        };
+        assert!(is_run, "no test runs {name}: add a transcript to tests/exactness/transcripts");
     }
 }

@@ -1,13 +1,14 @@
-//! CLIENT TRACKING and its kin: which keys a connection wants to be told of when they change.
+//! CLIENT TRACKING, CACHING, GETREDIR and TRACKINGINFO.
 
-use super::client::PLAIN;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::clients::session::{Choice, TrackingMode};
 use crate::clients::tracking::Overlap;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandSpec, Group};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group};
+
+const PLAIN: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale];
 
 pub(super) const TRACKING: Command = Command::new(
     Handler::Connection(tracking),
@@ -25,20 +26,20 @@ pub(super) const TRACKING: Command = Command::new(
 );
 
 const TWO_REDIRECTS: CommandError = CommandError::fixed("ERR A client can only redirect to a single other client");
-const NOBODY_THERE: CommandError = CommandError::fixed("ERR The client ID you want redirect to does not exist");
+const NO_REDIRECT_TARGET: CommandError = CommandError::fixed("ERR The client ID you want redirect to does not exist");
 const PREFIX_NEEDS_BCAST: CommandError = CommandError::fixed("ERR PREFIX option requires BCAST mode to be enabled");
 const BCAST_CHOICE: CommandError = CommandError::fixed("ERR OPTIN and OPTOUT are not compatible with BCAST");
 const BOTH_CHOICES: CommandError = CommandError::fixed("ERR You can't specify both OPTIN mode and OPTOUT mode");
-const OTHER_BCAST: CommandError = CommandError::fixed(
+const BCAST_SWITCHED: CommandError = CommandError::fixed(
     "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a \
      different mode.",
 );
-const OTHER_CHOICE: CommandError = CommandError::fixed(
+const CHOICE_SWITCHED: CommandError = CommandError::fixed(
     "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a \
      different mode.",
 );
 
-/// The options, as far as they can be told one by one.
+/// The options before they are checked against each other.
 #[derive(Default)]
 struct Options<'a> {
     redirect: u64,
@@ -51,7 +52,7 @@ struct Options<'a> {
 
 fn tracking(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let switch = args.bytes()?;
-    let options = options(call, args)?;
+    let options = parse_options(call, args)?;
     let settings = call.server.keyspace.settings();
     if switch.eq_ignore_ascii_case(b"OFF") {
         call.server.tracking.stop(call.session, settings);
@@ -62,20 +63,20 @@ fn tracking(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> 
     }
     let mode = mode(&options, call.session.tracking.mode)?;
     let overlap = call.server.tracking.overlap(call.session.client.id(), &options.prefixes);
-    let complaint = match overlap {
+    let error = match overlap {
         None => None,
-        // Redis says so and goes on, unless it is the first of the prefixes that it does not like.
-        Some(overlap) if tells_and_goes_on(args, &overlap) => Some(overlapping(&overlap)),
-        Some(overlap) => return Err(overlapping(&overlap)),
+        // Redis replies with the error and continues, unless the first prefix is the one that overlaps.
+        Some(overlap) if replies_error_and_continues(args, &overlap) => Some(overlap_error(&overlap)),
+        Some(overlap) => return Err(overlap_error(&overlap)),
     };
     call.server.tracking.start(call.session, mode, &options.prefixes, settings);
-    Ok(match complaint {
+    Ok(match error {
         None => Reply::OK,
         Some(error) => Reply::Several(vec![Reply::Error(error), Reply::OK]),
     })
 }
 
-fn options<'a>(call: &Call<'_>, args: &mut Args<'a>) -> Result<Options<'a>, CommandError> {
+fn parse_options<'a>(call: &Call<'_>, args: &mut Args<'a>) -> Result<Options<'a>, CommandError> {
     let mut options = Options::default();
     while let Some(option) = args.optional() {
         let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
@@ -87,7 +88,7 @@ fn options<'a>(call: &Call<'_>, args: &mut Args<'a>) -> Result<Options<'a>, Comm
                 }
                 let id = parse_integer(id).ok_or(CommandError::NOT_AN_INTEGER)?;
                 let target = u64::try_from(id).ok().and_then(|id| call.server.clients.get(id));
-                options.redirect = target.ok_or(NOBODY_THERE)?.id();
+                options.redirect = target.ok_or(NO_REDIRECT_TARGET)?.id();
             }
             () if is(b"BCAST") => options.broadcast = true,
             () if is(b"OPTIN") => options.opt_in = true,
@@ -100,14 +101,14 @@ fn options<'a>(call: &Call<'_>, args: &mut Args<'a>) -> Result<Options<'a>, Comm
     Ok(options)
 }
 
-/// What the options mean together, and beside the mode that is on already.
+/// The mode that the options select. An error if they contradict each other or the current mode.
 fn mode(options: &Options<'_>, old: Option<TrackingMode>) -> Result<TrackingMode, CommandError> {
     let Options { broadcast, opt_in, opt_out, no_loop, redirect, .. } = *options;
     if !broadcast && !options.prefixes.is_empty() {
         return Err(PREFIX_NEEDS_BCAST);
     }
     if old.is_some_and(|old| old.broadcast != broadcast) {
-        return Err(OTHER_BCAST);
+        return Err(BCAST_SWITCHED);
     }
     if broadcast && (opt_in || opt_out) {
         return Err(BCAST_CHOICE);
@@ -122,16 +123,16 @@ fn mode(options: &Options<'_>, old: Option<TrackingMode>) -> Result<TrackingMode
         matches!((old.choice, choice), (Choice::OptIn, Choice::OptOut) | (Choice::OptOut, Choice::OptIn))
     };
     if old.is_some_and(opposite) {
-        return Err(OTHER_CHOICE);
+        return Err(CHOICE_SWITCHED);
     }
     Ok(TrackingMode { redirect, broadcast, no_loop, choice })
 }
 
-fn tells_and_goes_on(args: &Args<'_>, overlap: &Overlap) -> bool {
+fn replies_error_and_continues(args: &Args<'_>, overlap: &Overlap) -> bool {
     !overlap.holds && overlap.at > 0 && !args.profile().has(Since::valkey(9, 0, 0))
 }
 
-fn overlapping(overlap: &Overlap) -> CommandError {
+fn overlap_error(overlap: &Overlap) -> CommandError {
     let visible = |prefix: &[u8]| prefix.split(|&byte| byte == 0).next().unwrap_or_default().to_vec();
     let which: &[u8] = if overlap.holds { b"an existing" } else { b"another provided" };
     let parts: [&[u8]; 7] = [

@@ -1,4 +1,4 @@
-//! Transactions. The engine itself runs these; here are their rows.
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH: rows only. The engine runs them.
 
 use crate::base::profile::Since;
 use crate::commands::{Command, Handler};

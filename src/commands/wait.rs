@@ -1,6 +1,6 @@
-//! WAIT and WAITAOF: waiting for replicas and an append-only file that there never are.
+//! WAIT and WAITAOF. There are no replicas and no append-only file, so that both only time out.
 
-use super::blocking::deadline_in_millis;
+use super::timeout::parse_millis;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
@@ -31,8 +31,8 @@ const WAIT: Command = Command::new(
 
 fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let replicas = args.integer()?;
-    let timeout = deadline_in_millis(call.now(), args)?;
-    Ok(answer(call, replicas, timeout, Reply::Integer(0)))
+    let timeout = parse_millis(call.now(), args)?;
+    Ok(reply_after(call, replicas, timeout, Reply::Integer(0)))
 }
 
 const WAITAOF: Command = Command::new(
@@ -55,15 +55,15 @@ fn waitaof(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         return Err(LOCAL_OUT_OF_RANGE);
     }
     let replicas = args.integer().ok().filter(|&replicas| replicas >= 0).ok_or(CommandError::MUST_BE_POSITIVE)?;
-    let timeout = deadline_in_millis(call.now(), args)?;
+    let timeout = parse_millis(call.now(), args)?;
     if local == 1 {
         return Err(NO_APPEND_ONLY_FILE);
     }
-    Ok(answer(call, replicas, timeout, Reply::Array(vec![Reply::Integer(0), Reply::Integer(0)])))
+    Ok(reply_after(call, replicas, timeout, Reply::Array(vec![Reply::Integer(0), Reply::Integer(0)])))
 }
 
-/// Answers at once if nobody is waited for, and otherwise when time is up.
-fn answer(call: &mut Call<'_>, replicas: i64, deadline: Option<Millis>, reply: Reply<'static>) -> Reply<'static> {
+/// Replies at once if no replicas are awaited, otherwise at the deadline.
+fn reply_after(call: &mut Call<'_>, replicas: i64, deadline: Option<Millis>, reply: Reply<'static>) -> Reply<'static> {
     if replicas <= 0 {
         return reply;
     }

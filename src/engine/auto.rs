@@ -107,7 +107,7 @@ impl Engine {
     fn others(&self) -> Others {
         let Instance { clock, active_hooks, control, .. } = &*self.instance;
         // Who is held for the sake of an order goes on without any time passing.
-        if active_hooks.has(Hook::Explore) && control.explorer.holds_anybody() {
+        if active_hooks.has(Hook::Explore) && control.explorer.holds_any() {
             return Others::Act;
         }
         let (grace, now) = (clock.grace(), clock.uptime());

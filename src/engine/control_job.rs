@@ -43,7 +43,7 @@ impl Engine {
                 self.begin_auto(grace);
             }
             ControlJob::Reset => {
-                if !self.instance.control.explorer.outlasts_reset() {
+                if !self.instance.control.explorer.survives_reset() {
                     // There may be none.
                     let _ = self.instance.stop_exploring();
                 }
@@ -82,13 +82,13 @@ impl Engine {
     /// Opens the gates that are to be opened.
     async fn let_go(&self) {
         let Instance { control, clock, .. } = &*self.instance;
-        for gate in control.gates.take_opening() {
+        for gate in control.gates.take_queued_openings() {
             // Not those who come meanwhile, which may be without end.
-            for _ in 0..gate.stop.held() {
-                gate.stop.step(clock);
+            for _ in 0..gate.queue.held() {
+                gate.queue.step(clock);
                 clock.settle().await;
             }
-            gate.stop.open(clock);
+            gate.queue.open(clock);
         }
         self.quiesce().await;
     }

@@ -9,7 +9,7 @@ use super::passage::guest;
 use super::{Engine, is_exec, keys, transaction};
 use crate::base::clock::Clock;
 use crate::clients::session::{Session, Waiting};
-use crate::powers::{Entrant, Footprint, Hook, Look, Passage, Standing};
+use crate::powers::{Footprint, Hook, NextTurn, Passage, RacerState, RacingCommand};
 use crate::protocol::Words;
 use crate::spec::{CommandKind, CommandSpec, Flag, Group, TransactionCommand};
 
@@ -30,8 +30,8 @@ impl Engine {
             return None;
         }
         let footprint = self.footprint(session, spec, words);
-        let entrant = Entrant { guest: guest(session, words), command: spec.name, footprint };
-        let ticket = self.instance.control.explorer.hold(entrant)?;
+        let command = RacingCommand { parked: guest(session, words), name: spec.name, footprint };
+        let ticket = self.instance.control.explorer.hold(command)?;
         passage.is_explored = true;
         Some(Waiting::Held(ticket))
     }
@@ -56,7 +56,7 @@ impl Engine {
     /// A client is gone: it has no turn any more.
     pub(super) fn part(&self, session: &Session) {
         if self.instance.active_hooks.has(Hook::Explore) {
-            self.instance.control.explorer.left(session.client.id());
+            self.instance.control.explorer.client_left(session.client.id());
         }
     }
 
@@ -73,20 +73,20 @@ impl Engine {
             // It was stopped while the server was put back.
             self.instance.active_hooks.lower(Hook::Explore);
         }
-        if self.instance.control.explorer.needs_conductor() {
+        if self.instance.control.explorer.claim_scheduling() {
             tokio::spawn(conduct(Arc::downgrade(self)));
         }
     }
 
     /// Gives the next turn, if it is time for that.
-    fn look(&self, waker: &Waker) -> Look {
+    fn look(&self, waker: &Waker) -> NextTurn {
         let instance = &self.instance;
-        let standing = |id: u64| match instance.clients.get(id) {
-            None => Standing::Gone,
-            Some(client) if client.seen().blocked.load(Ordering::Relaxed) => Standing::Waits,
-            Some(_) => Standing::Idle,
+        let state = |id: u64| match instance.clients.get(id) {
+            None => RacerState::Gone,
+            Some(client) if client.seen().blocked.load(Ordering::Relaxed) => RacerState::Blocked,
+            Some(_) => RacerState::Idle,
         };
-        instance.control.explorer.look(waker, standing, &instance.clock)
+        instance.control.explorer.next_turn(waker, state, &instance.clock)
     }
 }
 
@@ -98,10 +98,10 @@ async fn conduct(engine: Weak<Engine>) {
             loop {
                 let Some(engine) = engine.upgrade() else { return Poll::Ready(None) };
                 match engine.look(cx.waker()) {
-                    Look::Went => return Poll::Ready(Some(engine)),
-                    Look::Over => return Poll::Ready(None),
-                    Look::Wait(None) => return Poll::Pending,
-                    Look::Wait(Some(duration)) => {
+                    NextTurn::Granted => return Poll::Ready(Some(engine)),
+                    NextTurn::Over => return Poll::Ready(None),
+                    NextTurn::Wait(None) => return Poll::Pending,
+                    NextTurn::Wait(Some(duration)) => {
                         let time = time.insert(Box::pin(Clock::pass(duration)));
                         if time.as_mut().poll(cx).is_pending() {
                             return Poll::Pending;
@@ -112,7 +112,7 @@ async fn conduct(engine: Weak<Engine>) {
         });
         let Some(engine) = went.await else { return };
         engine.instance.clock.settle().await;
-        engine.instance.control.explorer.took_effect();
+        engine.instance.control.explorer.turn_is_over();
     }
 }
 
@@ -136,7 +136,7 @@ fn own_footprint(spec: &CommandSpec, words: Words<'_>) -> Footprint {
     let reads_only = spec.has_flag(Flag::ReadOnly);
     let names_its_keys = match spec.kind {
         CommandKind::Keys | CommandKind::Blocking | CommandKind::Database | CommandKind::Everything => {
-            !spec.makes_keys(words)
+            !spec.computes_keys(words)
         }
         CommandKind::Transaction(TransactionCommand::Watch) => true,
         // A script may reach for more than it says.

@@ -71,7 +71,7 @@ impl Engine {
         let trace = &mut session.trace;
         if !trace.staging.is_empty() {
             trace.end_last();
-            let kept = self.instance.control.journal.keep(&mut trace.staging);
+            let kept = self.instance.control.journal.append(&mut trace.staging);
             trace.unwritten = trace.unwritten.or(kept.map(|(index, _)| index));
             if self.instance.audit.is_on() {
                 self.instance.attend_audit(kept.is_some_and(|(_, is_pressing)| is_pressing));
@@ -145,7 +145,7 @@ impl Engine {
     /// Tells that the last so many bytes of a session's replies will never be read by anybody.
     pub fn lose(&self, session: &Session, unwritten: usize) {
         if let Some(from) = session.trace.unwritten.filter(|_| unwritten > 0) {
-            self.instance.control.journal.lose(session.client.id(), from, unwritten);
+            self.instance.control.journal.mark_replies_lost(session.client.id(), from, unwritten);
         }
     }
 
@@ -169,7 +169,7 @@ impl Engine {
         let Stamp { seq, at, real } = stamp;
         let mut redacted = OwnedWords::default();
         let (words, reply) = self.readable(session, spec, words, reply, &mut redacted);
-        if session.trace.introduced != journal.life() {
+        if session.trace.introduced != journal.epoch() {
             self.introduce(session);
         }
         let children = session.trace.take_inside();
@@ -199,7 +199,7 @@ impl Engine {
     /// Tells that the connection of a session has ended, if anything is told of it.
     pub(super) fn tell_end(&self, session: &mut Session) {
         let journal = &self.instance.control.journal;
-        if session.trace.introduced == journal.life() {
+        if session.trace.introduced == journal.epoch() {
             self.keep_staged(session);
             let at = (self.instance.clock.micros(), real_micros());
             journal.note_event(EventKind::Closed, session.client.id(), at, &OwnedWords::default());
@@ -232,10 +232,10 @@ impl Engine {
     fn introduce(&self, session: &mut Session) {
         self.keep_staged(session);
         let journal = &self.instance.control.journal;
-        session.trace.introduced = journal.life();
+        session.trace.introduced = journal.epoch();
         let client = &session.client;
         let introduction = ClientRecord { address: client.peer().address(), name: client.labels().name.clone() };
-        journal.introduce(client.id(), introduction);
+        journal.add_client(client.id(), introduction);
     }
 
     /// A command as others may read it. Only those for the connection, and what is no command, can have secrets.

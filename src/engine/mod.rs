@@ -30,7 +30,7 @@ use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Activity, Flow, Replies, Session, Waiting};
 use crate::clients::stats::Counters;
-use crate::commands::{self, Call, CommandResult, Handler, Handlers, Outcome};
+use crate::commands::{self, Call, CommandResult, Handler, Handlers, ReplyOrBlock};
 use crate::data::keyspace::{Busy, Locked, Scope, View, hash_of};
 use crate::powers::{Hook, HookPath};
 use crate::protocol::{Protocol, Reply, Words};
@@ -226,7 +226,7 @@ impl Engine {
     pub fn resolve(&self, words: Words<'_>) -> Result<Resolved, CommandError> {
         let row = self.table.resolve(words)?;
         let key = match row.spec.keys {
-            [keys] => keys.only().and_then(|index| Some((index, hash_of(words.get(index)?)))),
+            [keys] => keys.single_position().and_then(|index| Some((index, hash_of(words.get(index)?)))),
             _ => None,
         };
         Ok(Resolved { row, key })
@@ -265,13 +265,13 @@ impl Engine {
             Handler::Blocking(run) => {
                 let mut view = self.lock_keys(session, spec, key, words)?;
                 view.set_touch(!session.no_touch);
-                let (wish, error) = match run(&mut view, &mut args, None) {
-                    Ok(Outcome::Wait(wish) | Outcome::WaitOr(wish, _)) => (Some(wish), None),
-                    Ok(Outcome::Done(reply)) => (None, write(Ok(reply), session, out)),
+                let (block, error) = match run(&mut view, &mut args, None) {
+                    Ok(ReplyOrBlock::Block(block)) => (Some(block), None),
+                    Ok(ReplyOrBlock::Reply(reply)) => (None, write(Ok(reply), session, out)),
                     Err(error) => (None, write(Err(error), session, out)),
                 };
                 // As long as the view lives, nobody can put anything under the keys.
-                let wait = wish.map(|wish| self.begin_wait(session, row, words, wish));
+                let wait = block.map(|block| self.begin_wait(session, row, words, block));
                 if wait.is_some() {
                     session.trace.block();
                 }
@@ -350,13 +350,15 @@ impl Engine {
         let spec = row.spec;
         let mut args = Args::new(words, row, &self.instance.profile);
         view.select(session.db);
-        if spec.makes_keys(words) {
+        if spec.computes_keys(words) {
             view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
         }
         let mut flow = Flow::Continue;
         let error = match self.handlers.of(row.id) {
             Handler::Keys(run) => write(run(view, &mut args), session, out),
-            Handler::Blocking(run) => write(run(view, &mut args, None).map(Outcome::into_reply), session, out),
+            Handler::Blocking(run) => {
+                write(run(view, &mut args, None).map(ReplyOrBlock::without_blocking), session, out)
+            }
             Handler::Database(run) => {
                 view.widen(Scope::Database);
                 write(run(view, &mut args), session, out)
@@ -459,7 +461,7 @@ impl Engine {
             return self.widen_for_waiters(view, session.db, &[hash], spec.has_flag(Flag::Write));
         }
         let hashes: SmallVec<[u64; 8]> = key_hashes(spec, words).collect();
-        if spec.makes_keys(words) {
+        if spec.computes_keys(words) {
             let mut view = keyspace.lock_growing(&hashes, session.db, clock)?;
             view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
             return Ok(view);
@@ -714,7 +716,7 @@ fn key_hashes(spec: &CommandSpec, words: Words<'_>) -> impl Iterator<Item = u64>
 
 /// The keys that a request names, or may come to name.
 fn keys<'w>(spec: &CommandSpec, words: Words<'w>) -> impl Iterator<Item = &'w [u8]> {
-    let positions = spec.keys.iter().filter_map(move |keys| keys.lockable(words)).flatten();
+    let positions = spec.keys.iter().filter_map(move |keys| keys.positions_to_lock(words)).flatten();
     positions.filter_map(move |at| words.get(at))
 }
 

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use super::{Engine, Fibers, Resolved, is_exec, keys, transaction};
 use crate::base::error::CommandError;
 use crate::clients::session::{Flow, Session, Waiting};
-use crate::powers::{Arrival, Hook, ParkedCommand, Passage, Permit, Rule, Verdict, WaitQueue};
+use crate::powers::{CommandInfo, Hook, ParkedCommand, Passage, Permit, Rule, Verdict, WaitQueue};
 use crate::protocol::{Reply, Words, parse_integer};
 use crate::spec::{CommandSpec, Flag, Group};
 
@@ -100,8 +100,8 @@ impl Engine {
         if !self.instance.active_hooks.has(Hook::Halt) {
             return None;
         }
-        let rule = self.instance.control.faults.pause()?;
-        hold_at(&rule.stop, session, guest(session, words))
+        let rule = self.instance.control.faults.pausing_rule()?;
+        hold_at(&rule.queue, session, guest(session, words))
     }
 
     /// Whether gates and rules are for a command. What is only queued runs with its transaction, and what will be refused
@@ -118,7 +118,7 @@ impl Engine {
         if self.instance.active_hooks.has(Hook::Gate) {
             let name = session.client.labels().name.clone();
             let (arrival, inside) = self.arrivals(session, &name, spec, words);
-            passage.before = self.instance.control.gates.in_front(&arrival, &inside, || guest(session, words));
+            passage.before = self.instance.control.gates.before(&arrival, &inside, || guest(session, words));
         }
         if passage.before.is_empty() {
             self.judge(passage, session, spec, words);
@@ -131,8 +131,8 @@ impl Engine {
         let control = &self.instance.control;
         let labels = session.client.labels();
         let (arrival, inside) = self.arrivals(session, &labels.name, spec, words);
-        passage.rule = control.faults.judge(&arrival, &inside);
-        passage.after = control.gates.behind(&arrival, &inside);
+        passage.rule = control.faults.first_match(&arrival, &inside);
+        passage.after = control.gates.after(&arrival, &inside);
         drop((arrival, inside));
         drop(labels);
         if !passage.after.is_empty() {
@@ -147,13 +147,13 @@ impl Engine {
         client_name: &'a [u8],
         spec: &'static CommandSpec,
         words: Words<'a>,
-    ) -> (Arrival<'a>, Vec<Arrival<'a>>) {
-        let mut inside: Vec<Arrival<'_>> = Vec::new();
+    ) -> (CommandInfo<'a>, Vec<CommandInfo<'a>>) {
+        let mut inside: Vec<CommandInfo<'_>> = Vec::new();
         if is_exec(spec) {
             let mut db = session.db;
             for queued in transaction::queued(session) {
                 let words = queued.words.as_words();
-                inside.push(Arrival { db, ..self.arrival(session, client_name, queued.row.spec, words) });
+                inside.push(CommandInfo { db, ..self.arrival(session, client_name, queued.row.spec, words) });
                 // What follows a SELECT runs there.
                 let chosen = words.get(1).and_then(parse_integer).and_then(|number| u32::try_from(number).ok());
                 db = chosen.filter(|_| queued.row.spec.selects_database).unwrap_or(db);
@@ -169,9 +169,9 @@ impl Engine {
         client_name: &'a [u8],
         spec: &'static CommandSpec,
         words: Words<'a>,
-    ) -> Arrival<'a> {
+    ) -> CommandInfo<'a> {
         let container = words.get(0).and_then(|name| self.table.find(name)).filter(|row| !std::ptr::eq(*row, spec));
-        Arrival {
+        CommandInfo {
             container: container.map(|row| row.name),
             name: spec.name,
             keys: keys(spec, words).collect(),
@@ -191,7 +191,7 @@ impl Engine {
     ) -> Option<Waiting> {
         while let Some(gate) = passage.before.pop_front() {
             passage.gates.push(gate.name.as_str().into());
-            if let Some(ticket) = hold_at(&gate.stop, session, guest(session, words)) {
+            if let Some(ticket) = hold_at(&gate.queue, session, guest(session, words)) {
                 return Some(Waiting::Held(ticket));
             }
         }
@@ -201,11 +201,11 @@ impl Engine {
         let rule = passage.rule.as_ref().filter(|_| !passage.rule_is_over)?;
         passage.rule_is_over = true;
         match &rule.fault.verdict {
-            Verdict::Hang => hold_at(&rule.stop, session, guest(session, words)).map(Waiting::Held),
+            Verdict::Hang => hold_at(&rule.queue, session, guest(session, words)).map(Waiting::Held),
             Verdict::Delay(duration) if !duration.is_zero() => {
                 // Before anybody can see that it waits: whoever sees it may move the clock.
                 let alarm = Some(self.instance.clock.alarm_after(*duration));
-                let ticket = hold_at(&rule.stop, session, guest(session, words))?;
+                let ticket = hold_at(&rule.queue, session, guest(session, words))?;
                 Some(Waiting::Delayed { alarm, ticket })
             }
             _ => None,
@@ -247,12 +247,12 @@ impl Engine {
             return flow;
         };
         if std::mem::take(&mut passage.is_explored) {
-            self.instance.control.explorer.replied(session.client.id(), out.get(start..).unwrap_or_default());
+            self.instance.control.explorer.record_reply(session.client.id(), out.get(start..).unwrap_or_default());
         }
         while let Some(gate) = passage.after.pop_front() {
             passage.gates.push(gate.name.as_str().into());
             let Some(guest) = passage.guest.clone() else { continue };
-            if let Some(ticket) = hold_at(&gate.stop, session, guest) {
+            if let Some(ticket) = hold_at(&gate.queue, session, guest) {
                 session.passage = Some(passage);
                 return Flow::Wait(Box::new(Waiting::HeldReply { ticket, reply: out.split_off(start), then: flow }));
             }
@@ -270,7 +270,7 @@ impl Engine {
             }
             Verdict::Drip { bytes, every } if out.len() - start > bytes => {
                 let alarm = Some(self.instance.clock.alarm_after(every));
-                let Some(ticket) = rule.stop.hold(guest(session, Words::new(&[], &[]))) else { return flow };
+                let Some(ticket) = rule.queue.hold(guest(session, Words::new(&[], &[]))) else { return flow };
                 let reply = Bytes::from(out.split_off(start));
                 Flow::Wait(Box::new(Waiting::Drip { reply, bytes, every, alarm, ticket, then: flow }))
             }
@@ -291,7 +291,7 @@ impl Engine {
         }
         let labels = session.client.labels();
         let arrival = self.arrival(session, &labels.name, spec, words);
-        let rule = self.instance.control.faults.judge_inside(&arrival)?;
+        let rule = self.instance.control.faults.first_match_inside(&arrival)?;
         let Verdict::Error(line) = &rule.fault.verdict else { return None };
         let error = CommandError::new(line.clone());
         self.instance.stats.count_error(error.code());

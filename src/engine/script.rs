@@ -14,7 +14,7 @@ use crate::base::log::Level;
 use crate::base::profile::Profile;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session};
-use crate::commands::asks_to_wait;
+use crate::commands::refuse_block_in_script;
 use crate::data::keyspace::{Busy, View};
 use crate::powers::{Hook, HookPath, Rule};
 use crate::protocol::{Protocol, Reply, Words, parse_integer};
@@ -352,7 +352,7 @@ impl Caller<'_, '_, '_> {
             }
             Some(row) => self
                 .admit(session, row.spec, words)
-                .and_then(|()| asks_to_wait(words, &engine.instance.profile).map_or(Ok(row), Err)),
+                .and_then(|()| refuse_block_in_script(words, &engine.instance.profile).map_or(Ok(row), Err)),
         };
         let row = checked
             .inspect_err(|error| engine.instance.stats.count_error(error.code()))

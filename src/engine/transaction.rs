@@ -322,7 +322,7 @@ fn hashes(session: &Session) -> Option<SmallVec<[u64; 8]>> {
         if !matches!(spec.kind, CommandKind::Keys | CommandKind::Blocking) {
             return None;
         }
-        if spec.makes_keys(words.as_words()) {
+        if spec.computes_keys(words.as_words()) {
             return None;
         }
         hashes.extend(key_hashes(spec, words.as_words()));

@@ -6,7 +6,7 @@
 
 use super::Engine;
 use crate::clients::session::{Blocked, Served, Session, Signal, Waiting};
-use crate::commands::{Handler, Outcome, Wish};
+use crate::commands::{BlockForKeys, Handler, ReplyOrBlock};
 use crate::data::keyspace::{Busy, Entry, Kind, View};
 use crate::protocol::{Reply, Words};
 use crate::spec::{Args, ResolvedRow};
@@ -54,18 +54,24 @@ impl Engine {
     }
 
     /// Puts a client into the queues of the keys that it waits for.
-    pub(super) fn begin_wait(&self, session: &Session, row: ResolvedRow, words: Words<'_>, wish: Wish<'_>) -> Waiting {
+    pub(super) fn begin_wait(
+        &self,
+        session: &Session,
+        row: ResolvedRow,
+        words: Words<'_>,
+        block: BlockForKeys<'_>,
+    ) -> Waiting {
         let client = &session.client;
         client.wait_for_keys(Blocked {
             row,
-            words: wish.again.unwrap_or_else(|| words.into_owned()),
+            words: block.retry.unwrap_or_else(|| words.into_owned()),
             db: session.db,
-            keys: wish.keys.iter().map(Box::from).collect(),
-            kind: wish.kind,
+            keys: block.keys.iter().map(Box::from).collect(),
+            kind: block.kind,
             protocol: session.protocol,
         });
-        self.instance.keyspace.waiters().add(session.db, wish.keys.iter(), client.id());
-        Waiting::Until { deadline: wish.deadline, reply: wish.reply }
+        self.instance.keyspace.waiters().add(session.db, block.keys.iter(), client.id());
+        Waiting::Until { deadline: block.deadline, reply: block.timeout_reply }
     }
 
     /// Lets those who wait for keys that hold something now have it, key after key. What they write may be what others
@@ -121,8 +127,8 @@ impl Engine {
         let ready = (!profile.since_redis(7, 2)).then_some(key);
         let mut args = Args::new(words.as_words(), *row, profile);
         let reply = match run(view, &mut args, ready) {
-            Ok(Outcome::Wait(_) | Outcome::WaitOr(..)) => return None,
-            Ok(Outcome::Done(reply)) => reply,
+            Ok(ReplyOrBlock::Block(_)) => return None,
+            Ok(ReplyOrBlock::Reply(reply)) => reply,
             Err(error) => {
                 self.instance.stats.count_error(error.code());
                 Reply::Error(error)

@@ -1,27 +1,29 @@
-//! Faults: rules that say which command goes wrong, and how.
+//! Faults: rules that say which commands go wrong, and how.
+//!
+//! To add a verdict, add a variant to [`Verdict`] and a line to `verdicts!`. The compiler then names what is missing: the
+//! matches in this file, reading it in `commands/redouble/fault.rs`, and doing it on the engine's side. REDOUBLE HELP,
+//! COMMAND DOCS and error texts follow from its line; tests ask for a row of it in `docs/faults.md`.
 
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use super::pattern::{Arrival, Names, Pattern};
+use super::pattern::{CommandInfo, NameMask, Pattern};
 use super::wait_queue::WaitQueue;
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::sync::MutexExt;
 
-/// How many rules there can be,
+/// The most rules of a server.
 const MOST_RULES: usize = 10_000;
-/// and how many bytes the words of one.
+/// The most bytes of the words of one rule.
 const MOST_BYTES: usize = 64 * 1024;
-/// How long a name can be.
+/// The longest name, in bytes.
 const LONGEST_NAME: usize = 128;
 
-/// What happens to a command that a rule has picked.
+/// What happens to a command at which a rule fires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does not run; the client gets this error line. If it does not begin with a code such as `BUSY`, it gets `ERR` in
-    /// front.
+    /// It does not run; the client gets this error line, with `ERR` in front unless it begins with a code such as `BUSY`.
     Error(Vec<u8>),
     /// It runs later, by the server's clock.
     Delay(Duration),
@@ -31,34 +33,97 @@ pub enum Verdict {
     CloseAfter,
     /// It runs; the connection is closed after so many bytes of the reply.
     Truncate(usize),
-    /// It gets no reply and does not run, until the client gives up or the rule goes.
+    /// It does not run and gets no reply until the client gives up or the rule is removed.
     Hang,
-    /// It runs; the reply comes so many bytes at a time, by the server's clock. At least one byte, and some time between.
+    /// It runs; the reply is sent in parts, by the server's clock.
     Drip {
-        /// How many at a time.
+        /// The size of a part: at least 1.
         bytes: usize,
-        /// How long it takes until the next.
+        /// The time between two parts: more than 0.
         every: Duration,
     },
     /// It never runs: the connection is reset (TCP RST).
     Reset,
-    /// No command: new connections are reset as soon as they are made.
+    /// New connections are reset as soon as they are accepted. Commands are not affected.
     Refuse,
-    /// Nobody's commands run and nobody gets a reply, from now on until the rule goes.
+    /// No command runs and no reply is sent until the rule is removed.
     Pause,
 }
 
-/// Where a verdict can fall.
+/// Declares the kinds of verdicts.
+macro_rules! verdicts {
+    ($($kind:ident = $words:literal,)*) => {
+        /// Which verdict, without its values.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum VerdictKind {
+            $($kind,)*
+        }
+
+        impl VerdictKind {
+            pub const ALL: &[Self] = &[$(Self::$kind,)*];
+            /// The words of each, in that order.
+            pub const WORDS: &[&str] = &[$($words,)*];
+
+            /// Its name and its values, in the notation of all rows: capitals stand for themselves.
+            pub fn words(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $words,)*
+                }
+            }
+        }
+    };
+}
+
+verdicts! {
+    Error = "ERROR text",
+    Delay = "DELAY duration",
+    CloseBefore = "CLOSE-BEFORE",
+    CloseAfter = "CLOSE-AFTER",
+    Truncate = "TRUNCATE bytes",
+    Hang = "HANG",
+    Drip = "DRIP bytes EVERY duration",
+    Reset = "RESET",
+    Refuse = "REFUSE",
+    Pause = "PAUSE",
+}
+
+/// What a verdict applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
-    /// On a command, also inside a transaction or script.
+enum Target {
+    /// A command, also inside a transaction or a script.
     Command,
-    /// On a request with all that it runs.
+    /// A request with all that it runs.
     Request,
-    /// On a connection.
+    /// A new connection.
     Connection,
-    /// On everybody.
-    Everybody,
+    /// The whole server.
+    Server,
+}
+
+impl VerdictKind {
+    /// The verdict of this name, in whatever case.
+    pub fn by_name(name: &[u8]) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| name.eq_ignore_ascii_case(kind.name().as_bytes()))
+    }
+
+    fn name(self) -> &'static str {
+        self.words().split(' ').next().unwrap_or_default()
+    }
+
+    fn target(self) -> Target {
+        match self {
+            Self::Error => Target::Command,
+            Self::Delay
+            | Self::CloseBefore
+            | Self::CloseAfter
+            | Self::Truncate
+            | Self::Hang
+            | Self::Drip
+            | Self::Reset => Target::Request,
+            Self::Refuse => Target::Connection,
+            Self::Pause => Target::Server,
+        }
+    }
 }
 
 impl Verdict {
@@ -67,36 +132,44 @@ impl Verdict {
         Self::Error(line.into())
     }
 
-    /// As it is written on the wire.
-    pub(crate) fn words(&self) -> Vec<Vec<u8>> {
-        let word = |word: &str| word.as_bytes().to_vec();
+    pub(crate) fn kind(&self) -> VerdictKind {
         match self {
-            Self::Error(line) => vec![word("error"), line.clone()],
-            Self::Delay(duration) => vec![word("delay"), spell_duration(*duration).into_bytes()],
-            Self::CloseBefore => vec![word("close-before")],
-            Self::CloseAfter => vec![word("close-after")],
-            Self::Truncate(bytes) => vec![word("truncate"), bytes.to_string().into_bytes()],
-            Self::Hang => vec![word("hang")],
-            Self::Drip { bytes, every } => {
-                vec![word("drip"), bytes.to_string().into_bytes(), word("every"), spell_duration(*every).into_bytes()]
-            }
-            Self::Reset => vec![word("reset")],
-            Self::Refuse => vec![word("refuse")],
-            Self::Pause => vec![word("pause")],
+            Self::Error(_) => VerdictKind::Error,
+            Self::Delay(_) => VerdictKind::Delay,
+            Self::CloseBefore => VerdictKind::CloseBefore,
+            Self::CloseAfter => VerdictKind::CloseAfter,
+            Self::Truncate(_) => VerdictKind::Truncate,
+            Self::Hang => VerdictKind::Hang,
+            Self::Drip { .. } => VerdictKind::Drip,
+            Self::Reset => VerdictKind::Reset,
+            Self::Refuse => VerdictKind::Refuse,
+            Self::Pause => VerdictKind::Pause,
         }
     }
 
-    fn reach(&self) -> Reach {
+    /// Its values, in the order of its words.
+    fn values(&self) -> Vec<Vec<u8>> {
         match self {
-            Self::Error(_) => Reach::Command,
-            Self::Refuse => Reach::Connection,
-            Self::Pause => Reach::Everybody,
-            _ => Reach::Request,
+            Self::Error(line) => vec![line.clone()],
+            Self::Delay(duration) => vec![spell_duration(*duration).into_bytes()],
+            Self::Truncate(bytes) => vec![bytes.to_string().into_bytes()],
+            Self::Drip { bytes, every } => vec![bytes.to_string().into_bytes(), spell_duration(*every).into_bytes()],
+            Self::CloseBefore | Self::CloseAfter | Self::Hang | Self::Reset | Self::Refuse | Self::Pause => Vec::new(),
         }
+    }
+
+    /// As it is written on the wire.
+    pub(crate) fn words(&self) -> Vec<Vec<u8>> {
+        let mut values = self.values().into_iter();
+        let words = self.kind().words().split(' ').map(|word| match word.contains(|c: char| c.is_ascii_lowercase()) {
+            true => values.next().unwrap_or_default(),
+            false => word.to_ascii_lowercase().into_bytes(),
+        });
+        words.collect()
     }
 }
 
-/// What is to go wrong, before it is armed.
+/// A fault, before it is filtered.
 ///
 /// ```
 /// use redouble::{Fault, Pattern, Verdict};
@@ -107,24 +180,24 @@ impl Verdict {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// What the rule is called, in up to 128 printable characters without spaces; no two have the same name.
+    /// The name of the rule: up to 128 printable characters without spaces. No two rules have the same name.
     pub name: String,
-    /// Which commands it is about.
+    /// Which commands it matches.
     pub pattern: Pattern,
-    /// The first match that it fires at: 1 is the very first.
+    /// The first match at which it fires, counted from 1.
     pub nth: u64,
-    /// How often it fires at most; `None`: without end.
+    /// How often it fires at most; `None`: no limit.
     pub times: Option<u64>,
-    /// How likely it fires when it could, from 0 to 1.
+    /// The probability of firing at a match, from 0 to 1.
     pub probability: f64,
-    /// Where its chances begin: the same seed, the same draws.
+    /// The seed of the probability: the same seed gives the same draws.
     pub seed: u64,
     /// What goes wrong.
     pub verdict: Verdict,
 }
 
 impl Fault {
-    /// A fault that every command meets, every time.
+    /// A fault that fires at every command.
     pub fn new(name: impl Into<String>, verdict: Verdict) -> Self {
         Self { name: name.into(), pattern: Pattern::any(), nth: 1, times: None, probability: 1.0, seed: 0, verdict }
     }
@@ -135,20 +208,20 @@ impl Fault {
         self
     }
 
-    /// Only this match, counted from 1, unless [`times`](Self::times) says that more follow.
+    /// Fires at this match, counted from 1; only there, unless [`times`](Self::times) allows more.
     pub fn nth(mut self, nth: u64) -> Self {
         self.nth = nth;
         self.times = self.times.or(Some(1));
         self
     }
 
-    /// So often at most.
+    /// Fires at most so often.
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// With so much of a chance each time, from 0 to 1. The same seed draws the same chances.
+    /// Fires with this probability at each match, from 0 to 1. The same seed gives the same draws.
     pub fn probability(mut self, probability: f64, seed: u64) -> Self {
         (self.probability, self.seed) = (probability, seed);
         self
@@ -174,7 +247,7 @@ impl Fault {
         words
     }
 
-    /// Fails for a fault that makes no sense, and says why it makes none.
+    /// Fails for a fault that cannot work; the error says why.
     fn check(&self) -> Result<(), String> {
         let is_plain = self.nth == 1 && self.times.is_none() && self.probability >= 1.0;
         if !is_name(&self.name) {
@@ -205,7 +278,16 @@ impl Fault {
                 return Err("pause is about everybody, at once, and takes no conditions; hang is for single commands"
                     .to_owned());
             }
-            _ => {}
+            Verdict::Error(_)
+            | Verdict::Delay(_)
+            | Verdict::CloseBefore
+            | Verdict::CloseAfter
+            | Verdict::Truncate(_)
+            | Verdict::Hang
+            | Verdict::Drip { .. }
+            | Verdict::Reset
+            | Verdict::Refuse
+            | Verdict::Pause => {}
         }
         let bytes: usize = self.words().iter().map(Vec::len).sum();
         if bytes > MOST_BYTES {
@@ -215,12 +297,12 @@ impl Fault {
     }
 }
 
-/// Whether something can be the name of a fault.
+/// Whether a text can be the name of a fault.
 fn is_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// An error line as clients read it: they take the first word for a code.
+/// An error line with a code: clients take its first word for one.
 fn with_code(line: &[u8]) -> Vec<u8> {
     let line = line.strip_prefix(b"-").unwrap_or(line);
     let code = line.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default();
@@ -230,39 +312,39 @@ fn with_code(line: &[u8]) -> Vec<u8> {
     if is_code { line.to_vec() } else { [b"ERR ", line].concat() }
 }
 
-/// A fault that is armed.
+/// A fault that is filtered.
 pub struct Rule {
     pub fault: Fault,
     counts: Mutex<Counts>,
-    /// Where those wait that hang because of it, are delayed, or get their reply bit by bit.
-    pub stop: Arc<WaitQueue>,
+    /// Where commands wait that hang, are delayed, or whose reply is sent in parts.
+    pub queue: Arc<WaitQueue>,
 }
 
 #[derive(Clone, Copy)]
 struct Counts {
     matched: u64,
     fired: u64,
-    /// The state of its chances.
-    chances: u64,
+    /// The state of the random generator.
+    generator: u64,
 }
 
 impl Rule {
     fn new(fault: Fault) -> Self {
-        let counts = Counts { matched: 0, fired: 0, chances: fault.seed };
-        Self { fault, counts: Mutex::new(counts), stop: Arc::default() }
+        let counts = Counts { matched: 0, fired: 0, generator: fault.seed };
+        Self { fault, counts: Mutex::new(counts), queue: Arc::default() }
     }
 
-    /// How many commands it was about.
+    /// How many commands it matched.
     pub fn matched(&self) -> u64 {
         self.counts().matched
     }
 
-    /// How many of those went wrong.
+    /// At how many of those it fired.
     pub fn fired(&self) -> u64 {
         self.counts().fired
     }
 
-    /// Counts a match; whether the rule fires at it.
+    /// Counts a match; returns whether the rule fires at it.
     fn fires(&self) -> bool {
         let Fault { nth, times, probability, .. } = self.fault;
         let mut counts = self.counts();
@@ -280,10 +362,10 @@ impl Rule {
 }
 
 impl Counts {
-    /// A number from 0 up to 1, by SplitMix64.
+    /// A random number from 0 up to 1, by SplitMix64.
     fn draw(&mut self) -> f64 {
-        self.chances = self.chances.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.chances ^ (self.chances >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        self.generator = self.generator.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.generator ^ (self.generator >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -291,12 +373,12 @@ impl Counts {
 
 /// The rules of a server, in the order in which they were added.
 #[derive(Default)]
-pub struct Faults(RwLock<Vec<Armed>>);
+pub struct Faults(RwLock<Vec<FilteredRule>>);
 
-/// A rule, and what tells quickly that it is not meant.
-struct Armed {
-    names: Names,
-    reach: Reach,
+/// A rule, with what tells quickly that it does not match.
+struct FilteredRule {
+    names: NameMask,
+    target: Target,
     rule: Arc<Rule>,
 }
 
@@ -308,44 +390,44 @@ impl Faults {
             *line = with_code(line);
         }
         let mut rules = self.rules_mut();
-        if rules.iter().any(|armed| armed.rule.fault.name == fault.name) {
+        if rules.iter().any(|filtered| filtered.rule.fault.name == fault.name) {
             return Err(format!("there is a fault '{}' already", fault.name));
         }
         if rules.len() >= MOST_RULES {
             return Err(format!("there are {MOST_RULES} faults already, which is the most there can be"));
         }
-        let (names, reach) = (fault.pattern.names(), fault.verdict.reach());
+        let (names, target) = (fault.pattern.names(), fault.verdict.kind().target());
         let rule = Arc::new(Rule::new(fault));
-        rules.push(Armed { names, reach, rule: Arc::clone(&rule) });
+        rules.push(FilteredRule { names, target, rule: Arc::clone(&rule) });
         Ok(rule)
     }
 
-    /// Takes a rule away, and lets go whoever waits because of it.
+    /// Removes a rule and releases the commands that wait because of it.
     pub fn remove(&self, name: &str, clock: &Arc<Clock>) -> Option<Arc<Rule>> {
         let mut rules = self.rules_mut();
-        let place = rules.iter().position(|armed| armed.rule.fault.name == name)?;
+        let place = rules.iter().position(|filtered| filtered.rule.fault.name == name)?;
         let rule = rules.remove(place).rule;
         drop(rules);
-        rule.stop.open(clock);
+        rule.queue.open(clock);
         Some(rule)
     }
 
-    /// As [`remove`](Self::remove), for one that may have been removed by now; whether it was there.
+    /// As [`remove`](Self::remove), for a rule that may have been removed already; returns whether it was there.
     pub fn remove_this(&self, rule: &Arc<Rule>, clock: &Arc<Clock>) -> bool {
         let mut rules = self.rules_mut();
         let before = rules.len();
-        rules.retain(|armed| !Arc::ptr_eq(&armed.rule, rule));
+        rules.retain(|filtered| !Arc::ptr_eq(&filtered.rule, rule));
         let is_gone = rules.len() < before;
         drop(rules);
-        rule.stop.open(clock);
+        rule.queue.open(clock);
         is_gone
     }
 
-    /// Takes all rules away, and lets go whoever waits.
+    /// Removes all rules and releases every command that waits because of one.
     pub fn clear(&self, clock: &Arc<Clock>) -> Vec<Arc<Rule>> {
-        let rules: Vec<_> = std::mem::take(&mut *self.rules_mut()).into_iter().map(|armed| armed.rule).collect();
+        let rules: Vec<_> = std::mem::take(&mut *self.rules_mut()).into_iter().map(|filtered| filtered.rule).collect();
         for rule in &rules {
-            rule.stop.open(clock);
+            rule.queue.open(clock);
         }
         rules
     }
@@ -355,86 +437,79 @@ impl Faults {
     }
 
     pub fn all(&self) -> Vec<Arc<Rule>> {
-        self.rules().iter().map(|armed| Arc::clone(&armed.rule)).collect()
+        self.rules().iter().map(|filtered| Arc::clone(&filtered.rule)).collect()
     }
 
-    /// The rule that a command meets: the first that fires. `inside` are the commands of the transaction that it runs,
-    /// which no error is for here: that one comes when they run.
-    pub fn judge(&self, arrival: &Arrival<'_>, inside: &[Arrival<'_>]) -> Option<Arc<Rule>> {
-        let own = arrival.names();
-        let all = inside.iter().map(Arrival::names).fold(own, Names::and);
-        let concerns = |armed: &Armed| {
-            let pattern = &armed.rule.fault.pattern;
-            match armed.reach {
-                Reach::Command => armed.names.meet(own) && pattern.matches(arrival),
-                Reach::Request => {
-                    armed.names.meet(all)
-                        && (pattern.matches(arrival) || inside.iter().any(|arrival| pattern.matches(arrival)))
+    /// The first rule that fires at a command. `inside` are the commands of the transaction that it runs; errors for those
+    /// are found when they run.
+    pub fn first_match(&self, command: &CommandInfo<'_>, inside: &[CommandInfo<'_>]) -> Option<Arc<Rule>> {
+        let own = command.names();
+        let all = inside.iter().map(CommandInfo::names).fold(own, NameMask::union);
+        let matches = |filtered: &FilteredRule| {
+            let pattern = &filtered.rule.fault.pattern;
+            match filtered.target {
+                Target::Command => filtered.names.intersects(own) && pattern.matches(command),
+                Target::Request => {
+                    filtered.names.intersects(all)
+                        && (pattern.matches(command) || inside.iter().any(|command| pattern.matches(command)))
                 }
-                Reach::Connection | Reach::Everybody => false,
+                Target::Connection | Target::Server => false,
             }
         };
-        self.first(concerns)
+        self.first(matches)
     }
 
-    /// The error that a command inside a transaction or script meets.
-    pub fn judge_inside(&self, arrival: &Arrival<'_>) -> Option<Arc<Rule>> {
-        let own = arrival.names();
-        self.first(|armed| {
-            armed.reach == Reach::Command && armed.names.meet(own) && armed.rule.fault.pattern.matches(arrival)
+    /// The first error rule that fires at a command inside a transaction or a script.
+    pub fn first_match_inside(&self, command: &CommandInfo<'_>) -> Option<Arc<Rule>> {
+        let own = command.names();
+        self.first(|filtered| {
+            filtered.target == Target::Command
+                && filtered.names.intersects(own)
+                && filtered.rule.fault.pattern.matches(command)
         })
     }
 
-    /// Whether a new connection is to be refused.
-    pub fn refuse(&self) -> bool {
-        self.first(|armed| armed.reach == Reach::Connection).is_some()
+    /// Whether a rule refuses a new connection.
+    pub fn refuses_connection(&self) -> bool {
+        self.first(|filtered| filtered.target == Target::Connection).is_some()
     }
 
-    /// The rule that pauses the server, for a command that meets it.
-    pub fn pause(&self) -> Option<Arc<Rule>> {
-        self.first(|armed| armed.reach == Reach::Everybody)
+    /// The rule that pauses the server; counts a match.
+    pub fn pausing_rule(&self) -> Option<Arc<Rule>> {
+        self.first(|filtered| filtered.target == Target::Server)
     }
 
-    /// Whether the server is paused.
-    pub fn pauses(&self) -> bool {
-        self.rules().iter().any(|armed| armed.reach == Reach::Everybody)
+    /// Whether a rule pauses the server.
+    pub fn is_paused(&self) -> bool {
+        self.rules().iter().any(|filtered| filtered.target == Target::Server)
     }
 
-    /// The first rule that is meant and fires.
-    fn first(&self, concerns: impl Fn(&Armed) -> bool) -> Option<Arc<Rule>> {
+    /// The first rule that matches and fires.
+    fn first(&self, matches: impl Fn(&FilteredRule) -> bool) -> Option<Arc<Rule>> {
         let rules = self.rules();
-        rules.iter().find(|armed| concerns(armed) && armed.rule.fires()).map(|armed| Arc::clone(&armed.rule))
+        rules
+            .iter()
+            .find(|filtered| matches(filtered) && filtered.rule.fires())
+            .map(|filtered| Arc::clone(&filtered.rule))
     }
 
     /// The names of the rules that have not fired so far.
     pub fn unfired(&self) -> Vec<String> {
         let rules = self.rules();
-        rules.iter().filter(|armed| armed.rule.fired() == 0).map(|armed| armed.rule.fault.name.clone()).collect()
+        rules
+            .iter()
+            .filter(|filtered| filtered.rule.fired() == 0)
+            .map(|filtered| filtered.rule.fault.name.clone())
+            .collect()
     }
 
-    fn rules(&self) -> RwLockReadGuard<'_, Vec<Armed>> {
+    fn rules(&self) -> RwLockReadGuard<'_, Vec<FilteredRule>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn rules_mut(&self) -> RwLockWriteGuard<'_, Vec<Armed>> {
+    fn rules_mut(&self) -> RwLockWriteGuard<'_, Vec<FilteredRule>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Words on one line, with quotes where a word would be read as several.
-pub fn line_of(words: &[Vec<u8>]) -> String {
-    let mut line = String::new();
-    for word in words {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        let plain = !word.is_empty() && word.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'"');
-        let _ = match plain {
-            true => write!(line, "{}", String::from_utf8_lossy(word)),
-            false => write!(line, "\"{}\"", word.escape_ascii()),
-        };
-    }
-    line
 }
 
 #[cfg(test)]
@@ -442,15 +517,16 @@ mod tests {
     use smallvec::smallvec;
 
     use super::*;
+    use crate::powers::line::line_of;
 
-    fn set() -> Arrival<'static> {
-        Arrival { container: None, name: "SET", keys: smallvec![], client: 1, client_name: b"", db: 0 }
+    fn set() -> CommandInfo<'static> {
+        CommandInfo { container: None, name: "SET", keys: smallvec![], client: 1, client_name: b"", db: 0 }
     }
 
     fn fired(fault: Fault, matches: usize) -> Vec<bool> {
         let faults = Faults::default();
         faults.add(fault).unwrap();
-        (0..matches).map(|_| faults.judge(&set(), &[]).is_some()).collect()
+        (0..matches).map(|_| faults.first_match(&set(), &[]).is_some()).collect()
     }
 
     #[test]
@@ -474,8 +550,8 @@ mod tests {
         let faults = Faults::default();
         faults.add(Fault { times: Some(1), ..Fault::new("first", Verdict::Hang) }).unwrap();
         faults.add(Fault::new("second", Verdict::Reset)).unwrap();
-        assert_eq!(faults.judge(&set(), &[]).unwrap().fault.name, "first");
-        assert_eq!(faults.judge(&set(), &[]).unwrap().fault.name, "second");
+        assert_eq!(faults.first_match(&set(), &[]).unwrap().fault.name, "first");
+        assert_eq!(faults.first_match(&set(), &[]).unwrap().fault.name, "second");
         assert!(faults.unfired().is_empty());
     }
 
@@ -485,11 +561,11 @@ mod tests {
         faults
             .add(Fault { pattern: Pattern::any().command("SET"), ..Fault::new("e", Verdict::Error(Vec::new())) })
             .unwrap();
-        let exec = Arrival { name: "EXEC", ..set() };
-        assert!(faults.judge(&exec, &[set()]).is_none());
-        assert!(faults.judge_inside(&set()).is_some());
+        let exec = CommandInfo { name: "EXEC", ..set() };
+        assert!(faults.first_match(&exec, &[set()]).is_none());
+        assert!(faults.first_match_inside(&set()).is_some());
         faults.add(Fault { pattern: Pattern::any().command("SET"), ..Fault::new("h", Verdict::Hang) }).unwrap();
-        assert!(faults.judge(&exec, &[set()]).is_some());
+        assert!(faults.first_match(&exec, &[set()]).is_some());
     }
 
     #[test]
@@ -521,12 +597,36 @@ mod tests {
     }
 
     #[test]
+    fn verdicts_are_read_and_spelled_back_by_the_same_words() {
+        let verdicts = [
+            (Verdict::error("BUSY wait"), "error \"BUSY wait\""),
+            (Verdict::Delay(Duration::from_millis(1500)), "delay 1.5s"),
+            (Verdict::CloseBefore, "close-before"),
+            (Verdict::CloseAfter, "close-after"),
+            (Verdict::Truncate(3), "truncate 3"),
+            (Verdict::Hang, "hang"),
+            (Verdict::Drip { bytes: 2, every: Duration::from_secs(1) }, "drip 2 every 1s"),
+            (Verdict::Reset, "reset"),
+            (Verdict::Refuse, "refuse"),
+            (Verdict::Pause, "pause"),
+        ];
+        assert_eq!(verdicts.clone().map(|(verdict, _)| verdict.kind()), VerdictKind::ALL);
+        for (verdict, line) in verdicts {
+            assert_eq!(line_of(&verdict.words()), line);
+            assert_eq!(
+                VerdictKind::by_name(verdict.kind().name().to_ascii_lowercase().as_bytes()),
+                Some(verdict.kind())
+            );
+        }
+    }
+
+    #[test]
     fn a_pause_is_for_everybody_and_a_refusal_for_connections() {
         let faults = Faults::default();
         faults.add(Fault::new("refuse", Verdict::Refuse)).unwrap();
         faults.add(Fault::new("pause", Verdict::Pause)).unwrap();
-        assert!(faults.judge(&set(), &[]).is_none());
-        assert!(faults.refuse() && faults.pauses());
-        assert_eq!(faults.pause().unwrap().fault.name, "pause");
+        assert!(faults.first_match(&set(), &[]).is_none());
+        assert!(faults.refuses_connection() && faults.is_paused());
+        assert_eq!(faults.pausing_rule().unwrap().fault.name, "pause");
     }
 }

@@ -1,4 +1,4 @@
-//! Gates: places where a test holds commands, to let them go on in the order that it wants.
+//! Gates: a test holds commands there, and releases them in the order that it wants.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -7,27 +7,27 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::active_hooks::{ActiveHooks, Hook};
-use super::pattern::{Arrival, Pattern};
+use super::pattern::{CommandInfo, Pattern};
 use super::wait_queue::{ParkedCommand, WaitQueue};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::sync::MutexExt;
 
-/// How many gates there can be.
+/// The most gates of a server.
 const MOST_GATES: usize = 10_000;
-/// How many bytes the pattern of one can have.
+/// The most bytes of a gate's pattern.
 const MOST_BYTES: usize = 64 * 1024;
-/// How many of the last commands are remembered, to be shown to who waits at a gate in vain.
-const REMEMBERED: usize = 8;
-/// How many of those who are held are named when there are too few of them.
-const NAMED: usize = 8;
+/// How many recent commands are kept, to explain a GATE WAIT that timed out.
+const MOST_RECENT: usize = 8;
+/// How many commands such an explanation shows.
+const MOST_SHOWN: usize = 8;
 
-/// On which side of its run a command is held.
+/// When a command is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// It has not run yet.
+    /// Before it runs.
     Before,
-    /// It has run, and its client does not know yet.
+    /// After it has run, before its reply is sent.
     After,
 }
 
@@ -40,17 +40,17 @@ impl Side {
     }
 }
 
-/// A gate: the commands that fit its pattern wait at its stop.
+/// A gate: commands that match its pattern wait in its queue.
 pub struct Gate {
     pub name: String,
     pub pattern: Pattern,
     pub side: Side,
-    /// After how long in real time whoever is held goes on by itself, zero for never; `None` for what the server's
-    /// configuration says.
+    /// How long a command is held at most, in real time; zero: for ever; `None`: as `gate-timeout` says.
     pub timeout: Option<Duration>,
-    pub stop: Arc<WaitQueue>,
-    /// Its place in the order in which the gates were put up, and how many commands had come by then.
+    pub queue: Arc<WaitQueue>,
+    /// Its number in the order of adding.
     number: u64,
+    /// How many commands had been seen when it was added.
     since: u64,
 }
 
@@ -72,28 +72,27 @@ pub struct Gates(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    /// How many gates there have ever been.
+    /// How many gates were ever added.
     added: u64,
     gates: BTreeMap<u64, Arc<Gate>>,
     numbers: BTreeMap<String, u64>,
-    /// How many commands have come while there was a gate, and the last of them.
-    came: u64,
-    last: VecDeque<Passer>,
-    /// Gates that are about to be opened.
+    /// How many commands were seen while there was a gate.
+    seen: u64,
+    recent: VecDeque<RecentCommand>,
+    /// Gates that the next control job opens.
     opening: Vec<Arc<Gate>>,
 }
 
-/// A command that came while there was a gate.
-struct Passer {
-    guest: ParkedCommand,
-    /// Which in turn it was,
+/// A command that was seen while there was a gate.
+struct RecentCommand {
+    command: ParkedCommand,
     number: u64,
-    /// and the gates that it came to.
+    /// The gates that it matched.
     gates: SmallVec<[u64; 2]>,
 }
 
 impl Gates {
-    /// Puts up a gate. The error says why not.
+    /// Adds a gate. The error says why not.
     pub fn add(
         &self,
         name: &str,
@@ -114,12 +113,12 @@ impl Gates {
             return Err(format!("there are {MOST_GATES} gates already, which is the most there can be"));
         }
         inner.added += 1;
-        let (number, since) = (inner.added, inner.came);
-        let gate = Gate { name: name.to_owned(), pattern, side, timeout, stop: Arc::default(), number, since };
+        let (number, since) = (inner.added, inner.seen);
+        let gate = Gate { name: name.to_owned(), pattern, side, timeout, queue: Arc::default(), number, since };
         let gate = Arc::new(gate);
         inner.gates.insert(number, Arc::clone(&gate));
         inner.numbers.insert(name.to_owned(), number);
-        // While the gates are held, so that nobody who takes the last one away lowers it again.
+        // Raised under the lock, so that removing the last gate cannot lower it afterwards.
         active_hooks.raise(Hook::Gate);
         Ok(gate)
     }
@@ -129,32 +128,32 @@ impl Gates {
         inner.gates.get(inner.numbers.get(name)?).cloned()
     }
 
-    /// Takes a gate away: nobody comes there any more. Whoever is held there is still to be let go.
-    pub fn take(&self, name: &str, active_hooks: &ActiveHooks) -> Option<Arc<Gate>> {
+    /// Removes a gate: it holds no further command. The caller releases those that it holds.
+    pub fn remove(&self, name: &str, active_hooks: &ActiveHooks) -> Option<Arc<Gate>> {
         let mut inner = self.inner();
         let number = inner.numbers.remove(name)?;
         let gate = inner.gates.remove(&number);
-        inner.rest(active_hooks);
+        inner.lower_hook_if_empty(active_hooks);
         gate
     }
 
-    /// As [`take`](Self::take), for a gate that may have been taken away by now; whether it was there.
-    pub fn take_this(&self, gate: &Arc<Gate>, active_hooks: &ActiveHooks) -> bool {
+    /// As [`remove`](Self::remove), for a gate that may have been removed already; returns whether it was there.
+    pub fn remove_this(&self, gate: &Arc<Gate>, active_hooks: &ActiveHooks) -> bool {
         let mut inner = self.inner();
         let was_there = inner.gates.remove(&gate.number).is_some();
         if was_there {
             inner.numbers.remove(&gate.name);
-            inner.rest(active_hooks);
+            inner.lower_hook_if_empty(active_hooks);
         }
         was_there
     }
 
-    /// Takes all gates away. Whoever is held there is still to be let go.
-    pub fn take_all(&self, active_hooks: &ActiveHooks) -> Vec<Arc<Gate>> {
+    /// Removes all gates. The caller releases the commands that they hold.
+    pub fn remove_all(&self, active_hooks: &ActiveHooks) -> Vec<Arc<Gate>> {
         let mut inner = self.inner();
         inner.numbers.clear();
         let gates = std::mem::take(&mut inner.gates);
-        inner.rest(active_hooks);
+        inner.lower_hook_if_empty(active_hooks);
         gates.into_values().collect()
     }
 
@@ -162,47 +161,51 @@ impl Gates {
         self.inner().gates.values().cloned().collect()
     }
 
-    /// The gates that a command comes to in front of its run, or the transaction does that it runs. `guest` is the command
-    /// as others are told of it, which is remembered for a while.
-    pub fn in_front(
+    /// The gates that hold a command, or the transaction that it runs, before it runs. `parked` is the command as it is
+    /// shown to others; it is kept for a while.
+    pub fn before(
         &self,
-        arrival: &Arrival<'_>,
-        inside: &[Arrival<'_>],
-        guest: impl FnOnce() -> ParkedCommand,
+        command: &CommandInfo<'_>,
+        inside: &[CommandInfo<'_>],
+        parked: impl FnOnce() -> ParkedCommand,
     ) -> VecDeque<Arc<Gate>> {
         let mut inner = self.inner();
-        let met: Vec<Arc<Gate>> = inner.met(arrival, inside).cloned().collect();
-        inner.came += 1;
-        let passer = Passer { guest: guest(), number: inner.came, gates: met.iter().map(|gate| gate.number).collect() };
-        if inner.last.len() == REMEMBERED {
-            inner.last.pop_front();
+        let matching: Vec<Arc<Gate>> = inner.matching(command, inside).cloned().collect();
+        inner.seen += 1;
+        let recent = RecentCommand {
+            command: parked(),
+            number: inner.seen,
+            gates: matching.iter().map(|gate| gate.number).collect(),
+        };
+        if inner.recent.len() == MOST_RECENT {
+            inner.recent.pop_front();
         }
-        inner.last.push_back(passer);
+        inner.recent.push_back(recent);
         drop(inner);
-        met.into_iter().filter(|gate| gate.side == Side::Before).collect()
+        matching.into_iter().filter(|gate| gate.side == Side::Before).collect()
     }
 
-    /// The gates that it comes to behind its run.
-    pub fn behind(&self, arrival: &Arrival<'_>, inside: &[Arrival<'_>]) -> VecDeque<Arc<Gate>> {
-        self.inner().met(arrival, inside).filter(|gate| gate.side == Side::After).cloned().collect()
+    /// The gates that hold it after it has run.
+    pub fn after(&self, command: &CommandInfo<'_>, inside: &[CommandInfo<'_>]) -> VecDeque<Arc<Gate>> {
+        self.inner().matching(command, inside).filter(|gate| gate.side == Side::After).cloned().collect()
     }
 
-    /// The last commands that have come since a gate was put up, and did not come to it.
-    fn passers(&self, gate: &Gate) -> Vec<ParkedCommand> {
+    /// The recent commands that were seen since a gate was added and did not match it.
+    fn recent_misses(&self, gate: &Gate) -> Vec<ParkedCommand> {
         let inner = self.inner();
-        let passed_by = |passer: &&Passer| passer.number > gate.since && !passer.gates.contains(&gate.number);
-        inner.last.iter().filter(passed_by).map(|passer| passer.guest.clone()).collect()
+        let missed = |recent: &&RecentCommand| recent.number > gate.since && !recent.gates.contains(&gate.number);
+        inner.recent.iter().filter(missed).map(|recent| recent.command.clone()).collect()
     }
 
-    /// What to say when too few have come to a gate in time: who is held there, or else what has happened instead.
-    pub fn too_few(&self, gate: &Gate, wanted: usize, timeout: Duration) -> String {
-        let (held, passers) = (gate.stop.guests(), self.passers(gate));
+    /// The explanation of a GATE WAIT that timed out: what the gate holds, or which commands passed it by.
+    pub fn timeout_message(&self, gate: &Gate, wanted: usize, timeout: Duration) -> String {
+        let (held, misses) = (gate.queue.guests(), self.recent_misses(gate));
         let instead = if !held.is_empty() {
-            named(&held)
-        } else if !passers.is_empty() {
-            format!("these came last and do not match: {}", named(&passers))
-        } else if gate.stop.arrived() > 0 {
-            format!("{} have come and gone", gate.stop.arrived())
+            listed(&held)
+        } else if !misses.is_empty() {
+            format!("these came last and do not match: {}", listed(&misses))
+        } else if gate.queue.arrived() > 0 {
+            format!("{} have come and gone", gate.queue.arrived())
         } else {
             "no command has come since it was put up".to_owned()
         };
@@ -210,31 +213,31 @@ impl Gates {
         format!("gate '{name}' holds {held} of {wanted} after {timeout}: {instead}")
     }
 
-    /// Has a gate opened with the next look at [`take_opening`](Self::take_opening).
-    pub fn open_soon(&self, gate: &Arc<Gate>) {
+    /// Has the next control job open a gate.
+    pub fn queue_opening(&self, gate: &Arc<Gate>) {
         self.inner().opening.push(Arc::clone(gate));
     }
 
     /// The gates that are to be opened now.
-    pub fn take_opening(&self) -> Vec<Arc<Gate>> {
+    pub fn take_queued_openings(&self) -> Vec<Arc<Gate>> {
         std::mem::take(&mut self.inner().opening)
     }
 
-    /// Lets those go on who have been held for too long, in real time: `usual`, unless their gate says otherwise; never,
-    /// if that is zero. Who they were, where, and how long that was.
-    pub fn free_overdue(&self, clock: &Arc<Clock>, usual: Duration) -> Vec<(Arc<Gate>, Duration, ParkedCommand)> {
+    /// Releases the commands that were held for longer than their gate's timeout in real time, or `usual` if it has none;
+    /// zero is no limit. Returns each with its gate and that timeout.
+    pub fn release_overdue(&self, clock: &Arc<Clock>, usual: Duration) -> Vec<(Arc<Gate>, Duration, ParkedCommand)> {
         let gates = self.all();
         let overdue = gates.iter().flat_map(|gate| {
             let longest = gate.timeout.unwrap_or(usual);
-            let freed = if longest.is_zero() { Vec::new() } else { gate.stop.free_overdue(clock, longest) };
-            freed.into_iter().map(move |guest| (Arc::clone(gate), longest, guest))
+            let freed = if longest.is_zero() { Vec::new() } else { gate.queue.free_overdue(clock, longest) };
+            freed.into_iter().map(move |command| (Arc::clone(gate), longest, command))
         });
         overdue.collect()
     }
 
-    /// The names of the gates that nobody has reached.
+    /// The names of the gates that no command has reached.
     pub fn unreached(&self) -> Vec<String> {
-        self.all().iter().filter(|gate| gate.stop.arrived() == 0).map(|gate| gate.name.clone()).collect()
+        self.all().iter().filter(|gate| gate.queue.arrived() == 0).map(|gate| gate.name.clone()).collect()
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -243,25 +246,29 @@ impl Gates {
 }
 
 impl Inner {
-    fn met<'g>(&'g self, arrival: &Arrival<'_>, inside: &[Arrival<'_>]) -> impl Iterator<Item = &'g Arc<Gate>> {
-        let concerns =
-            |gate: &Gate| gate.pattern.matches(arrival) || inside.iter().any(|arrival| gate.pattern.matches(arrival));
-        self.gates.values().filter(move |gate| concerns(gate))
+    fn matching<'g>(
+        &'g self,
+        command: &CommandInfo<'_>,
+        inside: &[CommandInfo<'_>],
+    ) -> impl Iterator<Item = &'g Arc<Gate>> {
+        let matches =
+            |gate: &Gate| gate.pattern.matches(command) || inside.iter().any(|command| gate.pattern.matches(command));
+        self.gates.values().filter(move |gate| matches(gate))
     }
 
-    /// When there is no gate any more, nobody looks for one, and nobody need be remembered.
-    fn rest(&mut self, active_hooks: &ActiveHooks) {
+    /// Once there is no gate, commands need not look for one, and none is kept.
+    fn lower_hook_if_empty(&mut self, active_hooks: &ActiveHooks) {
         if self.gates.is_empty() {
-            self.last.clear();
+            self.recent.clear();
             active_hooks.lower(Hook::Gate);
         }
     }
 }
 
-fn named(guests: &[ParkedCommand]) -> String {
-    let mut names: Vec<String> = guests.iter().take(NAMED).map(ParkedCommand::to_string).collect();
-    if guests.len() > NAMED {
-        names.push(format!("and {} more", guests.len() - NAMED));
+fn listed(commands: &[ParkedCommand]) -> String {
+    let mut names: Vec<String> = commands.iter().take(MOST_SHOWN).map(ParkedCommand::to_string).collect();
+    if commands.len() > MOST_SHOWN {
+        names.push(format!("and {} more", commands.len() - MOST_SHOWN));
     }
     names.join(", ")
 }
@@ -272,13 +279,13 @@ mod tests {
 
     use super::*;
 
-    fn arrival(name: &'static str) -> Arrival<'static> {
-        Arrival { container: None, name, keys: smallvec![], client: 1, client_name: b"", db: 0 }
+    fn command(name: &'static str) -> CommandInfo<'static> {
+        CommandInfo { container: None, name, keys: smallvec![], client: 1, client_name: b"", db: 0 }
     }
 
     fn come(gates: &Gates, name: &'static str) -> Vec<String> {
-        let guest = || ParkedCommand { client: 1, client_name: Vec::new(), words: vec![name.as_bytes().to_vec()] };
-        gates.in_front(&arrival(name), &[], guest).iter().map(|gate| gate.name.clone()).collect()
+        let parked = || ParkedCommand { client: 1, client_name: Vec::new(), words: vec![name.as_bytes().to_vec()] };
+        gates.before(&command(name), &[], parked).iter().map(|gate| gate.name.clone()).collect()
     }
 
     fn add(gates: &Gates, active_hooks: &ActiveHooks, name: &str, command: &str) -> Arc<Gate> {
@@ -292,7 +299,7 @@ mod tests {
             add(&gates, &active_hooks, name, command);
         }
         assert_eq!(come(&gates, "SET"), ["b", "a"]);
-        assert!(gates.take("b", &active_hooks).is_some() && gates.take("b", &active_hooks).is_none());
+        assert!(gates.remove("b", &active_hooks).is_some() && gates.remove("b", &active_hooks).is_none());
         add(&gates, &active_hooks, "b", "SET");
         assert_eq!(come(&gates, "SET"), ["a", "b"]);
         assert!(gates.add("a", Pattern::any(), Side::After, None, &active_hooks).is_err());
@@ -304,12 +311,12 @@ mod tests {
         let (gates, active_hooks) = (Gates::default(), ActiveHooks::default());
         add(&gates, &active_hooks, "a", "SET");
         add(&gates, &active_hooks, "b", "SET");
-        gates.take("a", &active_hooks);
+        gates.remove("a", &active_hooks);
         assert!(active_hooks.has(Hook::Gate));
-        gates.take("b", &active_hooks);
+        gates.remove("b", &active_hooks);
         assert!(!active_hooks.is_needed());
         add(&gates, &active_hooks, "a", "SET");
-        gates.take_all(&active_hooks);
+        gates.remove_all(&active_hooks);
         assert!(!active_hooks.is_needed() && gates.all().is_empty() && gates.find("a").is_none());
     }
 
@@ -322,11 +329,13 @@ mod tests {
         for name in ["SET", "GET", "INCR"] {
             come(&gates, name);
         }
-        let names = |gate| -> Vec<Vec<u8>> { gates.passers(gate).iter().map(|guest| guest.words[0].clone()).collect() };
+        let names = |gate| -> Vec<Vec<u8>> {
+            gates.recent_misses(gate).iter().map(|command| command.words[0].clone()).collect()
+        };
         assert_eq!(names(&gate), [b"GET".to_vec(), b"INCR".to_vec()]);
         for _ in 0..100 {
             come(&gates, "DEL");
         }
-        assert_eq!(names(&gate).len(), REMEMBERED);
+        assert_eq!(names(&gate).len(), MOST_RECENT);
     }
 }

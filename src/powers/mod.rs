@@ -9,6 +9,7 @@ mod explore;
 mod fault;
 mod gate;
 mod journal;
+mod line;
 mod passage;
 mod pattern;
 mod wait_queue;
@@ -18,18 +19,19 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use active_hooks::{ActiveHooks, Hook, HookPath};
-pub use explore::{Entrant, ExplorationSummary, Explorer, Footprint, Look, Order, Search, Standing};
-pub use fault::{Fault, Faults, Rule, Verdict, line_of};
+pub use explore::{ExplorationSummary, Explorer, Footprint, NextTurn, Order, RacerState, RacingCommand, Search};
+pub use fault::{Fault, Faults, Rule, Verdict, VerdictKind};
 pub use gate::{Gate, Gates, Side};
 #[cfg(feature = "internals")]
 pub use journal::Event;
 pub use journal::{
-    Child, ClientRecord, CommandTrace, Ending, Entry, EventKind, Follower, Held, Item, Journal, LEAST_SIZE, Line,
-    MOST_SIZE, Outcome, Query, RecordHeader, RecordedLines, Seen, Staging, Stamp, USUAL_SIZE, Unread, distance,
-    read_journal, rendered, short_line, write_journal,
+    Child, ClientRecord, CommandTrace, Ending, Entry, EventKind, Follower, Item, Journal, LEAST_SIZE, Line,
+    LockedJournal, MOST_SIZE, Outcome, Query, RawRecord, RecordHeader, RecordedLines, Staging, Stamp, StoredRecord,
+    USUAL_SIZE, distance, read_journal, rendered, short_line, write_journal,
 };
+pub use line::line_of;
 pub use passage::Passage;
-pub use pattern::{Arrival, Pattern, Who};
+pub use pattern::{ClientSelector, CommandInfo, Pattern};
 pub use wait_queue::{ParkedCommand, Permit, WaitQueue};
 
 /// The test powers of one server.
@@ -39,57 +41,67 @@ pub struct Control {
     pub gates: Gates,
     pub journal: Arc<Journal>,
     pub explorer: Explorer,
-    /// Faults and gates that were taken away before anything had come to them; gates that nobody opened in time.
-    unused: Mutex<[BTreeSet<String>; 3]>,
+    reported: Mutex<Reported>,
 }
 
-/// Most names that are remembered of what was never used.
-const MOST_UNUSED: usize = 1000;
+/// What the server reports at its end, by name.
+#[derive(Default)]
+struct Reported {
+    /// Faults that were removed without having fired.
+    unfired: BTreeSet<String>,
+    /// Gates that were removed without having held a command.
+    unreached: BTreeSet<String>,
+    /// Gates from which the watchdog released a command.
+    timed_out: BTreeSet<String>,
+}
+
+/// The most names of one kind that are kept for the report.
+const MOST_REPORTED: usize = 1000;
 
 impl Control {
-    /// The names of the faults that never fired, also of those that are gone.
+    /// The names of the faults that never fired, removed ones included.
     pub fn unfired(&self) -> Vec<String> {
-        let gone = self.unused()[0].clone();
+        let gone = self.reported().unfired.clone();
         gone.into_iter().chain(self.faults.unfired()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The names of the gates that nobody has reached, also of those that are gone.
+    /// The names of the gates that no command has reached, removed ones included.
     pub fn unreached(&self) -> Vec<String> {
-        let gone = self.unused()[1].clone();
+        let gone = self.reported().unreached.clone();
         gone.into_iter().chain(self.gates.unreached()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Remembers that a fault is gone, if it never fired.
+    /// Keeps the name of a fault that is removed, if it never fired.
     pub fn remember_unfired(&self, rule: &Rule) {
         if rule.fired() == 0 {
-            remember(&mut self.unused()[0], &rule.fault.name);
+            remember(&mut self.reported().unfired, &rule.fault.name);
         }
     }
 
-    /// Remembers that a gate is gone, if nobody has reached it.
+    /// Keeps the name of a gate that is removed, if no command has reached it.
     pub fn remember_unreached(&self, gate: &Gate) {
-        if gate.stop.arrived() == 0 {
-            remember(&mut self.unused()[1], &gate.name);
+        if gate.queue.arrived() == 0 {
+            remember(&mut self.reported().unreached, &gate.name);
         }
     }
 
-    /// The names of the gates that the watchdog had to open for somebody.
-    pub fn forgotten(&self) -> Vec<String> {
-        self.unused()[2].iter().cloned().collect()
+    /// The names of the gates from which the watchdog released a command.
+    pub fn timed_out_gates(&self) -> Vec<String> {
+        self.reported().timed_out.iter().cloned().collect()
     }
 
-    /// Remembers that the watchdog had to open a gate for somebody.
-    pub fn remember_overdue(&self, gate: &Gate) {
-        remember(&mut self.unused()[2], &gate.name);
+    /// Keeps the name of a gate from which the watchdog released a command.
+    pub fn remember_timed_out(&self, gate: &Gate) {
+        remember(&mut self.reported().timed_out, &gate.name);
     }
 
-    fn unused(&self) -> MutexGuard<'_, [BTreeSet<String>; 3]> {
-        self.unused.lock_ignoring_poison()
+    fn reported(&self) -> MutexGuard<'_, Reported> {
+        self.reported.lock_ignoring_poison()
     }
 }
 
 fn remember(names: &mut BTreeSet<String>, name: &str) {
-    if names.len() < MOST_UNUSED {
+    if names.len() < MOST_REPORTED {
         names.insert(name.to_owned());
     }
 }

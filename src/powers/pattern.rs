@@ -1,11 +1,11 @@
-//! What a rule, a gate or a question to the journal is about.
+//! Which commands a rule, a gate or a query of the journal matches.
 
 use smallvec::SmallVec;
 
 use crate::base::glob;
 
-/// A command on its way, as the test powers see it.
-pub struct Arrival<'a> {
+/// What patterns know about a command.
+pub struct CommandInfo<'a> {
     /// The container's name, if the command is a subcommand: `CLIENT`.
     pub container: Option<&'a str>,
     /// The command's own name, in capitals; empty if there is no such command.
@@ -16,18 +16,18 @@ pub struct Arrival<'a> {
     pub db: u32,
 }
 
-impl Arrival<'_> {
-    pub fn names(&self) -> Names {
-        Names::of(self.container.unwrap_or(self.name))
+impl CommandInfo<'_> {
+    pub fn names(&self) -> NameMask {
+        NameMask::of(self.container.unwrap_or(self.name))
     }
 }
 
-/// Names of commands, one bit each: two of these without a common bit have no name in common. A subcommand goes by its
-/// container's name.
+/// A set of command names, hashed to one bit each: two masks without a common bit have no name in common. A subcommand
+/// counts by its container's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Names(u64);
+pub struct NameMask(u64);
 
-impl Names {
+impl NameMask {
     pub const NONE: Self = Self(0);
     pub const ALL: Self = Self(u64::MAX);
 
@@ -36,45 +36,44 @@ impl Names {
         Self(1 << (hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58))
     }
 
-    /// These and those.
-    pub fn and(self, other: Self) -> Self {
+    pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether there may be a name in common.
+    /// Whether the two may have a name in common.
     #[inline]
-    pub fn meet(self, other: Self) -> bool {
+    pub fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 }
 
-/// Whose commands.
+/// Which clients a pattern matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Who {
-    /// The client with this number, as CLIENT ID gives it.
+pub enum ClientSelector {
+    /// The client with this id (CLIENT ID).
     Id(u64),
-    /// Clients whose name, as CLIENT SETNAME gave it, matches this glob.
+    /// Clients whose name (CLIENT SETNAME) matches this glob.
     Name(Vec<u8>),
 }
 
-impl From<u64> for Who {
+impl From<u64> for ClientSelector {
     fn from(id: u64) -> Self {
         Self::Id(id)
     }
 }
 
-impl From<&str> for Who {
+impl From<&str> for ClientSelector {
     fn from(name: &str) -> Self {
         Self::Name(name.as_bytes().to_vec())
     }
 }
 
-/// Which commands are meant: those that fit everything that is said. The empty pattern means every command.
+/// Which commands are meant: those that fulfil every condition. The empty pattern matches every command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pattern {
     commands: Vec<String>,
     key: Option<Vec<u8>>,
-    client: Option<Who>,
+    client: Option<ClientSelector>,
     db: Option<u32>,
 }
 
@@ -84,12 +83,12 @@ impl Pattern {
         Self::default()
     }
 
-    /// One command: `SET`, `CLIENT`, or `CLIENT|KILL`, in whatever case.
+    /// One command: `SET`, `CLIENT` or `CLIENT|KILL`, in any case.
     pub fn on(command: &str) -> Self {
         Self::any().command(command)
     }
 
-    /// This command, too: `SET`, `CLIENT`, or `CLIENT|KILL`, in whatever case.
+    /// Also this command: `SET`, `CLIENT` or `CLIENT|KILL`, in any case.
     pub fn command(mut self, name: &str) -> Self {
         self.commands.push(name.to_ascii_uppercase());
         self
@@ -101,9 +100,9 @@ impl Pattern {
         self
     }
 
-    /// Only from this client, by its number or by its name, or from those whose names match this glob.
-    pub fn client(mut self, who: impl Into<Who>) -> Self {
-        self.client = Some(who.into());
+    /// Only from this client, by its id, or from clients whose names match this glob.
+    pub fn client(mut self, client: impl Into<ClientSelector>) -> Self {
+        self.client = Some(client.into());
         self
     }
 
@@ -118,16 +117,18 @@ impl Pattern {
         self.key.as_deref()
     }
 
-    /// Whether every command is meant.
+    /// Whether it matches every command.
     pub(crate) fn is_any(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The names that are meant, to tell quickly that a command cannot be.
-    pub(crate) fn names(&self) -> Names {
+    /// The names that it matches, to rule out other commands quickly.
+    pub(crate) fn names(&self) -> NameMask {
         match self.commands.as_slice() {
-            [] => Names::ALL,
-            commands => commands.iter().map(|name| Names::of(first_of(name))).fold(Names::NONE, Names::and),
+            [] => NameMask::ALL,
+            commands => {
+                commands.iter().map(|name| NameMask::of(container_of(name))).fold(NameMask::NONE, NameMask::union)
+            }
         }
     }
 
@@ -152,14 +153,14 @@ impl Pattern {
         &self.commands
     }
 
-    pub(crate) fn matches(&self, arrival: &Arrival<'_>) -> bool {
-        self.db.is_none_or(|db| db == arrival.db)
-            && (self.commands.is_empty() || self.commands.iter().any(|name| is_called(arrival, name)))
-            && self.client.as_ref().is_none_or(|who| match who {
-                Who::Id(id) => *id == arrival.client,
-                Who::Name(name) => glob::matches(name, arrival.client_name, false),
+    pub(crate) fn matches(&self, command: &CommandInfo<'_>) -> bool {
+        self.db.is_none_or(|db| db == command.db)
+            && (self.commands.is_empty() || self.commands.iter().any(|name| has_name(command, name)))
+            && self.client.as_ref().is_none_or(|client| match client {
+                ClientSelector::Id(id) => *id == command.client,
+                ClientSelector::Name(name) => glob::matches(name, command.client_name, false),
             })
-            && self.key.as_ref().is_none_or(|glob| arrival.keys.iter().any(|key| glob::matches(glob, key, false)))
+            && self.key.as_ref().is_none_or(|glob| command.keys.iter().any(|key| glob::matches(glob, key, false)))
     }
 
     /// The pattern as it is written on the wire; empty for every command.
@@ -175,8 +176,8 @@ impl Pattern {
         if let Some(client) = &self.client {
             words.push(b"client".to_vec());
             words.push(match client {
-                Who::Id(id) => id.to_string().into_bytes(),
-                Who::Name(name) => name.clone(),
+                ClientSelector::Id(id) => id.to_string().into_bytes(),
+                ClientSelector::Name(name) => name.clone(),
             });
         }
         if let Some(db) = self.db {
@@ -187,16 +188,16 @@ impl Pattern {
 }
 
 /// A full name up to its bar, if it has one.
-fn first_of(name: &str) -> &str {
+fn container_of(name: &str) -> &str {
     name.split('|').next().unwrap_or(name)
 }
 
-/// Whether a command goes by this name: its own, its container's, or both with a bar between.
-fn is_called(arrival: &Arrival<'_>, name: &str) -> bool {
-    match (arrival.container, name.split_once('|')) {
-        (None, None) => arrival.name == name,
+/// Whether a command has this name: its own, its container's, or both with a bar between.
+fn has_name(command: &CommandInfo<'_>, name: &str) -> bool {
+    match (command.container, name.split_once('|')) {
+        (None, None) => command.name == name,
         (Some(container), None) => container == name,
-        (Some(container), Some((first, second))) => container == first && arrival.name == second,
+        (Some(container), Some((first, second))) => container == first && command.name == second,
         (None, Some(_)) => false,
     }
 }
@@ -207,8 +208,8 @@ mod tests {
 
     use super::*;
 
-    fn set<'a>() -> Arrival<'a> {
-        Arrival {
+    fn set<'a>() -> CommandInfo<'a> {
+        CommandInfo {
             container: None,
             name: "SET",
             keys: smallvec![&b"lock:a"[..]],
@@ -226,30 +227,30 @@ mod tests {
     #[test]
     fn everything_that_is_said_must_fit() {
         let pattern = Pattern::any().command("get").command("set").key("lock:*");
-        let pattern = pattern.client(Who::Name(b"worker-*".to_vec())).db(0);
+        let pattern = pattern.client(ClientSelector::Name(b"worker-*".to_vec())).db(0);
         assert!(pattern.matches(&set()));
-        assert!(!pattern.matches(&Arrival { name: "DEL", ..set() }));
-        assert!(!pattern.matches(&Arrival { keys: smallvec![&b"other"[..]], ..set() }));
-        assert!(!pattern.matches(&Arrival { client_name: b"", ..set() }));
-        assert!(!pattern.matches(&Arrival { db: 1, ..set() }));
-        assert!(!Pattern::any().client(Who::Id(8)).matches(&set()));
+        assert!(!pattern.matches(&CommandInfo { name: "DEL", ..set() }));
+        assert!(!pattern.matches(&CommandInfo { keys: smallvec![&b"other"[..]], ..set() }));
+        assert!(!pattern.matches(&CommandInfo { client_name: b"", ..set() }));
+        assert!(!pattern.matches(&CommandInfo { db: 1, ..set() }));
+        assert!(!Pattern::any().client(ClientSelector::Id(8)).matches(&set()));
     }
 
     #[test]
     fn names_never_rule_out_what_matches() {
         for name in ["SET", "CLIENT", "CLIENT|KILL", "client|kill"] {
             let pattern = Pattern::any().command("GET").command(name);
-            for arrival in [set(), Arrival { container: Some("CLIENT"), name: "KILL", ..set() }] {
-                assert!(!pattern.matches(&arrival) || pattern.names().meet(arrival.names()), "{name}");
+            for command in [set(), CommandInfo { container: Some("CLIENT"), name: "KILL", ..set() }] {
+                assert!(!pattern.matches(&command) || pattern.names().intersects(command.names()), "{name}");
             }
         }
-        assert!(Pattern::any().names().meet(set().names()));
-        assert!(!Pattern::any().command("DEL").names().meet(set().names()));
+        assert!(Pattern::any().names().intersects(set().names()));
+        assert!(!Pattern::any().command("DEL").names().intersects(set().names()));
     }
 
     #[test]
     fn a_container_stands_for_its_subcommands() {
-        let kill = || Arrival { container: Some("CLIENT"), name: "KILL", ..set() };
+        let kill = || CommandInfo { container: Some("CLIENT"), name: "KILL", ..set() };
         assert!(Pattern::any().command("CLIENT").matches(&kill()));
         assert!(Pattern::any().command("client|kill").matches(&kill()));
         assert!(!Pattern::any().command("CLIENT|LIST").matches(&kill()));

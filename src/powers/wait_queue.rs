@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::fault::line_of;
+use super::line::line_of;
 use crate::base::clock::{Alarm, Clock, Stopwatch};
 use crate::base::sync::MutexExt;
 

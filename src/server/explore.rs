@@ -52,7 +52,7 @@ impl World {
     }
 
     fn exploration(&self) -> Exploration {
-        self.engine().instance.control.explorer.outlast_reset();
+        self.engine().instance.control.explorer.survive_reset();
         Exploration { engine: Arc::clone(self.engine()), events: self.events().clone(), seeds: Vec::new() }
     }
 }
@@ -122,7 +122,7 @@ impl Exploration {
 
     /// What has come of it so far; the run that is on does not count.
     pub fn findings(&self) -> Result<ExplorationSummary, Error> {
-        self.engine.instance.control.explorer.findings().map_err(refused)
+        self.engine.instance.control.explorer.summary().map_err(refused)
     }
 
     /// Ends it, and lets everybody go on; what has come of it, with the run that was on.

@@ -69,7 +69,7 @@ impl JournalGuard {
     pub fn count(&self, query: impl Into<Query>) -> u64 {
         let (table, query) = (&self.engine.table, query.into());
         let journal = &self.engine.instance.control.journal;
-        journal.look(0, |all| all.map(|seen| query.count(&seen, &|words| table.name(words))).sum())
+        journal.read(0, |all| all.map(|seen| query.count(&seen, &|words| table.name(words))).sum())
     }
 
     /// Blocks the thread until there are so many commands like this, and says how many there are. An error after ten
@@ -121,7 +121,7 @@ impl JournalGuard {
 
     /// How many entries have fallen out because there was no more room.
     pub fn forgotten(&self) -> u64 {
-        self.engine.instance.control.journal.extent().forgotten
+        self.engine.instance.control.journal.stats().forgotten
     }
 
     /// Forgets all entries; the order goes on.

@@ -112,7 +112,7 @@ async fn accept_one(listener: &Listener) -> io::Result<(Socket, Peer)> {
 
 fn admit(socket: Socket, peer: Peer, node: &Arc<Node>) {
     let instance = node.instance();
-    if instance.active_hooks.has(Hook::Fault) && instance.control.faults.refuse() {
+    if instance.active_hooks.has(Hook::Fault) && instance.control.faults.refuses_connection() {
         instance.stats.rejected_connections.fetch_add(1, Ordering::Relaxed);
         return socket.reset();
     }

@@ -10,7 +10,7 @@ use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
 use crate::data::keyspace::Busy;
 use crate::engine::Engine;
-use crate::powers::{Fault, Hook, Pattern, Verdict, Who};
+use crate::powers::{ClientSelector, Fault, Hook, Pattern, Verdict};
 
 const FIRST_IS_THE_MEASURE: CommandError =
     CommandError::fixed("ERR the clocks of the others are compared with that of instance 1; skew another one");
@@ -176,7 +176,7 @@ impl Node {
             )));
         }
         let mut fault = Fault::new(cut_of(client), Verdict::Hang);
-        fault.pattern = Pattern::any().client(Who::Name(client.to_vec()));
+        fault.pattern = Pattern::any().client(ClientSelector::Name(client.to_vec()));
         self.arm(&fault)
     }
 

@@ -120,7 +120,7 @@ impl FaultGuard {
 
     /// How many commands hang because of it now.
     pub fn hanging(&self) -> usize {
-        self.rule.stop.held()
+        self.rule.queue.held()
     }
 }
 
@@ -153,7 +153,7 @@ impl GateGuard {
 
     /// As [`wait_for`](Self::wait_for), for so long in real time at most.
     pub fn wait_for_within(&self, count: usize, timeout: Duration) -> Result<(), Error> {
-        let held = wait_here_for(self.gate.stop.watch(count), timeout);
+        let held = wait_here_for(self.gate.queue.watch(count), timeout);
         let hint = if held.is_none() { with_runtime_hint } else { std::convert::identity };
         self.are_held(held, count, timeout).map_err(hint)
     }
@@ -181,7 +181,7 @@ impl GateGuard {
 
     /// As [`wait_for_async`](Self::wait_for_async), for so long in real time at most.
     pub async fn wait_for_within_async(&self, count: usize, timeout: Duration) -> Result<(), Error> {
-        let (mut watch, mut time) = (pin!(self.gate.stop.watch(count)), Timeout::start(&self.events, timeout));
+        let (mut watch, mut time) = (pin!(self.gate.queue.watch(count)), Timeout::start(&self.events, timeout));
         let held = poll_fn(|cx| match watch.as_mut().poll(cx) {
             Poll::Ready(held) => Poll::Ready(Some(held)),
             Poll::Pending => Pin::new(&mut time).poll(cx).map(|()| None),
@@ -197,7 +197,7 @@ impl GateGuard {
             Some(None) => Err(Error::Refused(format!("gate '{}' is open: it holds nobody", self.gate.name))),
             None => {
                 let gates = &self.engine.instance.control.gates;
-                Err(Error::Refused(gates.too_few(&self.gate, count, timeout)))
+                Err(Error::Refused(gates.timeout_message(&self.gate, count, timeout)))
             }
         }
     }
@@ -205,7 +205,7 @@ impl GateGuard {
     /// Lets the one go on that came first. On return its command has taken effect and its reply was written, or it is held
     /// or waits elsewhere. An error if nobody is held here.
     pub fn step(&self) -> Result<(), Error> {
-        if self.gate.stop.step(&self.engine.instance.clock).is_none() {
+        if self.gate.queue.step(&self.engine.instance.clock).is_none() {
             return Err(Error::Refused(format!("nobody is held at gate '{}'", self.gate.name)));
         }
         self.engine.run_control_job_here(ControlJob::Settle);
@@ -215,20 +215,20 @@ impl GateGuard {
     /// Lets everybody go on, one after another, and holds nobody from then on. Complete on return, as [`step`](Self::step) is; says how many
     /// were held.
     pub fn open(&self) -> usize {
-        let held = self.gate.stop.held();
-        self.engine.instance.control.gates.open_soon(&self.gate);
+        let held = self.gate.queue.held();
+        self.engine.instance.control.gates.queue_opening(&self.gate);
         self.engine.run_control_job_here(ControlJob::LetGo);
         held
     }
 
     /// How many commands are held here now.
     pub fn held(&self) -> usize {
-        self.gate.stop.held()
+        self.gate.queue.held()
     }
 
     /// How many commands have come here so far.
     pub fn arrived(&self) -> u64 {
-        self.gate.stop.arrived()
+        self.gate.queue.arrived()
     }
 }
 

@@ -1,12 +1,12 @@
 //! A cursor over the arguments of one request.
 
-use super::row::CommandSpec;
+use super::command_spec::CommandSpec;
 use super::table::ResolvedRow;
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
 use crate::protocol::{Words, parse_integer};
 
-/// The arguments of a request, taken one after the other.
+/// The arguments of a request, consumed from left to right.
 #[derive(Clone)]
 pub struct Args<'a> {
     words: Words<'a>,
@@ -16,18 +16,17 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// The arguments of a request with this row.
     #[inline]
     pub fn new(words: Words<'a>, row: ResolvedRow, profile: &'a Profile) -> Self {
         Self { words, at: row.at, spec: row.spec, profile }
     }
 
-    /// All words of the request, its name included.
+    /// All words of the request, the command name included.
     pub fn words(&self) -> Words<'a> {
         self.words
     }
 
-    /// The row of the command (or subcommand) that runs.
+    /// The row of the running command or subcommand.
     pub fn spec(&self) -> &'static CommandSpec {
         self.spec
     }
@@ -36,7 +35,7 @@ impl<'a> Args<'a> {
         self.profile
     }
 
-    /// How many arguments are left.
+    /// The number of arguments left.
     pub fn left(&self) -> usize {
         self.words.len() - self.at
     }
@@ -51,7 +50,6 @@ impl<'a> Args<'a> {
         self.optional().ok_or(CommandError::SYNTAX)
     }
 
-    /// The next argument, if there is one.
     #[inline]
     pub fn optional(&mut self) -> Option<&'a [u8]> {
         let word = self.words.get(self.at)?;
@@ -59,7 +57,14 @@ impl<'a> Args<'a> {
         Some(word)
     }
 
-    /// The next argument, which names a key.
+    /// The next `count` arguments, or all that are left if there are fewer.
+    pub fn next_words(&mut self, count: usize) -> Words<'a> {
+        let words = self.rest().first(count);
+        self.at += words.len();
+        words
+    }
+
+    /// The next argument, as the name of a key.
     #[inline]
     pub fn key(&mut self) -> Result<&'a [u8], CommandError> {
         self.bytes()
@@ -70,34 +75,34 @@ impl<'a> Args<'a> {
         parse_integer(self.bytes()?).ok_or(CommandError::NOT_AN_INTEGER)
     }
 
-    /// Looks at the next argument without taking it.
+    /// The next argument, not consumed.
     pub fn peek(&self) -> Option<&'a [u8]> {
         self.words.get(self.at)
     }
 
-    /// Takes the next argument if it is this word, in whatever case.
+    /// Consumes the next argument if it is this word, case-insensitively.
     pub fn take(&mut self, word: &str) -> bool {
         let taken = self.peek().is_some_and(|next| next.eq_ignore_ascii_case(word.as_bytes()));
         self.at += usize::from(taken);
         taken
     }
 
-    /// The arguments that are left, as words, without taking them.
+    /// The arguments that are left, not consumed.
     pub fn rest(&self) -> Words<'a> {
         self.words.from(self.at)
     }
 
-    /// Nothing may be left over.
+    /// A syntax error if arguments are left.
     pub fn end(&self) -> Result<(), CommandError> {
         if self.is_empty() { Ok(()) } else { Err(CommandError::SYNTAX) }
     }
 
-    /// The error for arguments that are too many or too few.
+    /// The error for a wrong number of arguments.
     pub fn wrong_number(&self) -> CommandError {
         CommandError::new(format!("ERR wrong number of arguments for '{}' command", self.command_name()))
     }
 
-    /// The command's name as error texts give it.
+    /// The command's name as error texts show it: in lower case.
     pub fn command_name(&self) -> String {
         self.spec.name.to_ascii_lowercase()
     }

@@ -1,12 +1,12 @@
-//! `docs/commands.md`, rendered from the rows.
+//! `docs/commands.md`, generated from the rows.
 
 use std::fmt::Write;
 
-use super::row::CommandSpec;
+use super::command_spec::CommandSpec;
 use super::table::Row;
 use crate::base::profile::{PROFILES, Since};
 
-/// The page that lists every command, group by group and by name.
+/// The page of all commands, by group and name.
 pub fn markdown(rows: impl IntoIterator<Item = Row>) -> String {
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_unstable_by_key(|row| (row.spec.group.name(), row.spec.name));
@@ -65,7 +65,7 @@ fn sentence(text: &str) -> String {
     if text.ends_with('.') { text.to_owned() } else { format!("{text}.") }
 }
 
-/// Which profiles have something, unless all of them do.
+/// The profiles that have something, as a sentence. `None` if all have it.
 fn profiles(since: Since) -> Option<String> {
     let with: Vec<&str> = PROFILES.iter().filter(|profile| profile.has(since)).map(|profile| profile.name()).collect();
     if with.len() == PROFILES.len() {

@@ -1,32 +1,32 @@
-//! What a command is, in plain data: its row, the cursor over its arguments, and the table of all rows.
+//! What a command is, as plain data: its row, the cursor over its arguments, and the table of all rows.
 //!
-//! Knows names, words, flags, keys, categories and effects on locks; not what a command does, nor to what.
+//! Knows names, arity, flags, keys, categories and effects on locks; not what a command does.
 //! May use: `base`, `protocol`.
 //! Begin with [`CommandSpec`], the row, and [`Table::resolve`], which finds the row of a request.
 
 mod args;
-mod docs;
-mod info;
-mod keys;
+mod command_docs;
+mod command_info;
+mod command_spec;
+mod key_spec;
 mod lock_effect;
 #[cfg(feature = "internals")]
 mod markdown;
-mod row;
 mod table;
 mod usage;
 
 pub use args::Args;
-pub use docs::document;
-pub use info::describe;
-pub use keys::KeySpec;
+pub use command_docs::command_docs;
+pub use command_info::command_info;
+pub use command_spec::{
+    Arity, Category, Channels, CommandKind, CommandSpec, Flag, Group, ScriptCommand, Secrets, TransactionCommand,
+};
+pub use key_spec::KeySpec;
 #[cfg(test)]
-pub use keys::{Begin, Find};
+pub use key_spec::{BeginSearch, FindKeys};
 pub use lock_effect::{LockEffect, TtlFrom, TtlUnit};
 #[cfg(feature = "internals")]
 pub use markdown::markdown;
-pub use row::{
-    Arity, Category, Channels, CommandKind, CommandSpec, Flag, Group, ScriptCommand, Secrets, TransactionCommand,
-};
 pub use table::{NamedRequest, RequestKeys, ResolvedRow, Row, RowId, Table, full_name};
 #[cfg(test)]
 pub use usage::{Argument, arguments};

@@ -1,34 +1,33 @@
-//! The table of commands that a server knows.
+//! The table of commands that a server has.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::row::{CommandSpec, Flag};
+use super::command_spec::{CommandSpec, Flag};
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
 use crate::protocol::Words;
 
-/// Four times the number of commands, so that probes stay short.
+/// About four times the number of commands, which keeps probe sequences short.
 const SLOTS: usize = 1024;
 
-/// The number of a row among all rows of all profiles: what is kept for each row stands at this place.
+/// The index of a row among the rows of all profiles. Tables of per-command data use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowId(u16);
 
 impl RowId {
-    /// The row at this place. There are far fewer rows than numbers.
-    pub fn at(place: usize) -> Self {
-        Self(u16::try_from(place).unwrap_or(u16::MAX))
+    pub fn new(index: usize) -> Self {
+        Self(u16::try_from(index).unwrap_or(u16::MAX))
     }
 
     #[inline]
-    pub fn place(self) -> usize {
+    pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// A row with its number and those of its subcommands.
+/// A row with its id and its subcommands.
 #[derive(Clone)]
 pub struct Row {
     pub spec: &'static CommandSpec,
@@ -36,24 +35,24 @@ pub struct Row {
     pub subcommands: Vec<Row>,
 }
 
-/// The row of a request: of its command, or of its subcommand.
+/// The row that a request resolves to, of a command or a subcommand.
 #[derive(Clone, Copy)]
 pub struct ResolvedRow {
     pub spec: &'static CommandSpec,
     pub id: RowId,
-    /// The place of the first argument among the words.
+    /// The index of the first argument among the words.
     pub at: usize,
 }
 
-/// What a request names, as patterns of the test powers and queries of the journal see it.
+/// The command name and keys of a request, as patterns of the test powers and journal queries match them.
 pub struct NamedRequest<'w> {
-    /// The command that the subcommand belongs to, if it is one.
+    /// The container, if the command is a subcommand.
     pub container: Option<&'static str>,
     pub name: &'static str,
     pub keys: SmallVec<[&'w [u8]; 4]>,
 }
 
-/// The keys of a request, and whether it writes.
+/// The keys of a request, and whether its command writes.
 #[derive(Default)]
 pub struct RequestKeys<'w> {
     pub keys: Vec<&'w [u8]>,
@@ -66,7 +65,7 @@ struct Slot {
     id: RowId,
 }
 
-/// The rows of one profile, found by name. Its clones share them, at no cost to a look-up.
+/// The rows of one profile, indexed by name. Clones share the rows.
 #[derive(Clone)]
 pub struct Table {
     rows: Arc<[Row]>,
@@ -75,7 +74,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The rows that a profile has.
+    /// Keeps the rows that a profile has.
     pub fn new(rows: impl IntoIterator<Item = Row>, profile: Profile) -> Self {
         Self::of(rows.into_iter().filter(|row| profile.has(row.spec.since)).collect(), profile)
     }
@@ -105,7 +104,7 @@ impl Table {
         &self.profile
     }
 
-    /// A command by name, in whatever case.
+    /// Finds a command by name, case-insensitively.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&'static CommandSpec> {
         Some(self.slot(name)?.spec)
@@ -115,7 +114,7 @@ impl Table {
     fn slot(&self, name: &[u8]) -> Option<Slot> {
         let mut slot = slot_of(name);
         while let Some(row) = self.slots[slot] {
-            // Most clients send capitals, and comparing those as they are is the faster way.
+            // Most clients send upper case, and an exact comparison is faster.
             if row.spec.name.as_bytes() == name || row.spec.name.as_bytes().eq_ignore_ascii_case(name) {
                 return Some(row);
             }
@@ -124,19 +123,19 @@ impl Table {
         None
     }
 
-    /// A subcommand of a container, if this profile has it.
+    /// Finds a subcommand of a container, if this profile has it.
     pub fn find_sub(&self, container: &CommandSpec, name: &[u8]) -> Option<&'static CommandSpec> {
         self.subs(container).find(|row| row.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// A row's name as clients see it: `get`, `client|list`. The row must come from this table.
+    /// A row's full name: `get`, `client|list`. The row must come from this table.
     pub fn full_name(&self, row: &CommandSpec) -> String {
         let has = |container: &&Row| container.subcommands.iter().any(|sub| std::ptr::eq(sub.spec, row));
         let container = self.rows.iter().find(has);
         container.map_or_else(|| row.name.to_ascii_lowercase(), |container| full_name(container.spec, row))
     }
 
-    /// A command by its full name, `get` or `client|list`; with its container, if it has one.
+    /// Finds a command by its full name (`get`, `client|list`). Also returns its container, if it has one.
     pub fn find_full(&self, name: &[u8]) -> Option<(Option<&'static CommandSpec>, &'static CommandSpec)> {
         match name.iter().position(|&byte| byte == b'|') {
             None => Some((None, self.find(name)?)),
@@ -157,7 +156,7 @@ impl Table {
         row.into_iter().flat_map(|row| &row.subcommands).filter(|row| self.profile.has(row.spec.since))
     }
 
-    /// The row that a request runs, once its name and its number of words are known to be right.
+    /// Resolves a request to its row, and checks name and arity.
     #[inline]
     pub fn resolve(&self, words: Words<'_>) -> Result<ResolvedRow, CommandError> {
         let name = words.get(0).unwrap_or_default();
@@ -172,7 +171,7 @@ impl Table {
         self.resolve_sub(spec, words)
     }
 
-    /// The row that a request names, whether or not it has the right number of words.
+    /// Resolves a request to its row without checking the arity.
     pub fn row_of(&self, words: Words<'_>) -> Option<ResolvedRow> {
         let Slot { spec, id } = self.slot(words.get(0)?)?;
         match words.get(1) {
@@ -185,21 +184,21 @@ impl Table {
         }
     }
 
-    /// What a command is called, and which keys it names, by its words alone.
+    /// The name and keys of a request, from its words alone.
     pub fn name<'w>(&self, words: Words<'w>) -> NamedRequest<'w> {
         let container = words.get(0).and_then(|name| self.find(name));
         let Some(ResolvedRow { spec, .. }) = self.row_of(words) else {
             return NamedRequest { container: None, name: "", keys: SmallVec::new() };
         };
         let container = container.filter(|container| !std::ptr::eq(*container, spec)).map(|container| container.name);
-        let positions = spec.keys.iter().filter_map(|keys| keys.lockable(words)).flatten();
+        let positions = spec.keys.iter().filter_map(|keys| keys.positions_to_lock(words)).flatten();
         NamedRequest { container, name: spec.name, keys: positions.filter_map(|at| words.get(at)).collect() }
     }
 
-    /// Which keys a command names, and whether it writes, by its words alone.
+    /// The keys of a request and whether it writes, from its words alone.
     pub fn keys<'w>(&self, words: Words<'w>) -> RequestKeys<'w> {
         let Some(ResolvedRow { spec, .. }) = self.row_of(words) else { return RequestKeys::default() };
-        let positions = spec.keys.iter().filter_map(|keys| keys.lockable(words)).flatten();
+        let positions = spec.keys.iter().filter_map(|keys| keys.positions_to_lock(words)).flatten();
         RequestKeys { keys: positions.filter_map(|at| words.get(at)).collect(), writes: spec.has_flag(Flag::Write) }
     }
 
@@ -244,7 +243,7 @@ impl Table {
     }
 }
 
-/// `container|subcommand`, as Redis names subcommands since 7.0.
+/// `container|subcommand`, as Redis has named subcommands since 7.0.
 pub fn full_name(container: &CommandSpec, row: &CommandSpec) -> String {
     format!("{}|{}", container.name, row.name).to_ascii_lowercase()
 }
@@ -260,17 +259,17 @@ fn unknown_subcommand_6(container: &CommandSpec, name: &[u8]) -> CommandError {
     CommandError::new(text)
 }
 
-/// At most `most` bytes, and, as C prints a string, nothing behind a NUL.
+/// At most `most` bytes of a word, and nothing after a NUL, as C would print it.
 fn clipped(word: &[u8], most: usize) -> &[u8] {
     let end = word.iter().take(most).position(|&byte| byte == 0).unwrap_or(word.len().min(most));
     &word[..end]
 }
 
-/// Capitals and small letters share a slot: the bit that tells them apart is set everywhere.
+/// Hashes a name to a slot, case-insensitively: the case bit of every byte is set first.
 #[inline]
 fn slot_of(name: &[u8]) -> usize {
     const LOWER: u64 = 0x2020_2020_2020_2020;
-    // Both ends, which overlap in a name that is short.
+    // The first and last bytes, which overlap in a short name.
     let (first, last) = match (name.first_chunk(), name.last_chunk(), name.first_chunk(), name.last_chunk()) {
         (Some(first), Some(last), ..) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
         (_, _, Some(first), Some(last)) => {
@@ -282,7 +281,7 @@ fn slot_of(name: &[u8]) -> usize {
             [] => (0, 0),
         },
     };
-    // Turned by 27 bits, which is chance, all that lock libraries send most stands where it is looked for first.
+    // A rotation by 27 bits, found by trial, puts most commands of lock libraries into their first slot.
     let mixed = (first | LOWER).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         ^ (last | LOWER).rotate_left(27).wrapping_mul(0xff51_afd7_ed55_8ccd)
         ^ (name.len() as u64).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

@@ -1,24 +1,24 @@
-//! The usage notation, parsed into the trees of arguments that COMMAND DOCS shows.
+//! The parser of usages, whose result COMMAND DOCS shows as a tree of arguments.
 //!
-//! Capitals are words to be typed, lower case names an argument, `[ ]` may be left out, `< | >` is a choice, and
-//! `[key value ...]` repeats what stands in front of it. A word in capitals belongs to the arguments behind it.
+//! Upper case is a word to type, lower case names an argument, `[ ]` is optional, `< | >` is a choice, and `[key value
+//! ...]` repeats what precedes it. A word in upper case belongs to the arguments after it.
 
-use super::keys::{Begin, Find, KeySpec};
-use super::row::{CommandSpec, Group};
+use super::command_spec::{CommandSpec, Group};
+use super::key_spec::{BeginSearch, FindKeys, KeySpec};
 use crate::base::profile::Profile;
 
-/// One argument of a command, or several that belong together.
+/// An argument, or a group of arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
     pub name: String,
     pub kind: ArgumentKind,
-    /// The word in front of it, or the word that it is.
+    /// The word before the argument, or the word that it is.
     pub token: Option<&'static str>,
     pub optional: bool,
     pub multiple: bool,
     /// Repeated together with its token.
     pub multiple_token: bool,
-    /// For keys: the number of the key specification in the row.
+    /// For keys: the index of the key specification in the row.
     pub key_spec: Option<usize>,
     pub arguments: Vec<Argument>,
 }
@@ -51,14 +51,14 @@ impl ArgumentKind {
         }
     }
 
-    /// Whether it is made of other arguments.
+    /// Whether it consists of other arguments.
     pub fn is_group(self) -> bool {
         matches!(self, Self::OneOf | Self::Block)
     }
 }
 
-/// The arguments of a row in a profile; the error says what is wrong with the notation. `first` is the position of the
-/// first argument among the words of a request: 1, or 2 for a subcommand.
+/// Parses the usage that a row has in a profile. The error describes a fault in the notation. `first` is the position
+/// of the first argument in a request: 1, or 2 for a subcommand.
 pub fn arguments(spec: &'static CommandSpec, first: usize, profile: &Profile) -> Result<Vec<Argument>, String> {
     let mut parser = Parser { text: spec.usage_in(profile), at: 0, spec };
     let alternatives = parser.alternatives(None)?;
@@ -78,11 +78,11 @@ struct Parser {
 
 struct Alternatives {
     choices: Vec<Vec<Argument>>,
-    /// The whole group was followed by its own repetition.
+    /// The repetition `[... ...]` of the whole group follows it.
     repeated: bool,
 }
 
-/// A piece of a sequence, and the text it was written as.
+/// An argument and its range in the text.
 struct Item {
     argument: Argument,
     start: usize,
@@ -90,7 +90,7 @@ struct Item {
 }
 
 impl Parser {
-    /// Choices between bars, up to a closing bracket or the end.
+    /// Parses choices separated by bars, up to a closing bracket or the end.
     fn alternatives(&mut self, close: Option<char>) -> Result<Alternatives, String> {
         let start = self.at;
         let mut choices = Vec::new();
@@ -144,7 +144,7 @@ impl Parser {
         Ok(Alternatives { choices, repeated })
     }
 
-    /// If what follows is `[text ...]`: the text, and where the bracket ends.
+    /// The repeated text and the end of the bracket, if `[text ...]` follows.
     fn repetition(&self) -> Result<Option<(&'static str, usize)>, String> {
         let mut depth = 0;
         for (offset, next) in self.rest().char_indices() {
@@ -177,7 +177,7 @@ impl Parser {
     }
 }
 
-/// Marks the last items, those that read like `again`, as repeated. Whether there are such.
+/// Marks the trailing items whose text is `again` as repeated. False if there are none.
 fn repeat(text: &str, items: &mut Vec<Item>, again: &str) -> bool {
     let Some(end) = items.last().map(|item| item.end) else { return false };
     let Some(from) = (0..items.len()).rev().find(|&from| &text[items[from].start..end] == again) else { return false };
@@ -206,7 +206,7 @@ fn one_of(choices: Vec<Vec<Argument>>) -> Argument {
     compound(ArgumentKind::OneOf, choices.into_iter().map(block).collect())
 }
 
-/// Several arguments as one.
+/// Groups several arguments into one.
 fn block(mut arguments: Vec<Argument>) -> Argument {
     if arguments.len() == 1 { arguments.remove(0) } else { compound(ArgumentKind::Block, arguments) }
 }
@@ -229,7 +229,7 @@ fn plain(name: &str, kind: ArgumentKind) -> Argument {
     }
 }
 
-/// Gives every word in capitals the arguments that stand behind it, up to the next such word or optional part.
+/// Attaches to each word in upper case the arguments after it, up to the next such word or optional part.
 fn bind(items: Vec<Item>) -> Vec<Argument> {
     let mut bound: Vec<Argument> = Vec::new();
     let mut items = items.into_iter().map(|item| item.argument).peekable();
@@ -254,13 +254,13 @@ fn bind(items: Vec<Item>) -> Vec<Argument> {
 }
 
 fn word(word: &'static str, spec: &CommandSpec) -> Argument {
-    if word.contains(|c: char| c.is_ascii_lowercase()) {
+    if word.contains(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit()) {
         plain(word, kind_of(word, spec))
     } else {
         let name = match word {
             "=" => "equal".to_owned(),
             "~" => "approximately".to_owned(),
-            "*" => "auto_id".to_owned(),
+            "*" if spec.group == Group::Stream => "auto_id".to_owned(),
             "$" => "new_id".to_owned(),
             "CH" => "change".to_owned(),
             "INCR" => "increment".to_owned(),
@@ -270,18 +270,18 @@ fn word(word: &'static str, spec: &CommandSpec) -> Argument {
     }
 }
 
-/// What an argument is, by its name: the rows use the same names for the same things.
+/// The type of an argument, by its name. All rows use the same names for the same types.
 fn kind_of(name: &str, spec: &CommandSpec) -> ArgumentKind {
     match name {
-        "pattern" => ArgumentKind::Pattern,
+        "pattern" | "glob" | "name-glob" | "client-name-glob" => ArgumentKind::Pattern,
         _ if name.starts_with("unix-time") => ArgumentKind::UnixTime,
         "increment" if spec.name.ends_with("FLOAT") => ArgumentKind::Double,
         "num-matches" | "rank" | "stop" if spec.group == Group::List => ArgumentKind::Integer,
         "timeout" if matches!(spec.group, Group::List | Group::SortedSet) => ArgumentKind::Double,
-        "longitude" | "latitude" | "radius" | "width" | "height" => ArgumentKind::Double,
+        "longitude" | "latitude" | "radius" | "width" | "height" | "factor" | "0..1" => ArgumentKind::Double,
         "score" if spec.group == Group::SortedSet => ArgumentKind::Double,
         "min" | "max" if spec.name == "ZCOUNT" || spec.name.ends_with("BYSCORE") => ArgumentKind::Double,
-        // Entries' ids.
+        // Ids of entries.
         "start" | "end" if spec.group == Group::Stream => ArgumentKind::String,
         // Ranks, scores or members.
         "start" | "stop" if spec.name == "ZRANGE" => ArgumentKind::String,
@@ -290,24 +290,24 @@ fn kind_of(name: &str, spec: &CommandSpec) -> ArgumentKind {
         "value" if spec.group == Group::Bitmap => ArgumentKind::Integer,
         "bit" | "client-id" | "count" | "cursor" | "db" | "decrement" | "destination-db" | "end" | "entries_added"
         | "entries_read" | "frequency" | "increment" | "index" | "index1" | "index2" | "len" | "limit"
-        | "milliseconds" | "min-match-len" | "ms" | "numkeys" | "numlocal" | "numreplicas" | "offset" | "protover"
-        | "seconds" | "start" | "timeout" | "ttl" | "weight" => ArgumentKind::Integer,
+        | "milliseconds" | "min-match-len" | "ms" | "number" | "numkeys" | "numlocal" | "numreplicas" | "offset"
+        | "protover" | "seconds" | "seq" | "start" | "timeout" | "ttl" | "weight" => ArgumentKind::Integer,
         _ => ArgumentKind::String,
     }
 }
 
-/// Marks the arguments that are keys, as long as it is certain where they stand.
+/// Marks the arguments that are keys, as far as their positions are certain.
 fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &CommandSpec) {
     let mut counted = false;
     for argument in arguments {
         let only_a_token = argument.kind == ArgumentKind::PureToken;
-        // Behind a number of keys come the keys, even if that number may be 0.
+        // The keys after `numkeys` have a certain position, even if they are optional.
         let mut here = if argument.optional && !counted { None } else { *position };
         counted = argument.name == "numkeys";
         if argument.token.is_some() && !only_a_token {
             here = here.map(|here| here + 1);
         }
-        let halves = |keys: &KeySpec| matches!((keys.begin, keys.find), (Begin::Keyword { word, .. }, Find::Part { .. }) if Some(word) == argument.token);
+        let halves = |keys: &KeySpec| matches!((keys.begin_search, keys.find_keys), (BeginSearch::Keyword { word, .. }, FindKeys::LimitedRange { .. }) if Some(word) == argument.token);
         if let Some(keys) = spec.keys.iter().position(halves)
             && let Some(first) = argument.arguments.first_mut()
         {
@@ -322,19 +322,19 @@ fn find_keys(arguments: &mut [Argument], position: &mut Option<usize>, spec: &Co
                 here = here.filter(|_| word).map(|here| here + 1);
             }
             _ => {
-                let named = |keys: &KeySpec| match keys.begin {
-                    Begin::Keyword { word, .. } => argument.token == Some(word) && argument.name == "key",
-                    Begin::Index(_) => here.is_some_and(|here| keys.covers(here)),
-                    Begin::Unknown => false,
+                let named = |keys: &KeySpec| match keys.begin_search {
+                    BeginSearch::Keyword { word, .. } => argument.token == Some(word) && argument.name == "key",
+                    BeginSearch::Index(_) => here.is_some_and(|here| keys.covers(here)),
+                    BeginSearch::Unknown => false,
                 };
                 let keys = spec.keys.iter().position(|keys| keys.are_keys() && named(keys));
                 let unplaced = |made: fn(&KeySpec) -> bool| spec.keys.iter().position(made);
                 if argument.kind == ArgumentKind::Pattern {
-                    argument.key_spec = unplaced(|keys| matches!(keys.find, Find::Made(_)));
+                    argument.key_spec = unplaced(|keys| matches!(keys.find_keys, FindKeys::Computed(_)));
                 } else if argument.token == Some("STORE")
-                    && unplaced(|keys| matches!(keys.find, Find::Search(_))).is_some()
+                    && unplaced(|keys| matches!(keys.find_keys, FindKeys::Function(_))).is_some()
                 {
-                    argument.key_spec = unplaced(|keys| matches!(keys.find, Find::Search(_)));
+                    argument.key_spec = unplaced(|keys| matches!(keys.find_keys, FindKeys::Function(_)));
                     argument.kind = ArgumentKind::Key;
                 } else if let (Some(keys), false) = (keys, only_a_token) {
                     argument.kind = ArgumentKind::Key;
@@ -355,7 +355,7 @@ mod tests {
     const KEYED: CommandSpec =
         CommandSpec { arity: Arity::AtLeast(2), keys: &[KeySpec::one(1, &["RW"])], ..CommandSpec::new("TEST") };
 
-    /// A tree in one line: names, types, tokens and flags.
+    /// The tree in one line: names, types, tokens and flags.
     fn shown(arguments: &[Argument]) -> String {
         let show = |argument: &Argument| {
             let mut text = format!("{}:{}", argument.name, argument.kind.name());

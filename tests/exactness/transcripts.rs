@@ -78,8 +78,8 @@ checked! {
     keys_of_types
     keys_that_are_awaited
     lcs
-    list_places
-    list_waiting
+    list_blocking
+    list_index
     lists
     lock_fair
     lock_hash
@@ -96,7 +96,6 @@ checked! {
     protocol_errors
     pubsub
     pubsub_resp3
-    ranges
     rename_copy_move
     scan
     scan_elements
@@ -113,6 +112,7 @@ checked! {
     stream_groups
     stream_overdue
     streams
+    string_ranges
     strings
     tracking
     transactions

@@ -34,7 +34,7 @@ const CONFIG: &[CommandSpec] =
 fn rows() -> Vec<Row> {
     let numbered = |specs: &'static [CommandSpec], first: usize| {
         let rows = specs.iter().enumerate();
-        rows.map(|(place, spec)| Row { spec, id: RowId::at(first + place), subcommands: Vec::new() })
+        rows.map(|(place, spec)| Row { spec, id: RowId::new(first + place), subcommands: Vec::new() })
             .collect::<Vec<_>>()
     };
     let mut rows = numbered(ROWS, 0);

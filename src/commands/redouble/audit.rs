@@ -6,75 +6,64 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::{Action, act, count, duration, expected, nothing_more, number, power, text};
+use super::words::{either, option_names};
+use super::{Action, Power, count, duration, expected, nothing_more, number, text};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
+use crate::base::join::joined;
 use crate::clients::session::{Flow, Waiting};
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::commands::{Call, CommandResult};
 use crate::insight::audit::{Allowance, Code, Evidence, Finding, FindingQuery, JournalRef, LiveAudit, Severity};
 use crate::protocol::Reply;
 use crate::spec::Args;
 
-pub(super) const AUDIT: Command = Command::new(
-    Handler::Connection(|call, args| if is_question(args) { list(call, args) } else { act(ACTIONS, call, args) }),
-    power(
-        "AUDIT",
-        "[<ON | OFF | INFO | LIST [KEY pattern] [CODE code] [SEVERITY severity] [SINCE seq] [ALLOWED] [FINAL] [LIMIT limit] | \
-     COUNT [KEY pattern] [CODE code] [SEVERITY severity] [SINCE seq] [ALLOWED] [FINAL] | AWAIT [KEY pattern] [CODE code] \
-     [SEVERITY severity] [SINCE seq] [ALLOWED] count [timeout] | ALLOW code pattern reason | CLEAR>]",
-        "Finds out which keys are locks, and tells what clients did wrong with them.",
-    ),
-);
+pub(super) const AUDIT: Power = Power {
+    default_action: Some("LIST"),
+    ..Power::new("AUDIT", "Finds out which keys are locks, and tells what clients did wrong with them.", ACTIONS)
+};
 
-/// What a question may say, for HELP.
-macro_rules! question {
-    ($after:literal) => {
-        concat!("[key <glob>] [code <code>] [severity <error|warning|note>] [since <seq>] [allowed]", $after)
-    };
-}
+/// Which findings are meant.
+const QUERY: &str = "[KEY glob] [CODE code] [SEVERITY <ERROR | WARNING | NOTE>] [SINCE seq] [ALLOWED]";
+const LIST: &str = joined!(" ", ["LIST", QUERY, "[FINAL] [LIMIT number]"]);
+const COUNT: &str = joined!(" ", ["COUNT", QUERY, "[FINAL]"]);
+const AWAIT: &str = joined!(" ", ["AWAIT", QUERY, "count [timeout]"]);
 
-pub(super) const ACTIONS: &[Action] = &[
+const ACTIONS: &[Action] = &[
     Action {
-        name: "ON",
-        usage: "",
+        words: "ON",
         summary: "Goes through every command from now on, and through what the journal has; the journal is kept, too.",
         run: on,
     },
     Action {
-        name: "OFF",
-        usage: "",
+        words: "OFF",
         summary: "Goes through nothing more; what was found stays, and the journal goes on.",
         run: off,
     },
     Action {
-        name: "INFO",
-        usage: "",
+        words: "INFO",
         summary: "Whether it is on, how many findings there are, what is taken for a lock and what is allowed.",
         run: info,
     },
     Action {
-        name: "LIST",
-        usage: question!(" [final] [limit <number>]"),
+        words: LIST,
         summary: "What was found: so severe or worse; the last ones (100), or the first ones after a place in the order. \
                   With final as if nothing more were to come. The word LIST may be left out.",
         run: list,
     },
-    Action { name: "COUNT", usage: question!(" [final]"), summary: "How many findings there are.", run: tally },
+    Action { words: COUNT, summary: "How many findings there are.", run: tally },
     Action {
-        name: "AWAIT",
-        usage: question!(" <count> [<timeout>]"),
+        words: AWAIT,
         summary: "Answers once there are so many; an error that tells what was found instead after the timeout (4s of \
                   real time).",
         run: wait,
     },
     Action {
-        name: "ALLOW",
-        usage: "<code|*> <glob> <reason>",
+        words: "ALLOW <code | *> glob reason",
         summary: "Takes findings of this kind about these keys as known, and says why.",
         run: allow,
     },
-    Action { name: "CLEAR", usage: "", summary: "Forgets what was found; who holds what stays known.", run: clear },
+    Action { words: "CLEAR", summary: "Forgets what was found; who holds what stays known.", run: clear },
 ];
 
 const USUAL_LIMIT: u64 = 100;
@@ -85,12 +74,6 @@ const IN_ERROR: usize = 5;
 /// How long a reason may be, in bytes.
 const LONGEST_REASON: usize = 1024;
 const LONGEST_GLOB: usize = 1024;
-
-/// Whether what follows is a question without LIST in front of it.
-fn is_question(args: &Args<'_>) -> bool {
-    const PARTS: [&[u8]; 7] = [b"key", b"code", b"severity", b"since", b"allowed", b"final", b"limit"];
-    args.peek().is_none_or(|word| PARTS.iter().any(|part| word.eq_ignore_ascii_case(part)))
-}
 
 fn on(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
@@ -135,8 +118,8 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     ]))
 }
 
-/// Takes the next part of a question, if that is what comes next.
-fn take_question(query: &mut FindingQuery, args: &mut Args<'_>) -> Result<bool, CommandError> {
+/// Takes the next part of a query, if there is one.
+fn take_query(query: &mut FindingQuery, args: &mut Args<'_>) -> Result<bool, CommandError> {
     if args.take("key") {
         let glob = args.optional().ok_or_else(|| expected("a glob for keys was expected", None))?;
         query.key = Some(glob.to_vec());
@@ -147,7 +130,9 @@ fn take_question(query: &mut FindingQuery, args: &mut Args<'_>) -> Result<bool, 
         let severity = Severity::ALL
             .into_iter()
             .find(|severity| word.is_some_and(|word| word.eq_ignore_ascii_case(severity.name().as_bytes())));
-        query.severity = Some(severity.ok_or_else(|| expected("error, warning or note was expected", word))?);
+        let mut names = Severity::ALL.map(|severity| severity.name().to_owned());
+        names.reverse();
+        query.severity = Some(severity.ok_or_else(|| expected(&format!("{} was expected", either(&names)), word))?);
     } else if args.take("since") {
         query.since = Some(number(args, "a place in the order", 0)?);
     } else if args.take("allowed") {
@@ -163,9 +148,10 @@ fn code(args: &mut Args<'_>) -> Result<Code, CommandError> {
     word.and_then(Code::by_name).ok_or_else(|| expected("the code of a finding such as two-holders was expected", word))
 }
 
-/// Nothing may follow a question.
-fn end_of_question(args: &Args<'_>, parts: &str) -> Result<(), CommandError> {
-    if args.is_empty() { Ok(()) } else { Err(expected(&format!("{parts} was expected"), args.peek())) }
+/// Fails if another argument follows the options of an action.
+fn end_of_query(args: &Args<'_>, words: &str) -> Result<(), CommandError> {
+    let names = || either(&option_names(words));
+    if args.is_empty() { Ok(()) } else { Err(expected(&format!("{} was expected", names()), args.peek())) }
 }
 
 /// What was found so far, or would have been if nothing more were to come.
@@ -182,11 +168,11 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             is_final = true;
         } else if args.take("limit") {
             limit = number(args, "the limit", 1)?;
-        } else if !take_question(&mut query, args)? {
+        } else if !take_query(&mut query, args)? {
             break;
         }
     }
-    end_of_question(args, "key, code, severity, since, allowed, final or limit")?;
+    end_of_query(args, LIST)?;
     let mut findings = found(opened(call)?, &query, is_final);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let skipped = if query.since.is_some() { 0 } else { findings.len().saturating_sub(limit) };
@@ -200,17 +186,17 @@ fn tally(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     loop {
         if args.take("final") {
             is_final = true;
-        } else if !take_question(&mut query, args)? {
+        } else if !take_query(&mut query, args)? {
             break;
         }
     }
-    end_of_question(args, "key, code, severity, since, allowed or final")?;
+    end_of_query(args, COUNT)?;
     Ok(count(found(opened(call)?, &query, is_final).len() as u64))
 }
 
 fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let mut query = FindingQuery::default();
-    while take_question(&mut query, args)? {}
+    while take_query(&mut query, args)? {}
     let wanted = number(args, "the count", 1)?;
     let timeout = if args.is_empty() { USUAL_TIMEOUT } else { duration(args)? };
     nothing_more(args)?;
@@ -235,7 +221,7 @@ pub fn so_many_found(
         let mut there = 0;
         let is_reached = poll_fn(|cx| {
             for follower in &mut followers {
-                follower.look(cx, |_| ());
+                follower.read(cx, |_| ());
             }
             there = found(&audit, &query, false).len() as u64;
             if there >= wanted {
@@ -332,4 +318,17 @@ pub(super) fn journal_ref_fields(source: &JournalRef) -> Vec<(Reply<'static>, Re
         (text("time-us"), Reply::Integer(source.at)),
         (text("command"), text(&*source.line)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::words::keywords;
+    use super::*;
+
+    #[test]
+    fn a_query_has_every_severity() {
+        for severity in Severity::ALL {
+            assert!(keywords(QUERY).any(|word| word.eq_ignore_ascii_case(severity.name())), "{}", severity.name());
+        }
+    }
 }

@@ -1,69 +1,46 @@
 //! REDOUBLE CLOCK: what time it is for the server, and everything that has a time there.
 
-use super::{Action, act, begin, duration, expected, nothing_more, power, text};
+use super::{Action, Power, begin, duration, expected, nothing_more, text};
 use crate::base::clock::{LATEST, Pace};
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::clients::session::ControlJob;
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::commands::{Call, CommandResult};
 use crate::protocol::{Reply, parse_integer};
 use crate::spec::Args;
 
-pub(super) const CLOCK: Command = Command::new(
-    Handler::Connection(|call, args| act(ACTIONS, call, args)),
-    power(
-        "CLOCK",
-        "<NOW | INFO | FREEZE [unix-time-milliseconds] | ADVANCE duration | SET unix-time-milliseconds | SPEED factor | \
-     AUTO [IDLE duration] | RESUME>",
-        "Reads, stops and moves the server's clock.",
-    ),
-);
+pub(super) const CLOCK: Power = Power::new("CLOCK", "Reads, stops and moves the server's clock.", ACTIONS);
 
-pub(super) const ACTIONS: &[Action] = &[
-    Action { name: "NOW", usage: "", summary: "The server's time, in milliseconds since 1970.", run: now },
+const ACTIONS: &[Action] = &[
+    Action { words: "NOW", summary: "The server's time, in milliseconds since 1970.", run: now },
     Action {
-        name: "INFO",
-        usage: "",
+        words: "INFO",
         summary: "How the clock goes, how far it is ahead of the machine's, and the next deadline somebody waits for.",
         run: info,
     },
+    Action { words: "FREEZE [unix-time-milliseconds]", summary: "Stops the clock where it is, or there.", run: freeze },
     Action {
-        name: "FREEZE",
-        usage: "[<unix-time-milliseconds>]",
-        summary: "Stops the clock where it is, or there.",
-        run: freeze,
-    },
-    Action {
-        name: "ADVANCE",
-        usage: "<duration>",
+        words: "ADVANCE duration",
         summary: "Moves the clock forward. Answers once everything that falls due has happened.",
         run: advance,
     },
     Action {
-        name: "SET",
-        usage: "<unix-time-milliseconds>",
+        words: "SET unix-time-milliseconds",
         summary: "Moves the clock to an instant, forwards or backwards. Answers once everything due has happened.",
         run: set,
     },
     Action {
-        name: "SPEED",
-        usage: "<factor>",
+        words: "SPEED factor",
         summary: "Lets the clock run so many times as fast as real time, on from where it is.",
         run: speed,
     },
     Action {
-        name: "AUTO",
-        usage: "[idle <duration>]",
+        words: "AUTO [IDLE duration]",
         summary: "Stops the clock, and moves it to the next deadline whenever every client waits. Clients that have sent \
                   nothing for so long in real time are not waited for.",
         run: auto,
     },
-    Action {
-        name: "RESUME",
-        usage: "",
-        summary: "Lets the clock run as fast as real time, on from where it is.",
-        run: resume,
-    },
+    Action { words: "RESUME", summary: "Lets the clock run as fast as real time, on from where it is.", run: resume },
 ];
 
 fn now(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -129,7 +106,7 @@ fn resume(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     begin(call, ControlJob::Run(1.0), Reply::OK)
 }
 
-/// An instant in milliseconds since 1970, in microseconds.
+/// Reads an instant in milliseconds since 1970; returns microseconds.
 fn instant(args: &mut Args<'_>) -> Result<i64, CommandError> {
     const LAST: i64 = LATEST / 1000;
     let word = args.optional();

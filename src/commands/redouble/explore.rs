@@ -1,68 +1,50 @@
 //! REDOUBLE EXPLORE: the same test again and again, each time with the commands of its clients in another order.
 
-use super::{Action, act, begin, count, duration, expected, nothing_more, number, power, settle, text};
+use super::words::{either, options, spelled};
+use super::{Action, Power, begin, count, duration, expected, nothing_more, number, settle, text};
 use crate::base::error::CommandError;
 use crate::clients::session::ControlJob;
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::commands::{Call, CommandResult};
 use crate::powers::{ExplorationSummary, Order, Search};
 use crate::protocol::Reply;
 use crate::spec::Args;
 
-pub(super) const EXPLORE: Command = Command::new(
-    Handler::Connection(|call, args| act(ACTIONS, call, args)),
-    power(
-        "EXPLORE",
-        "<START [RUNS runs] [RANDOM runs] [SEED seed] [SETTLE duration] [CLIENT name-pattern] [CLIENTS clients] [EVERY-ORDER] | \
-     NEXT | FAILED | ORDER | FINDINGS | REPLAY token [SETTLE duration] [CLIENT name-pattern] | STOP>",
-        "Lets the commands of racing clients through one by one, in another order each time.",
-    ),
+pub(super) const EXPLORE: Power = Power::new(
+    "EXPLORE",
+    "Lets the commands of racing clients through one by one, in another order each time.",
+    ACTIONS,
 );
 
-pub(super) const ACTIONS: &[Action] = &[
+const START: &str = "START [RUNS number] [RANDOM number] [SEED number] [SETTLE duration] [CLIENT name-glob] \
+                     [CLIENTS number] [EVERY-ORDER]";
+const REPLAY: &str = "REPLAY token [SETTLE duration] [CLIENT name-glob]";
+
+const ACTIONS: &[Action] = &[
+    Action { words: START, summary: "Begins to explore. Nothing is held before the first NEXT.", run: start },
     Action {
-        name: "START",
-        usage: "[runs <number>] [random <number>] [seed <number>] [settle <duration>] [client <name-glob>] \
-                [clients <number>] [every-order]",
-        summary: "Begins to explore. Nothing is held before the first NEXT.",
-        run: start,
-    },
-    Action {
-        name: "NEXT",
-        usage: "",
+        words: "NEXT",
         summary: "Ends the run that is on, puts the server back, and begins the next one; its number, or nil when all \
                   was tried.",
         run: next,
     },
     Action {
-        name: "FAILED",
-        usage: "",
+        words: "FAILED",
         summary: "Notes that the test has failed in this run; the token of its order.",
         run: failed,
     },
     Action {
-        name: "ORDER",
-        usage: "",
+        words: "ORDER",
         summary: "The commands of this run in their order, each with its client and what it got.",
         run: order,
     },
     Action {
-        name: "FINDINGS",
-        usage: "",
+        words: "FINDINGS",
         summary: "What has come of it so far: runs, failures, what was left out, whether that is all.",
         run: findings,
     },
-    Action {
-        name: "REPLAY",
-        usage: "<token> [settle <duration>] [client <name-glob>]",
-        summary: "Goes through one order: every NEXT begins it again.",
-        run: replay,
-    },
-    Action { name: "STOP", usage: "", summary: "Ends it, and lets everybody go on; what has come of it.", run: stop },
+    Action { words: REPLAY, summary: "Goes through one order: every NEXT begins it again.", run: replay },
+    Action { words: "STOP", summary: "Ends it, and lets everybody go on; what has come of it.", run: stop },
 ];
-
-const OPTIONS: &str = "runs <number>, random <number>, seed <number>, settle <duration>, client <name-glob>, \
-    clients <number> or every-order was expected";
-const REPLAY_OPTIONS: &str = "settle <duration> or client <name-glob> was expected";
 
 fn start(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let mut search = Search::default();
@@ -78,7 +60,7 @@ fn start(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         } else if args.take("every-order") {
             search.every_order = true;
         } else if !take_either(&mut search, args)? {
-            return Err(expected(OPTIONS, args.peek()));
+            return Err(no_option(START, args));
         }
     }
     call.server.control.explorer.start(search).map_err(refused)?;
@@ -97,14 +79,20 @@ fn replay(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let mut search = Search::default();
     while !args.is_empty() {
         if !take_either(&mut search, args)? {
-            return Err(expected(REPLAY_OPTIONS, args.peek()));
+            return Err(no_option(REPLAY, args));
         }
     }
     call.server.control.explorer.replay(search, order).map_err(refused)?;
     Ok(Reply::OK)
 }
 
-/// Takes an option that a search and a replay have in common.
+/// The error for something that is no option of this action.
+fn no_option(words: &str, args: &Args<'_>) -> CommandError {
+    let options: Vec<String> = options(words).into_iter().map(spelled).collect();
+    expected(&format!("{} was expected", either(&options)), args.peek())
+}
+
+/// Takes an option that START and REPLAY share.
 fn take_either(search: &mut Search, args: &mut Args<'_>) -> Result<bool, CommandError> {
     if args.take("settle") {
         search.settle = duration(args)?;
@@ -143,7 +131,7 @@ fn order(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn findings(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    Ok(describe(&call.server.control.explorer.findings().map_err(refused)?))
+    Ok(describe(&call.server.control.explorer.summary().map_err(refused)?))
 }
 
 fn stop(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {

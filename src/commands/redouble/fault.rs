@@ -1,84 +1,48 @@
 //! REDOUBLE FAULT: which command goes wrong, and how.
 
-use super::pattern::{take_part, usage};
-use super::{Action, act, count, duration, expected, name, nothing_more, number, power, settle, text};
+use super::pattern::{PATTERN, take_part};
+use super::words::{option_names, spelled};
+use super::{Action, Power, count, duration, expected, name, nothing_more, number, settle, text};
 use crate::base::error::CommandError;
-use crate::commands::{Call, Command, CommandResult, Handler};
-use crate::powers::{Fault, Rule, Verdict, line_of};
+use crate::base::join::joined;
+use crate::commands::{Call, CommandResult};
+use crate::powers::{Fault, Rule, Verdict, VerdictKind, line_of};
 use crate::protocol::Reply;
 use crate::spec::Args;
 
-pub(super) const FAULT: Command = Command::new(
-    Handler::Connection(|call, args| act(ACTIONS, call, args)),
-    power(
-        "FAULT",
-        "<ADD name [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [NTH nth] [TIMES times] \
-     [PROBABILITY probability] [SEED seed] <ERROR text | DELAY duration | CLOSE-BEFORE | CLOSE-AFTER | TRUNCATE bytes | \
-     HANG | DRIP bytes EVERY duration | RESET | REFUSE | PAUSE> | LIST | UNFIRED | REMOVE name | CLEAR>",
-        "Makes commands fail, hang, come late, or lose their replies.",
-    ),
-);
+pub(super) const FAULT: Power =
+    Power::new("FAULT", "Makes commands fail, hang, come late, or lose their replies.", ACTIONS);
 
-pub(super) const ACTIONS: &[Action] = &[
+const CONDITIONS: &str = joined!(" ", [PATTERN, "[NTH number] [TIMES number] [PROBABILITY 0..1] [SEED number]"]);
+const VERDICT: &str = joined!(" | ", VerdictKind::WORDS);
+const ADD: &str = joined!("", ["ADD name ", CONDITIONS, " <", VERDICT, ">"]);
+
+const ACTIONS: &[Action] = &[
     Action {
-        name: "ADD",
-        usage: usage!(
-            "<name>",
-            " [nth <number>] [times <number>] [probability <0..1>] [seed <number>] <error <text> | delay <duration> | \
-             close-before | close-after | truncate <bytes> | hang | drip <bytes> every <duration> | reset | refuse | pause>"
-        ),
+        words: ADD,
         summary: "Arms a fault. Rules are tried in the order in which they were added; the first that fires decides.",
         run: add,
     },
     Action {
-        name: "LIST",
-        usage: "",
+        words: "LIST",
         summary: "The rules, each with how many commands it was about, how many it hit, and how many wait for it.",
         run: list,
     },
-    Action { name: "UNFIRED", usage: "", summary: "The names of the rules that have not fired so far.", run: unfired },
+    Action { words: "UNFIRED", summary: "The names of the rules that have not fired so far.", run: unfired },
     Action {
-        name: "REMOVE",
-        usage: "<name>",
+        words: "REMOVE name",
         summary: "Disarms a fault, and lets go whoever waits for it; how often it has fired.",
         run: remove,
     },
-    Action {
-        name: "CLEAR",
-        usage: "",
-        summary: "Disarms all faults; the names of those that never fired.",
-        run: clear,
-    },
+    Action { words: "CLEAR", summary: "Disarms all faults; the names of those that never fired.", run: clear },
 ];
-
-/// Words that end a list of commands.
-const ENDS: &[&str] = &[
-    "nth",
-    "times",
-    "probability",
-    "seed",
-    "error",
-    "delay",
-    "close-before",
-    "close-after",
-    "truncate",
-    "hang",
-    "drip",
-    "reset",
-    "refuse",
-    "pause",
-];
-
-const VERDICTS: &str = "a condition (on, key, client, db, nth, times, probability, seed) or what goes wrong (error <text>, \
-    delay <duration>, close-before, close-after, truncate <bytes>, hang, drip <bytes> every <duration>, reset, refuse, \
-    pause) was expected";
 
 fn add(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    // Until it is known what goes wrong.
+    // `Hang` stands in until the verdict is read, which comes last.
     let mut fault = Fault::new(name(args)?, Verdict::Hang);
     let mut has_nth = false;
     loop {
-        if take_part(&mut fault.pattern, call, args, ENDS)? {
+        if take_part(&mut fault.pattern, call, args, ADD)? {
             continue;
         }
         if args.take("nth") {
@@ -101,7 +65,7 @@ fn add(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             args.peek(),
         ));
     }
-    // The third is one of them, not all from then on.
+    // `nth 3` alone means the third match only, not all from the third on.
     if has_nth && fault.times.is_none() {
         fault.times = Some(1);
     }
@@ -117,28 +81,32 @@ fn probability(args: &mut Args<'_>) -> Result<f64, CommandError> {
 }
 
 fn verdict(args: &mut Args<'_>) -> Result<Verdict, CommandError> {
-    let Some(word) = args.optional() else { return Err(expected(VERDICTS, None)) };
-    Ok(match word.to_ascii_lowercase().as_slice() {
-        b"error" => {
+    let word = args.optional();
+    let kind = word.and_then(VerdictKind::by_name).ok_or_else(|| {
+        let verdicts: Vec<String> = VerdictKind::WORDS.iter().map(|words| spelled(words)).collect();
+        let (conditions, verdicts) = (option_names(CONDITIONS).join(", "), verdicts.join(", "));
+        expected(&format!("a condition ({conditions}) or what goes wrong ({verdicts}) was expected"), word)
+    })?;
+    Ok(match kind {
+        VerdictKind::Error => {
             let line = args.optional().filter(|line| !line.is_empty());
             Verdict::Error(line.ok_or_else(|| expected("the text of the error was expected", None))?.to_vec())
         }
-        b"delay" => Verdict::Delay(duration(args)?),
-        b"close-before" => Verdict::CloseBefore,
-        b"close-after" => Verdict::CloseAfter,
-        b"truncate" => Verdict::Truncate(bytes(args, 0)?),
-        b"hang" => Verdict::Hang,
-        b"drip" => {
+        VerdictKind::Delay => Verdict::Delay(duration(args)?),
+        VerdictKind::CloseBefore => Verdict::CloseBefore,
+        VerdictKind::CloseAfter => Verdict::CloseAfter,
+        VerdictKind::Truncate => Verdict::Truncate(bytes(args, 0)?),
+        VerdictKind::Hang => Verdict::Hang,
+        VerdictKind::Drip => {
             let bytes = bytes(args, 1)?;
             if !args.take("every") {
-                return Err(expected("drip <bytes> every <duration> was expected", args.peek()));
+                return Err(expected(&format!("{} was expected", spelled(kind.words())), args.peek()));
             }
             Verdict::Drip { bytes, every: duration(args)? }
         }
-        b"reset" => Verdict::Reset,
-        b"refuse" => Verdict::Refuse,
-        b"pause" => Verdict::Pause,
-        _ => return Err(expected(VERDICTS, Some(word))),
+        VerdictKind::Reset => Verdict::Reset,
+        VerdictKind::Refuse => Verdict::Refuse,
+        VerdictKind::Pause => Verdict::Pause,
     })
 }
 
@@ -157,7 +125,7 @@ fn describe(rule: &Rule) -> Reply<'static> {
         (text("rule"), text(line_of(&rule.fault.words()))),
         (text("matched"), count(rule.matched())),
         (text("fired"), count(rule.fired())),
-        (text("hanging"), count(rule.stop.held() as u64)),
+        (text("hanging"), count(rule.queue.held() as u64)),
     ])
 }
 
@@ -180,4 +148,18 @@ fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let unfired = rules.iter().filter(|rule| rule.fired() == 0).map(|rule| text(rule.fault.name.clone()));
     let reply = Reply::Array(unfired.collect());
     settle(call, reply)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_faults_has_every_verdict_in_the_order_of_help() {
+        let page = include_str!("../../../docs/faults.md");
+        let table = page.lines().skip_while(|line| !line.starts_with("| verdict |")).skip(2);
+        let verdicts = table.map_while(|line| line.strip_prefix("| `")?.split('`').next());
+        let declared: Vec<String> = VerdictKind::WORDS.iter().map(|words| spelled(words)).collect();
+        assert_eq!(verdicts.collect::<Vec<_>>(), declared);
+    }
 }

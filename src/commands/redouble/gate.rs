@@ -6,60 +6,47 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::pattern::{take_part, usage};
-use super::{Action, act, begin, count, duration, expected, name, nothing_more, number, power, settle, text};
+use super::pattern::{PATTERN, take_part};
+use super::words::{either, option_names};
+use super::{Action, Power, begin, count, duration, expected, name, nothing_more, number, settle, text};
 use crate::base::clock::Clock;
 use crate::base::error::CommandError;
+use crate::base::join::joined;
 use crate::clients::session::{ControlJob, Flow, Waiting};
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::commands::{Call, CommandResult};
 use crate::powers::{Gate, Pattern, Side, line_of};
 use crate::protocol::Reply;
 use crate::spec::Args;
 
-pub(super) const GATE: Command = Command::new(
-    Handler::Connection(|call, args| act(ACTIONS, call, args)),
-    power(
-        "GATE",
-        "<ADD name [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [<BEFORE | AFTER>] \
-     [TIMEOUT duration] | WAIT name [count [timeout]] | OPEN name | STEP name | LIST | REMOVE name | CLEAR>",
-        "Holds commands and lets them go on one by one.",
-    ),
-);
+pub(super) const GATE: Power = Power::new("GATE", "Holds commands and lets them go on one by one.", ACTIONS);
 
-pub(super) const ACTIONS: &[Action] = &[
+const ADD: &str = joined!(" ", ["ADD name", PATTERN, "[BEFORE | AFTER] [TIMEOUT duration]"]);
+
+const ACTIONS: &[Action] = &[
     Action {
-        name: "ADD",
-        usage: usage!("<name>", " [before|after] [timeout <duration>]"),
+        words: ADD,
         summary: "Holds commands before they run (the default), or with their replies after they ran; for as long as \
                   gate-timeout says, unless this does (0: for ever).",
         run: add,
     },
     Action {
-        name: "WAIT",
-        usage: "<name> [<count> [<timeout>]]",
+        words: "WAIT name [count [timeout]]",
         summary: "Answers once so many (1) are held there; an error after the timeout (4s of real time).",
         run: wait,
     },
     Action {
-        name: "OPEN",
-        usage: "<name>",
+        words: "OPEN name",
         summary: "Lets everybody go on, one after another, and holds nobody from then on; how many went.",
         run: open,
     },
     Action {
-        name: "STEP",
-        usage: "<name>",
+        words: "STEP name",
         summary: "Lets the one go on who came first. Answers once its command has taken effect.",
         run: step,
     },
-    Action { name: "LIST", usage: "", summary: "The gates, each with who is held there.", run: list },
-    Action { name: "REMOVE", usage: "<name>", summary: "Takes a gate away; whoever is held goes on.", run: remove },
-    Action {
-        name: "CLEAR",
-        usage: "",
-        summary: "Takes all gates away; the names of those that nobody came to.",
-        run: clear,
-    },
+    Action { words: "LIST", summary: "The gates, each with who is held there.", run: list },
+    Action { words: "REMOVE name", summary: "Takes a gate away; whoever is held goes on.", run: remove },
+    Action { words: "CLEAR", summary: "Takes all gates away; the names of those that nobody came to.", run: clear },
 ];
 
 /// Shorter than the time after which client libraries give up a reply by themselves, so that the test sees why.
@@ -77,12 +64,12 @@ fn add(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             side = Side::After;
         } else if args.take("timeout") {
             timeout = Some(duration(args)?);
-        } else if !take_part(&mut pattern, call, args, &["before", "after", "timeout"])? {
+        } else if !take_part(&mut pattern, call, args, ADD)? {
             break;
         }
     }
     if !args.is_empty() {
-        return Err(expected("on, key, client, db, before, after or timeout was expected", args.peek()));
+        return Err(expected(&format!("{} was expected", either(&option_names(ADD))), args.peek()));
     }
     call.server.add_gate(&name, pattern, side, timeout).map_err(|reason| CommandError::new(format!("ERR {reason}")))?;
     Ok(Reply::OK)
@@ -97,7 +84,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let control = Arc::clone(&call.server.control);
     let event = async move {
         let mut time = pin!(Clock::pass(timeout));
-        let mut watch = pin!(gate.stop.watch(wanted));
+        let mut watch = pin!(gate.queue.watch(wanted));
         let held = poll_fn(|cx| match watch.as_mut().poll(cx) {
             Poll::Ready(held) => Poll::Ready(Some(held)),
             Poll::Pending => time.as_mut().poll(cx).map(|()| None),
@@ -107,7 +94,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             Some(Some(held)) => count(held as u64),
             Some(None) => Reply::Error(CommandError::new(format!("ERR gate '{}' is open: it holds nobody", gate.name))),
             None => {
-                let reason = control.gates.too_few(&gate, wanted, timeout);
+                let reason = control.gates.timeout_message(&gate, wanted, timeout);
                 Reply::Error(CommandError::new(format!("TIMEOUT {reason}")))
             }
         }
@@ -119,15 +106,15 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn open(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let gate = find(call, args)?;
     nothing_more(args)?;
-    let held = gate.stop.held();
-    call.server.control.gates.open_soon(&gate);
+    let held = gate.queue.held();
+    call.server.control.gates.queue_opening(&gate);
     begin(call, ControlJob::LetGo, count(held as u64))
 }
 
 fn step(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let gate = find(call, args)?;
     nothing_more(args)?;
-    if gate.stop.step(&call.server.clock).is_none() {
+    if gate.queue.step(&call.server.clock).is_none() {
         return Err(CommandError::new(format!("ERR nobody is held at gate '{}'", gate.name)));
     }
     settle(call, Reply::OK)
@@ -139,13 +126,13 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 fn describe(gate: &Gate) -> Reply<'static> {
-    let guests = gate.stop.guests().iter().map(|guest| text(guest.to_string())).collect();
+    let guests = gate.queue.guests().iter().map(|guest| text(guest.to_string())).collect();
     Reply::Map(vec![
         (text("name"), text(gate.name.clone())),
         (text("rule"), text(line_of(&gate.words()))),
-        (text("state"), text(if gate.stop.is_open() { "open" } else { "closed" })),
-        (text("arrived"), count(gate.stop.arrived())),
-        (text("passed"), count(gate.stop.passed())),
+        (text("state"), text(if gate.queue.is_open() { "open" } else { "closed" })),
+        (text("arrived"), count(gate.queue.arrived())),
+        (text("passed"), count(gate.queue.passed())),
         (text("held"), Reply::Array(guests)),
     ])
 }
@@ -160,7 +147,7 @@ fn remove(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
     let gates = call.server.remove_gates();
-    let unreached = gates.iter().filter(|gate| gate.stop.arrived() == 0).map(|gate| text(gate.name.clone()));
+    let unreached = gates.iter().filter(|gate| gate.queue.arrived() == 0).map(|gate| text(gate.name.clone()));
     let reply = Reply::Array(unreached.collect());
     begin(call, ControlJob::LetGo, reply)
 }

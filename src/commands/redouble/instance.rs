@@ -1,69 +1,57 @@
 //! REDOUBLE INSTANCE: the servers of one process, each of which can stop, hang, or have another time.
 
-use super::{Action, act, count, duration, expected, nothing_more, number, power, text};
+use super::{Action, Power, count, duration, expected, nothing_more, number, text};
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, InstanceFigures, Order};
 use crate::clients::session::{Flow, Waiting};
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::commands::{Call, CommandResult};
 use crate::protocol::Reply;
 use crate::spec::Args;
 
-pub(super) const INSTANCE: Command = Command::new(
-    Handler::Connection(|call, args| act(ACTIONS, call, args)),
-    power(
-        "INSTANCE",
-        "<LIST | STOP number | START number [EMPTY] | PAUSE number | RESUME number | SKEW number duration | \
-     CUT number client | HEAL number [client]>",
-        "Stops, starts, pauses and skews the instances of this process, or cuts clients off from them.",
-    ),
+pub(super) const INSTANCE: Power = Power::new(
+    "INSTANCE",
+    "Stops, starts, pauses and skews the instances of this process, or cuts clients off from them.",
+    ACTIONS,
 );
 
-pub(super) const ACTIONS: &[Action] = &[
+const ACTIONS: &[Action] = &[
     Action {
-        name: "LIST",
-        usage: "",
+        words: "LIST",
         summary: "The instances, each with its port, its state, its clients, and how far its clock is ahead of the first's.",
         run: list,
     },
     Action {
-        name: "STOP",
-        usage: "<number>",
+        words: "STOP number",
         summary: "Refuses connections and closes those there are. What it holds stays, and so does its port.",
         run: |call, args| order(call, args, |_| Ok(Order::Stop)),
     },
     Action {
-        name: "START",
-        usage: "<number> [EMPTY]",
+        words: "START number [EMPTY]",
         summary: "Serves again on the same port, with what it held, or empty.",
         run: |call, args| order(call, args, |args| Ok(Order::Start { empty: args.take("EMPTY") })),
     },
     Action {
-        name: "PAUSE",
-        usage: "<number>",
+        words: "PAUSE number",
         summary: "Accepts connections, but answers nothing but REDOUBLE commands.",
         run: |call, args| order(call, args, |_| Ok(Order::Pause)),
     },
     Action {
-        name: "RESUME",
-        usage: "<number>",
+        words: "RESUME number",
         summary: "Goes on with whatever was asked during a pause.",
         run: |call, args| order(call, args, |_| Ok(Order::Resume)),
     },
     Action {
-        name: "SKEW",
-        usage: "<number> <duration>",
+        words: "SKEW number duration",
         summary: "Sets its clock ahead of the first one's, or behind it (-1.5s).",
         run: |call, args| order(call, args, |args| Ok(Order::Skew(signed(args)?))),
     },
     Action {
-        name: "CUT",
-        usage: "<number> <client-name-glob>",
+        words: "CUT number client-name-glob",
         summary: "Leaves the commands of these clients unanswered there; they do not run.",
         run: |call, args| order(call, args, |args| Ok(Order::Cut(client(args)?))),
     },
     Action {
-        name: "HEAL",
-        usage: "<number> [<client-name-glob>]",
+        words: "HEAL number [client-name-glob]",
         summary: "Takes back a cut by the same name, or all; what hangs runs now.",
         run: |call, args| order(call, args, heal),
     },
@@ -127,7 +115,7 @@ fn client(args: &mut Args<'_>) -> Result<Vec<u8>, CommandError> {
         })
 }
 
-/// A stretch of time that may be negative, in microseconds.
+/// A duration that may be negative, in microseconds.
 fn signed(args: &mut Args<'_>) -> Result<i64, CommandError> {
     let word = args.peek();
     let Some(size) = word.and_then(|word| word.strip_prefix(b"-")) else {

@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::pattern::{take_part, usage};
-use super::{Action, act, count, duration, expected, name, nothing_more, number, power, text};
+use super::pattern::{PATTERN, take_part};
+use super::words::{either, option_names};
+use super::{Action, Power, count, duration, expected, name, nothing_more, number, text};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
+use crate::base::join::joined;
 use crate::clients::config::parse_memory;
 use crate::clients::session::{Flow, Waiting};
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::commands::{Call, CommandResult};
 use crate::powers::{
     Child, Entry, Follower, Journal, LEAST_SIZE, MOST_SIZE, Outcome, Query, USUAL_SIZE, distance, rendered, short_line,
     write_journal,
@@ -23,70 +25,48 @@ use crate::powers::{
 use crate::protocol::{OwnedWords, Reply};
 use crate::spec::{Args, Table};
 
-pub(super) const JOURNAL: Command = Command::new(
-    Handler::Connection(|call, args| act(ACTIONS, call, args)),
-    power(
-        "JOURNAL",
-        "<ON [bytes] | OFF | INFO | LIST [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] \
-     [REPLY pattern] [OUTCOME outcome] [FAULT name] [CHILDREN] [SINCE seq] [LIMIT limit] | COUNT [ON command [command \
-     ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [REPLY pattern] [OUTCOME outcome] [FAULT name] [CHILDREN] \
-     [SINCE seq] | AWAIT [ON command [command ...]] [KEY pattern] [CLIENT name-or-id] [DB index] [REPLY pattern] \
-     [OUTCOME outcome] [FAULT name] [CHILDREN] [SINCE seq] count [timeout] | NEAR command [arg [arg ...]] | CLEAR | \
-     EXPORT path>",
-        "Remembers every command that clients have sent, and tells of them.",
-    ),
+pub(super) const JOURNAL: Power =
+    Power::new("JOURNAL", "Remembers every command that clients have sent, and tells of them.", ACTIONS);
+
+/// Which commands are meant.
+const QUERY: &str = joined!(
+    " ",
+    [
+        PATTERN,
+        "[REPLY glob] [OUTCOME <ANSWERED | LOST | NEVER-RAN | SILENT | QUEUED>] [FAULT name] [CHILDREN] [SINCE seq]"
+    ]
 );
+const LIST: &str = joined!(" ", ["LIST", QUERY, "[LIMIT number]"]);
+const COUNT: &str = joined!(" ", ["COUNT", QUERY]);
+const AWAIT: &str = joined!(" ", ["AWAIT", QUERY, "count [timeout]"]);
 
-/// What a question may say, for HELP.
-macro_rules! question {
-    ($after:literal) => {
-        concat!(
-            usage!(
-                "",
-                " [reply <glob>] [outcome <answered|lost|never-ran|silent|queued>] [fault <name>] [children] [since <seq>]"
-            ),
-            $after
-        )
-    };
-}
-
-pub(super) const ACTIONS: &[Action] = &[
+const ACTIONS: &[Action] = &[
     Action {
-        name: "ON",
-        usage: "[<bytes>]",
+        words: "ON [bytes]",
         summary: "Remembers every command from now on, in so much memory (64mb); the oldest go first.",
         run: on,
     },
-    Action { name: "OFF", usage: "", summary: "Remembers nothing more; what is there stays.", run: off },
+    Action { words: "OFF", summary: "Remembers nothing more; what is there stays.", run: off },
     Action {
-        name: "INFO",
-        usage: "",
+        words: "INFO",
         summary: "Whether it is on, how many entries there are, and how many have fallen out.",
         run: info,
     },
+    Action { words: LIST, summary: "The last entries (100), or the first ones after a place in the order.", run: list },
+    Action { words: COUNT, summary: "How many commands there are like this.", run: tally },
     Action {
-        name: "LIST",
-        usage: question!(" [limit <number>]"),
-        summary: "The last entries (100), or the first ones after a place in the order.",
-        run: list,
-    },
-    Action { name: "COUNT", usage: question!(""), summary: "How many commands there are like this.", run: tally },
-    Action {
-        name: "AWAIT",
-        usage: question!(" <count> [<timeout>]"),
+        words: AWAIT,
         summary: "Answers once there are so many; an error with the nearest ones after the timeout (4s of real time).",
         run: wait,
     },
     Action {
-        name: "NEAR",
-        usage: "<command> [<arg> ...]",
+        words: "NEAR command [arg [arg ...]]",
         summary: "The entries that come closest to a command, the nearest first.",
         run: near,
     },
-    Action { name: "CLEAR", usage: "", summary: "Forgets all entries; the order goes on.", run: clear },
+    Action { words: "CLEAR", summary: "Forgets all entries; the order goes on.", run: clear },
     Action {
-        name: "EXPORT",
-        usage: "<path>",
+        words: "EXPORT path",
         summary: "Writes all entries to a file, one JSON object a line; how many there were.",
         run: export,
     },
@@ -100,9 +80,6 @@ const NEAREST: usize = 10;
 const NEAREST_IN_ERROR: usize = 5;
 /// Among how many of the last entries the nearest are looked for.
 const SEARCHED: u64 = 2000;
-
-/// Words of a question that may follow a list of commands.
-const ENDS: &[&str] = &["reply", "outcome", "fault", "children", "since", "limit"];
 
 fn on(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let bytes = match args.optional() {
@@ -125,7 +102,7 @@ fn off(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    let extent = call.server.control.journal.extent();
+    let extent = call.server.control.journal.stats();
     Ok(Reply::Map(vec![
         (text("state"), text(if extent.is_on { "on" } else { "off" })),
         (text("entries"), count(extent.entries)),
@@ -136,9 +113,9 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     ]))
 }
 
-/// Takes the next part of a question, if that is what comes next.
-fn take_question(query: &mut Query, call: &Call<'_>, args: &mut Args<'_>) -> Result<bool, CommandError> {
-    if take_part(&mut query.pattern, call, args, ENDS)? {
+/// Takes the next part of a query, if there is one.
+fn take_query(query: &mut Query, call: &Call<'_>, args: &mut Args<'_>) -> Result<bool, CommandError> {
+    if take_part(&mut query.pattern, call, args, LIST)? {
         return Ok(true);
     }
     if args.take("reply") {
@@ -163,7 +140,10 @@ fn outcome(args: &mut Args<'_>) -> Result<Outcome, CommandError> {
     Outcome::ALL
         .into_iter()
         .find(|outcome| word.is_some_and(|word| word.eq_ignore_ascii_case(outcome.name().as_bytes())))
-        .ok_or_else(|| expected("answered, lost, never-ran, silent or queued was expected", word))
+        .ok_or_else(|| {
+            let names = Outcome::ALL.map(|outcome| outcome.name().to_owned());
+            expected(&format!("{} was expected", either(&names)), word)
+        })
 }
 
 /// The journal, if there can be anything in it: that a test finds nothing must not come from its never having been on.
@@ -179,34 +159,34 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     loop {
         if args.take("limit") {
             limit = number(args, "the limit", 1)?;
-        } else if !take_question(&mut query, call, args)? {
+        } else if !take_query(&mut query, call, args)? {
             break;
         }
     }
-    end_of_question(args)?;
+    end_of_query(args)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let entries = opened(call)?.entries(&query, limit, &|words| call.table.name(words));
     Ok(Reply::Array(entries.into_iter().map(|entry| described(entry, Vec::new())).collect()))
 }
 
-/// Nothing may follow a question.
-fn end_of_question(args: &Args<'_>) -> Result<(), CommandError> {
-    const PARTS: &str = "on, key, client, db, reply, outcome, fault, children or since was expected";
-    if args.is_empty() { Ok(()) } else { Err(expected(PARTS, args.peek())) }
+/// Fails if another argument follows a query.
+fn end_of_query(args: &Args<'_>) -> Result<(), CommandError> {
+    let names = || either(&option_names(QUERY));
+    if args.is_empty() { Ok(()) } else { Err(expected(&format!("{} was expected", names()), args.peek())) }
 }
 
 fn tally(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let mut query = Query::default();
-    while take_question(&mut query, call, args)? {}
-    end_of_question(args)?;
+    while take_query(&mut query, call, args)? {}
+    end_of_query(args)?;
     let found =
-        opened(call)?.look(0, |all| all.map(|seen| query.count(&seen, &|words| call.table.name(words))).sum::<u64>());
+        opened(call)?.read(0, |all| all.map(|seen| query.count(&seen, &|words| call.table.name(words))).sum::<u64>());
     Ok(count(found))
 }
 
 fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let mut query = Query::default();
-    while take_question(&mut query, call, args)? {}
+    while take_query(&mut query, call, args)? {}
     let wanted = number(args, "the count", 1)?;
     let timeout = if args.is_empty() { USUAL_TIMEOUT } else { duration(args)? };
     nothing_more(args)?;
@@ -230,7 +210,7 @@ pub async fn reached(
     let mut time = pin!(time);
     let is_reached = poll_fn(|cx| {
         let (new, is_anew) =
-            follower.look(cx, |new| new.map(|seen| query.count(&seen, &|words| table.name(words))).sum::<u64>());
+            follower.read(cx, |new| new.map(|seen| query.count(&seen, &|words| table.name(words))).sum::<u64>());
         found = if is_anew { new } else { found + new };
         if found >= wanted {
             return Poll::Ready(true);
@@ -258,7 +238,7 @@ fn too_few(
         true => format!("TIMEOUT {found} of {wanted} commands after {}", spell_duration(timeout)),
         false => format!("ERR {found} of {wanted} commands, and the journal is off"),
     };
-    let forgotten = journal.extent().forgotten;
+    let forgotten = journal.stats().forgotten;
     if forgotten > 0 {
         line.push_str(&format!(" ({forgotten} older entries have fallen out)"));
     }
@@ -302,9 +282,9 @@ fn nearest_line(near: &Near) -> String {
 
 /// The commands among the last ones that are least far away, the nearest first. Of the same, only one.
 fn nearest(journal: &Journal, most: usize, far: impl Fn(&OwnedWords) -> usize) -> Vec<Near> {
-    let first = journal.extent().written.saturating_sub(SEARCHED);
+    let first = journal.stats().written.saturating_sub(SEARCHED);
     let mut known: BTreeMap<Vec<Vec<u8>>, Near> = BTreeMap::new();
-    journal.look(first, |last| {
+    journal.read(first, |last| {
         for seen in last.filter(|seen| seen.record.event.is_none()) {
             let words: Vec<Vec<u8>> = seen.record.words().iter().map(<[u8]>::to_vec).collect();
             let near = known.entry(words).or_insert_with_key(|words| {
@@ -329,7 +309,7 @@ fn near(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let journal = opened(call)?;
     let nearest = nearest(journal, NEAREST, |words| distance(&wanted, &words.as_words().iter().collect::<Vec<_>>()));
     let entries = nearest.into_iter().filter_map(|near| {
-        let entry = journal.look(near.last, |from| from.next().map(|seen| seen.entry()))?;
+        let entry = journal.read(near.last, |from| from.next().map(|seen| seen.entry()))?;
         let further = vec![(text("distance"), count(near.distance as u64)), (text("times"), count(near.times))];
         Some(described(entry, further))
     });
@@ -402,4 +382,17 @@ fn described_child(child: Child) -> Reply<'static> {
         (text("fault"), child.fault.map_or(Reply::Null, text)),
         (text("children"), children(child.children)),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::words::keywords;
+    use super::*;
+
+    #[test]
+    fn a_query_has_every_outcome() {
+        for outcome in Outcome::ALL {
+            assert!(keywords(QUERY).any(|word| word.eq_ignore_ascii_case(outcome.name())), "{}", outcome.name());
+        }
+    }
 }

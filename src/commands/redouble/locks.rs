@@ -1,24 +1,17 @@
 //! REDOUBLE LOCKS: who holds what now, and who waits.
 
 use super::audit::{journal_ref_fields, opened};
-use super::{Action, count, expected, nothing_more, power, text};
+use super::{Action, Power, count, expected, nothing_more, text};
 use crate::base::glob;
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::commands::{Call, CommandResult};
 use crate::insight::audit::{EndedHold, KnownLock, LockHolder, LockWaiter};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, CommandSpec};
+use crate::spec::Args;
 
-pub(super) const LOCKS: Command = Command::new(
-    Handler::Connection(locks),
-    CommandSpec {
-        arity: Arity::AtLeast(2),
-        complexity: "O(N) where N is the number of locks.",
-        ..power("LOCKS", "[KEY pattern]", SUMMARY)
-    },
-);
-
-/// What HELP says of it: it has no actions.
-pub(super) const ACTIONS: &[Action] = &[Action { name: "", usage: "[key <glob>]", summary: SUMMARY, run: locks }];
+pub(super) const LOCKS: Power = Power {
+    complexity: "O(N) where N is the number of locks.",
+    ..Power::new("LOCKS", SUMMARY, &[Action { words: "[KEY glob]", summary: SUMMARY, run: locks }])
+};
 
 const SUMMARY: &str =
     "Says of each lock who holds it, who waits for it, since when and until when, as the audit knows.";

@@ -1,4 +1,9 @@
-//! REDOUBLE: the test powers, for whoever holds a connection. No Redis has any of this.
+//! REDOUBLE: the test powers, for any client that has the right to them. No Redis has any of this.
+//!
+//! To add an action to a power, add its [`Action`] to the power's file, and its function under it. To add a power, add a
+//! file with a [`Power`] and name it here twice: `mod` and `powers!`. Its row, COMMAND DOCS (from which `redis-cli` makes
+//! its hints), HELP and the error that lists its actions come from that declaration; tests compare `docs/commands.md`
+//! (rewritten by `make docs`) and the table in `docs/powers.md` with it.
 
 mod audit;
 mod clock;
@@ -12,17 +17,20 @@ mod pattern;
 mod reset;
 mod save;
 pub(super) mod space;
+mod words;
 
 pub use audit::so_many_found;
 pub use journal::reached;
 
 use crate::base::duration::parse_duration;
 use crate::base::error::CommandError;
+use crate::base::join::joined;
 use crate::base::profile::Since;
 use crate::clients::session::{ControlJob, Flow, Waiting};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, until_nul};
 use crate::spec::{Args, Arity, CommandSpec, Flag, Group};
+use words::{is_keyword, option_names, spelled};
 
 pub(super) const ROWS: &[Command] = &[REDOUBLE];
 
@@ -36,81 +44,145 @@ const REDOUBLE: Command = Command::container(
         flags: FLAGS,
         ..CommandSpec::new("REDOUBLE")
     },
-    &[
-        clock::CLOCK,
-        fault::FAULT,
-        gate::GATE,
-        journal::JOURNAL,
-        audit::AUDIT,
-        locks::LOCKS,
-        space::SPACE,
-        space::SPACES,
-        instance::INSTANCE,
-        explore::EXPLORE,
-        reset::RESET,
-        save::SAVE,
-        HELP,
-    ],
+    SUBCOMMANDS,
 );
 
-/// Whoever drives a test gets through whatever else holds the server up, and never from inside what is under test.
+/// The driver of a test gets through whatever else stops the server, but not from inside a transaction or a script.
 const FLAGS: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale, Flag::NoMulti, Flag::AllowBusy];
 
-/// A row for one power, which is a subcommand with actions of its own.
-const fn power(name: &'static str, usage: &'static str, summary: &'static str) -> CommandSpec {
-    CommandSpec {
-        usage,
-        summary,
-        complexity: "Depends on the action",
-        group: Group::Control,
-        since: Since::redis(1, 0, 0),
-        arity: Arity::AtLeast(2),
-        flags: FLAGS,
-        ..CommandSpec::new(name)
-    }
-}
-
-type Run = fn(&mut Call<'_>, &mut Args<'_>) -> CommandResult<'static>;
-
-/// One thing that a power can do: `REDOUBLE CLOCK ADVANCE <duration>`.
-struct Action {
+/// A power: one subcommand of REDOUBLE.
+struct Power {
     /// In capitals.
     name: &'static str,
-    /// What follows the name.
-    usage: &'static str,
+    summary: &'static str,
+    complexity: &'static str,
+    arity: Arity,
+    /// In the order of HELP. A power that does one thing has one action, whose words begin with no name.
+    actions: &'static [Action],
+    /// The name of the action that may be left out.
+    default_action: Option<&'static str>,
+}
+
+/// One thing that a power does: `REDOUBLE CLOCK ADVANCE <duration>`.
+struct Action {
+    /// Its name and what follows it, in the notation of all rows: `ADVANCE duration`.
+    words: &'static str,
     summary: &'static str,
     run: Run,
 }
 
-/// Every power with its actions, as HELP tells of them.
-const POWERS: &[(&str, &[Action])] = &[
-    ("CLOCK", clock::ACTIONS),
-    ("FAULT", fault::ACTIONS),
-    ("GATE", gate::ACTIONS),
-    ("JOURNAL", journal::ACTIONS),
-    ("AUDIT", audit::ACTIONS),
-    ("LOCKS", locks::ACTIONS),
-    ("SPACE", space::SPACE_HELP),
-    ("SPACES", space::SPACES_ACTIONS),
-    ("INSTANCE", instance::ACTIONS),
-    ("EXPLORE", explore::ACTIONS),
-    ("RESET", reset::ACTIONS),
-];
+type Run = fn(&mut Call<'_>, &mut Args<'_>) -> CommandResult<'static>;
 
-/// Runs the action that the next argument names.
-fn act(actions: &'static [Action], call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let name = args.optional().unwrap_or_default();
-    match actions.iter().find(|action| name.eq_ignore_ascii_case(action.name.as_bytes())) {
-        Some(action) => (action.run)(call, args),
-        None => {
-            let names: Vec<&str> = actions.iter().map(|action| action.name).collect();
-            let power = args.spec().name;
-            Err(expected(&format!("REDOUBLE {power} takes {}", names.join(", ")), Some(name)))
+/// Makes the rows of the powers, each with its usage, and the list that HELP goes through.
+macro_rules! powers {
+    ($($power:path),* $(,)?) => {
+        const POWERS: &[Power] = &[$($power),*];
+        const SUBCOMMANDS: &[Command] = &[$({
+            const WORDS: [&str; $power.actions.len()] = $power.words();
+            const USAGE: &str = joined!(" | ", WORDS);
+            const BRACKETS: [&str; 2] = $power.brackets();
+            let row = $power.row(joined!("", [BRACKETS[0], USAGE, BRACKETS[1]]));
+            Command::new(Handler::Connection(|call, args| act(&$power, call, args)), row)
+        }),*];
+    };
+}
+
+powers!(
+    clock::CLOCK,
+    fault::FAULT,
+    gate::GATE,
+    journal::JOURNAL,
+    audit::AUDIT,
+    locks::LOCKS,
+    space::SPACE,
+    space::SPACES,
+    instance::INSTANCE,
+    explore::EXPLORE,
+    reset::RESET,
+    save::SAVE,
+    HELP,
+);
+
+impl Power {
+    /// A power with actions; the rest is filled in by struct update.
+    const fn new(name: &'static str, summary: &'static str, actions: &'static [Action]) -> Self {
+        let (complexity, arity) = ("Depends on the action", Arity::AtLeast(2));
+        Self { name, summary, complexity, arity, actions, default_action: None }
+    }
+
+    /// The words of its actions. `N` is how many there are.
+    const fn words<const N: usize>(&self) -> [&'static str; N] {
+        let mut words = [""; N];
+        let mut index = 0;
+        while index < N {
+            words[index] = self.actions[index].words;
+            index += 1;
+        }
+        words
+    }
+
+    /// What stands around its actions in the usage.
+    const fn brackets(&self) -> [&'static str; 2] {
+        match (self.actions.len(), self.default_action) {
+            (1, _) => ["", ""],
+            (_, None) => ["<", ">"],
+            (_, Some(_)) => ["[<", ">]"],
+        }
+    }
+
+    const fn row(&self, usage: &'static str) -> CommandSpec {
+        CommandSpec {
+            usage,
+            summary: self.summary,
+            complexity: self.complexity,
+            group: Group::Control,
+            since: Since::redis(1, 0, 0),
+            arity: self.arity,
+            flags: FLAGS,
+            ..CommandSpec::new(self.name)
         }
     }
 }
 
-/// The error for an argument that is not what it should be, or not there.
+impl Action {
+    /// In capitals; empty for the only action of a power.
+    fn name(&self) -> &'static str {
+        self.words.split([' ', '[', '<']).next().filter(|word| is_keyword(word)).unwrap_or_default()
+    }
+
+    /// What follows the name.
+    fn arguments(&self) -> &'static str {
+        self.words[self.name().len()..].trim_start()
+    }
+}
+
+/// Runs the action that the next argument names; or the default action, if there is one and what follows is nothing or one
+/// of its options.
+fn act(power: &Power, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let (next, action) = (args.peek(), |name: &[u8]| {
+        power.actions.iter().find(|action| name.eq_ignore_ascii_case(action.name().as_bytes()))
+    });
+    if let [only] = power.actions {
+        return (only.run)(call, args);
+    }
+    if let Some(action) = next.and_then(action) {
+        args.optional();
+        return (action.run)(call, args);
+    }
+    let default = power.default_action.and_then(|name| action(name.as_bytes())).filter(|default| {
+        let begins = |name: &String| next.is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+        next.is_none() || option_names(default.words).iter().any(begins)
+    });
+    match default {
+        Some(action) => (action.run)(call, args),
+        None => {
+            let names: Vec<&str> = power.actions.iter().map(Action::name).collect();
+            Err(expected(&format!("REDOUBLE {} takes {}", power.name, names.join(", ")), next))
+        }
+    }
+}
+
+/// The error for an argument that is wrong or missing.
 fn expected(what: &str, received: Option<&[u8]>) -> CommandError {
     let after = format!("ERR {what}; received ");
     match received {
@@ -125,7 +197,7 @@ fn clipped(word: &[u8]) -> &[u8] {
     &word[..word.len().min(128)]
 }
 
-/// Nothing may follow.
+/// Fails if another argument follows.
 fn nothing_more(args: &Args<'_>) -> Result<(), CommandError> {
     match args.peek() {
         None => Ok(()),
@@ -133,7 +205,7 @@ fn nothing_more(args: &Args<'_>) -> Result<(), CommandError> {
     }
 }
 
-/// A stretch of time: `1500` (milliseconds), `1.5s`, `2m`.
+/// A duration: `1500` (milliseconds), `1.5s`, `2m`.
 fn duration(args: &mut Args<'_>) -> Result<std::time::Duration, CommandError> {
     let word = args.optional();
     word.and_then(parse_duration)
@@ -165,38 +237,39 @@ fn count(number: u64) -> Reply<'static> {
     Reply::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// Answers once everybody whom the command has let go on has gone as far as they can.
+/// Answers once every command that was released has run as far as it can.
 fn settle(call: &mut Call<'_>, reply: Reply<'static>) -> CommandResult<'static> {
     begin(call, ControlJob::Settle, reply)
 }
 
-/// Sets something going; answers once all of it has happened.
+/// Starts a control job; answers once it is done.
 fn begin(call: &mut Call<'_>, job: ControlJob, reply: Reply<'static>) -> CommandResult<'static> {
     call.flow = Flow::Wait(Box::new(Waiting::ControlJob(job, reply)));
     Ok(Reply::Nothing)
 }
 
-const HELP: Command = Command::new(
-    Handler::Connection(help),
-    CommandSpec { arity: Arity::Exactly(2), ..power("HELP", "", "Says what the test powers are.") },
-);
+const HELP: Power = Power {
+    arity: Arity::Exactly(2),
+    ..Power::new(
+        "HELP",
+        "Says what the test powers are.",
+        &[Action { words: "", summary: "Prints this help.", run: help }],
+    )
+};
 
 fn help(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
     let mut lines =
         vec![Reply::Status("REDOUBLE <power> [<action> [<arg> [value] [opt] ...]]. Powers and their actions are:")];
-    for (power, actions) in POWERS {
-        for action in *actions {
-            let parts = [*power, action.name, action.usage.trim_start()];
+    for power in POWERS {
+        for action in power.actions {
+            let arguments = spelled(action.arguments());
+            let parts = [power.name, action.name(), &arguments];
             let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
             lines.push(Reply::StatusText(parts.join(" ")));
             lines.push(Reply::StatusText(format!("    {}", action.summary)));
         }
     }
-    lines.push(Reply::Status("SAVE <path>"));
-    lines.push(Reply::StatusText(format!("    {}", save::SUMMARY)));
-    lines.push(Reply::Status("HELP"));
-    lines.push(Reply::Status("    Prints this help."));
     Ok(Reply::Array(lines))
 }
 
@@ -205,13 +278,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_names_every_action() {
-        for (power, actions) in POWERS {
-            let row = REDOUBLE.subcommands.iter().find(|row| row.spec.name == *power).unwrap();
-            for action in *actions {
-                let name = action.name.replace(['<', '>'], "");
-                assert!(row.spec.usage.contains(&name), "{power} {name}");
-            }
+    fn the_row_of_a_power_has_the_words_of_its_actions() {
+        let usage =
+            |name: &str| SUBCOMMANDS.iter().find(|row| row.spec.name == name).map(|row| row.spec.usage).unwrap();
+        assert_eq!(
+            usage("CLOCK"),
+            "<NOW | INFO | FREEZE [unix-time-milliseconds] | ADVANCE duration | SET unix-time-milliseconds | SPEED factor | \
+             AUTO [IDLE duration] | RESUME>"
+        );
+        assert_eq!((usage("SPACES"), usage("SAVE"), usage("RESET")), ("[<LIST | DROP name>]", "path", ""));
+    }
+
+    #[test]
+    fn a_default_action_is_one_of_the_power() {
+        for power in POWERS {
+            let is_there = |name: &str| power.actions.iter().any(|action| action.name() == name);
+            assert!(power.default_action.is_none_or(is_there), "{}", power.name);
+        }
+    }
+
+    #[test]
+    fn the_page_of_powers_has_every_action_in_the_order_of_help() {
+        let page = include_str!("../../../docs/powers.md");
+        for power in POWERS.iter().filter(|power| power.name != "HELP") {
+            let first = power.actions[0].name();
+            let names = power.actions.iter().skip(1).map(|action| format!(", `{}`", action.name()));
+            let named = format!("`REDOUBLE {}`", format!("{} {first}", power.name).trim());
+            let named = names.fold(named, |named, next| named + &next);
+            assert!(page.contains(&named), "docs/powers.md does not have {named}");
         }
     }
 }

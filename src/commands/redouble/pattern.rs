@@ -1,26 +1,22 @@
-//! `[on COMMAND ...] [key GLOB] [client NAME|id] [db N]`, as faults, gates and questions to the journal take it.
+//! Which commands are meant, as faults, gates and queries of the journal take it.
 
+use super::words::keywords;
 use super::{expected, number};
 use crate::base::error::CommandError;
 use crate::commands::Call;
-use crate::powers::{Pattern, Who};
+use crate::powers::{ClientSelector, Pattern};
 use crate::spec::{Args, Category, CommandSpec, Group};
 
-/// The usage, for HELP.
-macro_rules! usage {
-    ($before:literal, $after:literal) => {
-        concat!($before, " [on <command> [<command> ...]] [key <glob>] [client <name-glob|id>] [db <number>]", $after)
-    };
-}
-pub(super) use usage;
+/// The words of a pattern.
+pub(super) const PATTERN: &str = "[ON command [command ...]] [KEY glob] [CLIENT <name-glob | id>] [DB number]";
 
-/// Takes the next part of a pattern, if that is what comes next. `ends` are the words that end a list of commands
-/// although there are commands of that name.
+/// Takes the next part of a pattern, if there is one. The keywords of the action's `words` end a list of commands, even
+/// where a command has that name, as RESET.
 pub(super) fn take_part(
     pattern: &mut Pattern,
     call: &Call<'_>,
     args: &mut Args<'_>,
-    ends: &[&str],
+    words: &str,
 ) -> Result<bool, CommandError> {
     let said = [(pattern.names_commands(), "on"), (pattern.names_key(), "key")];
     let said = said.into_iter().chain([(pattern.names_client(), "client"), (pattern.names_db(), "db")]);
@@ -30,7 +26,7 @@ pub(super) fn take_part(
     }
     if args.take("on") {
         let mut is_first = true;
-        while is_first || args.peek().is_some_and(|word| is_command(call, word, ends)) {
+        while is_first || args.peek().is_some_and(|word| is_command(call, word, words)) {
             is_first = false;
             let word = args.optional();
             for name in word.unwrap_or_default().split(|&byte| byte == b',') {
@@ -44,7 +40,8 @@ pub(super) fn take_part(
         let word = args.optional().filter(|word| !word.is_empty());
         let word = word.ok_or_else(|| expected("the name of a client, or its number, was expected", None))?;
         let id = std::str::from_utf8(word).ok().and_then(|word| word.parse().ok());
-        *pattern = std::mem::take(pattern).client(id.map_or_else(|| Who::Name(word.to_vec()), Who::Id));
+        *pattern =
+            std::mem::take(pattern).client(id.map_or_else(|| ClientSelector::Name(word.to_vec()), ClientSelector::Id));
     } else if args.take("db") {
         let db = u32::try_from(number(args, "the number of a database", 0)?).unwrap_or(u32::MAX);
         *pattern = std::mem::take(pattern).db(db);
@@ -54,10 +51,9 @@ pub(super) fn take_part(
     Ok(true)
 }
 
-/// Whether a word goes on with a list of commands.
-fn is_command(call: &Call<'_>, word: &[u8], ends: &[&str]) -> bool {
-    const KEYWORDS: &[&str] = &["on", "key", "client", "db"];
-    let ends_list = KEYWORDS.iter().chain(ends).any(|end| word.eq_ignore_ascii_case(end.as_bytes()));
+/// Whether a word continues a list of commands.
+fn is_command(call: &Call<'_>, word: &[u8], words: &str) -> bool {
+    let ends_list = keywords(words).any(|keyword| word.eq_ignore_ascii_case(keyword.as_bytes()));
     !ends_list && word.split(|&byte| byte == b',').all(|name| name.starts_with(b"@") || found(call, name).is_some())
 }
 

@@ -1,22 +1,17 @@
 //! REDOUBLE RESET: the server as it was when it started, for the next test.
 
-use super::{Action, begin, nothing_more, power};
+use super::{Action, Power, begin, nothing_more};
 use crate::clients::session::ControlJob;
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::commands::{Call, CommandResult};
 use crate::powers::Hook;
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, CommandSpec};
+use crate::spec::{Args, Arity};
 
-pub(super) const RESET: Command = Command::new(
-    Handler::Connection(reset),
-    CommandSpec {
-        arity: Arity::Exactly(2),
-        complexity: "O(N) where N is the number of keys, clients, rules and gates.",
-        ..power("RESET", "", SUMMARY)
-    },
-);
-
-pub(super) const ACTIONS: &[Action] = &[Action { name: "", usage: "", summary: SUMMARY, run: reset }];
+pub(super) const RESET: Power = Power {
+    arity: Arity::Exactly(2),
+    complexity: "O(N) where N is the number of keys, clients, rules and gates.",
+    ..Power::new("RESET", SUMMARY, &[Action { words: "", summary: SUMMARY, run: reset }])
+};
 
 const SUMMARY: &str = "Puts everything back to what it was when the server started; clients stay connected.";
 

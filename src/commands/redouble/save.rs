@@ -4,21 +4,18 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::{expected, nothing_more, power};
-use crate::commands::{Call, Command, CommandResult, Handler};
+use super::{Action, Power, expected, nothing_more};
+use crate::commands::{Call, CommandResult};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, CommandSpec};
+use crate::spec::{Args, Arity};
 
-pub(super) const SAVE: Command = Command::new(
-    Handler::Connection(save),
-    CommandSpec {
-        complexity: "O(N) where N is the size of all data",
-        arity: Arity::Exactly(3),
-        ..power("SAVE", "path", SUMMARY)
-    },
-);
+pub(super) const SAVE: Power = Power {
+    complexity: "O(N) where N is the size of all data",
+    arity: Arity::Exactly(3),
+    ..Power::new("SAVE", SUMMARY, &[Action { words: "path", summary: SUMMARY, run: save }])
+};
 
-pub(super) const SUMMARY: &str =
+const SUMMARY: &str =
     "Writes all databases and functions to a file for --load: a snapshot if it ends in .rdb, else commands.";
 
 fn save(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {

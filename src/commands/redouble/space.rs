@@ -2,45 +2,39 @@
 
 use std::sync::Arc;
 
-use super::{Action, act, count, expected, nothing_more, power, text};
+use super::{Action, Power, count, expected, nothing_more, text};
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, Fleet, LONGEST_NAME};
 use crate::clients::session::{Destination, Flow};
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::commands::{Call, CommandResult};
 use crate::protocol::Reply;
 use crate::spec::Args;
 
-pub(super) const SPACE: Command = Command::new(
-    Handler::Connection(space),
-    power(
-        "SPACE",
-        "[name]",
-        "Moves the connection into a world of its own keys, clock, faults and users; or says which one it is in.",
-    ),
+pub(super) const SPACE: Power = Power::new(
+    "SPACE",
+    "Moves the connection into a world of its own keys, clock, faults and users; or says which one it is in.",
+    &[Action {
+        words: "[name]",
+        summary: "Moves this connection into that private world, made on first use; \"\" leads back. Without a name: which it is.",
+        run: space,
+    }],
 );
 
-/// What HELP says of it: it has no actions.
-pub(super) const SPACE_HELP: &[Action] = &[Action {
-    name: "[<name>]",
-    usage: "",
-    summary: "Moves this connection into that private world, made on first use; \"\" leads back. Without a name: which it is.",
-    run: space,
-}];
-
-pub(super) const SPACES: Command = Command::new(
-    Handler::Connection(|call, args| if args.is_empty() { list(call, args) } else { act(SPACES_ACTIONS, call, args) }),
-    power("SPACES", "[<LIST | DROP name>]", "Lists the spaces with their clients and keys, or drops one."),
-);
-
-pub(super) const SPACES_ACTIONS: &[Action] = &[
-    Action { name: "LIST", usage: "", summary: "The spaces, each with how many clients and keys it has.", run: list },
-    Action {
-        name: "DROP",
-        usage: "<name>",
-        summary: "Forgets a space with all that is in it, and closes its connections.",
-        run: drop_space,
-    },
-];
+pub(super) const SPACES: Power = Power {
+    default_action: Some("LIST"),
+    ..Power::new(
+        "SPACES",
+        "Lists the spaces with their clients and keys, or drops one.",
+        &[
+            Action { words: "LIST", summary: "The spaces, each with how many clients and keys it has.", run: list },
+            Action {
+                words: "DROP name",
+                summary: "Forgets a space with all that is in it, and closes its connections.",
+                run: drop_space,
+            },
+        ],
+    )
+};
 
 const IN_SCRIPT: CommandError = CommandError::fixed("ERR a transaction or a script cannot go to another space");
 const LISTENING: CommandError =

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::powers::{Child, EventKind, Item, Outcome, Seen};
+use crate::powers::{Child, EventKind, Item, Outcome, StoredRecord};
 
 /// The furthest time from 1970 that is counted with, in microseconds. No server's clock shows it, but a file may say
 /// anything, and differences of such times must not overflow.
@@ -32,7 +32,7 @@ pub struct JournalLine<'a> {
 }
 
 enum Origin<'a> {
-    Memory(&'a Seen<'a>),
+    Memory(&'a StoredRecord<'a>),
     File(&'a Item),
 }
 
@@ -47,7 +47,7 @@ pub struct NestedCommand<'a> {
 
 impl<'a> JournalLine<'a> {
     /// A line of a running server's journal.
-    pub fn seen(server: u16, seen: &'a Seen<'a>) -> Self {
+    pub fn seen(server: u16, seen: &'a StoredRecord<'a>) -> Self {
         let record = &seen.record;
         Self {
             server,
@@ -122,7 +122,7 @@ impl<'a> JournalLine<'a> {
     pub fn with_nested<R>(&self, look: impl FnOnce(&[NestedCommand<'_>]) -> R) -> R {
         match self.origin {
             Origin::Memory(seen) => {
-                let (nested, _) = seen.record.inside();
+                let (nested, _) = seen.record.nested();
                 let nested: Vec<NestedCommand<'_>> = nested
                     .iter()
                     .map(|command| NestedCommand {

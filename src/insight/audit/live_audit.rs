@@ -111,7 +111,7 @@ impl LiveAudit {
         }
         state.was_on = true;
         for (at, server) in &servers {
-            let written = server.journal().hold().written();
+            let written = server.journal().lock().written();
             let progress = &mut state.servers[*at];
             if !progress.is_new {
                 progress.skip_to(written);
@@ -129,7 +129,7 @@ impl LiveAudit {
             self.is_on.store(false, Ordering::Relaxed);
         }
         for (_, server) in state.running() {
-            server.journal().nudge();
+            server.journal().wake_followers();
         }
     }
 

@@ -14,7 +14,7 @@ use super::finding_collector::{FindingCollector, FindingKey};
 use super::journal_line::JournalLine;
 use super::record_merge::{MergedRecords, ServerRecords};
 use super::scope::Scope;
-use crate::powers::{Held, Journal, Unread};
+use crate::powers::{Journal, LockedJournal, RawRecord};
 use crate::spec::Table;
 
 /// How many records of a server are left uncommitted, because others can come late that belong in front of them.
@@ -124,15 +124,15 @@ impl LiveState {
     pub fn commit(&mut self, all: bool) {
         let servers = self.running();
         let mut held = hold(&servers);
-        if !all && !held.iter().any(|(_, held)| held.is_pressing()) {
+        if !all && !held.iter().any(|(_, held)| held.is_overtaking()) {
             return;
         }
         if !std::mem::take(&mut self.is_asked) {
             self.lookahead = None;
         }
         self.find_gaps(&held);
-        let limits = |held: &Held<'_>| {
-            let room = if all { 0 } else { usize::try_from(held.in_an_eighth()).unwrap_or(usize::MAX) };
+        let limits = |held: &LockedJournal<'_>| {
+            let room = if all { 0 } else { usize::try_from(held.records_per_eighth()).unwrap_or(usize::MAX) };
             BacklogLimits { usual: BACKLOG.min(room), most: MAX_BACKLOG.min(room) }
         };
         let limits: Vec<BacklogLimits> = held.iter().map(|(_, held)| limits(held)).collect();
@@ -151,7 +151,7 @@ impl LiveState {
                 break records.lists.iter().map(|list| list.records.len() as u64).collect::<Vec<_>>();
             }
         };
-        held.iter_mut().zip(left).for_each(|((_, held), left)| held.leave(left));
+        held.iter_mut().zip(left).for_each(|((_, held), left)| held.leave_unseen(left));
     }
 
     /// Commits records until as many are left of each server as the limits allow, or until the next one was cut off.
@@ -199,7 +199,7 @@ impl LiveState {
     }
 
     /// Where records fell out or were not kept, forgets who holds what.
-    fn find_gaps(&mut self, held: &[(usize, Held<'_>)]) {
+    fn find_gaps(&mut self, held: &[(usize, LockedJournal<'_>)]) {
         for (at, held) in held {
             let server = &mut self.servers[*at];
             let oldest = held.oldest();
@@ -236,9 +236,9 @@ impl LiveState {
             None => Lookahead { auditor: self.committed.clone(), cursors: Vec::new(), real: i64::MIN },
         };
         let mut records = match continues {
-            true => {
-                MergedRecords::new(&held, PORTION, |at, held| held.unread_from(lookahead.cursors[at].written).collect())
-            }
+            true => MergedRecords::new(&held, PORTION, |at, held| {
+                held.raw_records_from(lookahead.cursors[at].written).collect()
+            }),
             false => MergedRecords::new(&held, PORTION, |at, held| self.servers[at].uncommitted(held, usize::MAX)),
         };
         lookahead.cursors.resize(self.servers.len(), Cursor { written: 0, revised: 0, seq: 0 });
@@ -253,7 +253,7 @@ impl LiveState {
             lookahead.real = lookahead.real.max(unread.real);
         }
         for (at, held) in &held {
-            (lookahead.cursors[*at].written, lookahead.cursors[*at].revised) = (held.written(), held.revised());
+            (lookahead.cursors[*at].written, lookahead.cursors[*at].revised) = (held.written(), held.revisions());
         }
         &self.lookahead.insert(lookahead).auditor
     }
@@ -277,9 +277,9 @@ impl ServerProgress {
     }
 
     /// The records that are not committed, at most so many.
-    fn uncommitted<'h>(&self, held: &'h Held<'_>, most: usize) -> Vec<Unread<'h>> {
-        let is_committed = |unread: &Unread<'_>| unread.index < self.seen && unread.seq <= self.seq;
-        held.unread_from(self.next).filter(|unread| !is_committed(unread)).take(most).collect()
+    fn uncommitted<'h>(&self, held: &'h LockedJournal<'_>, most: usize) -> Vec<RawRecord<'h>> {
+        let is_committed = |unread: &RawRecord<'_>| unread.index < self.seen && unread.seq <= self.seq;
+        held.raw_records_from(self.next).filter(|unread| !is_committed(unread)).take(most).collect()
     }
 
     /// Whether a record is missing in front of the next one.
@@ -295,7 +295,7 @@ impl ServerProgress {
     /// The server begins anew, and so do the numbers of its records.
     pub fn restart(&mut self) {
         if let Some(audited) = self.audited.upgrade() {
-            self.skip_to(audited.journal().hold().written());
+            self.skip_to(audited.journal().lock().written());
         }
         (self.seq, self.is_new, self.has_gap) = (0, true, false);
     }
@@ -303,21 +303,21 @@ impl ServerProgress {
 
 impl Lookahead {
     /// Whether all new records belong behind those that were processed.
-    fn continues(&self, held: &[(usize, Held<'_>)]) -> bool {
+    fn continues(&self, held: &[(usize, LockedJournal<'_>)]) -> bool {
         held.iter().all(|(at, held)| {
             let Some(cursor) = self.cursors.get(*at) else { return false };
-            cursor.revised == held.revised()
+            cursor.revised == held.revisions()
                 && cursor.written >= held.oldest()
                 && held
-                    .unread_from(cursor.written)
+                    .raw_records_from(cursor.written)
                     .all(|unread| unread.seq > cursor.seq && (self.cursors.len() == 1 || unread.real >= self.real))
         })
     }
 }
 
 /// Shows a record to an auditor; the header alone if that is enough.
-fn process(auditor: &mut Auditor, server: u16, unread: &Unread<'_>) {
-    if unread.glance().is_some_and(|header| auditor.skip_unrelated(server, &header)) {
+fn process(auditor: &mut Auditor, server: u16, unread: &RawRecord<'_>) {
+    if unread.header().is_some_and(|header| auditor.skip_unrelated(server, &header)) {
         return;
     }
     if let Some(seen) = unread.read() {
@@ -325,6 +325,6 @@ fn process(auditor: &mut Auditor, server: u16, unread: &Unread<'_>) {
     }
 }
 
-fn hold(servers: &[(usize, Arc<dyn AuditedServer>)]) -> Vec<(usize, Held<'_>)> {
-    servers.iter().map(|(at, server)| (*at, server.journal().hold())).collect()
+fn hold(servers: &[(usize, Arc<dyn AuditedServer>)]) -> Vec<(usize, LockedJournal<'_>)> {
+    servers.iter().map(|(at, server)| (*at, server.journal().lock())).collect()
 }

@@ -1,6 +1,6 @@
 //! The records of several journals: those of one server in the order of their numbers, and all in that of real time.
 
-use crate::powers::{Held, Unread};
+use crate::powers::{LockedJournal, RawRecord};
 
 /// The records of some servers.
 pub struct MergedRecords<'h> {
@@ -11,7 +11,7 @@ pub struct MergedRecords<'h> {
 pub struct ServerRecords<'h> {
     /// The server's place in the list of servers.
     pub at: usize,
-    pub records: std::vec::IntoIter<Unread<'h>>,
+    pub records: std::vec::IntoIter<RawRecord<'h>>,
     /// The index behind the last record.
     pub end: u64,
     /// Whether the journal has more records than were read.
@@ -21,11 +21,11 @@ pub struct ServerRecords<'h> {
 impl<'h> MergedRecords<'h> {
     /// `records` reads those of a server, at most `portion`.
     pub fn new(
-        held: &'h [(usize, Held<'_>)],
+        held: &'h [(usize, LockedJournal<'_>)],
         portion: usize,
-        records: impl Fn(usize, &'h Held<'_>) -> Vec<Unread<'h>>,
+        records: impl Fn(usize, &'h LockedJournal<'_>) -> Vec<RawRecord<'h>>,
     ) -> Self {
-        let list = |(at, held): &'h (usize, Held<'_>)| {
+        let list = |(at, held): &'h (usize, LockedJournal<'_>)| {
             let mut records = records(*at, held);
             let end = records.last().map_or(held.written(), |unread| unread.index + 1);
             records.sort_by_key(|unread| unread.seq);
@@ -40,7 +40,7 @@ impl<'h> MergedRecords<'h> {
         self.lists.iter().filter(|list| list.records.len() > 0).min_by_key(|list| list.real())
     }
 
-    pub fn next(&mut self) -> Option<(usize, Unread<'h>)> {
+    pub fn next(&mut self) -> Option<(usize, RawRecord<'h>)> {
         let list = self.lists.iter_mut().filter(|list| list.records.len() > 0).min_by_key(|list| list.real())?;
         Some((list.at, list.records.next()?))
     }

@@ -1,15 +1,14 @@
-//! Which commands can change places without anybody noticing.
+//! Which commands commute: their order makes no difference.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// So many keys are told apart; what touches more counts as touching everything.
+/// The most keys of a footprint; a command with more counts as touching everything.
 const MOST_KEYS: usize = 256;
 
-/// What a command may read and write. When in doubt it says more than is true: then more orders are tried than need be,
-/// and none is missed.
+/// What a command may read and write. In doubt it contains too much: that costs superfluous runs, and no order is missed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Keys by their hashes, whatever their database. Two keys with the same hash count as one.
+    /// Hashes of keys, without their database. Two keys with the same hash count as one.
     reads: Vec<u64>,
     writes: Vec<u64>,
     reads_all: bool,
@@ -42,7 +41,7 @@ impl Footprint {
         }
     }
 
-    /// Touches what the other one does, too.
+    /// Adds what another footprint touches.
     pub fn join(&mut self, other: &Self) {
         self.reads.extend(other.reads.iter().filter(|key| !self.reads.contains(key)).collect::<Vec<_>>());
         self.writes.extend(other.writes.iter().filter(|key| !self.writes.contains(key)).collect::<Vec<_>>());
@@ -53,13 +52,13 @@ impl Footprint {
         }
     }
 
-    /// Whether it makes no difference which of the two comes first.
+    /// Whether the order of the two makes no difference.
     pub fn commutes_with(&self, other: &Self) -> bool {
-        !self.disturbs(other) && !other.disturbs(self)
+        !self.conflicts_with(other) && !other.conflicts_with(self)
     }
 
     /// Whether it may write what the other one reads or writes.
-    fn disturbs(&self, other: &Self) -> bool {
+    fn conflicts_with(&self, other: &Self) -> bool {
         let touches_any = other.reads_all || other.writes_all || !other.reads.is_empty() || !other.writes.is_empty();
         let writes_any = self.writes_all || !self.writes.is_empty();
         let touches = |key: &u64| other.reads.contains(key) || other.writes.contains(key);

@@ -1,11 +1,11 @@
 //! The explorer: runs of one test, each with the commands of its racing clients in another order.
 //!
-//! While a run is on, every command of the clients that race is held in front of its run. When the last one that was let
-//! through has taken effect, and of every client is known what it does, one of those that are held has its turn. Which
-//! one, is what makes an order; the next run differs from the one before in its last turn that leaves another choice.
+//! During a run, every command of a racing client is held before it runs. Once the last released command is over, and every
+//! client is known to be held, blocked or gone, one held command is released: it takes its turn. The sequence of turns is
+//! the order of the run. The next run differs in the last turn that leaves another choice.
 
-mod brief;
 mod footprint;
+mod reply_summary;
 mod run;
 mod token;
 mod tree;
@@ -15,17 +15,17 @@ use std::task::Waker;
 use std::time::Duration;
 
 pub use footprint::Footprint;
-pub use run::{Entrant, Look, Standing};
+pub use run::{NextTurn, RacerState, RacingCommand};
 pub use token::Order;
 
 use super::wait_queue::Permit;
 use crate::base::clock::Clock;
 use crate::base::glob;
 use crate::base::sync::MutexExt;
-use run::{Rest, Run};
+use run::{Run, TurnPolicy};
 use tree::Tree;
 
-/// Which orders are tried, and whose commands they are made of.
+/// Which orders are tried, and which clients race.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Search {
     pub(crate) runs: u64,
@@ -50,7 +50,7 @@ impl Search {
         self
     }
 
-    /// Where chance begins: the same seed, the same orders.
+    /// The seed of the random orders: the same seed gives the same orders.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
@@ -69,7 +69,7 @@ impl Search {
         self
     }
 
-    /// How many clients are to have come before the first turn, if they come in time.
+    /// How many clients the first turn waits for, as long as `settle` allows.
     pub fn clients(mut self, clients: usize) -> Self {
         self.clients = clients;
         self
@@ -96,52 +96,52 @@ impl Default for Search {
     }
 }
 
-/// What an exploration has come to so far.
+/// The result of an exploration so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExplorationSummary {
-    /// Runs that are over.
+    /// How many runs are over.
     pub runs: u64,
-    /// How many of those went through orders by chance.
+    /// How many of those took random orders.
     pub random: u64,
-    /// How many turned out to be an order that was tried before, but for commands that commute.
+    /// How many repeated an earlier order, apart from commands that commute.
     pub repeated: u64,
     /// How many the test has failed.
     pub failed: u64,
-    /// Choices that were left out, since they only differ from others in commands that commute.
+    /// How many choices were left out because they differ from others only in commands that commute.
     pub skipped: u64,
     /// The most turns of a run.
     pub turns: usize,
     /// The most clients of a run.
     pub clients: usize,
-    /// How many runs did not follow the order they were to follow.
+    /// How many runs did not follow their planned order.
     pub strayed: u64,
-    /// The first time that happened: what was different.
+    /// What was different the first time.
     pub how: Option<String>,
-    /// How many runs had more turns or clients than can be kept in mind.
+    /// How many runs had more turns or clients than an order can have.
     pub too_long: u64,
     /// Whether every order was tried.
     pub is_complete: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Stage {
+enum Phase {
     Systematic,
     Random,
-    /// One order, as often as it is asked for.
+    /// One order, as often as requested.
     Replay(Order),
-    /// Nothing is left to be tried.
+    /// Nothing is left to try.
     Over,
 }
 
 struct Exploration {
     search: Search,
-    stage: Stage,
+    phase: Phase,
     tree: Tree,
-    findings: ExplorationSummary,
+    summary: ExplorationSummary,
     run: Option<Run>,
-    /// The run may begin: the server is put back.
+    /// The server has been reset, and the run may begin.
     is_armed: bool,
-    /// The client that drives the exploration, which never races.
+    /// The client that drives the exploration. It never races.
     driver: u64,
 }
 
@@ -152,11 +152,11 @@ pub struct Explorer(Mutex<Inner>);
 #[derive(Default)]
 struct Inner {
     exploration: Option<Exploration>,
-    /// Somebody gives the turns.
-    is_conducted: bool,
-    conductor: Option<Waker>,
-    /// Whoever began it ends it, and nobody's RESET does.
-    outlasts_reset: bool,
+    /// A task gives the turns.
+    has_scheduler: bool,
+    scheduler: Option<Waker>,
+    /// REDOUBLE RESET does not end the exploration.
+    survives_reset: bool,
 }
 
 const NONE: &str = "no exploration is under way; REDOUBLE EXPLORE START begins one";
@@ -166,24 +166,24 @@ const NO_RUN: &str = "no order is under way; REDOUBLE EXPLORE NEXT begins one";
 impl Explorer {
     /// Begins to explore. The error says why not.
     pub fn start(&self, search: Search) -> Result<(), &'static str> {
-        self.begin(search, Stage::Systematic)
+        self.begin(search, Phase::Systematic)
     }
 
-    /// Begins to go through one order, again and again. The error says why not.
+    /// Begins to repeat one order. The error says why not.
     pub fn replay(&self, search: Search, order: Order) -> Result<(), &'static str> {
-        self.begin(search, Stage::Replay(order))
+        self.begin(search, Phase::Replay(order))
     }
 
-    fn begin(&self, search: Search, stage: Stage) -> Result<(), &'static str> {
+    fn begin(&self, search: Search, phase: Phase) -> Result<(), &'static str> {
         let mut inner = self.inner();
         if inner.exploration.is_some() {
             return Err(ANOTHER);
         }
         inner.exploration = Some(Exploration {
             search,
-            stage,
+            phase,
             tree: Tree::default(),
-            findings: ExplorationSummary::default(),
+            summary: ExplorationSummary::default(),
             run: None,
             is_armed: false,
             driver: 0,
@@ -191,8 +191,8 @@ impl Explorer {
         Ok(())
     }
 
-    /// Ends the run that is on, and chooses the next order, which begins with [`arm`](Self::arm). Says its number, or
-    /// `None` if everything was tried. `driver` is the client that asks for it, if it is one.
+    /// Ends the current run and plans the next one, which begins with [`arm`](Self::arm). Returns its number, or `None`
+    /// if everything was tried. `driver` is the client that asks for it, or 0.
     pub fn next(&self, driver: u64, clock: &Arc<Clock>) -> Result<Option<u64>, &'static str> {
         let mut inner = self.inner();
         let exploration = inner.exploration.as_mut().ok_or(NONE)?;
@@ -200,10 +200,10 @@ impl Explorer {
         exploration.finish(clock);
         exploration.is_armed = false;
         exploration.run = exploration.plan();
-        Ok(exploration.run.as_ref().map(|_| exploration.findings.runs + 1))
+        Ok(exploration.run.as_ref().map(|_| exploration.summary.runs + 1))
     }
 
-    /// From now on commands are held; whether there is an exploration.
+    /// Begins to hold commands. Returns whether there is an exploration.
     pub fn arm(&self) -> bool {
         let mut inner = self.inner();
         let Some(exploration) = &mut inner.exploration else { return false };
@@ -211,7 +211,7 @@ impl Explorer {
         true
     }
 
-    /// Notes that the test has failed in this run; its token.
+    /// Marks the current run as failed; returns the token of its order.
     pub fn fail(&self) -> Result<String, &'static str> {
         let mut inner = self.inner();
         let exploration = inner.exploration.as_mut().ok_or(NONE)?;
@@ -220,20 +220,20 @@ impl Explorer {
         Ok(run.order().to_string())
     }
 
-    /// The order so far, a line for each turn.
+    /// The order so far, one line for each turn.
     pub fn order(&self) -> Result<Vec<String>, &'static str> {
         let inner = self.inner();
         let exploration = inner.exploration.as_ref().ok_or(NONE)?;
         Ok(exploration.run.as_ref().ok_or(NO_RUN)?.lines())
     }
 
-    /// What has come of it so far; the run that is on does not count.
-    pub fn findings(&self) -> Result<ExplorationSummary, &'static str> {
+    /// The result so far, without the current run.
+    pub fn summary(&self) -> Result<ExplorationSummary, &'static str> {
         let inner = self.inner();
-        Ok(inner.exploration.as_ref().ok_or(NONE)?.findings())
+        Ok(inner.exploration.as_ref().ok_or(NONE)?.summary())
     }
 
-    /// Where the run that is on went another way than it was to.
+    /// Where the current run left its plan.
     pub fn strayed(&self) -> Option<String> {
         let inner = self.inner();
         let run = inner.exploration.as_ref()?.run.as_ref()?;
@@ -241,93 +241,93 @@ impl Explorer {
         run.strayed.clone().or_else(|| (run.turns() < run.plan.len()).then(ended_early))
     }
 
-    /// Ends the exploration, and lets everybody go on; what has come of it.
+    /// Ends the exploration and releases every held command; returns the result.
     pub fn stop(&self, clock: &Arc<Clock>) -> Result<ExplorationSummary, &'static str> {
         let mut inner = self.inner();
         let mut exploration = inner.exploration.take().ok_or(NONE)?;
-        inner.outlasts_reset = false;
-        if let Some(conductor) = inner.conductor.take() {
-            conductor.wake();
+        inner.survives_reset = false;
+        if let Some(scheduler) = inner.scheduler.take() {
+            scheduler.wake();
         }
         drop(inner);
         exploration.finish(clock);
-        Ok(exploration.findings())
+        Ok(exploration.summary())
     }
 
-    /// From now on a RESET does not end the exploration: a test that is run again and again may begin with one.
-    pub fn outlast_reset(&self) {
-        self.inner().outlasts_reset = true;
+    /// Keeps the exploration over a RESET: a test that is repeated may begin with one.
+    pub fn survive_reset(&self) {
+        self.inner().survives_reset = true;
     }
 
-    pub fn outlasts_reset(&self) -> bool {
-        self.inner().outlasts_reset
+    pub fn survives_reset(&self) -> bool {
+        self.inner().survives_reset
     }
 
-    // ---- what commands and clients do
+    // ---- commands and clients
 
-    /// Holds a command until it is its turn; `None` if it may run at once.
-    pub fn hold(&self, mut entrant: Entrant) -> Option<Permit> {
+    /// Holds a command until its turn; `None` if it may run at once.
+    pub fn hold(&self, mut command: RacingCommand) -> Option<Permit> {
         let mut inner = self.inner();
         let exploration = inner.exploration.as_mut().filter(|exploration| exploration.is_armed)?;
-        let guest = &entrant.guest;
-        let races = guest.client != exploration.driver
-            && exploration.search.client.as_ref().is_none_or(|glob| glob::matches(glob, &guest.client_name, false));
+        let parked = &command.parked;
+        let races = parked.client != exploration.driver
+            && exploration.search.client.as_ref().is_none_or(|glob| glob::matches(glob, &parked.client_name, false));
         if exploration.search.every_order {
-            entrant.footprint = Footprint::everything();
+            command.footprint = Footprint::everything();
         }
-        let ticket = exploration.run.as_mut().filter(|_| races)?.hold(entrant);
+        let permit = exploration.run.as_mut().filter(|_| races)?.hold(command);
         inner.wake();
-        ticket
+        permit
     }
 
-    /// Whether somebody is held.
-    pub fn holds_anybody(&self) -> bool {
-        self.inner().run().is_some_and(|run| run.holds_anybody())
+    /// Whether any command is held.
+    pub fn holds_any(&self) -> bool {
+        self.inner().run().is_some_and(|run| run.holds_any())
     }
 
-    /// Notes what a client got for its last command.
-    pub fn replied(&self, client: u64, reply: &[u8]) {
+    /// Keeps the reply to a client's last command.
+    pub fn record_reply(&self, client: u64, reply: &[u8]) {
         if let Some(run) = self.inner().run() {
-            run.replied(client, reply);
+            run.record_reply(client, reply);
         }
     }
 
-    /// A client is gone.
-    pub fn left(&self, client: u64) {
+    /// A client has disconnected.
+    pub fn client_left(&self, client: u64) {
         let mut inner = self.inner();
         if let Some(run) = inner.run() {
-            run.left(client);
+            run.client_left(client);
         }
         inner.wake();
     }
 
-    // ---- who gives the turns
+    // ---- the scheduler
 
-    /// Whether somebody is needed to give the turns; who asks first is.
-    pub fn needs_conductor(&self) -> bool {
+    /// Whether the caller is to give the turns: true for the first caller only.
+    pub fn claim_scheduling(&self) -> bool {
         let mut inner = self.inner();
-        inner.exploration.is_some() && !std::mem::replace(&mut inner.is_conducted, true)
+        inner.exploration.is_some() && !std::mem::replace(&mut inner.has_scheduler, true)
     }
 
-    /// Gives the next turn, if it is time for that. The waker is called when there may be more to do.
-    pub fn look(&self, waker: &Waker, standing: impl Fn(u64) -> Standing, clock: &Arc<Clock>) -> Look {
+    /// Releases the next command, if it is time for that. The waker is called when there may be more to do.
+    pub fn next_turn(&self, waker: &Waker, state: impl Fn(u64) -> RacerState, clock: &Arc<Clock>) -> NextTurn {
         let mut inner = self.inner();
-        inner.conductor = Some(waker.clone());
+        inner.scheduler = Some(waker.clone());
         let Some(exploration) = &mut inner.exploration else {
-            inner.is_conducted = false;
-            inner.conductor = None;
-            return Look::Over;
+            inner.has_scheduler = false;
+            inner.scheduler = None;
+            return NextTurn::Over;
         };
         match &mut exploration.run {
-            Some(run) if exploration.is_armed => run.look(&mut exploration.tree, standing, clock),
-            _ => Look::Wait(None),
+            Some(run) if exploration.is_armed => run.next_turn(&mut exploration.tree, state, clock),
+            _ => NextTurn::Wait(None),
         }
     }
 
-    /// The one that was let through has got as far as it can.
-    pub fn took_effect(&self) {
+    /// The released command has run as far as it can.
+    pub fn turn_is_over(&self) {
         if let Some(run) = self.inner().run() {
-            run.took_effect();
+            run.turn_is_over();
         }
     }
 
@@ -348,66 +348,66 @@ impl Inner {
     }
 
     fn wake(&self) {
-        if let Some(conductor) = &self.conductor {
-            conductor.wake_by_ref();
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.wake_by_ref();
         }
     }
 }
 
 impl Exploration {
-    /// Ends the run that is on: everybody goes on.
+    /// Ends the current run and releases every held command.
     fn finish(&mut self, clock: &Arc<Clock>) {
         let Some(mut run) = self.run.take() else { return };
         run.free_all(clock);
-        let findings = &mut self.findings;
-        findings.runs += 1;
-        findings.failed += u64::from(run.has_failed);
-        findings.too_long += u64::from(run.is_too_long);
-        findings.turns = findings.turns.max(run.turns());
-        findings.clients = findings.clients.max(run.clients());
+        let summary = &mut self.summary;
+        summary.runs += 1;
+        summary.failed += u64::from(run.has_failed);
+        summary.too_long += u64::from(run.is_too_long);
+        summary.turns = summary.turns.max(run.turns());
+        summary.clients = summary.clients.max(run.clients());
         if run.turns() < run.plan.len() {
             self.tree.cut(run.turns());
             run.strayed.get_or_insert(format!("it ended after {} of {} turns", run.turns(), run.plan.len()));
         }
         if let Some(how) = run.strayed {
-            findings.strayed += 1;
-            findings.how.get_or_insert(format!("run {}, {how}", findings.runs));
+            summary.strayed += 1;
+            summary.how.get_or_insert(format!("run {}, {how}", summary.runs));
         }
-        match self.stage {
-            Stage::Systematic => {
-                findings.repeated += u64::from(run.is_cut);
+        match self.phase {
+            Phase::Systematic => {
+                summary.repeated += u64::from(run.is_redundant);
                 self.tree.advance();
             }
-            Stage::Random => findings.random += 1,
-            Stage::Replay(_) | Stage::Over => {}
+            Phase::Random => summary.random += 1,
+            Phase::Replay(_) | Phase::Over => {}
         }
     }
 
-    /// The next run, if anything is left to be tried.
+    /// The next run, if anything is left to try.
     fn plan(&mut self) -> Option<Run> {
         let Search { runs, random, seed, settle, clients, .. } = self.search;
-        if self.stage == Stage::Systematic && (self.tree.is_done || self.findings.runs >= runs) {
-            self.stage = if self.tree.is_done { Stage::Over } else { Stage::Random };
+        if self.phase == Phase::Systematic && (self.tree.is_done || self.summary.runs >= runs) {
+            self.phase = if self.tree.is_done { Phase::Over } else { Phase::Random };
         }
-        if self.stage == Stage::Random && self.findings.random >= random {
-            self.stage = Stage::Over;
+        if self.phase == Phase::Random && self.summary.random >= random {
+            self.phase = Phase::Over;
         }
-        let (plan, rest) = match &self.stage {
-            Stage::Systematic => (self.tree.plan(), Rest::Tree),
-            Stage::Random => {
-                // Each run draws its own numbers, so that it does not matter how many the one before has drawn.
-                let state = seed.wrapping_add(self.findings.random.wrapping_mul(0xd134_2543_de82_ef95));
-                (Order::default(), Rest::Dice(state))
+        let (plan, policy) = match &self.phase {
+            Phase::Systematic => (self.tree.plan(), TurnPolicy::Tree),
+            Phase::Random => {
+                // Each run has a generator of its own, so it does not depend on how many numbers earlier runs drew.
+                let state = seed.wrapping_add(self.summary.random.wrapping_mul(0xd134_2543_de82_ef95));
+                (Order::default(), TurnPolicy::Random(state))
             }
-            Stage::Replay(order) => (order.clone(), Rest::Same),
-            Stage::Over => return None,
+            Phase::Replay(order) => (order.clone(), TurnPolicy::SameClient),
+            Phase::Over => return None,
         };
         let joining: usize = plan.0.iter().map(|turn| usize::from(turn.joining)).sum();
-        Some(Run::new(plan, rest, settle, clients.max(self.findings.clients).max(joining)))
+        Some(Run::new(plan, policy, settle, clients.max(self.summary.clients).max(joining)))
     }
 
-    fn findings(&self) -> ExplorationSummary {
-        let is_complete = self.tree.is_done && self.findings.strayed == 0 && self.findings.too_long == 0;
-        ExplorationSummary { skipped: self.tree.skipped, is_complete, ..self.findings.clone() }
+    fn summary(&self) -> ExplorationSummary {
+        let is_complete = self.tree.is_done && self.summary.strayed == 0 && self.summary.too_long == 0;
+        ExplorationSummary { skipped: self.tree.skipped, is_complete, ..self.summary.clone() }
     }
 }

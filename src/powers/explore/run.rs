@@ -1,361 +1,365 @@
-//! One run of a test whose clients race: who is held, whose turn it is, what has happened so far.
+//! One run of a test whose clients race: which commands are held, which one runs next, and what has run so far.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::brief::brief;
 use super::footprint::Footprint;
-use super::token::{Label, MOST_CLIENTS, MOST_TURNS, Order, Turn};
+use super::reply_summary::summarize;
+use super::token::{MOST_CLIENTS, MOST_TURNS, Order, RacerNumber, Turn};
 use super::tree::{Candidate, Tree};
 use crate::base::clock::{Clock, Stopwatch};
-use crate::powers::fault::line_of;
+use crate::powers::line::line_of;
 use crate::powers::wait_queue::{ParkedCommand, Permit, WaitQueue};
 
-/// A command that has come, and may not run before its turn.
-pub struct Entrant {
-    pub guest: ParkedCommand,
-    pub command: &'static str,
+/// A command that is held until its turn.
+pub struct RacingCommand {
+    pub parked: ParkedCommand,
+    pub name: &'static str,
     pub footprint: Footprint,
 }
 
-/// What a client that is not held is doing.
+/// What a client does that is not held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It may send something any moment.
+pub enum RacerState {
+    /// It may send a command at any time.
     Idle,
-    /// Its command waits for something that others do.
-    Waits,
+    /// Its command blocks until another client does something.
+    Blocked,
     Gone,
 }
 
-/// What is next.
-pub enum Look {
-    /// Somebody's command was let through. It has taken effect when nobody's alarm rings any more.
-    Went,
-    /// Nothing before something happens, or before so much real time has passed.
+/// What the scheduler does next.
+pub enum NextTurn {
+    /// A command was released. Its turn is over when the clock has settled.
+    Granted,
+    /// Wait for an event, or for this much real time.
     Wait(Option<Duration>),
-    /// There is no exploration any more.
+    /// The exploration has ended.
     Over,
 }
 
-/// How long an order that is known waits for the client whose turn it is, at least. Only a test that goes another way
-/// than before lets it wait.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The least time that a planned turn waits for its client. It is waited in full only if the test strays from its plan.
+const LEAST_WAIT: Duration = Duration::from_secs(2);
 
-/// One that races.
-struct Member {
+/// A client that races.
+struct Racer {
     client: u64,
     name: Vec<u8>,
-    label: Option<Label>,
-    held: Option<(Arc<WaitQueue>, Entrant)>,
-    /// What its last command touches, in case that waits for others.
+    number: Option<RacerNumber>,
+    held: Option<(Arc<WaitQueue>, RacingCommand)>,
+    /// The footprint of its last command, which counts while that command blocks.
     touched: Footprint,
-    /// Where in the record its last command stands.
+    /// The index of its last turn in `taken`.
     turn: Option<usize>,
     is_gone: bool,
 }
 
-/// One turn that was had.
-struct Record {
+/// A turn that was taken.
+struct TakenTurn {
     turn: Turn,
     name: Vec<u8>,
     words: Vec<Vec<u8>>,
     reply: Option<String>,
 }
 
-/// How the turns behind the plan are given.
+/// How the turns after the planned ones are given.
 #[derive(Clone, Copy, Debug)]
-pub enum Rest {
-    /// As the tree says.
+pub enum TurnPolicy {
+    /// By the tree.
     Tree,
-    /// By chance; this is the state of the dice.
-    Dice(u64),
-    /// Who has had the last turn goes on.
-    Same,
+    /// At random; the value is the generator's state.
+    Random(u64),
+    /// To the client that had the last turn, as long as it is held.
+    SameClient,
 }
 
 pub struct Run {
-    /// The turns that are known beforehand.
+    /// The turns that are known in advance.
     pub plan: Vec<Turn>,
-    pub rest: Rest,
+    pub policy: TurnPolicy,
     settle: Duration,
-    /// How many race, as far as is known from earlier runs.
+    /// How many clients race, as known from earlier runs.
     expected: usize,
-    members: Vec<Member>,
-    labels: Label,
-    /// How many of these were given since the last turn.
+    racers: Vec<Racer>,
+    /// How many racers have a number.
+    numbered: RacerNumber,
+    /// How many of these numbers were given since the last turn.
     joining: u16,
-    /// The turns for which those who were to come have come.
+    /// The turns whose newcomers have arrived.
     joined: usize,
-    record: Vec<Record>,
-    /// Somebody was let through, and has not got as far as it can.
-    is_under_way: bool,
-    /// Since somebody came, went, or was done.
-    quiet: Stopwatch,
-    /// Whatever follows was tried already.
-    pub is_cut: bool,
-    /// Where and how it went another way than the run that it was to follow.
+    taken: Vec<TakenTurn>,
+    /// A released command is still running.
+    is_running: bool,
+    /// Restarted whenever a command arrives, a client leaves, or a turn ends.
+    quiet_since: Stopwatch,
+    /// Every order that begins like this was tried already.
+    pub is_redundant: bool,
+    /// Where and how the run left its plan.
     pub strayed: Option<String>,
-    /// Some commands were not held, as there are more than can be kept in mind.
+    /// Some commands were not held, because the run has more turns or clients than an order can have.
     pub is_too_long: bool,
     pub has_failed: bool,
 }
 
 impl Run {
-    pub fn new(plan: Order, rest: Rest, settle: Duration, expected: usize) -> Self {
+    pub fn new(plan: Order, policy: TurnPolicy, settle: Duration, expected: usize) -> Self {
         Self {
             plan: plan.0,
-            rest,
+            policy,
             settle,
             expected,
-            members: Vec::new(),
-            labels: 0,
+            racers: Vec::new(),
+            numbered: 0,
             joining: 0,
             joined: 0,
-            record: Vec::new(),
-            is_under_way: false,
-            quiet: Stopwatch::start(),
-            is_cut: false,
+            taken: Vec::new(),
+            is_running: false,
+            quiet_since: Stopwatch::start(),
+            is_redundant: false,
             strayed: None,
             is_too_long: false,
             has_failed: false,
         }
     }
 
-    /// How many turns were had.
+    /// How many turns were taken.
     pub fn turns(&self) -> usize {
-        self.record.len()
+        self.taken.len()
     }
 
     /// How many clients have raced.
     pub fn clients(&self) -> usize {
-        self.members.len()
+        self.racers.len()
     }
 
     /// The order so far.
     pub fn order(&self) -> Order {
-        Order(self.record.iter().map(|record| record.turn).collect())
+        Order(self.taken.iter().map(|record| record.turn).collect())
     }
 
     /// The order so far, a line for each turn.
     pub fn lines(&self) -> Vec<String> {
-        let who = |record: &Record| match record.name.as_slice() {
+        let who = |record: &TakenTurn| match record.name.as_slice() {
             b"" => format!("client {}", record.turn.client),
             name => name.escape_ascii().to_string(),
         };
-        let widest = self.record.iter().map(|record| who(record).len()).max().unwrap_or(0);
-        let line = |(index, record): (usize, &Record)| {
+        let widest = self.taken.iter().map(|record| who(record).len()).max().unwrap_or(0);
+        let line = |(index, record): (usize, &TakenTurn)| {
             let words = line_of(&record.words);
             let reply = record.reply.as_deref().unwrap_or("(no reply)");
             format!("{:>3}. {:widest$}  {words}  -> {reply}", index + 1, who(record))
         };
-        self.record.iter().enumerate().map(line).collect()
+        self.taken.iter().enumerate().map(line).collect()
     }
 
-    /// Holds a command until it is its turn; `None` if it is none of those that race.
-    pub fn hold(&mut self, entrant: Entrant) -> Option<Permit> {
-        if self.record.len() >= MOST_TURNS {
+    /// Holds a command until its turn; `None` if it may run at once.
+    pub fn hold(&mut self, command: RacingCommand) -> Option<Permit> {
+        if self.taken.len() >= MOST_TURNS {
             self.is_too_long = true;
             return None;
         }
-        let ParkedCommand { client, client_name: name, .. } = &entrant.guest;
-        // Who comes back under the name of one that has gone is the same one.
-        let place = self.members.iter().position(|member| member.client == *client).or_else(|| {
-            self.members.iter().position(|member| member.is_gone && !name.is_empty() && member.name == *name)
-        });
+        let ParkedCommand { client, client_name: name, .. } = &command.parked;
+        // A client that reconnects under the name of one that has left counts as that one.
+        let place =
+            self.racers.iter().position(|racer| racer.client == *client).or_else(|| {
+                self.racers.iter().position(|racer| racer.is_gone && !name.is_empty() && racer.name == *name)
+            });
         let place = match place {
             Some(place) => place,
-            None if self.members.len() >= MOST_CLIENTS => {
+            None if self.racers.len() >= MOST_CLIENTS => {
                 self.is_too_long = true;
                 return None;
             }
             None => {
-                self.members.push(Member {
+                self.racers.push(Racer {
                     client: *client,
                     name: Vec::new(),
-                    label: None,
+                    number: None,
                     held: None,
                     touched: Footprint::default(),
                     turn: None,
                     is_gone: false,
                 });
-                self.members.len() - 1
+                self.racers.len() - 1
             }
         };
-        let stop: Arc<WaitQueue> = Arc::default();
-        let ticket = stop.hold(entrant.guest.clone());
-        let member = &mut self.members[place];
-        member.client = *client;
-        member.name.clone_from(name);
-        member.is_gone = false;
-        member.held = Some((stop, entrant));
-        self.quiet = Stopwatch::start();
-        ticket
+        let queue: Arc<WaitQueue> = Arc::default();
+        let permit = queue.hold(command.parked.clone());
+        let racer = &mut self.racers[place];
+        racer.client = *client;
+        racer.name.clone_from(name);
+        racer.is_gone = false;
+        racer.held = Some((queue, command));
+        self.quiet_since = Stopwatch::start();
+        permit
     }
 
-    /// Whether somebody is held.
-    pub fn holds_anybody(&self) -> bool {
-        self.members.iter().any(|member| member.held.is_some())
+    /// Whether any command is held.
+    pub fn holds_any(&self) -> bool {
+        self.racers.iter().any(|racer| racer.held.is_some())
     }
 
-    /// Notes what a client got for its last command.
-    pub fn replied(&mut self, client: u64, reply: &[u8]) {
-        let member = self.members.iter().find(|member| member.client == client);
-        if let Some(record) = member.and_then(|member| member.turn).and_then(|turn| self.record.get_mut(turn))
+    /// Keeps the reply to a client's last command.
+    pub fn record_reply(&mut self, client: u64, reply: &[u8]) {
+        let racer = self.racers.iter().find(|racer| racer.client == client);
+        if let Some(record) = racer.and_then(|racer| racer.turn).and_then(|turn| self.taken.get_mut(turn))
             && record.reply.is_none()
         {
-            record.reply = Some(brief(reply));
+            record.reply = Some(summarize(reply));
         }
     }
 
-    pub fn left(&mut self, client: u64) {
-        if let Some(member) = self.members.iter_mut().find(|member| member.client == client && !member.is_gone) {
-            member.is_gone = true;
-            member.held = None;
-            self.quiet = Stopwatch::start();
+    pub fn client_left(&mut self, client: u64) {
+        if let Some(racer) = self.racers.iter_mut().find(|racer| racer.client == client && !racer.is_gone) {
+            racer.is_gone = true;
+            racer.held = None;
+            self.quiet_since = Stopwatch::start();
         }
     }
 
-    /// The one that was let through has got as far as it can.
-    pub fn took_effect(&mut self) {
-        self.is_under_way = false;
-        self.quiet = Stopwatch::start();
+    /// The released command has run as far as it can.
+    pub fn turn_is_over(&mut self) {
+        self.is_running = false;
+        self.quiet_since = Stopwatch::start();
     }
 
-    /// Lets everybody go on.
+    /// Releases every held command.
     pub fn free_all(&mut self, clock: &Arc<Clock>) {
-        for (stop, _) in self.members.iter_mut().filter_map(|member| member.held.take()) {
-            stop.open(clock);
+        for (queue, _) in self.racers.iter_mut().filter_map(|racer| racer.held.take()) {
+            queue.open(clock);
         }
     }
 
-    /// Gives the next turn, if it is time for that.
-    pub fn look(&mut self, tree: &mut Tree, standing: impl Fn(u64) -> Standing, clock: &Arc<Clock>) -> Look {
-        if self.is_under_way {
-            return Look::Wait(None);
+    /// Releases the next command, if it is time for that.
+    pub fn next_turn(&mut self, tree: &mut Tree, state: impl Fn(u64) -> RacerState, clock: &Arc<Clock>) -> NextTurn {
+        if self.is_running {
+            return NextTurn::Wait(None);
         }
-        let standing = |member: &Member| if member.is_gone { Standing::Gone } else { standing(member.client) };
-        let turn = self.record.len();
+        let state = |racer: &Racer| if racer.is_gone { RacerState::Gone } else { state(racer.client) };
+        let turn = self.taken.len();
         if let Some(planned) = self.plan.get(turn).copied() {
-            match self.find_planned(planned, tree.planned(turn), standing) {
+            match self.find_planned(planned, tree.planned(turn), state) {
                 Ok(place) => {
-                    if matches!(self.rest, Rest::Tree) {
-                        tree.widen(turn, self.candidates(standing));
+                    if matches!(self.policy, TurnPolicy::Tree) {
+                        tree.widen(turn, self.candidates(state));
                     }
-                    return self.let_through(place, planned.client, clock);
+                    return self.release(place, planned.client, clock);
                 }
-                Err(Some(left)) => return Look::Wait(Some(left)),
+                Err(Some(left)) => return NextTurn::Wait(Some(left)),
                 Err(None) => {
                     self.plan.truncate(turn);
                     tree.cut(turn);
                 }
             }
         }
-        if !self.holds_anybody() {
-            return Look::Wait(None);
+        if !self.holds_any() {
+            return NextTurn::Wait(None);
         }
-        let is_accounted = |member: &Member| member.held.is_some() || standing(member) != Standing::Idle;
-        let knows_all = self.expected > 0 && self.members.len() >= self.expected;
-        if !knows_all || !self.members.iter().all(is_accounted) {
-            let left = self.settle.saturating_sub(self.quiet.elapsed());
+        let is_accounted = |racer: &Racer| racer.held.is_some() || state(racer) != RacerState::Idle;
+        let knows_all = self.expected > 0 && self.racers.len() >= self.expected;
+        if !knows_all || !self.racers.iter().all(is_accounted) {
+            let left = self.settle.saturating_sub(self.quiet_since.elapsed());
             if !left.is_zero() {
-                return Look::Wait(Some(left));
+                return NextTurn::Wait(Some(left));
             }
         }
-        self.label(usize::MAX);
-        let candidates = self.candidates(standing);
-        let last = self.record.last().map(|record| record.turn.client);
+        self.number_newcomers(usize::MAX);
+        let candidates = self.candidates(state);
+        let last = self.taken.last().map(|record| record.turn.client);
         let same = last.filter(|last| candidates.iter().any(|candidate| candidate.client == *last));
         let usual = same.or_else(|| candidates.first().map(|candidate| candidate.client)).unwrap_or_default();
-        let client = match &mut self.rest {
-            Rest::Tree if !self.is_cut => tree.grow(self.joining, candidates, same).unwrap_or_else(|| {
-                self.is_cut = true;
+        let client = match &mut self.policy {
+            TurnPolicy::Tree if !self.is_redundant => tree.grow(self.joining, candidates, same).unwrap_or_else(|| {
+                self.is_redundant = true;
                 usual
             }),
-            Rest::Dice(state) => {
-                let drawn = draw(state) % (candidates.len().max(1) as u64);
+            TurnPolicy::Random(generator) => {
+                let drawn = draw(generator) % (candidates.len().max(1) as u64);
                 candidates.get(drawn as usize).map_or(usual, |candidate| candidate.client)
             }
-            Rest::Tree | Rest::Same => usual,
+            TurnPolicy::Tree | TurnPolicy::SameClient => usual,
         };
-        let place = self.members.iter().position(|member| member.label == Some(client));
+        let place = self.racers.iter().position(|racer| racer.number == Some(client));
         match place {
-            Some(place) => self.let_through(place, client, clock),
-            None => Look::Wait(None),
+            Some(place) => self.release(place, client, clock),
+            None => NextTurn::Wait(None),
         }
     }
 
-    /// Where the client is whose turn is planned. The error is how long to wait for it; or that there is no use in that.
+    /// The index of the racer whose turn is planned. The error says how long to wait for it; `None`: it will not come.
     fn find_planned(
         &mut self,
         planned: Turn,
         command: Option<&'static str>,
-        standing: impl Fn(&Member) -> Standing,
+        state: impl Fn(&Racer) -> RacerState,
     ) -> Result<usize, Option<Duration>> {
-        let turn = self.record.len() + 1;
-        let left = self.settle.saturating_mul(20).max(PATIENCE).saturating_sub(self.quiet.elapsed());
+        let turn = self.taken.len() + 1;
+        let left = self.settle.saturating_mul(20).max(LEAST_WAIT).saturating_sub(self.quiet_since.elapsed());
         let wait = (!left.is_zero()).then_some(left);
-        if planned.joining > 0 && self.joined <= self.record.len() {
-            let unknown = self.members.iter().filter(|member| member.label.is_none() && member.held.is_some()).count();
+        if planned.joining > 0 && self.joined <= self.taken.len() {
+            let unknown = self.racers.iter().filter(|racer| racer.number.is_none() && racer.held.is_some()).count();
             if unknown < usize::from(planned.joining) {
                 if wait.is_none() {
-                    self.stray(format!("turn {turn}: {} clients were to come, and {unknown} did", planned.joining));
+                    self.note_stray(format!(
+                        "turn {turn}: {} clients were to come, and {unknown} did",
+                        planned.joining
+                    ));
                 }
                 return Err(wait);
             }
-            self.label(usize::from(planned.joining));
+            self.number_newcomers(usize::from(planned.joining));
             self.joined = turn;
         }
-        let place = self.members.iter().position(|member| member.label == Some(planned.client));
-        let Some((place, member)) = place.and_then(|place| Some((place, self.members.get(place)?))) else {
-            self.stray(format!("turn {turn}: there is no client {}", planned.client));
+        let place = self.racers.iter().position(|racer| racer.number == Some(planned.client));
+        let Some((place, racer)) = place.and_then(|place| Some((place, self.racers.get(place)?))) else {
+            self.note_stray(format!("turn {turn}: there is no client {}", planned.client));
             return Err(None);
         };
-        let said = match (&member.held, command, standing(member)) {
-            (Some((_, entrant)), Some(command), _) if entrant.command != command => {
-                format!("sends {} and not {command}", entrant.command)
+        let said = match (&racer.held, command, state(racer)) {
+            (Some((_, held)), Some(command), _) if held.name != command => {
+                format!("sends {} and not {command}", held.name)
             }
             (Some(_), ..) => return Ok(place),
-            (None, _, Standing::Gone) => "has gone".to_owned(),
-            (None, _, Standing::Waits) => "waits for something".to_owned(),
-            (None, _, Standing::Idle) if wait.is_some() => return Err(wait),
-            (None, _, Standing::Idle) => "sends nothing".to_owned(),
+            (None, _, RacerState::Gone) => "has gone".to_owned(),
+            (None, _, RacerState::Blocked) => "waits for something".to_owned(),
+            (None, _, RacerState::Idle) if wait.is_some() => return Err(wait),
+            (None, _, RacerState::Idle) => "sends nothing".to_owned(),
         };
-        self.stray(format!("turn {turn}: client {} {said}", planned.client));
+        self.note_stray(format!("turn {turn}: client {} {said}", planned.client));
         Err(None)
     }
 
-    fn stray(&mut self, how: String) {
+    fn note_stray(&mut self, how: String) {
         self.strayed.get_or_insert(how);
     }
 
-    /// Gives the next numbers to those who have come, at most so many. Who connected first may be a matter of chance, so
-    /// the order is that of names, then of what they ask for.
-    fn label(&mut self, most: usize) {
-        let mut fresh: Vec<&mut Member> =
-            self.members.iter_mut().filter(|member| member.label.is_none() && member.held.is_some()).collect();
-        fresh.sort_by_key(|member| member.client);
+    /// Gives the next numbers to racers that have none, at most so many. The order of connections may be chance, so they
+    /// are sorted by name, then by their commands.
+    fn number_newcomers(&mut self, most: usize) {
+        let mut fresh: Vec<&mut Racer> =
+            self.racers.iter_mut().filter(|racer| racer.number.is_none() && racer.held.is_some()).collect();
+        fresh.sort_by_key(|racer| racer.client);
         fresh.truncate(most);
-        fresh.sort_by_cached_key(|member| {
-            let words = member.held.as_ref().map(|(_, entrant)| entrant.guest.words.iter().take(2).cloned().collect());
-            (member.name.clone(), words.unwrap_or_else(Vec::new), member.client)
+        fresh.sort_by_cached_key(|racer| {
+            let words = racer.held.as_ref().map(|(_, command)| command.parked.words.iter().take(2).cloned().collect());
+            (racer.name.clone(), words.unwrap_or_else(Vec::new), racer.client)
         });
-        for member in fresh {
-            self.labels += 1;
+        for racer in fresh {
+            self.numbered += 1;
             self.joining += 1;
-            member.label = Some(self.labels);
+            racer.number = Some(self.numbered);
         }
     }
 
-    /// Those who could have the next turn, by their numbers. Who gives somebody what he waits for does what that one does,
-    /// too.
-    fn candidates(&self, standing: impl Fn(&Member) -> Standing) -> Vec<Candidate> {
-        let waiting = |member: &&Member| member.held.is_none() && standing(member) == Standing::Waits;
-        let waiting: Vec<&Footprint> = self.members.iter().filter(waiting).map(|member| &member.touched).collect();
-        let candidate = |member: &Member| {
-            let (client, (_, entrant)) = (member.label?, member.held.as_ref()?);
-            let mut footprint = entrant.footprint.clone();
-            // Who is served may serve the next one.
+    /// The commands that could have the next turn, by the numbers of their clients. A command that unblocks another one
+    /// has the footprint of both.
+    fn candidates(&self, state: impl Fn(&Racer) -> RacerState) -> Vec<Candidate> {
+        let waiting = |racer: &&Racer| racer.held.is_none() && state(racer) == RacerState::Blocked;
+        let waiting: Vec<&Footprint> = self.racers.iter().filter(waiting).map(|racer| &racer.touched).collect();
+        let candidate = |racer: &Racer| {
+            let (client, (_, command)) = (racer.number?, racer.held.as_ref()?);
+            let mut footprint = command.footprint.clone();
+            // The command that it unblocks may unblock the next one.
             for _ in 0..waiting.len() {
                 for other in &waiting {
                     if !other.commutes_with(&footprint) {
@@ -363,32 +367,32 @@ impl Run {
                     }
                 }
             }
-            Some(Candidate { client, command: entrant.command, footprint })
+            Some(Candidate { client, command: command.name, footprint })
         };
-        let mut candidates: Vec<Candidate> = self.members.iter().filter_map(candidate).collect();
+        let mut candidates: Vec<Candidate> = self.racers.iter().filter_map(candidate).collect();
         candidates.sort_by_key(|candidate| candidate.client);
         candidates
     }
 
-    fn let_through(&mut self, place: usize, client: Label, clock: &Arc<Clock>) -> Look {
-        let Some((member, (stop, entrant))) =
-            self.members.get_mut(place).and_then(|member| member.held.take().map(|held| (member, held)))
+    fn release(&mut self, place: usize, client: RacerNumber, clock: &Arc<Clock>) -> NextTurn {
+        let Some((racer, (queue, command))) =
+            self.racers.get_mut(place).and_then(|racer| racer.held.take().map(|held| (racer, held)))
         else {
-            return Look::Wait(None);
+            return NextTurn::Wait(None);
         };
-        member.turn = Some(self.record.len());
-        member.touched = entrant.footprint;
+        racer.turn = Some(self.taken.len());
+        racer.touched = command.footprint;
         let turn = Turn { joining: std::mem::take(&mut self.joining), client };
-        let ParkedCommand { client_name, words, .. } = entrant.guest;
-        self.record.push(Record { turn, name: client_name, words, reply: None });
-        self.is_under_way = true;
-        // If it has just gone, nothing comes of its turn.
-        stop.step(clock);
-        Look::Went
+        let ParkedCommand { client_name, words, .. } = command.parked;
+        self.taken.push(TakenTurn { turn, name: client_name, words, reply: None });
+        self.is_running = true;
+        // If the client has just left, its turn has no effect.
+        queue.step(clock);
+        NextTurn::Granted
     }
 }
 
-/// A number by SplitMix64.
+/// A random number by SplitMix64.
 fn draw(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,30 +1,30 @@
 //! An order of commands as a short text that can be kept, sent and replayed.
 //!
-//! `1-B1.3.2-7k` is version 1, the order, and a checksum. In the order a digit is a client whose turn it is (base 36, from
-//! 1; `_` and two digits from 36 on), `.3.` behind it says that it has three turns in a row, and a capital that so many
-//! clients come in before the next turn: A is one, Z is 26.
+//! `1-B1.3.2-7k` is version 1, the order, and a checksum. In the order, a digit is the client that has the turn (base 36,
+//! from 1; `_` and two digits from 36 on). `.3.` after it means three turns in a row. A capital means that so many clients
+//! join before the next turn: A is one, Z is 26.
 
 use std::fmt;
 
 /// The first part of every token.
 const VERSION: &str = "1";
-/// Runs of turns that are at least this long are written as a number.
+/// Turns in a row of the same client are written as a number from this many on.
 const SHORTEST_RUN: usize = 4;
-/// How many turns an order can have.
+/// The most turns of an order.
 pub const MOST_TURNS: usize = 10_000;
-/// How many clients can race: as many as have a number in a token.
+/// The most clients that can race: as many as have a number in a token.
 pub const MOST_CLIENTS: usize = 36 * 36 - 1;
 const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
 /// The number of a client in one order, from 1.
-pub type Label = u16;
+pub type RacerNumber = u16;
 
-/// One turn: which client's command is let through.
+/// One turn: the client whose command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// So many clients are given the next numbers first.
+    /// How many clients get the next numbers before it.
     pub joining: u16,
-    pub client: Label,
+    pub client: RacerNumber,
 }
 
 /// The turns of one run, from the first on.
@@ -42,7 +42,7 @@ impl Order {
                 text.push(char::from(b'A' + (now - 1) as u8));
                 joining -= now;
             }
-            push_label(&mut text, first.client);
+            push_number(&mut text, first.client);
             let again = rest.iter().take_while(|turn| turn.joining == 0 && turn.client == first.client).count();
             turns = rest;
             if again + 1 >= SHORTEST_RUN {
@@ -53,7 +53,7 @@ impl Order {
         text
     }
 
-    /// Reads a token. The error says what is wrong with it.
+    /// Parses a token. The error says what is wrong with it.
     pub fn parse(token: &[u8]) -> Result<Self, &'static str> {
         let text = std::str::from_utf8(token).map_err(|_| MALFORMED)?;
         let [version, body, checksum] = text.split('-').collect::<Vec<_>>()[..] else { return Err(MALFORMED) };
@@ -114,14 +114,14 @@ impl fmt::Display for Order {
     }
 }
 
-fn push_label(text: &mut String, label: Label) {
+fn push_number(text: &mut String, number: RacerNumber) {
     let digit = |value: u16| char::from(DIGITS[usize::from(value % 36)]);
-    if label < 36 {
-        text.push(digit(label));
+    if number < 36 {
+        text.push(digit(number));
     } else {
         text.push('_');
-        text.push(digit(label / 36));
-        text.push(digit(label));
+        text.push(digit(number / 36));
+        text.push(digit(number));
     }
 }
 
@@ -129,9 +129,9 @@ fn digit_of(byte: u8) -> Option<u16> {
     DIGITS.iter().position(|digit| *digit == byte).map(|value| value as u16)
 }
 
-/// Two digits (Fletcher's sum), which tell single wrong characters and exchanged ones.
+/// Two digits (Fletcher's sum), which show a wrong character and two exchanged ones.
 fn checksum_of(body: &str) -> String {
-    // 36 * 36 has small factors; with these primes a change of one character or an exchange of two always shows.
+    // 36 * 36 has small factors; with these primes every change of one character and every exchange of two shows.
     let (mut sum, mut sums) = (1u32, 0u32);
     for byte in body.bytes() {
         sum = (sum + u32::from(byte)) % 1291;
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    fn order(turns: &[(u16, Label)]) -> Order {
+    fn order(turns: &[(u16, RacerNumber)]) -> Order {
         Order(turns.iter().map(|&(joining, client)| Turn { joining, client }).collect())
     }
 

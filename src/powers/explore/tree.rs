@@ -1,59 +1,59 @@
-//! The orders that were tried and those that are left: a tree that is walked depth first.
+//! The orders that were tried and those that are left: a tree that is searched depth first.
 //!
-//! Of orders that only differ in commands that commute, one is enough. Sleep sets (Godefroid) see to that: when all
-//! orders that begin with a command were tried, the command is asleep in those that begin with another one, for as long
-//! as only commands run that commute with it. Whoever wakes it up makes a difference.
+//! Of orders that differ only in commands that commute, one is enough. Sleep sets (Godefroid) ensure that: once all orders
+//! that begin with a command were tried, the command is in the sleep set of those that begin with another one, until a
+//! command runs that does not commute with it.
 
 use super::footprint::Footprint;
-use super::token::{Label, Order, Turn};
+use super::token::{Order, RacerNumber, Turn};
 
 /// A command that could have the next turn.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    pub client: Label,
+    pub client: RacerNumber,
     pub command: &'static str,
     pub footprint: Footprint,
 }
 
-/// A moment in which one of several commands is let through.
+/// A turn, with the commands that could have it.
 #[derive(Debug)]
 struct Node {
     joining: u16,
     candidates: Vec<Candidate>,
-    /// These need no turn here: the orders that would follow were tried elsewhere.
-    asleep: Vec<Label>,
-    /// What follows these was tried.
-    done: Vec<Label>,
-    chosen: Label,
+    /// Clients that need no turn here, because the orders that would follow were tried elsewhere.
+    sleep_set: Vec<RacerNumber>,
+    /// Clients whose turn here was tried, with all that follows.
+    done: Vec<RacerNumber>,
+    chosen: RacerNumber,
 }
 
 impl Node {
-    fn candidate(&self, client: Label) -> Option<&Candidate> {
+    fn candidate(&self, client: RacerNumber) -> Option<&Candidate> {
         self.candidates.iter().find(|candidate| candidate.client == client)
     }
 
-    /// Who sleeps after the chosen one has had its turn.
-    fn asleep_after(&self) -> Vec<Label> {
+    /// The sleep set after the chosen client's turn.
+    fn sleep_set_after(&self) -> Vec<RacerNumber> {
         let Some(chosen) = self.candidate(self.chosen) else { return Vec::new() };
-        let still = |client: &Label| {
+        let still = |client: &RacerNumber| {
             self.candidate(*client).is_some_and(|other| other.footprint.commutes_with(&chosen.footprint))
         };
-        self.asleep.iter().chain(&self.done).copied().filter(still).collect()
+        self.sleep_set.iter().chain(&self.done).copied().filter(still).collect()
     }
 
-    fn left(&self) -> Option<Label> {
-        let is_left = |client: &Label| !self.asleep.contains(client) && !self.done.contains(client);
+    fn left(&self) -> Option<RacerNumber> {
+        let is_left = |client: &RacerNumber| !self.sleep_set.contains(client) && !self.done.contains(client);
         self.candidates.iter().map(|candidate| candidate.client).find(is_left)
     }
 }
 
-/// What has been tried, and the path from the first turn to where the next run is to differ.
+/// The path from the first turn to the one in which the next run differs, with what was tried at each.
 #[derive(Debug, Default)]
 pub struct Tree {
     path: Vec<Node>,
-    /// Ways that were not gone, because they only lead to what was tried.
+    /// How many choices were left out, because they lead only to what was tried.
     pub skipped: u64,
-    /// No way is left.
+    /// Nothing is left to try.
     pub is_done: bool,
 }
 
@@ -63,19 +63,24 @@ impl Tree {
         Order(self.path.iter().map(|node| Turn { joining: node.joining, client: node.chosen }).collect())
     }
 
-    /// The command that is to have a turn that is planned.
+    /// The command that a planned turn is for.
     pub fn planned(&self, turn: usize) -> Option<&'static str> {
         let node = self.path.get(turn)?;
         node.candidate(node.chosen).map(|candidate| candidate.command)
     }
 
-    /// Adds a turn: one of these is to have it, the preferred one if there is nothing against it. `None` if whatever
-    /// follows was tried; then nothing is added.
-    pub fn grow(&mut self, joining: u16, candidates: Vec<Candidate>, preferred: Option<Label>) -> Option<Label> {
-        let mut asleep = self.path.last().map(Node::asleep_after).unwrap_or_default();
-        asleep.retain(|client| candidates.iter().any(|candidate| candidate.client == *client));
-        let mut node = Node { joining, candidates, asleep, done: Vec::new(), chosen: 0 };
-        let is_free = |client: &Label| node.candidate(*client).is_some() && !node.asleep.contains(client);
+    /// Adds a turn and chooses who has it: the preferred client, if it is not in the sleep set. `None`, and nothing is
+    /// added, if all that follows was tried.
+    pub fn grow(
+        &mut self,
+        joining: u16,
+        candidates: Vec<Candidate>,
+        preferred: Option<RacerNumber>,
+    ) -> Option<RacerNumber> {
+        let mut sleep_set = self.path.last().map(Node::sleep_set_after).unwrap_or_default();
+        sleep_set.retain(|client| candidates.iter().any(|candidate| candidate.client == *client));
+        let mut node = Node { joining, candidates, sleep_set, done: Vec::new(), chosen: 0 };
+        let is_free = |client: &RacerNumber| node.candidate(*client).is_some() && !node.sleep_set.contains(client);
         let Some(chosen) = preferred.filter(is_free).or_else(|| node.left()) else {
             self.skipped += node.candidates.len() as u64;
             return None;
@@ -85,7 +90,7 @@ impl Tree {
         Some(chosen)
     }
 
-    /// Others who could have a turn that is planned, too, as it turns out.
+    /// Adds candidates that turned up for a planned turn.
     pub fn widen(&mut self, turn: usize, candidates: Vec<Candidate>) {
         if let Some(node) = self.path.get_mut(turn) {
             for candidate in candidates {
@@ -96,12 +101,12 @@ impl Tree {
         }
     }
 
-    /// Forgets the turns from this one on: the test did not come there again in the same way.
+    /// Drops the turns from this one on, since the test strayed from them.
     pub fn cut(&mut self, turn: usize) {
         self.path.truncate(turn);
     }
 
-    /// Goes to the next order: the last turn that leaves another choice takes it.
+    /// Moves to the next order: changes the last turn that leaves another choice.
     pub fn advance(&mut self) {
         while let Some(node) = self.path.last_mut() {
             node.done.push(node.chosen);
@@ -109,7 +114,7 @@ impl Tree {
                 node.chosen = next;
                 return;
             }
-            self.skipped += node.asleep.len() as u64;
+            self.skipped += node.sleep_set.len() as u64;
             self.path.pop();
         }
         self.is_done = true;
@@ -136,7 +141,7 @@ mod tests {
             let mut at = vec![0; program.len()];
             let mut seen = vec![String::new(); program.len()];
             let mut written: Vec<(&str, String)> = Vec::new();
-            let mut is_cut = false;
+            let mut is_redundant = false;
             for turn in 0.. {
                 let candidates: Vec<Candidate> = (0..program.len())
                     .filter(|client| at[*client] < program[*client].len())
@@ -145,15 +150,15 @@ mod tests {
                         let mut footprint = Footprint::default();
                         footprint.add_key(key.as_bytes(), writes);
                         let footprint = if sleeps { footprint } else { Footprint::everything() };
-                        Candidate { client: client as Label + 1, command: "X", footprint }
+                        Candidate { client: client as RacerNumber + 1, command: "X", footprint }
                     })
                     .collect();
                 let Some(first) = candidates.first().map(|candidate| candidate.client) else { break };
                 let chosen = match plan.get(turn) {
                     Some(planned) => planned.client,
-                    None if is_cut => first,
+                    None if is_redundant => first,
                     None => tree.grow(0, candidates, None).unwrap_or_else(|| {
-                        is_cut = true;
+                        is_redundant = true;
                         first
                     }),
                 };
@@ -210,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_test_that_went_another_way_is_followed_from_there() {
-        let candidates = |clients: &[Label]| {
+        let candidates = |clients: &[RacerNumber]| {
             let candidate = |client| Candidate { client, command: "X", footprint: Footprint::everything() };
             clients.iter().copied().map(candidate).collect::<Vec<_>>()
         };

@@ -1,18 +1,18 @@
-//! What the journal says of one command.
+//! Entries and events of the journal.
 
-/// What has become of a command.
+/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Outcome {
-    /// It has its reply, which may be an error.
+    /// It was answered, perhaps with an error.
     Answered = 0,
-    /// It ran, and the client does not have the reply, or not all of it.
+    /// It ran, and the client did not get the reply, or not all of it.
     Lost = 1,
-    /// It had no effect, and no reply: the connection was closed before it ran, or while it waited.
+    /// It had no effect and no reply: the connection was closed before it ran, or while it was blocked.
     NeverRan = 2,
-    /// It ran, and the client had said that it wants no reply.
+    /// It ran, and the client had asked for no reply.
     Silent = 3,
-    /// It waits for EXEC.
+    /// It was queued for EXEC.
     Queued = 4,
 }
 
@@ -39,46 +39,45 @@ impl Outcome {
 /// A command that a client sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its place in the order in which commands took effect: 1 is the first.
+    /// Its sequence number in the order of effects, from 1.
     pub seq: u64,
-    /// When it took effect on the server's clock, in microseconds since 1970,
+    /// When it took effect on the server's clock, in microseconds since 1970.
     pub at: i64,
-    /// and in real time.
+    /// When it took effect in real time.
     pub real: i64,
     /// From its arrival to its reply, in microseconds of real time.
     pub duration: u64,
-    /// From when it took effect to its reply, in microseconds of real time, if something could hold it up: a fault or a
-    /// gate.
+    /// From its effect to its reply, in microseconds of real time, if a fault or a gate could hold it up.
     pub held_after: Option<u64>,
-    /// As CLIENT ID gives it.
+    /// The client's id (CLIENT ID).
     pub client: u64,
-    /// As CLIENT SETNAME has given it; empty without.
+    /// The client's name (CLIENT SETNAME), or empty.
     pub name: Vec<u8>,
-    /// Where the client is connected from.
+    /// The address that the client is connected from.
     pub address: String,
     /// The database that was selected.
     pub db: u32,
-    /// The command as it came; cut off if it is long.
+    /// The command as it was sent; cut off if it is long.
     pub words: Vec<Vec<u8>>,
-    /// How many bytes of its words are not kept.
+    /// How many bytes of its words were not kept.
     pub words_missing: u64,
-    /// As it was sent, or would have been; cut off if it is long.
+    /// The reply as it was sent, or would have been; cut off if it is long.
     pub reply: Vec<u8>,
-    /// How long the reply was.
+    /// The length of the whole reply.
     pub reply_length: u64,
-    /// What has become of it.
+    /// How it ended.
     pub outcome: Outcome,
-    /// The rule that it met, by name.
+    /// The name of the rule that fired at it.
     pub fault: Option<String>,
-    /// The gates that it came to, in that order.
+    /// The names of the gates that it reached, in that order.
     pub gates: Vec<String>,
-    /// What EXEC or a script has run, in that order,
+    /// The commands that EXEC or a script ran, in that order.
     pub children: Vec<Child>,
-    /// and how many of those are not kept.
+    /// How many of those were not kept.
     pub children_missing: u64,
 }
 
-/// Something that happened to the server or to a connection, and was no command.
+/// What kind of event happened to the server or to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum EventKind {
@@ -108,21 +107,21 @@ impl EventKind {
     }
 }
 
-/// What the journal keeps beside commands.
+/// An event: something that is no command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its place in the order, among the commands.
+    /// Its sequence number, among those of commands.
     pub seq: u64,
-    /// When it happened on the server's clock, in microseconds since 1970,
+    /// When it happened on the server's clock, in microseconds since 1970.
     pub at: i64,
-    /// and in real time.
+    /// When it happened in real time.
     pub real: i64,
     pub kind: EventKind,
-    /// The client that it is about, or 0.
+    /// The id of the client that it is about, or 0.
     pub client: u64,
     pub name: Vec<u8>,
     pub address: String,
-    /// More about it, for people.
+    /// Details, for people.
     pub detail: String,
 }
 
@@ -141,20 +140,20 @@ pub struct Child {
     pub db: u32,
     /// The command; cut off if it is long.
     pub words: Vec<Vec<u8>>,
-    /// How many bytes of its words are not kept.
+    /// How many bytes of its words were not kept.
     pub words_missing: u64,
-    /// What it answered, in the protocol of the request that it ran in; cut off if it is long.
+    /// Its reply, in the protocol of the request that ran it; cut off if it is long.
     pub reply: Vec<u8>,
-    /// How long the reply was.
+    /// The length of the whole reply.
     pub reply_length: u64,
-    /// The rule that it met, by name.
+    /// The name of the rule that fired at it.
     pub fault: Option<String>,
-    /// What it has run itself: a script inside EXEC.
+    /// The commands that it ran itself, as a script inside EXEC does.
     pub children: Vec<Child>,
 }
 
 impl Entry {
-    /// Whether it ran, and the client does not have the reply.
+    /// Whether it ran, and the client did not get the reply.
     pub fn is_lost(&self) -> bool {
         self.outcome == Outcome::Lost
     }

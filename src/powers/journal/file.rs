@@ -9,10 +9,10 @@ use super::entry::{Child, Entry, Event, EventKind, Item, Outcome};
 use super::render::rendered;
 use crate::base::files;
 
-/// How long a line may be: whatever a journal keeps of a command is shorter, also in digits.
+/// The longest line, in bytes. Whatever a journal keeps of a command is shorter, also in hexadecimal digits.
 const LONGEST_LINE: u64 = 64 << 20;
 
-/// One command. Bytes that are no UTF-8 are shown escaped, and stand in a field of their own in hexadecimal digits.
+/// A command as a line. Bytes that are not UTF-8 are escaped, and repeated in hexadecimal digits in a field of their own.
 #[derive(Serialize)]
 struct Line {
     seq: u64,
@@ -26,15 +26,15 @@ struct Line {
     address: String,
     db: u32,
     #[serde(flatten)]
-    ran: Ran,
+    ran: CommandFields,
     outcome: &'static str,
     gates: Vec<String>,
     children_missing: u64,
 }
 
-/// What both a command and one inside it have.
+/// The fields that a command and a nested one share.
 #[derive(Serialize)]
-struct Ran {
+struct CommandFields {
     command: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     command_hex: Option<Vec<String>>,
@@ -46,17 +46,17 @@ struct Ran {
     raw_hex: Option<String>,
     reply_length: u64,
     fault: Option<String>,
-    children: Vec<LineInside>,
+    children: Vec<NestedLine>,
 }
 
 #[derive(Serialize)]
-struct LineInside {
+struct NestedLine {
     db: u32,
     #[serde(flatten)]
-    ran: Ran,
+    ran: CommandFields,
 }
 
-/// What happened beside commands.
+/// An event as a line.
 #[derive(Serialize)]
 struct EventLine {
     seq: u64,
@@ -69,10 +69,9 @@ struct EventLine {
     detail: String,
 }
 
-/// Any line as it is read: a command, or an event. Only what nobody can do without must be there, so that what others have
-/// recorded can be read, too.
+/// A line as it is read: a command or an event. Few fields are required, so that journals of other tools can be read, too.
 #[derive(Deserialize)]
-struct Read {
+struct AnyLine {
     seq: u64,
     time_us: i64,
     real_time_us: Option<i64>,
@@ -100,7 +99,7 @@ struct Read {
     #[serde(default)]
     gates: Vec<String>,
     #[serde(default)]
-    children: Vec<ReadInside>,
+    children: Vec<AnyNestedLine>,
     #[serde(default)]
     children_missing: u64,
     event: Option<String>,
@@ -109,7 +108,7 @@ struct Read {
 }
 
 #[derive(Deserialize)]
-struct ReadInside {
+struct AnyNestedLine {
     #[serde(default)]
     db: u32,
     command: Vec<String>,
@@ -122,17 +121,17 @@ struct ReadInside {
     reply_length: Option<u64>,
     fault: Option<String>,
     #[serde(default)]
-    children: Vec<ReadInside>,
+    children: Vec<AnyNestedLine>,
 }
 
-/// Writes a journal to a file, one JSON object a line; it is there whole or not at all. Says how many commands there are.
+/// Writes a journal to a file, one JSON object a line, whole or not at all. Returns the number of commands.
 pub fn write_journal(path: &Path, items: &[Item]) -> io::Result<u64> {
     files::replace(path, &exported(items))?;
     Ok(items.iter().filter(|item| matches!(item, Item::Command(_))).count() as u64)
 }
 
-/// Reads a journal, line by line; each is handed on as it comes. Empty lines are passed over. The error says which line
-/// is none, and why; what came before it was handed on.
+/// Reads a journal and passes on each line. Empty lines are skipped. The error says which line is wrong, and why; the lines
+/// before it were passed on.
 pub fn read_journal(lines: impl BufRead, mut take: impl FnMut(Item)) -> io::Result<()> {
     for item in RecordedLines::of(lines) {
         take(item?.1);
@@ -140,8 +139,8 @@ pub fn read_journal(lines: impl BufRead, mut take: impl FnMut(Item)) -> io::Resu
     Ok(())
 }
 
-/// The lines of a journal with their numbers in the file, from 1. Empty lines are passed over; nothing comes after an error,
-/// which says which line is none, and why.
+/// The lines of a journal with their numbers, from 1. Empty lines are skipped. An error says which line is wrong and why,
+/// and is the last item.
 pub struct RecordedLines<R> {
     input: R,
     line: Vec<u8>,
@@ -191,8 +190,8 @@ impl<R: BufRead> Iterator for RecordedLines<R> {
 }
 
 fn read_line(line: &[u8]) -> Result<Item, String> {
-    let read: Read = serde_json::from_slice(line).map_err(|error| {
-        // Which line it is, is told by those who count them.
+    let read: AnyLine = serde_json::from_slice(line).map_err(|error| {
+        // The caller adds the number of the line.
         let text = error.to_string();
         text.replace(" at line 1 column ", ", at column ")
     })?;
@@ -203,7 +202,7 @@ fn read_line(line: &[u8]) -> Result<Item, String> {
     }
 }
 
-impl Read {
+impl AnyLine {
     fn entry(self) -> Result<Entry, String> {
         let outcome = match &self.outcome {
             None => Outcome::Answered,
@@ -230,7 +229,7 @@ impl Read {
             outcome,
             fault: self.fault,
             gates: self.gates,
-            children: self.children.into_iter().map(ReadInside::child).collect::<Result<_, _>>()?,
+            children: self.children.into_iter().map(AnyNestedLine::child).collect::<Result<_, _>>()?,
             children_missing: self.children_missing,
         })
     }
@@ -251,7 +250,7 @@ impl Read {
     }
 }
 
-impl ReadInside {
+impl AnyNestedLine {
     fn child(self) -> Result<Child, String> {
         let reply = bytes(self.raw, self.raw_hex.as_deref())?;
         Ok(Child {
@@ -266,7 +265,7 @@ impl ReadInside {
     }
 }
 
-/// The words of a command as they were.
+/// The words of a command, from digits if there are any.
 fn words(text: Vec<String>, hex: Option<&[String]>) -> Result<Vec<Vec<u8>>, String> {
     match hex {
         Some(words) => words.iter().map(|word| bytes_of(word)).collect(),
@@ -274,12 +273,12 @@ fn words(text: Vec<String>, hex: Option<&[String]>) -> Result<Vec<Vec<u8>>, Stri
     }
 }
 
-/// A reply as it was.
+/// A reply, from digits if there are any.
 fn bytes(text: String, hex: Option<&str>) -> Result<Vec<u8>, String> {
     hex.map_or_else(|| Ok(text.into_bytes()), bytes_of)
 }
 
-/// A journal as a file has it: one object a line.
+/// A journal as the text of a file.
 fn exported(items: &[Item]) -> Vec<u8> {
     let mut lines = Vec::new();
     for item in items {
@@ -287,7 +286,7 @@ fn exported(items: &[Item]) -> Vec<u8> {
             Item::Command(entry) => serde_json::to_vec(&line(entry)),
             Item::Event(event) => serde_json::to_vec(&event_line(event)),
         };
-        // Nothing in a line can fail to be written to memory; if it did, the line would be left out.
+        // Serializing these fields to memory cannot fail.
         if let Ok(mut line) = line {
             lines.append(&mut line);
             lines.push(b'\n');
@@ -296,8 +295,8 @@ fn exported(items: &[Item]) -> Vec<u8> {
     lines
 }
 
-impl Ran {
-    /// What is kept of a command, whole.
+impl CommandFields {
+    /// The fields of a command that was kept whole.
     fn of(words: &[Vec<u8>], reply: &[u8], children: &[Child]) -> Self {
         Self {
             command: words.iter().map(|word| readable(word)).collect(),
@@ -324,11 +323,11 @@ fn line(entry: &Entry) -> Line {
         name: readable(&entry.name),
         address: entry.address.clone(),
         db: entry.db,
-        ran: Ran {
+        ran: CommandFields {
             command_missing: entry.words_missing,
             reply_length: entry.reply_length,
             fault: entry.fault.clone(),
-            ..Ran::of(&entry.words, &entry.reply, &entry.children)
+            ..CommandFields::of(&entry.words, &entry.reply, &entry.children)
         },
         outcome: entry.outcome.name(),
         gates: entry.gates.clone(),
@@ -349,14 +348,14 @@ fn event_line(event: &Event) -> EventLine {
     }
 }
 
-fn line_inside(child: &Child) -> LineInside {
-    LineInside {
+fn line_inside(child: &Child) -> NestedLine {
+    NestedLine {
         db: child.db,
-        ran: Ran {
+        ran: CommandFields {
             command_missing: child.words_missing,
             reply_length: child.reply_length,
             fault: child.fault.clone(),
-            ..Ran::of(&child.words, &child.reply, &child.children)
+            ..CommandFields::of(&child.words, &child.reply, &child.children)
         },
     }
 }

@@ -1,9 +1,9 @@
-//! The journal: every command that clients have sent, in the order in which they took effect.
+//! The journal: every command that clients sent, in the order of their effects.
 
 mod command_trace;
+mod distance;
 mod entry;
 mod file;
-mod near;
 mod query;
 mod record;
 mod render;
@@ -21,87 +21,90 @@ use crate::base::sync::MutexExt;
 use crate::protocol::OwnedWords;
 
 pub use command_trace::{CommandTrace, Ending, Staging, Stamp};
+pub use distance::{distance, short_line};
 #[cfg(feature = "internals")]
 pub use entry::Event;
 pub use entry::{Child, Entry, EventKind, Item, Outcome};
 pub use file::{RecordedLines, read_journal, write_journal};
-pub use near::{distance, short_line};
-use query::Naming;
+use query::NameRequest;
 pub use query::Query;
 use record::Record;
 pub use record::{Line, RecordHeader};
 pub use render::rendered;
-pub use ring::{ClientRecord, Seen, Unread};
+pub use ring::{ClientRecord, RawRecord, StoredRecord};
 
-/// How many bytes there is room for unless something else is asked for, and how many at least.
+/// The default size, in bytes.
 pub const USUAL_SIZE: usize = 64 << 20;
+/// The smallest size that can be requested.
 pub const LEAST_SIZE: usize = 256 << 10;
-/// At most.
+/// The largest.
 pub const MOST_SIZE: usize = 64 << 30;
 
 /// The journal of one server.
 #[derive(Default)]
 pub struct Journal {
-    /// The last place in the order that was given away.
+    /// The last sequence number that was given out.
     seq: AtomicU64,
-    /// Which life of the journal it is: clients are to be introduced anew in each. Even while it is off.
-    life: AtomicU32,
+    /// Changes whenever the journal is started, stopped or cleared: clients are added anew in each epoch. Even: it is off.
+    epoch: AtomicU32,
     ring: Mutex<Ring>,
 }
 
-/// How full the journal is.
+/// The journal's state and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct JournalStats {
     pub is_on: bool,
-    /// In bytes: how much there is room for, and how much is taken.
+    /// The most bytes of records.
     pub most: usize,
+    /// The bytes of records now.
     pub used: usize,
-    /// How many entries there are, and how many have fallen out since it was last emptied.
+    /// The number of entries.
     pub entries: u64,
+    /// How many entries were dropped since it was last cleared.
     pub forgotten: u64,
-    /// The last place in the order that was given away.
+    /// The last sequence number that was given out.
     pub last: u64,
-    /// How many records were ever written.
+    /// The number of records ever written.
     pub written: u64,
 }
 
 impl Journal {
-    /// Begins to keep what is told, or goes on with it; what is there already stays.
+    /// Starts recording; what was recorded before stays.
     pub fn start(&self, most: usize) {
         let mut ring = self.ring();
         ring.resize(most.clamp(LEAST_SIZE, MOST_SIZE));
         if !self.is_on() {
-            self.life.fetch_add(1, Ordering::Relaxed);
+            self.epoch.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Keeps nothing more; what is there stays.
+    /// Stops recording; what was recorded stays.
     pub fn stop(&self) {
         let ring = self.ring();
         if self.is_on() {
-            self.life.fetch_add(1, Ordering::Relaxed);
+            self.epoch.fetch_add(1, Ordering::Relaxed);
         }
         wake(ring);
     }
 
-    /// Whether it keeps what is told.
+    /// Whether it records.
     pub fn is_on(&self) -> bool {
-        self.life.load(Ordering::Relaxed) % 2 == 1
+        self.epoch.load(Ordering::Relaxed) % 2 == 1
     }
 
-    /// Whether it has ever kept anything.
+    /// Whether it was ever on.
     pub fn was_on(&self) -> bool {
         self.ring().most() > 0
     }
 
-    /// Forgets everything. The order goes on from where it is.
+    /// Drops all records. Sequence numbers go on.
     pub fn clear(&self) {
         let mut ring = self.ring();
-        self.life.fetch_add(2, Ordering::Relaxed);
+        self.epoch.fetch_add(2, Ordering::Relaxed);
         ring.clear();
     }
 
-    /// As if it had never been on.
+    /// Resets it as if it had never been on.
     pub fn reset(&self) {
         self.stop();
         self.clear();
@@ -109,38 +112,38 @@ impl Journal {
         self.seq.store(0, Ordering::Relaxed);
     }
 
-    /// The next place in the order in which commands take effect: to be asked for while what the command has locked is
-    /// still locked.
+    /// Gives out the next sequence number. A command takes it while it still holds its locks, so the numbers are in the
+    /// order of effects.
     #[inline]
     pub fn next(&self) -> u64 {
         self.seq.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The last place that was given away.
+    /// The last sequence number that was given out.
     pub fn last(&self) -> u64 {
         self.seq.load(Ordering::Relaxed)
     }
 
-    /// In which life of the journal clients are to be introduced.
+    /// The epoch, in which each client must be added once.
     #[inline]
-    pub fn life(&self) -> u32 {
-        self.life.load(Ordering::Relaxed)
+    pub fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Relaxed)
     }
 
-    /// Keeps what is staged, unless the journal is off by now; nothing is staged then. Says which record the first is, and
-    /// whether so much has come since [`Held::leave`] that what is older will fall out soon.
-    pub fn keep(&self, staging: &mut Staging) -> Option<(u64, bool)> {
+    /// Moves staged records into the journal, or drops them if it is off by now. Returns the index of the first, and whether
+    /// the auditor must read soon, before records are dropped that it has not read.
+    pub fn append(&self, staging: &mut Staging) -> Option<(u64, bool)> {
         let mut ring = self.ring();
         let index = self.is_on().then(|| ring.append(&staging.bytes, staging.count));
-        let is_pressing = ring.is_pressing();
+        let is_overtaking = ring.is_overtaking();
         if !ring.watchers.is_empty() {
             wake(ring);
         }
         staging.empty();
-        Some((index?, is_pressing))
+        Some((index?, is_overtaking))
     }
 
-    /// Keeps that something has happened that is no command, unless the journal is off. `client` is 0 if it is about none.
+    /// Records an event, unless the journal is off. `client` is 0 if the event is about none.
     pub fn note_event(&self, kind: EventKind, client: u64, (at, real): (i64, i64), detail: &OwnedWords) {
         let mut ring = self.ring();
         if !self.is_on() {
@@ -170,54 +173,54 @@ impl Journal {
         }
     }
 
-    /// Everything that there is, in order.
+    /// All entries and events, by sequence number.
     pub fn items(&self) -> Vec<Item> {
         let ring = self.ring();
-        let mut items: Vec<(u64, Item)> = ring.from(0).map(|seen| (seen.record.seq, seen.item())).collect();
+        let mut items: Vec<(u64, Item)> = ring.from(0).map(|stored| (stored.record.seq, stored.item())).collect();
         drop(ring);
         items.sort_by_key(|(seq, _)| *seq);
         items.into_iter().map(|(_, item)| item).collect()
     }
 
-    /// From the next record on a client goes by this name.
-    pub fn introduce(&self, client: u64, introduction: ClientRecord) {
-        self.ring().introduce(client, introduction);
+    /// Sets a client's address and name, from the next record on.
+    pub fn add_client(&self, client: u64, record: ClientRecord) {
+        self.ring().add_client(client, record);
     }
 
-    /// Says that the last replies to a client are lost, so many bytes of them, none of them before this record.
-    pub fn lose(&self, client: u64, from: u64, unwritten: usize) {
+    /// Marks the last replies to a client as lost, `unwritten` bytes of them, none before record `from`.
+    pub fn mark_replies_lost(&self, client: u64, from: u64, unwritten: usize) {
         let mut ring = self.ring();
-        ring.lose(client, from, unwritten as u64);
+        ring.mark_replies_lost(client, from, unwritten as u64);
         wake(ring);
     }
 
-    /// Lets somebody look at the records from this one on, oldest first. Commands wait meanwhile.
-    pub fn look<R>(&self, from: u64, look: impl FnOnce(&mut dyn Iterator<Item = Seen<'_>>) -> R) -> R {
-        look(&mut self.ring().from(from))
+    /// Reads the records from this index on, oldest first, under the journal's lock.
+    pub fn read<R>(&self, from: u64, read: impl FnOnce(&mut dyn Iterator<Item = StoredRecord<'_>>) -> R) -> R {
+        read(&mut self.ring().from(from))
     }
 
-    /// Holds on to all records, to look at them beside those of other journals. Commands wait meanwhile.
-    pub fn hold(&self) -> Held<'_> {
-        Held { ring: self.ring() }
+    /// Locks the journal, to read it together with others. Commands cannot append meanwhile.
+    pub fn lock(&self) -> LockedJournal<'_> {
+        LockedJournal { ring: self.ring() }
     }
 
-    /// Has those who follow look again, although nothing has come.
-    pub fn nudge(&self) {
+    /// Wakes the followers although nothing was recorded.
+    pub fn wake_followers(&self) {
         wake(self.ring());
     }
 
-    /// Somebody who wants to see everything that there is, and everything that is to come.
+    /// A reader of all records, present and future.
     pub fn follower(self: &Arc<Self>) -> Follower {
         let mut ring = self.ring();
         ring.followers += 1;
-        let (id, next, revised) = (ring.followers, ring.oldest(), ring.revised);
+        let (id, next, revisions) = (ring.followers, ring.oldest(), ring.revisions);
         drop(ring);
-        Follower { journal: Arc::clone(self), id, life: self.life(), next, revised, missed: 0 }
+        Follower { journal: Arc::clone(self), id, epoch: self.epoch(), next, revisions, missed: 0 }
     }
 
-    pub fn extent(&self) -> Extent {
+    pub fn stats(&self) -> JournalStats {
         let ring = self.ring();
-        Extent {
+        JournalStats {
             is_on: self.is_on(),
             most: ring.most(),
             used: ring.used(),
@@ -228,12 +231,12 @@ impl Journal {
         }
     }
 
-    /// The entries that a question is about, in the order in which they took effect: those from `since` on, or else the
-    /// last ones, at most so many.
-    pub fn entries(&self, query: &Query, limit: usize, naming: &Naming<'_>) -> Vec<Entry> {
+    /// The entries that match a query, by sequence number: the first ones after `since`, or else the last ones.
+    pub fn entries(&self, query: &Query, limit: usize, name_request: &NameRequest<'_>) -> Vec<Entry> {
         let ring = self.ring();
-        let fits = |seen: &Seen<'_>| query.count(seen, naming) > 0;
-        let mut found: Vec<(u64, u64)> = ring.from(0).filter(fits).map(|seen| (seen.record.seq, seen.index)).collect();
+        let fits = |stored: &StoredRecord<'_>| query.count(stored, name_request) > 0;
+        let mut found: Vec<(u64, u64)> =
+            ring.from(0).filter(fits).map(|stored| (stored.record.seq, stored.index)).collect();
         found.sort_unstable();
         let skipped = if query.since.is_some() { 0 } else { found.len().saturating_sub(limit) };
         found.drain(..skipped);
@@ -241,8 +244,8 @@ impl Journal {
         let first = found.iter().map(|(_, index)| *index).min().unwrap_or(0);
         let mut wanted: Vec<u64> = found.into_iter().map(|(_, index)| index).collect();
         wanted.sort_unstable();
-        let chosen = ring.from(first).filter(|seen| wanted.binary_search(&seen.index).is_ok());
-        let mut entries: Vec<Entry> = chosen.map(|seen| seen.entry()).collect();
+        let chosen = ring.from(first).filter(|stored| wanted.binary_search(&stored.index).is_ok());
+        let mut entries: Vec<Entry> = chosen.map(|stored| stored.entry()).collect();
         entries.sort_by_key(|entry| entry.seq);
         entries
     }
@@ -252,80 +255,81 @@ impl Journal {
     }
 }
 
-/// The records of a journal while nothing can be added to them.
-pub struct Held<'a> {
+/// A journal under its lock.
+#[must_use = "the journal is locked only as long as this exists"]
+pub struct LockedJournal<'a> {
     ring: MutexGuard<'a, Ring>,
 }
 
-impl Held<'_> {
-    /// The records from this one on, oldest first, without reading them.
-    pub fn unread_from(&self, index: u64) -> impl Iterator<Item = Unread<'_>> {
-        self.ring.unread_from(index)
+impl LockedJournal<'_> {
+    /// The records from this index on, oldest first, not yet decoded.
+    pub fn raw_records_from(&self, index: u64) -> impl Iterator<Item = RawRecord<'_>> {
+        self.ring.raw_records_from(index)
     }
 
-    /// Which record is the oldest that is there.
+    /// The index of the oldest record.
     pub fn oldest(&self) -> u64 {
         self.ring.oldest()
     }
 
-    /// How many records were ever written.
+    /// The number of records ever written.
     pub fn written(&self) -> u64 {
         self.ring.written
     }
 
-    /// How often something that was kept has turned out otherwise.
-    pub fn revised(&self) -> u64 {
-        self.ring.revised
+    /// How often written records were changed: a reply turned out to be lost.
+    pub fn revisions(&self) -> u64 {
+        self.ring.revisions
     }
 
-    /// How many records of the usual length there are in the newest eighth of the memory.
-    pub fn in_an_eighth(&self) -> u64 {
+    /// How many records of average length fit into an eighth of the journal.
+    pub fn records_per_eighth(&self) -> u64 {
         let records = self.ring.written - self.ring.oldest();
         records.saturating_mul(self.ring.most() as u64 / 8) / self.ring.used().max(1) as u64
     }
 
-    /// Whether so much has come since [`leave`](Self::leave) that what is older will fall out soon.
-    pub fn is_pressing(&self) -> bool {
-        self.ring.is_pressing()
+    /// Whether so much was recorded since [`leave_unseen`](Self::leave_unseen) that unread records will be dropped soon.
+    pub fn is_overtaking(&self) -> bool {
+        self.ring.is_overtaking()
     }
 
-    /// Whoever looks at records in time has looked at all but so many of them.
-    pub fn leave(&mut self, records: u64) {
-        self.ring.leave(records);
+    /// The auditor has read all but the last `records`.
+    pub fn leave_unseen(&mut self, records: u64) {
+        self.ring.leave_unseen(records);
     }
 }
 
-/// Somebody who follows the journal, and how far.
+/// A reader that follows a journal.
 pub struct Follower {
     journal: Arc<Journal>,
     id: u64,
-    life: u32,
+    epoch: u32,
     next: u64,
-    revised: u64,
-    /// How many records fell out before they were seen.
+    revisions: u64,
+    /// How many records were dropped before it read them.
     pub missed: u64,
 }
 
 impl Follower {
-    /// Looks at what has come since the last time; the waker is called when there is more. Says whether it was all
-    /// looked at anew, because something has turned out otherwise.
-    pub fn look<R>(
+    /// Reads the records since the last call; the waker is called when there are more. Returns whether it began again with
+    /// the oldest, because written records were changed.
+    pub fn read<R>(
         &mut self,
         cx: &mut Context<'_>,
-        look: impl FnOnce(&mut dyn Iterator<Item = Seen<'_>>) -> R,
+        read: impl FnOnce(&mut dyn Iterator<Item = StoredRecord<'_>>) -> R,
     ) -> (R, bool) {
         let mut ring = self.journal.ring();
-        let (oldest, life) = (ring.oldest(), self.journal.life());
-        let is_anew = self.revised != ring.revised;
+        let (oldest, epoch) = (ring.oldest(), self.journal.epoch());
+        let is_anew = self.revisions != ring.revisions;
         if is_anew {
-            (self.next, self.revised) = (oldest, ring.revised);
+            (self.next, self.revisions) = (oldest, ring.revisions);
         }
-        if self.life != life {
-            // It was emptied, which takes nothing away from what was seen before.
-            (self.next, self.life) = (self.next.max(oldest), life);
+        if self.epoch != epoch {
+            // It was cleared, which takes nothing away from what was read before.
+            (self.next, self.epoch) = (self.next.max(oldest), epoch);
         }
         self.missed += oldest.saturating_sub(self.next);
-        let result = look(&mut ring.from(self.next));
+        let result = read(&mut ring.from(self.next));
         self.next = ring.written;
         ring.watchers.retain(|(id, _)| *id != self.id);
         ring.watchers.push((self.id, cx.waker().clone()));
@@ -343,7 +347,7 @@ impl Drop for Follower {
     }
 }
 
-/// Tells those who follow. Outside the lock, which they take.
+/// Wakes the followers, after the lock is released, which they take themselves.
 #[cold]
 fn wake(mut ring: MutexGuard<'_, Ring>) {
     let watchers = std::mem::take(&mut ring.watchers);

@@ -1,28 +1,28 @@
-//! Which commands a question to the journal is about.
+//! Queries of the journal: which commands they match.
 
 use super::entry::Outcome;
 use super::render::rendered;
-use super::ring::Seen;
+use super::ring::StoredRecord;
 use crate::base::glob;
-use crate::powers::{Arrival, Pattern};
+use crate::powers::pattern::{CommandInfo, Pattern};
 use crate::protocol::Words;
 use crate::spec::NamedRequest;
 
-/// Tells what command words are: only whoever knows the commands can.
-pub type Naming<'f> = dyn for<'w> Fn(Words<'w>) -> NamedRequest<'w> + 'f;
+/// Names a request by its words. The table of commands does that, which this floor does not know.
+pub type NameRequest<'f> = dyn for<'w> Fn(Words<'w>) -> NamedRequest<'w> + 'f;
 
-/// A question to the journal. The empty one is about every command that was sent.
+/// A query of the journal. The empty one matches every command that was sent.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     pub(crate) pattern: Pattern,
-    /// Only what took effect after this place in the order.
+    /// Only commands after this sequence number.
     pub(crate) since: Option<u64>,
-    /// Only what was answered like this: a glob for the reply as it is shown.
+    /// Only commands whose reply, as it is shown, matches this glob.
     pub(crate) reply: Option<Vec<u8>>,
     pub(crate) outcome: Option<Outcome>,
-    /// Only what met this rule.
+    /// Only commands at which this rule fired.
     pub(crate) fault: Option<String>,
-    /// The question is about commands as they ran, inside EXEC and scripts, too, and not about what was only queued.
+    /// Matches commands as they ran, also inside EXEC and scripts, and not when they were queued.
     pub(crate) children: bool,
 }
 
@@ -33,74 +33,76 @@ impl From<Pattern> for Query {
 }
 
 impl Query {
-    /// Only what took effect after this place in the order.
+    /// Only commands after this sequence number.
     pub fn since(mut self, seq: u64) -> Self {
         self.since = Some(seq);
         self
     }
 
-    /// Only what was answered like this: a glob for the reply as redis-cli would show it.
+    /// Only commands whose reply, as redis-cli would show it, matches this glob.
     pub fn reply(mut self, glob: impl Into<Vec<u8>>) -> Self {
         self.reply = Some(glob.into());
         self
     }
 
-    /// Only what has had this outcome.
+    /// Only commands with this outcome.
     pub fn outcome(mut self, outcome: Outcome) -> Self {
         self.outcome = Some(outcome);
         self
     }
 
-    /// Only what met this fault, by name.
+    /// Only commands at which this fault fired, by its name.
     pub fn fault(mut self, name: impl Into<String>) -> Self {
         self.fault = Some(name.into());
         self
     }
 
-    /// About commands as they ran, inside EXEC and scripts, too, and not about what was only queued.
+    /// Matches commands as they ran, also inside EXEC and scripts, and not when they were queued.
     pub fn children(mut self) -> Self {
         self.children = true;
         self
     }
 
-    /// How many commands of an entry it is about: none or one, or more if it looks inside.
-    pub fn count(&self, seen: &Seen<'_>, naming: &Naming<'_>) -> u64 {
-        if seen.record.event.is_some() || self.since.is_some_and(|since| seen.record.seq <= since) {
+    /// How many commands of a record it matches: 0 or 1, or more with [`children`](Self::children).
+    pub fn count(&self, stored: &StoredRecord<'_>, name_request: &NameRequest<'_>) -> u64 {
+        if stored.record.event.is_some() || self.since.is_some_and(|since| stored.record.seq <= since) {
             return 0;
         }
-        if self.outcome.is_some_and(|outcome| outcome != seen.record.outcome) {
+        if self.outcome.is_some_and(|outcome| outcome != stored.record.outcome) {
             return 0;
         }
-        let record = &seen.record;
+        let record = &stored.record;
         let is_queued = self.children && record.outcome == Outcome::Queued;
         let kept = record.kept();
-        let itself = !is_queued && self.fits(seen, record.words(), record.db, kept.reply, record.fault(), naming);
+        let itself =
+            !is_queued && self.matches(stored, record.words(), record.db, kept.reply, record.fault(), name_request);
         let mut count = u64::from(itself);
         if self.children {
-            for inside in record.inside().0 {
+            for inside in record.nested().0 {
                 let kept = &inside.kept;
-                count += u64::from(self.fits(seen, kept.words(), inside.db, kept.reply, inside.fault, naming));
+                count +=
+                    u64::from(self.matches(stored, kept.words(), inside.db, kept.reply, inside.fault, name_request));
             }
         }
         count
     }
 
-    fn fits(
+    fn matches(
         &self,
-        seen: &Seen<'_>,
+        stored: &StoredRecord<'_>,
         words: Words<'_>,
         db: u32,
         reply: &[u8],
         fault: Option<&[u8]>,
-        naming: &Naming<'_>,
+        name_request: &NameRequest<'_>,
     ) -> bool {
         if self.fault.as_ref().is_some_and(|name| fault != Some(name.as_bytes())) {
             return false;
         }
         if !self.pattern.is_any() {
-            let NamedRequest { container, name, keys } = naming(words);
-            let (client, client_name) = (seen.record.client, seen.client_name());
-            if !self.pattern.matches(&Arrival { container, name, keys, client, client_name, db }) {
+            let NamedRequest { container, name, keys } = name_request(words);
+            let (client, client_name) = (stored.record.client, stored.client_name());
+            if !self.pattern.matches(&CommandInfo { container, name, keys, client, client_name, db }) {
                 return false;
             }
         }

@@ -1,34 +1,34 @@
-//! How the journal keeps one command: bytes, one behind the other.
+//! How the journal encodes one command.
 //!
-//! A fixed head; where the words stand; the words with what was between them on the wire; the reply; and, only if there
-//! is any of that, the fault, the gates, and the commands inside. To write one is a few copies, which is what a command
-//! pays while the journal is on.
+//! A head of fixed size; the positions of the words; the words as they stood on the wire; the reply; and, only if there is
+//! any of that, the fault, the gates and the nested commands. Writing a record is a few copies, which is what a command
+//! costs while the journal is on.
 
 use smallvec::SmallVec;
 
 use super::entry::{EventKind, Outcome};
 use crate::protocol::{OwnedWords, Span, Words};
 
-/// How much is kept of a command: so many words, bytes of words, bytes of the reply.
+/// The most words of a command that are kept, the most bytes of words, and the most bytes of the reply.
 const MOST_WORDS: usize = 1024;
 const MOST_BYTES: usize = 16 * 1024;
 const MOST_REPLY: usize = 16 * 1024;
-/// The same for a command inside EXEC or a script,
+/// The most bytes of words, and of the reply, of a command inside EXEC or a script.
 const MOST_BYTES_INSIDE: usize = 1024;
-/// and how much all of those may take together.
+/// The most bytes of all of those together.
 const MOST_INSIDE: usize = 64 * 1024;
 
 const HEAD: usize = 72;
-/// Stands for no time that a reply was held for.
+/// Stands for no holding time.
 const NOT_HELD: u64 = u64::MAX;
-/// Where in the head the duration stands.
+/// The offset of the duration in the head.
 const DURATION: usize = 40;
 const HEAD_INSIDE: usize = 32;
 
-/// What is to be kept of a command.
+/// A command or an event, before it is encoded.
 pub struct Line<'a> {
     pub seq: u64,
-    /// What it is if it is no command; its words are the detail then.
+    /// The kind of event, if it is one; its words are the detail then.
     pub event: Option<EventKind>,
     /// When it took effect: on the server's clock and in real time, in microseconds since 1970.
     pub at: i64,
@@ -40,17 +40,17 @@ pub struct Line<'a> {
     pub outcome: Outcome,
     pub words: Words<'a>,
     pub reply: &'a [u8],
-    /// From its effect to its reply, in microseconds of real time; only kept if there is a fault, a gate or a child.
+    /// From its effect to its reply, in microseconds of real time. Kept only with a fault, a gate or a nested command.
     pub held_after: Option<u64>,
     pub fault: Option<&'a str>,
     pub gates: &'a [Box<str>],
     pub children: Option<&'a Children>,
 }
 
-/// A kept command, where it stands.
+/// A decoded record. Borrows from the ring.
 pub struct Record<'a> {
     pub seq: u64,
-    /// What it is if it is no command.
+    /// The kind of event, if it is one.
     pub event: Option<EventKind>,
     pub at: i64,
     pub real: i64,
@@ -58,37 +58,37 @@ pub struct Record<'a> {
     pub db: u32,
     pub duration: u64,
     pub outcome: Outcome,
-    kept: Kept<'a>,
+    kept: Payload<'a>,
     rest: &'a [u8],
 }
 
-/// The little of a record that tells whether it is worth reading.
+/// The head of a record and its first words, which tell whether the rest is worth decoding.
 pub struct RecordHeader<'a> {
     pub seq: u64,
     pub at: i64,
     pub real: i64,
     pub client: u64,
     pub db: u32,
-    /// It is no command.
     pub is_event: bool,
-    /// How many words there are, and the first two.
+    /// The number of words.
     pub words: usize,
+    /// The first two words.
     pub first: &'a [u8],
     pub second: &'a [u8],
 }
 
-/// The words and the reply of a command, or of one inside it.
-pub struct Kept<'a> {
+/// The words and the reply of a command or of a nested one.
+pub struct Payload<'a> {
     spans: SmallVec<[Span; 8]>,
     stretch: &'a [u8],
     pub reply: &'a [u8],
-    /// How many bytes of words are not kept.
+    /// How many bytes of words were not kept.
     pub words_missing: u64,
-    /// How long the reply is, kept or not.
+    /// The length of the whole reply.
     pub reply_length: u64,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> Payload<'a> {
     pub fn words(&self) -> Words<'_> {
         Words::new(self.stretch, &self.spans)
     }
@@ -107,20 +107,20 @@ impl<'a> Kept<'a> {
 }
 
 /// A command inside EXEC or a script.
-pub struct Inside<'a> {
-    /// 1 for what the command itself has run, 2 for what that has run.
+pub struct NestedCommand<'a> {
+    /// 1: run by the command itself; 2: run by one of those.
     pub depth: u8,
     pub db: u32,
-    pub kept: Kept<'a>,
+    pub kept: Payload<'a>,
     pub fault: Option<&'a [u8]>,
 }
 
-/// The commands that a command has run inside itself, as they ended: whoever runs others comes behind them.
+/// The commands that a command has run, in the order in which they ended: one that runs others comes after them.
 #[derive(Default)]
 pub struct Children {
     bytes: Vec<u8>,
     left_out: u32,
-    /// How deep the command stands that runs now.
+    /// The depth of the command that runs now.
     pub depth: u8,
 }
 
@@ -135,7 +135,7 @@ impl Children {
         self.depth = 0;
     }
 
-    /// Keeps a command that has ended.
+    /// Appends a command that has ended.
     pub fn push(&mut self, db: u32, words: Words<'_>, reply: &[u8], fault: Option<&str>) {
         let mut short = OwnedWords::default();
         let (words, missing) = shortened(words, MOST_BYTES_INSIDE, &mut short);
@@ -159,7 +159,7 @@ impl Children {
 }
 
 impl<'a> Record<'a> {
-    /// Appends a command.
+    /// Encodes a command or an event at the end of `out`.
     #[inline]
     pub fn write(line: &Line<'_>, out: &mut Vec<u8>) {
         let (stretch, spans) = line.words.stretch();
@@ -214,7 +214,7 @@ impl<'a> Record<'a> {
         out[start..start + 4].copy_from_slice(&size.to_le_bytes());
     }
 
-    /// The first of some records, and how many bytes it takes.
+    /// Decodes the first of some records; returns also its size in bytes.
     pub fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let mut head = Bytes(bytes);
         let size = head.u32()? as usize;
@@ -224,11 +224,11 @@ impl<'a> Record<'a> {
         let (seq, at, real) = (rest.u64()?, rest.u64()?.cast_signed(), rest.u64()?.cast_signed());
         let (client, duration, db) = (rest.u64()?, rest.u64()?, rest.u32()?);
         let lengths = [rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?];
-        let kept = Kept::read(&mut rest, lengths)?;
+        let kept = Payload::read(&mut rest, lengths)?;
         Some((Self { seq, event, at, real, client, db, duration, outcome, kept, rest: rest.0 }, size))
     }
 
-    /// How many bytes the first of some records takes, its place in the order, and its real time.
+    /// The size in bytes of the first of some records, its sequence number and its real time.
     #[inline]
     pub fn measure(bytes: &[u8]) -> Option<(usize, u64, i64)> {
         let size = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
@@ -237,9 +237,9 @@ impl<'a> Record<'a> {
         Some((size, seq, real))
     }
 
-    /// Takes a look at the first of some records.
+    /// The header of the first of some records.
     #[inline]
-    pub fn glance(bytes: &'a [u8]) -> Option<RecordHeader<'a>> {
+    pub fn header(bytes: &'a [u8]) -> Option<RecordHeader<'a>> {
         let head = bytes.first_chunk::<HEAD>()?;
         let long = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
         let short = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
@@ -265,7 +265,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// How long the first of some records took, which was not known when it was written.
+    /// Sets the duration of the first of some records, which is known only after it was written.
     #[inline]
     pub fn set_duration(bytes: &mut [u8], duration: u64) {
         if let Some(place) = bytes.get_mut(DURATION..DURATION + 8) {
@@ -273,8 +273,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Says of the first of some records that its reply was lost; which client it was for, and how long the reply was.
-    pub fn lose(bytes: &mut [u8]) {
+    /// Marks the reply of the first of some records as lost.
+    pub fn mark_lost(bytes: &mut [u8]) {
         if let Some(outcome) = bytes.get_mut(4)
             && *outcome == Outcome::Answered as u8
         {
@@ -286,30 +286,30 @@ impl<'a> Record<'a> {
         self.kept.words()
     }
 
-    pub fn kept(&self) -> &Kept<'a> {
+    pub fn kept(&self) -> &Payload<'a> {
         &self.kept
     }
 
-    /// The rule that it met.
+    /// The rule that fired at it.
     pub fn fault(&self) -> Option<&'a [u8]> {
         Bytes(self.rest).name().filter(|name| !name.is_empty())
     }
 
-    /// The gates that it came to, in that order.
+    /// The gates that it reached, in that order.
     pub fn gates(&self) -> Vec<&'a [u8]> {
         self.after_fault().and_then(|mut rest| rest.names()).unwrap_or_default()
     }
 
-    /// From its effect to its reply, if something could hold it up.
+    /// From its effect to its reply, if that was kept.
     pub fn held_after(&self) -> Option<u64> {
         let mut rest = self.after_fault()?;
         rest.names()?;
         rest.u64().filter(|held| *held != NOT_HELD)
     }
 
-    /// What it has run inside itself, as that ended, and how many of those are not kept.
-    pub fn inside(&self) -> (Vec<Inside<'a>>, u32) {
-        self.read_inside().unwrap_or_default()
+    /// The commands that it ran, in the order in which they ended, and how many of those were not kept.
+    pub fn nested(&self) -> (Vec<NestedCommand<'a>>, u32) {
+        self.read_nested().unwrap_or_default()
     }
 
     fn after_fault(&self) -> Option<Bytes<'a>> {
@@ -318,7 +318,7 @@ impl<'a> Record<'a> {
         Some(rest)
     }
 
-    fn read_inside(&self) -> Option<(Vec<Inside<'a>>, u32)> {
+    fn read_nested(&self) -> Option<(Vec<NestedCommand<'a>>, u32)> {
         let mut rest = self.after_fault()?;
         rest.names()?;
         rest.u64()?;
@@ -328,15 +328,15 @@ impl<'a> Record<'a> {
             let _size = rest.u32()?;
             let lengths = [rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?];
             let (fault, db) = (rest.u32()?, rest.u32()?);
-            let kept = Kept::read(&mut rest, lengths)?;
+            let kept = Payload::read(&mut rest, lengths)?;
             let fault = Some(rest.take(fault as usize)?).filter(|fault| !fault.is_empty());
-            inside.push(Inside { depth: *depth, db, kept, fault });
+            inside.push(NestedCommand { depth: *depth, db, kept, fault });
         }
         Some((inside, left_out))
     }
 }
 
-/// As many words, and as much of them, as there is room for; and how many bytes that leaves out.
+/// The words that fit, cut off if need be, and how many bytes that leaves out.
 #[cold]
 fn shortened<'w>(words: Words<'w>, most: usize, short: &'w mut OwnedWords) -> (Words<'w>, usize) {
     let (stretch, spans) = words.stretch();
@@ -356,7 +356,7 @@ fn shortened<'w>(words: Words<'w>, most: usize, short: &'w mut OwnedWords) -> (W
     (short.as_words(), missing)
 }
 
-/// Bytes that no counter here outgrows; what is longer counts as that.
+/// A length as 32 bits; a longer one counts as the largest.
 fn number(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
@@ -374,7 +374,7 @@ fn write_name(name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(name.as_bytes());
 }
 
-/// What is left to be read.
+/// The bytes that are left to decode.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {

@@ -2,13 +2,13 @@
 
 use crate::protocol::{parse_integer, quote};
 
-/// Deeper than this nothing is shown.
+/// The most levels of nested values that are shown.
 const DEEPEST: usize = 32;
-/// What stands for what is not shown, or was not kept.
+/// Stands for what is not shown or was not kept.
 const REST: &str = "...";
 
 /// A reply on one line: `OK`, `(error) ERR ...`, `(integer) 1`, `"text"`, `(nil)`, `["a", "b"]`, `{"k": "v"}`. Empty for
-/// no reply; what is behind the first, such as a message, follows after a space.
+/// no reply. Further values, such as messages, follow after a space.
 pub fn rendered(reply: &[u8]) -> String {
     let mut rest = reply;
     let mut line = String::new();
@@ -24,7 +24,7 @@ pub fn rendered(reply: &[u8]) -> String {
     line
 }
 
-/// Shows the next value; `None` if it is not all there.
+/// Renders the next value; `None` if it is cut off.
 fn show(rest: &mut &[u8], line: &mut String, depth: usize) -> Option<()> {
     let head = take_line(rest)?;
     let (kind, text) = head.split_first()?;
@@ -43,7 +43,7 @@ fn show(rest: &mut &[u8], line: &mut String, depth: usize) -> Option<()> {
                 return Some(());
             };
             let kept = &rest[..length.min(rest.len())];
-            // A verbatim string begins with its kind.
+            // A verbatim string begins with its format.
             let shown = if *kind == b'=' { kept.get(4..).unwrap_or_default() } else { kept };
             line.push_str(&String::from_utf8_lossy(&quote(shown)));
             *rest = rest.get(length + 2..)?;

@@ -1,112 +1,114 @@
-//! Where the journal keeps what it has, and the clients that it is about.
+//! The journal's memory: a ring of records, and the clients that they are about.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Waker;
 
 use super::entry::{Child, Entry, Event, EventKind, Item};
-use super::record::{Inside, Kept, Record, RecordHeader};
+use super::record::{NestedCommand, Payload, Record, RecordHeader};
 use crate::protocol::Words;
 
-/// Records are kept in chunks: the oldest goes as a whole when there is no room for another.
+/// Records are kept in chunks; the oldest chunk is dropped as a whole when there is no room for another.
 const LARGEST_CHUNK: usize = 256 * 1024;
-/// How many chunks there are at least.
+/// The least number of chunks.
 const CHUNKS: usize = 8;
-/// A client's name is kept up to here.
+/// The most bytes of a client's name that are kept.
 const LONGEST_NAME: usize = 1024;
-/// How many records whoever is to see everything leaves for later at most, if there is room for them.
+/// The most records that the auditor leaves unread, if there is room for them.
 const MOST_UNSEEN: u64 = 8192;
-/// How many clients are remembered before those are looked for whose records are gone.
+/// How many clients are kept before those without records are dropped.
 const FEW_CLIENTS: usize = 1024;
 
-/// The records, of which the oldest fall out.
+/// The records; the oldest are dropped when there is no room.
 #[derive(Default)]
 pub(super) struct Ring {
-    /// In bytes; 0 while nothing was ever to be kept.
+    /// The most bytes; 0 if the journal was never on.
     most: usize,
     older: VecDeque<Chunk>,
     current: Chunk,
-    /// How much the older ones may grow to.
-    held: usize,
-    /// How many records were written in all, and how many of those have fallen out.
+    /// The capacity of the older chunks, in bytes.
+    older_capacity: usize,
+    /// The number of records ever written.
     pub written: u64,
-    /// How many commands have fallen out.
+    /// How many commands were dropped since it was last cleared.
     pub forgotten: u64,
-    /// How many of the records that are there are no commands.
+    /// How many of the present records are events.
     pub events: u64,
-    /// How often something that was kept has turned out otherwise.
-    pub revised: u64,
-    /// How much has come that whoever is to see everything has not looked at: records, and bytes.
+    /// How often written records were changed.
+    pub revisions: u64,
+    /// How many records and bytes the auditor has not read.
     unseen: (u64, usize),
-    clients: BTreeMap<u64, Known>,
-    /// When clients are next looked through.
+    clients: BTreeMap<u64, KnownClient>,
+    /// At how many clients those without records are dropped next.
     most_clients: usize,
-    /// How many have followed the journal, and those who want to know of the next record.
+    /// How many followers there ever were.
     pub followers: u64,
+    /// Followers to wake at the next record.
     pub watchers: Vec<(u64, Waker)>,
 }
 
 #[derive(Default)]
 struct Chunk {
     bytes: Vec<u8>,
-    /// Which record the first one is, counted from 0.
+    /// The index of its first record.
     first: u64,
     count: u64,
-    /// How many of those are no commands.
+    /// How many of its records are events.
     events: u64,
 }
 
-/// What is known of a client.
-struct Known {
+/// A client, as records show it.
+struct KnownClient {
     address: String,
-    /// Its names, each with the record from which on it has it.
+    /// Its names, each with the index of the first record that it holds for.
     names: Vec<(u64, Box<[u8]>)>,
 }
 
-/// What a client is told of as.
+/// A client's address and name.
 pub struct ClientRecord {
     pub address: String,
     pub name: Vec<u8>,
 }
 
-/// A record in the ring.
-pub struct Seen<'a> {
-    /// Which one it is, counted from 0.
+/// A decoded record in the ring.
+pub struct StoredRecord<'a> {
+    /// Its index, counted from 0.
     pub index: u64,
     pub record: Record<'a>,
     ring: &'a Ring,
 }
 
-/// A record in the ring that is not read yet.
-pub struct Unread<'a> {
-    /// Which one it is, counted from 0.
+/// A record in the ring that is not decoded yet.
+pub struct RawRecord<'a> {
+    /// Its index, counted from 0.
     pub index: u64,
-    /// Its place in the order, and when it took effect in real time.
+    /// Its sequence number.
     pub seq: u64,
+    /// The real time of its effect.
     pub real: i64,
     bytes: &'a [u8],
     ring: &'a Ring,
 }
 
-impl<'a> Unread<'a> {
+impl<'a> RawRecord<'a> {
     #[inline]
-    pub fn glance(&self) -> Option<RecordHeader<'a>> {
-        Record::glance(self.bytes)
+    pub fn header(&self) -> Option<RecordHeader<'a>> {
+        Record::header(self.bytes)
     }
 
-    pub fn read(&self) -> Option<Seen<'a>> {
+    pub fn read(&self) -> Option<StoredRecord<'a>> {
         let (record, _) = Record::read(self.bytes)?;
-        Some(Seen { index: self.index, record, ring: self.ring })
+        Some(StoredRecord { index: self.index, record, ring: self.ring })
     }
 }
 
 impl Ring {
-    /// Sets how many bytes there are room for. What does not fit any more falls out.
+    /// Sets the size in bytes, and drops what does not fit any more.
     pub fn resize(&mut self, most: usize) {
         self.most = most;
         self.make_room(0);
-        // With a chunk that is too large for this, all that is in it would fall out together.
+        // A chunk that is too large for this size would drop all its records together.
         if most > 0 && self.current.bytes.capacity() > self.chunk_size() {
-            self.turn(0);
+            self.start_chunk(0);
         }
     }
 
@@ -118,28 +120,28 @@ impl Ring {
         self.most
     }
 
-    /// How many bytes the records take.
+    /// The bytes of all records.
     pub fn used(&self) -> usize {
         self.older.iter().map(|chunk| chunk.bytes.len()).sum::<usize>() + self.current.bytes.len()
     }
 
     pub fn clear(&mut self) {
         self.older.clear();
-        self.held = 0;
+        self.older_capacity = 0;
         self.current = Chunk { first: self.written, ..Chunk::default() };
         self.clients.clear();
         (self.forgotten, self.events, self.unseen) = (0, 0, (0, 0));
     }
 
-    /// Which record is the oldest that is there.
+    /// The index of the oldest record.
     pub fn oldest(&self) -> u64 {
         self.older.front().unwrap_or(&self.current).first
     }
 
-    /// Takes in so many records; which one the first of them is.
+    /// Appends encoded records; returns the index of the first.
     pub fn append(&mut self, records: &[u8], count: u64) -> u64 {
         if self.current.bytes.capacity() - self.current.bytes.len() < records.len() {
-            self.turn(records.len());
+            self.start_chunk(records.len());
         }
         self.current.bytes.extend_from_slice(records);
         self.current.count += count;
@@ -150,34 +152,33 @@ impl Ring {
         index
     }
 
-    /// Whether so much has not been looked at that it should be now, before it falls out.
-    pub fn is_pressing(&self) -> bool {
+    /// Whether the auditor must read now, before unread records are dropped.
+    pub fn is_overtaking(&self) -> bool {
         self.unseen.0 > MOST_UNSEEN || self.unseen.1 > self.most / 4
     }
 
-    /// All but so many records were looked at. How long those are is of no account: they are few. If they are not, they
-    /// were left on purpose.
-    pub fn leave(&mut self, records: u64) {
+    /// The auditor has read all but the last `records`. Their length does not count: they are few, or were left on purpose.
+    pub fn leave_unseen(&mut self, records: u64) {
         self.unseen = (records.min(MOST_UNSEEN / 2), 0);
     }
 
-    /// Takes in a record that is no command.
+    /// Appends the record of an event.
     pub fn append_event(&mut self, record: &[u8]) {
         self.append(record, 1);
         self.events += 1;
         self.current.events += 1;
     }
 
-    /// Begins a chunk that has room for so many bytes.
+    /// Begins a chunk with room for so many bytes.
     #[cold]
-    fn turn(&mut self, room: usize) {
+    fn start_chunk(&mut self, room: usize) {
         let size = room.max(self.chunk_size());
         if self.current.count > 0 {
             let full = std::mem::take(&mut self.current);
-            self.held += full.bytes.capacity();
+            self.older_capacity += full.bytes.capacity();
             self.older.push_back(full);
         }
-        // A chunk that is much too large stays as long as one that is not, and takes the room of several.
+        // Memory that is much too large is not reused: it would take the room of several chunks.
         let fits = |bytes: &Vec<u8>| (size..=size.saturating_mul(2)).contains(&bytes.capacity());
         let mut bytes = self.make_room(size).filter(fits).unwrap_or_default();
         bytes.clear();
@@ -185,12 +186,12 @@ impl Ring {
         self.current = Chunk { bytes, first: self.written, count: 0, events: 0 };
     }
 
-    /// Lets the oldest chunks fall out until there is room for so many bytes. Hands back the memory of the last.
+    /// Drops the oldest chunks until there is room for so many bytes. Returns the memory of the last one.
     fn make_room(&mut self, size: usize) -> Option<Vec<u8>> {
         let mut freed = None;
-        while self.held + size > self.most {
+        while self.older_capacity + size > self.most {
             let Some(oldest) = self.older.pop_front() else { break };
-            self.held -= oldest.bytes.capacity();
+            self.older_capacity -= oldest.bytes.capacity();
             self.forgotten += oldest.count - oldest.events;
             self.events -= oldest.events;
             freed = Some(oldest.bytes);
@@ -198,44 +199,44 @@ impl Ring {
         freed
     }
 
-    /// From the next record on a client goes by this name.
-    pub fn introduce(&mut self, client: u64, introduction: ClientRecord) {
+    /// Sets a client's address and name, from the next record on.
+    pub fn add_client(&mut self, client: u64, record: ClientRecord) {
         if self.clients.len() >= self.most_clients.max(FEW_CLIENTS) {
             self.forget_clients();
         }
         let (oldest, next) = (self.oldest(), self.written);
-        let mut name = introduction.name;
+        let mut name = record.name;
         name.truncate(LONGEST_NAME);
         let known =
-            self.clients.entry(client).or_insert_with(|| Known { address: introduction.address, names: Vec::new() });
+            self.clients.entry(client).or_insert_with(|| KnownClient { address: record.address, names: Vec::new() });
         if known.names.last().is_some_and(|(_, last)| **last == *name) {
             return;
         }
-        // Of those that no record goes by any more, none is needed.
+        // Names that hold for no present record are dropped.
         let gone = known.names.iter().skip(1).take_while(|(from, _)| *from <= oldest).count();
         known.names.drain(..gone);
         known.names.push((next, name.into()));
     }
 
     #[cfg(test)]
-    pub fn clients_known(&self) -> usize {
+    pub fn known_clients(&self) -> usize {
         self.clients.len()
     }
 
-    /// Forgets the clients of whom there is no record.
+    /// Drops the clients that have no record.
     fn forget_clients(&mut self) {
-        let met: BTreeSet<u64> = self.from(0).map(|seen| seen.record.client).collect();
-        self.clients.retain(|client, _| met.contains(client));
+        let present: BTreeSet<u64> = self.from(0).map(|stored| stored.record.client).collect();
+        self.clients.retain(|client, _| present.contains(client));
         self.most_clients = self.clients.len() * 2;
     }
 
-    /// The records from this one on, oldest first.
-    pub fn from(&self, index: u64) -> impl Iterator<Item = Seen<'_>> {
-        self.unread_from(index).filter_map(|unread| unread.read())
+    /// The records from this index on, oldest first.
+    pub fn from(&self, index: u64) -> impl Iterator<Item = StoredRecord<'_>> {
+        self.raw_records_from(index).filter_map(|raw| raw.read())
     }
 
-    /// As [`from`](Self::from), without reading them.
-    pub fn unread_from(&self, index: u64) -> impl Iterator<Item = Unread<'_>> {
+    /// As [`from`](Self::from), without decoding them.
+    pub fn raw_records_from(&self, index: u64) -> impl Iterator<Item = RawRecord<'_>> {
         let chunks = self.older.iter().chain([&self.current]);
         let chunks = chunks.filter(move |chunk| chunk.first + chunk.count > index);
         chunks.flat_map(move |chunk| {
@@ -246,20 +247,19 @@ impl Ring {
                 let (bytes, others) = rest.split_at_checked(size)?;
                 rest = others;
                 next += 1;
-                Some(Unread { index: next - 1, seq, real, bytes, ring: self })
+                Some(RawRecord { index: next - 1, seq, real, bytes, ring: self })
             })
-            .skip_while(move |unread| unread.index < index)
+            .skip_while(move |raw| raw.index < index)
         })
     }
 
-    /// Says that the last replies to a client are lost, so many bytes of them. The first of them is not before this
-    /// record.
-    pub fn lose(&mut self, client: u64, from: u64, mut unwritten: u64) {
-        self.revised += 1;
+    /// Marks the last replies to a client as lost, `unwritten` bytes of them, none before record `from`.
+    pub fn mark_replies_lost(&mut self, client: u64, from: u64, mut unwritten: u64) {
+        self.revisions += 1;
         let mut lost = Vec::new();
-        for seen in self.from(from) {
-            if seen.record.client == client {
-                lost.push((seen.index, seen.record.kept().reply_length));
+        for stored in self.from(from) {
+            if stored.record.client == client {
+                lost.push((stored.index, stored.record.kept().reply_length));
             }
         }
         while let Some((index, length)) = lost.pop() {
@@ -283,12 +283,12 @@ impl Ring {
             let Some((size, ..)) = Record::measure(&chunk.bytes[at..]) else { return };
             at += size;
         }
-        Record::lose(&mut chunk.bytes[at..]);
+        Record::mark_lost(&mut chunk.bytes[at..]);
     }
 }
 
-impl Seen<'_> {
-    /// The client's name at that time.
+impl StoredRecord<'_> {
+    /// The client's name at the time of the record.
     pub fn client_name(&self) -> &[u8] {
         let Some(known) = self.ring.clients.get(&self.record.client) else { return &[] };
         known.names.iter().rev().find(|(from, _)| *from <= self.index).map(|(_, name)| &**name).unwrap_or_default()
@@ -298,7 +298,7 @@ impl Seen<'_> {
         self.ring.clients.get(&self.record.client).map(|known| known.address.as_str()).unwrap_or_default()
     }
 
-    /// All that there is about it, whatever it is.
+    /// The whole entry or event.
     pub fn item(&self) -> Item {
         match self.record.event {
             Some(kind) => Item::Event(self.event(kind)),
@@ -313,11 +313,11 @@ impl Seen<'_> {
         Event { seq, at, real, kind, client, name, address, detail: words.join(" ") }
     }
 
-    /// All that there is about a command.
+    /// The whole entry.
     pub fn entry(&self) -> Entry {
         let Record { seq, at, real, client, db, duration, outcome, .. } = self.record;
         let kept = self.record.kept();
-        let (inside, left_out) = self.record.inside();
+        let (inside, left_out) = self.record.nested();
         Entry {
             seq,
             at,
@@ -341,16 +341,16 @@ impl Seen<'_> {
     }
 }
 
-/// Puts those inside under those that have run them, which come behind.
-fn tree(inside: Vec<Inside<'_>>) -> Vec<Child> {
+/// Puts commands under the one that ran them, which comes after them.
+fn tree(inside: Vec<NestedCommand<'_>>) -> Vec<Child> {
     let mut levels: Vec<Vec<Child>> = vec![Vec::new()];
-    for Inside { depth, db, kept, fault } in inside {
+    for NestedCommand { depth, db, kept, fault } in inside {
         let depth = usize::from(depth);
         while levels.len() <= depth {
             levels.push(Vec::new());
         }
         let children = std::mem::take(&mut levels[depth]);
-        let Kept { reply, words_missing, reply_length, .. } = kept;
+        let Payload { reply, words_missing, reply_length, .. } = kept;
         levels[depth - 1].push(Child {
             db,
             words: owned(kept.words()),

@@ -46,11 +46,11 @@ fn keep(journal: &Journal, sent: &[Sent]) {
             children: Some(&children),
         });
     }
-    journal.keep(&mut staging);
+    journal.append(&mut staging);
 }
 
 fn all(journal: &Journal) -> Vec<Entry> {
-    journal.look(0, |all| all.map(|seen| seen.entry()).collect())
+    journal.read(0, |all| all.map(|stored| stored.entry()).collect())
 }
 
 fn sent(client: u64, words: &str) -> Sent {
@@ -89,7 +89,7 @@ proptest! {
         journal.start(LEAST_SIZE);
         batches.iter().for_each(|batch| keep(&journal, batch));
         let sent: Vec<Sent> = batches.concat();
-        let (entries, extent) = (all(&journal), journal.extent());
+        let (entries, extent) = (all(&journal), journal.stats());
         prop_assert_eq!(extent.entries, entries.len() as u64);
         prop_assert_eq!(extent.entries + extent.forgotten, sent.len() as u64);
         prop_assert!(extent.used <= LEAST_SIZE);
@@ -114,7 +114,7 @@ proptest! {
             prop_assert!(size <= bytes.len());
             record.fault();
             record.gates();
-            record.inside();
+            record.nested();
         }
     }
 }
@@ -137,8 +137,8 @@ fn a_name_holds_from_where_it_was_given() {
     let journal = Journal::default();
     journal.start(LEAST_SIZE);
     for name in ["", "one", "two"] {
-        let (client, introduction) = called(3, name);
-        journal.introduce(client, introduction);
+        let (client, record) = called(3, name);
+        journal.add_client(client, record);
         keep(&journal, &[sent(3, "PING"), sent(3, "PING")]);
     }
     let names: Vec<Vec<u8>> = all(&journal).into_iter().map(|entry| entry.name).collect();
@@ -150,12 +150,12 @@ fn clients_whose_records_are_gone_are_forgotten() {
     let journal = Journal::default();
     journal.start(LEAST_SIZE);
     for client in 1..20_000 {
-        let (client, introduction) = called(client, "x");
-        journal.introduce(client, introduction);
+        let (client, record) = called(client, "x");
+        journal.add_client(client, record);
         keep(&journal, &[sent(client, "SET key value")]);
     }
-    let known = journal.ring().clients_known();
-    assert!(known < 6000, "{known} clients for {} entries", journal.extent().entries);
+    let known = journal.ring().known_clients();
+    assert!(known < 6000, "{known} clients for {} entries", journal.stats().entries);
     assert!(all(&journal).iter().all(|entry| entry.address == format!("127.0.0.1:{}", entry.client)));
 }
 
@@ -170,7 +170,7 @@ fn only_the_replies_that_were_not_written_are_lost() {
         keep(&journal, &[answered(client)]);
     }
     // One reply and the beginning of another.
-    journal.lose(1, 0, 10);
+    journal.mark_replies_lost(1, 0, 10);
     use Outcome::{Answered, Lost};
     let outcomes: Vec<Outcome> = all(&journal).iter().map(|entry| entry.outcome).collect();
     assert_eq!(outcomes, [Answered, Answered, Lost, Answered, Lost]);
@@ -188,7 +188,7 @@ fn nothing_is_kept_while_it_is_off() {
     keep(&journal, &[sent(1, "SET b 1")]);
     assert_eq!(all(&journal).len(), 2);
     journal.clear();
-    assert_eq!((all(&journal).len(), journal.extent().forgotten), (0, 0));
+    assert_eq!((all(&journal).len(), journal.stats().forgotten), (0, 0));
     keep(&journal, &[sent(1, "SET c 1")]);
     assert_eq!(all(&journal)[0].seq, 5);
 }

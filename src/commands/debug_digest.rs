@@ -1,7 +1,6 @@
-//! Digests of values, by which DEBUG tells whether two of them, or two whole servers, hold the same.
+//! The digests of DEBUG DIGEST and DEBUG DIGEST-VALUE, equal for equal values.
 //!
-//! They are Redis's own. What has an order is mixed in, so that the order counts; what has none is laid over the others
-//! bit by bit.
+//! The algorithm is Redis's: ordered parts are hashed in sequence, unordered parts are combined by XOR.
 
 use sha1_smol::Sha1;
 
@@ -10,17 +9,16 @@ use crate::data::keyspace::{Entry, Kind, Stream, StreamId, View};
 use crate::data::rdb::{Content, Field};
 use crate::protocol::{write_double, write_shortest};
 
-/// A digest that is added to.
 #[derive(Clone, Copy, Default)]
 pub struct Digest([u8; 20]);
 
 impl Digest {
-    fn overlay(&mut self, other: [u8; 20]) {
+    fn xor(&mut self, other: [u8; 20]) {
         self.0.iter_mut().zip(other).for_each(|(byte, other)| *byte ^= other);
     }
 
     fn add(&mut self, bytes: &[u8]) {
-        self.overlay(Sha1::from(bytes).digest().bytes());
+        self.xor(Sha1::from(bytes).digest().bytes());
     }
 
     fn mix(&mut self, bytes: &[u8]) {
@@ -45,7 +43,7 @@ impl Digest {
         self.add_digest(digest);
     }
 
-    /// As a part like any other: once more by its own digest.
+    /// Adds a digest as an unordered part: hashed once more, then combined by XOR.
     fn add_digest(&mut self, Self(other): Self) {
         self.add(&other);
     }
@@ -55,15 +53,15 @@ impl Digest {
     }
 }
 
-/// The digest of a value, and of whether it has a deadline.
-pub fn of_value(entry: &Entry, profile: &Profile) -> Digest {
+/// The digest of a value and of whether it has a deadline.
+pub fn value_digest(entry: &Entry, profile: &Profile) -> Digest {
     let mut digest = Digest::default();
     add_value(&mut digest, entry, profile);
     digest
 }
 
 fn add_value(digest: &mut Digest, entry: &Entry, profile: &Profile) {
-    digest.mix(&number_of(entry.kind()).to_be_bytes());
+    digest.mix(&type_number(entry.kind()).to_be_bytes());
     match entry.collection() {
         Some(stream) => add_stream(digest, stream),
         None => add_content(digest, &entry.content(), profile),
@@ -73,7 +71,7 @@ fn add_value(digest: &mut Digest, entry: &Entry, profile: &Profile) {
     }
 }
 
-/// The entries count, not what was there or who has read them.
+/// Only the entries count, not deleted ones, and no groups.
 fn add_stream(digest: &mut Digest, stream: &Stream) {
     for entry in stream.log().range(StreamId::LEAST, StreamId::GREATEST) {
         digest.mix(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
@@ -104,13 +102,13 @@ fn add_content(digest: &mut Digest, content: &Content<'_>, profile: &Profile) {
                 digest.add_pair(member, &text);
             }
         }
-        // Streams are looked at themselves.
+        // Handled by `add_stream`.
         Content::Stream(_) => {}
     }
 }
 
-/// The digest of all databases that a view holds.
-pub fn of_everything(view: &mut View<'_>, profile: &Profile) -> Digest {
+/// The digest of all databases in a view.
+pub fn dataset_digest(view: &mut View<'_>, profile: &Profile) -> Digest {
     let home = view.db();
     let mut all = Digest::default();
     for db in view.held_databases() {
@@ -130,8 +128,8 @@ pub fn of_everything(view: &mut View<'_>, profile: &Profile) -> Digest {
     all
 }
 
-/// By which number Redis knows a type.
-fn number_of(kind: Kind) -> u32 {
+/// Redis's number for a type.
+fn type_number(kind: Kind) -> u32 {
     match kind {
         Kind::String => 0,
         Kind::List => 1,

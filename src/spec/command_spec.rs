@@ -1,59 +1,59 @@
-//! The row of a command: everything that is known about it but what it does, declared once, in plain data.
+//! The row of a command: all that is known about it except its function, as plain data.
 
-use super::keys::KeySpec;
+use super::key_spec::KeySpec;
 use super::lock_effect::LockEffect;
 use crate::base::profile::{Profile, Since};
 use crate::protocol::Words;
 
 /// A command, or a subcommand of a container such as CLIENT.
 pub struct CommandSpec {
-    /// In capitals. A subcommand has its own name only: `LIST`, not `CLIENT LIST`.
+    /// In upper case. A subcommand has only its own name: `LIST`, not `CLIENT LIST`.
     pub name: &'static str,
-    /// The arguments in redis.io notation; COMMAND DOCS is parsed from it.
+    /// The arguments in the notation of redis.io (see `usage.rs`). COMMAND DOCS is generated from it.
     pub usage: &'static str,
-    /// Usages with the options that came later; the last one that a profile has takes the place of `usage`.
+    /// Usages of later releases. The last one that a profile has replaces `usage`.
     pub later_usages: &'static [(Since, &'static str)],
     pub summary: &'static str,
     pub complexity: &'static str,
     pub group: Group,
     pub since: Since,
     pub arity: Arity,
-    /// Numbers of words that came later, with new options, as with `later_usages`.
+    /// Arities of later releases, chosen like `later_usages`.
     pub later_arities: &'static [(Since, Arity)],
     pub keys: &'static [KeySpec],
     pub flags: &'static [Flag],
-    /// ACL categories beyond those that follow from flags and group.
+    /// ACL categories that do not follow from the flags.
     pub categories: &'static [Category],
     /// Hints for clients, as COMMAND INFO lists them.
     pub tips: &'static [&'static str],
-    /// Since when, and in favour of what, the command is no longer recommended.
+    /// The release that deprecated the command, and its replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
-    /// Runs at once even while a transaction is open. No flag of Redis's says so.
+    /// Runs at once inside MULTI. Redis has no flag for that.
     pub never_queued: bool,
-    /// Runs although the client listens to channels and speaks RESP2.
+    /// Allowed for a RESP2 client that is subscribed.
     pub runs_subscribed: bool,
-    /// Changes the selected database to the one that its first argument names.
+    /// Selects the database that its first argument names.
     pub selects_database: bool,
-    /// Can change the name by which the journal knows the client.
+    /// May change the client name that the journal records.
     pub names_client: bool,
-    /// Valkey refuses it in a transaction since 9.0, although it has no flag `no_multi`.
+    /// Valkey 9.0 and later refuse it in a transaction, although it lacks the flag `no_multi`.
     pub refused_in_transaction_by_valkey_9: bool,
-    /// Only tests of a server call it (COMMAND DOCS: `syscmd`).
+    /// For tests of servers only (COMMAND DOCS: `syscmd`).
     pub for_server_tests: bool,
-    /// Which arguments MONITOR and the journal do not show.
+    /// The arguments that MONITOR and the journal hide.
     pub secrets: Secrets,
-    /// Which arguments are channels.
+    /// The arguments that are channels.
     pub channels: Channels,
     /// What it does to keys that are locks.
     pub lock_effect: LockEffect,
-    /// What it is given when it runs. Set where the row gets its function.
+    /// Set by `Command::new`, from the handler.
     pub kind: CommandKind,
-    /// Has subcommands. Set where the row gets them.
+    /// Set by `Command::with_subcommands`.
     pub is_container: bool,
 }
 
 impl CommandSpec {
-    /// A row with only a name; the rest is meant to be filled in by struct update.
+    /// A row with only a name. The other fields are set by struct update.
     pub const fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -84,18 +84,23 @@ impl CommandSpec {
         }
     }
 
+    /// The same row under another name, for struct update by similar commands.
+    pub const fn renamed(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
     #[inline]
     pub fn has_flag(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
     }
 
-    /// Whether a request looks at keys whose names it makes while it runs.
+    /// Whether a request reads keys whose names it computes while it runs.
     #[inline]
-    pub fn makes_keys(&self, words: Words<'_>) -> bool {
-        self.keys.len() > 1 && self.keys.iter().any(|keys| keys.are_made(words))
+    pub fn computes_keys(&self, words: Words<'_>) -> bool {
+        self.keys.len() > 1 && self.keys.iter().any(|keys| keys.are_computed(words))
     }
 
-    /// How many words a request has on a server of a profile.
+    /// The arity in the release that a profile imitates.
     #[inline]
     pub fn arity_in(&self, profile: &Profile) -> Arity {
         if self.later_arities.is_empty() {
@@ -105,13 +110,13 @@ impl CommandSpec {
         later.map_or(self.arity, |(_, arity)| *arity)
     }
 
-    /// The usage with the options that a profile has.
+    /// The usage in the release that a profile imitates.
     pub fn usage_in(&self, profile: &Profile) -> &'static str {
         let later = self.later_usages.iter().rev().find(|(since, _)| profile.has(*since));
         later.map_or(self.usage, |(_, usage)| usage)
     }
 
-    /// All ACL categories, in Redis's order: those that follow from the flags, and those the row adds.
+    /// All ACL categories, in Redis's order: the row's own and those implied by its flags.
     pub fn all_categories(&self) -> Vec<Category> {
         let implied = [
             (Flag::Write, &[Category::Write][..]),
@@ -121,7 +126,7 @@ impl CommandSpec {
             (Flag::Blocking, &[Category::Blocking]),
         ];
         let mut categories = self.categories.to_vec();
-        // What only runs scripts reads nothing itself.
+        // A command that only runs scripts is not in `@read`, even if it is read-only.
         let scripting = categories.contains(&Category::Scripting);
         let implies = |flag| self.has_flag(flag) && !(flag == Flag::ReadOnly && scripting);
         for (_, implied) in implied.iter().filter(|(flag, _)| implies(*flag)) {
@@ -134,28 +139,28 @@ impl CommandSpec {
     }
 }
 
-/// What a command is given when it runs, and so what it may touch. The function itself stands in the table of handlers.
+/// What a command's function receives, and so what it may touch. The function itself is in `commands`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandKind {
-    /// Its keys, in one locked view.
+    /// Its keys, locked in one view.
     Keys,
-    /// Its keys, as above; it may block until one of them holds something.
+    /// Like `Keys`, but the command may block until a key holds a value.
     Blocking,
     /// The whole selected database.
     Database,
     /// Every database.
     Everything,
-    /// The connection and the server, but no data.
+    /// The connection and the server, no data.
     Connection,
-    /// The selected database and the server (DEBUG).
+    /// The selected database and the server. Only for DEBUG.
     Debug,
-    /// MULTI, EXEC and their kin, which the engine runs itself.
+    /// Run by the engine: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
     Transaction(TransactionCommand),
-    /// EVAL and its kin, which the engine runs itself.
+    /// Run by the engine: EVAL, EVALSHA, FCALL and their read-only forms.
     Script(ScriptCommand),
-    /// The scripts and functions that the server knows, and the connection.
+    /// The loaded scripts and functions, and the connection.
     Library,
-    /// Nothing: it only has subcommands.
+    /// Nothing: a container of subcommands.
     Container,
 }
 
@@ -170,7 +175,7 @@ pub enum TransactionCommand {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptCommand {
-    /// EVAL, and EVAL_RO, which may not write.
+    /// EVAL and EVAL_RO.
     Eval { read_only: bool },
     /// EVALSHA and EVALSHA_RO.
     EvalSha { read_only: bool },
@@ -178,23 +183,23 @@ pub enum ScriptCommand {
     Function { read_only: bool },
 }
 
-/// Arguments that hold names of users or passwords.
+/// The arguments that contain user names or passwords.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secrets {
     None,
     /// All of them (AUTH).
     Credentials,
-    /// Those behind its option AUTH (HELLO).
+    /// Those of the option AUTH (HELLO).
     Handshake,
     /// All but the first (ACL SETUSER).
     UserRules,
     /// The values of secret settings (CONFIG SET).
     Settings,
-    /// None; but its reply can hold secret settings (CONFIG GET).
+    /// None, but the reply may contain secret settings (CONFIG GET).
     SettingsInReply,
 }
 
-/// Arguments that are channels, for permissions.
+/// The arguments that are channels, for ACL checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channels {
     None,
@@ -206,7 +211,7 @@ pub enum Channels {
     Patterns,
 }
 
-/// How many words a request has, the command's name included.
+/// The number of words in a request, the command name included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
     Exactly(u8),
@@ -222,7 +227,7 @@ impl Arity {
         }
     }
 
-    /// As Redis shows it: negative for "at least".
+    /// Redis's number: negative for "at least".
     pub fn as_number(self) -> i64 {
         match self {
             Self::Exactly(count) => i64::from(count),
@@ -231,7 +236,7 @@ impl Arity {
     }
 }
 
-/// The documentation groups.
+/// The groups of the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     Bitmap,
@@ -350,7 +355,7 @@ pub enum Category {
 }
 
 impl Category {
-    /// All of them, in that order.
+    /// All categories, in Redis's order.
     pub const ALL: &'static [Self] = &[
         Self::Keyspace,
         Self::Read,
@@ -375,7 +380,7 @@ impl Category {
         Self::Scripting,
     ];
 
-    /// As ACL rules write it.
+    /// The name in ACL rules, with the `@`.
     pub fn rule(self) -> &'static str {
         match self {
             Self::Keyspace => "@keyspace",

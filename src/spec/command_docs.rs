@@ -1,6 +1,6 @@
-//! What COMMAND DOCS says about a command, from its row.
+//! The reply of COMMAND DOCS, built from rows.
 
-use super::row::CommandSpec;
+use super::command_spec::CommandSpec;
 use super::table::{Table, full_name};
 use super::usage::{Argument, arguments};
 use crate::base::profile::{Profile, Version};
@@ -8,8 +8,8 @@ use crate::protocol::Reply;
 
 type Pairs = Vec<(Reply<'static>, Reply<'static>)>;
 
-/// One command's name and documentation.
-pub fn document(
+/// A command's name and its documentation.
+pub fn command_docs(
     table: &Table,
     container: Option<&CommandSpec>,
     spec: &'static CommandSpec,
@@ -37,20 +37,20 @@ pub fn document(
     let first = if container.is_some() { 2 } else { 1 };
     let arguments = arguments(spec, first, profile).unwrap_or_default();
     if !arguments.is_empty() {
-        pairs.push((Reply::text("arguments"), list(&arguments, profile)));
+        pairs.push((Reply::text("arguments"), arguments_docs(&arguments, profile)));
     }
-    let subcommands: Pairs = table.subs(spec).map(|row| document(table, Some(spec), row)).collect();
+    let subcommands: Pairs = table.subs(spec).map(|row| command_docs(table, Some(spec), row)).collect();
     if !subcommands.is_empty() {
         pairs.push((Reply::text("subcommands"), Reply::Map(subcommands)));
     }
     (Reply::text(name), Reply::Map(pairs))
 }
 
-fn list(arguments: &[Argument], profile: &Profile) -> Reply<'static> {
-    Reply::Array(arguments.iter().map(|argument| describe(argument, profile)).collect())
+fn arguments_docs(arguments: &[Argument], profile: &Profile) -> Reply<'static> {
+    Reply::Array(arguments.iter().map(|argument| argument_docs(argument, profile)).collect())
 }
 
-fn describe(argument: &Argument, profile: &Profile) -> Reply<'static> {
+fn argument_docs(argument: &Argument, profile: &Profile) -> Reply<'static> {
     let mut pairs = Pairs::new();
     let mut add = |field: &'static str, value| pairs.push((Reply::text(field), value));
     add("name", Reply::text(argument.name.clone()));
@@ -71,12 +71,12 @@ fn describe(argument: &Argument, profile: &Profile) -> Reply<'static> {
         add("flags", Reply::Set(flags));
     }
     if argument.kind.is_group() {
-        add("arguments", list(&argument.arguments, profile));
+        add("arguments", arguments_docs(&argument.arguments, profile));
     }
     Reply::Map(pairs)
 }
 
-/// Whether a release, written as text, is not later than the profile's.
+/// Whether a release such as `6.2.0` is the profile's or an earlier one.
 fn is_past(release: &str, profile: &Profile) -> bool {
     let mut parts = release.split('.').map(|part| part.parse().unwrap_or(0));
     let mut next = || parts.next().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Fields of hashes as numbers.
+//! HINCRBY and HINCRBYFLOAT.
 
 use super::long_double::LongDouble;
 use crate::base::error::CommandError;
@@ -33,7 +33,7 @@ const HINCRBY: Command = Command::new(
 
 fn hincrby<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, field, increment) = (args.key()?, args.bytes()?, args.integer()?);
-    let sum = remake(view, args, key, field, |old| {
+    let sum = update_field(view, args, key, field, |old| {
         let value = old.map_or(Some(0), parse_integer).ok_or(NO_INTEGER)?;
         let sum = value.checked_add(increment).ok_or(CommandError::INCREMENT_OVERFLOW)?;
         Ok((sum, sum.to_string()))
@@ -59,7 +59,7 @@ fn hincrbyfloat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResul
     if let LongDouble::Infinite { .. } = increment {
         return Err(NOT_FINITE);
     }
-    let text = remake(view, args, key, field, |old| {
+    let text = update_field(view, args, key, field, |old| {
         let value = old.map_or(Some(LongDouble::ZERO), LongDouble::parse).ok_or(NO_FLOAT)?;
         let text = value.plus(increment).ok_or(SUM_NOT_FINITE)?.to_decimal();
         Ok((text.clone(), text))
@@ -68,8 +68,8 @@ fn hincrbyfloat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResul
     Ok(Reply::text(text))
 }
 
-/// Writes what is made of a field's value; the field keeps its time to live.
-fn remake<R>(
+/// Computes a field's new value from the old one. The field keeps its time to live.
+fn update_field<R>(
     view: &mut View<'_>,
     args: &Args<'_>,
     key: &[u8],

@@ -1,8 +1,8 @@
-//! Parts of strings: APPEND, GETRANGE, SETRANGE.
+//! Parts of strings: APPEND, GETRANGE, SUBSTR, SETRANGE.
 
-use std::ops::Range;
 use std::sync::atomic::Ordering;
 
+use super::index_ranges::{byte_range, is_backwards};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -83,7 +83,7 @@ fn setrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
     Ok(Reply::Integer(length as i64))
 }
 
-/// Whether a string may become this long.
+/// An error if a string would become too long.
 fn check_length(view: &View<'_>, length: u64, added: usize) -> Result<(), CommandError> {
     let most = view.settings().max_string.load(Ordering::Relaxed);
     let total = length.checked_add(added as u64);
@@ -128,19 +128,6 @@ const SUBSTR: Command = Command::new(
 fn getrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, start, end) = (args.key()?, args.integer()?, args.integer()?);
     let bytes = view.string(key)?.unwrap_or_default();
-    let range = if is_backwards(start, end) { 0..0 } else { clamp(start, end, bytes.len()) };
+    let range = if is_backwards(start, end) { 0..0 } else { byte_range(start, end, bytes.len()) };
     Ok(Reply::bulk(&bytes[range]))
-}
-
-/// Whether a range counted from the end runs backwards, and so is empty however short the string is.
-pub(super) fn is_backwards(start: i64, end: i64) -> bool {
-    start < 0 && end < 0 && start > end
-}
-
-/// The part of a string of `length` that two indices name, both inclusive, negative ones counted from the end.
-pub(super) fn clamp(start: i64, end: i64, length: usize) -> Range<usize> {
-    let length = length as i64;
-    let from_start = |index: i64| if index < 0 { (index + length).max(0) } else { index };
-    let (start, end) = (from_start(start), from_start(end).min(length - 1));
-    if start > end { 0..0 } else { start as usize..end as usize + 1 }
 }

@@ -1,4 +1,4 @@
-//! Drawing elements of a value at random: what SRANDMEMBER and HRANDFIELD have in common.
+//! Random elements of a collection, for SRANDMEMBER, HRANDFIELD and ZRANDMEMBER.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use crate::protocol::parse_integer;
 
 pub(super) const OUT_OF_RANGE: CommandError = CommandError::fixed("ERR value is out of range");
 
-/// How often is drawn at most, when the same element may be drawn again and again. Redis would go on for ever.
-const MOST_DRAWS: u64 = 1 << 20;
+/// The most elements for a negative count, for which Redis has no limit.
+const MAX_SAMPLES: u64 = 1 << 20;
 
-/// How many elements to draw: below zero if the same one may be drawn again.
+/// Parses a count. A negative one allows repeated elements.
 pub(super) fn parse_count(text: &[u8]) -> Result<i64, CommandError> {
     let count = parse_integer(text).ok_or(CommandError::NOT_AN_INTEGER)?;
     if count == i64::MIN {
@@ -21,24 +21,24 @@ pub(super) fn parse_count(text: &[u8]) -> Result<i64, CommandError> {
     Ok(count)
 }
 
-/// Places of elements, of which there are `size`.
-pub(super) fn draw(view: &View<'_>, size: usize, count: i64) -> Result<Vec<usize>, CommandError> {
+/// Indexes of random elements among `size`.
+pub(super) fn sample(view: &View<'_>, size: usize, count: i64) -> Result<Vec<usize>, CommandError> {
     if count >= 0 {
         return Ok(distinct(view, size, usize::try_from(count).unwrap_or(usize::MAX)));
     }
-    if count.unsigned_abs() > MOST_DRAWS {
+    if count.unsigned_abs() > MAX_SAMPLES {
         return Err(OUT_OF_RANGE);
     }
     Ok((0..count.unsigned_abs()).map(|_| view.random_below(size)).collect())
 }
 
-/// So many different places below `size`, or all (Floyd's way: no draw is in vain).
+/// Distinct indexes below `size`, at most `count`, by Floyd's algorithm: no draw is wasted.
 fn distinct(view: &View<'_>, size: usize, count: usize) -> Vec<usize> {
     let mut chosen = BTreeSet::new();
-    for place in size.saturating_sub(count)..size {
-        let drawn = if count >= size { place } else { view.random_below(place + 1) };
-        if !chosen.insert(drawn) {
-            chosen.insert(place);
+    for index in size.saturating_sub(count)..size {
+        let sampled = if count >= size { index } else { view.random_below(index + 1) };
+        if !chosen.insert(sampled) {
+            chosen.insert(index);
         }
     }
     chosen.into_iter().collect()

@@ -1,16 +1,16 @@
-//! Which commands come closest to one that was expected.
+//! How similar two commands are.
 
 use crate::protocol::quote;
 
-/// How much of a command is compared.
+/// How many words, and how many bytes of each, are compared.
 const MOST_WORDS: usize = 8;
 const MOST_BYTES: usize = 32;
-/// What another command name costs; a missing or further word costs its length, but not more than this.
+/// The cost of another command name. A missing or an additional word costs its length, at most this.
 const OTHER_NAME: usize = 16;
-/// How much of a command is shown.
+/// The most bytes of a command that are shown.
 const SHOWN: usize = 200;
 
-/// How far a command is from an expected one: 0 for the same. Of long words and of many, only the first part counts.
+/// The distance of a command from an expected one: 0 if they are equal. Only the first words and bytes count.
 pub fn distance(expected: &[&[u8]], words: &[&[u8]]) -> usize {
     let longest = expected.len().max(words.len()).min(MOST_WORDS);
     let mut sum = 0;
@@ -28,7 +28,7 @@ pub fn distance(expected: &[&[u8]], words: &[&[u8]]) -> usize {
     sum
 }
 
-/// A command on one line, the beginning of it if it is long.
+/// A command on one line, cut off if it is long.
 pub fn short_line(words: &[&[u8]]) -> String {
     let mut line = String::new();
     for word in words {
@@ -53,7 +53,7 @@ fn clipped(word: &[u8]) -> &[u8] {
     &word[..word.len().min(MOST_BYTES)]
 }
 
-/// How many bytes must be put in, taken out or replaced to make one word of the other.
+/// The edit distance of two words: how many bytes are inserted, deleted or replaced.
 fn edits(one: &[u8], other: &[u8]) -> usize {
     if one == other {
         return 0;

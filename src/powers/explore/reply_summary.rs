@@ -1,11 +1,11 @@
-//! A reply in a few words, for the line that tells of its command.
+//! A short form of a reply, for the line that shows its command.
 
-/// How much of a reply is shown, in bytes, and how much of what is in it.
+/// The most bytes that are shown, and the most levels of nested values.
 const LONGEST: usize = 120;
 const DEEPEST: usize = 4;
 
-/// What stood on the wire, as people read it: `1`, `OK`, `"text"`, `(nil)`, `[1, 2]`.
-pub fn brief(reply: &[u8]) -> String {
+/// A reply as people read it: `1`, `OK`, `"text"`, `(nil)`, `[1, 2]`.
+pub fn summarize(reply: &[u8]) -> String {
     let mut text = String::new();
     let mut rest = reply;
     write(&mut rest, DEEPEST, &mut text);
@@ -17,7 +17,7 @@ pub fn brief(reply: &[u8]) -> String {
     text
 }
 
-/// Adds the first reply of `rest`, and takes it from there; `None` when there is no more to be said.
+/// Appends the first reply of `rest` and removes it there; `None` if the reply is cut short.
 fn write(rest: &mut &[u8], depth: usize, text: &mut String) -> Option<()> {
     let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
     let (line, behind) = (&rest[..end], &rest[end + 2..]);
@@ -77,15 +77,15 @@ mod tests {
             (b"$9\r\nabc", ""),
         ];
         for (reply, text) in cases {
-            assert_eq!(brief(reply), *text);
+            assert_eq!(summarize(reply), *text);
         }
     }
 
     #[test]
     fn a_long_reply_is_cut_short() {
         let nested = b"*1\r\n".repeat(1000);
-        assert!(brief(&nested).len() < 20);
+        assert!(summarize(&nested).len() < 20);
         let many = [b"*100000\r\n".to_vec(), b":12345\r\n".repeat(100_000)].concat();
-        assert!(brief(&many).len() < LONGEST + 8);
+        assert!(summarize(&many).len() < LONGEST + 8);
     }
 }

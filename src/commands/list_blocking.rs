@@ -1,21 +1,16 @@
-//! Lists: commands that wait for an element.
+//! Blocking commands on lists: BLPOP, BRPOP, BLMOVE, BRPOPLPUSH, BLMPOP.
 
-use super::blocking;
-use super::lists::{MultiplePop, end, limits, move_element, pop_one};
+use super::blocking::may_serve;
+use super::lists::{limits, move_element, parse_end, parse_lmpop, pop_from, pop_one};
+use super::timeout;
 use crate::base::clock::Millis;
-use crate::base::error::CommandError;
 use crate::base::profile::Since;
-use crate::commands::{Command, Handler, Outcome, Ready, Wish};
+use crate::commands::{BlockForKeys, BlockingResult, Command, Handler, ReadyKey, ReplyOrBlock};
 use crate::data::keyspace::{End, Kind, View};
 use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
 pub(super) const ROWS: &[Command] = &[BLMOVE, BLMPOP, BLPOP, BRPOP, BRPOPLPUSH];
-
-/// To wait for a list under any of these keys.
-fn wish(keys: Words<'_>, deadline: Option<Millis>) -> Wish<'_> {
-    Wish { keys, kind: Kind::List, deadline, reply: Reply::NullArray, again: None }
-}
 
 const BLPOP: Command = Command::new(
     Handler::Blocking(|view, args, ready| pop(view, args, ready, End::Front)),
@@ -49,25 +44,20 @@ const BRPOP: Command = Command::new(
     },
 );
 
-fn pop<'v>(
-    view: &'v mut View<'_>,
-    args: &mut Args<'v>,
-    ready: Ready<'v>,
-    end: End,
-) -> Result<Outcome<'v>, CommandError> {
-    let rest = args.rest();
-    let keys = rest.first(rest.len() - 1);
-    for _ in keys.iter() {
-        args.key()?;
-    }
-    let deadline = blocking::deadline(view, args)?;
+fn pop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>, end: End) -> BlockingResult<'v> {
+    let keys = args.next_words(args.left() - 1);
+    let deadline = timeout::parse_seconds(view, args)?;
     let limits = limits(view, args);
-    for key in keys.iter().filter(|key| blocking::is_meant(key, ready)) {
+    for key in keys.iter().filter(|key| may_serve(key, ready)) {
         if let Some(element) = pop_one(view, key, end, &limits)? {
-            return Ok(Outcome::Done(Reply::Array(vec![Reply::bulk(key), Reply::bulk(element)])));
+            return Ok(ReplyOrBlock::Reply(Reply::Array(vec![Reply::bulk(key), Reply::bulk(element)])));
         }
     }
-    Ok(Outcome::Wait(wish(keys, deadline)))
+    Ok(block(keys, deadline))
+}
+
+fn block(keys: Words<'_>, deadline: Option<Millis>) -> ReplyOrBlock<'_> {
+    ReplyOrBlock::Block(BlockForKeys::new(keys, Kind::List, deadline))
 }
 
 const BLMOVE: Command = Command::new(
@@ -85,12 +75,12 @@ const BLMOVE: Command = Command::new(
     },
 );
 
-fn blmove<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, _: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
+fn blmove<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, _: ReadyKey<'v>) -> BlockingResult<'v> {
     let keys = args.rest().first(1);
     let (source, destination) = (args.key()?, args.key()?);
-    let ends = (end(args)?, end(args)?);
-    let deadline = blocking::deadline(view, args)?;
-    wait_to_move(view, args, keys, (source, destination), ends, deadline)
+    let ends = (parse_end(args)?, parse_end(args)?);
+    let deadline = timeout::parse_seconds(view, args)?;
+    move_or_block(view, args, keys, (source, destination), ends, deadline)
 }
 
 const BRPOPLPUSH: Command = Command::new(
@@ -109,27 +99,30 @@ const BRPOPLPUSH: Command = Command::new(
     },
 );
 
-fn brpoplpush<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, _: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
+fn brpoplpush<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, _: ReadyKey<'v>) -> BlockingResult<'v> {
     let keys = args.rest().first(1);
     let (source, destination) = (args.key()?, args.key()?);
-    let deadline = blocking::deadline(view, args)?;
-    wait_to_move(view, args, keys, (source, destination), (End::Back, End::Front), deadline)
+    let deadline = timeout::parse_seconds(view, args)?;
+    move_or_block(view, args, keys, (source, destination), (End::Back, End::Front), deadline)
 }
 
-fn wait_to_move<'v>(
+fn move_or_block<'v>(
     view: &'v mut View<'_>,
     args: &Args<'v>,
     keys: Words<'v>,
     (source, destination): (&[u8], &[u8]),
     ends: (End, End),
     deadline: Option<Millis>,
-) -> Result<Outcome<'v>, CommandError> {
+) -> BlockingResult<'v> {
     let limits = limits(view, args);
     let moved = move_element(view, source, destination, ends, &limits)?;
     Ok(match moved {
-        Some(element) => Outcome::Done(Reply::bulk(element)),
-        // To have waited in vain is an absent array, as for all who wait for lists; not to wait at all is not.
-        None => Outcome::WaitOr(wish(keys, deadline), Reply::Null),
+        Some(element) => ReplyOrBlock::Reply(Reply::bulk(element)),
+        // The reply to a time-out is BLPOP's null array. Where nothing may block, it is LMOVE's null.
+        None => ReplyOrBlock::Block(BlockForKeys {
+            denied_reply: Reply::Null,
+            ..BlockForKeys::new(keys, Kind::List, deadline)
+        }),
     })
 }
 
@@ -149,15 +142,15 @@ const BLMPOP: Command = Command::new(
     },
 );
 
-fn blmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: Ready<'v>) -> Result<Outcome<'v>, CommandError> {
-    let mut timeout = blocking::put_off(args)?;
-    let request = MultiplePop::parse(args)?;
-    let deadline = blocking::deadline(view, &mut timeout)?;
+fn blmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>) -> BlockingResult<'v> {
+    let mut timeout = timeout::put_aside(args)?;
+    let request = parse_lmpop(args)?;
+    let deadline = timeout::parse_seconds(view, &mut timeout)?;
     let limits = limits(view, args);
-    for key in request.keys.iter().filter(|key| blocking::is_meant(key, ready)) {
-        if let Some(reply) = request.pop(view, key, &limits)? {
-            return Ok(Outcome::Done(reply));
+    for key in request.keys.iter().filter(|key| may_serve(key, ready)) {
+        if let Some(reply) = pop_from(view, key, &request, &limits)? {
+            return Ok(ReplyOrBlock::Reply(reply));
         }
     }
-    Ok(Outcome::Wait(wish(request.keys, deadline)))
+    Ok(block(request.keys, deadline))
 }

@@ -1,6 +1,7 @@
-//! Lists: elements by their place, and by what they are.
+//! Commands on lists by index or by element: LINDEX, LINSERT, LPOS, LRANGE, LREM, LSET, LTRIM.
 
-use super::lists::{limits, reply};
+use super::index_ranges::element_range;
+use super::lists::{element_reply, limits};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -14,28 +15,21 @@ pub(super) const ROWS: &[Command] = &[LINDEX, LINSERT, LPOS, LRANGE, LREM, LSET,
 const INDEX_OUT_OF_RANGE: CommandError = CommandError::fixed("ERR index out of range");
 const TOO_SMALL: CommandError =
     CommandError::fixed("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
-const NO_RANK: CommandError = CommandError::fixed(
+const ZERO_RANK: CommandError = CommandError::fixed(
     "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start \
      from the end of the list",
 );
 const NEGATIVE_COUNT: CommandError = CommandError::fixed("ERR COUNT can't be negative");
 const NEGATIVE_LENGTH: CommandError = CommandError::fixed("ERR MAXLEN can't be negative");
 
-/// The place that an index means, which counts from the end if it is negative.
-fn place(index: i64, len: usize) -> Option<usize> {
+/// The index from the front. Negative indexes count from the back.
+fn resolve_index(index: i64, len: usize) -> Option<usize> {
     let index = if index < 0 { index.checked_add(len as i64)? } else { index };
     usize::try_from(index).ok().filter(|&index| index < len)
 }
 
-/// The places that two indexes mean, the last one included, as a range that is empty if there are none.
-fn places(start: i64, stop: i64, len: usize) -> (usize, usize) {
-    let from_front = |index: i64| if index < 0 { index + len as i64 } else { index };
-    let (start, stop) = (from_front(start).max(0), from_front(stop).min(len as i64 - 1));
-    if start > stop { (0, 0) } else { (start as usize, stop as usize + 1) }
-}
-
-/// A number whose negative there is, too; Redis asks for that since 7.2.
-fn symmetric(args: &mut Args<'_>) -> Result<i64, CommandError> {
+/// Parses an integer. Since 7.2 the least integer, which has no negative, is an error.
+fn parse_negatable(args: &mut Args<'_>) -> Result<i64, CommandError> {
     let number = args.integer()?;
     if number == i64::MIN && args.profile().since_redis(7, 2) { Err(TOO_SMALL) } else { Ok(number) }
 }
@@ -58,8 +52,8 @@ const LINDEX: Command = Command::new(
 
 fn lindex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let Some(list) = view.collection::<List>(args.key()?)? else { return Ok(Reply::Null) };
-    let place = place(args.integer()?, list.len());
-    Ok(place.and_then(|place| list.get(place)).map_or(Reply::Null, reply))
+    let index = resolve_index(args.integer()?, list.len());
+    Ok(index.and_then(|index| list.get(index)).map_or(Reply::Null, element_reply))
 }
 
 const LRANGE: Command = Command::new(
@@ -81,9 +75,9 @@ const LRANGE: Command = Command::new(
 fn lrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, start, stop) = (args.key()?, args.integer()?, args.integer()?);
     let Some(list) = view.collection::<List>(key)? else { return Ok(Reply::Array(Vec::new())) };
-    let (start, end) = places(start, stop, list.len());
-    let mut elements = Bulks::with_capacity(end - start);
-    for element in list.range(start, end - start) {
+    let range = element_range(start, stop, list.len());
+    let mut elements = Bulks::with_capacity(range.len());
+    for element in list.range(range.start, range.len()) {
         match element {
             Element::String(bytes) => elements.push(bytes),
             Element::Integer(value) => elements.push_integer(value),
@@ -112,8 +106,8 @@ fn ltrim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, start, stop) = (args.key()?, args.integer()?, args.integer()?);
     let limits = limits(view, args);
     let Some(list) = view.collection_to_write::<List>(key)? else { return Ok(Reply::OK) };
-    let kept = places(start, stop, list.len());
-    let gone = view.trim_list(key, kept, &limits)?;
+    let kept = element_range(start, stop, list.len());
+    let gone = view.trim_list(key, (kept.start, kept.end), &limits)?;
     view.notify_removal(EventClass::List, "ltrim", key, gone);
     Ok(Reply::OK)
 }
@@ -141,20 +135,20 @@ fn lset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let list = view.collection_to_write::<List>(key)?.ok_or(CommandError::NO_SUCH_KEY)?;
     let mut index = args.integer()?;
     if args.profile().since_redis(7, 2) {
-        // It takes its way through a C `int` since.
+        // Since 7.2 Redis passes the index through a C `int`.
         index = i64::from(index as i32);
     }
-    let place = place(index, list.len());
+    let index = resolve_index(index, list.len());
     let element = args.bytes()?;
     view.change(key, |list: &mut List| {
         list.expect(1, element.len(), &limits);
-        if let Some(place) = place {
-            list.set(place, element);
+        if let Some(index) = index {
+            list.set(index, element);
             list.relax(&limits);
         }
-        ((), usize::from(place.is_some()))
+        ((), usize::from(index.is_some()))
     })?;
-    if place.is_none() {
+    if index.is_none() {
         return Err(INDEX_OUT_OF_RANGE);
     }
     view.notify(EventClass::List, "lset", key);
@@ -188,11 +182,11 @@ fn linsert<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     let insertion = view.change(key, |list: &mut List| {
         list.expect(1, element.len(), &limits);
         let pivot = Element::of(pivot);
-        let place = list.iter().position(|other| other == pivot);
-        if let Some(place) = place {
-            list.insert(place, behind, element);
+        let index = list.iter().position(|other| other == pivot);
+        if let Some(index) = index {
+            list.insert(index, behind, element);
         }
-        (place.map(|_| list.len()), usize::from(place.is_some()))
+        (index.map(|_| list.len()), usize::from(index.is_some()))
     })?;
     Ok(Reply::Integer(match insertion {
         None => 0,
@@ -222,7 +216,7 @@ const LREM: Command = Command::new(
 );
 
 fn lrem<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let (key, count, element) = (args.key()?, symmetric(args)?, args.bytes()?);
+    let (key, count, element) = (args.key()?, parse_negatable(args)?, args.bytes()?);
     let limits = limits(view, args);
     let from = if count < 0 { End::Back } else { End::Front };
     let most = if count == 0 { usize::MAX } else { usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX) };
@@ -261,14 +255,14 @@ fn lpos<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
             return Err(CommandError::SYNTAX);
         }
         if args.take("RANK") {
-            rank = symmetric(args)?;
+            rank = parse_negatable(args)?;
             if rank == 0 {
-                return Err(NO_RANK);
+                return Err(ZERO_RANK);
             }
         } else if args.take("COUNT") {
-            count = Some(natural(args, NEGATIVE_COUNT)?);
+            count = Some(parse_length(args, NEGATIVE_COUNT)?);
         } else if args.take("MAXLEN") {
-            length = natural(args, NEGATIVE_LENGTH)?;
+            length = parse_length(args, NEGATIVE_LENGTH)?;
         } else {
             return Err(CommandError::SYNTAX);
         }
@@ -285,21 +279,28 @@ fn lpos<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         Some(count) => count,
     };
     let mut found: Vec<_> = if rank > 0 {
-        matches(list.range(0, length), element).skip(skipped).take(most).collect()
+        matching_indexes(list.range(0, length), element).skip(skipped).take(most).collect()
     } else {
-        matches(list.backwards(last, length), element).skip(skipped).take(most).map(|place| last - place).collect()
+        matching_indexes(list.backwards(last, length), element)
+            .skip(skipped)
+            .take(most)
+            .map(|index| last - index)
+            .collect()
     };
     Ok(match count {
-        Some(_) => Reply::Array(found.into_iter().map(|place| Reply::Integer(place as i64)).collect()),
-        None => found.pop().map_or(Reply::Null, |place| Reply::Integer(place as i64)),
+        Some(_) => Reply::Array(found.into_iter().map(|index| Reply::Integer(index as i64)).collect()),
+        None => found.pop().map_or(Reply::Null, |index| Reply::Integer(index as i64)),
     })
 }
 
-fn natural(args: &mut Args<'_>, error: CommandError) -> Result<usize, CommandError> {
+fn parse_length(args: &mut Args<'_>, error: CommandError) -> Result<usize, CommandError> {
     parse_integer(args.bytes()?).and_then(|number| usize::try_from(number).ok()).ok_or(error)
 }
 
-/// Where an element stands among others.
-fn matches<'l>(elements: impl Iterator<Item = Element<'l>>, element: Element<'l>) -> impl Iterator<Item = usize> {
-    elements.enumerate().filter(move |(_, other)| *other == element).map(|(place, _)| place)
+/// The indexes at which an element occurs.
+fn matching_indexes<'l>(
+    elements: impl Iterator<Item = Element<'l>>,
+    element: Element<'l>,
+) -> impl Iterator<Item = usize> {
+    elements.enumerate().filter(move |(_, other)| *other == element).map(|(index, _)| index)
 }

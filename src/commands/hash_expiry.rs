@@ -1,10 +1,11 @@
-//! How long fields of hashes live.
+//! Deadlines of hash fields: HEXPIRE, HTTL, HPERSIST and their variants.
 
+use super::expire_options::{ExpireTime, TimeUnit};
 use super::expiry::Condition;
-use super::hash_fields::{
-    FIELD_TIMES, Found, NOT_POSITIVE, deadline, fields_of, is_valkey, take_fields, take_fields_of_valkey,
+use super::fields_clause::{
+    FIELD_TIMES, FieldsClause, NOT_POSITIVE, is_valkey, parse_deadline, parse_fields, parse_fields_clause,
+    parse_fields_valkey,
 };
-use super::lifetime::{Lifetime, Unit};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::commands::{Command, CommandResult, Handler};
@@ -17,7 +18,7 @@ pub(super) const ROWS: &[Command] =
 
 const NUMBER_NOT_POSITIVE: CommandError = CommandError::fixed("ERR Parameter `numFields` should be greater than 0");
 
-/// What is answered for a field.
+/// Replies for one field.
 const NO_FIELD: i64 = -2;
 const NO_TIME: i64 = -1;
 const REFUSED: i64 = 0;
@@ -27,7 +28,7 @@ const REMOVED: i64 = 2;
 // ---- setting
 
 const HEXPIRE: Command = Command::new(
-    Handler::Keys(|view, args| set(view, args, Unit::Seconds, false)),
+    Handler::Keys(|view, args| set_times(view, args, TimeUnit::Seconds, false)),
     CommandSpec {
         usage: "key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
         summary: "Sets how many seconds fields of a hash have left to live.",
@@ -43,7 +44,7 @@ const HEXPIRE: Command = Command::new(
 );
 
 const HPEXPIRE: Command = Command::new(
-    Handler::Keys(|view, args| set(view, args, Unit::Milliseconds, false)),
+    Handler::Keys(|view, args| set_times(view, args, TimeUnit::Milliseconds, false)),
     CommandSpec {
         name: "HPEXPIRE",
         usage: "key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
@@ -53,7 +54,7 @@ const HPEXPIRE: Command = Command::new(
 );
 
 const HEXPIREAT: Command = Command::new(
-    Handler::Keys(|view, args| set(view, args, Unit::Seconds, true)),
+    Handler::Keys(|view, args| set_times(view, args, TimeUnit::Seconds, true)),
     CommandSpec {
         name: "HEXPIREAT",
         usage: "key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
@@ -63,7 +64,7 @@ const HEXPIREAT: Command = Command::new(
 );
 
 const HPEXPIREAT: Command = Command::new(
-    Handler::Keys(|view, args| set(view, args, Unit::Milliseconds, true)),
+    Handler::Keys(|view, args| set_times(view, args, TimeUnit::Milliseconds, true)),
     CommandSpec {
         name: "HPEXPIREAT",
         usage: "key unix-time-milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
@@ -72,46 +73,46 @@ const HPEXPIREAT: Command = Command::new(
     },
 );
 
-/// Sets times of fields. One that is not in the future removes the field.
-fn set<'v>(view: &mut View<'_>, args: &mut Args<'v>, unit: Unit, absolute: bool) -> CommandResult<'v> {
+/// Sets deadlines of fields. A deadline in the past removes the field.
+fn set_times<'v>(view: &mut View<'_>, args: &mut Args<'v>, unit: TimeUnit, absolute: bool) -> CommandResult<'v> {
     let (key, value) = (args.key()?, args.bytes()?);
-    let (lifetime, now) = (Lifetime { value, unit, absolute }, view.now());
+    let (lifetime, now) = (ExpireTime { value, unit, absolute }, view.now());
     let (time, condition, fields) = if is_valkey(args) {
-        let found = Found::of(args)?;
+        let found = FieldsClause::find(args)?;
         let condition = Condition::of(found.options.iter())?;
         let fields = found.fields(1)?;
-        let time = deadline(lifetime, now, args)?;
+        let time = parse_deadline(lifetime, now, args)?;
         view.collection_to_write::<Hash>(key)?;
         (time, condition, fields)
     } else {
         view.collection_to_write::<Hash>(key)?;
-        let time = deadline(lifetime, now, args)?;
+        let time = parse_deadline(lifetime, now, args)?;
         let conditions: [&[u8]; 4] = [b"NX", b"XX", b"GT", b"LT"];
         let option =
             args.peek().filter(|option| conditions.iter().any(|condition| option.eq_ignore_ascii_case(condition)));
         if option.is_some() {
             args.optional();
         }
-        (time, Condition::of(option.into_iter())?, take_fields(args, NUMBER_NOT_POSITIVE)?)
+        (time, Condition::of(option.into_iter())?, parse_fields(args, NUMBER_NOT_POSITIVE)?)
     };
     let limits = view.settings().hash_limits(args.profile());
     let change = view.change(key, |hash: &mut Hash| {
         hash.expect_times(&limits);
         let answers: Vec<i64> =
-            fields.iter().map(|field| set_one(hash, field, time, now, &condition, &limits)).collect();
+            fields.iter().map(|field| set_field_time(hash, field, time, now, &condition, &limits)).collect();
         let changes = answers.iter().filter(|&&answer| matches!(answer, DONE | REMOVED)).count();
         (answers, changes)
     })?;
-    let Some((answers, gone)) = change else { return Ok(same(fields, NO_FIELD)) };
+    let Some((answers, gone)) = change else { return Ok(repeat_reply(fields, NO_FIELD)) };
     if answers.contains(&REMOVED) {
-        tell_of_removal(view, args, key, gone);
+        notify_field_removal(view, args, key, gone);
     } else if answers.contains(&DONE) {
         view.notify(EventClass::Hash, "hexpire", key);
     }
     Ok(Reply::Array(answers.into_iter().map(Reply::Integer).collect()))
 }
 
-fn set_one(
+fn set_field_time(
     hash: &mut Hash,
     field: &[u8],
     time: Millis,
@@ -132,14 +133,14 @@ fn set_one(
     }
 }
 
-/// Tells that fields were removed because they were given a time that is past already, and whether the key went with
-/// them.
-pub(super) fn tell_of_removal(view: &mut View<'_>, args: &Args<'_>, key: &[u8], gone: bool) {
+/// Publishes the keyspace events for fields removed by a deadline in the past. `gone`: the key was removed with its
+/// last field.
+pub(super) fn notify_field_removal(view: &mut View<'_>, args: &Args<'_>, key: &[u8], gone: bool) {
     view.notify_removal(EventClass::Hash, if is_valkey(args) { "hexpired" } else { "hdel" }, key, gone);
 }
 
-/// The same answer for each field.
-fn same(fields: Words<'_>, answer: i64) -> Reply<'static> {
+/// The same reply for each field.
+fn repeat_reply(fields: Words<'_>, answer: i64) -> Reply<'static> {
     Reply::Array(fields.iter().map(|_| Reply::Integer(answer)).collect())
 }
 
@@ -161,7 +162,7 @@ const HPERSIST: Command = Command::new(
 
 fn hpersist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    let fields = fields_of(view, key, args)?;
+    let fields = parse_fields_clause(view, key, args)?;
     let limits = view.settings().hash_limits(args.profile());
     let change = view.change(key, |hash: &mut Hash| {
         let mut persist = |field: &[u8]| match hash.contains(field) {
@@ -173,17 +174,17 @@ fn hpersist<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
         let changes = answers.iter().filter(|&&answer| answer == DONE).count();
         (answers, changes)
     })?;
-    let Some((answers, _)) = change else { return Ok(same(fields, NO_FIELD)) };
+    let Some((answers, _)) = change else { return Ok(repeat_reply(fields, NO_FIELD)) };
     if answers.contains(&DONE) {
         view.notify(EventClass::Hash, "hpersist", key);
     }
     Ok(Reply::Array(answers.into_iter().map(Reply::Integer).collect()))
 }
 
-// ---- asking
+// ---- querying
 
 const HTTL: Command = Command::new(
-    Handler::Keys(|view, args| ask(view, args, Unit::Seconds, false)),
+    Handler::Keys(|view, args| query_times(view, args, TimeUnit::Seconds, false)),
     CommandSpec {
         usage: "key FIELDS numfields field [field ...]",
         summary: "Tells how many seconds fields of a hash have left to live.",
@@ -200,7 +201,7 @@ const HTTL: Command = Command::new(
 );
 
 const HPTTL: Command = Command::new(
-    Handler::Keys(|view, args| ask(view, args, Unit::Milliseconds, false)),
+    Handler::Keys(|view, args| query_times(view, args, TimeUnit::Milliseconds, false)),
     CommandSpec {
         name: "HPTTL",
         summary: "Tells how many milliseconds fields of a hash have left to live.",
@@ -209,7 +210,7 @@ const HPTTL: Command = Command::new(
 );
 
 const HEXPIRETIME: Command = Command::new(
-    Handler::Keys(|view, args| ask(view, args, Unit::Seconds, true)),
+    Handler::Keys(|view, args| query_times(view, args, TimeUnit::Seconds, true)),
     CommandSpec {
         name: "HEXPIRETIME",
         summary: "Tells the Unix time, in seconds, at which fields of a hash expire.",
@@ -219,7 +220,7 @@ const HEXPIRETIME: Command = Command::new(
 );
 
 const HPEXPIRETIME: Command = Command::new(
-    Handler::Keys(|view, args| ask(view, args, Unit::Milliseconds, true)),
+    Handler::Keys(|view, args| query_times(view, args, TimeUnit::Milliseconds, true)),
     CommandSpec {
         name: "HPEXPIRETIME",
         summary: "Tells the Unix time, in milliseconds, at which fields of a hash expire.",
@@ -227,17 +228,17 @@ const HPEXPIRETIME: Command = Command::new(
     },
 );
 
-fn ask<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, unit: Unit, absolute: bool) -> CommandResult<'v> {
+fn query_times<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, unit: TimeUnit, absolute: bool) -> CommandResult<'v> {
     let (key, now, valkey) = (args.key()?, view.now(), is_valkey(args));
-    let early = if valkey { Some(take_fields_of_valkey(args, CommandError::SYNTAX)?) } else { None };
+    let early = if valkey { Some(parse_fields_valkey(args, CommandError::SYNTAX)?) } else { None };
     let hash = view.collection::<Hash>(key)?;
-    let fields = early.map_or_else(|| take_fields(args, NOT_POSITIVE), Ok)?;
+    let fields = early.map_or_else(|| parse_fields(args, NOT_POSITIVE), Ok)?;
     let start = if absolute { 0 } else { now };
     let answer = |field: &[u8]| match hash {
         Some(hash) if hash.contains(field) => hash.time(field).map_or(NO_TIME, |time| match unit {
-            Unit::Milliseconds => time - start,
-            // Redis rounds up, Valkey to the nearest.
-            Unit::Seconds => (time - start + if valkey { 500 } else { 999 }) / 1000,
+            TimeUnit::Milliseconds => time - start,
+            // Redis rounds up, Valkey to the nearest second.
+            TimeUnit::Seconds => (time - start + if valkey { 500 } else { 999 }) / 1000,
         }),
         _ => NO_FIELD,
     };
