@@ -275,6 +275,7 @@ const ZLEXCOUNT: Command = Command::new(
     CommandSpec {
         summary: "Tells how many members of a sorted set stand between two others.",
         since: Since::redis(2, 8, 9),
+        lock_effect: LockEffect::None,
         ..ZCOUNT.spec.renamed("ZLEXCOUNT")
     },
 );
