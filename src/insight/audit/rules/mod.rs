@@ -19,6 +19,8 @@ mod tokens;
 mod waiting;
 mod wording;
 
+pub use dispatch::{GlobalRuleState, RuleState, observe};
+
 #[cfg(test)]
 pub mod documented_limits {
     //! The constants that the guide pages tell.
@@ -27,5 +29,3 @@ pub mod documented_limits {
     pub use crate::insight::audit::rules::renewal::MAX_IDLE_RENEWALS;
     pub use crate::insight::audit::rules::waiting::{EQUAL_PAUSES, MAX_IN_A_SECOND, MAX_WITHOUT_PAUSE, ROUNDS};
 }
-
-pub use dispatch::{GlobalRuleState, RuleState, observe};
