@@ -188,29 +188,29 @@ impl Clock {
 
     /// Sets the pace; the clock goes on from where it is. Returns the pace before.
     pub(crate) fn set_pace(&self, pace: Pace) -> Pace {
-        let mut alarms = self.alarms();
+        let alarms = self.alarms();
         let before = self.pace();
         self.set_from(self.micros(), pace);
-        alarms.wake_driver();
+        wake_driver(alarms);
         before
     }
 
     /// Moves the clock to an instant, forwards or backwards, within what it can show; it goes on running or standing as
     /// before.
     pub(crate) fn set(&self, micros: i64) {
-        let mut alarms = self.alarms();
+        let alarms = self.alarms();
         self.set_from(micros.clamp(0, MAX_MICROS), self.pace());
-        alarms.wake_driver();
+        wake_driver(alarms);
     }
 
     /// Makes the clock show the machine's time.
     pub(crate) fn reset(&self) {
-        let mut alarms = self.alarms();
+        let alarms = self.alarms();
         self.set_auto(None);
         self.offset.store(0, Ordering::Release);
         self.mode.store(RUNNING, Ordering::Release);
         *self.scaled() = None;
-        alarms.wake_driver();
+        wake_driver(alarms);
     }
 
     /// The caller holds the lock of the alarms.
@@ -258,7 +258,7 @@ impl Clock {
         let earliest = alarms.waiting.first_key_value().is_none_or(|((first, _), _)| deadline < *first);
         alarms.waiting.insert((deadline, id), Arc::clone(&state));
         if earliest {
-            alarms.wake_driver();
+            wake_driver(alarms);
         }
         Alarm { clock: Arc::clone(self), key: (deadline, id), state }
     }
@@ -287,13 +287,16 @@ impl Clock {
     pub(crate) fn ring(&self) {
         let now = self.millis();
         let mut alarms = self.alarms();
+        let mut wakers = Vec::new();
         while let Some(entry) = alarms.waiting.first_entry() {
             if entry.key().0 > now {
                 break;
             }
-            entry.remove().ring();
+            wakers.extend(entry.remove().ring(false));
             alarms.ringing += 1;
         }
+        drop(alarms);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Rings every alarm before its time; whether there was any.
@@ -301,8 +304,9 @@ impl Clock {
         let mut alarms = self.alarms();
         let early = std::mem::take(&mut alarms.waiting);
         alarms.ringing += early.len();
-        early.values().for_each(|alarm| alarm.inner().early = true);
-        early.values().for_each(|alarm| alarm.ring());
+        let wakers: Vec<Waker> = early.values().filter_map(|alarm| alarm.ring(true)).collect();
+        drop(alarms);
+        wakers.into_iter().for_each(Waker::wake);
         !early.is_empty()
     }
 
@@ -400,12 +404,11 @@ impl Clock {
     }
 }
 
-impl Alarms {
-    fn wake_driver(&mut self) {
-        if let Some(driver) = &self.driver {
-            driver.wake_by_ref();
-        }
-    }
+/// Unlocks the alarms, then wakes the task that rings them.
+fn wake_driver(alarms: MutexGuard<'_, Alarms>) {
+    let driver = alarms.driver.clone();
+    drop(alarms);
+    driver.into_iter().for_each(Waker::wake);
 }
 
 impl AlarmState {
@@ -413,12 +416,12 @@ impl AlarmState {
         self.inner.lock_ignoring_poison()
     }
 
-    fn ring(&self) {
+    /// Marks the alarm as rung. The caller calls the waker when nothing is locked any more.
+    fn ring(&self, early: bool) -> Option<Waker> {
         let mut inner = self.inner();
         inner.rang = true;
-        if let Some(sleeper) = inner.sleeper.take() {
-            sleeper.wake();
-        }
+        inner.early = early;
+        inner.sleeper.take()
     }
 }
 
@@ -451,7 +454,9 @@ impl Drop for Alarm {
         if alarms.waiting.remove(&self.key).is_none() {
             alarms.ringing -= 1;
             if alarms.ringing == 0 {
-                alarms.quiescence_wakers.drain(..).for_each(Waker::wake);
+                let wakers = std::mem::take(&mut alarms.quiescence_wakers);
+                drop(alarms);
+                wakers.into_iter().for_each(Waker::wake);
             }
         }
     }
@@ -609,5 +614,50 @@ mod tests {
         assert!(near.has_rung(Waker::noop()) && far.is_early());
         drop((near, far));
         assert!(clock.is_quiescent());
+    }
+
+    /// Counts how often it is woken, and how often the alarms were locked then.
+    struct Probe {
+        clock: Arc<Clock>,
+        woken: AtomicI64,
+        locked: AtomicI64,
+    }
+
+    impl Wake for Probe {
+        fn wake(self: Arc<Self>) {
+            self.woken.fetch_add(1, Ordering::Relaxed);
+            if self.clock.alarms.try_lock().is_err() {
+                self.locked.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[test]
+    fn wakers_run_when_the_alarms_are_not_locked() {
+        let clock = Arc::new(Clock::new());
+        clock.set_pace(Pace::Frozen);
+        clock.set(1_000_000);
+        let probe = Arc::new(Probe { clock: Arc::clone(&clock), woken: AtomicI64::new(0), locked: AtomicI64::new(0) });
+        let waker = Waker::from(Arc::clone(&probe));
+        let woken = || probe.woken.swap(0, Ordering::Relaxed);
+
+        assert!(clock.until_next_alarm(&waker).is_none());
+        let (first, second) = (clock.alarm(2_000), clock.alarm(3_000));
+        assert_eq!(woken(), 1, "the driver, by the first deadline only");
+        clock.set(2_000_000);
+        clock.set_pace(Pace::Frozen);
+        assert_eq!(woken(), 2, "the driver, when time or its pace changes");
+        assert!(!first.has_rung(&waker) && !second.has_rung(&waker));
+        clock.ring();
+        assert_eq!(woken(), 1);
+        assert!(clock.ring_early());
+        assert_eq!(woken(), 1);
+        let mut quiet = pin!(clock.wait_until_quiescent());
+        assert!(quiet.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop((first, second));
+        assert_eq!(woken(), 1);
+        clock.reset();
+        assert_eq!(woken(), 1);
+        assert_eq!(probe.locked.load(Ordering::Relaxed), 0);
     }
 }

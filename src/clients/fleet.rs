@@ -48,8 +48,8 @@ pub trait Fleet: Send + Sync {
     fn abandon_scripts(&self);
 }
 
-/// Ready when a command to an instance has taken full effect.
-pub type Completion = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// What an order sets off; over when all of it has happened, or has failed.
+pub type Completion = Pin<Box<dyn Future<Output = Result<(), CommandError>> + Send>>;
 
 /// One space, as a list of them shows it.
 pub struct SpaceInfo {

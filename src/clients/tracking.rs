@@ -256,7 +256,7 @@ impl Tracking {
             Some(session) => {
                 let id = session.client.id();
                 let tracking = &mut session.tracking;
-                let own = &mut Some(OwnOutput { id, out: &mut session.aside });
+                let own = &mut Some(OwnOutput { id, out: &mut session.messages_behind });
                 table.apply(notifications, sender, own, Some(&mut tracking.owed), &mut tracking.changed);
             }
             None => {
@@ -275,7 +275,7 @@ impl Tracking {
         let owed = std::mem::take(&mut tracking.owed);
         let changed = std::mem::take(&mut tracking.changed);
         let mut table = self.table();
-        let own = &mut Some(OwnOutput { id, out: &mut session.aside });
+        let own = &mut Some(OwnOutput { id, out: &mut session.messages_behind });
         for key in owed {
             let resp3 = is_resp3(&session.client);
             let body = key.map_or_else(|| null(resp3), |key| array(&[&key]));

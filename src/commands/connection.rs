@@ -147,7 +147,7 @@ fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         if call.session.subscriber {
             call.server.pubsub.set_resp3(&call.session.client, protocol == Protocol::Resp3);
             // Messages sent so far are in the old protocol, and precede the reply.
-            call.session.client.take_mail(&mut call.session.ahead);
+            call.session.client.take_mail(&mut call.session.messages_ahead);
         }
     }
     let server = match args.profile().family() {
@@ -253,7 +253,7 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     session.client.seen().monitor.store(false, Ordering::Relaxed);
     if session.subscriber {
         server.pubsub.forget(&session.client);
-        session.client.take_mail(&mut session.ahead);
+        session.client.take_mail(&mut session.messages_ahead);
         session.subscriber = false;
     }
     session.transaction = None;
@@ -375,7 +375,7 @@ fn shutdown(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> 
         // A shutdown here never waits, so there is never one to abort.
         return Err(CommandError::fixed("ERR No shutdown in progress."));
     }
-    if !no_save && call.server.active_hooks.has(Hook::Script) {
+    if !no_save && call.server.active_hooks.has(Hook::SlowScript) {
         return Err(call.server.scripts.busy_error());
     }
     if save && !force {

@@ -143,7 +143,7 @@ fn unsubscribe(call: &mut Call<'_>, args: &mut Args<'_>, topic: SubscriptionKind
     }
     call.session.subscriber = client.seen().is_subscriber();
     // Messages sent so far precede the reply, so that none follows it.
-    client.take_mail(&mut call.session.ahead);
+    client.take_mail(&mut call.session.messages_ahead);
     Ok(confirm(call, replies))
 }
 
@@ -154,11 +154,11 @@ fn confirmation(kind: &'static str, name: Option<&[u8]>, count: usize) -> Reply<
 
 /// One reply for each name. Redis writes them even after CLIENT REPLY OFF.
 fn confirm(call: &mut Call<'_>, replies: Vec<Reply<'static>>) -> Reply<'static> {
-    if !call.session.replies.are_withheld() {
+    if !call.session.replies.are_suppressed() {
         return Reply::Several(replies);
     }
     for reply in replies {
-        reply.write(call.session.protocol, &mut call.session.aside);
+        reply.write(call.session.protocol, &mut call.session.messages_behind);
     }
     Reply::Nothing
 }

@@ -4,7 +4,7 @@ use super::timeout::parse_millis;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
-use crate::clients::session::{Flow, Waiting};
+use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag};
@@ -67,6 +67,6 @@ fn reply_after(call: &mut Call<'_>, replicas: i64, deadline: Option<Millis>, rep
     if replicas <= 0 {
         return reply;
     }
-    call.flow = Flow::Wait(Box::new(Waiting::Until { deadline, reply }));
+    call.flow = Flow::Wait(Box::new(Wait::Blocked { deadline, reply }));
     Reply::Nothing
 }

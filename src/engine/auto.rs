@@ -1,8 +1,8 @@
-//! A clock that stands and goes to the next deadline by itself, whenever everybody waits for that.
+//! A clock that stands, and moves to the next deadline by itself whenever every client is blocked.
 //!
-//! Each connection says what it does when it has done all there was to do, and then looks around; whoever is the last to
-//! begin to wait sees all others wait, and has the clock moved. Nothing is looked at from time to time, but for how long a
-//! client has been silent, if that was asked for.
+//! Each connection shows its activity at the end of its poll, and then checks those of all others; the last one to block
+//! sees all others blocked, and has the clock moved. Nothing polls, except for how long a client has been silent, if that was
+//! asked for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,27 +12,28 @@ use tokio::runtime::Handle;
 
 use super::Engine;
 use super::control_job::in_micros;
-use crate::base::clock::{Clock, MAX_MICROS, Millis};
+use crate::base::clock::Clock;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Activity, Client, Signal};
 use crate::powers::Hook;
 
-/// What was set going because somebody has looked around.
+/// Tasks that are under way for such a clock.
 #[derive(Default)]
 pub(super) struct AutoAdvance {
-    /// The clock is about to be moved.
+    /// A task moves the clock.
     moving: AtomicBool,
-    /// Somebody will look again when silent clients have been silent for long enough.
+    /// A task checks again when the silent clients have been silent for long enough.
     again: AtomicBool,
 }
 
-/// Who could still do something that time has to wait for.
-enum Others {
-    /// Nobody.
-    Wait,
-    /// Nobody, if those who are silent now still are after so long.
-    AreSilent(Duration),
-    Act,
+/// Whether the clock may go on to the next deadline.
+enum Readiness {
+    /// Every client is blocked.
+    Blocked,
+    /// Every client is blocked, if those that are silent now still are after so long.
+    SilentAfter(Duration),
+    /// A client can still act.
+    Active,
 }
 
 impl Engine {
@@ -43,30 +44,30 @@ impl Engine {
             client.set_activity(Activity::Acting);
         });
         self.instance.clock.set_auto(Some(idle_grace));
-        // Each of them says what it does.
+        // Each connection shows its activity.
         clients.iter().for_each(|client| client.wake());
     }
 
-    /// Has the clock moved if it moves by itself and everybody waits for that.
+    /// Has the clock moved if it moves by itself and every client is blocked.
     #[cold]
     pub fn maybe_auto_advance(self: &Arc<Self>) {
-        if !self.instance.clock.is_auto() || self.next_stop().is_none() {
+        if !self.instance.clock.is_auto() || self.next_deadline().is_none() {
             return;
         }
         let Ok(event_loop) = Handle::try_current() else { return };
-        match self.others() {
-            Others::Act => {}
-            Others::Wait => {
-                if !self.outlook.moving.swap(true, Ordering::SeqCst) {
-                    event_loop.spawn(Arc::clone(self).move_on());
+        match self.readiness() {
+            Readiness::Active => {}
+            Readiness::Blocked => {
+                if !self.auto_advance.moving.swap(true, Ordering::SeqCst) {
+                    event_loop.spawn(Arc::clone(self).advance_while_blocked());
                 }
             }
-            Others::AreSilent(wait) => {
-                if !self.outlook.again.swap(true, Ordering::SeqCst) {
+            Readiness::SilentAfter(wait) => {
+                if !self.auto_advance.again.swap(true, Ordering::SeqCst) {
                     let engine = Arc::clone(self);
                     event_loop.spawn(async move {
                         Clock::sleep(wait).await;
-                        engine.outlook.again.store(false, Ordering::SeqCst);
+                        engine.auto_advance.again.store(false, Ordering::SeqCst);
                         engine.maybe_auto_advance();
                     });
                 }
@@ -74,29 +75,29 @@ impl Engine {
         }
     }
 
-    /// Moves the clock from deadline to deadline, as long as everybody waits.
-    async fn move_on(self: Arc<Self>) {
+    /// Moves the clock from deadline to deadline, as long as every client is blocked.
+    async fn advance_while_blocked(self: Arc<Self>) {
         let clock = &self.instance.clock;
         loop {
-            // Whoever wants to move or to stop it gets in between.
-            let _turn = self.turn.lock().await;
-            if !clock.is_auto() || !matches!(self.others(), Others::Wait) {
+            // A control job that moves or stops the clock comes in between.
+            let _turn = self.control_jobs.lock().await;
+            if !clock.is_auto() || !matches!(self.readiness(), Readiness::Blocked) {
                 break;
             }
-            let Some(stop) = self.next_stop().map(in_micros) else { break };
+            let Some(stop) = self.next_deadline().map(in_micros) else { break };
             if stop > clock.micros() {
                 clock.set(stop);
             }
-            self.set_off_due();
+            self.run_due();
             self.quiesce().await;
         }
-        self.outlook.moving.store(false, Ordering::SeqCst);
-        // Somebody may have looked just now and left it to this.
+        self.auto_advance.moving.store(false, Ordering::SeqCst);
+        // Another connection may have checked just now, and left it to this task.
         self.maybe_auto_advance();
     }
 
-    /// Lets those who wait for what others do see whether it was what has just been done. Until they have, time stands.
-    pub fn let_drivers_look(&self) {
+    /// Has the commands that wait for an event check whether it has happened. Until they have, time stands.
+    pub fn wake_awaiting_drivers(&self) {
         for client in self.instance.clients.all() {
             if client.activity() == Activity::Awaiting {
                 client.signal(Signal::Look);
@@ -104,20 +105,20 @@ impl Engine {
         }
     }
 
-    fn others(&self) -> Others {
+    fn readiness(&self) -> Readiness {
         let Instance { clock, active_hooks, control, .. } = &*self.instance;
-        // Who is held for the sake of an order goes on without any time passing.
+        // A command that waits for its turn goes on without any time passing.
         if active_hooks.has(Hook::Explore) && control.explorer.holds_any() {
-            return Others::Act;
+            return Readiness::Active;
         }
         let (idle_grace, now) = (clock.idle_grace(), clock.uptime());
         let mut longest = Duration::ZERO;
         for client in self.instance.clients.all() {
-            // It was asked for something that it has not done yet.
+            // It was signalled, and has not done it yet.
             if client.has_signals() {
-                return Others::Act;
+                return Readiness::Active;
             }
-            if only_listens(&client) {
+            if is_listener(&client) {
                 continue;
             }
             match (client.activity(), idle_grace) {
@@ -125,31 +126,20 @@ impl Engine {
                 (Activity::Idle, Some(idle_grace)) => {
                     longest = longest.max(idle_grace.saturating_sub(now.saturating_sub(client.idle_since())));
                 }
-                _ => return Others::Act,
+                _ => return Readiness::Active,
             }
         }
         match () {
-            // Whoever goes on because an alarm has rung, or because it was let go on, has not shown it yet.
-            () if !clock.is_quiescent() => Others::Act,
-            () if longest > Duration::ZERO => Others::AreSilent(longest),
-            () => Others::Wait,
+            // A command that goes on because of an alarm, or was released, has not shown it yet.
+            () if !clock.is_quiescent() => Readiness::Active,
+            () if longest > Duration::ZERO => Readiness::SilentAfter(longest),
+            () => Readiness::Blocked,
         }
-    }
-
-    /// When the first key is gone whose end somebody waits for: a stream that a group's consumer reads.
-    pub(super) fn next_awaited_end(&self) -> Option<Millis> {
-        let instance = &self.instance;
-        if instance.keyspace.waiters().is_empty() || !instance.active_expire.load(Ordering::Relaxed) {
-            return None;
-        }
-        // A key lives through its last millisecond.
-        let end = instance.keyspace.next_awaited_deadline()?.saturating_add(1);
-        (end > instance.clock.millis() && end <= MAX_MICROS / 1000).then_some(end)
     }
 }
 
-/// Whether a client only hears what others do.
-fn only_listens(client: &Client) -> bool {
+/// Whether a client only receives messages.
+fn is_listener(client: &Client) -> bool {
     let seen = client.seen();
     seen.is_subscriber() || seen.monitor.load(Ordering::Relaxed)
 }

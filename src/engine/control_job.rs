@@ -1,4 +1,6 @@
-//! What a command of the test powers sets going, and the wait until all of it has happened.
+//! Control jobs, which the commands of the test powers start, and the wait until all their consequences have happened.
+//!
+//! A new job is a variant of [`ControlJob`], and an arm here.
 
 use std::sync::Arc;
 
@@ -8,18 +10,18 @@ use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
 
 impl Engine {
-    /// Does an job, and returns once all consequences have happened: keys that are due are gone, whoever waited for a
-    /// time that has come has its reply, and so has whoever was let go on; what was published is on its way.
+    /// Runs a job, and returns once all consequences have happened: expired keys are deleted; commands whose deadline has come,
+    /// or that were released, have their replies; what was published is written.
     pub async fn run_control_job(self: Arc<Self>, job: ControlJob) {
-        if job == ControlJob::Settle {
+        if job == ControlJob::Quiesce {
             return self.quiesce().await;
         }
-        // One by one: two that move the clock at once would each go past what the other has set off.
-        let _turn = self.turn.lock().await;
+        // One by one: two jobs that move the clock at once would each pass the deadlines of the other.
+        let _turn = self.control_jobs.lock().await;
         let clock = &self.instance.clock;
         match job {
-            ControlJob::Settle => {}
-            ControlJob::LetGo => self.let_go().await,
+            ControlJob::Quiesce => {}
+            ControlJob::OpenGates => self.open_gates().await,
             ControlJob::Advance(by) => {
                 let to = clock.micros().saturating_add(by.max(0));
                 self.move_clock(to).await;
@@ -44,48 +46,48 @@ impl Engine {
             }
             ControlJob::Reset => {
                 if !self.instance.control.explorer.survives_reset() {
-                    // There may be none.
+                    // There may be no exploration.
                     let _ = self.instance.stop_exploring();
                 }
                 self.reset_everything().await;
             }
-            ControlJob::PutBack => self.reset_everything().await,
+            ControlJob::ResetForRun => self.reset_everything().await,
             ControlJob::BeginRun => self.begin_run().await,
         }
     }
 
-    /// As [`run_control_job`](Self::run_control_job), for a thread that serves nobody.
+    /// As [`run_control_job`](Self::run_control_job), on a thread without an event loop.
     pub fn run_control_job_here(self: &Arc<Self>, job: ControlJob) {
         block_on(Arc::clone(self).run_control_job(job));
     }
 
-    /// Moves the clock, and stops at every deadline on the way until everything due there has happened. Meanwhile it
-    /// stands, so that it shows the deadline to whoever goes on there.
+    /// Moves the clock, and stops at every deadline on the way until everything due there has happened. It stands meanwhile, so
+    /// that a command that goes on there sees the deadline.
     async fn move_clock(&self, to: i64) {
         let clock = &self.instance.clock;
         let to = to.clamp(0, MAX_MICROS);
-        self.tell_move(to);
+        self.record_clock_move(to);
         let pace = clock.set_pace(Pace::Frozen);
-        while let Some(stop) = self.next_stop().map(in_micros).filter(|&stop| stop < to) {
+        while let Some(stop) = self.next_deadline().map(in_micros).filter(|&stop| stop < to) {
             if stop > clock.micros() {
                 clock.set(stop);
             }
-            self.set_off_due();
+            self.run_due();
             self.quiesce().await;
         }
         clock.set(to);
-        self.set_off_due();
+        self.run_due();
         self.quiesce().await;
         clock.set_pace(pace);
     }
 
-    /// Opens the gates that are to be opened.
-    async fn let_go(&self) {
+    /// Opens the gates that are marked for it.
+    async fn open_gates(&self) {
         let Instance { control, clock, .. } = &*self.instance;
         for gate in control.gates.take_queued_openings() {
-            // Not those who come meanwhile, which may be without end.
-            for _ in 0..gate.queue.held() {
-                gate.queue.step(clock);
+            // Not the commands that arrive meanwhile, of which there can be no end.
+            for _ in 0..gate.queue.parked_count() {
+                gate.queue.release_next(clock);
                 clock.wait_until_quiescent().await;
             }
             gate.queue.open(clock);
@@ -93,35 +95,35 @@ impl Engine {
         self.quiesce().await;
     }
 
-    /// The next instant at which something happens that somebody waits for.
-    pub(super) fn next_stop(&self) -> Option<Millis> {
+    /// The next instant at which something happens that a command waits for.
+    pub(super) fn next_deadline(&self) -> Option<Millis> {
         let alarm = self.instance.clock.next_alarm();
-        let key = self.next_awaited_end();
+        let key = self.backend.next_awaited_expiry();
         alarm.into_iter().chain(key).min()
     }
 
-    /// Deletes what is due, then rings whoever waits for a time that has come.
-    pub(super) fn set_off_due(&self) {
+    /// Deletes the keys that have expired, then rings the alarms that are due.
+    pub(super) fn run_due(&self) {
         self.cron();
         self.instance.clock.ring();
     }
 
     /// Waits until everything that was set off has happened.
     pub(super) async fn quiesce(&self) {
-        /// Whoever goes on because of what was sent to it may send something to another, and so on; no further.
+        /// A client that goes on because of a message can send one itself, and so on; no further than this.
         const ROUNDS: u32 = 4;
         let clock = &self.instance.clock;
         let mut rounds = 0;
         loop {
             clock.wait_until_quiescent().await;
             if clock.next_alarm().is_some_and(|deadline| deadline <= clock.millis()) {
-                self.set_off_due();
+                self.run_due();
                 rounds = 0;
                 continue;
             }
             // What was sent to clients beside their replies is to be written, too.
             for client in self.instance.clients.all() {
-                client.expect(|| clock.rung_alarm());
+                client.hold_until_signals_end(|| clock.rung_alarm());
             }
             rounds += 1;
             if clock.is_quiescent() || rounds > ROUNDS {

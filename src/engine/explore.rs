@@ -1,28 +1,27 @@
-//! The explorer's part in the life of a command: it waits for its turn. And who gives the turns.
+//! The explorer in the life of a command: the turn that it waits for, and the task that gives the turns.
 
 use std::future::{Future, poll_fn};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
-use super::passage::guest;
+use super::intercept::parked_command;
 use super::{Engine, is_exec, keys, transaction};
 use crate::base::clock::Clock;
-use crate::clients::session::{Session, Waiting};
-use crate::powers::{Footprint, Hook, NextTurn, Passage, RacerState, RacingCommand};
+use crate::clients::session::Session;
+use crate::powers::{Footprint, Hook, NextTurn, Permit, RacerState, RacingCommand};
 use crate::protocol::Words;
 use crate::spec::{CommandKind, CommandSpec, Flag, Group, TransactionCommand};
 
 impl Engine {
-    /// Holds a command until it has its turn, if orders are being explored.
+    /// Parks a command until it has its turn, if orders are being explored.
     pub(super) fn hold_for_turn(
         &self,
-        passage: &mut Passage,
-        session: &Session,
+        session: &mut Session,
         spec: &'static CommandSpec,
         words: Words<'_>,
-    ) -> Option<Waiting> {
-        if passage.is_explored
+    ) -> Option<Permit> {
+        if session.in_flight.hooks.as_ref().is_none_or(|hooks| hooks.is_explored)
             || !self.instance.active_hooks.has(Hook::Explore)
             || !self.is_authenticated(session)
             || !matters(session, spec)
@@ -30,15 +29,15 @@ impl Engine {
             return None;
         }
         let footprint = self.footprint(session, spec, words);
-        let command = RacingCommand { parked: guest(session, words), name: spec.name, footprint };
-        let ticket = self.instance.control.explorer.hold(command)?;
-        passage.is_explored = true;
-        Some(Waiting::Held(ticket))
+        let command = RacingCommand { parked: parked_command(session, words), name: spec.name, footprint };
+        let permit = self.instance.control.explorer.hold(command)?;
+        session.in_flight.hooks.iter_mut().for_each(|hooks| hooks.is_explored = true);
+        Some(permit)
     }
 
     /// What a command may read and write.
     fn footprint(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> Footprint {
-        // Whoever hears of changes, hears of them in an order.
+        // Subscribers to keyspace events see changes in an order.
         if self.instance.keyspace.settings().wants_notifications() {
             return Footprint::everything();
         }
@@ -53,28 +52,28 @@ impl Engine {
         footprint
     }
 
-    /// A client is gone: it has no turn any more.
-    pub(super) fn part(&self, session: &Session) {
+    /// A client is gone, and takes no turn any more.
+    pub(super) fn leave_exploration(&self, session: &Session) {
         if self.instance.active_hooks.has(Hook::Explore) {
             self.instance.control.explorer.client_left(session.client.id());
         }
     }
 
-    /// Puts the server back and lets the run begin that was chosen last.
+    /// Resets the server, and begins the run that was chosen last.
     pub(super) async fn begin_run(self: &Arc<Self>) {
         self.reset_everything().await;
         self.arm_run();
     }
 
-    /// Lets the run begin that was chosen last. To be called on an event loop, where the turns are given from now on.
+    /// Begins the run that was chosen last. To be called on an event loop, where the turns are given from now on.
     pub fn arm_run(self: &Arc<Self>) {
-        self.instance.active_hooks.raise(Hook::Explore);
+        self.instance.active_hooks.arm(Hook::Explore);
         if !self.instance.control.explorer.arm() {
-            // It was stopped while the server was put back.
-            self.instance.active_hooks.lower(Hook::Explore);
+            // It was stopped during the reset.
+            self.instance.active_hooks.disarm(Hook::Explore);
         }
         if self.instance.control.explorer.claim_scheduling() {
-            tokio::spawn(conduct(Arc::downgrade(self)));
+            tokio::spawn(give_turns(Arc::downgrade(self)));
         }
     }
 
@@ -90,8 +89,8 @@ impl Engine {
     }
 }
 
-/// Gives turns for as long as there is an exploration, and a server.
-async fn conduct(engine: Weak<Engine>) {
+/// Gives turns as long as there is an exploration, and a server.
+async fn give_turns(engine: Weak<Engine>) {
     loop {
         let mut time = None;
         let went = poll_fn(|cx| {
@@ -116,8 +115,8 @@ async fn conduct(engine: Weak<Engine>) {
     }
 }
 
-/// Whether it can make a difference when a command runs. What only concerns its own connection, or is only queued, does
-/// not; and what tells of the server changes nothing.
+/// Whether it can make a difference when a command runs. It cannot for one that only concerns its own connection, is only
+/// queued, or reads about the server.
 fn matters(session: &Session, spec: &CommandSpec) -> bool {
     if session.transaction.is_some() && transaction::is_queued(spec) {
         return false;
@@ -139,7 +138,7 @@ fn own_footprint(spec: &CommandSpec, words: Words<'_>) -> Footprint {
             !spec.computes_keys(words)
         }
         CommandKind::Transaction(TransactionCommand::Watch) => true,
-        // A script may reach for more than it says.
+        // A script may reach for more keys than it names.
         _ => false,
     };
     if !names_its_keys {

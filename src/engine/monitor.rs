@@ -1,14 +1,62 @@
 //! What MONITOR clients see of a command.
 
+use super::Engine;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Peer, Session};
+use crate::powers::Hook;
 use crate::protocol::{Words, parse_integer, quote};
-use crate::spec::{CommandSpec, Secrets};
+use crate::spec::{CommandSpec, Flag, Secrets};
 
 const REDACTED: &[u8] = b"(redacted)";
 
-/// Whom MONITOR names as the source of a command that a script has run.
+/// The source that MONITOR names for a command inside a script.
 pub(super) const SCRIPT: &str = "lua";
+
+impl Engine {
+    /// Shows MONITOR clients a command that has just run. If the session is one itself, its copy goes to `own`.
+    #[cold]
+    pub(super) fn feed_monitors(
+        &self,
+        session: &Session,
+        spec: &'static CommandSpec,
+        words: Words<'_>,
+        own: &mut Vec<u8>,
+    ) {
+        if self.instance.active_hooks.has(Hook::Monitor)
+            && !spec.has_flag(Flag::SkipMonitor)
+            && !spec.has_flag(Flag::Admin)
+        {
+            feed(&self.instance, session, spec, words, own);
+        }
+    }
+
+    /// As [`feed_monitors`](Self::feed_monitors), for a command inside a script.
+    #[cold]
+    pub(super) fn feed_monitors_from_script(
+        &self,
+        session: &mut Session,
+        spec: &'static CommandSpec,
+        words: Words<'_>,
+    ) {
+        if self.instance.active_hooks.has(Hook::Monitor)
+            && !spec.has_flag(Flag::SkipMonitor)
+            && !spec.has_flag(Flag::Admin)
+        {
+            let mut own = std::mem::take(&mut session.messages_behind);
+            feed_as(SCRIPT, &self.instance, session, spec, words, &mut own);
+            session.messages_behind = own;
+        }
+    }
+
+    /// As [`feed_monitors`](Self::feed_monitors), for a command that is about to run a script: it is shown before the commands
+    /// inside, and even if there is no such script.
+    #[cold]
+    pub(super) fn feed_monitors_ahead(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) {
+        let mut own = std::mem::take(&mut session.messages_behind);
+        feed(&self.instance, session, spec, words, &mut own);
+        session.messages_behind = own;
+    }
+}
 
 /// Sends `+<time> [<db> <address>] "WORD" "WORD"` to every MONITOR client. If the session is one itself, its copy is
 /// appended to `own`.
@@ -43,7 +91,7 @@ pub(super) fn feed_as(
     }
 }
 
-/// The positions of names and passwords that nobody else may read.
+/// The positions of the words that are names or passwords.
 pub(super) fn secrets(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
     match spec.secrets {
         Secrets::Credentials if words.len() <= 3 => (1..words.len()).collect(),

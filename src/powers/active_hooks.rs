@@ -1,82 +1,83 @@
-//! The one load that a command pays for everything that could get in its way.
+//! Which hooks are armed: the one load that a command pays for everything that could get in its way.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Something that wants to see every command, or to hold it.
+/// Something that sees commands or parks them. A new hook gets a bit here, and stands in [`INTERCEPTING`] if it meets
+/// commands on their way from arrival to reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Hook {
-    /// A MONITOR client wants a copy.
+    /// A MONITOR client gets a copy of every command.
     Monitor = 1,
     /// CLIENT PAUSE is in force.
-    Pause = 2,
+    ClientPause = 2,
     /// DEBUG SLEEP blocks the whole server.
     DebugSleep = 4,
-    /// A script takes long: others are told that the server is busy.
-    Script = 8,
+    /// A script takes long: other commands get BUSY.
+    SlowScript = 8,
     /// There are fault rules.
     Fault = 16,
     /// There are gates.
     Gate = 32,
-    /// The journal is being written.
+    /// The journal is on.
     Journal = 64,
-    /// A fault pauses the whole server.
-    Halt = 128,
-    /// The orders of a test are being explored.
+    /// A fault rule pauses the whole server.
+    FaultPause = 128,
+    /// The explorer gives turns to commands.
     Explore = 256,
 }
 
-/// The matters for which a command is accompanied on its way, from its arrival to its reply.
-const ACCOMPANY: u32 = Hook::Fault as u32 | Hook::Gate as u32 | Hook::Journal as u32 | Hook::Explore as u32;
+/// The hooks for which a command takes the slow path from its arrival to its reply.
+const INTERCEPTING: u32 = Hook::Fault as u32 | Hook::Gate as u32 | Hook::Journal as u32 | Hook::Explore as u32;
 
-/// Those for which every command is, whether or not anything stands in its way.
-const WANT_ALL: u32 = Hook::Journal as u32 | Hook::Explore as u32;
+/// Those that see every command, whether or not a rule or a gate matches it.
+const SEEING_EVERY_COMMAND: u32 = Hook::Journal as u32 | Hook::Explore as u32;
 
-/// Who is with a command on its way.
+/// Which path a command takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookPath {
-    Nobody,
-    /// Only the journal, which holds nobody.
-    Journal,
-    /// Rules or gates, and perhaps the journal.
-    Everybody,
+    /// The fast path: no hook intercepts commands.
+    None,
+    /// Only the journal is on. It parks nothing.
+    JournalOnly,
+    /// The slow path: rules, gates or the explorer, and perhaps the journal.
+    All,
 }
 
-/// Which matters are up. While none is, a command only looks at this once or twice.
+/// The hooks that are armed, as bits.
 #[derive(Default)]
 pub struct ActiveHooks(AtomicU32);
 
 impl ActiveHooks {
-    /// Whether there is anything beside what accompanies commands.
+    /// Whether a hook is armed that the processing of a command itself heeds, on whichever path.
     #[inline]
-    pub fn is_needed(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & !ACCOMPANY != 0
+    pub fn affects_processing(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & !INTERCEPTING != 0
     }
 
-    /// Who wants to know of every command.
     #[inline]
-    pub fn company(&self) -> HookPath {
-        match self.0.load(Ordering::Relaxed) & ACCOMPANY {
-            0 => HookPath::Nobody,
-            journal if journal == Hook::Journal as u32 => HookPath::Journal,
-            _ => HookPath::Everybody,
+    pub fn path(&self) -> HookPath {
+        match self.0.load(Ordering::Relaxed) & INTERCEPTING {
+            0 => HookPath::None,
+            journal if journal == Hook::Journal as u32 => HookPath::JournalOnly,
+            _ => HookPath::All,
         }
     }
 
-    /// Whether somebody wants to know also of those commands that no rule and no gate is about.
-    pub fn wants_all(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & WANT_ALL != 0
+    /// Whether a hook is armed that sees also the commands that match no rule and no gate.
+    pub fn sees_every_command(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & SEEING_EVERY_COMMAND != 0
     }
 
-    pub fn has(&self, matter: Hook) -> bool {
-        self.0.load(Ordering::Acquire) & matter as u32 != 0
+    pub fn has(&self, hook: Hook) -> bool {
+        self.0.load(Ordering::Acquire) & hook as u32 != 0
     }
 
-    pub fn raise(&self, matter: Hook) {
-        self.0.fetch_or(matter as u32, Ordering::AcqRel);
+    pub fn arm(&self, hook: Hook) {
+        self.0.fetch_or(hook as u32, Ordering::AcqRel);
     }
 
-    pub fn lower(&self, matter: Hook) {
-        self.0.fetch_and(!(matter as u32), Ordering::AcqRel);
+    pub fn disarm(&self, hook: Hook) {
+        self.0.fetch_and(!(hook as u32), Ordering::AcqRel);
     }
 }

@@ -119,7 +119,7 @@ impl Gates {
         inner.gates.insert(number, Arc::clone(&gate));
         inner.numbers.insert(name.to_owned(), number);
         // Raised under the lock, so that removing the last gate cannot lower it afterwards.
-        active_hooks.raise(Hook::Gate);
+        active_hooks.arm(Hook::Gate);
         Ok(gate)
     }
 
@@ -199,7 +199,7 @@ impl Gates {
 
     /// The explanation of a GATE WAIT that timed out: what the gate holds, or which commands passed it by.
     pub fn timeout_message(&self, gate: &Gate, wanted: usize, timeout: Duration) -> String {
-        let (held, misses) = (gate.queue.guests(), self.recent_misses(gate));
+        let (held, misses) = (gate.queue.parked(), self.recent_misses(gate));
         let instead = if !held.is_empty() {
             listed(&held)
         } else if !misses.is_empty() {
@@ -229,7 +229,7 @@ impl Gates {
         let gates = self.all();
         let overdue = gates.iter().flat_map(|gate| {
             let longest = gate.timeout.unwrap_or(usual);
-            let freed = if longest.is_zero() { Vec::new() } else { gate.queue.free_overdue(clock, longest) };
+            let freed = if longest.is_zero() { Vec::new() } else { gate.queue.release_overdue(clock, longest) };
             freed.into_iter().map(move |command| (Arc::clone(gate), longest, command))
         });
         overdue.collect()
@@ -260,7 +260,7 @@ impl Inner {
     fn lower_hook_if_empty(&mut self, active_hooks: &ActiveHooks) {
         if self.gates.is_empty() {
             self.recent.clear();
-            active_hooks.lower(Hook::Gate);
+            active_hooks.disarm(Hook::Gate);
         }
     }
 }
@@ -314,10 +314,10 @@ mod tests {
         gates.remove("a", &active_hooks);
         assert!(active_hooks.has(Hook::Gate));
         gates.remove("b", &active_hooks);
-        assert!(!active_hooks.is_needed());
+        assert!(!active_hooks.affects_processing());
         add(&gates, &active_hooks, "a", "SET");
         gates.remove_all(&active_hooks);
-        assert!(!active_hooks.is_needed() && gates.all().is_empty() && gates.find("a").is_none());
+        assert!(!active_hooks.affects_processing() && gates.all().is_empty() && gates.find("a").is_none());
     }
 
     #[test]

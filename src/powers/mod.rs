@@ -10,7 +10,6 @@ mod fault;
 mod gate;
 mod journal;
 mod line;
-mod passage;
 mod pattern;
 mod wait_queue;
 
@@ -30,7 +29,6 @@ pub use journal::{
     USUAL_SIZE, distance, read_journal, rendered, short_line, write_journal,
 };
 pub use line::line_of;
-pub use passage::Passage;
 pub use pattern::{ClientSelector, CommandInfo, Pattern};
 pub use wait_queue::{ParkedCommand, Permit, WaitQueue};
 

@@ -79,10 +79,10 @@ impl Exploration {
         let instance = &self.engine.instance;
         let number = instance.control.explorer.next(0, &instance.clock).map_err(refused)?;
         if number.is_none() {
-            self.engine.run_control_job_here(ControlJob::Settle);
+            self.engine.run_control_job_here(ControlJob::Quiesce);
             return Ok(None);
         }
-        self.wait_for(Arc::clone(&self.engine).run_control_job(ControlJob::PutBack))?;
+        self.wait_for(Arc::clone(&self.engine).run_control_job(ControlJob::ResetForRun))?;
         self.seeds.iter().try_for_each(|path| load(&self.engine, path))?;
         let engine = Arc::clone(&self.engine);
         self.wait_for(async move { engine.arm_run() })?;
@@ -128,7 +128,7 @@ impl Exploration {
     /// Ends it, and lets everybody go on; what has come of it, with the run that was on.
     pub fn stop(self) -> Result<ExplorationSummary, Error> {
         let findings = self.engine.instance.stop_exploring().map_err(refused)?;
-        self.engine.run_control_job_here(ControlJob::Settle);
+        self.engine.run_control_job_here(ControlJob::Quiesce);
         Ok(findings)
     }
 
@@ -147,7 +147,7 @@ impl Drop for Exploration {
     fn drop(&mut self) {
         // Somebody may have stopped it by command.
         if self.engine.instance.stop_exploring().is_ok() {
-            self.engine.run_control_job_here(ControlJob::Settle);
+            self.engine.run_control_job_here(ControlJob::Quiesce);
         }
     }
 }

@@ -120,7 +120,7 @@ impl FaultGuard {
 
     /// How many commands hang because of it now.
     pub fn hanging(&self) -> usize {
-        self.rule.queue.held()
+        self.rule.queue.parked_count()
     }
 }
 
@@ -128,7 +128,7 @@ impl Drop for FaultGuard {
     fn drop(&mut self) {
         // Somebody may have removed it by command, and put another one of this name in its place.
         if self.engine.instance.remove_this_fault(&self.rule) {
-            self.engine.run_control_job_here(ControlJob::Settle);
+            self.engine.run_control_job_here(ControlJob::Quiesce);
         }
     }
 }
@@ -205,25 +205,25 @@ impl GateGuard {
     /// Lets the one go on that came first. On return its command has taken effect and its reply was written, or it is held
     /// or waits elsewhere. An error if nobody is held here.
     pub fn step(&self) -> Result<(), Error> {
-        if self.gate.queue.step(&self.engine.instance.clock).is_none() {
+        if self.gate.queue.release_next(&self.engine.instance.clock).is_none() {
             return Err(Error::Refused(format!("nobody is held at gate '{}'", self.gate.name)));
         }
-        self.engine.run_control_job_here(ControlJob::Settle);
+        self.engine.run_control_job_here(ControlJob::Quiesce);
         Ok(())
     }
 
     /// Lets everybody go on, one after another, and holds nobody from then on. Complete on return, as [`step`](Self::step) is; says how many
     /// were held.
     pub fn open(&self) -> usize {
-        let held = self.gate.queue.held();
+        let held = self.gate.queue.parked_count();
         self.engine.instance.control.gates.queue_opening(&self.gate);
-        self.engine.run_control_job_here(ControlJob::LetGo);
+        self.engine.run_control_job_here(ControlJob::OpenGates);
         held
     }
 
     /// How many commands are held here now.
     pub fn held(&self) -> usize {
-        self.gate.queue.held()
+        self.gate.queue.parked_count()
     }
 
     /// How many commands have come here so far.
@@ -235,7 +235,7 @@ impl GateGuard {
 impl Drop for GateGuard {
     fn drop(&mut self) {
         if self.engine.instance.remove_this_gate(&self.gate) {
-            self.engine.run_control_job_here(ControlJob::LetGo);
+            self.engine.run_control_job_here(ControlJob::OpenGates);
         }
     }
 }

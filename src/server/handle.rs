@@ -143,7 +143,7 @@ impl Server {
 
 /// Waits until the commands that go on have ended or wait for something else.
 fn settle(worlds: &[Arc<Engine>]) {
-    worlds.iter().for_each(|engine| engine.run_control_job_here(ControlJob::Settle));
+    worlds.iter().for_each(|engine| engine.run_control_job_here(ControlJob::Quiesce));
 }
 
 impl Deref for Server {

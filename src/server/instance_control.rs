@@ -10,7 +10,7 @@ use crate::clients::fleet::{Completion, Fleet, InstanceCommand, InstanceInfo, In
 use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
 use crate::data::keyspace::Busy;
-use crate::engine::Engine;
+use crate::engine::{Engine, job_end};
 use crate::powers::{ClientSelector, Fault, Hook, Pattern, Verdict};
 
 const FIRST_IS_THE_MEASURE: CommandError =
@@ -78,10 +78,8 @@ impl Fleet for Node {
             InstanceCommand::Heal(client) => return Ok(settled(node.heal(client.as_deref())?)),
             InstanceCommand::Skew(micros) => {
                 let job = node.spawn_job(node.root(), nodes.skew(micros));
-                return Ok(Box::pin(async {
-                    // It only fails to end when the server does.
-                    let _ = job.await;
-                }));
+                let engine = Arc::clone(node.root());
+                return Ok(Box::pin(async move { job_end(job, &engine.instance.log).await }));
             }
         }
         Ok(settled(Vec::new()))
@@ -145,7 +143,7 @@ impl Node {
             let running = |Busy| CommandError::new(format!("ERR instance {} still runs a script", self.number()));
             self.root().empty().map_err(running)?;
         }
-        self.worlds().iter().for_each(|engine| engine.tell_start(empty));
+        self.worlds().iter().for_each(|engine| engine.record_start(empty));
         self.reopen().map_err(|error| CommandError::new(format!("ERR {error}")))
     }
 
@@ -246,8 +244,9 @@ fn cut_of(client: &[u8]) -> String {
 fn settled(worlds: Vec<Arc<Engine>>) -> Completion {
     Box::pin(async move {
         for engine in worlds {
-            engine.run_control_job(ControlJob::Settle).await;
+            engine.run_control_job(ControlJob::Quiesce).await;
         }
+        Ok(())
     })
 }
 

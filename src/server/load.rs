@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, plain};
 use crate::clients::acl::Acl;
-use crate::clients::session::{Client, Flow, Peer, Session, Waiting};
+use crate::clients::session::{Client, Flow, Peer, Session, Wait};
 use crate::clients::stats::Counters;
 use crate::data::keyspace::{Entry, hash_of};
 use crate::data::rdb::{Key, SnapshotError, SnapshotItem, SnapshotReader, is_snapshot, suits};
@@ -168,12 +168,12 @@ impl<'p> CommandLoader<'p> {
                 Flow::Move(_) => return Err("what is loaded goes to the server itself, not into a space".to_owned()),
                 Flow::Wait(waiting) => match *waiting {
                     // It takes long.
-                    Waiting::Script => loop {
+                    Wait::Script => loop {
                         if let Some(flow) = self.fibers.resume(&mut self.session, &mut self.reply) {
                             break flow;
                         }
                     },
-                    Waiting::ControlJob(job, reply) => {
+                    Wait::ControlJob(job, reply) => {
                         self.engine.run_control_job_here(job);
                         self.engine.answer(&mut self.session, &reply, &mut self.reply);
                         Flow::Continue

@@ -2,7 +2,7 @@
 //!
 //! Knows listeners, connections, event loops, instances and spaces; runs no command itself.
 //! May use: every floor below it.
-//! Begin with [`Builder`], which starts servers, and `connection.rs`, which serves one client.
+//! Begin with [`Builder`], which starts servers, and `connection`, which serves one client.
 
 mod audit;
 mod bind;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::Instance;
 use crate::clients::acl::User;
-use crate::clients::session::{Blocked, Claim, Client, Signal, Watching};
+use crate::clients::session::{BlockedCommand, Claim, Client, Signal, Watching};
 
 impl Instance {
     /// Closes another client's connection: it runs no further command, and is no longer listed.
@@ -31,7 +31,7 @@ impl Instance {
     }
 
     /// Removes a client from the queues of the keys it waits for.
-    pub fn stop_waiting(&self, client: &Client, blocked: &Blocked) {
+    pub fn stop_waiting(&self, client: &Client, blocked: &BlockedCommand) {
         self.keyspace.waiters().remove(blocked.db, blocked.keys.iter().map(|key| &**key), client.id());
     }
 

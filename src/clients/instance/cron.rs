@@ -40,7 +40,7 @@ impl Instance {
                 seen.blocked.load(Ordering::Relaxed) || seen.monitor.load(Ordering::Relaxed) || seen.is_subscriber();
             if !exempt && seen.last_used.load(Ordering::Relaxed) < oldest {
                 // A clock move returns only after these connections are closed.
-                client.expect_end(self.clock.rung_alarm());
+                client.hold_until_closed(self.clock.rung_alarm());
                 self.kill(&client);
             }
         }

@@ -18,12 +18,12 @@ impl Instance {
     /// Blocks this thread, and every other command of this server, for a stretch of real time.
     pub fn debug_sleep(&self, duration: Duration) {
         *self.debug_sleep.sleepers.lock_ignoring_poison() += 1;
-        self.active_hooks.raise(Hook::DebugSleep);
+        self.active_hooks.arm(Hook::DebugSleep);
         self.clock.block_thread(duration);
         let mut sleepers = self.debug_sleep.sleepers.lock_ignoring_poison();
         *sleepers -= 1;
         if *sleepers == 0 {
-            self.active_hooks.lower(Hook::DebugSleep);
+            self.active_hooks.disarm(Hook::DebugSleep);
             self.debug_sleep.over.notify_all();
         }
     }

@@ -21,12 +21,12 @@ impl Instance {
 
     fn record_journal(&self, bytes: usize) {
         self.control.journal.start(bytes);
-        self.active_hooks.raise(Hook::Journal);
+        self.active_hooks.arm(Hook::Journal);
     }
 
     /// Puts the journal and the audit to their initial state: empty, and on if the configuration says so.
     pub fn reset_journal(&self) {
-        self.active_hooks.lower(Hook::Journal);
+        self.active_hooks.disarm(Hook::Journal);
         self.audit.keep(self.number);
         self.control.journal.reset();
         self.audit.reset(self.number);
@@ -37,7 +37,7 @@ impl Instance {
 
     /// Stops recording; the entries stay.
     pub fn stop_journal(&self) {
-        self.active_hooks.lower(Hook::Journal);
+        self.active_hooks.disarm(Hook::Journal);
         self.control.journal.stop();
         self.audit.note_stop(self.number);
     }

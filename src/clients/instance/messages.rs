@@ -24,13 +24,18 @@ impl Instance {
             // Redis 7.0 writes it in front of the reply, even inside the array that EXEC answers, where no client
             // expects a push; there it goes behind.
             let behind = session.executing || self.profile.since_redis(7, 2);
-            Publisher { id, own_output: if behind { &mut session.aside } else { &mut session.ahead } }
+            Publisher {
+                id,
+                own_output: if behind { &mut session.messages_behind } else { &mut session.messages_ahead },
+            }
         });
         let delivery = self.pubsub.publish(kind, channel, payload, publisher, notice);
         if !delivery.slow.is_empty() {
             self.check_output_limits(&delivery.slow);
         }
-        if let Some(session) = by.filter(|session| session.aside.len() + session.ahead.len() > notice) {
+        if let Some(session) =
+            by.filter(|session| session.messages_behind.len() + session.messages_ahead.len() > notice)
+        {
             self.check_own_output(session);
         }
         delivery.count
@@ -39,10 +44,13 @@ impl Instance {
     /// Closes a client that has sent more to itself than its output limit allows.
     #[cold]
     fn check_own_output(&self, session: &mut Session) {
-        if self.output_limit(&session.client).is_hard_passed(session.aside.len() + session.ahead.len()) {
+        if self
+            .output_limit(&session.client)
+            .is_hard_passed(session.messages_behind.len() + session.messages_ahead.len())
+        {
             self.kill(&session.client);
-            session.aside = Vec::new();
-            session.ahead = Vec::new();
+            session.messages_behind = Vec::new();
+            session.messages_ahead = Vec::new();
         }
     }
 

@@ -17,14 +17,14 @@ impl Monitors {
         if !monitors.iter().any(|other| Arc::ptr_eq(other, client)) {
             monitors.push(Arc::clone(client));
         }
-        hooks.raise(Hook::Monitor);
+        hooks.arm(Hook::Monitor);
     }
 
     fn remove(&self, client: &Client, hooks: &ActiveHooks) {
         let mut monitors = self.0.lock_ignoring_poison();
         monitors.retain(|other| other.id() != client.id());
         if monitors.is_empty() {
-            hooks.lower(Hook::Monitor);
+            hooks.disarm(Hook::Monitor);
         }
     }
 }

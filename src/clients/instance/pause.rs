@@ -21,13 +21,13 @@ impl Pause {
             _ => Some((until, writes_only)),
         };
         // Under the lock: the flag follows the order in which pauses begin and end.
-        hooks.raise(Hook::Pause);
+        hooks.arm(Hook::ClientPause);
     }
 
     fn end(&self, hooks: &ActiveHooks) {
         let mut pause = self.lock();
         *pause = None;
-        hooks.lower(Hook::Pause);
+        hooks.disarm(Hook::ClientPause);
     }
 
     /// The pause in force, and whether one has just ended because its time is over.
@@ -36,7 +36,7 @@ impl Pause {
         let is_over = pause.is_some_and(|(until, _)| now >= until);
         if is_over {
             *pause = None;
-            hooks.lower(Hook::Pause);
+            hooks.disarm(Hook::ClientPause);
         }
         (*pause, is_over)
     }
@@ -60,7 +60,7 @@ impl Instance {
 
     /// Until when commands are held back, if they are, and whether only writes are.
     pub fn paused(&self) -> Option<(Millis, bool)> {
-        if !self.active_hooks.has(Hook::Pause) {
+        if !self.active_hooks.has(Hook::ClientPause) {
             return None;
         }
         let (pause, has_ended) = self.pause.check(self.clock.millis(), &self.active_hooks);

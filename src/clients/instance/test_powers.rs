@@ -44,14 +44,14 @@ impl Instance {
         let faults = &self.control.faults;
         let update = |hook, is_needed: &dyn Fn() -> bool| {
             if !is_needed() {
-                self.active_hooks.lower(hook);
+                self.active_hooks.disarm(hook);
             }
             // Asked again: another thread may have armed a fault in between. The flag is never down while there is one.
             if is_needed() {
-                self.active_hooks.raise(hook);
+                self.active_hooks.arm(hook);
             }
         };
-        update(Hook::Halt, &|| faults.is_paused());
+        update(Hook::FaultPause, &|| faults.is_paused());
         update(Hook::Fault, &|| !faults.is_empty());
     }
 
@@ -119,7 +119,7 @@ impl Instance {
     pub fn stop_exploring(&self) -> Result<ExplorationSummary, &'static str> {
         let summary = self.control.explorer.stop(&self.clock);
         // A run that is about to begin raises this flag first, and finds the explorer stopped afterwards.
-        self.active_hooks.lower(Hook::Explore);
+        self.active_hooks.disarm(Hook::Explore);
         summary
     }
 }

@@ -1,4 +1,4 @@
-//! The part of a connection that the rest of the server can see: CLIENT LIST reads it, CLIENT KILL signals it.
+//! The part of a connection that the rest of the server sees: CLIENT LIST reads it, CLIENT KILL signals it.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -75,25 +75,25 @@ pub enum Signal {
     UnblockError = 4,
     /// CLIENT PAUSE is over.
     Unpause = 8,
-    /// There is something in the outbox.
+    /// The outbox is not empty.
     Mail = 16,
-    /// The server ends: write what there is to write, then close.
+    /// The server ends: write what is pending, then close.
     Close = 32,
-    /// What it waited for is there.
+    /// Another command has provided what it was blocked on.
     Served = 64,
-    /// Its connection does what it was asked, and has not written yet what comes of it.
-    Attended = 128,
-    /// What it waits for may be there.
+    /// Its connection does what it was signalled, and has not written yet what comes of it.
+    InProgress = 128,
+    /// The event that it waits for can have happened.
     Look = 256,
 }
 
-/// What a connection does, as far as a clock is concerned that moves on when everybody waits.
+/// What a connection does, for a clock that moves on by itself when every client is blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Activity {
     /// It has something to do, or its client has something to read.
     Acting,
-    /// Its client may send something at any time.
+    /// Its client can send something at any time.
     Idle,
     /// Its client can do nothing until something happens.
     Waiting,
@@ -109,35 +109,34 @@ impl Activity {
     const ALL: [Self; 6] = [Self::Acting, Self::Idle, Self::Waiting, Self::Driving, Self::Awaiting, Self::Scripting];
 }
 
-/// An alarm that somebody waits for until the connection has done what it was asked.
-struct Expected {
+/// An alarm that is held until the connection has done what it was signalled.
+struct AwaitedAlarm {
     alarm: Alarm,
-    /// It was asked for more in between, which may be all there is left to do.
+    /// It was signalled again in between, which can be all there is left to do.
     again: bool,
 }
 
-/// What others wait for a connection to do.
+/// Who waits until the connection has done what it was signalled.
 #[derive(Default)]
-struct Expectation {
-    alarm: Option<Expected>,
-    /// The connection is gone, and nobody is to wait for it any more: whoever still knows of its client may keep that for
-    /// long.
+struct SignalWatch {
+    alarm: Option<AwaitedAlarm>,
+    /// The connection is gone, and nobody is to wait for it: others can keep its client for long.
     is_over: bool,
 }
 
-/// What a client waits for that others may end.
+/// What a client is blocked on, where others can end that.
 #[derive(Default)]
-enum Wait {
+enum BlockedOn {
     #[default]
     Nothing,
     Time,
-    Keys(Box<Blocked>),
-    /// For its own connection to send it this reply.
+    Keys(Box<BlockedCommand>),
+    /// Nothing any more: its connection is about to send it this reply.
     Served(Served),
 }
 
-/// A command that waits for keys.
-pub struct Blocked {
+/// A command that is blocked on keys.
+pub struct BlockedCommand {
     pub row: ResolvedRow,
     pub words: OwnedWords,
     pub db: u32,
@@ -146,19 +145,19 @@ pub struct Blocked {
     pub protocol: Protocol,
 }
 
-/// What a client that waited gets.
+/// The reply of a command that was blocked.
 pub struct Served {
     pub reply: Vec<u8>,
-    /// If time has brought it: whoever moves the clock waits until this is dropped.
+    /// Held until the reply is written, if whoever moved the clock or released a command waits for that.
     pub(crate) alarm: Option<Alarm>,
-    /// Its place in the order of the journal, if that is on.
+    /// Its place in the journal's order, if that is on.
     pub stamp: Option<Stamp>,
 }
 
-/// What somebody has taken the right to end.
+/// A wait that the caller has the right to end.
 pub enum Claim {
     Time,
-    Keys(Box<Blocked>),
+    Keys(Box<BlockedCommand>),
 }
 
 /// Marks "not lagging" in [`Client::lags_for_too_long`].
@@ -177,8 +176,8 @@ pub struct Client {
     outbox: Mutex<Vec<u8>>,
     /// Since when more waits to be sent than should for long, or [`NEVER`].
     lagging_since: AtomicI64,
-    wait: Mutex<Wait>,
-    expected: Mutex<Expectation>,
+    blocked_on: Mutex<BlockedOn>,
+    signal_watch: Mutex<SignalWatch>,
     activity: AtomicU8,
     /// Since when it is idle, in real time since the server began.
     idle_since: AtomicU64,
@@ -246,8 +245,8 @@ impl Client {
             waker: OnceLock::new(),
             outbox: Mutex::default(),
             lagging_since: AtomicI64::new(NEVER),
-            wait: Mutex::default(),
-            expected: Mutex::default(),
+            blocked_on: Mutex::default(),
+            signal_watch: Mutex::default(),
             activity: AtomicU8::new(Activity::Acting as u8),
             idle_since: AtomicU64::new(0),
             seen,
@@ -289,7 +288,7 @@ impl Client {
         self.labels.lock_ignoring_poison()
     }
 
-    /// Tells the connection to call this waker when it is signalled. The same for the connection's whole life.
+    /// Has this waker called when the connection is signalled. It is the same for the connection's whole life.
     pub(crate) fn register(&self, waker: &Waker) {
         if self.waker.get().is_none() {
             let _ = self.waker.set(waker.clone());
@@ -312,62 +311,63 @@ impl Client {
         self.signals.load(Ordering::Acquire) != 0
     }
 
-    /// Takes a signal down; whether it was up.
+    /// Takes a signal; returns whether it was set.
     pub(crate) fn take_signal(&self, signal: Signal) -> bool {
         self.signals.fetch_and(!(signal as u32), Ordering::AcqRel) & signal as u32 != 0
     }
 
-    /// Its connection begins to do what it was asked. To be followed by [`rest`](Self::rest).
-    pub(crate) fn attend(&self) {
-        self.signals.fetch_or(Signal::Attended as u32, Ordering::AcqRel);
+    /// The connection begins to do what it was signalled. To be followed by [`end_signals`](Self::end_signals).
+    pub(crate) fn begin_signals(&self) {
+        self.signals.fetch_or(Signal::InProgress as u32, Ordering::AcqRel);
     }
 
-    /// Its connection has done what it was asked, and written what came of it.
-    pub(crate) fn rest(&self) {
-        let mut expected = self.expected();
-        let before = self.signals.fetch_and(!(Signal::Attended as u32), Ordering::AcqRel);
-        let more = before & !(Signal::Attended as u32) != 0;
-        if let Some(expected) = expected.alarm.as_mut().filter(|expected| more && !expected.again) {
-            expected.again = true;
+    /// The connection has done what it was signalled, and written what came of it.
+    pub(crate) fn end_signals(&self) {
+        let mut watch = self.signal_watch();
+        let before = self.signals.fetch_and(!(Signal::InProgress as u32), Ordering::AcqRel);
+        let more = before & !(Signal::InProgress as u32) != 0;
+        if let Some(awaited) = watch.alarm.as_mut().filter(|awaited| more && !awaited.again) {
+            awaited.again = true;
             return;
         }
-        let done = expected.alarm.take();
-        drop(expected);
+        let done = watch.alarm.take();
+        // Dropping the alarm wakes whoever waits for it.
+        drop(watch);
         drop(done);
     }
 
-    /// If it was asked for anything that is not done yet, holds an alarm until it is.
-    pub(crate) fn expect(&self, alarm: impl FnOnce() -> Alarm) {
-        let mut expected = self.expected();
-        let is_free = expected.alarm.is_none() && !expected.is_over;
+    /// If it was signalled and has not done it yet, holds an alarm until it has.
+    pub(crate) fn hold_until_signals_end(&self, alarm: impl FnOnce() -> Alarm) {
+        let mut watch = self.signal_watch();
+        let is_free = watch.alarm.is_none() && !watch.is_over;
         if is_free && self.has_signals() && self.activity() != Activity::Scripting {
-            expected.alarm = Some(Expected { alarm: alarm(), again: false });
+            watch.alarm = Some(AwaitedAlarm { alarm: alarm(), again: false });
         }
     }
 
     /// Holds an alarm until the connection has ended.
-    pub(crate) fn expect_end(&self, alarm: Alarm) {
-        let mut expected = self.expected();
-        if !expected.is_over {
-            expected.alarm = Some(Expected { alarm, again: false });
-        }
+    pub(crate) fn hold_until_closed(&self, alarm: Alarm) {
+        let mut watch = self.signal_watch();
+        let awaited = AwaitedAlarm { alarm, again: false };
+        let unused = if watch.is_over { Some(awaited) } else { watch.alarm.replace(awaited) };
+        drop(watch);
+        drop(unused);
     }
 
-    /// The connection ends: hands over the alarm that is held until it has done what it was asked. Nobody waits for it from
-    /// now on.
-    pub(crate) fn end_expectation(&self) -> Option<Alarm> {
-        let mut expected = self.expected();
-        expected.is_over = true;
-        expected.alarm.take().map(|expected| expected.alarm)
+    /// The connection ends. Returns the alarm that is held until it has done what it was signalled; from now on none is.
+    pub(crate) fn end_signal_watch(&self) -> Option<Alarm> {
+        let mut watch = self.signal_watch();
+        watch.is_over = true;
+        watch.alarm.take().map(|awaited| awaited.alarm)
     }
 
     /// Whether somebody waits for what the connection does now.
-    pub(crate) fn is_expected(&self) -> bool {
-        self.expected().alarm.is_some()
+    pub(crate) fn is_watched(&self) -> bool {
+        self.signal_watch().alarm.is_some()
     }
 
-    fn expected(&self) -> MutexGuard<'_, Expectation> {
-        self.expected.lock_ignoring_poison()
+    fn signal_watch(&self) -> MutexGuard<'_, SignalWatch> {
+        self.signal_watch.lock_ignoring_poison()
     }
 
     pub(crate) fn activity(&self) -> Activity {
@@ -391,58 +391,64 @@ impl Client {
         Duration::from_micros(self.idle_since.load(Ordering::Relaxed))
     }
 
-    /// From now on it waits for its time to pass.
+    /// From now on it is blocked until a deadline.
     pub(crate) fn wait_for_time(&self) {
-        *self.wait() = Wait::Time;
+        self.block_on(BlockedOn::Time);
     }
 
-    /// From now on it waits for keys.
-    pub(crate) fn wait_for_keys(&self, blocked: Blocked) {
-        *self.wait() = Wait::Keys(Box::new(blocked));
+    /// From now on it is blocked on keys.
+    pub(crate) fn wait_for_keys(&self, blocked: BlockedCommand) {
+        self.block_on(BlockedOn::Keys(Box::new(blocked)));
     }
 
-    /// Takes the right to end what the client waits for; only one of those who try gets it.
+    fn block_on(&self, blocked_on: BlockedOn) {
+        let before = std::mem::replace(&mut *self.blocked_on(), blocked_on);
+        // It can hold an alarm, and dropping that wakes whoever waits for it.
+        drop(before);
+    }
+
+    /// Claims the right to end what the client is blocked on; only one of those who try gets it.
     pub(crate) fn claim_wait(&self) -> Option<Claim> {
-        let mut wait = self.wait();
-        match std::mem::take(&mut *wait) {
-            Wait::Time => Some(Claim::Time),
-            Wait::Keys(blocked) => Some(Claim::Keys(blocked)),
+        let mut blocked_on = self.blocked_on();
+        match std::mem::take(&mut *blocked_on) {
+            BlockedOn::Time => Some(Claim::Time),
+            BlockedOn::Keys(blocked) => Some(Claim::Keys(blocked)),
             other => {
-                *wait = other;
+                *blocked_on = other;
                 None
             }
         }
     }
 
-    /// Lets `attempt` try what the client waits for, which may be what ends the wait. Nobody else can end it
-    /// meanwhile. Hands back what it no longer waits for; it is to be sent [`Signal::Served`].
-    pub(crate) fn serve(&self, attempt: impl FnOnce(&Blocked) -> Option<Served>) -> Option<Box<Blocked>> {
-        let mut wait = self.wait();
-        let Wait::Keys(blocked) = &*wait else { return None };
+    /// Lets `attempt` run the blocked command again. Nobody else can end its wait meanwhile. If that serves it, returns it; its
+    /// client is to be sent [`Signal::Served`].
+    pub(crate) fn serve(&self, attempt: impl FnOnce(&BlockedCommand) -> Option<Served>) -> Option<Box<BlockedCommand>> {
+        let mut blocked_on = self.blocked_on();
+        let BlockedOn::Keys(blocked) = &*blocked_on else { return None };
         if self.seen.closing.load(Ordering::Relaxed) {
             return None;
         }
         let served = attempt(blocked)?;
-        match std::mem::replace(&mut *wait, Wait::Served(served)) {
-            Wait::Keys(blocked) => Some(blocked),
+        match std::mem::replace(&mut *blocked_on, BlockedOn::Served(served)) {
+            BlockedOn::Keys(blocked) => Some(blocked),
             _ => None,
         }
     }
 
-    /// What it waited for.
+    /// The reply of the command that was blocked, if it was served.
     pub(crate) fn take_served(&self) -> Option<Served> {
-        let mut wait = self.wait();
-        match std::mem::take(&mut *wait) {
-            Wait::Served(served) => Some(served),
+        let mut blocked_on = self.blocked_on();
+        match std::mem::take(&mut *blocked_on) {
+            BlockedOn::Served(served) => Some(served),
             other => {
-                *wait = other;
+                *blocked_on = other;
                 None
             }
         }
     }
 
-    fn wait(&self) -> MutexGuard<'_, Wait> {
-        self.wait.lock_ignoring_poison()
+    fn blocked_on(&self) -> MutexGuard<'_, BlockedOn> {
+        self.blocked_on.lock_ignoring_poison()
     }
 
     /// Sends bytes to the client that answer nothing it asked. Returns how many wait to be sent.
@@ -451,12 +457,12 @@ impl Client {
         if self.seen.closing.load(Ordering::Relaxed) {
             return 0;
         }
-        // Where something waits already, its signal is on the way.
+        // If mail is there already, its signal is on the way.
         let first = outbox.is_empty();
         outbox.extend_from_slice(bytes);
         let waiting = outbox.len() + self.seen.output.load(Ordering::Relaxed);
         if first {
-            // Before anybody else can find that something waits: it is to be sent in front of whatever is asked next.
+            // Set before others can find the mail: it is to be sent in front of the reply to the next request.
             self.signals.fetch_or(Signal::Mail as u32, Ordering::AcqRel);
         }
         drop(outbox);
@@ -506,15 +512,15 @@ mod tests {
     use crate::base::clock::Clock;
 
     #[test]
-    fn nobody_waits_for_a_connection_that_is_gone_even_if_its_client_is_still_known() {
+    fn a_connection_that_is_gone_holds_no_alarm_even_if_its_client_is_still_known() {
         let clock = Arc::new(Clock::new());
         let client = Client::new(1, Peer::Unix { path: PathBuf::new() }, 0, 0);
         client.signal(Signal::Kill);
-        client.expect(|| clock.rung_alarm());
-        assert!(client.is_expected() && !clock.is_quiescent());
-        drop(client.end_expectation());
-        client.expect(|| clock.rung_alarm());
-        client.expect_end(clock.rung_alarm());
-        assert!(!client.is_expected() && clock.is_quiescent());
+        client.hold_until_signals_end(|| clock.rung_alarm());
+        assert!(client.is_watched() && !clock.is_quiescent());
+        drop(client.end_signal_watch());
+        client.hold_until_signals_end(|| clock.rung_alarm());
+        client.hold_until_closed(clock.rung_alarm());
+        assert!(!client.is_watched() && clock.is_quiescent());
     }
 }

@@ -16,7 +16,7 @@ pub struct Clients {
     count: AtomicUsize,
 }
 
-/// What the worlds behind one port count together: ids are never given twice, and `maxclients` is for all of them.
+/// What the worlds behind one port share: ids are never given twice, and `maxclients` counts all connections.
 #[derive(Default)]
 struct Register {
     last_id: AtomicU64,
@@ -29,7 +29,7 @@ impl Clients {
         Self { register: Arc::clone(&other.register), ..Self::default() }
     }
 
-    /// Takes in a connection, unless there are `most` already.
+    /// Adds a connection, unless there are `most` already.
     pub fn add(&self, peer: Peer, fd: i32, now: Millis, most: usize) -> Option<Arc<Client>> {
         let one_more = |count| (count < most).then_some(count + 1);
         self.register.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
@@ -47,7 +47,7 @@ impl Clients {
         }
     }
 
-    /// Lets a connection go over to another world behind the same port; not if it was killed meanwhile.
+    /// Moves a connection to another world behind the same port, unless it was killed meanwhile.
     pub fn hand_over(&self, id: u64, to: &Self) {
         if let Some(client) = self.take(id) {
             let mut connected = to.connected();
@@ -81,7 +81,8 @@ impl Clients {
     }
 
     pub fn signal_all(&self, signal: Signal) {
-        for client in self.connected().values() {
+        // Signals wake, so nothing is locked here.
+        for client in self.all() {
             client.signal(signal);
         }
     }

@@ -1,4 +1,4 @@
-//! How a connection goes on after a command, and what it waits for.
+//! How a connection goes on after a command, and what a command can wait for.
 
 use std::fmt;
 use std::future::Future;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::base::clock::{Alarm, Millis};
+use crate::base::clock::Millis;
 use crate::powers::Permit;
 use crate::protocol::Reply;
 
@@ -15,69 +15,99 @@ use crate::protocol::Reply;
 #[derive(Debug)]
 pub enum Flow {
     Continue,
-    /// Write what there is to write, then close.
+    /// Write what is pending, then close.
     Close,
-    /// Write what there is to write, then close with a reset (TCP RST).
+    /// Write what is pending, then close with a reset (TCP RST).
     Reset,
     /// Close at once, whatever is still unwritten.
     Drop,
-    /// Go over to another space, and on with the next request there.
+    /// Move to another space, and go on there with the next request.
     Move(Box<Destination>),
-    /// The command has no answer yet. In a box, so that all other commands have little to hand on.
-    Wait(Box<Waiting>),
+    /// The command has no reply yet. Boxed, because every command returns a `Flow` and few wait.
+    Wait(Box<Wait>),
 }
 
-/// The space that a connection goes to; without a name, it is where it was when it was opened.
+/// The space that a connection moves to; an empty name stands for the one in which it was opened.
 #[derive(Debug)]
 pub struct Destination(pub Vec<u8>);
 
-/// What a connection waits for before it goes on to its next request.
-pub enum Waiting {
-    /// For CLIENT PAUSE to end; then the same request is tried again.
+/// What a command waits for. Its connection runs nothing else meanwhile.
+///
+/// A new kind of wait is a variant here; the compiler then names the places that handle it, all in `engine/waits.rs`: how
+/// the wait begins, when it is over, and how the command goes on.
+pub enum Wait {
+    /// The end of CLIENT PAUSE. The request is run again afterwards.
     Unpause,
-    /// To be let go on; then the same request is tried again.
-    Held(Permit),
-    /// For a deadline, or to be let go on; then the same request is tried again.
-    Delayed { alarm: Option<Alarm>, ticket: Permit },
-    /// For a script that takes long.
+    /// Its release from a queue, in front of its run. The request is run again afterwards.
+    ParkedRequest(Permit),
+    /// A deadline, or its release from a queue, in front of its run. The request is run again afterwards.
+    Delay(Permit),
+    /// The end of a script that takes long.
     Script,
-    /// For a deadline (or for ever), or for CLIENT UNBLOCK; then this is the reply.
-    Until { deadline: Option<Millis>, reply: Reply<'static> },
-    /// To be let go on with the reply of a request that has run; then what follows it.
-    HeldReply { ticket: Permit, reply: Vec<u8>, then: Flow },
-    /// To have a reply sent bit by bit, or to be let go on, which sends the rest; then what follows it.
-    Drip { reply: Bytes, bytes: usize, every: Duration, alarm: Option<Alarm>, ticket: Permit, then: Flow },
-    /// For what a command of the test powers has set going; then this is the reply.
+    /// Keys, replicas, or CLIENT UNBLOCK; at the deadline, if there is one, the reply is this.
+    Blocked { deadline: Option<Millis>, reply: Reply<'static> },
+    /// Its release from a queue, behind its run; then the reply, and what follows it.
+    ParkedReply { permit: Permit, reply: Vec<u8>, then: Flow },
+    /// The deadline of the next part of a reply, or its release from a queue, which sends the rest; then what follows it.
+    Drip { reply: Bytes, bytes: usize, every: Duration, permit: Permit, then: Flow },
+    /// The end of a control job that is not started yet; then this reply.
     ControlJob(ControlJob, Reply<'static>),
-    /// For that to have happened.
-    Underway(Pin<Box<dyn Future<Output = Reply<'static>> + Send>>),
-    /// For the reply itself, which depends on what others do.
-    Event(Pin<Box<dyn Future<Output = Reply<'static>> + Send>>),
+    /// The end of a control job; the future yields the reply.
+    RunningJob(PendingReply),
+    /// Something that other clients do; the future yields the reply.
+    Event(PendingReply),
 }
 
-/// What a command of the test powers sets going. It has its reply when all consequences have happened.
+/// A reply that is there once something has happened.
+pub type PendingReply = Pin<Box<dyn Future<Output = Reply<'static>> + Send>>;
+
+impl Wait {
+    /// Whether the command has not run yet, and its request is run again after the wait.
+    pub fn is_before_run(&self) -> bool {
+        matches!(self, Self::Unpause | Self::ParkedRequest(_) | Self::Delay(_))
+    }
+}
+
+impl fmt::Debug for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unpause => "Unpause",
+            Self::ParkedRequest(_) => "ParkedRequest",
+            Self::Delay(_) => "Delay",
+            Self::Script => "Script",
+            Self::Blocked { .. } => "Blocked",
+            Self::ParkedReply { .. } => "ParkedReply",
+            Self::Drip { .. } => "Drip",
+            Self::ControlJob(..) => "ControlJob",
+            Self::RunningJob(_) => "RunningJob",
+            Self::Event(_) => "Event",
+        })
+    }
+}
+
+/// Work that a command of the test powers starts. The command is answered when all consequences have happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ControlJob {
-    /// Whoever goes on because of the command gets as far as it can.
-    Settle,
-    /// The gates that are to be opened let everybody go, each only when the one before has gone as far as it can.
-    LetGo,
-    /// The clock goes forward by so many microseconds, past every deadline in between.
+    /// Waits until every command that was released has gone as far as it can.
+    Quiesce,
+    /// Opens the gates that are marked for it. Each command is released when the one before has gone as far as it can.
+    OpenGates,
+    /// Moves the clock forward by so many microseconds, past every deadline in between.
     Advance(i64),
-    /// The clock goes to this instant, in microseconds since 1970, past every deadline in between.
+    /// Moves the clock to this instant, in microseconds since 1970, past every deadline in between.
     SetClock(i64),
-    /// The clock stops, where it is or at this instant in microseconds since 1970.
+    /// Stops the clock, where it is or at this instant in microseconds since 1970.
     Freeze(Option<i64>),
-    /// The clock runs so many times as fast as the machine's.
+    /// Runs the clock so many times as fast as the machine's.
     Run(f64),
-    /// The clock stands, and goes to the next deadline whenever everybody waits. A client that has sent nothing for so
-    /// long in real time is not waited for.
+    /// Stops the clock, and moves it to the next deadline whenever every client is blocked. A client that has sent nothing
+    /// for so long in real time counts as blocked.
     Auto(Option<Duration>),
-    /// Everything becomes as it was when the server started.
+    /// Resets everything to its state at start-up.
     Reset,
-    /// The same, but what explores the orders of a test goes on.
-    PutBack,
-    /// The same, and then its next run begins.
+    /// The same, but an exploration goes on.
+    ResetForRun,
+    /// The same, and then the exploration's next run begins.
     BeginRun,
 }
 
@@ -85,28 +115,4 @@ impl ControlJob {
     /// How fast and how slow a clock can run, compared with the machine's.
     pub const FASTEST: f64 = 1_000_000.0;
     pub const SLOWEST: f64 = 0.001;
-}
-
-impl Waiting {
-    /// Whether the same request is tried again after it.
-    pub fn is_before(&self) -> bool {
-        matches!(self, Self::Unpause | Self::Held(_) | Self::Delayed { .. })
-    }
-}
-
-impl fmt::Debug for Waiting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unpause => "Unpause",
-            Self::Held(_) => "Held",
-            Self::Delayed { .. } => "Delayed",
-            Self::Script => "Script",
-            Self::Until { .. } => "Until",
-            Self::HeldReply { .. } => "HeldReply",
-            Self::Drip { .. } => "Drip",
-            Self::ControlJob(..) => "ControlJob",
-            Self::Underway(_) => "Underway",
-            Self::Event(_) => "Event",
-        })
-    }
 }

@@ -1,8 +1,11 @@
-//! What one connection remembers, and what others can see and ask of it.
+//! The state of one connection, and what other connections see and ask of it.
+//!
+//! Begin with [`Session`]; [`InFlight`] is the command that it runs, [`Flow`] and [`Wait`] say how its connection goes on.
 
 mod client;
 mod clients;
 mod flow;
+mod in_flight;
 mod tracking;
 
 use std::sync::Arc;
@@ -11,22 +14,22 @@ use std::sync::atomic::Ordering;
 use crate::clients::acl::User;
 use crate::clients::stats::{Counters, add};
 use crate::data::keyspace::{ViewStats, Watch};
-use crate::powers::{CommandTrace, Passage};
 use crate::protocol::{OwnedWords, Protocol};
 use crate::spec::{CommandSpec, ResolvedRow};
 
-pub use client::{Activity, Blocked, Claim, Client, Peer, Served, Signal};
+pub use client::{Activity, BlockedCommand, Claim, Client, Peer, Served, Signal};
 pub use clients::Clients;
-pub use flow::{ControlJob, Destination, Flow, Waiting};
+pub use flow::{ControlJob, Destination, Flow, Wait};
+pub use in_flight::{Hooks, InFlight, Stage};
 pub use tracking::{Choice, SessionTracking, TrackingMode};
 
-/// The state of one connection, owned by whoever runs its commands.
+/// The state of one connection, owned by the task that runs its commands.
 pub struct Session {
     /// What other connections see of this one.
     pub client: Arc<Client>,
     pub db: u32,
     pub protocol: Protocol,
-    /// Who the client is. Until it has said so, and as long as nothing else is asked for, the default user.
+    /// The client's user: the default user, until it authenticates as another.
     pub user: Arc<User>,
     pub authenticated: bool,
     pub replies: Replies,
@@ -35,28 +38,24 @@ pub struct Session {
     pub transaction: Option<Transaction>,
     pub watching: Watching,
     pub tracking: SessionTracking,
-    /// EXEC is running the queue: nothing may block.
+    /// EXEC or a script runs commands inside itself: none of them may block.
     pub executing: bool,
     /// Messages to this connection that go in front of the running command's reply.
-    pub ahead: Vec<u8>,
+    pub messages_ahead: Vec<u8>,
     /// Messages to this connection that the running command has caused, to follow its reply.
-    pub aside: Vec<u8>,
+    pub messages_behind: Vec<u8>,
     /// It listens to channels.
     pub subscriber: bool,
-    /// The row of the last request that had one.
-    pub last_command: Option<&'static CommandSpec>,
-    /// The last command as others see it.
+    /// The row of the last command that other connections see.
     published_command: Option<&'static CommandSpec>,
-    /// How many commands it ran since the statistics were last told.
+    /// How many commands it ran since the statistics were last updated.
     pub executed: u64,
     /// What they did.
     pub view_stats: ViewStats,
-    /// Where the command is on its way past gates and faults, while it is under way.
-    pub passage: Option<Box<Passage>>,
-    /// What the journal is going to be told of the command.
-    pub trace: CommandTrace,
-    /// Somebody waits until the consequences of what it does have happened.
-    pub is_awaited: bool,
+    /// The command that it runs.
+    pub in_flight: InFlight,
+    /// A control job waits until everything has happened that follows from what the session does now.
+    pub is_driven: bool,
     /// The counters of the thread that runs its commands.
     pub counters: Arc<Counters>,
 }
@@ -73,12 +72,12 @@ pub enum Replies {
 }
 
 impl Replies {
-    /// Whether a reply that is due now is left out.
-    pub fn are_withheld(self) -> bool {
+    /// Whether a reply that is due now is suppressed.
+    pub fn are_suppressed(self) -> bool {
         matches!(self, Self::Off | Self::Skip)
     }
 
-    /// What holds for the command after the one that has just run.
+    /// The setting for the command after the one that has just run.
     pub fn for_next(self) -> Self {
         match self {
             Self::SkipNext => Self::Skip,
@@ -92,13 +91,13 @@ impl Replies {
 #[derive(Default)]
 pub struct Transaction {
     pub queue: Vec<Queued>,
-    /// A command could not be queued, so EXEC will refuse.
+    /// A command could not be queued, so EXEC is refused.
     pub broken: bool,
     /// Bytes held by the queue, for limits and CLIENT LIST.
     pub size: usize,
 }
 
-/// A command that waits for EXEC. Its options are parsed when it runs.
+/// A command that is queued for EXEC. Its options are parsed when it runs.
 pub struct Queued {
     pub row: ResolvedRow,
     pub words: OwnedWords,
@@ -127,40 +126,32 @@ impl Session {
             watching: Watching::default(),
             tracking: SessionTracking::default(),
             executing: false,
-            ahead: Vec::new(),
-            aside: Vec::new(),
+            messages_ahead: Vec::new(),
+            messages_behind: Vec::new(),
             subscriber: false,
-            last_command: None,
             published_command: None,
             executed: 0,
             view_stats: ViewStats::default(),
-            passage: None,
-            trace: CommandTrace::default(),
-            is_awaited: false,
+            in_flight: InFlight::default(),
+            is_driven: false,
             counters,
         }
     }
 
-    /// Whether a command has begun that something held up: it is to be accompanied to its end.
-    #[inline]
-    pub fn is_under_way(&self) -> bool {
-        self.passage.is_some() || self.trace.is_open()
-    }
-
-    /// Changes the protocol. Whoever sends the connection messages must know before the next one.
+    /// Changes the protocol. Others that send to the connection see it at once.
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
         self.client.seen().resp3.store(protocol == Protocol::Resp3, Ordering::Relaxed);
     }
 
-    /// The client is somebody else from now on.
+    /// Changes the client's user.
     pub fn become_user(&mut self, user: &Arc<User>, authenticated: bool) {
         self.client.labels().user = Some(Arc::clone(user));
         self.user = Arc::clone(user);
         self.authenticated = authenticated;
     }
 
-    /// Tells the statistics what was done since they were last told.
+    /// Adds to the statistics what was done since they were last updated.
     pub fn count(&mut self) {
         let executed = std::mem::take(&mut self.executed);
         add(&self.counters.commands, executed);
@@ -168,7 +159,7 @@ impl Session {
         self.counters.add(std::mem::take(&mut self.view_stats));
     }
 
-    /// Lets other connections see what this one has become.
+    /// Lets other connections see the session's state.
     pub fn publish(&mut self) {
         let (queued, bytes) = match &self.transaction {
             Some(transaction) => (transaction.queue.len() as i64, transaction.size),
@@ -182,13 +173,13 @@ impl Session {
         seen.watched.store(self.watching.keys.len(), Ordering::Relaxed);
         seen.touched.store(self.watching.watch.is_touched(), Ordering::Relaxed);
         seen.no_touch.store(self.no_touch, Ordering::Relaxed);
-        let same = match (self.last_command, self.published_command) {
+        let same = match (self.in_flight.row, self.published_command) {
             (Some(last), Some(published)) => std::ptr::eq(last, published),
             (last, published) => last.is_none() && published.is_none(),
         };
         if !same {
-            self.client.labels().last_command = self.last_command;
-            self.published_command = self.last_command;
+            self.client.labels().last_command = self.in_flight.row;
+            self.published_command = self.in_flight.row;
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Client-side caching, as far as a connection itself must know of it.
+//! Client-side caching: what a session keeps for it.
 
 use std::collections::BTreeMap;
 
 /// How CLIENT TRACKING was turned on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrackingMode {
-    /// The connection that is told instead; 0 for none.
+    /// The connection that gets the invalidations instead; 0 for none.
     pub redirect: u64,
-    /// BCAST: told of every key with a prefix, whether it was read or not.
+    /// BCAST: invalidations for every key with a prefix, read or not.
     pub broadcast: bool,
-    /// NOLOOP: not told of what the connection changes itself.
+    /// NOLOOP: no invalidations for what the connection changes itself.
     pub no_loop: bool,
     pub choice: Choice,
 }
@@ -24,20 +24,20 @@ pub enum Choice {
     OptOut,
 }
 
-/// One connection's share in client-side caching.
+/// The state of client-side caching of one connection.
 #[derive(Default)]
 pub struct SessionTracking {
     pub mode: Option<TrackingMode>,
-    /// The keys that it reads are to be remembered, as far as the mode's choice goes.
+    /// The keys that it reads are remembered, as far as the mode's choice goes.
     pub remembers: bool,
     /// CLIENT CACHING was given, for the next command or transaction.
     pub excepted: bool,
-    /// Where its messages went to last, even if it tracks no more: what it is owed still goes there.
+    /// Where its invalidations went last. Those that are still due go there, even if it tracks no more.
     pub redirect: u64,
     /// Keys that the running command changed and that the client itself has read; `None` stands for all of them.
     pub owed: Vec<Option<Box<[u8]>>>,
-    /// What the running command changed, to be told to those who asked for prefixes; with the connection that did it,
-    /// or none if it only ran out of time.
+    /// What the running command changed, for clients that track prefixes; with the connection that did it, or none if the key
+    /// expired.
     pub changed: BTreeMap<Box<[u8]>, Option<u64>>,
 }
 
@@ -54,7 +54,7 @@ impl SessionTracking {
         self.excepted = false;
     }
 
-    /// Whether what the running command reads is to be remembered.
+    /// Whether what the running command reads is remembered.
     pub fn wants_reads(&self) -> bool {
         self.mode.is_some_and(|mode| match mode.choice {
             _ if mode.broadcast => false,
@@ -64,7 +64,7 @@ impl SessionTracking {
         })
     }
 
-    /// Whether there is anything to tell at the end of the command.
+    /// Whether invalidations are due at the end of the command.
     pub fn has_news(&self) -> bool {
         !self.owed.is_empty() || !self.changed.is_empty()
     }

@@ -12,7 +12,7 @@ use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
-use crate::clients::session::{Flow, Waiting};
+use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, CommandResult};
 use crate::insight::audit::{Allowance, Code, Evidence, Finding, FindingQuery, LiveAudit, Mark, Severity};
 use crate::protocol::Reply;
@@ -202,7 +202,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
     let event = so_many_found(Arc::clone(opened(call)?), query, (wanted, timeout), Clock::sleep(timeout));
     let event = async move { event.await.map_or_else(Reply::Error, count) };
-    call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
+    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
     Ok(Reply::Nothing)
 }
 

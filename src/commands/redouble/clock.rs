@@ -56,14 +56,14 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         Pace::Frozen => ("frozen", 0.0),
         Pace::Speed(speed) => ("running", speed),
     };
-    let idle_grace = clock.idle_grace().map_or(Reply::Null, |idle_grace| text(spell_duration(idle_grace)));
+    let grace = clock.idle_grace().map_or(Reply::Null, |grace| text(spell_duration(grace)));
     Ok(Reply::Map(vec![
         (text("mode"), text(mode)),
         (text("speed"), text(speed.to_string())),
         (text("now"), Reply::Integer(clock.millis())),
         (text("offset"), Reply::Integer(clock.offset().saturating_add(500).div_euclid(1000))),
         (text("next-deadline"), clock.next_alarm().map_or(Reply::Null, Reply::Integer)),
-        (text("idle"), idle_grace),
+        (text("idle"), grace),
     ]))
 }
 
@@ -96,9 +96,9 @@ fn speed(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 fn auto(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let idle_grace = if args.take("idle") { Some(duration(args)?) } else { None };
+    let grace = if args.take("idle") { Some(duration(args)?) } else { None };
     nothing_more(args)?;
-    begin(call, ControlJob::Auto(idle_grace), Reply::OK)
+    begin(call, ControlJob::Auto(grace), Reply::OK)
 }
 
 fn resume(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {

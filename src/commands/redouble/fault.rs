@@ -125,7 +125,7 @@ fn describe(rule: &Rule) -> Reply<'static> {
         (text("rule"), text(line_of(&rule.fault.words()))),
         (text("matched"), count(rule.matched())),
         (text("fired"), count(rule.fired())),
-        (text("hanging"), count(rule.queue.held() as u64)),
+        (text("hanging"), count(rule.queue.parked_count() as u64)),
     ])
 }
 

@@ -12,7 +12,7 @@ use super::{Action, Power, begin, count, duration, expected, name, nothing_more,
 use crate::base::clock::Clock;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
-use crate::clients::session::{ControlJob, Flow, Waiting};
+use crate::clients::session::{ControlJob, Flow, Wait};
 use crate::commands::{Call, CommandResult};
 use crate::powers::{Gate, Pattern, Side, line_of};
 use crate::protocol::Reply;
@@ -99,22 +99,22 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             }
         }
     };
-    call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
+    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
     Ok(Reply::Nothing)
 }
 
 fn open(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let gate = find(call, args)?;
     nothing_more(args)?;
-    let held = gate.queue.held();
+    let held = gate.queue.parked_count();
     call.server.control.gates.queue_opening(&gate);
-    begin(call, ControlJob::LetGo, count(held as u64))
+    begin(call, ControlJob::OpenGates, count(held as u64))
 }
 
 fn step(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let gate = find(call, args)?;
     nothing_more(args)?;
-    if gate.queue.step(&call.server.clock).is_none() {
+    if gate.queue.release_next(&call.server.clock).is_none() {
         return Err(CommandError::new(format!("ERR nobody is held at gate '{}'", gate.name)));
     }
     settle(call, Reply::OK)
@@ -126,7 +126,7 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 fn describe(gate: &Gate) -> Reply<'static> {
-    let guests = gate.queue.guests().iter().map(|guest| text(guest.to_string())).collect();
+    let guests = gate.queue.parked().iter().map(|guest| text(guest.to_string())).collect();
     Reply::Map(vec![
         (text("name"), text(gate.name.clone())),
         (text("rule"), text(line_of(&gate.words()))),
@@ -141,7 +141,7 @@ fn remove(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = name(args)?;
     nothing_more(args)?;
     call.server.remove_gate(&name).ok_or_else(|| no_gate(&name))?;
-    begin(call, ControlJob::LetGo, Reply::OK)
+    begin(call, ControlJob::OpenGates, Reply::OK)
 }
 
 fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -149,7 +149,7 @@ fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let gates = call.server.remove_gates();
     let unreached = gates.iter().filter(|gate| gate.queue.arrived() == 0).map(|gate| text(gate.name.clone()));
     let reply = Reply::Array(unreached.collect());
-    begin(call, ControlJob::LetGo, reply)
+    begin(call, ControlJob::OpenGates, reply)
 }
 
 fn find(call: &Call<'_>, args: &mut Args<'_>) -> Result<Arc<Gate>, CommandError> {

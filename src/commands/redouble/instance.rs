@@ -3,7 +3,7 @@
 use super::{Action, Power, count, duration, expected, nothing_more, number, text};
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, InstanceCommand, InstanceInfo};
-use crate::clients::session::{Flow, Waiting};
+use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, CommandResult};
 use crate::protocol::Reply;
 use crate::spec::Args;
@@ -90,10 +90,12 @@ fn control_instance(
         return Ok(Reply::OK);
     }
     let event = async {
-        consequences.await;
-        Reply::OK
+        match consequences.await {
+            Ok(()) => Reply::OK,
+            Err(error) => Reply::Error(error),
+        }
     };
-    call.flow = Flow::Wait(Box::new(Waiting::Underway(Box::pin(event))));
+    call.flow = Flow::Wait(Box::new(Wait::RunningJob(Box::pin(event))));
     Ok(Reply::Nothing)
 }
 

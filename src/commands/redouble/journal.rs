@@ -16,7 +16,7 @@ use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
 use crate::clients::config::parse_memory;
-use crate::clients::session::{Flow, Waiting};
+use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, CommandResult};
 use crate::powers::{
     Child, Entry, Follower, Journal, LEAST_SIZE, MOST_SIZE, Outcome, Query, USUAL_SIZE, distance, rendered, short_line,
@@ -193,7 +193,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let follower = opened(call)?.follower();
     let event = reached(follower, query, (wanted, timeout), Clock::sleep(timeout), call.table.clone());
     let event = async move { event.await.map_or_else(Reply::Error, count) };
-    call.flow = Flow::Wait(Box::new(Waiting::Event(Box::pin(event))));
+    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
     Ok(Reply::Nothing)
 }
 

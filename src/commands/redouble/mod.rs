@@ -26,7 +26,7 @@ use crate::base::duration::parse_duration;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
 use crate::base::profile::Since;
-use crate::clients::session::{ControlJob, Flow, Waiting};
+use crate::clients::session::{ControlJob, Flow, Wait};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, until_nul};
 use crate::spec::{Args, Arity, CommandSpec, Flag, Group};
@@ -239,12 +239,12 @@ fn count(number: u64) -> Reply<'static> {
 
 /// Answers once every command that was released has run as far as it can.
 fn settle(call: &mut Call<'_>, reply: Reply<'static>) -> CommandResult<'static> {
-    begin(call, ControlJob::Settle, reply)
+    begin(call, ControlJob::Quiesce, reply)
 }
 
 /// Starts a control job; answers once it is done.
 fn begin(call: &mut Call<'_>, job: ControlJob, reply: Reply<'static>) -> CommandResult<'static> {
-    call.flow = Flow::Wait(Box::new(Waiting::ControlJob(job, reply)));
+    call.flow = Flow::Wait(Box::new(Wait::ControlJob(job, reply)));
     Ok(Reply::Nothing)
 }
 

@@ -17,7 +17,7 @@ const SUMMARY: &str = "Puts everything back to what it was when the server start
 
 fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    if call.server.active_hooks.has(Hook::Script) {
+    if call.server.active_hooks.has(Hook::SlowScript) {
         return Err(call.server.scripts.busy_error());
     }
     begin(call, ControlJob::Reset, Reply::OK)

@@ -185,7 +185,7 @@ impl Run {
             }
         };
         let queue: Arc<WaitQueue> = Arc::default();
-        let permit = queue.hold(command.parked.clone());
+        let permit = queue.park(command.parked.clone());
         let racer = &mut self.racers[place];
         racer.client = *client;
         racer.name.clone_from(name);
@@ -388,7 +388,7 @@ impl Run {
         self.taken.push(TakenTurn { turn, name: client_name, words, reply: None });
         self.is_running = true;
         // If the client has just left, its turn has no effect.
-        queue.step(clock);
+        queue.release_next(clock);
         NextTurn::Granted
     }
 }

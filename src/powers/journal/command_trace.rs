@@ -1,8 +1,7 @@
-//! What a session remembers for the journal of the command that it runs.
+//! What a session keeps for the journal while a command runs.
 
 use super::record::{Children, Line, Record};
 use crate::base::clock::real_micros;
-use crate::protocol::{OwnedWords, Words};
 
 /// A command's place in the order in which commands take effect, and when that was, in microseconds since 1970.
 #[derive(Clone, Copy, Debug)]
@@ -12,60 +11,55 @@ pub struct Stamp {
     pub real: i64,
 }
 
-/// Kept in the session, so that a command needs no memory of its own.
+/// The trace of a session's command. It is kept in the session, so that a command allocates nothing for it.
 #[derive(Default)]
 pub struct CommandTrace {
     state: State,
-    /// It was held up before it ran: when it took effect is not when it began.
+    /// It waited before it ran: it did not take effect when it began.
     waited: bool,
-    is_kept: bool,
-    /// What the commands of the session are told of as, in this life of the journal.
+    /// The journal's epoch in which the client was recorded by name.
     pub introduced: u32,
     pub db: u32,
     stamp: Option<Stamp>,
-    /// When it arrived, in real time, or [`UNKNOWN`] so far.
+    /// When it arrived, in real time; [`UNKNOWN`] until the end of the command before it is known.
     began: i64,
     /// When the command before it ended, if that was a moment ago.
     before: Option<i64>,
-    /// The command before it, of which it is not known yet when it ended: when the next one takes effect, or the batch
-    /// is over. So that the machine is asked for the time once a command, and not twice.
+    /// The command before it, if its end is not known yet: it is known when this one takes effect, or the batch is over. So
+    /// the machine is asked for the time once a command, not twice.
     unended: Option<Unended>,
-    /// Where in the journal the first command stands whose reply is not written yet.
+    /// The place in the journal of the first command whose reply is not written yet.
     pub unwritten: Option<u64>,
-    /// What is about to go into the journal. To write there for each command would take longer than to run it: memory
-    /// that was not used for long is far away, and whoever lets go of a lock waits for it.
+    /// Records that are not in the journal yet. Writing each of them there would take longer than most commands: memory that
+    /// was not used for long is far away, and others wait for its lock.
     pub staging: Staging,
-    /// Its words, if they are not at hand when it ends.
-    kept: Option<Box<OwnedWords>>,
     children: Option<Box<Children>>,
 }
 
-/// Where a command stands in the staging, and when it arrived.
+/// The place of a record in the staging, and when its command arrived.
 struct Unended {
     place: usize,
     began: i64,
 }
 
-/// Stands for the end of the command before, which is not known yet.
+/// Stands for an instant that is not known yet.
 const UNKNOWN: i64 = i64::MIN;
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
-    /// There is no command, or nobody wants to know of it.
+    /// There is no command, or the journal is off.
     #[default]
     Idle,
     Open,
-    /// It waits for somebody else to let it take effect.
+    /// It is blocked, and takes effect when another command serves it.
     Blocked,
 }
 
-/// Words beyond this are not kept in memory once they are told of.
-const WORDS_KEPT: usize = 4096;
-/// How many bytes are gathered before they go into the journal.
+/// How many bytes are staged before they go into the journal.
 const STAGED: usize = 16 * 1024;
 
 impl CommandTrace {
-    /// A command begins, or is tried again.
+    /// A command begins, or is run again after a wait.
     #[inline]
     pub fn open(&mut self, db: u32) {
         if self.state != State::Idle {
@@ -82,7 +76,7 @@ impl CommandTrace {
         };
     }
 
-    /// This is when the command before it ended, if that is not known yet.
+    /// Sets the end of the command before it, if that is not known yet.
     #[inline]
     fn end_before(&mut self, now: i64) {
         if let Some(Unended { place, began }) = self.unended.take() {
@@ -101,19 +95,19 @@ impl CommandTrace {
         }
     }
 
-    /// Whether the command that runs is one to be told of.
+    /// Whether the journal records the command.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.state != State::Idle
     }
 
-    /// Whether it is to have its place in the order when its view ends.
+    /// Whether it takes its place in the order when its view ends.
     #[inline]
     pub fn takes_effect(&self) -> bool {
         self.state == State::Open && self.stamp.is_none()
     }
 
-    /// From now on it waits for somebody else.
+    /// From now on it is blocked.
     pub fn block(&mut self) {
         if self.state == State::Open {
             self.state = State::Blocked;
@@ -130,7 +124,7 @@ impl CommandTrace {
         self.stamp = Some(Stamp { seq, at, real });
     }
 
-    /// Somebody else has let it take effect.
+    /// Another command has served it, and stamped it.
     pub fn set_stamp(&mut self, stamp: Option<Stamp>) {
         self.stamp = stamp.or(self.stamp);
     }
@@ -139,24 +133,12 @@ impl CommandTrace {
         self.stamp.is_some()
     }
 
-    /// Keeps the words for later; those that are kept already are the same.
-    pub fn keep(&mut self, words: Words<'_>) {
-        if self.is_open() && !self.is_kept {
-            self.is_kept = true;
-            self.kept.get_or_insert_default().fill(words);
-        }
-    }
-
-    pub fn take_kept(&mut self) -> Option<Box<OwnedWords>> {
-        self.kept.take()
-    }
-
-    /// It runs others inside itself.
+    /// The commands that it runs inside itself.
     pub fn children(&mut self) -> &mut Children {
         self.children.get_or_insert_default()
     }
 
-    /// What it has run inside itself, to be given back.
+    /// Takes what it ran inside itself, to be given back.
     #[inline]
     pub fn take_inside(&mut self) -> Option<Box<Children>> {
         self.children.take()
@@ -167,7 +149,7 @@ impl CommandTrace {
         self.children = children;
     }
 
-    /// It has ended. When it took effect, if that is known, or else when it has ended.
+    /// It has ended. Returns when it took effect, or else that it did so just now.
     #[inline]
     pub fn close(&mut self) -> Ending {
         self.state = State::Idle;
@@ -184,7 +166,7 @@ impl CommandTrace {
         }
     }
 
-    /// Puts the command that has ended behind those that are about to go into the journal.
+    /// Stages the record of the command that has ended.
     #[inline]
     pub fn put(&mut self, line: &Line<'_>, is_ended: bool) {
         if !is_ended {
@@ -193,20 +175,15 @@ impl CommandTrace {
         self.staging.push(line);
     }
 
-    /// What it leaves behind goes.
+    /// The command is recorded, with all that it ran inside itself.
     #[inline]
-    pub fn tidy(&mut self, kept: Option<Box<OwnedWords>>) {
+    pub fn clear_children(&mut self) {
         if let Some(children) = &mut self.children {
             children.clear();
         }
-        if let Some(mut kept) = kept {
-            kept.empty(WORDS_KEPT);
-            self.kept = Some(kept);
-        }
-        self.is_kept = false;
     }
 
-    /// From now on it is another journal that is told.
+    /// From now on the session's commands go into another journal.
     pub fn change_journals(&mut self) {
         self.introduced = 0;
         self.unwritten = None;
@@ -225,7 +202,7 @@ impl CommandTrace {
     }
 }
 
-/// Records that are about to go into the journal, one behind the other.
+/// Records on their way into the journal, one after the other.
 #[derive(Default)]
 pub struct Staging {
     pub(super) bytes: Vec<u8>,
@@ -233,7 +210,7 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Whether there is so much that it should go there now.
+    /// Whether it is time to write them to the journal.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.bytes.len() > STAGED
@@ -244,7 +221,7 @@ impl Staging {
         self.count == 0
     }
 
-    /// Whether it has memory of its own.
+    /// Whether it has a buffer of its own.
     #[inline]
     pub fn has_memory(&self) -> bool {
         self.bytes.capacity() > 0
@@ -256,7 +233,7 @@ impl Staging {
         self.count += 1;
     }
 
-    /// How long the command took that stands there.
+    /// Sets how long the command took whose record is at this place.
     #[inline]
     fn set_duration(&mut self, place: usize, duration: u64) {
         Record::set_duration(&mut self.bytes[place..], duration);
@@ -271,9 +248,9 @@ impl Staging {
 
 /// How a command ended.
 pub enum Ending {
-    /// It had taken effect before; how long it took is known when the next one takes effect.
+    /// It has a stamp; how long it took is known when the next one takes effect.
     Stamped(Stamp),
-    /// It ended and took effect just now; `real` is when it is said to have.
+    /// It ended and took effect just now; `real` is the instant that is recorded.
     Now { end: i64, real: i64, duration: u64 },
 }
 

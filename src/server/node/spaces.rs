@@ -94,7 +94,7 @@ impl Node {
         let mut spaces = self.spaces.lock_ignoring_poison();
         let engine = self.world_among(&mut spaces, name).ok()?;
         let counters = engine.instance.stats.thread(thread);
-        engine.take_over(session, from, counters).then_some(engine)
+        engine.move_in(session, from, counters).then_some(engine)
     }
 
     /// Whether this is the root world, or a space that has not been dropped.

@@ -1,4 +1,4 @@
-//! EVAL, FCALL and their kin: runs scripts, and runs the commands that they call.
+//! EVAL, FCALL and their kin: runs scripts, and the commands that they call.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
-use super::transaction::{may_write, queued};
-use super::{Engine, is_exec, key_hashes, write};
+use super::Local;
 use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
@@ -16,6 +15,9 @@ use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session};
 use crate::commands::refuse_block_in_script;
 use crate::data::keyspace::{Busy, View};
+use crate::engine::replies::write;
+use crate::engine::transaction::{may_write, queued};
+use crate::engine::{Engine, is_exec, key_hashes};
 use crate::powers::{Hook, HookPath, Rule};
 use crate::protocol::{Protocol, Reply, Words, parse_integer};
 use crate::script::{Flags, Host, Interpreters, Kill, Kind, Pause, Random, Request, Scratch, Script, Slow};
@@ -34,17 +36,18 @@ const NO_ROOM_FOR_SCRIPT: CommandError =
     CommandError::fixed("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'");
 
 /// What a script runs in.
-pub(super) struct Scene<'s, 'k> {
+pub(super) struct ScriptContext<'s, 'k> {
     pub view: &'s mut View<'k>,
     pub interpreters: &'s mut Interpreters,
-    /// How to put it aside, if it takes long.
+    /// Pauses the script, if it takes long.
     pub pause: Option<&'s Pause<'s>>,
 }
 
-impl Engine {
+impl Local {
     /// Runs a script in a view of its own.
     pub(super) fn run_script(
         &self,
+        front: &Engine,
         session: &mut Session,
         which: Which,
         args: &mut Args<'_>,
@@ -57,34 +60,35 @@ impl Engine {
         let mut view = instance.keyspace.lock_growing(&hashes, session.db, &instance.clock)?;
         view.set_touch(!session.no_touch);
         session.executing = true;
-        let scene = Scene { view: &mut view, interpreters: &mut interpreters, pause };
-        let error = self.run_script_within(session, scene, which, args, out);
+        let context = ScriptContext { view: &mut view, interpreters: &mut interpreters, pause };
+        let error = self.run_script_within(front, session, context, which, args, out);
         session.executing = false;
         instance.announce(&mut view, Some(session));
         instance.deliver_invalidations(session);
-        self.conclude(&mut view, session);
+        self.finish_view(&mut view, session);
         Ok(error)
     }
 
-    /// Runs a script in a view that others have opened. Hands back the error, if the script did not run at all.
+    /// Runs a script inside the view of EXEC, or its own. Returns the error, if the script did not run at all.
     pub(super) fn run_script_within(
         &self,
+        front: &Engine,
         session: &mut Session,
-        scene: Scene<'_, '_>,
+        context: ScriptContext<'_, '_>,
         which: Which,
         args: &mut Args<'_>,
         out: &mut Vec<u8>,
     ) -> Option<CommandError> {
         if self.instance.active_hooks.has(Hook::Monitor) {
-            self.show_caller(session, args.spec(), args.words());
+            front.feed_monitors_ahead(session, args.spec(), args.words());
         }
-        let is_told = session.trace.is_open();
+        let is_told = session.in_flight.trace.is_open();
         if is_told {
-            session.trace.children().depth += 1;
+            session.in_flight.trace.children().depth += 1;
         }
-        let result = self.try_script(session, scene, which, args, out);
+        let result = self.try_script(front, session, context, which, args, out);
         if is_told {
-            session.trace.children().depth -= 1;
+            session.in_flight.trace.children().depth -= 1;
         }
         match result {
             Ok(()) => None,
@@ -94,19 +98,21 @@ impl Engine {
 
     fn try_script(
         &self,
+        front: &Engine,
         session: &mut Session,
-        scene: Scene<'_, '_>,
+        context: ScriptContext<'_, '_>,
         which: Which,
         args: &mut Args<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), CommandError> {
-        let Scene { view, interpreters, pause } = scene;
-        let Found { script, read_only, keys, arguments } = self.find_script(interpreters, which, args)?;
+        let ScriptContext { view, interpreters, pause } = context;
+        let RequestedScript { script, read_only, keys, arguments } = self.find_script(interpreters, which, args)?;
         self.admit_script(script.flags, read_only)?;
         let words = args.words();
         let (scratch, random) = interpreters.take_tools();
-        let caller = Caller {
-            engine: self,
+        let caller = ScriptHost {
+            front,
+            local: self,
             spec: args.spec(),
             words,
             script: &script,
@@ -114,7 +120,7 @@ impl Engine {
             may_grow: script.flags.allow_oom,
             protocol: Cell::new(Protocol::Resp2),
             since: Cell::new(None),
-            slow: Slowness { instance: &self.instance, begun: Cell::new(false) },
+            slow: SlowScript { instance: &self.instance, begun: Cell::new(false) },
             pause,
             scratch: RefCell::new(scratch),
             random,
@@ -128,13 +134,13 @@ impl Engine {
         Ok(())
     }
 
-    /// The script that a request names, and what else the request says.
+    /// The script that a request names, with its keys and arguments.
     fn find_script<'a>(
         &self,
         interpreters: &mut Interpreters,
         which: Which,
         args: &mut Args<'a>,
-    ) -> Result<Found<'a>, CommandError> {
+    ) -> Result<RequestedScript<'a>, CommandError> {
         let text = args.bytes()?;
         let profile = &self.instance.profile;
         let (script, read_only, (keys, arguments)) = match which {
@@ -154,11 +160,11 @@ impl Engine {
                 (function, read_only, keys_and_arguments(args, BAD_NUMBER_OF_KEYS)?)
             }
         };
-        Ok(Found { script, read_only, keys, arguments })
+        Ok(RequestedScript { script, read_only, keys, arguments })
     }
 
-    /// What a script says about itself, if a request runs one that does.
-    fn said_by_script(&self, spec: &CommandSpec, words: Words<'_>) -> Option<Flags> {
+    /// What a script declares about itself, if a request runs one that does.
+    fn declared_flags(&self, spec: &CommandSpec, words: Words<'_>) -> Option<Flags> {
         let CommandKind::Script(which) = spec.kind else { return None };
         let flags = match (which, words.get(1)?) {
             (Which::Eval { .. }, text) => Flags::of(text)?,
@@ -168,19 +174,19 @@ impl Engine {
         Some(flags).filter(|flags| !flags.unsaid)
     }
 
-    /// Whether a request runs scripts that say of themselves that they may need memory.
+    /// Whether a request runs scripts that declare that they may need memory.
     #[cold]
-    pub(super) fn scripts_may_grow(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
+    pub fn scripts_may_grow(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
         let may_grow =
-            |spec, words| self.said_by_script(spec, words).is_some_and(|flags| !flags.allow_oom && !flags.no_writes);
+            |spec, words| self.declared_flags(spec, words).is_some_and(|flags| !flags.allow_oom && !flags.no_writes);
         may_grow(spec, words)
             || is_exec(spec) && queued(session).any(|queued| may_grow(queued.row.spec, queued.words.as_words()))
     }
 
-    /// Whether a request changes data, or may do so, by what the scripts that it runs say about themselves.
+    /// Whether a request changes data, or may do so, by what its scripts declare.
     #[cold]
-    pub(super) fn will_write(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
-        let writes = |spec, words| match self.said_by_script(spec, words) {
+    pub fn will_write(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
+        let writes = |spec, words| match self.declared_flags(spec, words) {
             Some(flags) => !flags.no_writes,
             None => may_write(spec),
         };
@@ -188,7 +194,7 @@ impl Engine {
             || is_exec(spec) && queued(session).any(|queued| writes(queued.row.spec, queued.words.as_words()))
     }
 
-    /// Whether a script may start, by what it says about itself.
+    /// Whether a script may start, by what it declares.
     fn admit_script(&self, flags: Flags, read_only: bool) -> Result<(), CommandError> {
         if flags.unsaid || flags.no_writes {
             return Ok(());
@@ -205,7 +211,7 @@ impl Engine {
 }
 
 /// A script, and what a request gives it.
-struct Found<'a> {
+struct RequestedScript<'a> {
     script: Script,
     read_only: bool,
     keys: Words<'a>,
@@ -226,9 +232,10 @@ fn keys_and_arguments<'a>(
     Ok((rest.first(count), rest.from(count)))
 }
 
-/// One run of a script: what it does to the server goes through here.
-struct Caller<'r, 'v, 'k> {
-    engine: &'r Engine,
+/// One run of a script, as the interpreter sees its server.
+struct ScriptHost<'r, 'v, 'k> {
+    front: &'r Engine,
+    local: &'r Local,
     /// The request that runs the script.
     spec: &'static CommandSpec,
     words: Words<'r>,
@@ -237,9 +244,9 @@ struct Caller<'r, 'v, 'k> {
     /// It may write although the memory limit is reached.
     may_grow: bool,
     protocol: Cell<Protocol>,
-    /// From the first time that the script is looked at: most end before.
+    /// Since when it runs. Set when it is first looked at: most scripts end before.
     since: Cell<Option<Stopwatch>>,
-    slow: Slowness<'r>,
+    slow: SlowScript<'r>,
     pause: Option<&'r Pause<'r>>,
     scratch: RefCell<Scratch>,
     random: Random,
@@ -251,37 +258,36 @@ struct Inner<'r, 'v, 'k> {
     view: &'v mut View<'k>,
 }
 
-/// That a script takes long; over when it is dropped, so that others are not told BUSY for ever should the script end in a
-/// panic.
-struct Slowness<'r> {
+/// A script that takes long. Others get BUSY until this is dropped, also by a panic.
+struct SlowScript<'r> {
     instance: &'r Instance,
     begun: Cell<bool>,
 }
 
-impl Drop for Slowness<'_> {
+impl Drop for SlowScript<'_> {
     fn drop(&mut self) {
         if self.begun.get() {
             self.instance.scripts.set_slow(None);
-            self.instance.active_hooks.lower(Hook::Script);
+            self.instance.active_hooks.disarm(Hook::SlowScript);
             self.instance.keyspace.set_busy(false);
         }
     }
 }
 
-/// What a script changes about its client's session, and what is put back when it has ended.
-struct Before {
+/// What a script can change in its client's session, to be restored when it has ended.
+struct SavedSelection {
     db: u32,
     protocol: Protocol,
 }
 
-impl Caller<'_, '_, '_> {
-    fn begin(&self) -> Before {
+impl ScriptHost<'_, '_, '_> {
+    fn begin(&self) -> SavedSelection {
         let inner = self.inner.borrow();
-        self.engine.instance.scripts.begin(self.script.kind());
-        Before { db: inner.session.db, protocol: inner.session.protocol }
+        self.local.instance.scripts.begin(self.script.kind());
+        SavedSelection { db: inner.session.db, protocol: inner.session.protocol }
     }
 
-    fn end(self, before: Before) -> (Scratch, Random) {
+    fn end(self, before: SavedSelection) -> (Scratch, Random) {
         let Inner { session, view } = self.inner.into_inner();
         session.db = before.db;
         session.protocol = before.protocol;
@@ -289,9 +295,9 @@ impl Caller<'_, '_, '_> {
         (self.scratch.into_inner(), self.random)
     }
 
-    /// From now on others are told that the server is busy, instead of waiting.
+    /// From now on others get BUSY instead of waiting.
     fn become_slow(&self, since: Stopwatch) {
-        let instance = &self.engine.instance;
+        let instance = &self.local.instance;
         self.slow.begun.set(true);
         instance.scripts.set_slow(Some(Slow {
             name: self.script.name().to_vec(),
@@ -309,20 +315,20 @@ impl Caller<'_, '_, '_> {
             since.elapsed().as_millis()
         ));
         instance.keyspace.set_busy(true);
-        instance.active_hooks.raise(Hook::Script);
+        instance.active_hooks.arm(Hook::SlowScript);
     }
 
     /// Whether a script may run a command.
     fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
-        let arity = spec.arity_in(&self.engine.instance.profile);
+        let arity = spec.arity_in(&self.local.instance.profile);
         if !arity.admits(words.len()) || (spec.is_container && arity != Arity::Exactly(1)) {
             return Err(WRONG_ARITY);
         }
         if spec.has_flag(Flag::NoScript) {
             return Err(NOT_FROM_SCRIPT);
         }
-        self.engine.permit_in_script(session, spec, words)?;
-        let instance = &self.engine.instance;
+        self.front.permit_in_script(session, spec, words)?;
+        let instance = &self.local.instance;
         if self.read_only && (spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)) {
             return Err(READ_ONLY);
         }
@@ -336,58 +342,58 @@ impl Caller<'_, '_, '_> {
         Ok(())
     }
 
-    /// Runs a command that the script calls; hands back its row. An error may come from a rule.
+    /// Runs a command that the script calls, and returns its row. An error may come from a fault rule.
     fn run_call(
         &self,
         inner: &mut Inner<'_, '_, '_>,
         words: Words<'_>,
         reply: &mut Vec<u8>,
     ) -> Result<&'static CommandSpec, (CommandError, Option<Arc<Rule>>)> {
-        let engine = self.engine;
+        let Self { front, local, .. } = self;
         let Inner { session, view } = inner;
-        let checked = match engine.table.row_of(words) {
+        let checked = match local.table.row_of(words) {
             None => {
-                engine.count_unsupported(words);
+                front.count_unsupported(words);
                 Err(UNKNOWN)
             }
             Some(row) => self
                 .admit(session, row.spec, words)
-                .and_then(|()| refuse_block_in_script(words, &engine.instance.profile).map_or(Ok(row), Err)),
+                .and_then(|()| refuse_block_in_script(words, &local.instance.profile).map_or(Ok(row), Err)),
         };
         let row = checked
-            .inspect_err(|error| engine.instance.stats.count_error(error.code()))
+            .inspect_err(|error| local.instance.stats.count_error(error.code()))
             .map_err(|error| (error, None))?;
         let ResolvedRow { spec, .. } = row;
-        if engine.instance.active_hooks.company() == HookPath::Everybody
-            && let Some((error, rule)) = engine.fault_inside(session, spec, words)
+        if local.instance.active_hooks.path() == HookPath::All
+            && let Some((error, rule)) = front.fault_inside(session, spec, words)
         {
             return Err((error, Some(rule)));
         }
         session.protocol = self.protocol.get();
-        // Nothing that scripts may call closes the connection.
+        // No command that scripts may call closes the connection.
         view.set_repeatable(true);
-        let _: Flow = engine.run_within(session, view, row, words, reply);
+        let _: Flow = local.run_within(session, view, row, words, reply);
         view.set_repeatable(false);
         if session.tracking.remembers {
-            // Up to 7.0 the keys that the script was given stand for whatever it reads.
-            if engine.instance.profile.since_redis(7, 2) {
-                engine.record_reads(view, session, spec, words);
+            // Up to 7.0 the keys that the script was given stand for all that it reads.
+            if local.instance.profile.since_redis(7, 2) {
+                local.track_reads(view, session, spec, words);
             } else if spec.has_flag(Flag::ReadOnly) {
-                engine.remember_keys(view, session, self.spec, self.words);
+                local.track_keys(view, session, self.spec, self.words);
             }
         }
-        if engine.instance.active_hooks.is_needed() {
-            engine.show_script(session, spec, words);
+        if local.instance.active_hooks.affects_processing() {
+            front.feed_monitors_from_script(session, spec, words);
         }
         Ok(spec)
     }
 }
 
-impl Host for Caller<'_, '_, '_> {
+impl Host for ScriptHost<'_, '_, '_> {
     fn tick(&self) -> Result<(), &'static str> {
-        let scripts = &self.engine.instance.scripts;
+        let scripts = &self.local.instance.scripts;
         if !self.slow.begun.get() {
-            let threshold = self.engine.instance.config.live().busy_threshold.load(Ordering::Relaxed);
+            let threshold = self.local.instance.config.live().busy_threshold.load(Ordering::Relaxed);
             let since = self.since.get().unwrap_or_else(Stopwatch::start);
             self.since.set(Some(since));
             if threshold > 0 && since.elapsed().as_millis() >= u128::from(threshold) {
@@ -402,7 +408,7 @@ impl Host for Caller<'_, '_, '_> {
         }
         match scripts.killed() {
             None => Ok(()),
-            // Of functions Redis says the same.
+            // Redis says the same of functions.
             Some(Kill::Eval | Kill::Function) => Err("ERR Script killed by user with SCRIPT KILL..."),
             Some(Kill::Shutdown) => Err("ERR The server ends."),
         }
@@ -413,14 +419,14 @@ impl Host for Caller<'_, '_, '_> {
         let mut inner = self.inner.borrow_mut();
         let result = self.run_call(&mut inner, words, reply);
         let session = &mut inner.session;
-        if session.trace.is_open() {
+        if session.in_flight.trace.is_open() {
             match &result {
-                Ok(spec) => self.engine.note_child(session, Some(spec), words, &reply[start..], None),
+                Ok(spec) => self.front.record_child(session, Some(spec), words, &reply[start..], None),
                 Err((error, rule)) => {
                     let mut line = Vec::new();
                     Reply::Error(error.clone()).write(session.protocol, &mut line);
                     let fault = rule.as_ref().map(|rule| rule.fault.name.as_str());
-                    self.engine.note_child(session, None, words, &line, fault);
+                    self.front.record_child(session, None, words, &line, fault);
                 }
             }
         }
@@ -436,17 +442,17 @@ impl Host for Caller<'_, '_, '_> {
     }
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
-        let ResolvedRow { spec, .. } = self.engine.table.row_of(words)?;
-        let acl = &self.engine.instance.acl;
+        let ResolvedRow { spec, .. } = self.local.table.row_of(words)?;
+        let acl = &self.local.instance.acl;
         Some(acl.may_run(&self.inner.borrow().session.user, spec, words).is_ok())
     }
 
     fn log(&self, level: Level, text: &str) {
-        self.engine.instance.log.write(level, text);
+        self.local.instance.log.write(level, text);
     }
 
     fn profile(&self) -> &Profile {
-        &self.engine.instance.profile
+        &self.local.instance.profile
     }
 
     fn scratch(&self) -> &RefCell<Scratch> {
@@ -459,6 +465,6 @@ impl Host for Caller<'_, '_, '_> {
 
     fn count_error(&self, line: &[u8]) {
         let code = line.split(|byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
-        self.engine.instance.stats.count_error(code);
+        self.local.instance.stats.count_error(code);
     }
 }

@@ -1,29 +1,30 @@
-//! Requests that may run a script, each on a stack of its own.
+//! Commands that may run a script, each on a stack of its own.
 
 use std::sync::Arc;
 
-use super::{Engine, Resolved};
+use super::Local;
 use crate::base::error::CommandError;
-use crate::clients::session::{Client, Flow, Session, Waiting};
+use crate::clients::session::{Client, Flow, Session, Wait};
+use crate::engine::{Engine, Resolved};
 use crate::powers::Staging;
 use crate::protocol::{OwnedWords, Words};
 use crate::script::{Fiber, Progress, Stack};
 
-/// What one thread has at hand to run scripts, and those that it has put aside.
+/// What one thread keeps for running scripts, and the scripts that are paused on it.
 #[derive(Default)]
 pub struct Fibers {
     /// A stack that was used before.
     stack: Option<Stack>,
-    /// What takes a session's place while a script has it.
+    /// Stands in for a session while a script has it.
     spare: Option<Box<Session>>,
     words: OwnedWords,
     replies: Vec<u8>,
     paused: Vec<(Arc<Client>, Fiber<Finished>)>,
-    /// Where commands are gathered that go into the journal.
-    pub(super) staging: Staging,
+    /// The staging buffer that the sessions of the thread share.
+    pub(in crate::engine) staging: Staging,
 }
 
-/// What a request leaves behind.
+/// What a command leaves behind.
 struct Finished {
     session: Box<Session>,
     words: OwnedWords,
@@ -31,11 +32,12 @@ struct Finished {
     flow: Flow,
 }
 
-impl Engine {
-    /// Runs a request that may run scripts. If it takes long, the session is left without what the request needs until
-    /// [`Fibers::resume`] says that it is done.
-    pub(super) fn run_in_fiber(
-        self: &Arc<Self>,
+impl Local {
+    /// Calls a command on a stack of its own. If it takes long, a stand-in takes the session's place until
+    /// [`Fibers::resume`] says that the command is done.
+    pub fn call_in_fiber(
+        &self,
+        front: &Arc<Engine>,
         session: &mut Box<Session>,
         resolved: Resolved,
         words: Words<'_>,
@@ -44,7 +46,7 @@ impl Engine {
     ) -> Flow {
         let stack = match fibers.stack.take().map_or_else(Stack::new, Ok) {
             Ok(stack) => stack,
-            Err(_) => return self.refuse(session, false, NO_STACK, out),
+            Err(_) => return front.refuse(session, false, NO_STACK, out),
         };
         let spare = match fibers.spare.take() {
             Some(mut spare) => {
@@ -59,16 +61,16 @@ impl Engine {
         };
         let mut taken = std::mem::replace(session, spare);
         let mut replies = std::mem::take(&mut fibers.replies);
-        let engine = Arc::clone(self);
+        let engine = Arc::clone(front);
         let mut owned = std::mem::take(&mut fibers.words);
         owned.fill(words);
         let fiber = Fiber::new(stack, move |pause| {
-            let flow = engine.carry_out(&mut taken, resolved, owned.as_words(), &mut replies, Some(pause));
+            let flow = engine.call(&mut taken, resolved, owned.as_words(), &mut replies, Some(pause));
             Finished { session: taken, words: owned, out: replies, flow }
         });
         match fibers.step(fiber, session, out) {
             Some(flow) => flow,
-            None => Flow::Wait(Box::new(Waiting::Script)),
+            None => Flow::Wait(Box::new(Wait::Script)),
         }
     }
 }
@@ -76,14 +78,14 @@ impl Engine {
 const NO_STACK: CommandError = CommandError::fixed("ERR there is no memory to run a script");
 
 impl Fibers {
-    /// Goes on with the request that this session's connection waits for: how the connection goes on once it is done.
+    /// Goes on with the command that has this session. Returns how the connection goes on, once the command is done.
     pub fn resume(&mut self, session: &mut Box<Session>, out: &mut Vec<u8>) -> Option<Flow> {
         let place = self.paused.iter().position(|(client, _)| Arc::ptr_eq(client, &session.client))?;
         let (_, fiber) = self.paused.swap_remove(place);
         self.step(fiber, session, out)
     }
 
-    /// Whether this session's connection waits for a script.
+    /// Whether this session's command is paused.
     pub fn has_paused(&self, session: &Session) -> bool {
         self.paused.iter().any(|(client, _)| Arc::ptr_eq(client, &session.client))
     }
@@ -96,7 +98,9 @@ impl Fibers {
             }
             Progress::Ended(finished, stack) => {
                 self.stack = Some(stack);
-                self.spare = Some(std::mem::replace(session, finished.session));
+                let mut spare = std::mem::replace(session, finished.session);
+                spare.in_flight.forget_wait();
+                self.spare = Some(spare);
                 out.extend_from_slice(&finished.out);
                 self.replies = finished.out;
                 self.replies.clear();
@@ -109,5 +113,5 @@ impl Fibers {
     }
 }
 
-/// A buffer that has grown beyond this is made smaller again.
+/// A buffer that has grown beyond this is shrunk.
 const BUFFER_KEPT: usize = 1024 * 1024;

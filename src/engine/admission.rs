@@ -1,0 +1,244 @@
+//! Whether a command may run, and what its client gets if not.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+
+use super::{Engine, is_exec, is_monitor, transaction};
+use crate::base::error::CommandError;
+use crate::base::profile::Since;
+use crate::clients::acl::Denial;
+use crate::clients::session::{Flow, Replies, Session};
+use crate::commands::{self, Call};
+use crate::powers::Hook;
+use crate::protocol::{Protocol, Reply, Words};
+use crate::spec::{CommandKind, CommandSpec, Flag, Group, TransactionCommand};
+
+/// The first Valkey that names a command which it refuses in a transaction, and that asks for the password before all else.
+const VALKEY_9: Since = Since::valkey(9, 0, 0);
+
+impl Engine {
+    /// Whether a session may run a command now.
+    #[inline]
+    pub(super) fn admit(
+        &self,
+        session: &mut Session,
+        spec: &'static CommandSpec,
+        words: Words<'_>,
+    ) -> Result<(), CommandError> {
+        if spec.kind == CommandKind::Debug {
+            let local = session.client.peer().is_local();
+            if !self.instance.config.live().allows_debug(local) {
+                return Err(CommandError::DEBUG_REFUSED);
+            }
+        }
+        if !session.authenticated && !spec.has_flag(Flag::NoAuth) && !self.is_authenticated(session) {
+            return Err(CommandError::NO_AUTH);
+        }
+        if session.transaction.is_some() {
+            self.admit_to_transaction(spec)?;
+        }
+        if let Err(denial) = self.permit(session, spec, words) {
+            return Err(self.refusal(session, spec, denial));
+        }
+        let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
+        if limit != 0
+            && (transaction::may_grow(session, spec) || transaction::may_run_scripts(session, spec))
+            && self.backend.used_bytes() > limit
+            && (transaction::may_grow(session, spec) || self.backend.scripts_may_grow(session, spec, words))
+        {
+            return Err(CommandError::OUT_OF_MEMORY);
+        }
+        if session.subscriber && session.protocol == Protocol::Resp2 && !spec.runs_subscribed {
+            return Err(self.not_while_subscribed(spec));
+        }
+        Ok(())
+    }
+
+    /// The error for a command whose reply would come where a RESP2 subscriber expects messages.
+    #[cold]
+    fn not_while_subscribed(&self, spec: &CommandSpec) -> CommandError {
+        let name = self.table.full_name(spec);
+        // Before 7.0 a subcommand had no name of its own, and there were no shard channels.
+        let (name, kinds) = if self.instance.profile.since_redis(7, 0) {
+            (name.as_str(), "P|S")
+        } else {
+            (name.split('|').next().unwrap_or_default(), "P")
+        };
+        CommandError::new(format!(
+            "ERR Can't execute '{name}': only ({kinds})SUBSCRIBE / ({kinds})UNSUBSCRIBE / PING / QUIT / RESET are \
+             allowed in this context"
+        ))
+    }
+
+    /// Whether a session may run commands: its client has given a password, or needs none (any more).
+    pub fn is_authenticated(&self, session: &Session) -> bool {
+        session.authenticated || self.instance.acl.default_user().is_open()
+    }
+
+    fn admit_to_transaction(&self, spec: &CommandSpec) -> Result<(), CommandError> {
+        if !self.instance.profile.has(VALKEY_9) {
+            let forbidden = spec.has_flag(Flag::NoMulti);
+            return if forbidden { Err(CommandError::NOT_IN_TRANSACTION) } else { Ok(()) };
+        }
+        if !spec.has_flag(Flag::NoMulti)
+            && !matches!(spec.kind, CommandKind::Transaction(TransactionCommand::Multi | TransactionCommand::Watch))
+            && !spec.refused_in_transaction_by_valkey_9
+        {
+            return Ok(());
+        }
+        let name = self.table.full_name(spec);
+        Err(CommandError::new(format!("ERR Command '{name}' not allowed inside a transaction")))
+    }
+
+    /// The error for a command that is refused because a script takes long.
+    #[cold]
+    pub(super) fn busy_refusal(&self, spec: &CommandSpec) -> Option<CommandError> {
+        let busy = self.instance.active_hooks.has(Hook::SlowScript) && !spec.has_flag(Flag::AllowBusy);
+        busy.then(|| self.busy_error())
+    }
+
+    #[cold]
+    pub(super) fn busy_error(&self) -> CommandError {
+        self.instance.scripts.busy_error()
+    }
+
+    /// Whether a command is to wait for the end of a pause. DEBUG SLEEP is waited for here.
+    #[cold]
+    pub(super) fn is_held_back(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>) -> bool {
+        if self.instance.active_hooks.has(Hook::DebugSleep) {
+            self.instance.wait_for_debug_sleep();
+        }
+        // A client that drives a test is never held back.
+        if is_monitor(session) || spec.group == Group::Control {
+            return false;
+        }
+        self.instance
+            .paused()
+            .is_some_and(|(_, writes_only)| !writes_only || self.backend.will_write(session, spec, words))
+    }
+
+    #[cold]
+    pub(super) fn refuse_unresolved(
+        &self,
+        session: &mut Session,
+        words: Words<'_>,
+        error: CommandError,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        // A request that a browser was tricked into sending must not reach a server behind it.
+        let name = words.get(0).unwrap_or_default();
+        if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") {
+            return Flow::Drop;
+        }
+        session.in_flight.row = self.table.find(name);
+        let sub = session.in_flight.row.and_then(|row| self.table.find_sub(row, words.get(1).unwrap_or_default()));
+        self.end_caching_exception(session, sub);
+        self.count_unsupported(words);
+        let exec = session.in_flight.row.is_some_and(is_exec);
+        let open = session.in_flight.row.is_some_and(|spec| spec.has_flag(Flag::NoAuth));
+        if self.instance.profile.has(VALKEY_9) && !open && !self.is_authenticated(session) {
+            return self.refuse(session, exec, CommandError::NO_AUTH, out);
+        }
+        self.refuse(session, exec, error, out)
+    }
+
+    /// Counts a request for a command that the table does not have.
+    #[cold]
+    pub(super) fn count_unsupported(&self, words: Words<'_>) {
+        let stats = &self.instance.stats;
+        let name = words.get(0).unwrap_or_default();
+        match (self.table.find(name), words.get(1)) {
+            (None, _) => stats.count_unsupported(name),
+            (Some(row), Some(sub)) if row.is_container && self.table.find_sub(row, sub).is_none() => {
+                stats.count_unsupported(&[row.name.as_bytes(), sub].join(&b' '));
+            }
+            _ => {}
+        }
+    }
+
+    /// Answers with an error before anything ran. An open transaction is broken by it; one that was about to run is
+    /// discarded.
+    #[cold]
+    pub(super) fn refuse(&self, session: &mut Session, exec: bool, error: CommandError, out: &mut Vec<u8>) -> Flow {
+        let error = if exec {
+            self.discard(session);
+            transaction::aborted_by(&error)
+        } else {
+            error
+        };
+        if let Some(transaction) = &mut session.transaction {
+            transaction.broken = true;
+        }
+        self.instance.stats.count_error(error.code());
+        let start = out.len();
+        Reply::Error(error).write(session.protocol, out);
+        if session.replies != Replies::On {
+            self.suppress_reply(session, start, out);
+        }
+        Flow::Continue
+    }
+
+    /// Whether a session's user may run a command. A denial is logged.
+    #[inline]
+    pub(super) fn permit(
+        &self,
+        session: &mut Session,
+        spec: &'static CommandSpec,
+        words: Words<'_>,
+    ) -> Result<(), Denial> {
+        if session.user.is_unrestricted() {
+            return Ok(());
+        }
+        let in_transaction = session.transaction.is_some() || session.executing;
+        self.permit_restricted(session, spec, words, if in_transaction { "multi" } else { "toplevel" })
+    }
+
+    /// Whether a script may run a command: if its caller may. If not, the error for the script.
+    pub(super) fn permit_in_script(
+        &self,
+        session: &mut Session,
+        spec: &'static CommandSpec,
+        words: Words<'_>,
+    ) -> Result<(), CommandError> {
+        if session.user.is_unrestricted() {
+            return Ok(());
+        }
+        self.permit_restricted(session, spec, words, "lua").map_err(|denial| {
+            let name = self.table.full_name(spec);
+            let text = denial.in_script(&self.instance.profile, session.user.name(), &name);
+            CommandError::new([b"ERR ", text.as_slice()].concat())
+        })
+    }
+
+    #[cold]
+    fn permit_restricted(
+        &self,
+        session: &mut Session,
+        spec: &'static CommandSpec,
+        words: Words<'_>,
+        context: &'static str,
+    ) -> Result<(), Denial> {
+        let result = self.instance.acl.may_run(&session.user, spec, words);
+        if let Err(denial) = result {
+            // The log shows the client as it is now. While EXEC runs, others see it as it was when EXEC began.
+            if !session.executing {
+                session.publish();
+            }
+            let call = Call {
+                server: &self.instance,
+                table: &self.table,
+                session,
+                instant: Cell::new(None),
+                flow: Flow::Continue,
+            };
+            commands::record_denial(&call, denial, spec, context, words);
+        }
+        result
+    }
+
+    /// The error for a session that may not run a command.
+    #[cold]
+    pub(super) fn refusal(&self, session: &Session, spec: &CommandSpec, denial: Denial) -> CommandError {
+        denial.refusal(&self.instance.profile, session.user.name(), &self.table.full_name(spec))
+    }
+}

@@ -1,0 +1,121 @@
+//! Clients that are blocked on keys, and how they are served.
+//!
+//! A command that blocks is run again, with its own words, by the command, transaction or script that has written one of
+//! its keys: in that view, so that nothing comes between. Clients are served in the order in which they blocked; only one
+//! that gets its reply is woken.
+
+use super::Local;
+use crate::clients::session::{BlockedCommand, Served, Session, Signal, Wait};
+use crate::commands::{BlockForKeys, Handler, ReplyOrBlock};
+use crate::data::keyspace::{Entry, ValueKind, View};
+use crate::engine::journal::{stamp, stamp_served};
+use crate::protocol::{Reply, Words};
+use crate::spec::{Args, ResolvedRow};
+
+impl Local {
+    /// Finishes the view of a command, transaction or script: takes its place in the journal, serves the clients that are
+    /// blocked on what it wrote, publishes events and invalidations, and counts.
+    #[inline]
+    pub(super) fn finish_view(&self, view: &mut View<'_>, session: &mut Session) {
+        if session.in_flight.trace.takes_effect() {
+            stamp(&self.instance, view, session);
+        }
+        if view.has_effects() {
+            self.serve_and_announce(view, session);
+        }
+        session.view_stats += view.stats();
+    }
+
+    #[cold]
+    fn serve_and_announce(&self, view: &mut View<'_>, session: &mut Session) {
+        if view.has_ready() {
+            self.serve(view, Some(session));
+        }
+        self.instance.announce(view, Some(session));
+    }
+
+    /// Puts a client into the queues of the keys that it is blocked on.
+    pub(super) fn block_on_keys(
+        &self,
+        session: &Session,
+        row: ResolvedRow,
+        words: Words<'_>,
+        block: BlockForKeys<'_>,
+    ) -> Wait {
+        let client = &session.client;
+        client.wait_for_keys(BlockedCommand {
+            row,
+            words: block.retry.unwrap_or_else(|| words.into_owned()),
+            db: session.db,
+            keys: block.keys.iter().map(Box::from).collect(),
+            kind: block.kind,
+            protocol: session.protocol,
+        });
+        self.instance.keyspace.waiters().add(session.db, block.keys.iter(), client.id());
+        Wait::Blocked { deadline: block.deadline, reply: block.timeout_reply }
+    }
+
+    /// Serves the clients that are blocked on keys which hold something now, key after key. What these write can serve
+    /// others, which come afterwards. `by` is the session that wrote; none, if a key has expired.
+    #[cold]
+    pub(super) fn serve(&self, view: &mut View<'_>, mut by: Option<&mut Session>) {
+        let selected = view.db();
+        while view.has_ready() {
+            for (db, key) in view.take_ready() {
+                view.select(db);
+                self.serve_key(view, db, &key, by.as_deref_mut());
+            }
+        }
+        view.select(selected);
+    }
+
+    fn serve_key(&self, view: &mut View<'_>, db: u32, key: &[u8], mut by: Option<&mut Session>) {
+        let waiters = self.instance.keyspace.waiters();
+        let mut turn = 0;
+        let was_there = view.peek(key).is_some();
+        while let Some((next, id)) = waiters.next(db, key, turn) {
+            turn = next;
+            if was_there && view.peek(key).is_none() {
+                break;
+            }
+            // A client that is gone is about to leave the queues itself.
+            let Some(client) = self.instance.clients.get(id) else { continue };
+            let serve = |blocked: &BlockedCommand| {
+                let reply = self.retry_blocked(view, blocked, key)?;
+                let stamp = stamp_served(&self.instance, view);
+                let is_driven = by.as_deref().is_none_or(|session| session.is_driven);
+                let alarm = is_driven.then(|| self.instance.clock.rung_alarm());
+                Some(Served { reply, alarm, stamp })
+            };
+            if let Some(blocked) = client.serve(serve) {
+                self.instance.stop_waiting(&client, &blocked);
+                client.signal(Signal::Served);
+                self.instance.announce(view, by.as_deref_mut());
+            }
+        }
+    }
+
+    /// Runs a blocked command again. Returns its reply, unless it stays blocked.
+    fn retry_blocked(&self, view: &mut View<'_>, blocked: &BlockedCommand, key: &[u8]) -> Option<Vec<u8>> {
+        let BlockedCommand { row, words, kind, protocol, .. } = blocked;
+        let Handler::Blocking(run) = self.handlers.of(row.id) else { return None };
+        // A consumer of a stream's group gets an error when the stream is gone.
+        if *kind != ValueKind::Stream && view.peek(key).map(Entry::kind) != Some(*kind) {
+            return None;
+        }
+        let profile = &self.instance.profile;
+        let ready = (!profile.since_redis(7, 2)).then_some(key);
+        let mut args = Args::new(words.as_words(), *row, profile);
+        let reply = match run(view, &mut args, ready) {
+            Ok(ReplyOrBlock::Block(_)) => return None,
+            Ok(ReplyOrBlock::Reply(reply)) => reply,
+            Err(error) => {
+                self.instance.stats.count_error(error.code());
+                Reply::Error(error)
+            }
+        };
+        let mut bytes = Vec::new();
+        reply.write(*protocol, &mut bytes);
+        Some(bytes)
+    }
+}

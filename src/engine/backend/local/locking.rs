@@ -1,0 +1,69 @@
+//! Which locks a command takes.
+
+use smallvec::SmallVec;
+
+use super::Local;
+use crate::clients::instance::Instance;
+use crate::clients::session::Session;
+use crate::data::keyspace::{Busy, LockedShard, Scope, View};
+use crate::engine::key_hashes;
+use crate::protocol::Words;
+use crate::spec::{CommandSpec, Flag};
+
+impl Local {
+    /// Locks the only key of a command, unless a client is blocked on any key.
+    #[inline]
+    pub(super) fn lock_only_key(
+        &self,
+        session: &Session,
+        key: Option<(usize, u64)>,
+    ) -> Result<Option<(LockedShard<'_>, usize, u64)>, Busy> {
+        let Some((index, hash)) = key else { return Ok(None) };
+        let keyspace = &self.instance.keyspace;
+        let locked = keyspace.lock_shard(hash, session.db)?;
+        // A client that blocks holds the key's lock, so this can only be asked now.
+        Ok(keyspace.waiters().is_empty().then_some((locked, index, hash)))
+    }
+
+    pub(super) fn lock_keys(
+        &self,
+        session: &Session,
+        spec: &CommandSpec,
+        key: Option<(usize, u64)>,
+        words: Words<'_>,
+    ) -> Result<View<'_>, Busy> {
+        let Instance { keyspace, clock, .. } = &*self.instance;
+        if let Some((index, hash)) = key {
+            let view = keyspace.lock_key(words.get(index).unwrap_or_default(), hash, session.db, clock)?;
+            return self.widen_for_waiters(view, session.db, &[hash], spec.has_flag(Flag::Write));
+        }
+        let hashes: SmallVec<[u64; 8]> = key_hashes(spec, words).collect();
+        if spec.computes_keys(words) {
+            let mut view = keyspace.lock_growing(&hashes, session.db, clock)?;
+            view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
+            return Ok(view);
+        }
+        let view = keyspace.lock(Scope::Hashes(&hashes), session.db, clock)?;
+        self.widen_for_waiters(view, session.db, &hashes, spec.has_flag(Flag::Write))
+    }
+
+    /// Lets a view reach every key if it may write one that a client is blocked on: the command that is served can write
+    /// elsewhere. An expired key is deleted even if it is only read.
+    #[inline]
+    pub(super) fn widen_for_waiters<'k>(
+        &'k self,
+        view: View<'k>,
+        db: u32,
+        hashes: &[u64],
+        writes: bool,
+    ) -> Result<View<'k>, Busy> {
+        let waiters = self.instance.keyspace.waiters();
+        let concerns = |hash| waiters.has_hash(db, hash) && (writes || view.holds_overdue(hash));
+        // A client that blocks holds the key's lock, and so does the view.
+        if waiters.is_empty() || !hashes.iter().any(|&hash| concerns(hash)) {
+            return Ok(view);
+        }
+        view.finish();
+        self.instance.keyspace.lock_growing(hashes, db, &self.instance.clock)
+    }
+}

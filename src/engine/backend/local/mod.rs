@@ -1,0 +1,297 @@
+//! The embedded keyspace as a back: it locks what a command needs, runs its function, and serves who was blocked on what it
+//! wrote.
+//!
+//! Begin with [`Local::execute`]. [`locking`] chooses the locks, [`transaction`] runs EXEC, [`script`] EVAL and its kin,
+//! [`fibers`] gives these a stack of their own, [`blocking`] serves blocked clients, [`tracking`] remembers the reads of
+//! clients that cache.
+
+mod blocking;
+mod fibers;
+mod locking;
+mod script;
+mod tracking;
+mod transaction;
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::base::clock::{MAX_MICROS, Millis};
+use crate::base::error::CommandError;
+use crate::base::sync::MutexExt;
+use crate::clients::instance::Instance;
+use crate::clients::session::{Flow, Session, Wait};
+use crate::commands::{Call, CommandResult, Handler, Handlers, ReplyOrBlock};
+use crate::data::keyspace::{Busy, Scope, View};
+use crate::engine::replies::write;
+use crate::engine::{Engine, Resolved};
+use crate::protocol::{Reply, Words};
+use crate::script::{Interpreters, Pause};
+use crate::spec::{Args, ResolvedRow, Table};
+
+pub use fibers::Fibers;
+
+/// The embedded keyspace, with the functions of all commands.
+pub struct Local {
+    instance: Arc<Instance>,
+    table: Table,
+    handlers: Handlers,
+    /// Serializes housekeeping, so that a clock move returns after the expiries it caused.
+    cron_lock: Mutex<()>,
+}
+
+impl Local {
+    pub fn new(instance: Arc<Instance>, table: Table, handlers: Handlers) -> Self {
+        Self { instance, table, handlers, cron_lock: Mutex::default() }
+    }
+}
+impl Local {
+    pub fn fetch_ahead(&self, db: u32, hashes: &[u64]) {
+        self.instance.keyspace.fetch_ahead(db, hashes);
+    }
+
+    pub fn used_bytes(&self) -> usize {
+        self.instance.keyspace.used_bytes()
+    }
+
+    /// Deletes the keys that have expired, unless DEBUG SET-ACTIVE-EXPIRE forbids it, and does the periodic work of the
+    /// instance.
+    pub fn cron(&self) {
+        let _lock = self.cron_lock.lock_ignoring_poison();
+        let instance = &self.instance;
+        if instance.active_expire.load(Ordering::Relaxed)
+            && let Some(mut view) = instance.keyspace.sweep(&instance.clock)
+        {
+            self.serve(&mut view, None);
+            instance.stats.add(instance.finish_view(view, None));
+        }
+        instance.cron();
+    }
+
+    /// Deletes all data, scripts and functions, unless a script holds them.
+    pub fn empty(&self) -> Result<(), Busy> {
+        let mut interpreters = self.interpreters()?;
+        let mut view = self.instance.keyspace.lock(Scope::Everything, 0, &self.instance.clock)?;
+        view.flush_everything();
+        self.serve(&mut view, None);
+        self.instance.stats.add(self.instance.finish_view(view, None));
+        interpreters.flush();
+        interpreters.flush_libraries();
+        self.instance.scripts.note(&interpreters);
+        Ok(())
+    }
+
+    /// Runs a command: its reply is appended to `out`.
+    #[inline]
+    pub fn execute(
+        &self,
+        front: &Engine,
+        session: &mut Session,
+        resolved: Resolved,
+        words: Words<'_>,
+        out: &mut Vec<u8>,
+        pause: Option<&Pause<'_>>,
+    ) -> Result<Flow, Busy> {
+        let Resolved { row, key } = resolved;
+        let spec = row.spec;
+        let mut args = Args::new(words, row, &self.instance.profile);
+        let error = match self.handlers.of(row.id) {
+            Handler::Keys(run) => {
+                let mut view = match self.lock_only_key(session, key)? {
+                    // Built in place: moving it costs more than most commands.
+                    Some((locked, index, hash)) => {
+                        let Instance { keyspace, clock, .. } = &*self.instance;
+                        keyspace.view_of_key(locked, words.get(index).unwrap_or_default(), hash, clock)
+                    }
+                    None => self.lock_keys(session, spec, key, words)?,
+                };
+                view.set_touch(!session.no_touch);
+                let result = run(&mut view, &mut args);
+                let error = write(result, session, out);
+                self.track_reads(&mut view, session, spec, words);
+                self.finish_view(&mut view, session);
+                error
+            }
+            Handler::Blocking(run) => {
+                let mut view = self.lock_keys(session, spec, key, words)?;
+                view.set_touch(!session.no_touch);
+                let (block, error) = match run(&mut view, &mut args, None) {
+                    Ok(ReplyOrBlock::Block(block)) => (Some(block), None),
+                    Ok(ReplyOrBlock::Reply(reply)) => (None, write(Ok(reply), session, out)),
+                    Err(error) => (None, write(Err(error), session, out)),
+                };
+                // While the view lives, nobody can write the keys.
+                let wait = block.map(|block| self.block_on_keys(session, row, words, block));
+                if wait.is_some() {
+                    session.in_flight.trace.block();
+                }
+                self.finish_view(&mut view, session);
+                if let Some(wait) = wait {
+                    return Ok(Flow::Wait(Box::new(wait)));
+                }
+                error
+            }
+            Handler::Database(run) => self.run_view(session, Scope::Database, run, &mut args, out)?,
+            Handler::Everything(run) => self.run_view(session, Scope::Everything, run, &mut args, out)?,
+            Handler::Connection(run) => {
+                session.publish();
+                session.count();
+                let mut call = self.connection_call(session, None);
+                let result = run(&mut call, &mut args);
+                let flow = call.flow;
+                if let Flow::Wait(wait) = &flow {
+                    if matches!(**wait, Wait::Blocked { .. }) {
+                        session.client.wait_for_time();
+                    } else {
+                        // The reply comes when the wait is over.
+                        return Ok(flow);
+                    }
+                }
+                if let Some(error) = write(result, session, out) {
+                    self.instance.stats.count_error(error.code());
+                }
+                return Ok(flow);
+            }
+            Handler::Debug(run) => {
+                let mut view = self.instance.keyspace.lock(Scope::Everything, session.db, &self.instance.clock)?;
+                let mut call = self.connection_call(session, Some(view.micros()));
+                let result = run(&mut view, &mut call, &mut args);
+                self.finish_view(&mut view, session);
+                write(result, session, out)
+            }
+            Handler::Transaction(which) => {
+                let start = out.len();
+                let (result, flow) = self.transaction(front, session, which, &mut args, out, pause)?;
+                let ran = matches!(result, Ok(Reply::Nothing));
+                if let Some(error) = write(result, session, out) {
+                    self.instance.stats.count_error(error.code());
+                }
+                if !ran && session.replies.are_suppressed() {
+                    out.truncate(start);
+                }
+                return Ok(flow);
+            }
+            Handler::Script(which) => self.run_script(front, session, which, &mut args, out, pause)?,
+            Handler::Library(run) => {
+                let mut interpreters = self.interpreters()?;
+                let mut call = self.connection_call(session, None);
+                let result = run(&mut interpreters, &mut call, &mut args);
+                self.instance.scripts.note(&interpreters);
+                write(result, session, out)
+            }
+            // Only reached without a subcommand, which the row's arity forbids unless that means something.
+            Handler::Container => write(Err(CommandError::SYNTAX), session, out),
+        };
+        if let Some(error) = error {
+            self.instance.stats.count_error(error.code());
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// Runs a command inside the view of EXEC or of a script.
+    fn run_within(
+        &self,
+        session: &mut Session,
+        view: &mut View<'_>,
+        row: ResolvedRow,
+        words: Words<'_>,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let spec = row.spec;
+        let mut args = Args::new(words, row, &self.instance.profile);
+        view.select(session.db);
+        if spec.computes_keys(words) {
+            view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
+        }
+        let mut flow = Flow::Continue;
+        let error = match self.handlers.of(row.id) {
+            Handler::Keys(run) => write(run(view, &mut args), session, out),
+            Handler::Blocking(run) => {
+                write(run(view, &mut args, None).map(ReplyOrBlock::without_blocking), session, out)
+            }
+            Handler::Database(run) => {
+                view.extend_scope(Scope::Database);
+                write(run(view, &mut args), session, out)
+            }
+            Handler::Everything(run) => {
+                view.extend_scope(Scope::Everything);
+                write(run(view, &mut args), session, out)
+            }
+            Handler::Connection(run) => {
+                session.count();
+                let mut call = self.connection_call(session, Some(view.micros()));
+                let result = run(&mut call, &mut args);
+                let result = match call.flow {
+                    // Nothing blocks here: a command that would is answered as if its deadline had come.
+                    Flow::Wait(wait) => match *wait {
+                        Wait::Blocked { reply, .. } => Ok(reply),
+                        _ => result,
+                    },
+                    asked => {
+                        flow = asked;
+                        result
+                    }
+                };
+                write(result, session, out)
+            }
+            Handler::Debug(run) => {
+                view.extend_scope(Scope::Everything);
+                let mut call = self.connection_call(session, Some(view.micros()));
+                let result = run(view, &mut call, &mut args);
+                write(result, session, out)
+            }
+            // Only UNWATCH is ever queued, and EXEC has forgotten the watched keys already.
+            Handler::Transaction(_) => write(Ok(Reply::OK), session, out),
+            // EXEC runs these itself, and scripts must not.
+            Handler::Script(_) | Handler::Library(_) | Handler::Container => {
+                write(Err(CommandError::SYNTAX), session, out)
+            }
+        };
+        if let Some(error) = error {
+            self.instance.stats.count_error(error.code());
+        }
+        self.instance.announce(view, Some(session));
+        session.executed += 1;
+        flow
+    }
+
+    /// The interpreters, as soon as nobody else holds them.
+    fn interpreters(&self) -> Result<MutexGuard<'_, Interpreters>, Busy> {
+        self.instance.keyspace.lock_with_backoff(|| self.instance.scripts.try_lock())
+    }
+
+    /// What a connection command is given. Inside a view its instant is the view's.
+    fn connection_call<'c>(&'c self, session: &'c mut Session, instant: Option<i64>) -> Call<'c> {
+        let instant = Cell::new(instant);
+        Call { server: &self.instance, table: &self.table, session, instant, flow: Flow::Continue }
+    }
+
+    fn run_view(
+        &self,
+        session: &mut Session,
+        scope: Scope<'_>,
+        run: for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>,
+        args: &mut Args<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<CommandError>, Busy> {
+        let mut view = self.instance.keyspace.lock(scope, session.db, &self.instance.clock)?;
+        view.set_touch(!session.no_touch);
+        let (spec, words) = (args.spec(), args.words());
+        let mut args = args.clone();
+        let error = write(run(&mut view, &mut args), session, out);
+        self.track_reads(&mut view, session, spec, words);
+        self.finish_view(&mut view, session);
+        Ok(error)
+    }
+
+    /// When the first key expires whose end a client is blocked on: a stream that a group's consumer reads.
+    pub fn next_awaited_expiry(&self) -> Option<Millis> {
+        let instance = &self.instance;
+        if instance.keyspace.waiters().is_empty() || !instance.active_expire.load(Ordering::Relaxed) {
+            return None;
+        }
+        // A key lives through its last millisecond.
+        let end = instance.keyspace.next_awaited_deadline()?.saturating_add(1);
+        (end > instance.clock.millis() && end <= MAX_MICROS / 1000).then_some(end)
+    }
+}

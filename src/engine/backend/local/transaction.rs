@@ -1,0 +1,273 @@
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::Local;
+use super::script::ScriptContext;
+use crate::base::error::CommandError;
+use crate::clients::session::{Flow, Queued, Session, Transaction};
+use crate::commands::{CommandResult, Handler};
+use crate::data::keyspace::{Busy, Scope, View, hash_of};
+use crate::engine::replies::write;
+use crate::engine::transaction::{needs_scripts, queued};
+use crate::engine::{Engine, key_hashes};
+use crate::powers::HookPath;
+use crate::protocol::Reply;
+use crate::script::{Interpreters, Pause};
+use crate::spec::{Args, CommandKind, ResolvedRow, TransactionCommand as Which};
+
+const NESTED: CommandError = CommandError::fixed("ERR MULTI calls can not be nested");
+const EXEC_WITHOUT_MULTI: CommandError = CommandError::fixed("ERR EXEC without MULTI");
+const DISCARD_WITHOUT_MULTI: CommandError = CommandError::fixed("ERR DISCARD without MULTI");
+const ABORTED: CommandError = CommandError::fixed("EXECABORT Transaction discarded because of previous errors.");
+const WATCH_INSIDE: CommandError = CommandError::fixed("ERR WATCH inside MULTI is not allowed");
+
+/// What has called EXEC: the front, and how to pause if a script takes long.
+#[derive(Clone, Copy)]
+struct Caller<'c, 'p> {
+    front: &'c Engine,
+    pause: Option<&'c Pause<'p>>,
+}
+
+impl Local {
+    /// Runs one of these commands. [`Reply::Nothing`] means that EXEC has written its reply itself.
+    pub(super) fn transaction(
+        &self,
+        front: &Engine,
+        session: &mut Session,
+        which: Which,
+        args: &mut Args<'_>,
+        out: &mut Vec<u8>,
+        pause: Option<&Pause<'_>>,
+    ) -> Result<(CommandResult<'static>, Flow), Busy> {
+        let inside = session.transaction.is_some();
+        let result = match which {
+            Which::Multi if inside => Err(NESTED),
+            Which::Multi => {
+                session.transaction = Some(Transaction::default());
+                Ok(Reply::OK)
+            }
+            Which::Discard if inside => {
+                front.discard(session);
+                Ok(Reply::OK)
+            }
+            Which::Discard => Err(DISCARD_WITHOUT_MULTI),
+            Which::Watch if inside => Err(WATCH_INSIDE),
+            Which::Watch => {
+                self.watch(session, args);
+                Ok(Reply::OK)
+            }
+            Which::Unwatch => {
+                front.unwatch(session);
+                Ok(Reply::OK)
+            }
+            Which::Exec => return self.exec(front, session, out, pause),
+        };
+        Ok((result, Flow::Continue))
+    }
+
+    fn watch(&self, session: &mut Session, args: &mut Args<'_>) {
+        // Keys can also be watched while a slow script holds its locks: every later change touches them.
+        let mut view = self.lock_keys(session, args.spec(), None, args.words()).ok();
+        while let Some(key) = args.optional() {
+            let watching = &mut session.watching;
+            if watching.keys.iter().any(|(db, other)| *db == session.db && **other == *key) {
+                continue;
+            }
+            if let Some(view) = &mut view {
+                // A key that has expired is deleted now, and so is not touched by that later.
+                view.exists(key);
+            }
+            self.instance.keyspace.watch(session.db, key, &watching.watch);
+            watching.keys.push((session.db, key.into()));
+        }
+        if let Some(view) = &mut view {
+            self.finish_view(view, session);
+        }
+    }
+
+    /// Runs the queue in one view, at one instant.
+    fn exec(
+        &self,
+        front: &Engine,
+        session: &mut Session,
+        out: &mut Vec<u8>,
+        pause: Option<&Pause<'_>>,
+    ) -> Result<(CommandResult<'static>, Flow), Busy> {
+        // CLIENT LIST shows the queue as it is now while it runs.
+        session.publish();
+        if session.transaction.is_none() {
+            return Ok((Err(EXEC_WITHOUT_MULTI), Flow::Continue));
+        }
+        let instance = Arc::clone(&self.instance);
+        let mut scripts = if queued(session).any(|queued| needs_scripts(queued.row.spec)) {
+            Some(self.interpreters()?)
+        } else {
+            None
+        };
+        let mut view = match (hashes(session), &scripts) {
+            (hashes, Some(_)) => {
+                instance.keyspace.lock_growing(&hashes.unwrap_or_default(), session.db, &instance.clock)?
+            }
+            (Some(hashes), None) => {
+                let view = instance.keyspace.lock(Scope::Hashes(&hashes), session.db, &instance.clock)?;
+                self.widen_for_waiters(view, session.db, &hashes, true)?
+            }
+            (None, None) => instance.keyspace.lock(Scope::Everything, session.db, &instance.clock)?,
+        };
+        let transaction = session.transaction.take().unwrap_or_default();
+        let watching = std::mem::take(&mut session.watching);
+        for (db, key) in &watching.keys {
+            view.select(*db);
+            // Finding a watched key expired touches it.
+            view.exists(key);
+            instance.keyspace.unwatch(*db, key, &watching.watch);
+        }
+        view.select(session.db);
+        let mut flow = Flow::Continue;
+        let result = if transaction.broken {
+            Err(ABORTED)
+        } else if watching.watch.is_touched() {
+            Ok(Reply::NullArray)
+        } else {
+            flow = self.run_queue(
+                Caller { front, pause },
+                session,
+                &mut view,
+                scripts.as_deref_mut(),
+                &transaction.queue,
+                out,
+            );
+            Ok(Reply::Nothing)
+        };
+        self.finish_view(&mut view, session);
+        Ok((result, flow))
+    }
+
+    fn run_queue(
+        &self,
+        caller: Caller<'_, '_>,
+        session: &mut Session,
+        view: &mut View<'_>,
+        mut scripts: Option<&mut Interpreters>,
+        queue: &[Queued],
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let front = caller.front;
+        if !session.replies.are_suppressed() {
+            out.push(b'*');
+            crate::protocol::write_integer(out, queue.len() as i64);
+            out.extend_from_slice(b"\r\n");
+        }
+        let limit = self.instance.config.live().output_limit(session.subscriber);
+        view.set_touch(!session.no_touch);
+        session.executing = true;
+        if session.in_flight.trace.is_open() {
+            session.in_flight.trace.children().depth = 1;
+        }
+        let mut seen = Vec::new();
+        let mut flow = Flow::Continue;
+        for queued in queue {
+            let start = out.len();
+            // The user's rights can have changed since.
+            let denied = front.permit(session, queued.row.spec, queued.words.as_words()).err();
+            let fault = if self.instance.active_hooks.path() == HookPath::All && denied.is_none() {
+                front.fault_inside(session, queued.row.spec, queued.words.as_words())
+            } else {
+                None
+            };
+            let asked = match denied {
+                None if fault.is_some() => {
+                    fault.iter().for_each(|(error, _)| Reply::Error(error.clone()).write(session.protocol, out));
+                    Flow::Continue
+                }
+                None => self.run_queued(caller, session, view, scripts.as_deref_mut(), queued, out),
+                Some(denial) => {
+                    let error = denial.at_exec();
+                    self.instance.stats.count_error(error.code());
+                    Reply::Error(error).write(session.protocol, out);
+                    Flow::Continue
+                }
+            };
+            let rule = fault.as_ref().map(|(_, rule)| rule.fault.name.as_str());
+            front.record_child(session, Some(queued.row.spec), queued.words.as_words(), &out[start..], rule);
+            self.track_reads(view, session, queued.row.spec, queued.words.as_words());
+            // A client that asked to be closed gets no more replies, but the rest of the queue runs.
+            if session.replies.are_suppressed() || !matches!(flow, Flow::Continue) {
+                out.truncate(start);
+            }
+            if limit.is_hard_passed(out.len()) {
+                // As in Redis, the client is closed, but its transaction runs to the end.
+                flow = Flow::Drop;
+                *out = Vec::new();
+            }
+            if !matches!(asked, Flow::Continue) && !matches!(flow, Flow::Drop) {
+                flow = asked;
+            }
+            if self.instance.active_hooks.affects_processing() && denied.is_none() {
+                front.feed_monitors(session, queued.row.spec, queued.words.as_words(), &mut seen);
+            }
+        }
+        session.executing = false;
+        self.instance.deliver_invalidations(session);
+        out.extend_from_slice(&seen);
+        flow
+    }
+
+    fn run_queued(
+        &self,
+        caller: Caller<'_, '_>,
+        session: &mut Session,
+        view: &mut View<'_>,
+        scripts: Option<&mut Interpreters>,
+        queued: &Queued,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let words = queued.words.as_words();
+        let mut args = Args::new(words, queued.row, &self.instance.profile);
+        let error = match (self.handlers.of(queued.row.id), scripts) {
+            (Handler::Script(which), Some(scripts)) => {
+                view.select(session.db);
+                let context = ScriptContext { view: &mut *view, interpreters: scripts, pause: caller.pause };
+                let error = self.run_script_within(caller.front, session, context, which, &mut args, out);
+                self.instance.announce(view, Some(session));
+                error
+            }
+            (Handler::Library(run), Some(scripts)) => {
+                let mut call = self.connection_call(session, Some(view.micros()));
+                let result = run(scripts, &mut call, &mut args);
+                self.instance.scripts.note(scripts);
+                write(result, session, out)
+            }
+            _ => return self.run_within(session, view, queued.row, words, out),
+        };
+        if let Some(error) = error {
+            self.instance.stats.count_error(error.code());
+        }
+        session.executed += 1;
+        Flow::Continue
+    }
+}
+
+/// The keys that a transaction can reach, if it stays in one database and all its commands name their keys.
+fn hashes(session: &Session) -> Option<SmallVec<[u64; 8]>> {
+    let mut hashes: SmallVec<[u64; 8]> = SmallVec::new();
+    for (db, key) in &session.watching.keys {
+        if *db != session.db {
+            return None;
+        }
+        hashes.push(hash_of(key));
+    }
+    for Queued { row: ResolvedRow { spec, .. }, words } in queued(session) {
+        if !matches!(spec.kind, CommandKind::Keys | CommandKind::Blocking) {
+            return None;
+        }
+        if spec.computes_keys(words.as_words()) {
+            return None;
+        }
+        hashes.extend(key_hashes(spec, words.as_words()));
+    }
+    Some(hashes)
+}

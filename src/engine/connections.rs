@@ -1,0 +1,65 @@
+//! What happens to a session when its connection ends or moves to another world, and after each of its commands.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Engine;
+use crate::clients::session::{Activity, Session};
+use crate::clients::stats::Counters;
+use crate::spec::CommandSpec;
+
+impl Engine {
+    /// Removes a connection that has ended. `held_back` is the reply of a command that was parked behind its run.
+    pub fn disconnect(&self, session: &mut Session, held_back: &[u8]) {
+        self.release_session(session, held_back);
+        self.instance.clients.remove(session.client.id());
+    }
+
+    /// Moves a connection here from another world behind the same port, with its user of the same name. The session keeps what
+    /// RESET keeps, and its name, protocol and database, and loses the rest. Returns whether there is such a user.
+    pub fn move_in(&self, session: &mut Session, from: &Arc<Engine>, counters: Arc<Counters>) -> bool {
+        let (here, there) = (&self.instance, &from.instance);
+        let Some(user) = here.acl.user(session.user.name()) else { return false };
+        session.count();
+        from.release_session(session, &[]);
+        session.in_flight.trace.change_journals();
+        session.client.seen().monitor.store(false, Ordering::Relaxed);
+        session.client.change_clocks(there.clock.millis(), here.clock.millis());
+        session.counters = counters;
+        session.become_user(&user, session.authenticated);
+        here.refresh_cached_now();
+        session.client.set_activity(Activity::Acting);
+        session.client.set_idle_since(here.clock.uptime());
+        there.clients.hand_over(session.client.id(), &here.clients);
+        // In the other world it may have been the last active connection.
+        from.maybe_auto_advance();
+        true
+    }
+
+    fn release_session(&self, session: &mut Session, held_back: &[u8]) {
+        self.unwatch(session);
+        self.leave_exploration(session);
+        self.instance.claim_wait(&session.client);
+        // It may have been served without having seen that yet.
+        match session.client.take_served() {
+            Some(served) => {
+                session.in_flight.trace.set_stamp(served.stamp);
+                self.record_abandoned(session, &served.reply);
+            }
+            None => self.record_abandoned(session, held_back),
+        }
+        self.record_disconnect(session);
+        self.instance.remove_monitor(&session.client);
+        self.instance.tracking.stop(session, self.instance.keyspace.settings());
+        self.instance.pubsub.forget(&session.client);
+    }
+
+    /// CLIENT CACHING is for one command or transaction; CLIENT's own commands in between do not count.
+    #[inline]
+    pub(super) fn end_caching_exception(&self, session: &mut Session, spec: Option<&'static CommandSpec>) {
+        if session.tracking.excepted && session.transaction.is_none() {
+            let is_client = spec.is_some_and(|spec| self.table.full_name(spec).starts_with("client|"));
+            session.tracking.excepted = is_client;
+        }
+    }
+}

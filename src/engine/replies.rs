@@ -1,0 +1,58 @@
+//! Writing replies: suppressed ones, late ones, and the messages around them.
+
+use super::Engine;
+use crate::base::error::CommandError;
+use crate::clients::session::Session;
+use crate::commands::CommandResult;
+use crate::protocol::Reply;
+
+impl Engine {
+    /// CLIENT REPLY OFF and SKIP: takes back the reply that begins at `start`.
+    #[cold]
+    pub(super) fn suppress_reply(&self, session: &mut Session, start: usize, out: &mut Vec<u8>) {
+        if session.replies.are_suppressed() {
+            out.truncate(start);
+        }
+        session.replies = session.replies.for_next();
+    }
+
+    /// Writes the reply of a command that waited for it.
+    pub fn answer(&self, session: &mut Session, reply: &Reply<'_>, out: &mut Vec<u8>) {
+        let start = out.len();
+        reply.write(session.protocol, out);
+        if let Reply::Error(error) = reply {
+            self.instance.stats.count_error(error.code());
+        }
+        self.suppress_reply(session, start, out);
+    }
+
+    /// Writes a reply that another client's command has made for a blocked one.
+    pub fn resume_with(&self, session: &mut Session, reply: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(reply);
+        self.suppress_reply(session, start, out);
+    }
+}
+
+/// Adds the messages that a command has sent to its own client, around the reply that begins at `start`. CLIENT REPLY does
+/// not suppress them.
+#[cold]
+pub(super) fn add_messages(session: &mut Session, start: usize, out: &mut Vec<u8>) {
+    out.splice(start..start, session.messages_ahead.drain(..));
+    out.append(&mut session.messages_behind);
+}
+
+/// Writes a result's reply. If it was an error, returns that to be counted.
+#[inline]
+pub(super) fn write(result: CommandResult<'_>, session: &Session, out: &mut Vec<u8>) -> Option<CommandError> {
+    match result {
+        Ok(reply) => {
+            reply.write(session.protocol, out);
+            None
+        }
+        Err(error) => {
+            Reply::Error(error.clone()).write(session.protocol, out);
+            Some(error)
+        }
+    }
+}

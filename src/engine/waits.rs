@@ -1,0 +1,227 @@
+//! How a command waits: the beginning of each kind of wait, its end, and how the command goes on.
+
+use std::fmt::Display;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use super::intercept::Ran;
+use super::{Engine, Fibers};
+use crate::base::clock::Alarm;
+use crate::base::error::CommandError;
+use crate::base::log::Log;
+use crate::clients::session::{Activity, Flow, Served, Session, Stage, Wait};
+use crate::protocol::Reply;
+
+/// How a wait ends.
+pub enum WaitEnd {
+    /// Its deadline has come, or whatever it waited for.
+    Over,
+    /// CLIENT UNBLOCK ... ERROR.
+    Unblocked(CommandError),
+    /// Another command has provided what it was blocked on.
+    Served(Served),
+    /// This is the reply.
+    Reply(Reply<'static>),
+}
+
+/// What a look at a wait has come to.
+pub enum WaitProgress {
+    /// It goes on.
+    Pending,
+    /// The next part of a dripping reply is at the end of the output. The alarm is to be kept until that is written.
+    Part(Option<Alarm>),
+    Ended(WaitEnd),
+}
+
+impl Engine {
+    /// Begins a wait. What is to be sent at once is appended to `out`.
+    pub fn begin_wait(self: &Arc<Self>, session: &mut Session, wait: Box<Wait>, out: &mut Vec<u8>) {
+        let clock = &self.instance.clock;
+        let seen = session.client.seen();
+        seen.blocked.store(true, Ordering::Relaxed);
+        let in_flight = &mut session.in_flight;
+        let mut wait = wait;
+        match &mut *wait {
+            Wait::Unpause => in_flight.alarm = self.instance.paused().map(|(until, _)| clock.alarm(until)),
+            // The stage at which it is parked, and its alarm, are set already.
+            Wait::ParkedRequest(_) | Wait::Delay(_) | Wait::ParkedReply { .. } => {}
+            Wait::Drip { reply, bytes, .. } => out.extend_from_slice(&reply.split_to((*bytes).min(reply.len()))),
+            Wait::Blocked { deadline, .. } => {
+                seen.timed.store(deadline.is_some(), Ordering::Relaxed);
+                in_flight.alarm = deadline.map(|deadline| clock.alarm(deadline));
+                in_flight.stage = Stage::Blocked;
+            }
+            Wait::Script => {
+                session.client.set_activity(Activity::Scripting);
+                in_flight.stage = Stage::Blocked;
+            }
+            Wait::RunningJob(_) | Wait::Event(_) => in_flight.stage = Stage::Blocked,
+            Wait::ControlJob(job, reply) => {
+                // In a task of its own: it runs to its end even if its client goes.
+                let job = tokio::spawn(Arc::clone(self).run_control_job(*job));
+                let reply = std::mem::replace(reply, Reply::Nothing);
+                let engine = Arc::clone(self);
+                *wait = Wait::RunningJob(Box::pin(async move {
+                    match job_end(job, &engine.instance.log).await {
+                        Ok(()) => reply,
+                        Err(error) => Reply::Error(error),
+                    }
+                }));
+                in_flight.stage = Stage::Blocked;
+            }
+        }
+        in_flight.wait = Some(wait);
+    }
+
+    /// Looks whether the wait of a session's command is over; if not, the task is woken when that may have changed.
+    pub fn poll_wait(&self, session: &mut Session, cx: &mut Context<'_>, out: &mut Vec<u8>) -> WaitProgress {
+        let clock = &self.instance.clock;
+        let in_flight = &mut session.in_flight;
+        let Some(wait) = &mut in_flight.wait else { return WaitProgress::Pending };
+        let has_rung = in_flight.alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker()));
+        let is_over = match &mut **wait {
+            // The connection goes on with a script itself, and a job is running once its wait has begun.
+            Wait::Script | Wait::ControlJob(..) => false,
+            Wait::Unpause => match self.instance.paused() {
+                None => true,
+                Some((until, _)) => {
+                    // It can be another pause by now, with another end.
+                    let alarm = clock.alarm(until);
+                    let is_over = alarm.has_rung(cx.waker());
+                    in_flight.alarm = Some(alarm);
+                    is_over
+                }
+            },
+            // If another client has claimed the wait, its signal is on the way.
+            Wait::Blocked { .. } => has_rung && self.instance.claim_wait(&session.client),
+            Wait::ParkedRequest(permit) | Wait::ParkedReply { permit, .. } => permit.is_released(cx.waker()),
+            Wait::Delay(permit) => has_rung || permit.is_released(cx.waker()),
+            Wait::Drip { reply, .. } if reply.is_empty() => true,
+            Wait::Drip { reply, bytes, every, permit, .. } => {
+                let is_released = permit.is_released(cx.waker());
+                if !has_rung && !is_released {
+                    return WaitProgress::Pending;
+                }
+                let is_all = is_released || in_flight.alarm.as_ref().is_some_and(Alarm::is_early);
+                out.extend_from_slice(&reply.split_to(if is_all { reply.len() } else { (*bytes).min(reply.len()) }));
+                let next = (!reply.is_empty()).then(|| clock.alarm_after(*every));
+                let due = std::mem::replace(&mut in_flight.alarm, next);
+                return WaitProgress::Part(permit.take_alarm().or(due));
+            }
+            Wait::RunningJob(reply) | Wait::Event(reply) => match reply.as_mut().poll(cx) {
+                Poll::Ready(reply) => return WaitProgress::Ended(WaitEnd::Reply(reply)),
+                Poll::Pending => false,
+            },
+        };
+        if is_over { WaitProgress::Ended(WaitEnd::Over) } else { WaitProgress::Pending }
+    }
+
+    /// Ends the wait of a session's command, which goes on from its stage: what its client gets is appended to `out`.
+    /// Returns how the connection goes on, and the alarm that has ended the wait, to be kept until all that follows from it
+    /// has happened.
+    pub fn resume(
+        self: &Arc<Self>,
+        session: &mut Box<Session>,
+        end: WaitEnd,
+        out: &mut Vec<u8>,
+        fibers: &mut Fibers,
+    ) -> (Flow, Option<Alarm>) {
+        let in_flight = &mut session.in_flight;
+        let Some(wait) = in_flight.wait.take() else { return (Flow::Continue, None) };
+        let mut alarm = in_flight.alarm.take();
+        let mut ran = Ran { start: out.len(), flow: Flow::Continue };
+        let seen = session.client.seen();
+        seen.timed.store(false, Ordering::Relaxed);
+        // It was not idle while it waited.
+        seen.last_used.store(self.instance.cached_now(), Ordering::Relaxed);
+        show_active(session);
+        // Whoever ended it may have claimed it before this connection began to wait.
+        self.instance.claim_wait(&session.client);
+        match *wait {
+            Wait::Unpause | Wait::Script | Wait::ControlJob(..) => {}
+            Wait::ParkedRequest(permit) => {
+                session.in_flight.note_release(&permit);
+                alarm = permit.take_alarm();
+            }
+            Wait::Delay(permit) => alarm = permit.take_alarm().or(alarm),
+            Wait::Blocked { reply, .. } => match end {
+                WaitEnd::Over | WaitEnd::Reply(_) => self.answer(session, &reply, out),
+                WaitEnd::Unblocked(error) => self.answer(session, &Reply::Error(error), out),
+                WaitEnd::Served(served) => {
+                    self.resume_with(session, &served.reply, out);
+                    alarm = served.alarm.or(alarm);
+                    session.in_flight.trace.set_stamp(served.stamp);
+                }
+            },
+            Wait::ParkedReply { permit, reply, then } => {
+                session.in_flight.note_release(&permit);
+                alarm = permit.take_alarm();
+                out.extend_from_slice(&reply);
+                ran.flow = then;
+            }
+            Wait::Drip { then, .. } => ran.flow = then,
+            Wait::RunningJob(_) | Wait::Event(_) => {
+                if let WaitEnd::Reply(reply) = end {
+                    self.answer(session, &reply, out);
+                }
+                // A command of the test powers meets no hooks.
+                session.in_flight.stage = Stage::Done;
+            }
+        }
+        (self.proceed(session, None, ran, out, fibers), alarm)
+    }
+
+    /// Goes on with the script that a session's connection waits for. Returns how the connection goes on once it has ended.
+    pub fn resume_script(
+        self: &Arc<Self>,
+        session: &mut Box<Session>,
+        out: &mut Vec<u8>,
+        fibers: &mut Fibers,
+    ) -> Option<Flow> {
+        let start = out.len();
+        let flow = fibers.resume(session, out)?;
+        show_active(session);
+        session.in_flight.stage = Stage::Blocked;
+        Some(self.proceed(session, None, Ran { start, flow }, out, fibers))
+    }
+}
+
+/// Lets others see that a session's command waits no longer.
+fn show_active(session: &Session) {
+    session.client.seen().blocked.store(false, Ordering::Relaxed);
+    session.client.set_activity(Activity::Acting);
+}
+
+/// Waits for the end of a control job. One that panics or is cancelled has not done what its command asked for: that is
+/// logged, and the error is the reply.
+pub async fn job_end<E: Display>(job: impl Future<Output = Result<(), E>>, log: &Log) -> Result<(), CommandError> {
+    job.await.map_err(|error| {
+        log.warn(format!("A control job did not end: {error}"));
+        CommandError::new(format!("ERR the job did not end: {error}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::clock::block_on;
+    use std::future::{pending, ready};
+
+    #[test]
+    fn a_job_that_panics_or_is_cancelled_is_answered_with_an_error() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let panicked = runtime.spawn(async { panic!("a bug") });
+        let cancelled = runtime.spawn(pending::<()>());
+        cancelled.abort();
+        runtime.block_on(async {
+            let log = Log::silent();
+            let error = job_end(panicked, &log).await.unwrap_err();
+            assert!(error.line().starts_with(b"ERR the job did not end: ") && error.line().ends_with(b"\"a bug\""));
+            let error = job_end(cancelled, &log).await.unwrap_err();
+            assert!(error.line().starts_with(b"ERR the job did not end: ") && error.line().ends_with(b"cancelled"));
+        });
+        assert!(block_on(job_end(ready(Ok::<(), &str>(())), &Log::silent())).is_ok());
+    }
+}

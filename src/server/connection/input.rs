@@ -1,0 +1,202 @@
+//! Framing requests, a batch at a time, and running them.
+
+use std::sync::atomic::Ordering;
+
+use arrayvec::ArrayVec;
+use bytes::Buf;
+
+use super::{Connection, State};
+use crate::base::error::CommandError;
+use crate::clients::session::{Destination, Flow, Session};
+use crate::engine::{Engine, Fibers, Resolved};
+use crate::protocol::{Framed, Framer, Limits, ProtocolError, Reply};
+
+/// How many requests are framed before the first of them runs.
+pub(super) const BATCH: usize = 32;
+
+/// A request that is whole and about to run; without a row if it has no words.
+pub(super) struct FramedRequest {
+    framed: Framed,
+    resolved: Option<Result<Resolved, CommandError>>,
+}
+
+impl Connection {
+    /// Runs what is in the connection's own buffer.
+    pub(super) fn run_input(&mut self, batch: &mut Vec<FramedRequest>, out: &mut Vec<u8>, fibers: &mut Fibers) {
+        let mut input = std::mem::take(&mut self.input);
+        let used = self.run(&input, batch, out, fibers);
+        input.advance(used);
+        if !input.is_empty() {
+            self.input = input;
+        }
+    }
+
+    /// Runs every whole request in `data`, and returns how many bytes are done with.
+    pub(super) fn run(
+        &mut self,
+        data: &[u8],
+        batch: &mut Vec<FramedRequest>,
+        out: &mut Vec<u8>,
+        fibers: &mut Fibers,
+    ) -> usize {
+        let (mut used, mut destination) = self.run_here(data, batch, out, fibers);
+        while let Some(to) = destination {
+            self.move_to(&to);
+            let more;
+            (more, destination) = self.run_here(&data[used..], batch, out, fibers);
+            used += more;
+        }
+        self.publish_progress(data.len() - used);
+        used
+    }
+
+    /// Moves to another world behind the same port. The connection is dropped if that is gone meanwhile.
+    #[cold]
+    pub(super) fn move_to(&mut self, Destination(name): &Destination) {
+        match self.node.move_connection(name, &self.engine, &mut self.session, self.thread) {
+            Some(engine) => {
+                let left = std::mem::replace(&mut self.engine, engine);
+                if left.instance.clock.is_auto() {
+                    left.maybe_auto_advance();
+                }
+            }
+            None => self.state = State::Dropped,
+        }
+    }
+
+    /// As [`run`](Self::run), up to a request that moves the connection to another world.
+    fn run_here(
+        &mut self,
+        data: &[u8],
+        batch: &mut Vec<FramedRequest>,
+        out: &mut Vec<u8>,
+        fibers: &mut Fibers,
+    ) -> (usize, Option<Box<Destination>>) {
+        let Self { engine, session, framer, output, written, dropped, state, .. } = self;
+        let live = engine.instance.config.live();
+        let max_bulk = live.max_bulk.load(Ordering::Relaxed);
+        let output_limit = live.output_limit(session.subscriber);
+        let (mut used, mut destination) = (0, None);
+        session.in_flight.trace.begin_batch();
+        while *state == State::Open && session.in_flight.wait.is_none() {
+            if session.client.seen().closing.load(Ordering::Relaxed) {
+                // Killed by a command that ran on another thread.
+                *state = State::Dropped;
+                break;
+            }
+            let error = frame(engine, session, framer, &data[used..], max_bulk, batch);
+            let framed = batch.len();
+            for request in batch.drain(..) {
+                let rest = &data[used..];
+                let mut waits = false;
+                if let Some(resolved) = request.resolved {
+                    let words = framer.words(request.framed, rest);
+                    match engine.execute(session, resolved, words, out, fibers) {
+                        Flow::Continue => {}
+                        Flow::Close => *state = State::Closing,
+                        Flow::Reset => *state = State::Resetting,
+                        Flow::Drop => {
+                            *dropped += out.len();
+                            out.clear();
+                            *state = State::Dropped;
+                        }
+                        Flow::Move(to) => {
+                            destination = Some(to);
+                            used += request.framed.length();
+                            break;
+                        }
+                        Flow::Wait(wait) => {
+                            let is_before_run = wait.is_before_run();
+                            engine.begin_wait(session, wait, out);
+                            if is_before_run {
+                                break;
+                            }
+                            waits = true;
+                        }
+                    }
+                    if output_limit.is_hard_passed(out.len() + output.len() - *written) {
+                        *state = State::Dropped;
+                    }
+                }
+                used += request.framed.length();
+                if *state != State::Open || waits {
+                    break;
+                }
+            }
+            if *state != State::Open || session.in_flight.wait.is_some() || destination.is_some() {
+                // What was framed behind the request that stops everything is framed again when its turn comes.
+                framer.reset();
+                break;
+            }
+            if let Some(error) = error {
+                let error: CommandError = error.to_command_error();
+                engine.answer(session, &Reply::Error(error), out);
+                *state = State::Closing;
+                used = data.len();
+            }
+            framer.forget();
+            // If nothing is whole any more, the rest is the beginning of a request.
+            if framed == 0 || used == data.len() {
+                break;
+            }
+        }
+        if self.session.in_flight.trace.staging.has_memory() {
+            self.engine.end_batch(&mut self.session, fibers);
+        }
+        (used, destination)
+    }
+
+    /// Lets the rest of the server see what this connection has done.
+    fn publish_progress(&mut self, input: usize) {
+        // While a script has the session, another one stands in for it, which nobody is to see.
+        if !self.is_running_script() {
+            self.session.count();
+            self.session.publish();
+        }
+        self.session.client.seen().input.store(input, Ordering::Relaxed);
+    }
+}
+
+/// Frames the requests at the start of `data`, up to a batch of them, and fetches the memory that they will look at ahead,
+/// so that the waits for it overlap.
+#[inline]
+fn frame(
+    engine: &Engine,
+    session: &Session,
+    framer: &mut Framer,
+    data: &[u8],
+    max_bulk: i64,
+    batch: &mut Vec<FramedRequest>,
+) -> Option<ProtocolError> {
+    let limits = Limits { bulk: max_bulk, authenticated: engine.is_authenticated(session) };
+    // What a client may send can change with its next command until it has authenticated.
+    let most = if limits.authenticated { BATCH } else { 1 };
+    let mut ahead: ArrayVec<u64, BATCH> = ArrayVec::new();
+    let mut rest = data;
+    let mut error = None;
+    while batch.len() < most {
+        match framer.next(rest, limits) {
+            Ok(Some(framed)) => {
+                let resolved = (!framed.is_empty()).then(|| {
+                    let words = framer.words(framed, rest);
+                    let resolved = engine.resolve(words);
+                    let hash = resolved.as_ref().ok().and_then(Resolved::hash);
+                    // What was fetched for the request before is there already.
+                    ahead.extend(hash.filter(|hash| ahead.last() != Some(hash)));
+                    resolved
+                });
+                rest = &rest[framed.length()..];
+                batch.push(FramedRequest { framed, resolved });
+            }
+            Ok(None) => break,
+            Err(found) => {
+                error = Some(found);
+                break;
+            }
+        }
+    }
+    if ahead.len() > 1 {
+        engine.fetch_ahead(session.db, &ahead);
+    }
+    error
+}
