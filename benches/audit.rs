@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::time::Instant;
 
-use redouble::internals::{Item, Scope, Told, auditor, naming, read_journal};
+use redouble::internals::{Item, JournalLine, Scope, auditor, command_table, read_journal};
 
 const BEGIN: u64 = 1_700_000_000_000_000;
 const CLIENTS: u64 = 50;
@@ -23,9 +23,9 @@ fn main() -> std::io::Result<()> {
     read_journal(BufReader::with_capacity(1 << 20, File::open(&path)?), |_| read += 1)?;
     let reading = began.elapsed();
     let began = Instant::now();
-    let mut auditor = auditor(Scope::default(), naming());
+    let mut auditor = auditor(Scope::default(), command_table());
     read_journal(BufReader::with_capacity(1 << 20, File::open(&path)?), |item: Item| {
-        auditor.feed(&Told::item(1, &item));
+        auditor.process_line(&JournalLine::item(1, &item));
     })?;
     auditor.finish();
     let elapsed = began.elapsed();

@@ -32,20 +32,21 @@ pub mod internals {
     pub use crate::data::keyspace::{Expiry, Keyspace, hash_of};
     pub use crate::engine::{Engine, Fibers};
     pub use crate::insight::audit::{
-        Allowance, Auditor, End, Hold, Lock, Past, Place, Reason, Scope, Standing, Told, Waiter, Who, audit, auditor,
-        tell,
+        Allowance, Auditor, ClientIdentity, Hold, HoldEnd, HoldStatus, JournalLine, Lock, LockId, LockReason, PastHold,
+        Scope, Waiter, audit, auditor, render,
     };
     pub use crate::insight::report::{html as report_html, text as report_text};
     pub use crate::powers::{Event, EventKind, Item, read_journal};
     pub use crate::protocol::{Framed, Framer, Limits, ProtocolError};
-    pub use crate::server::{journal_of, naming, now_of};
+    pub use crate::server::{command_table, journal_of, now_of};
     pub use crate::spec::{Table, markdown};
 }
 
 pub use base::error::Error;
 pub use base::profile::Profile;
 pub use insight::audit::{
-    Code, EndedHold, Evidence, Finding, KnownLock, LockHolder, LockWaiter, Mark, Mistakes, Severity, story_of,
+    AuditFailure, Code, EndedHold, Evidence, Finding, JournalRef, KnownLock, LockHolder, LockWaiter, Severity,
+    describe_findings,
 };
 pub use powers::{Child, ClientSelector, Entry, ExplorationSummary, Fault, Outcome, Pattern, Query, Search, Verdict};
 pub use server::{

@@ -11,10 +11,9 @@ use super::outputs::cannot;
 use super::subcommand::Subcommand;
 use super::{fail, print_note};
 use crate::base::error::plain;
-use crate::base::profile::Profile;
 use crate::commands;
-use crate::insight::audit::tell::Judged;
-use crate::insight::audit::{Told, auditor};
+use crate::insight::audit::render::WorldFindings;
+use crate::insight::audit::{JournalLine, auditor};
 use crate::powers::{Item, RecordedLines};
 
 /// The status for findings that the audit fails for.
@@ -34,8 +33,7 @@ fn try_audit(journals: JournalFiles) -> Result<u8, String> {
     audit_options.prepare_outputs()?;
     let allowed = audit_options.read_allowed()?;
     let scope = audit_options.scope(&allowed);
-    let table = commands::table(Profile::default());
-    let mut auditor = auditor(scope, move |words| table.keys(words));
+    let mut auditor = auditor(scope, commands::table_of_every_profile());
     let mut readers =
         (1..).zip(files).map(|(server, path)| JournalReader::open(server, path)).collect::<Result<Vec<_>, _>>()?;
     // The journals are merged by real time. The entries of each stay in their order.
@@ -43,13 +41,13 @@ fn try_audit(journals: JournalFiles) -> Result<u8, String> {
         readers.iter_mut().filter(|reader| reader.next.is_some()).min_by_key(|reader| reader.real_time())
         && let Some(item) = reader.take()?
     {
-        auditor.feed(&Told::item(reader.server, &item));
+        auditor.process_line(&JournalLine::item(reader.server, &item));
     }
     auditor.finish();
-    let world = Judged {
+    let world = WorldFindings {
         space: String::new(),
         findings: auditor.findings().to_vec(),
-        locks: auditor.watched(),
+        locks: auditor.lock_count(),
         unlisted: auditor.unlisted(),
         missed: 0,
     };

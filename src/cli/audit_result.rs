@@ -9,14 +9,14 @@ use super::audit_options::{AllowLine, AuditOptions};
 use super::outputs;
 use crate::base::text::{URI_ESCAPED, counted};
 use crate::insight::audit::Severity;
-use crate::insight::audit::tell::{self, Artifact, Judged};
+use crate::insight::audit::render::{self, Artifact, WorldFindings};
 use crate::powers::Item;
 
 /// How many runs of consecutive lines a [`LineIndex`] keeps.
 const MAX_RUNS: usize = 1 << 16;
 
 pub(super) struct AuditResult {
-    pub worlds: Vec<Judged>,
+    pub worlds: Vec<WorldFindings>,
     pub allowed: Vec<AllowLine>,
     pub options: AuditOptions,
     /// The files with the journals, if there are any.
@@ -75,8 +75,8 @@ impl AuditResult {
 
     /// The findings as text, line by line.
     pub fn lines(&self) -> Vec<String> {
-        let mut lines = vec![tell::headline(&self.worlds)];
-        lines.extend(tell::story(&self.worlds).lines().map(str::to_owned));
+        let mut lines = vec![render::summary_line(&self.worlds)];
+        lines.extend(render::report(&self.worlds).lines().map(str::to_owned));
         lines
     }
 
@@ -106,11 +106,11 @@ impl AuditResult {
     /// Writes the result files that were asked for.
     pub fn write_files(&self) -> Result<(), String> {
         if let Some(path) = &self.options.junit {
-            outputs::write(path, tell::junit(&self.worlds, self.options.level).as_bytes())?;
+            outputs::write(path, render::junit(&self.worlds, self.options.level).as_bytes())?;
         }
         if let Some(path) = &self.options.sarif {
             let artifact = |space: &str, server, seq, real| self.artifact(space, (server, seq), real);
-            outputs::write(path, tell::sarif(&self.worlds, artifact).as_bytes())?;
+            outputs::write(path, render::sarif(&self.worlds, artifact).as_bytes())?;
         }
         Ok(())
     }
@@ -119,7 +119,7 @@ impl AuditResult {
     pub fn annotate(&self, mut output: impl Write) {
         if std::env::var_os("GITHUB_ACTIONS").is_some_and(|is| is == "true") {
             // A closed output has no reader to miss them.
-            let _ = output.write_all(tell::annotations(&self.worlds).as_bytes());
+            let _ = output.write_all(render::annotations(&self.worlds).as_bytes());
             let _ = output.flush();
         }
     }

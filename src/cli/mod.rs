@@ -52,7 +52,7 @@ pub(crate) fn run() -> ExitCode {
         Invocation::Run(run) => program.run(run),
         Invocation::Explore(exploration) => program.explore(&exploration),
         Invocation::Audit(journals) => audit::audit(journals),
-        Invocation::Report(journals) => report::report(journals, profile),
+        Invocation::Report(journals) => report::report(journals),
         Invocation::Help(subcommand) => print_line(help::help(subcommand).trim_end()),
         Invocation::Version => program.print_version(),
         Invocation::Refused(reason) => print_error(reason.as_bytes()),

@@ -10,7 +10,6 @@ use super::outputs::{self, prepare};
 use super::subcommand::Subcommand;
 use super::{fail, print_line};
 use crate::base::error::plain;
-use crate::base::profile::Profile;
 use crate::base::text::counted;
 use crate::commands;
 use crate::insight::audit::{Auditor, audit, auditor};
@@ -21,22 +20,21 @@ use crate::powers::{Item, read_journal};
 const DEFAULT_PAGE: &str = "report.html";
 
 /// Writes a report; returns the status.
-pub(super) fn report(journals: JournalFiles, profile: Profile) -> ExitCode {
-    match try_report(journals, profile) {
+pub(super) fn report(journals: JournalFiles) -> ExitCode {
+    match try_report(journals) {
         Ok(status) => status,
         Err(reason) => fail(Subcommand::Report, &reason),
     }
 }
 
-fn try_report(JournalFiles { options, files }: JournalFiles, profile: Profile) -> Result<ExitCode, String> {
+fn try_report(JournalFiles { options, files }: JournalFiles) -> Result<ExitCode, String> {
     let output = options.report_html.or(options.output);
     let scope = options.audit.scope(&options.audit.read_allowed()?);
     let mut journals = Vec::new();
     for (number, path) in (1..).zip(&files) {
         journals.push((number, read(path)?));
     }
-    let table = commands::table(profile);
-    let auditor: Auditor = auditor(scope, move |words| table.keys(words)).draw();
+    let auditor: Auditor = auditor(scope, commands::table_of_every_profile()).with_timeline();
     let auditor = audit(journals.clone(), auditor);
     let is_printed = options.text && output.is_none() || output.as_deref() == Some(Path::new("-"));
     let is_coloured = is_printed && io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();

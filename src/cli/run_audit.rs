@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::audit_options::{AllowLine, AuditOptions};
 use super::audit_result::{AuditResult, JournalFile};
 use crate::clients::instance::Instance;
-use crate::insight::audit::tell::Judged;
-use crate::insight::audit::{Conclusion, LiveAudit, Scope};
+use crate::insight::audit::render::WorldFindings;
+use crate::insight::audit::{AuditConclusion, LiveAudit, Scope};
 use crate::protocol::quote;
 
 /// A server, or one of its spaces, with the number of the server, from 1.
@@ -60,7 +60,7 @@ pub(super) fn space_of(instance: &Instance) -> String {
     String::from_utf8_lossy(&instance.space).into_owned()
 }
 
-fn findings_of(space: String, audit: &LiveAudit) -> Judged {
-    let Conclusion { findings, locks, unlisted, missed } = audit.whole();
-    Judged { space, findings, locks, unlisted, missed }
+fn findings_of(space: String, audit: &LiveAudit) -> WorldFindings {
+    let AuditConclusion { findings, locks, unlisted, missed } = audit.conclusion();
+    WorldFindings { space, findings, locks, unlisted, missed }
 }

@@ -141,8 +141,7 @@ fn write_pages(path: &Path, servers: &[NumberedInstance], scope: &Scope) -> Resu
         rest = others;
         let journals: Vec<(u16, Vec<Item>)> =
             world.iter().map(|(number, instance)| (*number, instance.control.journal.items())).collect();
-        let table = commands::table(first.profile);
-        let auditor = auditor(scope.clone(), move |words| table.keys(words)).draw();
+        let auditor = auditor(scope.clone(), commands::table(first.profile)).with_timeline();
         let page = report::html(&journals, &audit(journals.clone(), auditor));
         outputs::write(&path_beside(path, *number, &space_of(first)), page.as_bytes())?;
     }

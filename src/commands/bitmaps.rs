@@ -9,7 +9,7 @@ use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, View};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[BITCOUNT, BITPOS, GETBIT, SETBIT];
 
@@ -37,6 +37,7 @@ const SETBIT: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "access", "update"])],
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::Bitmap],
+        lock_effect: LockEffect::OtherWrite,
         ..CommandSpec::new("SETBIT")
     },
 );

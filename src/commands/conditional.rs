@@ -10,7 +10,7 @@ use crate::base::profile::{Family, Since, Version};
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::View;
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[DELEX, DELIFEQ, DIGEST, MSETEX];
 
@@ -85,6 +85,7 @@ const DELEX: Command = Command::new(
         keys: &[KeySpec::one(1, &["RM", "delete"])],
         flags: &[Flag::Write, Flag::Fast],
         categories: &[Category::String],
+        lock_effect: LockEffect::DeleteByOptions,
         ..CommandSpec::new("DELEX")
     },
 );
@@ -118,6 +119,7 @@ const DELIFEQ: Command = Command::new(
         keys: &[KeySpec::one(1, &["RM", "delete"])],
         flags: &[Flag::Write, Flag::Fast],
         categories: &[Category::String],
+        lock_effect: LockEffect::DeleteIfEqual,
         ..CommandSpec::new("DELIFEQ")
     },
 );
@@ -161,6 +163,7 @@ const MSETEX: Command = Command::new(
         flags: &[Flag::Write, Flag::DenyOom, Flag::MovableKeys],
         categories: &[Category::String],
         tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
+        lock_effect: LockEffect::SetManyByOptions,
         ..CommandSpec::new("MSETEX")
     },
 );

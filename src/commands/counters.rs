@@ -6,7 +6,7 @@ use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, View};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[DECR, DECRBY, INCR, INCRBY, INCRBYFLOAT];
 
@@ -21,6 +21,7 @@ const INCR: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "access", "update"])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         categories: &[Category::String],
+        lock_effect: LockEffect::OtherWrite,
         ..CommandSpec::new("INCR")
     },
 );

@@ -7,7 +7,7 @@ use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Entry, EventClass, View};
 use crate::data::rdb::{self, PayloadError};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[DUMP, RESTORE];
 
@@ -50,6 +50,7 @@ const RESTORE: Command = Command::new(
         keys: &[KeySpec::one(1, &["OW", "update"])],
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::Keyspace, Category::Dangerous],
+        lock_effect: LockEffect::Restore,
         ..CommandSpec::new("RESTORE")
     },
 );

@@ -7,7 +7,7 @@ use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, KeySpec, LockEffect, TtlFrom, TtlUnit};
 
 pub(super) const ROWS: &[Command] =
     &[EXPIRE, EXPIREAT, EXPIRETIME, PERSIST, PEXPIRE, PEXPIREAT, PEXPIRETIME, PTTL, TTL];
@@ -31,6 +31,7 @@ const EXPIRE: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "update"])],
         flags: &[Flag::Write, Flag::Fast],
         categories: &[Category::Keyspace],
+        lock_effect: LockEffect::Expire(TtlUnit::Seconds, TtlFrom::Now),
         ..CommandSpec::new("EXPIRE")
     },
 );
@@ -48,6 +49,7 @@ const EXPIREAT: Command = Command::new(
         later_usages: &[(Since::redis(7, 0, 0), "key unix-time-seconds [NX | XX | GT | LT]")],
         summary: "Sets the Unix time, in seconds, at which a key expires.",
         since: Since::redis(1, 2, 0),
+        lock_effect: LockEffect::Expire(TtlUnit::Seconds, TtlFrom::Epoch),
         ..EXPIRE.spec
     },
 );
@@ -64,6 +66,7 @@ const PEXPIRE: Command = Command::new(
         later_usages: &[(Since::redis(7, 0, 0), "key milliseconds [NX | XX | GT | LT]")],
         summary: "Sets how many milliseconds a key has left to live.",
         since: Since::redis(2, 6, 0),
+        lock_effect: LockEffect::Expire(TtlUnit::Millis, TtlFrom::Now),
         ..EXPIRE.spec
     },
 );
@@ -81,6 +84,7 @@ const PEXPIREAT: Command = Command::new(
         later_usages: &[(Since::redis(7, 0, 0), "key unix-time-milliseconds [NX | XX | GT | LT]")],
         summary: "Sets the Unix time, in milliseconds, at which a key expires.",
         since: Since::redis(2, 6, 0),
+        lock_effect: LockEffect::Expire(TtlUnit::Millis, TtlFrom::Epoch),
         ..EXPIRE.spec
     },
 );
@@ -173,6 +177,7 @@ const PERSIST: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "update"])],
         flags: &[Flag::Write, Flag::Fast],
         categories: &[Category::Keyspace],
+        lock_effect: LockEffect::Persist,
         ..CommandSpec::new("PERSIST")
     },
 );

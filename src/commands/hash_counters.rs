@@ -6,7 +6,7 @@ use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Hash, View};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[HINCRBY, HINCRBYFLOAT];
 
@@ -26,6 +26,7 @@ const HINCRBY: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "access", "update"])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         categories: &[Category::Hash],
+        lock_effect: LockEffect::CountMember,
         ..CommandSpec::new("HINCRBY")
     },
 );
@@ -47,6 +48,7 @@ const HINCRBYFLOAT: Command = Command::new(
         name: "HINCRBYFLOAT",
         summary: "Adds to the number, which may have a fraction, in a field of a hash.",
         since: Since::redis(2, 6, 0),
+        lock_effect: LockEffect::OtherWrite,
         ..HINCRBY.spec
     },
 );

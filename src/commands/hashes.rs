@@ -6,7 +6,7 @@ use crate::base::profile::{Since, Version};
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Hash, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] =
     &[HDEL, HEXISTS, HGET, HGETALL, HKEYS, HLEN, HMGET, HMSET, HSCAN, HSET, HSETNX, HSTRLEN, HVALS];
@@ -25,6 +25,7 @@ const HSET: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "update"])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         categories: &[Category::Hash],
+        lock_effect: LockEffect::SetMember,
         ..CommandSpec::new("HSET")
     },
 );
@@ -35,7 +36,12 @@ fn hset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
 
 const HMSET: Command = Command::new(
     Handler::Keys(hmset),
-    CommandSpec { name: "HMSET", deprecated: Some(("4.0.0", "`HSET` with multiple field-value pairs")), ..HSET.spec },
+    CommandSpec {
+        name: "HMSET",
+        deprecated: Some(("4.0.0", "`HSET` with multiple field-value pairs")),
+        lock_effect: LockEffect::OtherWrite,
+        ..HSET.spec
+    },
 );
 
 fn hmset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
@@ -74,6 +80,7 @@ const HSETNX: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "insert"])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         categories: &[Category::Hash],
+        lock_effect: LockEffect::OtherWrite,
         ..CommandSpec::new("HSETNX")
     },
 );
@@ -103,6 +110,7 @@ const HDEL: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "delete"])],
         flags: &[Flag::Write, Flag::Fast],
         categories: &[Category::Hash],
+        lock_effect: LockEffect::RemoveField,
         ..CommandSpec::new("HDEL")
     },
 );
@@ -133,6 +141,7 @@ const HGET: Command = Command::new(
         keys: &[KeySpec::one(1, &["RO", "access"])],
         flags: &[Flag::ReadOnly, Flag::Fast],
         categories: &[Category::Hash],
+        lock_effect: LockEffect::FindMember,
         ..CommandSpec::new("HGET")
     },
 );
@@ -154,6 +163,7 @@ const HMGET: Command = Command::new(
         complexity: "O(N) for N fields",
         arity: Arity::AtLeast(3),
         name: "HMGET",
+        lock_effect: LockEffect::None,
         ..HGET.spec
     },
 );
@@ -170,6 +180,7 @@ const HSTRLEN: Command = Command::new(
         summary: "Tells how long the value of a field of a hash is.",
         since: Since::redis(3, 2, 0),
         keys: &[KeySpec::one(1, &["RO"])],
+        lock_effect: LockEffect::None,
         ..HGET.spec
     },
 );
@@ -207,6 +218,7 @@ const HLEN: Command = Command::new(
         keys: &[KeySpec::one(1, &["RO"])],
         flags: &[Flag::ReadOnly, Flag::Fast],
         categories: &[Category::Hash],
+        lock_effect: LockEffect::CountMembers,
         ..CommandSpec::new("HLEN")
     },
 );

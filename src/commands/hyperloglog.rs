@@ -6,7 +6,7 @@ use crate::commands::{Command, CommandResult, Handler};
 use crate::data::hyperloglog::{self, Corrupt, Encoding, Union};
 use crate::data::keyspace::{EventClass, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[PFADD, PFCOUNT, PFDEBUG, PFMERGE, PFSELFTEST];
 
@@ -38,6 +38,7 @@ const PFADD: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "insert"])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         categories: &[Category::HyperLogLog],
+        lock_effect: LockEffect::OtherWrite,
         ..CommandSpec::new("PFADD")
     },
 );

@@ -6,7 +6,7 @@ use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[COPY, DEL, EXISTS, MOVE, RENAME, RENAMENX, TOUCH, TYPE, UNLINK];
 
@@ -23,6 +23,7 @@ const DEL: Command = Command::new(
         flags: &[Flag::Write],
         categories: &[Category::Keyspace],
         tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+        lock_effect: LockEffect::Delete,
         ..CommandSpec::new("DEL")
     },
 );
@@ -53,6 +54,7 @@ const EXISTS: Command = Command::new(
         flags: &[Flag::ReadOnly, Flag::Fast],
         categories: &[Category::Keyspace],
         tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+        lock_effect: LockEffect::Exists,
         ..CommandSpec::new("EXISTS")
     },
 );
@@ -66,6 +68,7 @@ const TOUCH: Command = Command::new(
     CommandSpec {
         summary: "Marks keys as used just now, and tells how many of them exist.",
         since: Since::redis(3, 2, 1),
+        lock_effect: LockEffect::None,
         ..EXISTS.spec.renamed("TOUCH")
     },
 );
@@ -100,6 +103,7 @@ const RENAME: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["OW", "update"])],
         flags: &[Flag::Write],
         categories: &[Category::Keyspace],
+        lock_effect: LockEffect::Rename,
         ..CommandSpec::new("RENAME")
     },
 );
@@ -122,6 +126,7 @@ const RENAMENX: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["OW", "insert"])],
         flags: &[Flag::Write, Flag::Fast],
         categories: &[Category::Keyspace],
+        lock_effect: LockEffect::RenameIfAbsent,
         ..CommandSpec::new("RENAMENX")
     },
 );
@@ -157,6 +162,7 @@ const COPY: Command = Command::new(
         keys: &[KeySpec::one(1, &["RO", "access"]), KeySpec::one(2, &["OW", "update"])],
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::Keyspace],
+        lock_effect: LockEffect::Copy,
         ..CommandSpec::new("COPY")
     },
 );
@@ -200,6 +206,7 @@ const MOVE: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "access", "update"])],
         flags: &[Flag::Write, Flag::Fast],
         categories: &[Category::Keyspace],
+        lock_effect: LockEffect::Move,
         ..CommandSpec::new("MOVE")
     },
 );

@@ -8,7 +8,7 @@ use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{End, EventClass, List, View};
 use crate::data::listpack::Element;
 use crate::protocol::{Bulks, Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[LINDEX, LINSERT, LPOS, LRANGE, LREM, LSET, LTRIM];
 
@@ -124,6 +124,7 @@ const LSET: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "update"])],
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::List],
+        lock_effect: LockEffect::OtherWrite,
         ..CommandSpec::new("LSET")
     },
 );
@@ -209,6 +210,7 @@ const LREM: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "delete"])],
         flags: &[Flag::Write],
         categories: &[Category::List],
+        lock_effect: LockEffect::OtherWrite,
         ..CommandSpec::new("LREM")
     },
 );

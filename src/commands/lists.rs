@@ -7,7 +7,7 @@ use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{End, EventClass, List, ListLimits, View};
 use crate::data::listpack::Element;
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[LLEN, LMOVE, LMPOP, LPOP, LPUSH, LPUSHX, RPOP, RPOPLPUSH, RPUSH, RPUSHX];
 
@@ -50,6 +50,7 @@ const LPUSH: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "insert"])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         categories: &[Category::List],
+        lock_effect: LockEffect::OtherWrite,
         ..CommandSpec::new("LPUSH")
     },
 );
@@ -66,6 +67,7 @@ const RPUSH: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "insert"])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         categories: &[Category::List],
+        lock_effect: LockEffect::OtherWrite,
         ..CommandSpec::new("RPUSH")
     },
 );

@@ -102,6 +102,11 @@ pub fn table(profile: Profile) -> Table {
     Table::new(all_rows(), profile)
 }
 
+/// The table of the commands of all profiles: for journals of servers whose profile is unknown.
+pub fn table_of_every_profile() -> Table {
+    Table::of_every_profile(all_rows())
+}
+
 /// The rows of all commands in all profiles.
 pub fn all_rows() -> Vec<Row> {
     rows(all())

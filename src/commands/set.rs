@@ -7,7 +7,7 @@ use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Expiry, View};
 use crate::protocol::{Reply, Words};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect, TtlUnit};
 
 pub(super) const ROWS: &[Command] = &[GETSET, PSETEX, SET, SETEX, SETNX];
 
@@ -37,6 +37,7 @@ const SET: Command = Command::new(
             .with_flags_by(key_flags)],
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::String],
+        lock_effect: LockEffect::SetByOptions,
         ..CommandSpec::new("SET")
     },
 );
@@ -158,6 +159,7 @@ const SETEX: Command = Command::new(
         keys: &[KeySpec::one(1, &["OW", "update"])],
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::String],
+        lock_effect: LockEffect::SetWithTtl(TtlUnit::Seconds),
         ..CommandSpec::new("SETEX")
     },
 );
@@ -173,6 +175,7 @@ const PSETEX: Command = Command::new(
         keys: &[KeySpec::one(1, &["OW", "update"])],
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::String],
+        lock_effect: LockEffect::SetWithTtl(TtlUnit::Millis),
         ..CommandSpec::new("PSETEX")
     },
 );
@@ -196,6 +199,7 @@ const SETNX: Command = Command::new(
         keys: &[KeySpec::one(1, &["OW", "insert"])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         categories: &[Category::String],
+        lock_effect: LockEffect::SetIfAbsent,
         ..CommandSpec::new("SETNX")
     },
 );
@@ -222,6 +226,7 @@ const GETSET: Command = Command::new(
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         categories: &[Category::String],
         deprecated: Some(("6.2.0", "`SET` with the `!GET` argument")),
+        lock_effect: LockEffect::SetAndReturn,
         ..CommandSpec::new("GETSET")
     },
 );

@@ -6,7 +6,7 @@ use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Set, SetLimits, View};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[SPOP, SRANDMEMBER];
 
@@ -26,6 +26,7 @@ const SPOP: Command = Command::new(
         flags: &[Flag::Write, Flag::Fast],
         categories: &[Category::Set],
         tips: &["nondeterministic_output"],
+        lock_effect: LockEffect::OtherWrite,
         ..CommandSpec::new("SPOP")
     },
 );

@@ -5,7 +5,7 @@ use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Set, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[SADD, SCARD, SISMEMBER, SMEMBERS, SMISMEMBER, SMOVE, SREM, SSCAN];
 
@@ -21,6 +21,7 @@ const SADD: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "insert"])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         categories: &[Category::Set],
+        lock_effect: LockEffect::OtherWrite,
         ..CommandSpec::new("SADD")
     },
 );
@@ -47,6 +48,7 @@ const SREM: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "delete"])],
         flags: &[Flag::Write, Flag::Fast],
         categories: &[Category::Set],
+        lock_effect: LockEffect::OtherWrite,
         ..CommandSpec::new("SREM")
     },
 );

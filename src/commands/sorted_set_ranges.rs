@@ -11,7 +11,7 @@ use crate::base::profile::{Profile, Since};
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Scored, SortedSet, View};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[
     ZCOUNT,
@@ -265,6 +265,7 @@ const ZCOUNT: Command = Command::new(
         since: Since::redis(2, 0, 0),
         arity: Arity::Exactly(4),
         flags: &[Flag::ReadOnly, Flag::Fast],
+        lock_effect: LockEffect::CountMembers,
         ..ZRANGE.spec.renamed("ZCOUNT")
     },
 );
@@ -274,6 +275,7 @@ const ZLEXCOUNT: Command = Command::new(
     CommandSpec {
         summary: "Tells how many members of a sorted set stand between two others.",
         since: Since::redis(2, 8, 9),
+        lock_effect: LockEffect::None,
         ..ZCOUNT.spec.renamed("ZLEXCOUNT")
     },
 );

@@ -9,7 +9,7 @@ use crate::base::profile::{Profile, Since};
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, SortedSet, SortedSetLimits, View};
 use crate::protocol::{Reply, is_whole, write_double, write_short_double};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[ZADD, ZCARD, ZINCRBY, ZMSCORE, ZRANK, ZREM, ZREVRANK, ZSCAN, ZSCORE];
 
@@ -35,6 +35,7 @@ const ZADD: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "update"])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         categories: &[Category::SortedSet],
+        lock_effect: LockEffect::AddMember,
         ..CommandSpec::new("ZADD")
     },
 );
@@ -47,6 +48,7 @@ const ZINCRBY: Command = Command::new(
         complexity: "O(log(N)) for N members of the set",
         arity: Arity::Exactly(4),
         keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+        lock_effect: LockEffect::OtherWrite,
         ..ZADD.spec.renamed("ZINCRBY")
     },
 );
@@ -225,6 +227,7 @@ const ZREM: Command = Command::new(
         arity: Arity::AtLeast(3),
         keys: &[KeySpec::one(1, &["RW", "delete"])],
         flags: &[Flag::Write, Flag::Fast],
+        lock_effect: LockEffect::RemoveMember,
         ..ZADD.spec.renamed("ZREM")
     },
 );
@@ -264,6 +267,7 @@ const ZCARD: Command = Command::new(
         keys: &[KeySpec::one(1, &["RO"])],
         flags: &[Flag::ReadOnly, Flag::Fast],
         categories: &[Category::SortedSet],
+        lock_effect: LockEffect::CountMembers,
         ..CommandSpec::new("ZCARD")
     },
 );
@@ -279,6 +283,7 @@ const ZSCORE: Command = Command::new(
         summary: "Returns the score of a member of a sorted set.",
         arity: Arity::Exactly(3),
         keys: &[KeySpec::one(1, &["RO", "access"])],
+        lock_effect: LockEffect::FindMember,
         ..ZCARD.spec.renamed("ZSCORE")
     },
 );
@@ -296,6 +301,7 @@ const ZMSCORE: Command = Command::new(
         complexity: "O(N) for N members that are asked for",
         since: Since::redis(6, 2, 0),
         arity: Arity::AtLeast(3),
+        lock_effect: LockEffect::None,
         ..ZSCORE.spec.renamed("ZMSCORE")
     },
 );
@@ -318,6 +324,7 @@ const ZRANK: Command = Command::new(
         complexity: "O(log(N)) for N members of the set",
         since: Since::redis(2, 0, 0),
         later_arities: &[(Since::redis(7, 2, 0), Arity::AtLeast(3))],
+        lock_effect: LockEffect::None,
         ..ZSCORE.spec.renamed("ZRANK")
     },
 );

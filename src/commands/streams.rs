@@ -8,7 +8,7 @@ use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Log, Stream, StreamId, Trim, View};
 use crate::protocol::{Reply, Words};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[XADD, XDEL, XLEN, XRANGE, XREVRANGE, XSETID, XTRIM];
 
@@ -52,6 +52,7 @@ const XADD: Command = Command::new(
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         categories: &[Category::Stream],
         tips: &["nondeterministic_output"],
+        lock_effect: LockEffect::OtherWrite,
         ..CommandSpec::new("XADD")
     },
 );

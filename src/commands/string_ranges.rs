@@ -8,7 +8,7 @@ use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Expiry, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[APPEND, GETRANGE, SETRANGE, SUBSTR];
 
@@ -24,6 +24,7 @@ const APPEND: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "insert"])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         categories: &[Category::String],
+        lock_effect: LockEffect::OtherWrite,
         ..CommandSpec::new("APPEND")
     },
 );
@@ -56,6 +57,7 @@ const SETRANGE: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "update"])],
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::String],
+        lock_effect: LockEffect::OtherWrite,
         ..CommandSpec::new("SETRANGE")
     },
 );
@@ -100,6 +102,7 @@ const GETRANGE: Command = Command::new(
         keys: &[KeySpec::one(1, &["RO", "access"])],
         flags: &[Flag::ReadOnly],
         categories: &[Category::String],
+        lock_effect: LockEffect::GetRange,
         ..CommandSpec::new("GETRANGE")
     },
 );
@@ -117,6 +120,7 @@ const SUBSTR: Command = Command::new(
         flags: &[Flag::ReadOnly],
         categories: &[Category::String],
         deprecated: Some(("2.0.0", "`GETRANGE`")),
+        lock_effect: LockEffect::GetRange,
         ..CommandSpec::new("SUBSTR")
     },
 );

@@ -7,7 +7,7 @@ use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Expiry, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[GET, GETDEL, GETEX, MGET, MSET, MSETNX, STRLEN];
 
@@ -22,6 +22,7 @@ const GET: Command = Command::new(
         keys: &[KeySpec::one(1, &["RO", "access"])],
         flags: &[Flag::ReadOnly, Flag::Fast],
         categories: &[Category::String],
+        lock_effect: LockEffect::Get,
         ..CommandSpec::new("GET")
     },
 );
@@ -41,6 +42,7 @@ const GETDEL: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
         flags: &[Flag::Write, Flag::Fast],
         categories: &[Category::String],
+        lock_effect: LockEffect::GetAndDelete,
         ..CommandSpec::new("GETDEL")
     },
 );
@@ -63,6 +65,7 @@ const GETEX: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "access", "update"]).with_notes("RW and UPDATE because it changes the TTL")],
         flags: &[Flag::Write, Flag::Fast],
         categories: &[Category::String],
+        lock_effect: LockEffect::GetAndExpire,
         ..CommandSpec::new("GETEX")
     },
 );
@@ -117,6 +120,7 @@ const MGET: Command = Command::new(
         flags: &[Flag::ReadOnly, Flag::Fast],
         categories: &[Category::String],
         tips: &["request_policy:multi_shard"],
+        lock_effect: LockEffect::GetMany,
         ..CommandSpec::new("MGET")
     },
 );
@@ -138,6 +142,7 @@ const MSET: Command = Command::new(
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::String],
         tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
+        lock_effect: LockEffect::SetMany,
         ..CommandSpec::new("MSET")
     },
 );
@@ -161,6 +166,7 @@ const MSETNX: Command = Command::new(
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::String],
         tips: &["request_policy:multi_shard", "response_policy:agg_min"],
+        lock_effect: LockEffect::SetManyIfAbsent,
         ..CommandSpec::new("MSETNX")
     },
 );

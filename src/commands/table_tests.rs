@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::{Command, all};
 use crate::base::profile::PROFILES;
-use crate::spec::{Arity, BeginSearch, CommandKind, CommandSpec, FindKeys, KeySpec, arguments};
+use crate::spec::{Arity, BeginSearch, CommandKind, CommandSpec, FindKeys, Flag, KeySpec, LockEffect, arguments};
 
 /// Every row and subcommand, with its full name and the position of its first argument.
 fn rows() -> Vec<(String, &'static CommandSpec, usize)> {
@@ -100,6 +100,23 @@ fn usages_name_as_many_keys_as_the_row_has() {
         specs(&arguments(row, first, &PROFILES[1]).unwrap_or_default(), &mut found);
         let keys = row.keys.iter().filter(|keys| keys.are_keys()).count();
         assert_eq!(found.len(), keys, "{name}: the keys of the row and of its usage differ");
+    }
+}
+
+#[test]
+fn what_a_row_does_to_locks_agrees_with_its_flags() {
+    for (name, row, _) in rows() {
+        let reads = match row.lock_effect {
+            LockEffect::None => continue,
+            LockEffect::Get
+            | LockEffect::GetRange
+            | LockEffect::GetMany
+            | LockEffect::Exists
+            | LockEffect::FindMember
+            | LockEffect::CountMembers => true,
+            _ => false,
+        };
+        assert_eq!(reads, !row.has_flag(Flag::Write), "{name}");
     }
 }
 

@@ -10,18 +10,14 @@ use super::journal::JournalGuard;
 use super::timeout::{Timeout, USUAL_TIMEOUT, block_within, with_runtime_hint};
 use super::world::{World, refused};
 use crate::base::error::Error;
-#[cfg(feature = "internals")]
-use crate::base::profile::Profile;
-#[cfg(feature = "internals")]
-use crate::commands;
 use crate::commands::so_many_found;
-use crate::insight::audit::{Allowance, Code, Finding, FindingQuery, KnownLock, LiveAudit, Mistakes, Severity};
+#[cfg(feature = "internals")]
+use crate::commands::table_of_every_profile;
+use crate::insight::audit::{Allowance, AuditFailure, Code, Finding, FindingQuery, KnownLock, LiveAudit, Severity};
 #[cfg(feature = "internals")]
 use crate::powers::Item;
 #[cfg(feature = "internals")]
-use crate::protocol::Words;
-#[cfg(feature = "internals")]
-use crate::spec::RequestKeys;
+use crate::spec::Table;
 
 impl World {
     /// The lock auditor: it goes through every command that clients send from now on, and through what the journal has
@@ -84,11 +80,10 @@ pub fn now_of(world: &World) -> i64 {
     world.engine().instance.clock.micros()
 }
 
-/// Which keys commands name, for this repository's own tests.
+/// The rows of all commands, for this repository's own tests.
 #[cfg(feature = "internals")]
-pub fn naming() -> impl for<'w> Fn(Words<'w>) -> RequestKeys<'w> + Send + Sync + 'static {
-    let table = commands::table(Profile::default());
-    move |words| table.keys(words)
+pub fn command_table() -> Table {
+    table_of_every_profile()
 }
 
 /// The audit of a world, or of several servers. Dropping it ends the audit if it was off before; what was found can still
@@ -110,7 +105,7 @@ impl AuditGuard {
 
     /// As [`findings`](Self::findings), as if nothing more were to come.
     pub fn findings_at_end(&self) -> Vec<Arc<Finding>> {
-        self.audit.conclude().findings().to_vec()
+        self.audit.finished().findings().to_vec()
     }
 
     /// All locks that somebody holds now or waits for, as far as the audit knows.
@@ -163,11 +158,11 @@ impl AuditGuard {
     }
 
     /// The errors and warnings so far that are not allowed, as if nothing more were to come.
-    pub fn clean(&self) -> Result<(), Mistakes> {
+    pub fn clean(&self) -> Result<(), AuditFailure> {
         let query = FindingQuery { severity: Some(Severity::Warning), ..FindingQuery::default() };
         let mut findings = self.findings_at_end();
         findings.retain(|finding| query.fits(finding));
-        if findings.is_empty() { Ok(()) } else { Err(Mistakes { findings }) }
+        if findings.is_empty() { Ok(()) } else { Err(AuditFailure { findings }) }
     }
 
     /// Allows a kind of finding, or every kind (`None`), for locks whose key matches a glob, and says why. An error if no
@@ -193,7 +188,7 @@ impl AuditGuard {
     /// How many records of the journals fell out before the audit had gone through them. More than 0 only if the journals
     /// are very small: what is held then is not known any more.
     pub fn missed(&self) -> u64 {
-        self.audit.figures().missed
+        self.audit.status().missed
     }
 
     /// The journals that are gone through.

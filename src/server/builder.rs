@@ -31,8 +31,7 @@ use crate::clients::instance::Instance;
 use crate::clients::stats::Unsupported;
 use crate::commands::{self, Command, Handlers};
 use crate::engine::Engine;
-use crate::insight::audit::{Allowance, Code, LiveAudit, Naming, Scope};
-use crate::protocol::Words;
+use crate::insight::audit::{Allowance, Code, LiveAudit, Scope};
 use crate::spec::{Group, Table};
 
 /// What a server is to be like before it starts.
@@ -288,9 +287,7 @@ impl Builder {
         let mut instance = Instance::new(self.config, self.profile, self.databases);
         instance.log = self.log;
         instance.acl = Acl::new(&table);
-        let known = table.clone();
-        let naming: Arc<Naming> = Arc::new(move |words: Words<'_>| known.keys(words));
-        instance.audit = Arc::new(LiveAudit::new(naming, self.scope, instance.config.is_on("audit")));
+        instance.audit = Arc::new(LiveAudit::new(table.clone(), self.scope, instance.config.is_on("audit")));
         instance.apply_settings();
         instance.load_users().map_err(Error::Config)?;
         let config = &instance.config;

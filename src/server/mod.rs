@@ -26,7 +26,7 @@ mod world;
 
 pub use audit::AuditGuard;
 #[cfg(feature = "internals")]
-pub use audit::{journal_of, naming, now_of};
+pub use audit::{command_table, journal_of, now_of};
 pub(crate) use builder::BoundServers;
 pub use builder::Builder;
 pub use explore::Exploration;

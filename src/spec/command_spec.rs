@@ -1,6 +1,7 @@
 //! The row of a command: all that is known about it except its function, as plain data.
 
 use super::key_spec::KeySpec;
+use super::lock_effect::LockEffect;
 use crate::base::profile::{Profile, Since};
 use crate::protocol::Words;
 
@@ -43,6 +44,8 @@ pub struct CommandSpec {
     pub secrets: Secrets,
     /// The arguments that are channels.
     pub channels: Channels,
+    /// What it does to keys that are locks.
+    pub lock_effect: LockEffect,
     /// Set by `Command::new`, from the handler.
     pub kind: CommandKind,
     /// Set by `Command::with_subcommands`.
@@ -75,6 +78,7 @@ impl CommandSpec {
             for_server_tests: false,
             secrets: Secrets::None,
             channels: Channels::None,
+            lock_effect: LockEffect::None,
             kind: CommandKind::Container,
             is_container: false,
         }

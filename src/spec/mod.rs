@@ -1,6 +1,6 @@
 //! What a command is, as plain data: its row, the cursor over its arguments, and the table of all rows.
 //!
-//! Knows names, arity, flags, keys and categories; not what a command does.
+//! Knows names, arity, flags, keys, categories and effects on locks; not what a command does.
 //! May use: `base`, `protocol`.
 //! Begin with [`CommandSpec`], the row, and [`Table::resolve`], which finds the row of a request.
 
@@ -9,6 +9,7 @@ mod command_docs;
 mod command_info;
 mod command_spec;
 mod key_spec;
+mod lock_effect;
 #[cfg(feature = "internals")]
 mod markdown;
 mod table;
@@ -23,6 +24,7 @@ pub use command_spec::{
 pub use key_spec::KeySpec;
 #[cfg(test)]
 pub use key_spec::{BeginSearch, FindKeys};
+pub use lock_effect::{LockEffect, TtlFrom, TtlUnit};
 #[cfg(feature = "internals")]
 pub use markdown::markdown;
 pub use table::{NamedRequest, RequestKeys, ResolvedRow, Row, RowId, Table, full_name};

@@ -76,7 +76,10 @@ pub struct Table {
 impl Table {
     /// Keeps the rows that a profile has.
     pub fn new(rows: impl IntoIterator<Item = Row>, profile: Profile) -> Self {
-        let rows: Vec<_> = rows.into_iter().filter(|row| profile.has(row.spec.since)).collect();
+        Self::of(rows.into_iter().filter(|row| profile.has(row.spec.since)).collect(), profile)
+    }
+
+    fn of(rows: Vec<Row>, profile: Profile) -> Self {
         let mut slots = [None; SLOTS];
         for row in &rows {
             let mut slot = slot_of(row.spec.name.as_bytes());
@@ -86,6 +89,11 @@ impl Table {
             slots[slot] = Some(Slot { spec: row.spec, id: row.id });
         }
         Self { rows: rows.into(), slots: Arc::new(slots), profile }
+    }
+
+    /// The rows of all profiles: for journals of servers whose profile is unknown.
+    pub fn of_every_profile(rows: impl IntoIterator<Item = Row>) -> Self {
+        Self::of(rows.into_iter().collect(), Profile::default())
     }
 
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &'static CommandSpec> + '_ {

@@ -2,7 +2,7 @@
 //! and can be told in every form there is.
 
 use redouble::internals::{
-    Auditor, Event, EventKind, Item, Scope, Told, auditor, naming, report_html, report_text, tell,
+    Auditor, Event, EventKind, Item, JournalLine, Scope, auditor, command_table, render, report_html, report_text,
 };
 use redouble::{Child, Entry, Outcome, Severity};
 
@@ -290,17 +290,17 @@ impl Tale {
 
 /// Goes through the lines of some journals in an order that is nobody's.
 fn audited(journals: &[(u16, Vec<Item>)], scope: Scope, seed: u64) -> Auditor {
-    let mut auditor = auditor(scope, naming()).draw();
+    let mut auditor = auditor(scope, command_table()).with_timeline();
     let mut dice = Dice::new(seed);
     let mut rest: Vec<(u16, &[Item])> = journals.iter().map(|(server, items)| (*server, items.as_slice())).collect();
     while rest.iter().any(|(_, items)| !items.is_empty()) {
         let (server, items) = &mut rest[dice.below(journals.len())];
         if let Some((first, others)) = items.split_first() {
-            auditor.feed(&Told::item(*server, first));
+            auditor.process_line(&JournalLine::item(*server, first));
             *items = others;
         }
         if dice.below(100) == 0 {
-            auditor.locks(|server| (NOW + i64::from(server), NOW));
+            auditor.active_locks(|server| (NOW + i64::from(server), NOW));
         }
     }
     auditor.finish();
@@ -314,16 +314,20 @@ fn told_in_every_form(journals: &[(u16, Vec<Item>)], auditor: &Auditor) {
     }
     report_text(journals, auditor, true);
     let findings = auditor.findings().to_vec();
-    let worlds =
-        [tell::Judged { findings, locks: auditor.watched(), unlisted: auditor.unlisted(), ..Default::default() }];
-    for line in tell::story(&worlds).lines().chain(tell::annotations(&worlds).lines()) {
+    let worlds = [render::WorldFindings {
+        findings,
+        locks: auditor.lock_count(),
+        unlisted: auditor.unlisted(),
+        ..Default::default()
+    }];
+    for line in render::report(&worlds).lines().chain(render::annotations(&worlds).lines()) {
         assert!(line.chars().all(|letter| !letter.is_control()), "{line:?}");
     }
-    let junit = tell::junit(&worlds, Severity::Note);
+    let junit = render::junit(&worlds, Severity::Note);
     roxmltree::Document::parse(&junit).unwrap_or_else(|error| panic!("{error}:\n{junit}"));
-    let sarif = tell::sarif(&worlds, |_, _, _, _| None);
+    let sarif = render::sarif(&worlds, |_, _, _, _| None);
     serde_json::from_str::<serde_json::Value>(&sarif).expect("JSON");
-    tell::headline(&worlds);
+    render::summary_line(&worlds);
     for finding in auditor.findings() {
         serde_json::from_slice::<serde_json::Value>(&finding.json()).expect("JSON");
     }
@@ -360,7 +364,7 @@ fn a_journal_that_makes_no_sense_is_audited_all_the_same() {
 
 #[test]
 fn locks_that_another_connection_has_deleted_are_not_remembered_for_ever() {
-    let mut auditor = auditor(Scope::default(), naming());
+    let mut auditor = auditor(Scope::default(), command_table());
     let mut seq = 0;
     let mut feed = |auditor: &mut Auditor, client: u64, words: [&str; 3]| {
         seq += 1;
@@ -386,13 +390,13 @@ fn locks_that_another_connection_has_deleted_are_not_remembered_for_ever() {
             children: Vec::new(),
             children_missing: 0,
         }));
-        auditor.feed(&Told::item(1, &item));
+        auditor.process_line(&JournalLine::item(1, &item));
     };
     for number in 0..50_000 {
         let key = format!("lock:{number}");
         feed(&mut auditor, 1, ["SETNX", &key, "f47ac10b-58cc-4372-a567-0e02b2c3d479"]);
         feed(&mut auditor, 2, ["DEL", &key, ""]);
     }
-    let left = auditor.everything();
+    let left = auditor.tracked_keys();
     assert!(left <= 20_000, "{left} keys are watched that the server does not have");
 }

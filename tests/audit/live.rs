@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use redouble::internals::{Auditor, Scope, audit, auditor, journal_of, naming};
+use redouble::internals::{Auditor, Scope, audit, auditor, command_table, journal_of};
 use redouble::{Builder, Code, Finding, Server, Severity};
 
 use crate::support::process::ServerProcess;
@@ -639,7 +639,7 @@ fn anything(random: &mut Random) -> Vec<u8> {
 
 /// The audit of a journal that was written to the end.
 fn later(server: &Server) -> Auditor {
-    audit(vec![(1, journal_of(server))], auditor(Scope::default(), naming()))
+    audit(vec![(1, journal_of(server))], auditor(Scope::default(), command_table()))
 }
 
 /// The audit of running servers finds what that of their journals does afterwards.

@@ -22,4 +22,5 @@ mod story;
 mod support;
 mod tell;
 mod tokens;
+mod transfer;
 mod waiting;

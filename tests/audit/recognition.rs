@@ -1,7 +1,7 @@
 //! Which keys are taken for locks, and which are not; who holds them, until when, and who waits.
 
 use redouble::Code;
-use redouble::internals::{End, Hold, Lock, Scope, Standing};
+use redouble::internals::{Hold, HoldEnd, HoldStatus, Lock, Scope};
 
 use super::story::{Played, play, token};
 
@@ -161,52 +161,52 @@ fn seen_in(story: &str, scope: Scope) -> Vec<String> {
 fn described(lock: &Lock) -> String {
     let mut parts = Vec::new();
     for hold in &lock.holds {
-        let mut part = format!("{} has {}", hold.who.name, named(&hold.token));
+        let mut part = format!("{} has {}", hold.client.name, named(&hold.token));
         if let Some(deadline) = hold.deadline {
             part.push_str(&format!(" for {} ms", deadline - hold.acquired.at / 1000));
         }
-        if let Some(instant) = hold.instant {
+        if let Some(instant) = hold.timestamp {
             part.push_str(&format!(" for {:.0} s", (instant.micros - hold.acquired.at) as f64 / 1e6));
         }
         if hold.extensions > 0 {
             part.push_str(&format!(", extended {}", hold.extensions));
         }
-        match &hold.standing {
-            Standing::Held if hold.is_certain => {}
-            Standing::Held => part.push_str(", perhaps"),
+        match &hold.status {
+            HoldStatus::Held if hold.is_certain => {}
+            HoldStatus::Held => part.push_str(", perhaps"),
             other => part.push_str(&format!(", but {}", fate(other))),
         }
         parts.push(part);
     }
     for waiter in &lock.waiters {
-        parts.push(format!("{} waits {}", waiter.who.name, waiter.attempts));
+        parts.push(format!("{} waits {}", waiter.client.name, waiter.attempts));
     }
-    for past in &lock.past {
+    for past in &lock.past_holds {
         let end = match past.end {
-            End::Released => "released",
-            End::Expired => "expired",
-            End::Closed => "closed",
-            End::Told => "told",
+            HoldEnd::Released => "released",
+            HoldEnd::Expired => "expired",
+            HoldEnd::Closed => "closed",
+            HoldEnd::Noticed => "told",
         };
-        parts.push(format!("{} had {}, {end}", past.hold.who.name, held(&past.hold)));
+        parts.push(format!("{} had {}, {end}", past.hold.client.name, held(&past.hold)));
     }
-    format!("{}: {}", String::from_utf8_lossy(&lock.place.key), parts.join("; "))
+    format!("{}: {}", String::from_utf8_lossy(&lock.id.key), parts.join("; "))
 }
 
 fn held(hold: &Hold) -> String {
-    match hold.instant {
+    match hold.timestamp {
         Some(_) => "a time".to_owned(),
         None => named(&hold.token),
     }
 }
 
-fn fate(standing: &Standing) -> &'static str {
+fn fate(standing: &HoldStatus) -> &'static str {
     match standing {
-        Standing::Held => "held",
-        Standing::Deleted(_) => "deleted",
-        Standing::Overwritten(_) => "overwritten",
-        Standing::Flushed(_) => "flushed",
-        Standing::Vanished => "vanished",
+        HoldStatus::Held => "held",
+        HoldStatus::Deleted(_) => "deleted",
+        HoldStatus::Overwritten(_) => "overwritten",
+        HoldStatus::Flushed(_) => "flushed",
+        HoldStatus::Vanished => "vanished",
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use redouble::internals::{Item, Lock, Scope, audit, auditor, journal_of, naming, now_of};
+use redouble::internals::{Item, Lock, Scope, audit, auditor, command_table, journal_of, now_of};
 use redouble::{Code, Finding, Profile, Server};
 
 use crate::support::wire::{Frame, Wire, request};
@@ -330,12 +330,12 @@ impl Played {
     }
 
     pub fn findings_in(&self, scope: Scope) -> Vec<Arc<Finding>> {
-        audit(self.journals.clone(), auditor(scope, naming())).findings().to_vec()
+        audit(self.journals.clone(), auditor(scope, command_table())).findings().to_vec()
     }
 
     /// The locks that somebody holds or waits for at the end.
     pub fn locks_in(&self, scope: Scope) -> Vec<Lock> {
-        let mut auditor = audit(self.journals.clone(), auditor(scope, naming()));
+        let mut auditor = audit(self.journals.clone(), auditor(scope, command_table()));
         let end = |server: u16| {
             let (_, items) = self.journals.iter().find(|(number, _)| *number == server).expect("a server of the story");
             items.last().map_or((0, 0), |item| match item {
@@ -343,7 +343,7 @@ impl Played {
                 Item::Event(event) => (event.at, event.real),
             })
         };
-        auditor.locks(end)
+        auditor.active_locks(end)
     }
 
     /// The line of the story that a mark of a finding is about; its command, if it is none of the story's.
@@ -375,7 +375,7 @@ pub fn judge(pair: &Pair) {
     let found = found.unwrap_or_else(|| panic!("no {} in\n{story}\nbut\n{}", code.name(), told()));
     if !proving.is_empty() {
         let evidence: Vec<&str> =
-            found.evidence.iter().filter_map(|shown| played.line_of(shown.mark.server, shown.mark.seq)).collect();
+            found.evidence.iter().filter_map(|shown| played.line_of(shown.source.server, shown.source.seq)).collect();
         assert_eq!(evidence, proving, "the evidence of\n{}", shown(&played, found));
     }
     let without = played.findings_without(code);
@@ -409,7 +409,7 @@ pub fn shown(played: &Played, finding: &Finding) -> String {
         finding.sentence
     );
     for evidence in &finding.evidence {
-        let mark = &evidence.mark;
+        let mark = &evidence.source;
         let line = played.line_of(mark.server, mark.seq).unwrap_or(&mark.line);
         text.push_str(&format!("    {}.{} {line}: {}\n", mark.server, mark.seq, evidence.what));
     }

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use redouble::internals::tell::{self, Artifact, Judged};
-use redouble::{Code, Evidence, Finding, Mark, Severity, story_of};
+use redouble::internals::render::{self, Artifact, WorldFindings};
+use redouble::{Code, Evidence, Finding, JournalRef, Severity, describe_findings};
 use serde_json::Value;
 
 /// Noon of 14 November 2023.
 const NOON: i64 = 1_699_963_200_000_000;
 
-fn mark(seq: u64, client: u64, name: &str, line: &str) -> Mark {
+fn mark(seq: u64, client: u64, name: &str, line: &str) -> JournalRef {
     let at = NOON + i64::try_from(seq).unwrap() * 250_000;
-    Mark { server: 1, seq, at, real: at, client, name: Arc::from(name), line: Arc::from(line) }
+    JournalRef { server: 1, seq, at, real: at, client, name: Arc::from(name), line: Arc::from(line) }
 }
 
 fn finding(code: Code, key: &str) -> Finding {
-    let shows = |mark: Mark, what: &str| Evidence { mark, what: what.to_owned() };
+    let shows = |source: JournalRef, what: &str| Evidence { source, what: what.to_owned() };
     Finding {
         code,
         severity: code.severity(),
@@ -37,8 +37,8 @@ fn finding(code: Code, key: &str) -> Finding {
     }
 }
 
-fn world(findings: Vec<Finding>) -> Vec<Judged> {
-    vec![Judged { findings: findings.into_iter().map(Arc::new).collect(), locks: 2, ..Judged::default() }]
+fn world(findings: Vec<Finding>) -> Vec<WorldFindings> {
+    vec![WorldFindings { findings: findings.into_iter().map(Arc::new).collect(), locks: 2, ..WorldFindings::default() }]
 }
 
 fn allowed(code: Code, key: &str, reason: &str) -> Finding {
@@ -52,7 +52,7 @@ const NASTY: &str = "a\"<&>'\n\r\t\x1b[2J]]>,:%\u{202e}\u{fffe}ä";
 
 #[test]
 fn a_story_says_what_was_done_by_whom_when_and_what_to_do_instead() {
-    let told = story_of(&[Arc::new(finding(Code::TwoHolders, "lock:a"))]);
+    let told = describe_findings(&[Arc::new(finding(Code::TwoHolders, "lock:a"))]);
     let expected = "\
 lock `lock:a`
   error two-holders: A (client 3) and client 14 both held `lock:a`
@@ -63,7 +63,7 @@ lock `lock:a`
     see docs/findings.md#two-holders
 ";
     assert_eq!(told, expected);
-    assert_eq!(story_of(&[]), "");
+    assert_eq!(describe_findings(&[]), "");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn the_lock_with_the_worst_finding_comes_first_and_what_is_allowed_last() {
         finding(Code::CloseToExpiry, "loud"),
         Finding { times: 3, ..finding(Code::TwoHolders, "loud") },
     ]);
-    let told = tell::story(&worlds);
+    let told = render::report(&worlds);
     let heads: Vec<&str> =
         told.lines().filter(|line| !line.starts_with("    ")).map(|line| line.split(':').next().unwrap()).collect();
     assert_eq!(
@@ -91,7 +91,7 @@ fn the_lock_with_the_worst_finding_comes_first_and_what_is_allowed_last() {
     assert!(told.contains("both held `loud` (3 times)\n"), "{told}");
     assert!(told.ends_with("allowed: two-holders, lock `known`: one day\n"), "{told}");
     assert_eq!(
-        tell::headline(&worlds),
+        render::summary_line(&worlds),
         "1 error, 1 warning and 1 note in 2 locks (2 locks watched; 1 finding allowed)"
     );
 }
@@ -99,33 +99,34 @@ fn the_lock_with_the_worst_finding_comes_first_and_what_is_allowed_last() {
 #[test]
 fn a_thousand_of_a_kind_do_not_bury_the_rest() {
     let many = (0..1000).map(|number| finding(Code::NoExpiry, &format!("job:{number}")));
-    let told = tell::story(&world(many.chain([finding(Code::LateRelease, "other")]).collect()));
+    let told = render::report(&world(many.chain([finding(Code::LateRelease, "other")]).collect()));
     assert!(told.contains("warning late-release") && told.contains("\nlock `other`\n"), "{told}");
     let last = "999 more findings of no-expiry: lock `job:1`; lock `job:2`; lock `job:3`; ...\n";
     assert!(told.ends_with(last), "{told}");
     assert!(told.lines().count() < 20, "{told}");
     let kinds = (0..100).map(|number| finding(Code::NoExpiry, &format!("{number}:a")));
-    assert!(tell::story(&world(kinds.collect())).contains("95 more findings of no-expiry: lock `5:a`;"));
+    assert!(render::report(&world(kinds.collect())).contains("95 more findings of no-expiry: lock `5:a`;"));
 }
 
 #[test]
 fn a_clean_audit_says_how_many_locks_it_has_seen_and_if_it_has_seen_none() {
-    assert_eq!(tell::headline(&world(Vec::new())), "no lock was misused (2 locks watched)");
+    assert_eq!(render::summary_line(&world(Vec::new())), "no lock was misused (2 locks watched)");
     let allowed = world(vec![allowed(Code::Leaked, "a", "b")]);
-    assert_eq!(tell::headline(&allowed), "no lock was misused (2 locks watched; 1 finding allowed)");
-    assert!(tell::headline(&[Judged::default()]).contains("none was seen"));
+    assert_eq!(render::summary_line(&allowed), "no lock was misused (2 locks watched; 1 finding allowed)");
+    assert!(render::summary_line(&[WorldFindings::default()]).contains("none was seen"));
 }
 
 #[test]
 fn where_a_lock_is_is_said_as_far_as_it_must_be() {
     let findings = vec![Arc::new(Finding { db: 3, server: 2, ..finding(Code::Leaked, "a") })];
-    let told = tell::story(&[Judged { space: "w1".to_owned(), findings, locks: 1, ..Judged::default() }]);
+    let told =
+        render::report(&[WorldFindings { space: "w1".to_owned(), findings, locks: 1, ..WorldFindings::default() }]);
     assert!(told.starts_with("lock `a`, database 3, server 2, space `w1`\n"), "{told}");
 }
 
 #[test]
 fn a_story_cannot_be_told_so_that_a_terminal_obeys() {
-    let told = story_of(&[Arc::new(finding(Code::TwoHolders, NASTY))]);
+    let told = describe_findings(&[Arc::new(finding(Code::TwoHolders, NASTY))]);
     assert!(told.chars().all(|letter| letter == '\n' || !letter.is_control()), "{told:?}");
     assert_eq!(told.lines().count(), 7, "{told}");
 }
@@ -134,7 +135,7 @@ fn a_story_cannot_be_told_so_that_a_terminal_obeys() {
 
 #[test]
 fn annotations_are_one_line_each_and_escaped_as_githubs_runner_reads_them() {
-    let told = tell::annotations(&world(vec![finding(Code::NoExpiry, NASTY), finding(Code::TwoHolders, "a,b:c")]));
+    let told = render::annotations(&world(vec![finding(Code::NoExpiry, NASTY), finding(Code::TwoHolders, "a,b:c")]));
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines.len(), 2, "{told}");
     assert!(lines[0].starts_with("::error title=two-holders%3A lock `a%2Cb%3Ac`::A (client 3) and"), "{told}");
@@ -147,7 +148,7 @@ fn annotations_are_one_line_each_and_escaped_as_githubs_runner_reads_them() {
 #[test]
 fn annotations_leave_out_what_is_allowed_and_what_there_is_no_room_for() {
     let many = (0..30).map(|number| finding(Code::CloseToExpiry, &number.to_string()));
-    let told = tell::annotations(&world(many.chain([allowed(Code::TwoHolders, "a", "b")]).collect()));
+    let told = render::annotations(&world(many.chain([allowed(Code::TwoHolders, "a", "b")]).collect()));
     assert_eq!(told.lines().count(), 10);
     assert!(told.lines().all(|line| line.starts_with("::notice ")), "{told}");
 }
@@ -193,7 +194,7 @@ fn case<'a>(document: &'a roxmltree::Document<'_>, code: Code) -> roxmltree::Nod
 
 #[test]
 fn a_junit_report_has_a_case_for_each_code_whatever_was_found() {
-    let text = tell::junit(&world(Vec::new()), Severity::Error);
+    let text = render::junit(&world(Vec::new()), Severity::Error);
     let document = check_junit(&text);
     assert_eq!(document.descendants().filter(|node| node.has_tag_name("testcase")).count(), Code::ALL.len());
 }
@@ -206,7 +207,7 @@ fn in_a_junit_report_findings_fail_from_the_level_on_and_allowed_ones_are_skippe
         finding(Code::NoExpiry, "a"),
         allowed(Code::Leaked, "a", "one leader"),
     ]);
-    let text = tell::junit(&worlds, Severity::Error);
+    let text = render::junit(&worlds, Severity::Error);
     let document = check_junit(&text);
     let outcome = |code| case(&document, code).first_element_child().map(|child| child.tag_name().name());
     assert_eq!(outcome(Code::TwoHolders), Some("failure"));
@@ -218,14 +219,14 @@ fn in_a_junit_report_findings_fail_from_the_level_on_and_allowed_ones_are_skippe
     assert!(failure.text().is_some_and(|text| text.contains("    #7  12:00:01.750 A (client 3) took")), "{text}");
     let skipped = case(&document, Code::Leaked).first_element_child().expect("a skipped test");
     assert_eq!(skipped.attribute("message"), Some("lock `a`: one leader"));
-    let stricter = tell::junit(&worlds, Severity::Warning);
+    let stricter = render::junit(&worlds, Severity::Warning);
     let document = check_junit(&stricter);
     assert_eq!(document.descendants().filter(|node| node.has_tag_name("failure")).count(), 2);
 }
 
 #[test]
 fn a_junit_report_is_xml_whatever_keys_are_called() {
-    let text = tell::junit(&world(vec![finding(Code::TwoHolders, NASTY)]), Severity::Error);
+    let text = render::junit(&world(vec![finding(Code::TwoHolders, NASTY)]), Severity::Error);
     let document = check_junit(&text);
     let failure = case(&document, Code::TwoHolders).first_element_child().expect("a failure");
     let message = failure.attribute("message").expect("a message");
@@ -234,11 +235,11 @@ fn a_junit_report_is_xml_whatever_keys_are_called() {
 
 // ---- SARIF
 
-fn sarif(worlds: &[Judged]) -> Value {
+fn sarif(worlds: &[WorldFindings]) -> Value {
     let line = |_: &str, _: u16, seq: u64, _: i64| {
         Some(Artifact { uri: "j.jsonl".to_owned(), line: (seq != 13).then_some(seq) })
     };
-    serde_json::from_str(&tell::sarif(worlds, line)).expect("it is JSON")
+    serde_json::from_str(&render::sarif(worlds, line)).expect("it is JSON")
 }
 
 #[test]

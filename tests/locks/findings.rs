@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use redouble::internals::{Allowance, Scope, audit, auditor, naming, read_journal};
+use redouble::internals::{Allowance, Scope, audit, auditor, command_table, read_journal};
 
 use super::packages::folder;
 use super::suites::Suite;
@@ -55,7 +55,7 @@ pub fn complaints(suite: &Suite, journals: &[PathBuf]) -> Result<Vec<String>, St
         read_journal(BufReader::new(File::open(path).map_err(text)?), |item| items.push(item)).map_err(text)?;
         read.push((number, items));
     }
-    let audited = audit(read, auditor(Scope::default(), naming()));
+    let audited = audit(read, auditor(Scope::default(), command_table()));
     let mut complaints = Vec::new();
     let mut was_found = vec![false; known.len()];
     for finding in audited.findings() {

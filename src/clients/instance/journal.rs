@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use super::Instance;
 use crate::base::clock::real_micros;
 use crate::clients::pubsub::SubscriptionKind;
-use crate::insight::audit::Audited;
+use crate::insight::audit::AuditedServer;
 use crate::powers::{Hook, Journal};
 
 /// The channel of new findings.
@@ -15,7 +15,7 @@ impl Instance {
     /// Records every command in the journal, which keeps the newest of so many bytes.
     pub fn start_journal(&self, bytes: usize) {
         // The audit reads what may fall out of a smaller journal.
-        self.audit.settle_all();
+        self.audit.commit_all();
         self.record_journal(bytes);
     }
 
@@ -27,7 +27,7 @@ impl Instance {
     /// Puts the journal and the audit to their initial state: empty, and on if the configuration says so.
     pub fn reset_journal(&self) {
         self.active_hooks.disarm(Hook::Journal);
-        self.audit.keep(self.number);
+        self.audit.archive(self.number);
         self.control.journal.reset();
         self.audit.reset(self.number);
         if self.config.is_on("journal") || self.config.is_on("audit") {
@@ -44,13 +44,13 @@ impl Instance {
 
     /// Removes the entries of the journal, after the audit has read them.
     pub fn clear_journal(&self) {
-        self.audit.settle_all();
+        self.audit.commit_all();
         self.control.journal.clear();
     }
 
     /// Registers this server's journal with its audit.
     pub fn join_audit(self: &Arc<Self>) {
-        let audited: Weak<dyn Audited> = Arc::<Self>::downgrade(self);
+        let audited: Weak<dyn AuditedServer> = Arc::<Self>::downgrade(self);
         self.audit.join(self.number, audited);
     }
 
@@ -59,7 +59,7 @@ impl Instance {
     #[cold]
     pub fn catch_up_audit(&self, is_pressing: bool) {
         if is_pressing {
-            self.audit.settle();
+            self.audit.commit_due();
         }
         self.publish_findings(true);
     }
@@ -82,7 +82,7 @@ impl Instance {
     }
 }
 
-impl Audited for Instance {
+impl AuditedServer for Instance {
     fn journal(&self) -> &Arc<Journal> {
         &self.control.journal
     }

@@ -14,7 +14,7 @@ use crate::base::error::CommandError;
 use crate::base::join::joined;
 use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, CommandResult};
-use crate::insight::audit::{Allowance, Code, Evidence, Finding, FindingQuery, LiveAudit, Mark, Severity};
+use crate::insight::audit::{Allowance, Code, Evidence, Finding, FindingQuery, JournalRef, LiveAudit, Severity};
 use crate::protocol::Reply;
 use crate::spec::Args;
 
@@ -96,7 +96,7 @@ pub(super) fn opened<'c>(call: &'c Call<'_>) -> Result<&'c Arc<LiveAudit>, Comma
 
 fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    let figures = call.server.audit.figures();
+    let figures = call.server.audit.status();
     let globs = |globs: &[Vec<u8>]| Reply::Array(globs.iter().map(|glob| text(glob.as_slice())).collect());
     let allowances = figures.scope.allowed.iter().map(|allowance| {
         Reply::Map(vec![
@@ -156,7 +156,7 @@ fn end_of_query(args: &Args<'_>, words: &str) -> Result<(), CommandError> {
 
 /// What was found so far, or would have been if nothing more were to come.
 fn found(audit: &LiveAudit, query: &FindingQuery, is_final: bool) -> Vec<Arc<Finding>> {
-    let mut findings = if is_final { audit.conclude().findings().to_vec() } else { audit.findings() };
+    let mut findings = if is_final { audit.finished().findings().to_vec() } else { audit.findings() };
     findings.retain(|finding| query.fits(finding));
     findings
 }
@@ -303,20 +303,20 @@ fn described(finding: &Finding) -> Reply<'static> {
 }
 
 fn shown(evidence: &Evidence) -> Reply<'static> {
-    let mut fields = mark_fields(&evidence.mark);
+    let mut fields = journal_ref_fields(&evidence.source);
     fields.push((text("what"), text(evidence.what.as_str())));
     Reply::Map(fields)
 }
 
 /// A command as evidence shows it.
-pub(super) fn mark_fields(mark: &Mark) -> Vec<(Reply<'static>, Reply<'static>)> {
+pub(super) fn journal_ref_fields(source: &JournalRef) -> Vec<(Reply<'static>, Reply<'static>)> {
     vec![
-        (text("seq"), count(mark.seq)),
-        (text("server"), count(mark.server.into())),
-        (text("client"), count(mark.client)),
-        (text("name"), text(&*mark.name)),
-        (text("time-us"), Reply::Integer(mark.at)),
-        (text("command"), text(&*mark.line)),
+        (text("seq"), count(source.seq)),
+        (text("server"), count(source.server.into())),
+        (text("client"), count(source.client)),
+        (text("name"), text(&*source.name)),
+        (text("time-us"), Reply::Integer(source.at)),
+        (text("command"), text(&*source.line)),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! REDOUBLE LOCKS: who holds what now, and who waits.
 
-use super::audit::{mark_fields, opened};
+use super::audit::{journal_ref_fields, opened};
 use super::{Action, Power, count, expected, nothing_more, text};
 use crate::base::glob;
 use crate::commands::{Call, CommandResult};
@@ -56,8 +56,8 @@ fn holder(holder: LockHolder) -> Reply<'static> {
         (text("until-us"), holder.until.map_or(Reply::Null, Reply::Integer)),
         (text("extensions"), count(holder.extensions.into())),
         (text("certain"), text(if holder.is_certain { "yes" } else { "may-hold" })),
-        (text("standing"), text(holder.standing)),
-        (text("by"), holder.by.map_or(Reply::Null, |by| Reply::Map(mark_fields(&by)))),
+        (text("standing"), text(holder.status)),
+        (text("by"), holder.by.map_or(Reply::Null, |by| Reply::Map(journal_ref_fields(&by)))),
     ])
 }
 

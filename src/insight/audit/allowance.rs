@@ -7,16 +7,16 @@ use crate::base::glob;
 /// A kind of finding that is allowed for some keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// Every kind if there is none.
+    /// Every kind if `None`.
     pub code: Option<Code>,
     /// A glob for keys.
     pub keys: Vec<u8>,
-    /// Why; never empty.
+    /// The reason; never empty.
     pub reason: String,
 }
 
 impl Allowance {
-    /// Reads `CODE GLOB REASON...`; the code `*` stands for every kind. The error says what is wrong.
+    /// Parses `CODE GLOB REASON...`; the code `*` stands for every kind. The error says what is wrong.
     pub fn parse(line: &str) -> Result<Self, String> {
         let (code, rest) = split(line);
         let (keys, reason) = split(rest);
@@ -34,13 +34,13 @@ impl Allowance {
         Ok(Self { code, keys: keys.as_bytes().to_vec(), reason: reason.to_owned() })
     }
 
-    /// Whether it is about this finding.
+    /// Whether it allows a finding.
     pub fn covers(&self, finding: &Finding) -> bool {
         self.code.is_none_or(|code| code == finding.code) && glob::matches(&self.keys, &finding.key, false)
     }
 }
 
-/// The first word, and what is behind it.
+/// The first word, and the rest.
 fn split(text: &str) -> (&str, &str) {
     let (word, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
     (word, rest.trim())

@@ -1,21 +1,21 @@
-//! The names of all findings, and what is the same about each of a kind.
+//! The kinds of findings: name, severity, title, advice. To add a rule, begin here; see `rules/mod.rs`.
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Worth knowing.
     Note,
-    /// Wrong only under circumstances that were not seen, or perhaps meant.
+    /// Wrong only under circumstances that were not seen, or possibly intended.
     Warning,
     /// Wrong under some interleaving, and seen.
     Error,
 }
 
 impl Severity {
-    /// All of them, the least first.
+    /// All severities, the least first.
     pub const ALL: [Self; 3] = [Self::Note, Self::Warning, Self::Error];
 
-    /// As it is written on the wire and in files.
+    /// The name on the wire and in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Note => "note",
@@ -25,7 +25,7 @@ impl Severity {
     }
 }
 
-/// What is the same about all findings of a kind.
+/// What all findings of a kind have in common.
 struct About {
     name: &'static str,
     severity: Severity,
@@ -35,14 +35,14 @@ struct About {
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident = $name:literal, $severity:ident, $title:literal, $instead:literal;)*) => {
-        /// What kind of finding it is.
+        /// The kind of a finding.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code {
             $($(#[$doc])* $code,)*
         }
 
         impl Code {
-            /// All of them.
+            /// All codes.
             pub const ALL: &[Self] = &[$(Self::$code,)*];
 
             const fn about(self) -> About {
@@ -64,27 +64,27 @@ codes! {
     TwoHolders = "two-holders", Error,
         "Two clients held the lock at once",
         "Take the lock with SET NX PX and a token of your own, and release it only while it still has that token.";
-    /// A client has released a lock that was another's by then.
+    /// A client released a lock that was another's by then.
     ForeignRelease = "foreign-release", Error,
         "A client released a lock that was somebody else's",
         "Release with a script, DELEX IFEQ or DELIFEQ that deletes the key only while it has your token.";
-    /// A client that never held the lock has deleted it.
+    /// A client that never held the lock deleted it.
     BlindDelete = "blind-delete", Warning,
         "A lock was deleted by a client that did not hold it",
         "Leave a lock to its holder, or to its expiry; compare its token before you delete it.";
-    /// The holder has deleted its lock without looking whether it still has it.
+    /// The holder deleted its lock without comparing the token.
     UncheckedRelease = "unchecked-release", Warning,
         "A lock was released without a look at whose it is",
         "Delete the key only while it has your token, in one step: a script, DELEX IFEQ or DELIFEQ.";
-    /// The holder has looked first and deleted then, in two steps.
+    /// The holder compared the token and deleted the lock in two steps.
     GetThenDelete = "get-then-delete", Error,
         "A lock was compared and released in two steps",
         "Compare and delete in one step: a script, DELEX IFEQ, DELIFEQ, or WATCH around GET and DEL.";
-    /// A client has tried to release what it did not have any more.
+    /// A client tried to release a lock that it did not hold any more.
     LateRelease = "late-release", Warning,
         "A client released a lock that had expired",
         "Give the lock more time, extend it in time, or check how much is left before each step of the work.";
-    /// A client has tried to extend what it did not have any more.
+    /// A client tried to extend a lock that it did not hold any more.
     LateExtension = "late-extension", Warning,
         "A client extended a lock that it no longer had",
         "Extend long before the end, and stop the work when the extension says that the lock is gone.";
@@ -92,15 +92,15 @@ codes! {
     WorkAfterExpiry = "work-after-expiry", Error,
         "A client went on writing after its lock was over",
         "Check the lock before each write, or guard the data with a fencing token.";
-    /// The lock is held for longer than it lives, again and again.
+    /// The lock is repeatedly held for longer than it lives.
     ExpiryTooShort = "expiry-too-short", Error,
         "The lock expires before its holders are done, again and again",
         "Give the lock more time than the work ever takes, or renew it while the work goes on.";
-    /// A client has extended somebody else's lock.
+    /// A client extended another one's lock.
     ForeignExtension = "foreign-extension", Error,
         "A client extended a lock that was somebody else's",
         "Extend only while the lock has your token, in one step: a script or SET IFEQ.";
-    /// The holder has extended its lock without looking whether it still has it.
+    /// The holder extended its lock without comparing the token.
     UncheckedExtension = "unchecked-extension", Warning,
         "A lock was extended without a look at whose it is",
         "Extend only while the lock has your token, in one step: a script or SET IFEQ.";
@@ -116,7 +116,7 @@ codes! {
     OverwroteLiveLock = "overwrote-live-lock", Error,
         "A live lock was overwritten",
         "Take a lock only with NX; take over with GETSET only what GET has shown to be over.";
-    /// Several found the lock stale and deleted it.
+    /// Several clients found the lock stale and deleted it.
     StaleDeleteRace = "stale-delete-race", Error,
         "A stale lock was deleted and taken anew by several at once",
         "Take a stale lock over with GETSET, and check that the value it returns is the stale one.";
@@ -128,11 +128,11 @@ codes! {
     MixedTimeUnits = "mixed-time-units", Error,
         "The expiry times in a lock have different units",
         "Use one unit in all programs that share the lock; better, let the server keep the time with SET NX PX.";
-    /// A write has taken the lock's expiry away.
+    /// A write took the lock's expiry away.
     ExpiryRemoved = "expiry-removed", Error,
         "A write took the lock's expiry away",
         "Give the expiry again with each SET, or add KEEPTTL.";
-    /// An expiry that cannot be meant.
+    /// An expiry that is hardly meant.
     OddExpiry = "odd-expiry", Warning,
         "A lock has an expiry that can hardly be meant",
         "Check the unit: EX and EXPIRE take seconds, PX and PEXPIRE milliseconds.";
@@ -148,7 +148,7 @@ codes! {
     TokenConstant = "token-constant", Warning,
         "A lock's token is always the same",
         "Make a new token for each attempt, from at least 16 random bytes.";
-    /// A token that others can guess.
+    /// A token that can be guessed.
     TokenGuessable = "token-guessable", Warning,
         "A lock's token can be guessed",
         "Make a new token for each attempt, from at least 16 random bytes.";
@@ -156,11 +156,11 @@ codes! {
     HeldAtDisconnect = "held-at-disconnect", Warning,
         "A connection ended while it held a lock",
         "Release locks before you close; keep their expiry short for the case that the program dies.";
-    /// Nobody has released it by the end.
+    /// No client released the lock by the end.
     Leaked = "leaked", Warning,
         "A lock was still held at the end",
         "Release the lock on every way out of the code that takes it.";
-    /// The holder renewed its lock, and then did not any more.
+    /// The holder stopped to renew its lock.
     RenewalStopped = "renewal-stopped", Warning,
         "The renewal of a lock stopped while it was held",
         "Watch over the task that renews the lock, and stop the work when it fails.";
@@ -176,7 +176,7 @@ codes! {
     RetryInStep = "retry-in-step", Warning,
         "Clients tried again in step",
         "Wait a random time between attempts.";
-    /// The reply was lost, and nobody released what it may have taken.
+    /// The reply was lost, and the lock that it may have granted was not released.
     LostAndNotReleased = "lost-and-not-released", Warning,
         "A lock whose reply was lost was not released",
         "After an error, release with the token that you offered: the lock may be yours.";
@@ -192,7 +192,7 @@ codes! {
     LockOrder = "lock-order", Error,
         "Clients took locks in different orders and waited for each other",
         "Take several locks always in the same order, or give all of them back when one is refused.";
-    /// A flush has deleted live locks.
+    /// A flush deleted live locks.
     FlushedLocks = "flushed-locks", Warning,
         "A flush deleted locks that were held",
         "Keep locks apart from what is flushed: in another database, or on another server.";
@@ -200,11 +200,11 @@ codes! {
     ReleaseAfterFlush = "release-after-flush", Error,
         "A lock that was lost with the server's data was released by its key",
         "Release only while the lock has your token; after a restart somebody else may have it.";
-    /// Redlock: fewer than a quorum, and used.
+    /// Redlock: the lock was used without a quorum.
     NoQuorum = "no-quorum", Error,
         "A lock over several servers was used without a majority of them",
         "Use the lock only if more than half of the servers gave it; otherwise release it on all of them.";
-    /// Redlock: the time that was left was used up.
+    /// Redlock: the time to live was used up.
     ValidityUsedUp = "validity-used-up", Error,
         "It took so long to take the lock on all servers that none of its time was left",
         "Subtract the time that it took from the expiry, and give up if too little is left.";
@@ -219,12 +219,12 @@ codes! {
 }
 
 impl Code {
-    /// The name by which it is known on the wire, in files and in the documentation; it never changes.
+    /// The name on the wire, in files and in the documentation. It never changes.
     pub fn name(self) -> &'static str {
         self.about().name
     }
 
-    /// How bad it is unless the circumstances say otherwise.
+    /// The severity, unless the circumstances say otherwise.
     pub fn severity(self) -> Severity {
         self.about().severity
     }
@@ -239,7 +239,7 @@ impl Code {
         self.about().instead
     }
 
-    /// The finding with this name.
+    /// The code with this name.
     pub fn by_name(name: &[u8]) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| name.eq_ignore_ascii_case(code.name().as_bytes()))
     }

@@ -1,64 +1,82 @@
-//! What the auditor has found, and by what that is proved.
+//! What the auditor found, and the commands that prove it.
 
 use std::sync::Arc;
 
 use super::code::{Code, Severity};
 
-/// One command or event that a finding rests on.
+/// A command or event in a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// Which server it was sent to, from 1.
+pub struct JournalRef {
+    /// The server that received it, from 1.
     pub server: u16,
-    /// Its place in the order of that server's journal.
+    /// Its number in that server's journal.
     pub seq: u64,
-    /// When it took effect on the server's clock, in microseconds since 1970,
+    /// When it took effect: on the server's clock, in microseconds since 1970.
     pub at: i64,
-    /// and in real time.
+    /// The same in real time.
     pub real: i64,
-    /// Who sent it; 0 if nobody did.
+    /// The client that sent it; 0 if none did.
     pub client: u64,
-    /// As CLIENT SETNAME has given it; empty without.
+    /// The client's name from CLIENT SETNAME; empty without one.
     pub name: Arc<str>,
     /// The command on one line, cut off if it is long.
     pub line: Arc<str>,
 }
 
-/// A mark with what it shows.
+/// A command or event, with what it shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// The command or event.
-    pub mark: Mark,
-    /// What happened there, in a few words without a subject: "took the lock until 12:00:01.000".
+    pub source: JournalRef,
+    /// What it did, without a subject: "took the lock until 12:00:01.000".
     pub what: String,
 }
 
-/// Something that is wrong, or looks like it.
+/// A misuse of a lock, or what looks like one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind of finding it is.
+    /// The kind of finding.
     pub code: Code,
     /// How bad it is.
     pub severity: Severity,
-    /// The server that has the lock, from 1,
+    /// The server that has the lock, from 1.
     pub server: u16,
-    /// and the database.
+    /// The database that has the lock.
     pub db: u32,
-    /// The lock; empty if it is about no one lock.
+    /// The lock's key; empty if the finding is about no single lock.
     pub key: Arc<[u8]>,
-    /// One plain sentence that names the lock and the clients.
+    /// One sentence that names the lock and the clients.
     pub sentence: String,
-    /// In the order in which it happened.
+    /// The commands that prove it, in the order in which they took effect.
     pub evidence: Vec<Evidence>,
-    /// How often the same was seen; only the first time is told in full.
+    /// How often it was seen; only the first time is described in full.
     pub times: u64,
-    /// The place in the order of the command that made it a finding, the first time
+    /// The number in the journal of the command that completed it, the first time.
     pub seq: u64,
-    /// and the last time.
+    /// The same for the last time.
     pub last_seq: u64,
-    /// When that was on the server's clock.
+    /// When it was completed, in microseconds on the server's clock.
     pub at: i64,
-    /// Who did it, if somebody did: the same of the same client counts as once.
+    /// The client whose mistake it is; 0 if nobody's. The same code for the same culprit is one finding.
     pub culprit: u64,
-    /// Why it is allowed, if it is.
+    /// The reason why it is allowed, if it is.
     pub allowed: Option<String>,
+}
+
+impl JournalRef {
+    /// This command as evidence.
+    pub fn shows(&self, what: impl Into<String>) -> Evidence {
+        Evidence { source: self.clone(), what: what.into() }
+    }
+
+    /// The client in a sentence: `worker-a (client 7)`, or `client 7`.
+    pub fn display_name(&self) -> String {
+        display_name(&self.name, self.client, self.server)
+    }
+}
+
+/// A client in a sentence.
+pub fn display_name(name: &str, client: u64, server: u16) -> String {
+    let on = if server > 1 { format!(" on server {server}") } else { String::new() };
+    if name.is_empty() { format!("client {client}{on}") } else { format!("{name} (client {client}{on})") }
 }

@@ -1,86 +1,78 @@
-//! The lock auditor: it goes through a journal, finds out which keys are locks and who believes to hold them, and tells
-//! what was done wrong. A pure function: the same journal gives the same findings.
+//! The lock auditor: reads journals, finds out which keys are locks and which clients believe to hold them, and reports
+//! misuse. The same journals give the same findings.
 //!
-//! A command becomes steps, one for each key ([`read`], [`script`]); a step changes what is known of a lock and makes a
-//! happening of it ([`course`]); the [`rules`] look at what happens, and tell what they find ([`report`]).
+//! No two files use each other (`tests/architecture.rs` keeps it). From bottom to top:
+//!
+//! 1. What is found: [`code`], [`finding`], `allowance`, `scope`, `finding_query`, `finding_collector`.
+//! 2. What comes in: `journal_line`, `reply_value`.
+//! 3. What a command did to a key: `effect`; found by `command_effects` and `script_effects`.
+//! 4. What is known: `timestamp`, `client_identity`, `lock_reason`, `lock`, `client_state`, `program_links`, `timeline`.
+//! 5. What happens to a lock, and what a rule is given: `lock_event`, `rule_context`.
+//! 6. The [`rules`], each with a state of its own beside the lock.
+//! 7. The state machine of a lock: `lock_tracker`, `apply_effect`; all locks: `lock_table`, `audit_state`.
+//! 8. The auditor: `key_transfer`, `work_after_loss`, [`auditor`]; on running servers: `record_merge`, `live_state`,
+//!    `live_audit`.
+//! 9. For readers: `known_lock`, `audit_failure`, `finding_json`, [`render`].
+//!
+//! Begin with [`Auditor::process_line`].
 
 mod allowance;
-mod answer;
+mod apply_effect;
+mod audit_failure;
+mod audit_state;
 mod auditor;
+mod client_identity;
+mod client_state;
 mod code;
-mod course;
+mod command_effects;
+#[cfg(test)]
+mod documented_limits;
+mod effect;
 mod finding;
-mod happening;
-mod json;
-mod known;
-mod live;
+mod finding_collector;
+mod finding_json;
+mod finding_query;
+mod journal_line;
+mod journals;
+mod key_transfer;
+mod known_lock;
+mod live_audit;
+mod live_state;
 mod lock;
-mod mistakes;
-mod party;
-mod picture;
-mod query;
-mod read;
-mod report;
+mod lock_event;
+mod lock_reason;
+mod lock_table;
+mod lock_tracker;
+mod program_links;
+mod record_merge;
+pub mod render;
+mod reply_value;
+mod rule_context;
 mod rules;
-mod script;
-mod stamp;
-mod step;
-pub mod tell;
-mod told;
+mod scope;
+mod script_effects;
+mod timeline;
+mod timestamp;
+mod work_after_loss;
 
 pub use allowance::Allowance;
-pub use auditor::{Auditor, Naming, Scope};
-pub use code::{Code, Severity};
-pub use finding::{Evidence, Finding, Mark};
-pub use known::{EndedHold, KnownLock, LockHolder, LockWaiter};
-pub use live::{Audited, Conclusion, LiveAudit};
-pub use lock::{End, Place, Standing};
+pub use audit_failure::AuditFailure;
+pub use auditor::Auditor;
 #[cfg(feature = "internals")]
-pub use lock::{Hold, Lock, Past, Reason, Waiter, Who};
-pub use mistakes::Mistakes;
-pub use picture::{Deed, DeedKind, Span, SpanKind};
-pub use query::FindingQuery;
-pub use tell::story_of;
-pub use told::{Told, plausible};
-
-use std::collections::VecDeque;
-use std::sync::Arc;
-
-use crate::powers::Item;
-
-/// Goes through the journals of some servers together, each in the order of its places, and is done. Servers are told apart
-/// by number.
-pub fn audit(journals: Vec<(u16, Vec<Item>)>, auditor: Auditor) -> Auditor {
-    let mut auditor = auditor;
-    for (server, item) in merged(journals) {
-        auditor.feed(&Told::item(server, &item));
-    }
-    auditor.finish();
-    auditor
-}
-
-/// The lines of some journals in the order of real time; those of one stay in their order.
-fn merged(journals: Vec<(u16, Vec<Item>)>) -> impl Iterator<Item = (u16, Item)> {
-    let mut journals: Vec<(u16, VecDeque<Item>)> =
-        journals.into_iter().map(|(server, items)| (server, items.into())).collect();
-    std::iter::from_fn(move || {
-        let next = journals.iter_mut().filter(|(_, items)| !items.is_empty());
-        let (server, items) = next.min_by_key(|(_, items)| items.front().map(real))?;
-        Some((*server, items.pop_front()?))
-    })
-}
-
-fn real(item: &Item) -> i64 {
-    match item {
-        Item::Command(entry) => entry.real,
-        Item::Event(event) => event.real,
-    }
-}
-
-/// An auditor for the commands that a naming knows.
-pub fn auditor(
-    scope: Scope,
-    naming: impl for<'w> Fn(crate::protocol::Words<'w>) -> crate::spec::RequestKeys<'w> + Send + Sync + 'static,
-) -> Auditor {
-    Auditor::new(Arc::new(scope), Arc::new(naming))
-}
+pub use client_identity::ClientIdentity;
+pub use code::{Code, Severity};
+pub use finding::{Evidence, Finding, JournalRef};
+pub use finding_query::FindingQuery;
+pub use journal_line::{JournalLine, plausible};
+pub use journals::{audit, auditor};
+pub use known_lock::{EndedHold, KnownLock, LockHolder, LockWaiter};
+pub use live_audit::{AuditConclusion, LiveAudit};
+pub use live_state::AuditedServer;
+#[cfg(feature = "internals")]
+pub use lock::{Hold, Lock, PastHold, Waiter};
+pub use lock::{HoldEnd, HoldStatus, LockId};
+#[cfg(feature = "internals")]
+pub use lock_reason::LockReason;
+pub use render::describe_findings;
+pub use scope::Scope;
+pub use timeline::{LockAccess, LockAccessKind, Span, SpanKind};

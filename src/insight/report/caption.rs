@@ -1,4 +1,4 @@
-//! What a finding is called beside the moment at which it happened, in two or three words.
+//! The captions of findings on the page: two or three words beside the moment.
 
 use crate::insight::audit::Code;
 
@@ -40,7 +40,7 @@ pub fn caption(code: Code) -> &'static str {
         Code::FlushedLocks => "flushed while held",
         Code::NoQuorum => "no majority",
         Code::ValidityUsedUp => "no time left",
-        // Others speak for themselves.
-        _ => code.title(),
+        // Their titles are short enough.
+        Code::ReleaseAfterFlush | Code::OneServer | Code::NotReleasedEverywhere => code.title(),
     }
 }

@@ -1,63 +1,63 @@
-//! The story of one lock: a column for each client, a line for each thing that happened.
+//! One lock as text: a column for each client, a line for each event.
 
 use std::collections::BTreeMap;
 
 use super::caption::caption;
-use super::facts::{Facts, Kind, Spot, Stretch, seq_of};
 use super::readable::{clipped, readable, short_reply, visible};
+use super::report_data::{AxisPoint, ClientSpan, MomentKind, ReportData, seq_of};
 use super::terminal::{Ink, WIDTH, symbol};
-use crate::insight::audit::{End, Severity, SpanKind};
+use crate::insight::audit::{HoldEnd, Severity, SpanKind};
 use crate::powers::{Entry, EventKind, Item, Outcome};
 
-/// What stands in front of the columns: the place in the order and the time.
+/// The width in front of the columns: the number of the entry and the time.
 const FRONT: usize = 20;
-/// As narrow as a column can be that has text in it.
+/// The least width of a column with text.
 const NARROWEST: usize = 19;
-/// How many columns there are at most; whoever comes later has none.
-const MOST_COLUMNS: usize = 20;
-/// What columns are called that are too narrow for names.
+/// How many columns there are at most; later clients have none.
+const MAX_COLUMNS: usize = 20;
+/// The headings of columns that are too narrow for names.
 const LETTERS: &str = "abcdefghijklmnopqrst";
-/// A story with more lines than this leaves out what is further than a few lines from what was found.
-const MOST_ROWS: usize = 150;
+/// With more lines than this, those far from any finding are left out.
+const MAX_ROWS: usize = 150;
 const NEAR: usize = 4;
 
-/// Something that happened.
+/// One line.
 struct Row {
-    spot: Spot,
-    /// As the journal counts it; empty for what is no line of it.
+    spot: AxisPoint,
+    /// The number in the journal; empty for what has none.
     seq: String,
-    /// Whose it is; everybody's if nobody's.
+    /// The client's column; `None` for what concerns all.
     column: Option<usize>,
     mark: &'static str,
     text: String,
-    /// What is shown behind the text whatever happens: the reply.
+    /// The reply. It is never cut off.
     answer: String,
-    /// The fault that it met.
+    /// The fault that the command met.
     fault: Option<String>,
     times: usize,
-    /// The findings that end here, by number, and whether one rests on it.
+    /// The findings that end here, by number, and whether a finding rests on this line.
     found: Vec<usize>,
     is_proof: bool,
 }
 
-/// Adds the story of a lock.
-pub fn story(facts: &Facts<'_>, lock: usize, ink: Ink, lines: &mut Vec<String>) {
-    let place = &facts.locks[lock].place;
-    let mut title = format!("Lock {}", clipped(&facts.locks[lock].name, 60));
-    if facts.servers > 1 {
-        title.push_str(&format!(" on server {}", place.server));
+/// Adds the lines of a lock.
+pub fn story(data: &ReportData<'_>, lock: usize, ink: Ink, lines: &mut Vec<String>) {
+    let id = &data.locks[lock].id;
+    let mut title = format!("Lock {}", clipped(&data.locks[lock].name, 60));
+    if data.servers > 1 {
+        title.push_str(&format!(" on server {}", id.server));
     }
-    if place.db > 0 {
-        title.push_str(&format!(" in database {}", place.db));
+    if id.db > 0 {
+        title.push_str(&format!(" in database {}", id.db));
     }
     lines.push(ink.bold(&title));
-    let columns = columns_of(facts, lock);
-    let rows = rows_of(facts, lock, &columns);
-    let stretches = stretches_of(facts, lock, &columns);
+    let columns = columns_of(data, lock);
+    let rows = rows_of(data, lock, &columns);
+    let stretches = stretches_of(data, lock, &columns);
     let width = (WIDTH - FRONT) / columns.len().max(1);
     let width = (width >= NARROWEST).then(|| width.min(40));
     let step = width.unwrap_or(if columns.len() > 12 { 2 } else { 3 });
-    let sheet = Sheet { facts, stretches: &stretches, ink, width, step };
+    let sheet = Sheet { data, stretches: &stretches, ink, width, step };
     sheet.heading(&columns, lines);
     let start = rows.first().map_or(0, |row| row.spot.at);
     let is_shown = shown(&rows);
@@ -75,22 +75,22 @@ pub fn story(facts: &Facts<'_>, lock: usize, ink: Ink, lines: &mut Vec<String>) 
     }
 }
 
-/// The clients that have to do with a lock, in the order in which they came to it.
-fn columns_of(facts: &Facts<'_>, lock: usize) -> Vec<usize> {
+/// The clients of a lock, in the order in which they came to it.
+fn columns_of(data: &ReportData<'_>, lock: usize) -> Vec<usize> {
     let mut columns: Vec<usize> = Vec::new();
-    let about = facts.moments.iter().filter(|moment| moment.lock == Some(lock)).filter_map(|moment| moment.client);
-    let held = facts.stretches.iter().filter(|stretch| stretch.lock == lock).map(|stretch| stretch.client);
+    let about = data.moments.iter().filter(|moment| moment.lock == Some(lock)).filter_map(|moment| moment.client);
+    let held = data.stretches.iter().filter(|stretch| stretch.lock == lock).map(|stretch| stretch.client);
     for client in about.chain(held) {
-        if !columns.contains(&client) && columns.len() < MOST_COLUMNS {
+        if !columns.contains(&client) && columns.len() < MAX_COLUMNS {
             columns.push(client);
         }
     }
     columns
 }
 
-fn stretches_of<'f>(facts: &'f Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Vec<&'f Stretch>> {
+fn stretches_of<'f>(data: &'f ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Vec<&'f ClientSpan>> {
     let mut stretches = vec![Vec::new(); columns.len()];
-    for stretch in facts.stretches.iter().filter(|stretch| stretch.lock == lock) {
+    for stretch in data.stretches.iter().filter(|stretch| stretch.lock == lock) {
         if let Some(column) = columns.iter().position(|client| *client == stretch.client) {
             stretches[column].push(stretch);
         }
@@ -98,18 +98,18 @@ fn stretches_of<'f>(facts: &'f Facts<'_>, lock: usize, columns: &[usize]) -> Vec
     stretches
 }
 
-fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
+fn rows_of(data: &ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
     let column_of = |client: Option<usize>| client.and_then(|client| columns.iter().position(|other| *other == client));
-    // What was found about this lock, by the moment at which it was, and what it rests on.
+    // The findings about this lock by their moment, and the moments that they rest on.
     let mut found: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let mut proofs: BTreeMap<usize, ()> = BTreeMap::new();
-    for (number, one) in facts.found.iter().enumerate().filter(|(_, found)| found.lock == Some(lock)) {
+    for (number, one) in data.found.iter().enumerate().filter(|(_, found)| found.lock == Some(lock)) {
         proofs.extend(one.proofs.iter().filter_map(|proof| proof.moment).map(|moment| (moment, ())));
         found.entry(order(one.spot.order)).or_default().push(number);
     }
-    let server = facts.locks[lock].place.server;
+    let server = data.locks[lock].id.server;
     let mut rows: Vec<Row> = Vec::new();
-    for (at, moment) in facts.moments.iter().enumerate() {
+    for (at, moment) in data.moments.iter().enumerate() {
         let column = column_of(moment.client);
         let is_proof = proofs.contains_key(&at);
         let mut fault = None;
@@ -117,13 +117,13 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
             Item::Command(entry) if moment.lock == Some(lock) || is_proof => {
                 fault = entry.fault.as_deref().map(visible);
                 let mark = if moment.lock == Some(lock) { mark_of(moment.kind) } else { "\u{b7}" };
-                (mark, command(entry, &facts.locks[lock].place.key), answer(entry))
+                (mark, command(entry, &data.locks[lock].id.key), answer(entry))
             }
             Item::Event(event) if event.kind == EventKind::Closed && column.is_some() => {
                 ("\u{25a0}", "connection ends".to_owned(), String::new())
             }
             Item::Event(event) if event.kind != EventKind::Closed && moment.server == server => {
-                // Where only the clock moves, the last line of it says how far it came.
+                // Of several moves of the clock in a row only the last is shown.
                 let is_clock = event.kind == EventKind::Clock;
                 if rows.last().is_some_and(|last| is_clock && last.mark.is_empty() && last.text.contains("clock")) {
                     rows.pop();
@@ -136,18 +136,19 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
             }
             _ => continue,
         };
-        let (at_clock, real) = super::facts::times_of(moment.item);
-        let spot = Spot { order: at as f64, at: at_clock, real };
+        let (at_clock, real) = super::report_data::times_of(moment.item);
+        let spot = AxisPoint { order: at as f64, at: at_clock, real };
         let seq = seq_of(moment.item);
-        let seq = if facts.servers > 1 { format!("{}.{seq}", moment.server) } else { seq.to_string() };
+        let seq = if data.servers > 1 { format!("{}.{seq}", moment.server) } else { seq.to_string() };
         let found = found.remove(&at).unwrap_or_default();
-        let is_again = mark == mark_of(Kind::Refused) && found.is_empty() && !is_proof;
+        let is_again = mark == mark_of(MomentKind::Refused) && found.is_empty() && !is_proof;
         if is_again && count_again(&mut rows, column, mark, &answer) {
             continue;
         }
         rows.push(Row { spot, seq, column, mark, text, answer, fault, times: 1, found, is_proof });
     }
-    for stretch in facts.stretches.iter().filter(|stretch| stretch.lock == lock && stretch.end == Some(End::Expired)) {
+    for stretch in data.stretches.iter().filter(|stretch| stretch.lock == lock && stretch.end == Some(HoldEnd::Expired))
+    {
         let Some(spot) = stretch.until else { continue };
         let (seq, column, text) = (String::new(), column_of(Some(stretch.client)), "it expires".to_owned());
         let row = Row {
@@ -165,14 +166,14 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
         rows.push(row);
     }
     rows.sort_by(|one, other| one.spot.order.total_cmp(&other.spot.order));
-    // What was found between two lines, or at a line that is none of this story, stands at the one before.
+    // A finding between two lines stands at the one before.
     for (at, numbers) in found {
         let before = rows.partition_point(|row| row.spot.order <= at as f64);
         if let Some(row) = rows.get_mut(before.saturating_sub(1)) {
             row.found.extend(numbers);
         }
     }
-    // Before anybody has come, nothing of this is of interest; nor behind the last.
+    // Lines before the first client and behind the last are left out.
     let is_own = |row: &Row| row.column.is_some();
     let first = rows.iter().position(is_own).unwrap_or(0);
     let last = rows.iter().rposition(is_own).map_or(0, |last| last + 1);
@@ -181,7 +182,7 @@ fn rows_of(facts: &Facts<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
     rows
 }
 
-/// Counts another attempt like the last one, if that is what it is: whatever the clock did in between.
+/// Counts a refusal like the one before, instead of showing it. Moves of the clock in between do not matter.
 fn count_again(rows: &mut Vec<Row>, column: Option<usize>, mark: &str, answer: &str) -> bool {
     let Some(last) = rows.iter().rposition(|row| !row.mark.is_empty()) else { return false };
     let row = &mut rows[last];
@@ -200,21 +201,21 @@ fn order(order: f64) -> usize {
     order
 }
 
-fn mark_of(kind: Kind) -> &'static str {
+fn mark_of(kind: MomentKind) -> &'static str {
     match kind {
-        Kind::Other => "\u{b7}",
-        Kind::Read => "\u{25cb}",
-        Kind::Missed => "\u{25bd}",
-        Kind::Extended => "\u{25b3}",
-        Kind::Set => "\u{25c6}",
-        Kind::Refused => "\u{2715}",
-        Kind::Released => "\u{25bc}",
-        Kind::Took => "\u{25b2}",
-        Kind::Foreign => "\u{25bc}!",
+        MomentKind::Other => "\u{b7}",
+        MomentKind::Read => "\u{25cb}",
+        MomentKind::Missed => "\u{25bd}",
+        MomentKind::Extended => "\u{25b3}",
+        MomentKind::Set => "\u{25c6}",
+        MomentKind::Refused => "\u{2715}",
+        MomentKind::Released => "\u{25bc}",
+        MomentKind::Took => "\u{25b2}",
+        MomentKind::Foreign => "\u{25bc}!",
     }
 }
 
-/// A command in few words: without the lock's key, and without the text of a script.
+/// A command without the lock's key and without the text of a script.
 fn command(entry: &Entry, key: &[u8]) -> String {
     let mut text = entry.words.first().map(|name| readable(name).to_uppercase()).unwrap_or_default();
     let is_script = matches!(text.as_str(), "EVAL" | "EVALSHA");
@@ -237,9 +238,9 @@ fn answer(entry: &Entry) -> String {
     format!(" \u{2192} {answer}")
 }
 
-/// Which rows are shown: all, or those that are near to something that was found.
+/// Which rows are shown: all, or those near a finding.
 fn shown(rows: &[Row]) -> Vec<bool> {
-    let is_short = rows.len() <= MOST_ROWS;
+    let is_short = rows.len() <= MAX_ROWS;
     let mut is_shown = vec![is_short; rows.len()];
     let ends = [0, rows.len().saturating_sub(1)].into_iter();
     let weighty = rows.iter().enumerate().filter(|(_, row)| row.is_proof || !row.found.is_empty()).map(|(at, _)| at);
@@ -250,20 +251,20 @@ fn shown(rows: &[Row]) -> Vec<bool> {
     is_shown
 }
 
-/// What the rows of a story are written on.
+/// The layout of the rows.
 struct Sheet<'s> {
-    facts: &'s Facts<'s>,
-    stretches: &'s [Vec<&'s Stretch>],
+    data: &'s ReportData<'s>,
+    stretches: &'s [Vec<&'s ClientSpan>],
     ink: Ink,
-    /// How wide a column is that has text in it; if there are too many for that, the text stands behind all columns.
+    /// The width of a column with text. `None` if there are too many: the text stands behind all columns.
     width: Option<usize>,
-    /// How wide it is in either case.
+    /// The width of a column in either case.
     step: usize,
 }
 
 impl Sheet<'_> {
     fn heading(&self, columns: &[usize], lines: &mut Vec<String>) {
-        let titles = columns.iter().map(|client| &self.facts.clients[*client]);
+        let titles = columns.iter().map(|client| &self.data.clients[*client]);
         if let Some(width) = self.width {
             let mut names = format!("{:>6} {:>11}  ", "#", "clock");
             let mut numbers = " ".repeat(FRONT);
@@ -310,7 +311,7 @@ impl Sheet<'_> {
             self.below(row, &format!("\u{26a1} fault {}", clipped(fault, 30)), None, lines);
         }
         for number in &row.found {
-            let finding = self.facts.found[*number].finding;
+            let finding = self.data.found[*number].finding;
             let told = format!("{}{} {}", symbol(finding.severity), number + 1, caption(finding.code));
             let severity = if finding.allowed.is_some() { Severity::Note } else { finding.severity };
             self.below(row, &told, Some(severity), lines);
@@ -322,18 +323,18 @@ impl Sheet<'_> {
         format!("{} {}", row.mark, self.words(row, room))
     }
 
-    /// What happened in a row, in so many characters; the end of it, which is the reply, stays.
+    /// The text of a row in this many characters. The reply is not cut off.
     fn words(&self, row: &Row, room: usize) -> String {
         let times = if row.times > 1 { format!(" \u{d7}{}", row.times) } else { String::new() };
         let behind = format!("{}{times}", row.answer);
         format!("{}{behind}", clipped(&row.text, room.saturating_sub(behind.chars().count()).max(5)))
     }
 
-    /// Below a row, in its column, more about it.
+    /// Adds a line below a row, in its column.
     fn below(&self, row: &Row, told: &str, severity: Option<Severity>, lines: &mut Vec<String>) {
         let mut line = " ".repeat(FRONT);
         let own = row.column.unwrap_or(0);
-        // Between two lines, the lock is as it is behind the first.
+        // Between two lines the lock is as after the first.
         let order = row.spot.order + 0.25;
         for stretches in self.stretches.iter().take(own) {
             let glyph: String = state(stretches, order).chars().take(1).collect();
@@ -355,13 +356,13 @@ impl Sheet<'_> {
     }
 }
 
-/// What a client believes at a place in the order, with a few words at the moment at which that becomes wrong.
-fn state(stretches: &[&Stretch], order: f64) -> String {
+/// What a client believes at a moment, with a few words where that becomes wrong.
+fn state(stretches: &[&ClientSpan], order: f64) -> String {
     let started = stretches.partition_point(|stretch| stretch.from.order <= order);
     let Some(stretch) = started.checked_sub(1).and_then(|last| stretches.get(last)) else {
         return "\u{2502}".to_owned();
     };
-    let is_over = |spot: Option<Spot>| spot.is_some_and(|spot| spot.order <= order);
+    let is_over = |spot: Option<AxisPoint>| spot.is_some_and(|spot| spot.order <= order);
     if is_over(stretch.until) {
         let goes_on = stretch.unnoticed.is_some() && !is_over(stretch.unnoticed);
         return if goes_on { "\u{254e}" } else { "\u{2502}" }.to_owned();
@@ -375,7 +376,7 @@ fn state(stretches: &[&Stretch], order: f64) -> String {
     }
 }
 
-/// Time that has passed, in seconds.
+/// A duration in seconds.
 fn since(start: i64, at: i64) -> String {
     let micros = at.saturating_sub(start);
     let sign = if micros < 0 { "-" } else { "+" };
@@ -383,7 +384,7 @@ fn since(start: i64, at: i64) -> String {
     format!("{sign}{}.{:03}s", micros / 1_000_000, micros / 1000 % 1000)
 }
 
-/// A text that is as short as that, with spaces behind it.
+/// A text padded with spaces.
 fn exactly(text: &str, width: usize) -> String {
     let room = width.saturating_sub(text.chars().count());
     text.to_owned() + &" ".repeat(room)

@@ -1,15 +1,15 @@
-//! The page: one file with everything in it, which asks nobody for anything.
+//! The page: one file that loads nothing else.
 //!
-//! What comes from a journal stands in it as JSON alone, and the page's script shows it as text. The policy in the page's
-//! head lets nothing run but that script, by its hash.
+//! The contents of journals stand in it as JSON, and the page's script shows them as text. The content security policy
+//! permits that script alone, by its hash.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::caption::caption;
-use super::facts::{Facts, Found, Moment, Spot, Stay, Stretch, seq_of, times_of};
 use super::readable::{clipped, line, readable, reply, visible};
-use crate::insight::audit::{End, Severity, SpanKind};
+use super::report_data::{AxisPoint, ClientSpan, KeyPresence, Moment, PlacedFinding, ReportData, seq_of, times_of};
+use crate::insight::audit::{HoldEnd, Severity, SpanKind};
 use crate::powers::{Child, Entry, Item, Outcome};
 
 const PAGE: &str = include_str!("page/page.html");
@@ -18,8 +18,8 @@ const MODEL: &str = include_str!("page/model.js");
 const DRAWING: &str = include_str!("page/drawing.js");
 const SCRIPT: &str = include_str!("page/script.js");
 
-/// How many of the commands that EXEC or a script has run are shown.
-const MOST_INSIDE: usize = 40;
+/// How many of the commands that EXEC or a script ran are shown.
+const MAX_INSIDE: usize = 40;
 
 #[derive(Serialize)]
 struct Data<'a> {
@@ -52,7 +52,7 @@ struct LockData<'a> {
     worst: Option<&'static str>,
 }
 
-/// One line of a journal: what is usual is left out.
+/// One line of a journal. Default values are left out.
 #[derive(Default, Serialize)]
 struct MomentData {
     server: u16,
@@ -84,7 +84,7 @@ struct MomentData {
     inside: Vec<String>,
 }
 
-/// Where something is on the three axes.
+/// A point on the three axes.
 type Three = (f64, i64, i64);
 
 #[derive(Serialize)]
@@ -135,9 +135,9 @@ struct EvidenceData {
     what: String,
 }
 
-pub fn html(facts: &Facts<'_>) -> String {
-    // The script is data's only reader; a text that would end the element it stands in is no different in JSON.
-    let data = serde_json::to_string(&data(facts)).unwrap_or_default();
+pub fn html(data: &ReportData<'_>) -> String {
+    // Escaped characters mean the same in JSON, and cannot end the element.
+    let data = serde_json::to_string(&page_data(data)).unwrap_or_default();
     let data = data
         .replace('<', "\\u003c")
         .replace('>', "\\u003e")
@@ -163,14 +163,14 @@ pub fn html(facts: &Facts<'_>) -> String {
     page
 }
 
-fn data<'a>(facts: &'a Facts<'a>) -> Data<'a> {
+fn page_data<'a>(data: &'a ReportData<'a>) -> Data<'a> {
     Data {
-        servers: facts.servers,
-        commands: facts.commands,
-        moments_left_out: facts.moments_left_out,
-        locks_left_out: facts.locks_left_out,
-        findings_left_out: facts.unlisted,
-        clients: facts
+        servers: data.servers,
+        commands: data.commands,
+        moments_left_out: data.moments_left_out,
+        locks_left_out: data.locks_left_out,
+        findings_left_out: data.unlisted,
+        clients: data
             .clients
             .iter()
             .map(|client| ClientData {
@@ -180,20 +180,20 @@ fn data<'a>(facts: &'a Facts<'a>) -> Data<'a> {
                 address: &client.address,
             })
             .collect(),
-        locks: facts
+        locks: data
             .locks
             .iter()
             .map(|lock| LockData {
-                server: lock.place.server,
-                db: lock.place.db,
+                server: lock.id.server,
+                db: lock.id.db,
                 name: &lock.name,
                 worst: lock.worst.map(Severity::name),
             })
             .collect(),
-        moments: facts.moments.iter().map(moment).collect(),
-        stretches: facts.stretches.iter().map(stretch).collect(),
-        stays: facts.stays.iter().map(stay).collect(),
-        findings: facts.found.iter().map(finding).collect(),
+        moments: data.moments.iter().map(moment).collect(),
+        stretches: data.stretches.iter().map(stretch).collect(),
+        stays: data.stays.iter().map(stay).collect(),
+        findings: data.found.iter().map(finding).collect(),
     }
 }
 
@@ -238,10 +238,10 @@ fn command(entry: &Entry, moment: &Moment<'_>, common: MomentData) -> MomentData
 
 fn list_inside(children: &[Child], depth: usize, lines: &mut Vec<String>) {
     for child in children {
-        if lines.len() > MOST_INSIDE {
+        if lines.len() > MAX_INSIDE {
             return;
         }
-        if lines.len() == MOST_INSIDE {
+        if lines.len() == MAX_INSIDE {
             return lines.push("\u{2026}".to_owned());
         }
         let shown = clipped(&line(&child.words, child.words_missing), 200);
@@ -251,7 +251,7 @@ fn list_inside(children: &[Child], depth: usize, lines: &mut Vec<String>) {
     }
 }
 
-fn stretch(stretch: &Stretch) -> StretchData<'_> {
+fn stretch(stretch: &ClientSpan) -> StretchData<'_> {
     StretchData {
         lock: stretch.lock,
         client: stretch.client,
@@ -263,10 +263,10 @@ fn stretch(stretch: &Stretch) -> StretchData<'_> {
         from: three(stretch.from),
         until: stretch.until.map(three),
         end: stretch.end.as_ref().map(|end| match end {
-            End::Released => "released",
-            End::Expired => "expired",
-            End::Closed => "closed",
-            End::Told => "told",
+            HoldEnd::Released => "released",
+            HoldEnd::Expired => "expired",
+            HoldEnd::Closed => "closed",
+            HoldEnd::Noticed => "told",
         }),
         lost: stretch.lost.as_ref().map(|(spot, what)| (three(*spot), what.as_str())),
         unnoticed: stretch.unnoticed.map(three),
@@ -274,11 +274,11 @@ fn stretch(stretch: &Stretch) -> StretchData<'_> {
     }
 }
 
-fn stay(stay: &Stay) -> StayData {
+fn stay(stay: &KeyPresence) -> StayData {
     StayData { lock: stay.lock, client: stay.client, from: three(stay.from), until: stay.until.map(three) }
 }
 
-fn finding<'a>(found: &'a Found<'a>) -> FindingData<'a> {
+fn finding<'a>(found: &'a PlacedFinding<'a>) -> FindingData<'a> {
     let finding = found.finding;
     FindingData {
         code: finding.code.name(),
@@ -300,15 +300,19 @@ fn finding<'a>(found: &'a Found<'a>) -> FindingData<'a> {
             .map(|proof| EvidenceData {
                 spot: three(proof.spot),
                 moment: proof.moment,
-                who: if proof.shown.mark.client == 0 { String::new() } else { visible(&proof.shown.mark.actor()) },
-                line: visible(&proof.shown.mark.line),
+                who: if proof.shown.source.client == 0 {
+                    String::new()
+                } else {
+                    visible(&proof.shown.source.display_name())
+                },
+                line: visible(&proof.shown.source.line),
                 what: visible(&proof.shown.what),
             })
             .collect(),
     }
 }
 
-fn three(spot: Spot) -> Three {
+fn three(spot: AxisPoint) -> Three {
     (spot.order, spot.at, spot.real)
 }
 
@@ -316,7 +320,7 @@ fn is_nothing(number: &u64) -> bool {
     *number == 0
 }
 
-/// As a content security policy names what may be used.
+/// A hash as a content security policy has it.
 fn hash_of(text: &str) -> String {
     format!("sha256-{}", base64(&Sha256::digest(text.as_bytes())))
 }
@@ -326,8 +330,8 @@ fn base64(bytes: &[u8]) -> String {
     let mut text = String::new();
     for part in bytes.chunks(3) {
         let bits = part.iter().chain(&[0, 0]).take(3).fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte));
-        for (place, shift) in [18, 12, 6, 0].into_iter().enumerate() {
-            let letter = if place <= part.len() { LETTERS[bits >> shift & 63] } else { b'=' };
+        for (id, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+            let letter = if id <= part.len() { LETTERS[bits >> shift & 63] } else { b'=' };
             text.push(char::from(letter));
         }
     }

@@ -1,13 +1,13 @@
-//! Bytes of strangers as people can read them: nothing of it moves a cursor, turns the direction of writing or ends a line.
+//! Untrusted bytes as text that cannot move a cursor, change the direction of writing or end a line.
 
 use std::fmt::Write;
 
 use crate::powers::{Entry, rendered};
 
-/// How much of a command and of a reply is shown, in characters.
-const MOST_SHOWN: usize = 600;
+/// How many characters of a command or a reply are shown.
+pub const MAX_SHOWN: usize = 600;
 
-/// Bytes as text; what cannot be seen is escaped.
+/// Bytes as text, with invisible characters escaped.
 pub fn readable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => visible(text),
@@ -15,7 +15,7 @@ pub fn readable(bytes: &[u8]) -> String {
     }
 }
 
-/// Text in which what cannot be seen is escaped.
+/// Text with invisible characters escaped.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -29,7 +29,7 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// The first so many characters of a text; dots at the end if there are more.
+/// The first characters of a text, with an ellipsis if there are more.
 pub fn clipped(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
@@ -37,25 +37,25 @@ pub fn clipped(text: &str, most: usize) -> String {
     }
 }
 
-/// The words of a command on one line, with quotes around those that have spaces in them.
+/// The words of a command on one line, with quotes around those that contain spaces.
 pub fn line(words: &[Vec<u8>], missing: u64) -> String {
     let mut line = String::new();
     for word in words {
         if !line.is_empty() {
             line.push(' ');
         }
-        let part = &word[..word.len().min(MOST_SHOWN * 4)];
+        let part = &word[..word.len().min(MAX_SHOWN * 4)];
         let word = readable(part);
         if word.is_empty() || word.contains(' ') {
             let _ = write!(line, "\"{word}\"");
         } else {
             line.push_str(&word);
         }
-        if line.len() > MOST_SHOWN * 4 {
+        if line.len() > MAX_SHOWN * 4 {
             break;
         }
     }
-    let mut line = clipped(&line, MOST_SHOWN);
+    let mut line = clipped(&line, MAX_SHOWN);
     if missing > 0 {
         let _ = write!(line, " (and {missing} bytes that the journal has not kept)");
     }
@@ -64,10 +64,10 @@ pub fn line(words: &[Vec<u8>], missing: u64) -> String {
 
 /// A reply on one line.
 pub fn reply(entry: &Entry) -> String {
-    clipped(&visible(&rendered(&entry.reply)), MOST_SHOWN)
+    clipped(&visible(&rendered(&entry.reply)), MAX_SHOWN)
 }
 
-/// A reply in as few characters as can be.
+/// A reply in as few characters as possible.
 pub fn short_reply(entry: &Entry) -> String {
     let reply = reply(entry);
     match reply.strip_prefix("(integer) ") {

@@ -1,18 +1,18 @@
-//! The report as lines of text: what was found, and then the story of each lock.
+//! The report as lines of text: the findings, then each lock.
 
 use super::columns::story;
-use super::facts::{Facts, Found};
 use super::readable::{clipped, readable, visible};
+use super::report_data::{PlacedFinding, ReportData};
 use crate::base::text::counted;
 use crate::insight::audit::Severity;
 
-/// How wide the text is at most.
+/// The greatest width of the text.
 pub const WIDTH: usize = 100;
-/// How many stories are told of locks about which nothing was found, and of those about which something was.
-const MOST_QUIET: usize = 20;
-const MOST_STORIES: usize = 200;
+/// How many locks without and with findings are shown.
+const MAX_QUIET: usize = 20;
+const MAX_STORIES: usize = 200;
 
-/// How a terminal shows something that stands out.
+/// Emphasis in a terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Ink(pub bool);
 
@@ -34,7 +34,7 @@ impl Ink {
     }
 }
 
-/// What stands for a severity beside its word.
+/// The symbol of a severity.
 pub fn symbol(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "\u{2716}",
@@ -43,31 +43,30 @@ pub fn symbol(severity: Severity) -> &'static str {
     }
 }
 
-pub fn text(facts: &Facts<'_>, is_coloured: bool) -> String {
+pub fn text(data: &ReportData<'_>, is_coloured: bool) -> String {
     let ink = Ink(is_coloured);
-    let mut lines = vec![ink.bold(&summary(facts)), String::new()];
-    for (number, found) in facts.found.iter().enumerate() {
+    let mut lines = vec![ink.bold(&summary(data)), String::new()];
+    for (number, found) in data.found.iter().enumerate() {
         tell(number + 1, found, ink, &mut lines);
         lines.push(String::new());
     }
-    if facts.unlisted > 0 {
-        lines.push(format!("There were {} more findings.", facts.unlisted));
+    if data.unlisted > 0 {
+        lines.push(format!("There were {} more findings.", data.unlisted));
         lines.push(String::new());
     }
     let (with, without): (Vec<usize>, Vec<usize>) =
-        (0..facts.locks.len()).partition(|lock| facts.found.iter().any(|found| found.lock == Some(*lock)));
-    let told = with.iter().take(MOST_STORIES).chain(without.iter().take(MOST_QUIET));
+        (0..data.locks.len()).partition(|lock| data.found.iter().any(|found| found.lock == Some(*lock)));
+    let told = with.iter().take(MAX_STORIES).chain(without.iter().take(MAX_QUIET));
     for lock in told {
-        story(facts, *lock, ink, &mut lines);
+        story(data, *lock, ink, &mut lines);
         lines.push(String::new());
     }
-    let quiet =
-        without.len().saturating_sub(MOST_QUIET) + with.len().saturating_sub(MOST_STORIES) + facts.locks_left_out;
+    let quiet = without.len().saturating_sub(MAX_QUIET) + with.len().saturating_sub(MAX_STORIES) + data.locks_left_out;
     if quiet > 0 {
         lines.push(format!("{} of which no story is told here.", counted(quiet, "more lock")));
         lines.push(String::new());
     }
-    if !facts.locks.is_empty() {
+    if !data.locks.is_empty() {
         lines.push("\u{2551} holds it   \u{254e} thinks that it holds it   \u{250b} may hold it: the reply was lost   \u{2506} waits".to_owned());
         lines.push("\u{25b2} takes   \u{2715} is refused   \u{25bc} releases   \u{25bc}! deletes or overwrites another's   \u{25c6} sets   \u{25b3} extends".to_owned());
         lines.push(
@@ -82,47 +81,48 @@ pub fn text(facts: &Facts<'_>, is_coloured: bool) -> String {
     lines.join("\n")
 }
 
-fn summary(facts: &Facts<'_>) -> String {
+fn summary(data: &ReportData<'_>) -> String {
     let counts: Vec<String> = [Severity::Error, Severity::Warning, Severity::Note]
         .into_iter()
-        .filter(|severity| facts.count(*severity) > 0)
-        .map(|severity| counted(facts.count(severity), severity.name()))
+        .filter(|severity| data.count(*severity) > 0)
+        .map(|severity| counted(data.count(severity), severity.name()))
         .collect();
-    let allowed = facts.found.iter().filter(|found| found.finding.allowed.is_some()).count();
+    let allowed = data.found.iter().filter(|found| found.finding.allowed.is_some()).count();
     let mut what = if counts.is_empty() { "nothing found".to_owned() } else { counts.join(", ") };
     if allowed > 0 {
         what.push_str(&format!(" ({allowed} allowed)"));
     }
-    let locks = facts.locks.len() + facts.locks_left_out;
+    let locks = data.locks.len() + data.locks_left_out;
     format!(
         "{what}; {} of {}, {}{}{}",
-        counted(facts.commands, "command"),
-        counted(facts.clients.len(), "client"),
+        counted(data.commands, "command"),
+        counted(data.clients.len(), "client"),
         counted(locks, "lock"),
-        if facts.servers > 1 { format!(", {} servers", facts.servers) } else { String::new() },
-        if locks == 0 && facts.commands > 0 { "; --locks GLOB says which keys are locks" } else { "" }
+        if data.servers > 1 { format!(", {} servers", data.servers) } else { String::new() },
+        if locks == 0 && data.commands > 0 { "; --locks GLOB says which keys are locks" } else { "" }
     )
 }
 
-fn tell(number: usize, found: &Found<'_>, ink: Ink, lines: &mut Vec<String>) {
+fn tell(number: usize, found: &PlacedFinding<'_>, ink: Ink, lines: &mut Vec<String>) {
     let finding = found.finding;
     let severity = finding.severity;
     let head = format!("{} {} {number}", symbol(severity), severity.name());
     let key = clipped(&readable(&finding.key), 50);
     lines.push(format!("{}  {}  {key}", ink.of(severity, &head), finding.code.name()));
     wrap(&visible(&finding.sentence), "  ", lines);
-    let who = |proof: &super::facts::Proof<'_>| match (proof.shown.mark.client, proof.shown.mark.name.is_empty()) {
-        (0, _) => String::new(),
-        (client, true) => format!("client {client}"),
-        (_, false) => clipped(&visible(&proof.shown.mark.name), 16),
-    };
+    let who =
+        |proof: &super::report_data::Proof<'_>| match (proof.shown.source.client, proof.shown.source.name.is_empty()) {
+            (0, _) => String::new(),
+            (client, true) => format!("client {client}"),
+            (_, false) => clipped(&visible(&proof.shown.source.name), 16),
+        };
     let widest = found.proofs.iter().map(|proof| who(proof).chars().count()).max().unwrap_or(0);
     for proof in &found.proofs {
-        let mark = &proof.shown.mark;
+        let mark = &proof.shown.source;
         let seq = if finding.server > 1 { format!("{}.{}", mark.server, mark.seq) } else { mark.seq.to_string() };
         let line = clipped(&visible(&mark.line), 44);
         let what = visible(&proof.shown.what);
-        // What is no command stands in parentheses, and says what the few words say already.
+        // An event stands in parentheses, and `what` says the same.
         let told = if line.starts_with('(') { what } else { format!("{line}: {what}") };
         let shown = format!("  {seq:>6}  {:widest$}  {told}", who(proof));
         lines.push(clipped(&shown, WIDTH));
@@ -136,7 +136,7 @@ fn tell(number: usize, found: &Found<'_>, ink: Ink, lines: &mut Vec<String>) {
     }
 }
 
-/// A text in lines that are not too long.
+/// Breaks a text into lines.
 fn wrap(text: &str, indent: &str, lines: &mut Vec<String>) {
     let mut line = indent.to_owned();
     for word in text.split(' ') {

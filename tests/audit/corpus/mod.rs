@@ -6,7 +6,7 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redouble::internals::{Item, Scope, audit, auditor, naming};
+use redouble::internals::{Item, Scope, audit, auditor, command_table};
 use redouble::{Code, Severity};
 
 use linear::is_linearizable;
@@ -40,7 +40,7 @@ const KNOWN: &[Code] = &[
 
 /// What was found, as text, and whether it blames anybody: a note does not.
 fn found(history: &History) -> (BTreeSet<Code>, String, bool) {
-    let audited = audit(vec![(1, history.items.clone())], auditor(Scope::default(), naming()));
+    let audited = audit(vec![(1, history.items.clone())], auditor(Scope::default(), command_table()));
     let told = audited.findings().iter().map(|finding| format!("  {} {}\n", finding.code.name(), finding.sentence));
     let blames = audited.findings().iter().any(|finding| finding.severity > Severity::Note);
     (audited.findings().iter().map(|finding| finding.code).collect(), told.collect(), blames)

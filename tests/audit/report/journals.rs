@@ -1,6 +1,6 @@
 //! Journals to report of.
 
-use redouble::internals::{Auditor, Item, Scope, audit, auditor, journal_of, naming};
+use redouble::internals::{Auditor, Item, Scope, audit, auditor, command_table, journal_of};
 use redouble::{Code, Entry, Outcome, Server};
 
 use crate::story::until_closed;
@@ -12,7 +12,7 @@ pub type Journals = Vec<(u16, Vec<Item>)>;
 /// What the auditor makes of journals, whatever rules there are: only who held a lock with another one is told.
 pub fn audited(journals: &Journals) -> Auditor {
     let off = Code::ALL.iter().copied().filter(|code| *code != Code::TwoHolders).collect();
-    audit(journals.clone(), auditor(Scope { off, ..Scope::default() }, naming()).draw())
+    audit(journals.clone(), auditor(Scope { off, ..Scope::default() }, command_table()).with_timeline())
 }
 
 /// The race of the documented pattern, by real clients: C3 has died, C1 and C2 find its lock stale, both delete it and

@@ -1,330 +1,349 @@
 //! Locks whose value is the time at which they end.
 
-use super::kin::{Kin, kin};
-use super::quoted;
+use super::relation::{Relation, relation_to};
+use super::wording::quoted;
+use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
+use crate::insight::audit::client_state::LockRead;
 use crate::insight::audit::code::{Code, Severity};
-use crate::insight::audit::finding::{Evidence, Mark};
-use crate::insight::audit::happening::{Draft, Happening, Scene};
-use crate::insight::audit::lock::{Reason, Same, Who};
-use crate::insight::audit::party::Read;
-use crate::insight::audit::stamp::{Instant, Unit};
-use crate::insight::audit::step::{Guard, Shape};
+use crate::insight::audit::effect::{LockShape, Precondition};
+use crate::insight::audit::finding::{Evidence, JournalRef};
+use crate::insight::audit::lock_event::LockEvent;
+use crate::insight::audit::lock_reason::LockReason;
+use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
+use crate::insight::audit::timestamp::{TimeUnit, Timestamp};
 
-/// By how many microseconds clocks may differ before anybody is blamed.
+/// How many microseconds clocks may differ without a finding.
 const TOLERANCE: i64 = 2_000_000;
-/// How many clients are remembered of each lock, each with the time that it has claimed.
-const MOST_CLAIMS: usize = 4;
+/// How many clients' claims are remembered of each lock.
+const MAX_CLAIMS: usize = 4;
 
 /// What is remembered of one lock.
 #[derive(Clone, Default)]
-pub struct Memory {
-    /// How long clients have said that they hold it, the first time for each.
+pub struct ClocksState {
+    /// The first claim of each client.
     claims: Vec<Claim>,
-    /// The unit of the first instant.
-    unit: Option<(Unit, Mark)>,
-    /// The last that deleted it because it was stale, or seemed to be, and has not taken it since.
+    /// The unit of the first timestamp.
+    unit: Option<(TimeUnit, JournalRef)>,
+    /// The last client that deleted the lock as stale and has not taken it since.
     deleted: Option<Box<Deleted>>,
 }
 
-/// For how long somebody has said that it holds the lock.
+/// How long a client claims to hold the lock.
 #[derive(Clone)]
 struct Claim {
-    who: Who,
-    mark: Mark,
-    /// By the server's clock and by real time, in microseconds.
+    client: ClientIdentity,
+    source: JournalRef,
+    /// The duration by the server's clock and by real time, in microseconds.
     by_server: i64,
     by_real: i64,
 }
 
-/// Somebody has deleted what it does not hold, and had read a time there.
+/// A client deleted a lock that it does not hold, after it had read a timestamp there.
 #[derive(Clone)]
 struct Deleted {
-    who: Who,
-    read: Read,
-    mark: Mark,
-    /// How much time was left by both clocks, in microseconds, and whose it was; none if it was over.
-    left: Option<(i64, Who)>,
+    client: ClientIdentity,
+    read: LockRead,
+    source: JournalRef,
+    /// How many microseconds were left by both clocks, and the holder; `None` if the time was over.
+    left: Option<(i64, ClientIdentity)>,
 }
 
-pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
-    if scene.lock.shape != Shape::Value {
+pub fn observe(context: &mut RuleContext<'_>, state: &mut ClocksState, event: &LockEvent<'_>) {
+    if context.lock.shape != LockShape::Value {
         return;
     }
-    match happening {
-        Happening::Acquired { .. } => {
-            let Some(hold) = scene.lock.holds.last() else { return };
-            let (value, instant) = (hold.token.clone(), hold.instant);
-            taken_after_deletion(scene, true);
-            if let Some(instant) = instant {
-                if !unit(scene, instant) {
-                    claim(scene, instant);
+    match event {
+        LockEvent::Acquired { .. } => {
+            let Some(hold) = context.lock.holds.last() else { return };
+            let (value, timestamp) = (hold.token.clone(), hold.timestamp);
+            taken_after_deletion(context, state, true);
+            if let Some(timestamp) = timestamp {
+                if !unit(context, state, timestamp) {
+                    claim(context, state, timestamp);
                 }
             } else {
-                other_unit(scene, &value);
+                other_unit(context, state, &value);
             }
         }
-        Happening::Refused { value, .. } => {
-            taken_after_deletion(scene, false);
-            other_unit(scene, value);
+        LockEvent::Refused { value, .. } => {
+            taken_after_deletion(context, state, false);
+            other_unit(context, state, value);
         }
-        Happening::Extended { value: Some(value), is_own: true, .. } => {
-            other_unit(scene, value);
+        LockEvent::Extended { value: Some(value), is_own: true, .. } => {
+            other_unit(context, state, value);
         }
-        Happening::Overwritten { hold, value, by_getset, read, .. } if !other_unit(scene, value) => {
-            overwritten(scene, *hold, *by_getset, read.as_ref());
+        LockEvent::Overwritten { hold, value, by_getset, read, .. } if !other_unit(context, state, value) => {
+            overwritten(context, *hold, *by_getset, read.as_ref());
         }
-        Happening::Removed { hold, guard: Guard::Blind, is_release: false, read: Some(read), .. } => {
-            deleted(scene, *hold, read);
+        LockEvent::Deleted { hold, precondition: Precondition::None, is_release: false, read: Some(read), .. } => {
+            deleted(context, state, *hold, read);
         }
         _ => {}
     }
 }
 
-/// The time that somebody has read, and whether it was over then by either clock.
-fn read_time(read: &Read) -> Option<(Instant, bool)> {
+/// The timestamp that a client read, and whether it was past then by either clock.
+fn read_time(read: &LockRead) -> Option<(Timestamp, bool)> {
     let value = read.value.as_deref()?;
-    let instant = Instant::in_value(value, read.mark.at, read.mark.real)?;
-    Some((instant, instant.left(read.mark.at, read.mark.real) < 0))
+    let timestamp = Timestamp::in_value(value, read.source.at, read.source.real)?;
+    Some((timestamp, timestamp.left(read.source.at, read.source.real) < 0))
 }
 
-/// Numbers are compared without a look at the unit. A fraction makes no other unit of seconds.
-fn are_one(one: Unit, other: Unit) -> bool {
-    let plain = |unit| if unit == Unit::Fractions { Unit::Seconds } else { unit };
+/// Whether two units mean the same to a client that compares numbers. Seconds with a fraction are seconds.
+fn are_one(one: TimeUnit, other: TimeUnit) -> bool {
+    let plain = |unit| if unit == TimeUnit::Fractions { TimeUnit::Seconds } else { unit };
     plain(one) == plain(other)
 }
 
-/// Looks at the value that somebody offers, if times stand there.
-fn other_unit(scene: &mut Scene<'_>, value: &[u8]) -> bool {
-    if !scene.lock.reasons.has(Reason::Instant) {
+/// Checks the unit of an offered value, if the lock has timestamps.
+fn other_unit(context: &mut RuleContext<'_>, state: &mut ClocksState, value: &[u8]) -> bool {
+    if !context.lock.reasons.has(LockReason::Timestamp) {
         return false;
     }
-    let Mark { at, real, .. } = scene.mark;
-    Instant::in_value(value, at, real).is_some_and(|instant| unit(scene, instant))
+    let JournalRef { at, real, .. } = context.source;
+    Timestamp::in_value(value, at, real).is_some_and(|timestamp| unit(context, state, timestamp))
 }
 
-/// Whether it is another unit than that of the times before.
-fn unit(scene: &mut Scene<'_>, instant: Instant) -> bool {
-    let Some((known, first)) = scene.lock.memory.clocks.unit.clone() else {
-        scene.lock.memory.clocks.unit = Some((instant.unit, scene.mark.clone()));
+/// Reports a unit that differs from the first one. Returns whether it does.
+fn unit(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Timestamp) -> bool {
+    let Some((known, first)) = state.unit.clone() else {
+        state.unit = Some((timestamp.unit, context.source.clone()));
         return false;
     };
-    if are_one(known, instant.unit) {
+    if are_one(known, timestamp.unit) {
         return false;
     }
     let sentence = format!(
         "{} gave the time in {} in {}, and {} in {}",
-        first.actor(),
-        quoted(scene.lock),
+        first.display_name(),
+        quoted(context.lock),
         known.name(),
-        scene.mark.actor(),
-        instant.unit.name()
+        context.source.display_name(),
+        timestamp.unit.name()
     );
     let evidence = vec![
         first.shows(format!("gave the time in {}", known.name())),
-        scene.now(format!("gave it in {}", instant.unit.name())),
+        context.now(format!("gave it in {}", timestamp.unit.name())),
     ];
-    let culprit = scene.mark.client;
-    scene.tell(Draft { code: Code::MixedTimeUnits, severity: None, sentence, evidence, culprit });
+    let culprit = context.source.client;
+    context.report(FindingDraft { code: Code::MixedTimeUnits, severity: None, sentence, evidence, culprit });
     true
 }
 
-/// Compares for how long clients say that they hold the lock.
-fn claim(scene: &mut Scene<'_>, instant: Instant) {
-    let Some(by) = scene.by.cloned() else { return };
-    let mark = scene.mark.clone();
-    let new = Claim { who: by, by_server: instant.micros - mark.at, by_real: instant.micros - mark.real, mark };
-    // Whoever goes by real time is right by that.
+/// Compares the claims of clients.
+fn claim(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Timestamp) {
+    let Some(actor) = context.actor.cloned() else { return };
+    let source = context.source.clone();
+    let new = Claim {
+        client: actor,
+        by_server: timestamp.micros - source.at,
+        by_real: timestamp.micros - source.real,
+        source,
+    };
+    // A client that uses real time is judged by that.
     let is_over = new.by_server.max(new.by_real) < -TOLERANCE;
     if is_over {
         let behind = seconds(-new.by_server.max(new.by_real));
         let sentence = format!(
             "{} took {} with a time that was over {behind} ago: its clock seems to be behind",
-            new.mark.actor(),
-            quoted(scene.lock)
+            new.source.display_name(),
+            quoted(context.lock)
         );
-        let evidence = vec![scene.now(format!("took the lock until {behind} ago"))];
-        let culprit = new.mark.client;
-        return scene.tell(Draft { code: Code::ClockDisagrees, severity: None, sentence, evidence, culprit });
+        let evidence = vec![context.now(format!("took the lock until {behind} ago"))];
+        let culprit = new.source.client;
+        return context.report(FindingDraft {
+            code: Code::ClockDisagrees,
+            severity: None,
+            sentence,
+            evidence,
+            culprit,
+        });
     }
-    let claims = &mut scene.lock.memory.clocks.claims;
-    // When a test has moved the server's clock, some may go by that, and others by real time.
+    let claims = &mut state.claims;
+    // When a test has moved the server's clock, some clients may use that one, and others real time.
     let far = |known: &&Claim| {
         let pairs = [known.by_server, known.by_real].map(|one| [one - new.by_server, one - new.by_real]);
-        !known.who.is(&new.who) && pairs.as_flattened().iter().all(|apart| apart.abs() > TOLERANCE)
+        !known.client.is_same_connection(&new.client)
+            && pairs.as_flattened().iter().all(|apart| apart.abs() > TOLERANCE)
     };
     let other = claims.iter().find(far).cloned();
-    // Somebody who claims now this, now that, has no other clock.
-    let own = claims.iter().find(|known| known.who.is(&new.who));
+    // A client whose own claims vary has varying time-outs, not another clock.
+    let own = claims.iter().find(|known| known.client.is_same_connection(&new.client));
     let is_steady = own.is_none_or(|own| (own.by_server - new.by_server).abs() <= TOLERANCE);
     if own.is_none() {
-        if claims.len() >= MOST_CLAIMS {
+        if claims.len() >= MAX_CLAIMS {
             claims.remove(0);
         }
         claims.push(new.clone());
     }
-    let Some(other) = other.filter(|other| is_steady && !(is_round(other, instant) && is_round(&new, instant))) else {
+    let Some(other) = other.filter(|other| is_steady && !(is_round(other, timestamp) && is_round(&new, timestamp)))
+    else {
         return;
     };
     let sentence = format!(
         "by the server's clock {} took {} for {} and {} for {}: their clocks differ, unless their time-outs do",
-        other.who.actor(),
-        quoted(scene.lock),
+        other.client.display_name(),
+        quoted(context.lock),
         seconds(other.by_server),
-        new.who.actor(),
+        new.client.display_name(),
         seconds(new.by_server)
     );
     let evidence = vec![
-        other.mark.shows(format!("took the lock for {}", seconds(other.by_server))),
-        scene.now(format!("took it for {}", seconds(new.by_server))),
+        other.source.shows(format!("took the lock for {}", seconds(other.by_server))),
+        context.now(format!("took it for {}", seconds(new.by_server))),
     ];
-    let culprit = new.who.client;
-    scene.tell(Draft { code: Code::ClockDisagrees, severity: None, sentence, evidence, culprit });
+    let culprit = new.client.id;
+    context.report(FindingDraft { code: Code::ClockDisagrees, severity: None, sentence, evidence, culprit });
 }
 
-/// Whether it is for a round time, give or take the way to the server: a time-out, and no difference of clocks.
-fn is_round(claim: &Claim, instant: Instant) -> bool {
-    let missing = |by: i64| (-by).rem_euclid(100_000);
-    instant.unit != Unit::Seconds && missing(claim.by_server).min(missing(claim.by_real)) <= 20_000
+/// Whether a claim is a round duration minus the way to the server: a time-out, and no difference of clocks.
+fn is_round(claim: &Claim, timestamp: Timestamp) -> bool {
+    let missing = |actor: i64| (-actor).rem_euclid(100_000);
+    timestamp.unit != TimeUnit::Seconds && missing(claim.by_server).min(missing(claim.by_real)) <= 20_000
 }
 
-/// Somebody sets what somebody else holds.
-fn overwritten(scene: &mut Scene<'_>, hold: Option<usize>, by_getset: bool, read: Option<&Read>) {
-    let Some(hold) = hold.map(|hold| scene.lock.holds[hold].clone()) else { return };
-    if scene.by.is_none_or(|by| by.same(&hold.who) == Same::Yes) {
+/// A client overwrites a lock that another one holds.
+fn overwritten(context: &mut RuleContext<'_>, hold: Option<usize>, by_getset: bool, read: Option<&LockRead>) {
+    let Some(hold) = hold.map(|hold| context.lock.holds[hold].clone()) else { return };
+    if context.actor.is_none_or(|actor| actor.same_program(&hold.client) == SameProgram::Yes) {
         return;
     }
-    let now = scene.mark.clone();
-    let instant = hold.instant.or_else(|| Instant::in_value(&hold.token, now.at, now.real));
-    if let (true, Some(instant)) = (by_getset, instant.filter(|_| hold.deadline.is_none())) {
+    let now = context.source.clone();
+    let timestamp = hold.timestamp.or_else(|| Timestamp::in_value(&hold.token, now.at, now.real));
+    if let (true, Some(timestamp)) = (by_getset, timestamp.filter(|_| hold.deadline.is_none())) {
         match read.map(|read| (read, read_time(read))) {
-            // Somebody was quicker. GETSET has told that, and the pattern says so.
+            // Another client was quicker. GETSET returns that, as the pattern intends.
             Some((_, Some((_, true)))) => return,
             Some((read, None)) if read.value.is_none() => return,
-            Some((read, Some(_))) if read.value.as_deref() == scene.lock.value.as_deref() => {
-                let left = instant.left(now.at, now.real);
+            Some((read, Some(_))) if read.value.as_deref() == context.lock.value.as_deref() => {
+                let left = timestamp.left(now.at, now.real);
                 let evidence = vec![
                     hold.acquired.shows("took the lock"),
-                    read.mark.shows("read until when"),
+                    read.source.shows("read until when"),
                     now.shows(format!("took it over {} before", seconds(left))),
                 ];
-                return ahead(scene, &hold.who, left, evidence);
+                return ahead(context, &hold.client, left, evidence);
             }
             _ => {}
         }
     }
-    let key = quoted(scene.lock);
+    let key = quoted(context.lock);
     let mut evidence = vec![hold.acquired.shows("took the lock")];
     evidence.extend(hold.extended.as_ref().map(|extended| extended.shows("extended it")));
-    evidence.push(scene.now("overwrote it"));
-    let (by, holder) = (now.actor(), hold.who.actor());
-    let (severity, sentence) = match kin(scene, &hold, read) {
-        Kin::Own => return,
-        Kin::Stranger(proof) => {
+    evidence.push(context.now("overwrote it"));
+    let (actor, holder) = (now.display_name(), hold.client.display_name());
+    let (severity, sentence) = match relation_to(context, &hold, read) {
+        Relation::Own => return,
+        Relation::Stranger(proof) => {
             evidence.extend(proof);
-            (None, format!("{by} overwrote {key} while {holder} held it"))
+            (None, format!("{actor} overwrote {key} while {holder} held it"))
         }
-        // GETSET is for nothing else than to take it, by whoever it is.
-        Kin::Unknown if by_getset => (None, format!("{by} overwrote {key} while {holder} held it")),
-        Kin::Unknown => {
+        // GETSET on a lock has no other purpose than to take it.
+        Relation::Unknown if by_getset => (None, format!("{actor} overwrote {key} while {holder} held it")),
+        Relation::Unknown => {
             let may = "they may be the same program on two connections";
-            (Some(Severity::Warning), format!("{by} overwrote {key}, which {holder} had taken; {may}"))
+            (Some(Severity::Warning), format!("{actor} overwrote {key}, which {holder} had taken; {may}"))
         }
     };
     let culprit = now.client;
-    scene.tell(Draft { code: Code::OverwroteLiveLock, severity, sentence, evidence, culprit });
+    context.report(FindingDraft { code: Code::OverwroteLiveLock, severity, sentence, evidence, culprit });
 }
 
-/// Somebody has taken a lock for stale that was not.
-fn ahead(scene: &mut Scene<'_>, holder: &Who, left: i64, evidence: Vec<Evidence>) {
+/// A client took a lock for stale that was not.
+fn ahead(context: &mut RuleContext<'_>, holder: &ClientIdentity, left: i64, evidence: Vec<Evidence>) {
     let severity = if left < TOLERANCE { Severity::Warning } else { Severity::Error };
     let sentence = format!(
         "{} took {} over from {} when it had {} left by the server's clock: its clock seems to be ahead",
-        scene.mark.actor(),
-        quoted(scene.lock),
-        holder.actor(),
+        context.source.display_name(),
+        quoted(context.lock),
+        holder.display_name(),
         seconds(left)
     );
-    let culprit = scene.mark.client;
-    scene.tell(Draft { code: Code::ClockDisagrees, severity: Some(severity), sentence, evidence, culprit });
+    let culprit = context.source.client;
+    context.report(FindingDraft { code: Code::ClockDisagrees, severity: Some(severity), sentence, evidence, culprit });
 }
 
-/// Somebody deletes what it does not hold, and has read a time there before.
-fn deleted(scene: &mut Scene<'_>, hold: Option<usize>, read: &Read) {
-    let (Some(by), Some((instant, was_stale))) = (scene.by.cloned(), read_time(read)) else { return };
-    let now = scene.mark.clone();
-    let holder = hold.map(|hold| scene.lock.holds[hold].clone());
-    // Whoever has taken it in between may be done with it by now.
-    let between = holder.as_ref().or_else(|| scene.lock.past.back().map(|past| &past.hold));
-    let between = between.filter(|between| between.who.same(&by) != Same::Yes).cloned();
-    if let Some(holder) = between.filter(|_| was_stale && read.taken < scene.lock.memory.taken) {
+/// A client deletes a lock that it does not hold, and has read a timestamp there before.
+fn deleted(context: &mut RuleContext<'_>, state: &mut ClocksState, hold: Option<usize>, read: &LockRead) {
+    let (Some(actor), Some((timestamp, was_stale))) = (context.actor.cloned(), read_time(read)) else { return };
+    let now = context.source.clone();
+    let holder = hold.map(|hold| context.lock.holds[hold].clone());
+    // A client that took it in between may have released it by now.
+    let between = holder.as_ref().or_else(|| context.lock.past_holds.back().map(|past| &past.hold));
+    let between = between.filter(|between| between.client.same_program(&actor) != SameProgram::Yes).cloned();
+    if let Some(holder) = between.filter(|_| was_stale && read.times_taken < context.lock.times_taken) {
         let sentence = format!(
             "{} found {} stale and deleted it, but {} had taken it anew in between",
-            now.actor(),
-            quoted(scene.lock),
-            holder.who.actor()
+            now.display_name(),
+            quoted(context.lock),
+            holder.client.display_name()
         );
         let evidence = vec![
-            read.mark.shows("found the lock stale"),
+            read.source.shows("found the lock stale"),
             holder.acquired.shows("took it anew"),
-            scene.now("deleted it all the same"),
+            context.now("deleted it all the same"),
         ];
         let (code, culprit) = (Code::StaleDeleteRace, now.client);
-        scene.lock.memory.clocks.deleted = None;
-        return scene.tell(Draft { code, severity: Some(Severity::Error), sentence, evidence, culprit });
+        state.deleted = None;
+        return context.report(FindingDraft { code, severity: Some(Severity::Error), sentence, evidence, culprit });
     }
-    if read.value.as_deref() == scene.lock.value.as_deref() {
-        let left = (!was_stale).then(|| instant.left(now.at, now.real)).filter(|left| *left > 0);
-        let left = left.and_then(|left| Some((left, holder?.who)));
-        let deleted = Deleted { who: by, read: read.clone(), mark: now, left };
-        scene.lock.memory.clocks.deleted = Some(Box::new(deleted));
+    if read.value.as_deref() == context.lock.value.as_deref() {
+        let left = (!was_stale).then(|| timestamp.left(now.at, now.real)).filter(|left| *left > 0);
+        let left = left.and_then(|left| Some((left, holder?.client)));
+        let deleted = Deleted { client: actor, read: read.clone(), source: now, left };
+        state.deleted = Some(Box::new(deleted));
     }
 }
 
-/// Somebody has got the lock, or wanted to; perhaps after it has deleted it.
-fn taken_after_deletion(scene: &mut Scene<'_>, took: bool) {
-    let deleted = &mut scene.lock.memory.clocks.deleted;
-    let Some(by) = scene.by.filter(|by| deleted.as_ref().is_some_and(|deleted| by.is(&deleted.who))).cloned() else {
+/// A client that may have deleted the stale lock takes it, or is refused.
+fn taken_after_deletion(context: &mut RuleContext<'_>, state: &mut ClocksState, took: bool) {
+    let deleted = &mut state.deleted;
+    let Some(actor) = context
+        .actor
+        .filter(|actor| deleted.as_ref().is_some_and(|deleted| actor.is_same_connection(&deleted.client)))
+        .cloned()
+    else {
         return;
     };
     let Some(deleted) = deleted.take() else { return };
     let read = &deleted.read;
     if let Some((left, holder)) = &deleted.left {
-        if took && holder.same(&by) != Same::Yes {
+        if took && holder.same_program(&actor) != SameProgram::Yes {
             let evidence = vec![
-                read.mark.shows("read until when"),
-                deleted.mark.shows(format!("deleted it {} before", seconds(*left))),
-                scene.now("took it"),
+                read.source.shows("read until when"),
+                deleted.source.shows(format!("deleted it {} before", seconds(*left))),
+                context.now("took it"),
             ];
-            ahead(scene, holder, *left, evidence);
+            ahead(context, holder, *left, evidence);
         }
         return;
     }
-    // Others that have read the same may go on with the same.
-    let place = &scene.lock.place;
-    let rivals = scene.parties.values().filter(|party| party.who.same(&by) != Same::Yes);
-    let rival = rivals.filter_map(|party| {
-        let its = party.read_of(place)?;
-        (its.taken == read.taken && its.value == read.value).then_some(its)
+    // Other clients that read the same value may do the same.
+    let id = &context.lock.id;
+    let rivals = context.clients.values().filter(|client| client.client.same_program(&actor) != SameProgram::Yes);
+    let rival = rivals.filter_map(|client| {
+        let its = client.last_read_of(id)?;
+        (its.times_taken == read.times_taken && its.value == read.value).then_some(its)
     });
-    let rival = rival.min_by_key(|its| its.mark.seq).map(|its| its.mark.clone());
-    let key = quoted(scene.lock);
-    let mut evidence = vec![read.mark.shows("found the lock stale")];
+    let rival = rival.min_by_key(|its| its.source.seq).map(|its| its.source.clone());
+    let key = quoted(context.lock);
+    let mut evidence = vec![read.source.shows("found the lock stale")];
     let (severity, danger) = match &rival {
         Some(rival) => {
             evidence.push(rival.shows("found the same"));
-            let danger = format!("{} had found the same and could have taken it in between", rival.actor());
+            let danger = format!("{} had found the same and could have taken it in between", rival.display_name());
             (Severity::Error, danger)
         }
         None => (Severity::Warning, "another that found the same could have taken it in between".to_owned()),
     };
-    evidence.push(deleted.mark.shows("deleted it"));
-    evidence.push(scene.now(if took { "took it" } else { "tried to take it" }));
-    let sentence = format!("{} deleted {key}, which was stale, to take it anew: {danger}", by.actor());
-    let (code, culprit) = (Code::StaleDeleteRace, by.client);
-    scene.tell(Draft { code, severity: Some(severity), sentence, evidence, culprit });
+    evidence.push(deleted.source.shows("deleted it"));
+    evidence.push(context.now(if took { "took it" } else { "tried to take it" }));
+    let sentence = format!("{} deleted {key}, which was stale, to take it anew: {danger}", actor.display_name());
+    let (code, culprit) = (Code::StaleDeleteRace, actor.id);
+    context.report(FindingDraft { code, severity: Some(severity), sentence, evidence, culprit });
 }
 
-/// A stretch of time, in microseconds, in seconds.
+/// A duration in microseconds as seconds: `1.5 s`.
 fn seconds(micros: i64) -> String {
     let tenths = micros.abs().saturating_add(50_000) / 100_000;
     let sign = if micros < 0 && tenths > 0 { "-" } else { "" };

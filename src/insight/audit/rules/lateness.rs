@@ -1,54 +1,57 @@
-//! What is done with a lock whose time is over.
+//! What clients do with a lock whose time is over.
 
-use super::kin::{is_by_stranger, is_lost, ran_out, shown, span, taking, tries_anew};
+use super::relation::{expired_while_held, is_by_other_program, is_lost, is_pooled, is_retrying};
+use super::wording::{acquisition, granted_ttl, quoted};
+use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::code::{Code, Severity};
+use crate::insight::audit::effect::{Intent, LockShape, Precondition};
 use crate::insight::audit::finding::Evidence;
-use crate::insight::audit::happening::{Draft, Happening, Scene};
-use crate::insight::audit::lock::{Hold, Past, Same, Standing, Who};
-use crate::insight::audit::step::{Guard, Intent, Shape};
+use crate::insight::audit::lock::{Flush, Hold, HoldStatus, PastHold};
+use crate::insight::audit::lock_event::LockEvent;
+use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 
-/// How often holders come too late, or nearly so, until that is told.
+/// How often holders are too late, or nearly so, before it is reported.
 const OFTEN_TOO_LATE: u64 = 2;
 const OFTEN_CLOSE: u64 = 3;
 
 /// What is remembered of one lock.
 #[derive(Clone, Default)]
-pub struct Memory {
-    /// How often it was released by somebody who had it.
+pub struct LatenessState {
+    /// How often a holder released the lock.
     releases: u64,
-    /// Those that were close to the end, and the first of them.
+    /// How many of the releases were close to the end, and the first of them.
     close: u64,
     shown: Vec<Evidence>,
-    /// How often its time was over before its holder was done, and the first times.
+    /// How often the lock expired before its holder was done, and the first of these times.
     overruns: u64,
     overrun: Vec<Evidence>,
-    /// The last of them, by the command that took the lock.
+    /// The last of these times, by the command that took the lock.
     last_overrun: u64,
-    /// The last work after the end that was not certain to be wrong: whose, and with what.
+    /// The last write after the end that was not certain to be wrong: client, sentence, evidence.
     work: Option<(u64, String, Vec<Evidence>)>,
 }
 
-pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
-    match happening {
-        Happening::Removed { hold: Some(hold), guard, is_release, .. } => {
+pub fn observe(context: &mut RuleContext<'_>, state: &mut LatenessState, event: &LockEvent<'_>) {
+    match event {
+        LockEvent::Deleted { hold: Some(hold), precondition, is_release, .. } => {
             let hold = *hold;
             if *is_release {
-                released(scene, hold);
-            } else if *guard == Guard::Blind {
-                came_for_another(scene, hold);
+                released(context, state, hold);
+            } else if *precondition == Precondition::None {
+                came_for_another(context, state, hold);
             }
         }
-        Happening::Removed { hold: None, .. } => released_own_stale(scene),
-        Happening::Extended { hold: Some(hold), is_own: false, .. } => came_for_another(scene, *hold),
-        Happening::Missed { token, intent, late: true } => late(scene, *token, *intent),
-        Happening::Worked { key } => worked(scene, key),
+        LockEvent::Deleted { hold: None, .. } => released_own_stale(context, state),
+        LockEvent::Extended { hold: Some(hold), is_own: false, .. } => came_for_another(context, state, *hold),
+        LockEvent::NotOwned { token, intent, had_held: true } => late(context, state, *token, *intent),
+        LockEvent::WroteAfterLoss { key } => worked(context, state, key),
         _ => {}
     }
 }
 
-/// How long something comes after the end of a hold.
-fn after(scene: &Scene<'_>, past: &Past) -> String {
-    let micros = scene.mark.at.saturating_sub(past.at).max(0);
+/// How long the present command comes after the end of a hold.
+fn after(context: &RuleContext<'_>, past: &PastHold) -> String {
+    let micros = context.source.at.saturating_sub(past.at).max(0);
     if micros < 1000 {
         "just after it had expired".to_owned()
     } else {
@@ -56,192 +59,201 @@ fn after(scene: &Scene<'_>, past: &Past) -> String {
     }
 }
 
-/// A hold is released in time: perhaps just.
-fn released(scene: &mut Scene<'_>, hold: usize) {
-    let hold = &scene.lock.holds[hold];
-    let (now, actor) = (scene.mark.at.div_euclid(1000), hold.who.actor());
-    let (span, deadline) = (span(hold), hold.deadline);
-    let memory = &mut scene.lock.memory.lateness;
-    memory.releases += 1;
+/// A hold is released in time; it may have been close.
+fn released(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usize) {
+    let hold = &context.lock.holds[hold];
+    let (now, actor) = (context.source.at.div_euclid(1000), hold.client.display_name());
+    let (span, deadline) = (granted_ttl(hold), hold.deadline);
+    state.releases += 1;
     let (Some(span), Some(deadline)) = (span, deadline) else { return };
     let left = deadline.saturating_sub(now);
     if left < 0 || left.saturating_mul(10) >= span {
         return;
     }
-    memory.close += 1;
-    if memory.shown.len() < 3 {
+    state.close += 1;
+    if state.shown.len() < 3 {
         let what = format!("released it with {left} of {span} ms left");
-        memory.shown.push(Evidence { mark: scene.mark.clone(), what });
+        state.shown.push(Evidence { source: context.source.clone(), what });
     }
-    // It happens now and then to a lock that is released very often.
-    if memory.close < OFTEN_CLOSE || memory.close.saturating_mul(10) < memory.releases {
+    // It happens now and then to a lock that is released very often, without meaning anything.
+    if state.close < OFTEN_CLOSE || state.close.saturating_mul(10) < state.releases {
         return;
     }
-    let (close, releases, evidence) = (memory.close, memory.releases, memory.shown.clone());
+    let (close, releases, evidence) = (state.close, state.releases, state.shown.clone());
     let sentence = format!(
         "{} was released with less than a tenth of its time left in {close} of {releases} times, this time by {actor}",
-        shown(scene.lock)
+        quoted(context.lock)
     );
-    scene.tell(Draft { code: Code::CloseToExpiry, severity: None, sentence, evidence, culprit: 0 });
+    context.report(FindingDraft { code: Code::CloseToExpiry, severity: None, sentence, evidence, culprit: 0 });
 }
 
-/// The last hold of whoever does it, if its time ran out.
-fn ran_out_of(scene: &Scene<'_>, token: Option<&[u8]>) -> Option<Past> {
-    let (lock, by) = (&scene.lock, scene.by?);
+/// The last hold of the client that acts, if it expired.
+fn ran_out_of(context: &RuleContext<'_>, token: Option<&[u8]>) -> Option<PastHold> {
+    let (lock, actor) = (&*context.lock, context.actor?);
     let past = match token {
-        None => lock.past_of(by).filter(|past| !tries_anew(lock, by, &past.hold))?,
+        None => lock.past_hold_of(actor).filter(|past| !is_retrying(lock, actor, &past.hold))?,
         Some(token) => {
-            let own = lock.past.iter().rev().find(|past| past.hold.who.is(by) && *past.hold.token == *token);
-            let other = || lock.past_with(token).filter(|past| past.hold.who.same(by) != Same::No);
+            let own = lock
+                .past_holds
+                .iter()
+                .rev()
+                .find(|past| past.hold.client.is_same_connection(actor) && *past.hold.token == *token);
+            let other =
+                || lock.past_hold_with(token).filter(|past| past.hold.client.same_program(actor) != SameProgram::No);
             own.or_else(other)?
         }
     };
-    ran_out(lock, past).then(|| past.clone())
+    expired_while_held(context, past).then(|| past.clone())
 }
 
-/// Somebody comes back for its lock, which is another's by now.
-fn came_for_another(scene: &mut Scene<'_>, hold: usize) {
-    let is_own = scene.by.is_none_or(|by| by.is(&scene.lock.holds[hold].who));
-    if let Some(past) = ran_out_of(scene, None).filter(|_| !is_own) {
-        came_back(scene, &past, "came back for it");
+/// A client comes back for its expired lock, which another one holds.
+fn came_for_another(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usize) {
+    let is_own = context.actor.is_none_or(|actor| actor.is_same_connection(&context.lock.holds[hold].client));
+    if let Some(past) = ran_out_of(context, None).filter(|_| !is_own) {
+        came_back(context, state, &past, "came back for it");
     }
 }
 
-/// Somebody deletes what it has left there itself, and its time was over.
-fn released_own_stale(scene: &mut Scene<'_>) {
-    let Some(past) = ran_out_of(scene, None) else { return };
-    if scene.lock.value.as_deref() == Some(&*past.hold.token) {
-        tell_late(scene, &past, Code::LateRelease, "released");
+/// A client deletes the value that its own expired hold left there.
+fn released_own_stale(context: &mut RuleContext<'_>, state: &mut LatenessState) {
+    let Some(past) = ran_out_of(context, None) else { return };
+    if context.lock.value.as_deref() == Some(&*past.hold.token) {
+        report_late(context, state, &past, Code::LateRelease, "released");
     }
 }
 
-/// Somebody is told that it does not have the lock any more when it wants to release or to extend it.
-fn late(scene: &mut Scene<'_>, token: Option<&[u8]>, intent: Intent) {
-    let Some(past) = ran_out_of(scene, token) else { return };
+/// A reply tells a client that the lock which it releases or extends is not its own any more.
+fn late(context: &mut RuleContext<'_>, state: &mut LatenessState, token: Option<&[u8]>, intent: Intent) {
+    let Some(past) = ran_out_of(context, token) else { return };
     match intent {
-        Intent::Release => tell_late(scene, &past, Code::LateRelease, "tried to release"),
-        Intent::Extend => tell_late(scene, &past, Code::LateExtension, "tried to extend"),
-        Intent::Unknown => tell_late(scene, &past, Code::LateRelease, "tried to release or to extend"),
+        Intent::Release => report_late(context, state, &past, Code::LateRelease, "tried to release"),
+        Intent::Extend => report_late(context, state, &past, Code::LateExtension, "tried to extend"),
+        Intent::Unknown => report_late(context, state, &past, Code::LateRelease, "tried to release or to extend"),
         Intent::Acquire => {}
     }
 }
 
-fn tell_late(scene: &mut Scene<'_>, past: &Past, code: Code, what: &str) {
-    let Some(by) = scene.by else { return };
-    let after = after(scene, past);
-    let sentence = format!("{} {what} {} {after}", by.actor(), shown(scene.lock));
-    let evidence = vec![taking(&past.hold), scene.now(format!("{what} it {after}"))];
-    let culprit = by.client;
-    scene.tell(Draft { code, severity: None, sentence, evidence, culprit });
-    came_back(scene, past, &format!("{what} it"));
+fn report_late(context: &mut RuleContext<'_>, state: &mut LatenessState, past: &PastHold, code: Code, what: &str) {
+    let Some(actor) = context.actor else { return };
+    let after = after(context, past);
+    let sentence = format!("{} {what} {} {after}", actor.display_name(), quoted(context.lock));
+    let evidence = vec![acquisition(&past.hold), context.now(format!("{what} it {after}"))];
+    let culprit = actor.id;
+    context.report(FindingDraft { code, severity: None, sentence, evidence, culprit });
+    came_back(context, state, past, &format!("{what} it"));
 }
 
-/// Somebody still had to do with a lock whose time was over: it is too short if that happens again and again, and what was
-/// written in between was work under a lock that was over.
-fn came_back(scene: &mut Scene<'_>, past: &Past, what: &str) {
-    let after = after(scene, past);
-    let now = scene.now(format!("{what} {after}"));
-    let client = past.hold.who.client;
-    if let Some((_, sentence, evidence)) = scene.lock.memory.lateness.work.take_if(|(whose, ..)| *whose == client) {
+/// A client comes back to its expired lock: the expiry is too short if that happens repeatedly, and what the client
+/// wrote in between was work without the lock.
+fn came_back(context: &mut RuleContext<'_>, state: &mut LatenessState, past: &PastHold, what: &str) {
+    let after = after(context, past);
+    let now = context.now(format!("{what} {after}"));
+    let client = past.hold.client.id;
+    if let Some((_, sentence, evidence)) = state.work.take_if(|(whose, ..)| *whose == client) {
         let (code, severity) = (Code::WorkAfterExpiry, Some(Severity::Error));
-        scene.tell_more(Draft { code, severity, sentence, evidence, culprit: client });
+        context.report_update(FindingDraft { code, severity, sentence, evidence, culprit: client });
     }
-    overran(scene, past, now);
+    overran(context, state, past, now);
 }
 
-fn overran(scene: &mut Scene<'_>, past: &Past, now: Evidence) {
-    let memory = &mut scene.lock.memory.lateness;
+fn overran(context: &mut RuleContext<'_>, state: &mut LatenessState, past: &PastHold, now: Evidence) {
     let acquired = past.hold.acquired.seq;
-    if memory.last_overrun >= acquired {
+    if state.last_overrun >= acquired {
         return;
     }
-    memory.last_overrun = acquired;
-    memory.overruns += 1;
-    if memory.overruns <= OFTEN_TOO_LATE {
-        memory.overrun.extend([taking(&past.hold), now]);
+    state.last_overrun = acquired;
+    state.overruns += 1;
+    if state.overruns <= OFTEN_TOO_LATE {
+        state.overrun.extend([acquisition(&past.hold), now]);
     }
-    if memory.overruns < OFTEN_TOO_LATE {
+    if state.overruns < OFTEN_TOO_LATE {
         return;
     }
-    let (times, evidence) = (memory.overruns, memory.overrun.clone());
+    let (times, evidence) = (state.overruns, state.overrun.clone());
     let sentence = format!(
         "{} expired {times} times before its holders were done with it, this time under {}",
-        shown(scene.lock),
-        past.hold.who.actor()
+        quoted(context.lock),
+        past.hold.client.display_name()
     );
-    scene.tell(Draft { code: Code::ExpiryTooShort, severity: None, sentence, evidence, culprit: 0 });
+    context.report(FindingDraft { code: Code::ExpiryTooShort, severity: None, sentence, evidence, culprit: 0 });
 }
 
-/// Somebody writes what it has touched under the lock, which it does not have any more.
-fn worked(scene: &mut Scene<'_>, key: &[u8]) {
-    let Some(by) = scene.by.cloned() else { return };
-    if scene.lock.shape == Shape::Semaphore {
+/// A client writes a key that it accessed under the lock, which it has lost.
+fn worked(context: &mut RuleContext<'_>, state: &mut LatenessState, key: &[u8]) {
+    let Some(actor) = context.actor.cloned() else { return };
+    if context.lock.shape == LockShape::Semaphore {
         return;
     }
-    let (hold, past) = match scene.lock.hold_of(&by) {
+    let (hold, past) = match context.lock.hold_of(&actor) {
         Some(hold) => (hold.clone(), None),
-        None => match ran_out_of(scene, None) {
+        None => match ran_out_of(context, None) {
             Some(past) => (past.hold.clone(), Some(past)),
             None => return,
         },
     };
-    let is_held = past.is_none() && hold.standing == Standing::Held;
-    if !hold.is_certain || is_held || !is_lost(scene.lock, &hold) {
+    let is_held = past.is_none() && hold.status == HoldStatus::Held;
+    if !hold.is_certain || is_held || !is_lost(context, &hold) {
         return;
     }
     let name = String::from_utf8_lossy(key).into_owned();
-    let mut evidence = vec![taking(&hold)];
-    let how = match (&past, &hold.standing) {
-        (Some(past), _) => after(scene, past),
-        (None, Standing::Deleted(mark)) => {
-            evidence.push(mark.shows("deleted the lock while it was held"));
-            format!("although {} had deleted it", mark.actor())
+    let mut evidence = vec![acquisition(&hold)];
+    let how = match (&past, &hold.status) {
+        (Some(past), _) => after(context, past),
+        (None, HoldStatus::Deleted(source)) => {
+            evidence.push(source.shows("deleted the lock while it was held"));
+            format!("although {} had deleted it", source.display_name())
         }
-        (None, Standing::Overwritten(mark)) => {
-            evidence.push(mark.shows("overwrote the lock while it was held"));
-            format!("although {} had overwritten it", mark.actor())
+        (None, HoldStatus::Overwritten(source)) => {
+            evidence.push(source.shows("overwrote the lock while it was held"));
+            format!("although {} had overwritten it", source.display_name())
         }
-        (None, Standing::Flushed(mark)) => {
-            evidence.push(mark.shows("deleted all keys while the lock was held"));
-            "although all keys had been deleted".to_owned()
+        (None, HoldStatus::Flushed(Flush { source, cause })) => {
+            evidence.push(source.shows(format!("{} while the lock was held", cause.did())));
+            format!("although {}", cause.had_been_done())
         }
-        (None, Standing::Held | Standing::Vanished) => return,
+        (None, HoldStatus::Held | HoldStatus::Vanished) => return,
     };
-    let other = scene.lock.holder().filter(|other| !other.who.is(&by)).cloned();
+    let other = context.lock.holder().filter(|other| !other.client.is_same_connection(&actor)).cloned();
     let held_by = match &other {
         Some(other) => {
-            evidence.push(taking(other));
-            format!(", while {} held it", other.who.actor())
+            evidence.push(acquisition(other));
+            format!(", while {} held it", other.client.display_name())
         }
         None => String::new(),
     };
-    evidence.push(scene.now(format!("wrote `{name}`")));
-    let sentence = format!("{} went on writing `{name}` under {} {how}{held_by}", by.actor(), shown(scene.lock));
-    let severity = certainty(scene, &by, &hold, other.as_ref());
+    evidence.push(context.now(format!("wrote `{name}`")));
+    let sentence =
+        format!("{} went on writing `{name}` under {} {how}{held_by}", actor.display_name(), quoted(context.lock));
+    let severity = certainty(context, state, &actor, &hold, other.as_ref());
     if severity == Severity::Warning {
-        scene.lock.memory.lateness.work = Some((by.client, sentence.clone(), evidence.clone()));
+        state.work = Some((actor.id, sentence.clone(), evidence.clone()));
     }
-    let culprit = by.client;
-    scene.tell(Draft { code: Code::WorkAfterExpiry, severity: Some(severity), sentence, evidence, culprit });
+    let culprit = actor.id;
+    context.report(FindingDraft { code: Code::WorkAfterExpiry, severity: Some(severity), sentence, evidence, culprit });
     if let Some(past) = past.filter(|_| severity == Severity::Error) {
-        let now = scene.now(format!("went on writing `{name}` {}", after(scene, &past)));
-        overran(scene, &past, now);
+        let now = context.now(format!("went on writing `{name}` {}", after(context, &past)));
+        overran(context, state, &past, now);
     }
 }
 
-/// How certain it is that somebody works on as if it had the lock. Some take a lock only to be the first, and leave it to its
-/// expiry on purpose; and a connection of a pool may work for another.
-fn certainty(scene: &Scene<'_>, by: &Who, hold: &Hold, other: Option<&Hold>) -> Severity {
-    let lock = &scene.lock;
-    let may_be_others = other.is_some_and(|other| match other.who.same(by) {
-        Same::Yes => true,
-        Same::No => false,
-        Same::Unknown => super::ownership::is_pooled(scene),
+/// How certain it is that the client works on as if it had the lock. Some clients leave a lock to its expiry on
+/// purpose, and a pooled connection may work for another part of the program.
+fn certainty(
+    context: &RuleContext<'_>,
+    state: &LatenessState,
+    actor: &ClientIdentity,
+    hold: &Hold,
+    other: Option<&Hold>,
+) -> Severity {
+    let may_be_others = other.is_some_and(|other| match other.client.same_program(actor) {
+        SameProgram::Yes => true,
+        SameProgram::No => false,
+        SameProgram::Unknown => is_pooled(context),
     });
-    let is_meant = match &hold.standing {
-        Standing::Deleted(mark) | Standing::Overwritten(mark) => is_by_stranger(lock, hold, mark),
-        Standing::Flushed(_) => false,
-        Standing::Held | Standing::Vanished => lock.memory.lateness.releases > 0,
+    let is_meant = match &hold.status {
+        HoldStatus::Deleted(source) | HoldStatus::Overwritten(source) => is_by_other_program(context, hold, source),
+        HoldStatus::Flushed(_) => false,
+        HoldStatus::Held | HoldStatus::Vanished => state.releases > 0,
     };
     if is_meant && !may_be_others { Severity::Error } else { Severity::Warning }
 }

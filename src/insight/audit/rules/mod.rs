@@ -1,60 +1,31 @@
-//! The rules: each looks at what happens to locks, and tells what is wrong.
+//! The rules: each observes the events of a lock and reports what is wrong.
+//!
+//! To add a rule: a variant in `../code.rs` (name, severity, title, advice), a file here with an `observe` function, a
+//! line for it in [`dispatch`] (and a field in `RuleState` if it remembers anything of a lock, in `GlobalRuleState` if
+//! beyond one), a section with an example in `docs/findings.md`, and a pair of stories in `tests/audit`. The compiler
+//! names the places that match on a code; the tests name a code without a section or a story.
 
 mod clocks;
+mod dispatch;
 mod ending;
 mod expiry;
-mod kin;
 mod lateness;
 mod order;
 mod ownership;
 mod redlock;
+mod relation;
 mod renewal;
 mod tokens;
 mod waiting;
+mod wording;
 
-use super::happening::{Happening, Scene};
-use super::lock::Lock;
+pub use dispatch::{GlobalRuleState, RuleState, observe};
 
-/// What the rules remember of one lock.
-#[derive(Clone, Default)]
-pub struct Memory {
-    /// How often it was taken.
-    pub taken: u64,
-    /// Somebody waits for it who holds another.
-    pub is_wanted: bool,
-    pub ownership: ownership::Memory,
-    pub lateness: lateness::Memory,
-    pub expiry: expiry::Memory,
-    pub clocks: clocks::Memory,
-    pub tokens: tokens::Memory,
-    pub ending: ending::Memory,
-    pub waiting: waiting::Memory,
-    pub renewal: renewal::Memory,
-}
+#[cfg(test)]
+pub mod documented_limits {
+    //! The constants that the guide pages tell.
 
-/// What the rules remember beyond one lock.
-#[derive(Clone, Default)]
-pub struct Wide {
-    pub redlock: redlock::Wide,
-    pub order: order::Wide,
-    pub ownership: ownership::Wide,
-}
-
-/// Lets all rules see what happens.
-pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
-    ownership::see(scene, happening);
-    lateness::see(scene, happening);
-    expiry::see(scene, happening);
-    clocks::see(scene, happening);
-    tokens::see(scene, happening);
-    ending::see(scene, happening);
-    renewal::see(scene, happening);
-    waiting::see(scene, happening);
-    order::see(scene, happening);
-    redlock::see(scene, happening);
-}
-
-/// The name of a lock, as a sentence has it.
-fn quoted(lock: &Lock) -> String {
-    format!("`{}`", String::from_utf8_lossy(&lock.place.key))
+    pub use crate::insight::audit::rules::redlock::MAX_ATTEMPTS;
+    pub use crate::insight::audit::rules::renewal::MAX_IDLE_RENEWALS;
+    pub use crate::insight::audit::rules::waiting::{EQUAL_PAUSES, MAX_IN_A_SECOND, MAX_WITHOUT_PAUSE, ROUNDS};
 }

@@ -1,122 +1,139 @@
-//! In which order clients take several locks.
+//! Deadlocks between clients that hold locks and wait for each other's.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::wording::spelled;
+use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::code::{Code, Severity};
-use crate::insight::audit::finding::Mark;
-use crate::insight::audit::happening::{Draft, Happening, Scene, spelled};
-use crate::insight::audit::lock::{Place, Same, Who};
+use crate::insight::audit::finding::JournalRef;
+use crate::insight::audit::lock::LockId;
+use crate::insight::audit::lock_event::LockEvent;
+use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 
-/// What is remembered beyond one lock: who waits for whom.
+/// What is remembered of one lock.
 #[derive(Clone, Default)]
-pub struct Wide {
+pub struct OrderState {
+    /// A client that holds another lock waits for this one.
+    is_wanted: bool,
+}
+
+/// What is remembered beyond one lock: which client waits for which.
+#[derive(Clone, Default)]
+pub struct GlobalOrderState {
     waits: VecDeque<Wait>,
 }
 
-/// How many waits are remembered, and how long a circle of them is looked for.
-const MOST_WAITS: usize = 256;
+/// How many waits are remembered, and how many make a circle at most.
+const MAX_WAITS: usize = 256;
 const LONGEST: usize = 8;
 
-/// Somebody holds locks, and wants another that somebody else has.
+/// A client that holds locks waits for another one.
 #[derive(Clone)]
 struct Wait {
-    who: Who,
-    wanted: Arc<Place>,
-    holder: Who,
-    /// The command with which the holder took it.
-    taken: Mark,
-    first: Mark,
-    last: Mark,
+    client: ClientIdentity,
+    wanted: Arc<LockId>,
+    holder: ClientIdentity,
+    /// The command by which the holder took the wanted lock.
+    taken: JournalRef,
+    first: JournalRef,
+    last: JournalRef,
     times: u64,
-    /// What the waiting client had done beside locks at first, and at last.
+    /// How many keys beside locks the waiting client had accessed at its first and at its last attempt.
     work: (u64, u64),
-    is_told: bool,
+    is_reported: bool,
 }
 
-pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
-    match happening {
-        Happening::Refused { .. } => refused(scene),
-        Happening::Acquired { .. }
-        | Happening::Removed { .. }
-        | Happening::Overwritten { .. }
-        | Happening::Expired { .. }
-        | Happening::Closed { .. }
-        | Happening::Gone { .. }
-            if std::mem::take(&mut scene.lock.memory.is_wanted) =>
+pub fn observe(
+    context: &mut RuleContext<'_>,
+    state: &mut OrderState,
+    global: &mut GlobalOrderState,
+    event: &LockEvent<'_>,
+) {
+    match event {
+        LockEvent::Refused { .. } => refused(context, state, global),
+        LockEvent::Acquired { .. }
+        | LockEvent::Deleted { .. }
+        | LockEvent::Overwritten { .. }
+        | LockEvent::Expired { .. }
+        | LockEvent::ConnectionClosed { .. }
+        | LockEvent::KeyVanished { .. }
+            if std::mem::take(&mut state.is_wanted) =>
         {
-            let place = &scene.lock.place;
-            scene.wide.order.waits.retain(|wait| wait.wanted != *place);
+            let id = &context.lock.id;
+            global.waits.retain(|wait| wait.wanted != *id);
         }
         _ => {}
     }
 }
 
-fn refused(scene: &mut Scene<'_>) {
-    let Some(by) = scene.by else { return };
-    let Some(holder) = scene.lock.holder().filter(|hold| hold.is_certain && hold.who.same(by) != Same::Yes) else {
+fn refused(context: &mut RuleContext<'_>, state: &mut OrderState, global: &mut GlobalOrderState) {
+    let Some(actor) = context.actor else { return };
+    let Some(holder) =
+        context.lock.holder().filter(|hold| hold.is_certain && hold.client.same_program(actor) != SameProgram::Yes)
+    else {
         return;
     };
-    let Some(party) = scene.parties.get(&(by.server, by.client)) else { return };
-    if party.holds.iter().all(|held| *held == scene.lock.place) {
+    let Some(client) = context.clients.get(&(actor.server, actor.id)) else { return };
+    if client.holds.iter().all(|held| *held == context.lock.id) {
         return;
     }
-    let (mark, work) = (scene.mark.clone(), party.work);
-    let waits = &mut scene.wide.order.waits;
-    let known = waits.iter().position(|wait| wait.who.is(by) && wait.wanted == scene.lock.place);
+    let (source, work) = (context.source.clone(), client.work);
+    let waits = &mut global.waits;
+    let known = waits.iter().position(|wait| wait.client.is_same_connection(actor) && wait.wanted == context.lock.id);
     let own = match known {
         Some(own) => {
             let wait = &mut waits[own];
-            (wait.last, wait.times, wait.work.1) = (mark, wait.times + 1, work);
+            (wait.last, wait.times, wait.work.1) = (source, wait.times + 1, work);
             own
         }
         None => {
-            if waits.len() >= MOST_WAITS {
+            if waits.len() >= MAX_WAITS {
                 waits.pop_front();
             }
             waits.push_back(Wait {
-                who: by.clone(),
-                wanted: Arc::clone(&scene.lock.place),
-                holder: holder.who.clone(),
+                client: actor.clone(),
+                wanted: Arc::clone(&context.lock.id),
+                holder: holder.client.clone(),
                 taken: holder.acquired.clone(),
-                first: mark.clone(),
-                last: mark,
+                first: source.clone(),
+                last: source,
                 times: 1,
                 work: (work, work),
-                is_told: false,
+                is_reported: false,
             });
             waits.len() - 1
         }
     };
-    scene.lock.memory.is_wanted = true;
+    state.is_wanted = true;
     if let Some(circle) = circle(waits, own) {
         for wait in &circle {
-            waits[*wait].is_told = true;
+            waits[*wait].is_reported = true;
         }
         let circle: Vec<Wait> = circle.iter().map(|wait| waits[*wait].clone()).collect();
-        tell(scene, &circle);
+        report(context, &circle);
     }
 }
 
-/// Those who wait for each other in a circle, from this one on: each was refused again since all of them wait. The
-/// shortest one that was not told.
+/// The shortest circle of waits through `own` that was not reported. Each of its clients was refused again since all
+/// of them wait.
 fn circle(waits: &VecDeque<Wait>, own: usize) -> Option<Vec<usize>> {
     let goes_on = |wait: &Wait| wait.times >= 2;
     if !goes_on(&waits[own]) {
         return None;
     }
-    // From whom each one was come to, and how far that is from the first.
+    // For each wait the one before it on the path, and the length of the path.
     let mut met: Vec<Option<(usize, usize)>> = vec![None; waits.len()];
     let mut next = VecDeque::from([own]);
     met[own] = Some((own, 1));
     while let Some(at) = next.pop_front() {
         let length = met[at]?.1;
-        if waits[at].holder.is(&waits[own].who) && length > 1 {
+        if waits[at].holder.is_same_connection(&waits[own].client) && length > 1 {
             let way = way_to(&met, own, at);
             let all_since = way.iter().map(|wait| waits[*wait].first.real).max()?;
-            // Whoever came last has just been refused for the first time when the others have waited already.
+            // The last client to come may have been refused only once.
             let is_closed = way.iter().all(|wait| waits[*wait].last.real > all_since);
-            if is_closed && !way.iter().all(|wait| waits[*wait].is_told) {
+            if is_closed && !way.iter().all(|wait| waits[*wait].is_reported) {
                 return Some(way);
             }
             continue;
@@ -125,7 +142,7 @@ fn circle(waits: &VecDeque<Wait>, own: usize) -> Option<Vec<usize>> {
             continue;
         }
         for (other, wait) in waits.iter().enumerate() {
-            if met[other].is_none() && goes_on(wait) && wait.who.is(&waits[at].holder) {
+            if met[other].is_none() && goes_on(wait) && wait.client.is_same_connection(&waits[at].holder) {
                 met[other] = Some((at, length + 1));
                 next.push_back(other);
             }
@@ -134,7 +151,7 @@ fn circle(waits: &VecDeque<Wait>, own: usize) -> Option<Vec<usize>> {
     None
 }
 
-/// The way on which one was come to.
+/// The path to a wait.
 fn way_to(met: &[Option<(usize, usize)>], own: usize, last: usize) -> Vec<usize> {
     let mut way = vec![last];
     let mut at = last;
@@ -148,15 +165,20 @@ fn way_to(met: &[Option<(usize, usize)>], own: usize, last: usize) -> Vec<usize>
     way
 }
 
-fn tell(scene: &mut Scene<'_>, circle: &[Wait]) {
-    let name = |place: &Place| String::from_utf8_lossy(&place.key).into_owned();
+fn report(context: &mut RuleContext<'_>, circle: &[Wait]) {
+    let name = |id: &LockId| String::from_utf8_lossy(&id.key).into_owned();
     let waits = circle.iter().map(|wait| {
-        format!("{} waits for `{}`, which {} holds", wait.who.actor(), name(&wait.wanted), wait.holder.actor())
+        format!(
+            "{} waits for `{}`, which {} holds",
+            wait.client.display_name(),
+            name(&wait.wanted),
+            wait.holder.display_name()
+        )
     });
     let all = waits.collect::<Vec<_>>().join(", and ");
-    let since = circle.iter().max_by_key(|wait| wait.first.real).map_or(&scene.mark, |wait| &wait.first);
-    let lasted = (scene.mark.real - since.real).max(if since.server == scene.mark.server {
-        scene.mark.at - since.at
+    let since = circle.iter().max_by_key(|wait| wait.first.real).map_or(&context.source, |wait| &wait.first);
+    let lasted = (context.source.real - since.real).max(if since.server == context.source.server {
+        context.source.at - since.at
     } else {
         0
     });
@@ -168,9 +190,9 @@ fn tell(scene: &mut Scene<'_>, circle: &[Wait]) {
         evidence.push(wait.first.shows(refused.clone()));
         evidence.push(wait.last.shows(refused));
     }
-    // Over one connection several parts of a program may wait and hold, each for itself.
+    // Several parts of a program may share a connection, and wait and hold each for itself.
     let has_worked = circle.iter().any(|wait| wait.work.0 != wait.work.1);
     let severity = has_worked.then_some(Severity::Warning);
-    let culprit = circle.iter().map(|wait| wait.who.client).min().unwrap_or(0);
-    scene.tell(Draft { code: Code::LockOrder, severity, sentence, evidence, culprit });
+    let culprit = circle.iter().map(|wait| wait.client.id).min().unwrap_or(0);
+    context.report(FindingDraft { code: Code::LockOrder, severity, sentence, evidence, culprit });
 }

@@ -1,7 +1,7 @@
 //! Locks over several servers.
 //!
-//! The parts of one attempt have the same key and the same token, which is long enough to be nobody else's. Who releases on
-//! servers that never gave the lock does right, and so do attempts that meet and refuse each other.
+//! The parts of one attempt have the same key and the same token, which is long enough to be unique. To release on
+//! servers that never granted the lock is right, and attempts that refuse each other are no mistake.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -10,116 +10,121 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 
+use super::tokens::is_unique_token;
+use super::wording::{key_text, spelled};
+use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::code::Code;
-use crate::insight::audit::finding::{Evidence, Mark};
-use crate::insight::audit::happening::{Draft, Gone, Happening, Scene, spelled};
-use crate::insight::audit::lock::{Reason, Same, Standing, Who};
-use crate::insight::audit::step::{Guard, Intent, Shape};
-
-use super::ending::{is_telling, name_of};
+use crate::insight::audit::effect::{Intent, LockShape, Precondition};
+use crate::insight::audit::finding::{Evidence, JournalRef};
+use crate::insight::audit::lock::HoldStatus;
+use crate::insight::audit::lock_event::{LockEvent, VanishCause};
+use crate::insight::audit::lock_reason::LockReason;
+use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 
 /// What is remembered beyond one lock.
 #[derive(Clone, Default)]
-pub struct Wide {
+pub struct GlobalRedlockState {
     attempts: HashMap<Name, Attempt, FixedState>,
-    /// Which servers are asked for a key.
+    /// The servers that clients ask for a key.
     asked: HashMap<Arc<[u8]>, SmallVec<[u16; 8]>, FixedState>,
-    /// How far each server's clock was from real time when something was first told of it, in microseconds.
+    /// By how many microseconds each server's clock is ahead of real time at its first line.
     clocks: Vec<(u16, i64)>,
     begun: u64,
 }
 
-/// A key and a token: what they hash to, as there may be many.
+/// The hash of a key and a token, to save memory.
 type Name = u64;
 
 fn name(key: &[u8], token: &[u8]) -> Name {
     FixedState::default().hash_one((key, token))
 }
 
-/// How many attempts are remembered, the keys of how many locks, and how many places one attempt may ask.
-const MOST_ATTEMPTS: usize = 4096;
-const MOST_KEYS: usize = 10_000;
-const MOST_PARTS: usize = 32;
+/// How many attempts, keys, and parts of one attempt are remembered.
+pub const MAX_ATTEMPTS: usize = 4096;
+const MAX_KEYS: usize = 10_000;
+const MAX_PARTS: usize = 32;
 
-/// For how long after one connection took a lock another is refused that belongs to the same attempt, in microseconds.
+/// For how many microseconds after an acquisition a refusal belongs to the same attempt.
 const AT_ONCE: i64 = 200_000;
 
-/// How far apart the first and the last server are asked at most, in microseconds.
+/// How many microseconds lie between the first and the last part of an attempt at most.
 const LONGEST: i64 = 60_000_000;
 
 #[derive(Clone)]
 struct Attempt {
-    /// Which one it is, in the order in which they began.
+    /// Its number in the order in which attempts began.
     number: u64,
     parts: Vec<Part>,
-    /// Its lock was used, and how that is known.
+    /// The proof that its lock was used.
     used: Option<Evidence>,
-    is_told: bool,
+    is_reported: bool,
 }
 
-/// What one server has answered.
+/// The answer of one server.
 #[derive(Clone)]
 struct Part {
-    who: Who,
+    client: ClientIdentity,
     db: u32,
-    /// The command that asked.
-    asked: Mark,
+    /// The command that asked for the lock.
+    asked: JournalRef,
     gave: bool,
-    /// For how long, in milliseconds.
+    /// The time to live, in milliseconds.
     lives: Option<i64>,
-    released: Option<Mark>,
-    /// The lock is gone there, or cannot be reached.
+    released: Option<JournalRef>,
+    /// The lock is gone there, or out of reach.
     is_over: bool,
-    /// What the client had done beside locks by then.
+    /// How many keys beside locks the client had accessed by then.
     work: u64,
 }
 
-pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
-    if scene.lock.shape != Shape::Value {
+pub fn observe(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, event: &LockEvent<'_>) {
+    if context.lock.shape != LockShape::Value {
         return;
     }
-    match *happening {
-        Happening::Acquired { .. } => {
-            let Some(hold) = scene.lock.holds.last() else { return };
+    match *event {
+        LockEvent::Acquired { .. } => {
+            let Some(hold) = context.lock.holds.last() else { return };
             let token = hold.token.clone();
-            let lives = hold.deadline.map(|deadline| deadline - scene.mark.at.div_euclid(1000));
-            asked(scene, &token, Some(lives));
+            let lives = hold.deadline.map(|deadline| deadline - context.source.at.div_euclid(1000));
+            asked(context, state, &token, Some(lives));
         }
-        Happening::Refused { value, .. } => {
-            one_server_refuses(scene, value);
-            asked(scene, value, None);
+        LockEvent::Refused { value, .. } => {
+            one_server_refuses(context, value);
+            asked(context, state, value, None);
         }
-        Happening::Extended { hold, guard, is_own: true, .. } => {
-            let Some(token) = token_of(scene, hold, guard) else { return };
-            let evidence = scene.now("extended it");
-            with(scene, &token, |attempt| attempt.used = Some(evidence));
-            judge_use(scene, &token);
+        LockEvent::Extended { hold, precondition, is_own: true, .. } => {
+            let Some(token) = token_of(context, hold, precondition) else { return };
+            let evidence = context.now("extended it");
+            with(context, state, &token, |attempt| attempt.used = Some(evidence));
+            judge_use(context, state, &token);
         }
-        Happening::Removed { hold, guard, .. } => {
-            let Some(token) = token_of(scene, hold, guard) else { return };
-            released(scene, &token);
+        LockEvent::Deleted { hold, precondition, .. } => {
+            let Some(token) = token_of(context, hold, precondition) else { return };
+            released(context, state, &token);
         }
-        Happening::Missed { token: Some(token), intent, .. } if intent != Intent::Extend => released(scene, token),
-        Happening::Expired { hold } => {
-            let token = scene.lock.holds[hold].token.clone();
-            over(scene, &token, "until it expired");
+        LockEvent::NotOwned { token: Some(token), intent, .. } if intent != Intent::Extend => {
+            released(context, state, token)
         }
-        Happening::Gone { how: Gone::Expired } => {
-            let Some(token) = scene.lock.value.clone() else { return };
-            over(scene, &token, "until it expired");
+        LockEvent::Expired { hold } => {
+            let token = context.lock.holds[hold].token.clone();
+            over(context, state, &token, "until it expired");
         }
-        Happening::Closed { hold } | Happening::Flushed { hold, .. } => {
-            // It is not there any more, or whoever has it cannot get there, as far as is known.
-            let token = scene.lock.holds[hold].token.clone();
-            let (server, db) = (scene.lock.place.server, scene.lock.place.db);
-            with(scene, &token, |attempt| {
+        LockEvent::KeyVanished { cause: VanishCause::Expired } => {
+            let Some(token) = context.lock.value.clone() else { return };
+            over(context, state, &token, "until it expired");
+        }
+        LockEvent::ConnectionClosed { hold } | LockEvent::Flushed { hold, .. } => {
+            // The lock is gone, or its holder cannot reach it any more.
+            let token = context.lock.holds[hold].token.clone();
+            let (server, db) = (context.lock.id.server, context.lock.id.db);
+            with(context, state, &token, |attempt| {
                 attempt.parts.iter_mut().filter(|part| part.is_at(server, db)).for_each(|part| part.is_over = true);
             });
         }
-        Happening::Ended { hold } => {
-            let token = scene.lock.holds[hold].token.clone();
-            if scene.lock.holds[hold].standing == Standing::Held {
-                over(scene, &token, "until the end");
+        LockEvent::HeldAtEnd { hold } => {
+            let token = context.lock.holds[hold].token.clone();
+            if context.lock.holds[hold].status == HoldStatus::Held {
+                over(context, state, &token, "until the end");
             }
         }
         _ => {}
@@ -128,20 +133,20 @@ pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
 
 impl Part {
     fn is_at(&self, server: u16, db: u32) -> bool {
-        self.who.server == server && self.db == db
+        self.client.server == server && self.db == db
     }
 }
 
 impl Attempt {
     fn new(number: u64) -> Self {
-        Self { number, parts: Vec::new(), used: None, is_told: false }
+        Self { number, parts: Vec::new(), used: None, is_reported: false }
     }
 
-    /// How many servers were asked, and how many of them gave the lock.
+    /// How many servers were asked, and how many of them granted the lock.
     fn answers(&self) -> (usize, usize) {
         let servers = |gave: bool| {
             let mut servers: Vec<u16> =
-                self.parts.iter().filter(|part| part.gave || !gave).map(|part| part.who.server).collect();
+                self.parts.iter().filter(|part| part.gave || !gave).map(|part| part.client.server).collect();
             servers.sort_unstable();
             servers.dedup();
             servers.len()
@@ -150,40 +155,44 @@ impl Attempt {
     }
 }
 
-fn token_of(scene: &Scene<'_>, hold: Option<usize>, guard: Guard<'_>) -> Option<Box<[u8]>> {
-    match (guard, hold) {
-        (Guard::Compared(Some(token)), _) => Some(token.into()),
-        (_, Some(hold)) => Some(scene.lock.holds[hold].token.clone()),
+fn token_of(context: &RuleContext<'_>, hold: Option<usize>, precondition: Precondition<'_>) -> Option<Box<[u8]>> {
+    match (precondition, hold) {
+        (Precondition::Compared(Some(token)), _) => Some(token.into()),
+        (_, Some(hold)) => Some(context.lock.holds[hold].token.clone()),
         _ => None,
     }
 }
 
-fn with(scene: &mut Scene<'_>, token: &[u8], change: impl FnOnce(&mut Attempt)) {
-    let name = name(&scene.lock.place.key, token);
-    if let Some(attempt) = scene.wide.redlock.attempts.get_mut(&name) {
+fn with(
+    context: &mut RuleContext<'_>,
+    state: &mut GlobalRedlockState,
+    token: &[u8],
+    change: impl FnOnce(&mut Attempt),
+) {
+    let name = name(&context.lock.id.key, token);
+    if let Some(attempt) = state.attempts.get_mut(&name) {
         change(attempt);
     }
 }
 
-/// A server was asked; it gave the lock for so long, or refused it.
-fn asked(scene: &mut Scene<'_>, token: &[u8], gave: Option<Option<i64>>) {
-    let Some(by) = scene.by.filter(|_| is_telling(token)) else { return };
-    let (server, db, key) = (scene.lock.place.server, scene.lock.place.db, scene.lock.place.key.clone());
-    let (mark, work) = (scene.mark.clone(), scene.work_of(by));
-    let wide = &mut scene.wide.redlock;
-    wide.make_room();
-    wide.begun += 1;
-    let attempt = wide.attempts.entry(name(&key, token)).or_insert_with(|| Attempt::new(wide.begun));
-    // What is the same much later is a value that is always the same, and no attempt that goes on.
-    if attempt.parts.iter().all(|part| mark.real - part.asked.real > LONGEST) {
-        *attempt = Attempt::new(wide.begun);
+/// A server was asked: it granted the lock for this long, or refused it.
+fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8], gave: Option<Option<i64>>) {
+    let Some(actor) = context.actor.filter(|_| is_unique_token(token)) else { return };
+    let (server, db, key) = (context.lock.id.server, context.lock.id.db, context.lock.id.key.clone());
+    let (source, work) = (context.source.clone(), context.work_of(actor));
+    state.make_room();
+    state.begun += 1;
+    let attempt = state.attempts.entry(name(&key, token)).or_insert_with(|| Attempt::new(state.begun));
+    // The same value much later is a constant, not the same attempt.
+    if attempt.parts.iter().all(|part| source.real - part.asked.real > LONGEST) {
+        *attempt = Attempt::new(state.begun);
     }
-    let beside = attempt.parts.iter().find(|part| part.who.server == server && part.db != db && part.gave);
+    let beside = attempt.parts.iter().find(|part| part.client.server == server && part.db != db && part.gave);
     let beside = beside.filter(|part| gave.is_some() && part.released.is_none()).map(|part| part.asked.clone());
     let part = Part {
-        who: by.clone(),
+        client: actor.clone(),
         db,
-        asked: mark,
+        asked: source,
         gave: gave.is_some(),
         lives: gave.flatten(),
         released: None,
@@ -193,18 +202,18 @@ fn asked(scene: &mut Scene<'_>, token: &[u8], gave: Option<Option<i64>>) {
     match attempt.parts.iter().position(|part| part.is_at(server, db)) {
         Some(known) => {
             let known = &mut attempt.parts[known];
-            // If it asks again with the same token, it has the lock all the same.
+            // A refusal after a grant with the same token takes nothing away.
             if !known.gave || gave.is_some() || known.released.is_some() {
                 *known = part;
             }
         }
-        None if attempt.parts.len() < MOST_PARTS => attempt.parts.push(part),
+        None if attempt.parts.len() < MAX_PARTS => attempt.parts.push(part),
         None => {}
     }
-    let servers: SmallVec<[u16; 8]> = attempt.parts.iter().map(|part| part.who.server).collect();
+    let servers: SmallVec<[u16; 8]> = attempt.parts.iter().map(|part| part.client.server).collect();
     let is_wide = servers.iter().any(|other| *other != server);
-    if is_wide && (wide.asked.len() < MOST_KEYS || wide.asked.contains_key(&key)) {
-        let known = wide.asked.entry(key).or_default();
+    if is_wide && (state.asked.len() < MAX_KEYS || state.asked.contains_key(&key)) {
+        let known = state.asked.entry(key).or_default();
         for server in servers {
             if !known.contains(&server) {
                 known.push(server);
@@ -212,22 +221,22 @@ fn asked(scene: &mut Scene<'_>, token: &[u8], gave: Option<Option<i64>>) {
         }
     }
     if is_wide {
-        scene.note_reason(Reason::Several);
+        context.note_reason(LockReason::Several);
     }
     if let Some(beside) = beside {
-        one_server(scene, &beside, "in several databases of one server");
+        one_server(context, &beside, "in several databases of one server");
     }
 }
 
-impl Wide {
-    /// How far a server's clock is from real time when the first line of its journal is told, in microseconds.
+impl GlobalRedlockState {
+    /// Notes by how many microseconds a server's clock is ahead of real time at its first line.
     pub fn note_clock(&mut self, server: u16, ahead: i64) {
         self.clocks.push((server, ahead));
     }
 
     /// Forgets the older half of all attempts if there are too many.
     fn make_room(&mut self) {
-        if self.attempts.len() >= MOST_ATTEMPTS {
+        if self.attempts.len() >= MAX_ATTEMPTS {
             let mut numbers: Vec<u64> = self.attempts.values().map(|attempt| attempt.number).collect();
             numbers.sort_unstable();
             let oldest = numbers.get(numbers.len() / 2).copied().unwrap_or(0);
@@ -235,90 +244,88 @@ impl Wide {
         }
     }
 
-    /// How far a server's clock was from real time at first.
+    /// By how many microseconds a server's clock is ahead of real time.
     fn clock(&self, server: u16) -> i64 {
         self.clocks.iter().find(|(known, _)| *known == server).map_or(0, |(_, clock)| *clock)
     }
 }
 
-/// An attempt that was over several servers, or is for a lock that others were taken for on several: with how many there
-/// are to ask.
-fn wide(scene: &Scene<'_>, token: &[u8]) -> Option<(Attempt, usize)> {
-    let wide = &scene.wide.redlock;
-    let servers = wide.asked.get(&scene.lock.place.key)?;
-    let attempt = wide.attempts.get(&name(&scene.lock.place.key, token))?;
+/// The attempt with a token, and the number of its servers, for a lock that clients take on several.
+fn wide_attempt(context: &RuleContext<'_>, state: &GlobalRedlockState, token: &[u8]) -> Option<(Attempt, usize)> {
+    let servers = state.asked.get(&context.lock.id.key)?;
+    let attempt = state.attempts.get(&name(&context.lock.id.key, token))?;
     Some((attempt.clone(), servers.len()))
 }
 
-/// The lock is released on one server, or was to be.
-fn released(scene: &mut Scene<'_>, token: &[u8]) {
-    let mark = scene.mark.clone();
-    let (server, db) = (scene.lock.place.server, scene.lock.place.db);
-    if let Some((attempt, _)) = wide(scene, token)
+/// A client releases the lock on one server, or tries to.
+fn released(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
+    let source = context.source.clone();
+    let (server, db) = (context.lock.id.server, context.lock.id.db);
+    if let Some((attempt, _)) = wide_attempt(context, state, token)
         && attempt.used.is_none()
         && attempt.parts.iter().all(|part| part.released.is_none())
     {
-        let used = kept(scene, &attempt);
-        with(scene, token, |attempt| attempt.used = used);
-        judge_use(scene, token);
+        let used = kept(context, &attempt);
+        with(context, state, token, |attempt| attempt.used = used);
+        judge_use(context, state, token);
     }
-    with(scene, token, |attempt| {
+    with(context, state, token, |attempt| {
         for part in attempt.parts.iter_mut().filter(|part| part.is_at(server, db)) {
-            (part.released, part.is_over) = (Some(mark.clone()), true);
+            (part.released, part.is_over) = (Some(source.clone()), true);
         }
     });
-    forget_if_over(scene, token);
+    forget_if_over(context, state, token);
 }
 
-/// Whether somebody who releases a lock has kept it before: for a good part of its time, if it has worked meanwhile, or for
-/// most of it.
-fn kept(scene: &Scene<'_>, attempt: &Attempt) -> Option<Evidence> {
+/// The proof that a client used the lock before it releases it: it kept it for a tenth of its time and worked
+/// meanwhile, or for half of it.
+fn kept(context: &RuleContext<'_>, attempt: &Attempt) -> Option<Evidence> {
     let last = attempt.parts.iter().max_by_key(|part| part.asked.real)?;
     let lives = attempt.parts.iter().filter_map(|part| part.lives).min()?;
-    let here = scene.lock.place.server;
-    let own = attempt.parts.iter().filter(|part| part.who.server == here).max_by_key(|part| part.asked.real);
+    let here = context.lock.id.server;
+    let own = attempt.parts.iter().filter(|part| part.client.server == here).max_by_key(|part| part.asked.real);
     // Each server has a clock of its own.
-    let by_clock = own.map_or(0, |part| scene.mark.at - part.asked.at);
-    let kept = by_clock.max(scene.mark.real - last.asked.real) / 1000;
-    let has_worked = attempt.parts.iter().any(|part| scene.work_of(&part.who) != part.work);
+    let by_clock = own.map_or(0, |part| context.source.at - part.asked.at);
+    let kept = by_clock.max(context.source.real - last.asked.real) / 1000;
+    let has_worked = attempt.parts.iter().any(|part| context.work_of(&part.client) != part.work);
     let is_long = kept * 2 >= lives || (has_worked && kept * 10 >= lives);
-    is_long.then(|| scene.now(format!("released it {} later", spelled(kept * 1000))))
+    is_long.then(|| context.now(format!("released it {} later", spelled(kept * 1000))))
 }
 
-/// Somebody has used a lock: it must have had enough servers, and have got them in time.
-fn judge_use(scene: &mut Scene<'_>, token: &[u8]) {
-    let Some((attempt, servers)) = wide(scene, token) else { return };
-    let Some(used) = attempt.used.clone().filter(|_| !attempt.is_told) else { return };
+/// Checks a lock that was used: a majority of servers must have granted it in time.
+fn judge_use(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
+    let Some((attempt, servers)) = wide_attempt(context, state, token) else { return };
+    let Some(used) = attempt.used.clone().filter(|_| !attempt.is_reported) else { return };
     let (_, gave) = attempt.answers();
     let parts = || attempt.parts.iter().filter(|part| part.gave);
     let Some(last) = attempt.parts.iter().max_by_key(|part| part.asked.real) else { return };
-    let (who, culprit) = (last.who.actor(), last.who.client);
-    let key = name_of(scene);
+    let (client, culprit) = (last.client.display_name(), last.client.id);
+    let key = key_text(context.lock);
     let draft = if gave * 2 <= servers {
         let mut evidence: Vec<Evidence> = attempt.parts.iter().map(Part::shown).collect();
         evidence.push(used);
-        let sentence = format!("{who} used `{key}`, which only {gave} of {servers} servers had given it");
-        Draft { code: Code::NoQuorum, severity: None, sentence, evidence, culprit }
+        let sentence = format!("{client} used `{key}`, which only {gave} of {servers} servers had given it");
+        FindingDraft { code: Code::NoQuorum, severity: None, sentence, evidence, culprit }
     } else if let (Some(first), Some(lives)) =
         (parts().min_by_key(|part| part.asked.real), parts().filter_map(|part| part.lives).min())
         && let Some(last) = parts().max_by_key(|part| part.asked.real)
-        && let took = elapsed(&scene.wide.redlock, &first.asked, &last.asked)
+        && let took = elapsed(state, &first.asked, &last.asked)
         && took / 1000 + lives / 100 + 2 >= lives
     {
         let mut evidence: Vec<Evidence> = parts().map(Part::shown).collect();
         evidence.push(used);
         let sentence = format!(
-            "{who} used `{key}`, although it had taken {} to get it from all servers, and it lives for {}",
+            "{client} used `{key}`, although it had taken {} to get it from all servers, and it lives for {}",
             spelled(took),
             spelled(lives * 1000)
         );
-        Draft { code: Code::ValidityUsedUp, severity: None, sentence, evidence, culprit }
+        FindingDraft { code: Code::ValidityUsedUp, severity: None, sentence, evidence, culprit }
     } else {
         return;
     };
-    with(scene, token, |attempt| attempt.is_told = true);
-    scene.note_reason(Reason::Several);
-    scene.tell(draft);
+    with(context, state, token, |attempt| attempt.is_reported = true);
+    context.note_reason(LockReason::Several);
+    context.report(draft);
 }
 
 impl Part {
@@ -327,65 +334,66 @@ impl Part {
     }
 }
 
-/// How much time has passed between two commands to servers whose clocks may differ, in microseconds: at least so much.
-fn elapsed(wide: &Wide, first: &Mark, last: &Mark) -> i64 {
+/// The least number of microseconds between two commands to servers whose clocks may differ.
+fn elapsed(state: &GlobalRedlockState, first: &JournalRef, last: &JournalRef) -> i64 {
     let shown = last.at - first.at;
-    let difference = wide.clock(last.server) - wide.clock(first.server);
+    let difference = state.clock(last.server) - state.clock(first.server);
     shown.min(shown - difference).max(0)
 }
 
-/// The lock of an attempt is over on one server, and was not released there.
-fn over(scene: &mut Scene<'_>, token: &[u8], until: &str) {
-    let (server, db) = (scene.lock.place.server, scene.lock.place.db);
-    let Some((attempt, servers)) = wide(scene, token) else { return };
+/// The lock of an attempt ends on one server without a release.
+fn over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8], until: &str) {
+    let (server, db) = (context.lock.id.server, context.lock.id.db);
+    let Some((attempt, servers)) = wide_attempt(context, state, token) else { return };
     let own = attempt.parts.iter().find(|part| part.is_at(server, db) && part.gave && !part.is_over);
     let (asked, gave) = attempt.answers();
     if let Some(own) = own
         && asked >= 2
         && gave * 2 <= servers
-        && !attempt.is_told
+        && !attempt.is_reported
     {
-        let key = name_of(scene);
-        let who = own.who.actor();
+        let key = key_text(context.lock);
+        let client = own.client.display_name();
         let sentence = format!(
-            "{who} did not get `{key}` from enough servers ({gave} of {servers}), and did not release it on server \
+            "{client} did not get `{key}` from enough servers ({gave} of {servers}), and did not release it on server \
              {server}, which had given it, {until}"
         );
         let mut evidence = vec![own.asked.shows("was given the lock, and did not release it")];
         evidence.extend(attempt.parts.iter().filter(|part| !part.gave).map(Part::shown));
-        let culprit = own.who.client;
-        scene.note_reason(Reason::Several);
-        scene.tell(Draft { code: Code::NotReleasedEverywhere, severity: None, sentence, evidence, culprit });
+        let culprit = own.client.id;
+        context.note_reason(LockReason::Several);
+        context.report(FindingDraft { code: Code::NotReleasedEverywhere, severity: None, sentence, evidence, culprit });
     }
-    with(scene, token, |attempt| {
+    with(context, state, token, |attempt| {
         attempt.parts.iter_mut().filter(|part| part.is_at(server, db)).for_each(|part| part.is_over = true);
     });
 }
 
-/// Forgets an attempt that was released wherever it was asked for.
-fn forget_if_over(scene: &mut Scene<'_>, token: &[u8]) {
-    let name = name(&scene.lock.place.key, token);
-    let attempts = &mut scene.wide.redlock.attempts;
+/// Forgets an attempt that was released on all servers.
+fn forget_if_over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
+    let name = name(&context.lock.id.key, token);
+    let attempts = &mut state.attempts;
     if attempts.get(&name).is_some_and(|attempt| attempt.parts.iter().all(|part| part.released.is_some())) {
         attempts.remove(&name);
     }
 }
 
-/// A connection is refused by what another one of the same attempt has just taken on the same server.
-fn one_server_refuses(scene: &mut Scene<'_>, value: &[u8]) {
-    let Some(by) = scene.by.filter(|_| is_telling(value)) else { return };
-    let Some(holder) = scene.lock.holder().filter(|hold| hold.is_certain && *hold.token == *value) else { return };
-    let soon = scene.mark.real - holder.acquired.real < AT_ONCE;
-    if soon && !holder.who.is(by) && holder.who.same(by) != Same::No {
+/// A connection is refused by the lock that another one of the same attempt has just taken on this server.
+fn one_server_refuses(context: &mut RuleContext<'_>, value: &[u8]) {
+    let Some(actor) = context.actor.filter(|_| is_unique_token(value)) else { return };
+    let Some(holder) = context.lock.holder().filter(|hold| hold.is_certain && *hold.token == *value) else { return };
+    let soon = context.source.real - holder.acquired.real < AT_ONCE;
+    if soon && !holder.client.is_same_connection(actor) && holder.client.same_program(actor) != SameProgram::No {
         let first = holder.acquired.clone();
-        one_server(scene, &first, "over several connections to one server");
+        one_server(context, &first, "over several connections to one server");
     }
 }
 
-fn one_server(scene: &mut Scene<'_>, first: &Mark, how: &str) {
-    let key = name_of(scene);
-    let sentence = format!("{} took `{key}` with one token {how}, which is worth no more than once", first.actor());
-    let evidence = vec![first.shows("took the lock"), scene.now("asked for it with the same token")];
-    scene.note_reason(Reason::Several);
-    scene.tell(Draft { code: Code::OneServer, severity: None, sentence, evidence, culprit: 0 });
+fn one_server(context: &mut RuleContext<'_>, first: &JournalRef, how: &str) {
+    let key = key_text(context.lock);
+    let sentence =
+        format!("{} took `{key}` with one token {how}, which is worth no more than once", first.display_name());
+    let evidence = vec![first.shows("took the lock"), context.now("asked for it with the same token")];
+    context.note_reason(LockReason::Several);
+    context.report(FindingDraft { code: Code::OneServer, severity: None, sentence, evidence, culprit: 0 });
 }

@@ -1,70 +1,70 @@
-//! Locks that are extended again and again while somebody works.
+//! Locks that their holders renew at regular intervals.
 
+use super::wording::{key_text, spelled};
+use crate::insight::audit::client_identity::SameProgram;
 use crate::insight::audit::code::Code;
-use crate::insight::audit::finding::Mark;
-use crate::insight::audit::happening::{Draft, Happening, Scene, spelled};
-use crate::insight::audit::lock::{Hold, Same, Standing};
+use crate::insight::audit::finding::JournalRef;
+use crate::insight::audit::lock::{Hold, HoldStatus};
+use crate::insight::audit::lock_event::LockEvent;
+use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 
 /// What is remembered of one lock.
 #[derive(Clone, Default)]
-pub struct Memory {
-    /// How its present holder renews it.
-    beat: Option<Box<Beat>>,
-    /// A hold that was renewed, and then was not any more, and expired.
-    stopped: Option<Box<(Hold, Beat)>>,
+pub struct RenewalState {
+    /// How the present holder renews the lock.
+    renewals: Option<Box<Renewals>>,
+    /// A hold that expired after its renewal had stopped.
+    stopped: Option<Box<(Hold, Renewals)>>,
 }
 
-/// How often a lock is renewed.
+/// The renewals of one hold.
 #[derive(Clone)]
-struct Beat {
+struct Renewals {
     token: Box<[u8]>,
-    /// The last renewal, or when it was taken.
-    last: Mark,
+    /// The last renewal, or the acquisition.
+    last: JournalRef,
     count: u64,
     /// The shortest and the longest time between two renewals, in microseconds on the server's clock.
     least: i64,
     most: i64,
-    /// What its holder had done beside locks at the last renewal,
+    /// How many keys beside locks the holder had accessed at the last renewal.
     work: u64,
-    /// and how often it was renewed since it last did anything.
+    /// How many renewals there were since the holder last accessed any.
     idle: u64,
-    /// It has done something meanwhile.
+    /// The holder has accessed keys meanwhile.
     has_worked: bool,
-    /// All renewals came from the holder itself, as far as that is known.
+    /// All renewals came from the holder's own program.
     is_own: bool,
 }
 
-/// How often a lock is renewed without any work before that is worth a word.
-const MANY: u64 = 20;
+/// How many renewals without any work are reported.
+pub const MAX_IDLE_RENEWALS: u64 = 20;
 
-pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
-    match *happening {
-        Happening::Acquired { .. } => memory(scene).beat = None,
-        Happening::Extended { hold: Some(hold), is_own: true, .. } => renewed(scene, hold),
-        Happening::Expired { hold } => expired(scene, hold),
-        Happening::Missed { token, .. } => came_back(scene, token),
-        Happening::Worked { .. } | Happening::Removed { .. } | Happening::Extended { .. } => came_back(scene, None),
-        Happening::Closed { hold } | Happening::Ended { hold } => endless(scene, hold),
+pub fn observe(context: &mut RuleContext<'_>, state: &mut RenewalState, event: &LockEvent<'_>) {
+    match *event {
+        LockEvent::Acquired { .. } => state.renewals = None,
+        LockEvent::Extended { hold: Some(hold), is_own: true, .. } => renewed(context, state, hold),
+        LockEvent::Expired { hold } => expired(context, state, hold),
+        LockEvent::NotOwned { token, .. } => came_back(context, state, token),
+        LockEvent::WroteAfterLoss { .. } | LockEvent::Deleted { .. } | LockEvent::Extended { .. } => {
+            came_back(context, state, None)
+        }
+        LockEvent::ConnectionClosed { hold } | LockEvent::HeldAtEnd { hold } => endless(context, state, hold),
         _ => {}
     }
 }
 
-fn memory<'s>(scene: &'s mut Scene<'_>) -> &'s mut Memory {
-    &mut scene.lock.memory.renewal
-}
-
-fn renewed(scene: &mut Scene<'_>, hold: usize) {
-    let mark = scene.mark.clone();
-    let hold = &scene.lock.holds[hold];
-    let party = scene.parties.get(&(hold.who.server, hold.who.client));
-    let (work, touched) = party.map_or((0, false), |party| (party.work, !party.touched.is_empty()));
-    let is_own = scene.by.is_some_and(|by| by.same(&hold.who) == Same::Yes);
+fn renewed(context: &mut RuleContext<'_>, state: &mut RenewalState, hold: usize) {
+    let source = context.source.clone();
+    let hold = &context.lock.holds[hold];
+    let client = context.clients.get(&(hold.client.server, hold.client.id));
+    let (work, touched) = client.map_or((0, false), |client| (client.work, client.has_accessed_keys()));
+    let is_own = context.actor.is_some_and(|actor| actor.same_program(&hold.client) == SameProgram::Yes);
     let (token, last) = (hold.token.clone(), hold.acquired.clone());
-    let memory = memory(scene);
-    // A lock whose token is the time at which it ends gets another one with each renewal.
-    let known = memory.beat.take().filter(|beat| beat.token == token);
-    let mut beat = known.unwrap_or_else(|| {
-        Box::new(Beat {
+    // A timestamp as token changes with each renewal.
+    let known = state.renewals.take().filter(|renewals| renewals.token == token);
+    let mut renewals = known.unwrap_or_else(|| {
+        Box::new(Renewals {
             token,
             last,
             count: 0,
@@ -76,95 +76,112 @@ fn renewed(scene: &mut Scene<'_>, hold: usize) {
             is_own: true,
         })
     });
-    let gap = mark.at - beat.last.at;
-    beat.count += 1;
-    (beat.least, beat.most) = (beat.least.min(gap), beat.most.max(gap));
-    beat.is_own &= is_own;
-    if work == beat.work {
-        beat.idle += 1;
+    let gap = source.at - renewals.last.at;
+    renewals.count += 1;
+    (renewals.least, renewals.most) = (renewals.least.min(gap), renewals.most.max(gap));
+    renewals.is_own &= is_own;
+    if work == renewals.work {
+        renewals.idle += 1;
     } else {
-        (beat.work, beat.idle, beat.has_worked) = (work, 0, true);
+        (renewals.work, renewals.idle, renewals.has_worked) = (work, 0, true);
     }
-    beat.last = mark;
-    memory.beat = Some(beat);
+    renewals.last = source;
+    state.renewals = Some(renewals);
 }
 
-impl Beat {
+impl Renewals {
     fn is_regular(&self) -> bool {
         self.count >= 2 && self.least > 0 && self.most <= self.least.saturating_mul(2)
     }
 
-    /// When the next renewal would have come at the latest, on the server's clock.
+    /// The latest time of the next renewal, on the server's clock.
     fn due(&self) -> i64 {
         self.last.at + self.most + self.most / 2
     }
 }
 
-fn expired(scene: &mut Scene<'_>, hold: usize) {
-    let hold = scene.lock.holds[hold].clone();
-    let Some(beat) = memory(scene).beat.take().filter(|beat| beat.token == hold.token && beat.is_regular()) else {
+fn expired(context: &mut RuleContext<'_>, state: &mut RenewalState, hold: usize) {
+    let hold = context.lock.holds[hold].clone();
+    let Some(renewals) = state.renewals.take().filter(|renewals| renewals.token == hold.token && renewals.is_regular())
+    else {
         return;
     };
-    if !hold.is_certain || hold.standing != Standing::Held {
+    if !hold.is_certain || hold.status != HoldStatus::Held {
         return;
     }
-    let party = scene.parties.get(&(hold.who.server, hold.who.client));
-    match party.is_some_and(|party| party.worked_at >= beat.due()) {
-        true => stopped(scene, &hold, &beat, "went on with its work"),
-        false => memory(scene).stopped = Some(Box::new((hold, *beat))),
+    let client = context.clients.get(&(hold.client.server, hold.client.id));
+    match client.is_some_and(|client| client.worked_at >= renewals.due()) {
+        true => stopped(context, &hold, &renewals, "went on with its work"),
+        false => state.stopped = Some(Box::new((hold, *renewals))),
     }
 }
 
-/// Somebody comes back to a lock that it had renewed until it did not any more.
-fn came_back(scene: &mut Scene<'_>, token: Option<&[u8]>) {
-    let Some(by) = scene.by else { return };
-    let Some((hold, _)) = scene.lock.memory.renewal.stopped.as_deref() else { return };
-    if !by.is(&hold.who) && token.is_none_or(|token| *hold.token != *token) {
+/// A client comes back to a lock whose renewal had stopped.
+fn came_back(context: &mut RuleContext<'_>, state: &mut RenewalState, token: Option<&[u8]>) {
+    let Some(actor) = context.actor else { return };
+    let Some((hold, _)) = state.stopped.as_deref() else { return };
+    if !actor.is_same_connection(&hold.client) && token.is_none_or(|token| *hold.token != *token) {
         return;
     }
-    let Some(back) = memory(scene).stopped.take() else { return };
-    let (hold, beat) = *back;
-    // If a test has moved the clock over the end, there was no time to renew it.
-    let has_passed = scene.mark.real - beat.last.real;
-    if has_passed >= beat.most + beat.most / 2 {
-        stopped(scene, &hold, &beat, "came back to it later");
+    let Some(back) = state.stopped.take() else { return };
+    let (hold, renewals) = *back;
+    // When a test moves the clock past the end, there is no time for a renewal.
+    let has_passed = context.source.real - renewals.last.real;
+    if has_passed >= renewals.most + renewals.most / 2 {
+        stopped(context, &hold, &renewals, "came back to it later");
     }
 }
 
-fn stopped(scene: &mut Scene<'_>, hold: &Hold, beat: &Beat, still: &str) {
-    let key = super::ending::name_of(scene);
-    let every = spelled(beat.most);
+fn stopped(context: &mut RuleContext<'_>, hold: &Hold, renewals: &Renewals, still: &str) {
+    let key = key_text(context.lock);
+    let every = spelled(renewals.most);
     let sentence = format!(
         "`{key}` was renewed {} times, at least every {every}, and then not any more until it expired, while its holder \
          {} {still}",
-        beat.count,
-        hold.who.actor()
+        renewals.count,
+        hold.client.display_name()
     );
-    let evidence = vec![hold.acquired.shows("took the lock"), beat.last.shows("renewed it for the last time")];
-    scene.tell(Draft { code: Code::RenewalStopped, severity: None, sentence, evidence, culprit: hold.who.client });
+    let evidence = vec![hold.acquired.shows("took the lock"), renewals.last.shows("renewed it for the last time")];
+    context.report(FindingDraft {
+        code: Code::RenewalStopped,
+        severity: None,
+        sentence,
+        evidence,
+        culprit: hold.client.id,
+    });
 }
 
-/// Whether somebody renews a lock although its work seems to be done.
-pub(super) fn is_endless(scene: &Scene<'_>, hold: &Hold) -> bool {
-    let beat = scene.lock.memory.renewal.beat.as_deref().filter(|beat| beat.token == hold.token);
-    let is_idle =
-        |beat: &Beat| beat.is_own && beat.has_worked && beat.idle >= MANY && scene.work_of(&hold.who) == beat.work;
-    hold.is_certain && hold.standing == Standing::Held && beat.is_some_and(is_idle)
+/// Whether a client renews a lock although its work seems to be done.
+pub fn is_endless(context: &RuleContext<'_>, state: &RenewalState, hold: &Hold) -> bool {
+    let renewals = state.renewals.as_deref().filter(|renewals| renewals.token == hold.token);
+    let is_idle = |renewals: &Renewals| {
+        renewals.is_own
+            && renewals.has_worked
+            && renewals.idle >= MAX_IDLE_RENEWALS
+            && context.work_of(&hold.client) == renewals.work
+    };
+    hold.is_certain && hold.status == HoldStatus::Held && renewals.is_some_and(is_idle)
 }
 
-/// It is still renewed at the end.
-fn endless(scene: &mut Scene<'_>, hold: usize) {
-    let hold = scene.lock.holds[hold].clone();
-    if !is_endless(scene, &hold) {
+/// The lock is still renewed at the end.
+fn endless(context: &mut RuleContext<'_>, state: &mut RenewalState, hold: usize) {
+    let hold = context.lock.holds[hold].clone();
+    if !is_endless(context, state, &hold) {
         return;
     }
-    let Some(beat) = memory(scene).beat.take() else { return };
-    let key = super::ending::name_of(scene);
+    let Some(renewals) = state.renewals.take() else { return };
+    let key = key_text(context.lock);
     let sentence = format!(
         "{} renewed `{key}` {} times after the last that it did under it, and never released it",
-        hold.who.actor(),
-        beat.idle
+        hold.client.display_name(),
+        renewals.idle
     );
-    let evidence = vec![hold.acquired.shows("took the lock"), beat.last.shows("renewed it for the last time")];
-    scene.tell(Draft { code: Code::RenewalNeverStops, severity: None, sentence, evidence, culprit: hold.who.client });
+    let evidence = vec![hold.acquired.shows("took the lock"), renewals.last.shows("renewed it for the last time")];
+    context.report(FindingDraft {
+        code: Code::RenewalNeverStops,
+        severity: None,
+        sentence,
+        evidence,
+        culprit: hold.client.id,
+    });
 }

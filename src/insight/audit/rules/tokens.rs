@@ -1,121 +1,128 @@
-//! What makes one holder of a lock differ from another.
+//! The tokens by which one holder of a lock differs from another.
 
-use super::quoted;
+use super::wording::quoted;
+use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::code::Code;
-use crate::insight::audit::finding::Mark;
-use crate::insight::audit::happening::{Draft, Happening, Scene};
-use crate::insight::audit::lock::{Reason, Same, Who, put};
-use crate::insight::audit::stamp::Instant;
-use crate::insight::audit::step::Shape;
+use crate::insight::audit::effect::LockShape;
+use crate::insight::audit::finding::JournalRef;
+use crate::insight::audit::lock::push_exact;
+use crate::insight::audit::lock_event::LockEvent;
+use crate::insight::audit::lock_reason::LockReason;
+use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
+use crate::insight::audit::timestamp::Timestamp;
 
-/// How many bits a token has that nobody guesses.
+/// How many random bits a token needs.
 const ENOUGH: f64 = 64.0;
-/// How many tokens are remembered of each lock, and how much of each.
-const MOST_TOKENS: usize = 4;
+/// How many tokens are remembered of each lock, and how many bytes of each.
+const MAX_TOKENS: usize = 4;
 const LONGEST: usize = 64;
-/// How often a token is used that is always the same.
+/// How often a token must be used to be constant.
 const OFTEN: u32 = 3;
 
 /// What is remembered of one lock.
 #[derive(Clone, Default)]
-pub struct Memory {
-    /// The last tokens with which it was taken, the latest at the end.
+pub struct TokensState {
+    /// The last tokens, the latest at the end.
     used: Vec<Used>,
 }
 
-/// A token.
+/// A token with its uses.
 #[derive(Clone)]
 struct Used {
     token: Box<[u8]>,
-    /// Who has used it first, and with what command.
-    who: Who,
-    first: Mark,
-    /// The first command of somebody else with it.
-    other: Option<Mark>,
+    /// The first client that used it, and its command.
+    client: ClientIdentity,
+    first: JournalRef,
+    /// The first command of another client with it.
+    other: Option<JournalRef>,
     times: u32,
 }
 
-pub(super) fn see(scene: &mut Scene<'_>, happening: &Happening<'_>) {
-    match *happening {
-        Happening::Acquired { .. } => {
-            let Some(hold) = scene.lock.holds.last() else { return };
-            // A time as value is by design what others can guess, and what they can have, too.
-            if hold.instant.is_some() || scene.lock.reasons.has(Reason::Instant) {
+pub fn observe(context: &mut RuleContext<'_>, state: &mut TokensState, event: &LockEvent<'_>) {
+    match *event {
+        LockEvent::Acquired { .. } => {
+            let Some(hold) = context.lock.holds.last() else { return };
+            // A timestamp as value is guessable and shared by design. An unknown token is not judged.
+            if hold.timestamp.is_some()
+                || context.lock.is_value_unknown
+                || context.lock.reasons.has(LockReason::Timestamp)
+            {
                 return;
             }
             let token = hold.token.clone();
-            used(scene, &token, true);
-            guessable(scene, &token);
+            used(context, state, &token, true);
+            guessable(context, &token);
         }
-        Happening::Refused { value, .. } if !scene.lock.reasons.has(Reason::Instant) => used(scene, value, false),
+        LockEvent::Refused { value, .. } if !context.lock.reasons.has(LockReason::Timestamp) => {
+            used(context, state, value, false)
+        }
         _ => {}
     }
 }
 
-/// Somebody uses a token: it takes the lock, or is refused.
-fn used(scene: &mut Scene<'_>, token: &[u8], took: bool) {
-    let (Some(by), mark) = (scene.by.cloned(), scene.mark.clone()) else { return };
+/// A client uses a token: it takes the lock, or is refused.
+fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], took: bool) {
+    let (Some(actor), source) = (context.actor.cloned(), context.source.clone()) else { return };
     let token = &token[..token.len().min(LONGEST)];
-    let memory = &mut scene.lock.memory.tokens;
-    let Some(at) = memory.used.iter().position(|used| *used.token == *token) else {
+    let Some(at) = state.used.iter().position(|used| *used.token == *token) else {
         if took {
-            if memory.used.len() >= MOST_TOKENS {
-                memory.used.remove(0);
+            if state.used.len() >= MAX_TOKENS {
+                state.used.remove(0);
             }
-            let new = Used { token: token.into(), who: by, first: mark, other: None, times: 1 };
-            put(&mut memory.used, new);
+            let new = Used { token: token.into(), client: actor, first: source, other: None, times: 1 };
+            push_exact(&mut state.used, new);
         }
         return;
     };
-    let are_others = memory.used.len() > 1;
-    let known = &mut memory.used[at];
-    let same = known.who.same(&by);
-    let is_strong = bits(token, mark.at, mark.real) >= ENOUGH;
-    // Connections without names that share a random token belong to one program.
-    let is_other = same == Same::No || (same == Same::Unknown && !is_strong);
+    let are_others = state.used.len() > 1;
+    let known = &mut state.used[at];
+    let same = known.client.same_program(&actor);
+    let is_strong = bits(token, source.at, source.real) >= ENOUGH;
+    // Connections without a name that share a random token belong to one program.
+    let is_other = same == SameProgram::No || (same == SameProgram::Unknown && !is_strong);
     if took {
         known.times += 1;
     }
     if is_other && known.other.is_none() {
-        known.other = Some(mark.clone());
+        known.other = Some(source.clone());
     }
     let known = known.clone();
-    if same == Same::No && !is_trivial(token) && (is_strong || (are_others && took)) {
+    if same == SameProgram::No && !is_trivial(token) && (is_strong || (are_others && took)) {
         let does = if took { "took" } else { "tried to take" };
         let sentence = format!(
             "{} {does} {} with the token that {} had used",
-            mark.actor(),
-            quoted(scene.lock),
-            known.who.actor()
+            source.display_name(),
+            quoted(context.lock),
+            known.client.display_name()
         );
-        let evidence = vec![known.first.shows("took the lock with a token"), scene.now("used the same token")];
-        let culprit = mark.client;
-        return scene.tell(Draft { code: Code::TokenReused, severity: None, sentence, evidence, culprit });
+        let evidence = vec![known.first.shows("took the lock with a token"), context.now("used the same token")];
+        let culprit = source.client;
+        return context.report(FindingDraft { code: Code::TokenReused, severity: None, sentence, evidence, culprit });
     }
     let is_constant = !is_strong && (is_trivial(token) || (took && known.times >= OFTEN && !are_others));
     if let (Some(other), true) = (known.other, is_constant) {
         let sentence = format!(
             "{} and {} used the same token for {}: `{}`",
-            known.who.actor(),
-            other.actor(),
-            quoted(scene.lock),
+            known.client.display_name(),
+            other.display_name(),
+            quoted(context.lock),
             String::from_utf8_lossy(token)
         );
         let evidence = vec![
             known.first.shows("used the token"),
             other.shows("used the same token"),
-            scene.now("used the same token"),
+            context.now("used the same token"),
         ];
-        scene.tell(Draft { code: Code::TokenConstant, severity: None, sentence, evidence, culprit: 0 });
+        context.report(FindingDraft { code: Code::TokenConstant, severity: None, sentence, evidence, culprit: 0 });
     }
 }
 
-fn guessable(scene: &mut Scene<'_>, token: &[u8]) {
-    // What nobody takes for a token is told of otherwise.
-    if scene.lock.shape != Shape::Value || is_trivial(token) {
+fn guessable(context: &mut RuleContext<'_>, token: &[u8]) {
+    // A trivial value is reported by another rule.
+    if context.lock.shape != LockShape::Value || is_trivial(token) {
         return;
     }
-    let Mark { at, real, .. } = scene.mark;
+    let JournalRef { at, real, .. } = context.source;
     if bits(token, at, real) >= ENOUGH {
         return;
     }
@@ -124,12 +131,31 @@ fn guessable(scene: &mut Scene<'_>, token: &[u8]) {
         true => "which is a time",
         false => "which others can guess or make, too",
     };
-    let sentence = format!("{} took {} with the token `{shown}`, {why}", scene.mark.actor(), quoted(scene.lock));
-    let evidence = vec![scene.now("took the lock with a token that can be guessed")];
-    scene.tell(Draft { code: Code::TokenGuessable, severity: None, sentence, evidence, culprit: 0 });
+    let sentence =
+        format!("{} took {} with the token `{shown}`, {why}", context.source.display_name(), quoted(context.lock));
+    let evidence = vec![context.now("took the lock with a token that can be guessed")];
+    context.report(FindingDraft { code: Code::TokenGuessable, severity: None, sentence, evidence, culprit: 0 });
 }
 
-/// Whether it is what one writes if there is no token.
+/// Whether a token is most probably unique: at least 64 bits, and no text.
+pub fn is_unique_token(token: &[u8]) -> bool {
+    const MOST: usize = 128;
+    let is_of_tokens = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_:.+/=@".contains(byte);
+    let digits = token.iter().filter(|byte| byte.is_ascii_digit()).count();
+    // Digits have the fewest bits, and may be a timestamp.
+    let bits = if token.iter().all(u8::is_ascii_digit) {
+        3
+    } else if token.iter().all(u8::is_ascii_hexdigit) {
+        4
+    } else {
+        5
+    };
+    let is_mixed = token.iter().any(u8::is_ascii_uppercase) && token.iter().any(u8::is_ascii_lowercase);
+    let is_random = digits >= 3 || (is_mixed && digits >= 1);
+    token.len() * bits >= 64 && token.len() <= MOST && is_random && token.iter().all(is_of_tokens)
+}
+
+/// Whether a value is what programs write that have no token.
 fn is_trivial(token: &[u8]) -> bool {
     const WORDS: [&[u8]; 12] =
         [b"true", b"false", b"lock", b"locked", b"yes", b"y", b"ok", b"on", b"none", b"null", b"nil", b"x"];
@@ -137,10 +163,10 @@ fn is_trivial(token: &[u8]) -> bool {
 }
 
 fn is_time(token: &[u8], at: i64, real: i64) -> bool {
-    Instant::in_value(token, at, real).is_some()
+    Timestamp::in_value(token, at, real).is_some()
 }
 
-/// How many random bits a token may have: rather too many than too few.
+/// How many random bits a token may have. The estimate is rather too high than too low.
 fn bits(token: &[u8], at: i64, real: i64) -> f64 {
     if is_time(token, at, real) && token.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
         return 0.0;
@@ -163,13 +189,13 @@ fn bits(token: &[u8], at: i64, real: i64) -> f64 {
     runs.map(|run| {
         let has = |is: fn(&u8) -> bool| run.iter().any(is);
         let each = match (has(u8::is_ascii_digit), has(u8::is_ascii_lowercase), has(u8::is_ascii_uppercase)) {
-            // A part that is a time says nothing.
+            // A timestamp has no random bits.
             (true, false, false) if is_time(run, at, real) => 0.0,
             (true, false, false) => 3.3,
             (true, true, true) => 5.9,
             (true, ..) => 5.0,
             (false, true, true) if run.len() >= 16 => 5.5,
-            // Words; a long one may be none.
+            // Words; a long one may be random.
             _ if run.len() >= 16 => 4.0,
             _ => 2.0,
         };

@@ -1,0 +1,472 @@
+//! What the commands of clients do to a lock.
+
+use std::sync::Arc;
+
+use super::client_identity::SameProgram;
+use super::client_state::{ClientState, LockRead};
+use super::effect::{Claim, Effect, ExpiryChange, Intent, KeyEffect, LockShape, Precondition};
+use super::finding::JournalRef;
+use super::lock::{Acquisition, Hold, HoldEnd, HoldStatus, Lock, MAX_WAITERS, Waiter, push_exact};
+use super::lock_event::LockEvent;
+use super::lock_reason::LockReason;
+use super::lock_tracker::{LockTracker, NewHold};
+use super::timestamp::Timestamp;
+
+impl LockTracker<'_> {
+    /// Applies what a command did to the key.
+    pub fn apply(&mut self, effect: &KeyEffect<'_>) {
+        let JournalRef { at, real, .. } = self.context.source;
+        self.advance_time(at, real);
+        if self.context.lock.is_value_unknown {
+            self.learn_value(effect);
+        }
+        if self.shows_a_lock(effect) {
+            self.note_reason(LockReason::Compared);
+        }
+        let token = effect.precondition.token();
+        match &effect.effect {
+            Effect::Take { value, expiry, took: true } => self.take(Some(value), *expiry),
+            Effect::Take { value, took: false, .. } => self.refuse(Some(value)),
+            Effect::Set { value, expiry, old: Some(old) } if effect.precondition == Precondition::None => {
+                self.swap(effect.precondition, value, *expiry, *old);
+            }
+            Effect::Set { value, expiry, .. } => self.set(effect.precondition, Some(value), *expiry, Claim::Sets),
+            Effect::Arrive { value, claim: Claim::Refused, .. } => self.refuse(*value),
+            Effect::Arrive { value, expiry, claim: Claim::TakesFree } => self.take(*value, *expiry),
+            Effect::Arrive { value, expiry, claim } => self.set(effect.precondition, *value, *expiry, *claim),
+            Effect::Read { value } => self.read(*value),
+            Effect::Delete { removed } => match removed.unwrap_or(self.context.lock.value.is_some()) {
+                true => self.delete(effect.precondition),
+                false => self.note_not_owned(token, Intent::Release),
+            },
+            Effect::Expire { expiry, done: true } => self.set_expiry(effect.precondition, *expiry),
+            Effect::Expire { done: false, .. } => self.note_not_owned(token, Intent::Extend),
+            Effect::NotOwned { intent, .. } => self.note_not_owned(token, *intent),
+            Effect::AddMember { shape, member } => self.add_member(*shape, member),
+            Effect::RemoveMember { member, missed: true, .. } => self.note_not_owned(Some(member), Intent::Release),
+            Effect::RemoveMember { member, count, .. } => self.remove_member(member, *count),
+            // The auditor divides these into the effects above.
+            Effect::OtherWrite | Effect::Transfer { .. } | Effect::Flush { .. } | Effect::SwapDatabases { .. } => {}
+        }
+    }
+
+    /// A reply or a comparison says which value is there that RESTORE or RENAME brought.
+    fn learn_value(&mut self, effect: &KeyEffect<'_>) {
+        let shown = match effect.effect {
+            Effect::Read { value } => value,
+            Effect::Set { old: Some(old), .. } => old,
+            Effect::Delete { .. } | Effect::Expire { .. } | Effect::Set { .. } => effect.precondition.token(),
+            Effect::Take { .. }
+            | Effect::Arrive { .. }
+            | Effect::Transfer { .. }
+            | Effect::NotOwned { .. }
+            | Effect::AddMember { .. }
+            | Effect::RemoveMember { .. }
+            | Effect::OtherWrite
+            | Effect::Flush { .. }
+            | Effect::SwapDatabases { .. } => None,
+        };
+        let Some(value) = shown else { return };
+        self.set_value(Some(value));
+        if let Some(held) = self.held() {
+            self.lock().holds[held].token = value.into();
+        }
+    }
+
+    /// Whether the comparison in front of a command is a reason to take the key for a lock.
+    fn shows_a_lock(&self, effect: &KeyEffect<'_>) -> bool {
+        let Precondition::Compared(token) = effect.precondition else { return false };
+        match &effect.effect {
+            Effect::Delete { .. } => true,
+            Effect::Expire { .. } => self.context.lock.shape != LockShape::Semaphore,
+            Effect::NotOwned { intent, is_known } => *is_known && matches!(intent, Intent::Release | Intent::Extend),
+            // To write another value is what counters do, too.
+            Effect::Set { value, .. } => token.is_none_or(|token| token == *value),
+            Effect::Take { .. }
+            | Effect::Arrive { .. }
+            | Effect::Transfer { .. }
+            | Effect::Read { .. }
+            | Effect::AddMember { .. }
+            | Effect::RemoveMember { .. }
+            | Effect::OtherWrite
+            | Effect::Flush { .. }
+            | Effect::SwapDatabases { .. } => false,
+        }
+    }
+
+    /// The client gets the lock, which was free.
+    fn take(&mut self, value: Option<&[u8]>, expiry: ExpiryChange) {
+        if self.context.lock.value.is_some() || self.held().is_some() {
+            self.vanish();
+        }
+        let JournalRef { at, real, .. } = self.context.source;
+        let deadline = expiry.deadline(at, None);
+        let timestamp = value.and_then(|value| self.timestamp_written(value, at, real)).filter(|_| deadline.is_none());
+        self.acquire(&NewHold { token: value, how: Acquisition::Free, old: None, deadline, timestamp });
+    }
+
+    fn acquire(&mut self, new: &NewHold<'_>) {
+        if self.context.actor.is_some() {
+            self.begin_hold(new);
+            self.emit(&LockEvent::Acquired { old: new.old });
+        }
+    }
+
+    /// The timestamp in a value that is being written. One in the past is none, unless the lock has had timestamps.
+    fn timestamp_written(&self, value: &[u8], at: i64, real: i64) -> Option<Timestamp> {
+        let to_come = Timestamp::to_come(value, at, real);
+        to_come.or_else(|| {
+            let has_timestamps = self.context.lock.reasons.has(LockReason::Timestamp);
+            has_timestamps.then(|| Timestamp::in_value(value, at, real)).flatten()
+        })
+    }
+
+    /// The timestamp in an old value, as it was read when it was written, if that was seen.
+    fn timestamp_found(&self, value: &[u8], at: i64, real: i64) -> Option<Timestamp> {
+        let lock = &*self.context.lock;
+        let hold = lock.hold_with(value).or_else(|| lock.past_hold_with(value).map(|past| &past.hold));
+        hold.and_then(|hold| hold.timestamp).or_else(|| Timestamp::in_value(value, at, real))
+    }
+
+    /// The client is refused. The value that it offered may be unknown.
+    fn refuse(&mut self, value: Option<&[u8]>) {
+        let Some(client) = self.actor() else { return };
+        let source = self.context.source.clone();
+        let is_contended = match self.context.lock.holder() {
+            Some(holder) => holder.client.same_program(&client) != SameProgram::Yes,
+            // The holder's connection has ended, and the key is still there.
+            None => self.context.lock.past_holds.back().is_some_and(|past| past.end == HoldEnd::Closed),
+        };
+        if is_contended {
+            // An unknown value may be the same.
+            let is_alike = value.is_none_or(|value| self.context.lock.value.as_deref() == Some(value));
+            match self.context.lock.shape {
+                // A rate limiter refuses, too.
+                LockShape::Semaphore => {}
+                LockShape::Value | LockShape::Hash if is_alike => self.note_reason(LockReason::Alike),
+                LockShape::Value | LockShape::Hash => self.note_reason(LockReason::Contended),
+            }
+        }
+        let lock = &mut *self.context.lock;
+        match lock.waiters.iter_mut().find(|waiter| waiter.client.is_same_connection(&client)) {
+            Some(waiter) => {
+                waiter.attempts += 1;
+                waiter.last = source;
+            }
+            None => {
+                if lock.waiters.len() < MAX_WAITERS {
+                    let state = self.context.clients.entry((client.server, client.id));
+                    state.or_insert_with(|| ClientState::new(client.clone())).note_met(&lock.id);
+                    let waiter = Waiter { client, first: source.clone(), last: source, attempts: 1 };
+                    push_exact(&mut lock.waiters, waiter);
+                }
+            }
+        }
+        self.emit(&LockEvent::Refused { value: value.unwrap_or_default() });
+    }
+
+    /// GETSET, or SET with GET: takes over a lock whose timestamp is past.
+    fn swap(&mut self, precondition: Precondition<'_>, value: &[u8], expiry: ExpiryChange, old: Option<&[u8]>) {
+        let JournalRef { at, real, .. } = self.context.source;
+        let timestamp = self.timestamp_written(value, at, real);
+        if timestamp.is_some() && (old.is_none() || expiry == ExpiryChange::Never) {
+            self.note_reason(LockReason::Timestamp);
+        }
+        let Some(old) = old else {
+            let deadline = expiry.deadline(at, None);
+            return self.acquire(&NewHold {
+                token: Some(value),
+                how: Acquisition::Free,
+                old: None,
+                deadline,
+                timestamp,
+            });
+        };
+        if self.context.lock.value.as_deref() != Some(old) {
+            self.vanish();
+            self.set_value(Some(old));
+        }
+        let stale = self.timestamp_found(old, at, real);
+        let deadline = expiry.deadline(at, self.context.lock.deadline);
+        let is_free = match stale {
+            // Programs go on using real time when a test has moved the server's clock.
+            Some(stale) => stale.left(at, real) < 0,
+            None => self.held().is_none(),
+        };
+        let taken_over =
+            NewHold { token: Some(value), how: Acquisition::TakenOver, old: Some(old), deadline, timestamp };
+        if timestamp.is_some() && is_free {
+            // A holder that has not noticed the end of its time has lost the lock.
+            for hold in &mut self.lock().holds {
+                hold.status = HoldStatus::Vanished;
+            }
+            return self.acquire(&taken_over);
+        }
+        if self.held().is_some_and(|held| self.is_own(held)) {
+            return self.set(precondition, Some(value), expiry, Claim::Sets);
+        }
+        let hold = self.held();
+        let read = self.last_read();
+        // A client that gets back what it had read before believes that it took over a stale lock.
+        let believes = timestamp.is_some()
+            && stale.is_some()
+            && read.as_ref().is_some_and(|read| read.value.as_deref() == Some(old));
+        self.emit(&LockEvent::Overwritten { hold, value, deadline, by_getset: true, read });
+        let source = self.context.source.clone();
+        if believes {
+            if let Some(hold) = hold {
+                self.lock().holds[hold].status = HoldStatus::Overwritten(source);
+            }
+            return self.acquire(&taken_over);
+        }
+        self.set_value(Some(value));
+        self.set_deadline(deadline);
+        // In the documented pattern GETSET moves the time on a little, and the lock is still its holder's.
+        if let Some(hold) = hold.filter(|_| timestamp.is_none()) {
+            self.lock().holds[hold].status = HoldStatus::Overwritten(source);
+        }
+    }
+
+    /// The client sets the key, free or not. The value may be unknown.
+    fn set(&mut self, precondition: Precondition<'_>, value: Option<&[u8]>, expiry: ExpiryChange, claim: Claim) {
+        let JournalRef { at, real, .. } = self.context.source;
+        let source = self.context.source.clone();
+        let deadline = expiry.deadline(at, self.context.lock.deadline);
+        let hold = self.held();
+        let Some(held) = hold else {
+            // SET is no way to take a lock, but where the user says that the key is one, the client has it then.
+            let is_take = match claim {
+                Claim::Takes | Claim::TakesFree => true,
+                Claim::Sets => self.context.lock.reasons.has(LockReason::Said) && self.context.lock.value.is_none(),
+                Claim::None | Claim::Refused => false,
+            };
+            if is_take {
+                return self.take(value, expiry);
+            }
+            self.write_value(value);
+            self.set_deadline(deadline);
+            return;
+        };
+        let is_same = |lock: &Lock| !lock.is_value_unknown && value == Some(&*lock.holds[held].token);
+        let is_own = self.is_own_hold(held, precondition) || is_same(self.context.lock);
+        let written = value.unwrap_or_default();
+        if is_own {
+            self.emit(&LockEvent::Extended { hold, precondition, is_own, expiry, deadline, value: Some(written) });
+            self.set_deadline(deadline);
+            let timestamp = self.timestamp_written(written, at, real).filter(|_| deadline.is_none());
+            self.write_value(value);
+            let hold = &mut self.lock().holds[held];
+            (hold.token, hold.deadline, hold.timestamp) = (written.into(), deadline, timestamp);
+            (hold.extended, hold.extensions) = (Some(source), hold.extensions.saturating_add(1));
+            return;
+        }
+        let read = self.last_read();
+        self.emit(&LockEvent::Overwritten { hold, value: written, deadline, by_getset: false, read });
+        self.set_deadline(deadline);
+        self.write_value(value);
+        self.lock().holds[held].status = HoldStatus::Overwritten(source);
+    }
+
+    /// A value arrives that the client claims nothing of: SWAPDB.
+    pub fn place_value(&mut self, value: Option<&[u8]>, deadline: Option<i64>) {
+        self.write_value(value);
+        self.set_deadline(deadline);
+    }
+
+    /// Whether the holder acts: by its connection, or because the token was compared.
+    fn is_own_hold(&self, held: usize, precondition: Precondition<'_>) -> bool {
+        let hold = &self.context.lock.holds[held];
+        match precondition {
+            Precondition::Compared(Some(token)) => {
+                // Of some values only the beginning is the token.
+                let is_beginning = token.len() >= 8 && hold.token.starts_with(token);
+                *hold.token == *token || is_beginning || self.context.lock.value.as_deref() == Some(token)
+            }
+            Precondition::Compared(None) => true,
+            Precondition::None => self.is_own(held),
+        }
+    }
+
+    /// The last read of the client that acts.
+    fn last_read(&self) -> Option<LockRead> {
+        let actor = self.context.actor?;
+        self.context.clients.get(&(actor.server, actor.id))?.last_read_of(&self.context.lock.id).cloned()
+    }
+
+    fn read(&mut self, value: Option<&[u8]>) {
+        if self.context.lock.value.as_deref() != value && self.context.lock.shape == LockShape::Value {
+            self.vanish();
+            self.set_value(value);
+        }
+        if let Some(client) = self.actor() {
+            let (id, times_taken) = (Arc::clone(&self.context.lock.id), self.context.lock.times_taken);
+            let read = LockRead { id, value: value.map(Into::into), source: self.context.source.clone(), times_taken };
+            let state = self.context.clients.entry((client.server, client.id));
+            state.or_insert_with(|| ClientState::new(client)).note_read(read);
+        }
+        self.emit(&LockEvent::Read { value });
+        self.notice_loss(value);
+    }
+
+    /// A client that lost the lock and reads it knows then.
+    fn notice_loss(&mut self, value: Option<&[u8]>) {
+        let is_readable = self.context.lock.shape == LockShape::Value && !self.context.is_lost;
+        let Some(client) = self.actor().filter(|_| is_readable) else { return };
+        let is_lost = |hold: &Hold| {
+            hold.client.is_same_connection(&client) && hold.status != HoldStatus::Held && value != Some(&*hold.token)
+        };
+        let Some(lost) = self.context.lock.holds.iter().position(is_lost) else { return };
+        self.end_hold(lost, HoldEnd::Noticed, true);
+        self.note_release(&client);
+    }
+
+    fn delete(&mut self, precondition: Precondition<'_>) {
+        let hold = self.held();
+        if hold.is_none() && self.context.lock.value.is_none() {
+            // The last member of a hash went before the hash itself.
+            self.set_deadline(None);
+            return;
+        }
+        let is_own = hold.is_some_and(|hold| self.is_own(hold));
+        let is_release = match precondition {
+            Precondition::Compared(_) => true,
+            Precondition::None => is_own,
+        };
+        if is_own {
+            self.note_reason(LockReason::Returned);
+        }
+        let read = self.last_read();
+        self.emit(&LockEvent::Deleted { hold, precondition, is_release, read });
+        if let Some(hold) = hold {
+            self.lose_key(hold, is_release);
+        }
+        self.set_value(None);
+        self.set_deadline(None);
+        self.end_belief();
+    }
+
+    /// The key of a hold is gone; the holder knows if it released it.
+    fn lose_key(&mut self, hold: usize, is_release: bool) {
+        let source = self.context.source.clone();
+        if !is_release {
+            self.lock().holds[hold].status = HoldStatus::Deleted(source);
+            return;
+        }
+        let client = self.context.lock.holds[hold].client.clone();
+        self.end_hold(hold, HoldEnd::Released, true);
+        self.note_release(&client);
+    }
+
+    /// The client that acts believes no more that it holds the lock.
+    fn end_belief(&mut self) {
+        let Some(client) = self.actor() else { return };
+        if self.context.lock.shape != LockShape::Semaphore {
+            let is_own = |hold: &Hold| hold.client.is_same_connection(&client);
+            while let Some(own) = self.context.lock.holds.iter().position(is_own) {
+                self.end_hold(own, HoldEnd::Released, true);
+            }
+        }
+        self.note_release(&client);
+    }
+
+    /// A reply tells the client that it does not hold the lock that it wanted to release or extend.
+    fn note_not_owned(&mut self, token: Option<&[u8]>, intent: Intent) {
+        let Some(client) = self.actor() else { return };
+        if intent == Intent::Acquire {
+            return self.refuse(Some(token.unwrap_or_default()));
+        }
+        let is_its = |hold: &Hold| match token {
+            Some(token) => *hold.token == *token,
+            None => hold.client.is_same_connection(&client),
+        };
+        if let Some(own) = self.context.lock.holds.iter().position(is_its) {
+            if self.context.lock.holds[own].status == HoldStatus::Held {
+                self.vanish();
+            }
+            self.end_hold(own, HoldEnd::Noticed, true);
+        }
+        let past = self.context.lock.past_holds.iter().rev().find(|past| is_its(&past.hold));
+        let had_held = past.is_some_and(|past| past.end != HoldEnd::Released);
+        self.emit(&LockEvent::NotOwned { token, intent, had_held });
+        self.note_release(&client);
+    }
+
+    /// The client gives the key another deadline.
+    fn set_expiry(&mut self, precondition: Precondition<'_>, expiry: ExpiryChange) {
+        let source = self.context.source.clone();
+        let deadline = expiry.deadline(source.at, None);
+        let member = precondition.token().filter(|_| self.context.lock.shape == LockShape::Semaphore);
+        let hold = match member {
+            Some(member) => self.context.lock.holds.iter().position(|hold| *hold.token == *member),
+            None => self.held(),
+        };
+        let is_own = hold.is_some_and(|hold| self.is_own_hold(hold, precondition));
+        if let Some(hold) = hold.filter(|_| is_own && precondition == Precondition::None)
+            && deadline.is_some()
+            && self.context.lock.deadline.is_none()
+            && self.context.lock.holds[hold].extensions == 0
+        {
+            // A counter begins like that, too, but not with a token.
+            let token = &self.context.lock.holds[hold].token;
+            let is_token = token.len() >= 8 && !token.iter().all(u8::is_ascii_digit);
+            self.note_reason(if is_token { LockReason::ExpiryBehind } else { LockReason::Behind });
+        }
+        self.emit(&LockEvent::Extended { hold, precondition, is_own, expiry, deadline, value: None });
+        if deadline.is_some_and(|deadline| deadline <= source.at.div_euclid(1000)) {
+            if let Some(hold) = hold {
+                // Nobody releases in the same step what it takes.
+                let is_release = is_own && self.context.lock.holds[hold].acquired.seq != source.seq;
+                self.lose_key(hold, is_release);
+            }
+            self.set_value(None);
+            return self.set_deadline(None);
+        }
+        self.set_deadline(deadline);
+        if let Some(hold) = hold {
+            let actor = self.actor();
+            let hold = &mut self.lock().holds[hold];
+            if actor.is_some_and(|actor| !is_own && actor.same_program(&hold.client) == SameProgram::No) {
+                // The holder goes by the deadline that it knows.
+                let is_sooner = deadline.is_some_and(|deadline| hold.deadline.is_none_or(|known| deadline < known));
+                hold.shortened = is_sooner.then_some(source);
+                return;
+            }
+            (hold.deadline, hold.is_deadline_unknown, hold.shortened) = (deadline, false, None);
+            if is_own {
+                (hold.extended, hold.extensions) = (Some(source), hold.extensions.saturating_add(1));
+            }
+        }
+    }
+
+    fn add_member(&mut self, shape: LockShape, member: &[u8]) {
+        self.lock().shape = shape;
+        // A rate limiter adds members, too; the members of a semaphore remove themselves.
+        if shape == LockShape::Hash {
+            self.note_reason(LockReason::Shape);
+        }
+        if self.context.lock.hold_with(member).is_some() {
+            return;
+        }
+        let deadline = self.context.lock.deadline;
+        self.acquire(&NewHold { token: Some(member), how: Acquisition::Member, old: None, deadline, timestamp: None });
+    }
+
+    /// A member is removed, or counted down.
+    fn remove_member(&mut self, member: &[u8], count: i64) {
+        if count > 0 {
+            return;
+        }
+        let hold = self.context.lock.holds.iter().position(|hold| *hold.token == *member);
+        if hold.is_some_and(|hold| self.is_own(hold)) {
+            self.note_reason(LockReason::Shape);
+        }
+        let precondition = Precondition::Compared(Some(member));
+        self.emit(&LockEvent::Deleted { hold, precondition, is_release: true, read: None });
+        if let Some(hold) = hold {
+            self.lose_key(hold, true);
+        }
+        if self.context.lock.shape == LockShape::Hash {
+            self.set_value(None);
+        }
+    }
+}

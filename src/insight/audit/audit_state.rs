@@ -1,0 +1,305 @@
+//! What the auditor has learnt from the journals so far: locks, clients, findings.
+
+use std::sync::Arc;
+
+use super::client_identity::ClientIdentity;
+use super::client_state::{ClientState, ClientStates};
+use super::effect::{Claim, Effect, KeyEffect, Precondition};
+use super::finding::JournalRef;
+use super::finding_collector::FindingCollector;
+use super::journal_line::JournalLine;
+use super::lock::LockId;
+use super::lock_reason::LockReason;
+use super::lock_table::{LockTable, TrackedLock};
+use super::lock_tracker::{Deadlines, LockTracker};
+use super::program_links::SharedConnections;
+use super::rule_context::RuleContext;
+use super::rules::GlobalRuleState;
+use super::scope::Scope;
+use super::timeline::LockTimeline;
+use super::timestamp::Timestamp;
+use crate::base::glob;
+use crate::powers::{Outcome, short_line};
+
+/// All that is known after a line of the journals.
+#[derive(Clone)]
+pub struct AuditState {
+    pub scope: Arc<Scope>,
+    pub locks: LockTable,
+    /// By server.
+    deadlines: Vec<(u16, Deadlines)>,
+    pub clients: ClientStates,
+    shared: SharedConnections,
+    global: GlobalRuleState,
+    pub collector: FindingCollector,
+    /// `None` unless a report is to be drawn.
+    pub timeline: Option<LockTimeline>,
+    /// The last line of each server.
+    last_lines: Vec<JournalRef>,
+    /// The real time of the line before the last.
+    previous_real: i64,
+}
+
+impl AuditState {
+    pub fn new(scope: Arc<Scope>) -> Self {
+        let collector = FindingCollector::new(Arc::clone(&scope));
+        Self {
+            scope,
+            locks: LockTable::default(),
+            deadlines: Vec::new(),
+            clients: ClientStates::default(),
+            shared: SharedConnections::default(),
+            global: GlobalRuleState::default(),
+            collector,
+            timeline: None,
+            last_lines: Vec::new(),
+            previous_real: 0,
+        }
+    }
+
+    /// A copy with the locks that clients hold or wait for, and without findings.
+    pub fn active(&self) -> Self {
+        Self {
+            locks: self.locks.active(),
+            deadlines: self.deadlines.iter().map(|(server, _)| (*server, Deadlines::new())).collect(),
+            clients: self.clients.clone(),
+            shared: self.shared.clone(),
+            global: self.global.clone(),
+            last_lines: self.last_lines.clone(),
+            previous_real: self.previous_real,
+            ..Self::new(Arc::clone(&self.scope))
+        }
+    }
+
+    /// Forgets who holds what on a server. The findings stay.
+    pub fn forget_locks(&mut self, server: u16) {
+        self.locks.forget(server);
+        self.deadlines.iter_mut().filter(|(number, _)| *number == server).for_each(|(_, ends)| ends.clear());
+        self.clients.retain(|(number, _), _| *number != server);
+        (self.global, self.shared) = (GlobalRuleState::default(), SharedConnections::default());
+    }
+
+    /// Forgets a server and its findings.
+    pub fn forget_server(&mut self, server: u16) {
+        self.forget_locks(server);
+        self.deadlines.retain(|(number, _)| *number != server);
+        self.last_lines.retain(|line| line.server != server);
+        self.collector.forget(Some(server));
+    }
+
+    // ---- time
+
+    /// Ends the locks whose time is over at the time of a line.
+    #[inline]
+    pub fn advance_time(&mut self, server: u16, seq: u64, at: i64, real: i64) {
+        match self.last_lines.iter_mut().find(|line| line.server == server) {
+            Some(last) => {
+                self.previous_real = last.real;
+                (last.seq, last.at, last.real) = (seq, at, real);
+            }
+            None => {
+                let line = Arc::from("(the end)");
+                self.last_lines.push(JournalRef { server, seq, at, real, client: 0, name: Arc::from(""), line });
+                self.deadlines.push((server, Deadlines::new()));
+                self.global.note_clock(server, at - real);
+            }
+        }
+        let now = at.div_euclid(1000);
+        while let Some((_, deadlines)) = self.deadlines.iter_mut().find(|(other, _)| *other == server)
+            && let Some((deadline, _)) = deadlines.first()
+            && *deadline < now
+        {
+            let Some((_, id)) = deadlines.pop_first() else { return };
+            let source = self.last_line(server);
+            self.with_lock(&id, None, source, |tracker| tracker.advance_time(at, real));
+        }
+    }
+
+    /// The last line of a server.
+    pub fn last_line(&self, server: u16) -> JournalRef {
+        let last = self.last_lines.iter().find(|line| line.server == server).cloned();
+        let nothing = Arc::from("");
+        let none = JournalRef { server, seq: 0, at: 0, real: 0, client: 0, name: Arc::clone(&nothing), line: nothing };
+        last.unwrap_or(none)
+    }
+
+    // ---- clients
+
+    pub fn client_of(&self, line: &JournalLine<'_>) -> ClientIdentity {
+        let known = self.clients.get(&(line.server, line.client)).map(|state| &state.client);
+        let name = String::from_utf8_lossy(line.client_name());
+        match known {
+            Some(known) if *known.name == *name => known.clone(),
+            _ => ClientIdentity {
+                server: line.server,
+                id: line.client,
+                name: Arc::from(&*name),
+                address: Arc::from(line.address()),
+            },
+        }
+    }
+
+    pub fn state_of(&mut self, line: &JournalLine<'_>) -> Option<&mut ClientState> {
+        self.clients.get_mut(&(line.server, line.client))
+    }
+
+    pub fn source_of(line: &JournalLine<'_>, client: &ClientIdentity) -> JournalRef {
+        let JournalLine { server, seq, at, real, client: id, .. } = *line;
+        let text = if line.event.is_some() { "(the connection ended)".to_owned() } else { short_line(&line.words) };
+        JournalRef { server, seq, at, real, client: id, name: Arc::clone(&client.name), line: Arc::from(text) }
+    }
+
+    /// Ends what a client holds and waits for: its connection ended.
+    pub fn close_connection(&mut self, line: &JournalLine<'_>) {
+        let key = (line.server, line.client);
+        let Some(state) = self.clients.get_mut(&key) else { return };
+        let (client, mut ids) = (state.client.clone(), std::mem::take(&mut state.locks_met));
+        let source = Self::source_of(line, &client);
+        self.retain_current(&mut ids, &client);
+        for id in ids {
+            self.with_lock(&id, Some(&client), source.clone(), |tracker| tracker.close_connection(&client));
+        }
+        self.clients.remove(&key);
+    }
+
+    /// Keeps the locks that a client holds or waits for.
+    fn retain_current(&self, ids: &mut Vec<Arc<LockId>>, client: &ClientIdentity) {
+        ids.sort();
+        ids.dedup();
+        ids.retain(|id| {
+            self.locks.get(id).is_some_and(|lock| {
+                lock.holds.iter().any(|hold| hold.client.is_same_connection(client))
+                    || lock.waiters.iter().any(|waiter| waiter.client.is_same_connection(client))
+            })
+        });
+    }
+
+    /// Prunes the locks that a client has met, if they are many.
+    fn prune_met(&mut self, client: &ClientIdentity) {
+        let key = (client.server, client.id);
+        let Some(state) = self.clients.get_mut(&key).filter(|state| state.has_met_many()) else { return };
+        let mut ids = std::mem::take(&mut state.locks_met);
+        self.retain_current(&mut ids, client);
+        if let Some(state) = self.clients.get_mut(&key) {
+            state.set_met(ids);
+        }
+    }
+
+    // ---- locks
+
+    /// Something happens to a lock. A key that is free and was no lock is forgotten then.
+    pub fn with_lock(
+        &mut self,
+        id: &LockId,
+        actor: Option<&ClientIdentity>,
+        source: JournalRef,
+        happen: impl FnOnce(&mut LockTracker<'_>),
+    ) {
+        if self.track(id, actor, source, (false, None), happen) {
+            self.locks.remove(id);
+        }
+    }
+
+    /// `is_lost` and `replied_at` say what became of the reply. Returns whether the key is to be forgotten: it is free
+    /// and was no lock.
+    fn track(
+        &mut self,
+        id: &LockId,
+        actor: Option<&ClientIdentity>,
+        source: JournalRef,
+        (is_lost, replied_at): (bool, Option<i64>),
+        happen: impl FnOnce(&mut LockTracker<'_>),
+    ) -> bool {
+        let Some(TrackedLock { lock, links, rules }) = self.locks.get_mut(id) else { return false };
+        let deadlines = self.deadlines.iter_mut().find(|(server, _)| *server == id.server);
+        let Some((_, deadlines)) = deadlines else { return false };
+        let (clients, shared, collector) = (&mut self.clients, &mut self.shared, &mut self.collector);
+        let context = RuleContext { lock, links, actor, source, is_lost, replied_at, clients, shared, collector };
+        let (global, timeline, previous_real) = (&mut self.global, self.timeline.as_mut(), self.previous_real);
+        let mut tracker = LockTracker { context, rules, global, deadlines, timeline, previous_real };
+        happen(&mut tracker);
+        let lock = &tracker.context.lock;
+        !lock.is_known() && !lock.is_in_use()
+    }
+
+    /// Applies what a command did to one key.
+    pub fn apply(&mut self, line: &JournalLine<'_>, effect: &KeyEffect<'_>) {
+        if self.locks.find(line.server, effect.db, effect.key).is_none() {
+            if !self.may_begin_lock(line, effect) {
+                return;
+            }
+            self.locks.add(line.server, effect.db, effect.key);
+        }
+        let client = self.client_of(line);
+        let source = Self::source_of(line, &client);
+        if let Some(state) = self.state_of(line) {
+            state.client = client.clone();
+        }
+        let Some(lock) = self.locks.find(line.server, effect.db, effect.key) else { return };
+        let id = Arc::clone(&lock.id);
+        if effect.is_unlike_locks() && !lock.is_known() {
+            // A counter, or a collection.
+            let deadline = lock.deadline;
+            self.locks.remove(&id);
+            let ends = self.deadlines.iter_mut().find(|(server, _)| *server == line.server);
+            if let (Some((_, ends)), Some(deadline)) = (ends, deadline) {
+                ends.remove(&(deadline, id));
+            }
+            return;
+        }
+        let is_said = is_matched(&self.scope.locks, effect.key);
+        let reply = (line.outcome != Outcome::Answered, line.replied_at);
+        let is_free = self.track(&id, Some(&client), source, reply, |tracker| {
+            if is_said {
+                tracker.note_reason(LockReason::Said);
+            }
+            tracker.apply(effect);
+        });
+        if let (Some(timeline), Some(lock)) = (&mut self.timeline, self.locks.get(&id)) {
+            timeline.note_effect(lock, line.seq, &effect.effect);
+        }
+        self.prune_met(&client);
+        if is_free {
+            self.locks.remove(&id);
+        }
+    }
+
+    /// Tracks a key to which a lock moves, unless the user excludes it.
+    pub fn begin_tracking(&mut self, server: u16, db: u32, key: &[u8]) {
+        if self.locks.find(server, db, key).is_none() && !is_matched(&self.scope.not_locks, key) {
+            self.locks.add(server, db, key);
+        }
+    }
+
+    /// Whether a key that is not tracked may become a lock with this effect.
+    #[inline]
+    fn may_begin_lock(&self, line: &JournalLine<'_>, effect: &KeyEffect<'_>) -> bool {
+        let begins = match effect.effect {
+            Effect::Take { .. } | Effect::AddMember { .. } => true,
+            Effect::Arrive { claim: Claim::TakesFree | Claim::Takes | Claim::Refused, .. } => true,
+            Effect::Set { value, old: Some(_), .. } if Timestamp::to_come(value, line.at, line.real).is_some() => true,
+            Effect::Delete { removed: Some(true) } | Effect::Expire { done: true, .. }
+                if effect.precondition != Precondition::None =>
+            {
+                true
+            }
+            Effect::Set { value, .. } if effect.precondition == Precondition::Compared(Some(value)) => true,
+            Effect::Set { .. } | Effect::Arrive { claim: Claim::Sets, .. } => is_matched(&self.scope.locks, effect.key),
+            Effect::Arrive { claim: Claim::None, .. }
+            | Effect::Transfer { .. }
+            | Effect::Read { .. }
+            | Effect::Delete { .. }
+            | Effect::Expire { .. }
+            | Effect::NotOwned { .. }
+            | Effect::RemoveMember { .. }
+            | Effect::OtherWrite
+            | Effect::Flush { .. }
+            | Effect::SwapDatabases { .. } => false,
+        };
+        begins && !is_matched(&self.scope.not_locks, effect.key)
+    }
+}
+
+fn is_matched(globs: &[Vec<u8>], key: &[u8]) -> bool {
+    globs.iter().any(|glob| glob::matches(glob, key, false))
+}

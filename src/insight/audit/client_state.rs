@@ -1,0 +1,178 @@
+//! What is remembered of each client that has to do with locks.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+
+use super::client_identity::ClientIdentity;
+use super::finding::JournalRef;
+use super::lock::LockId;
+
+/// The clients that have to do with locks, by server and client.
+pub type ClientStates = HashMap<(u16, u64), ClientState, FixedState>;
+
+/// How many reads of locks, locks held or lost, and accessed keys are remembered of each client.
+const MAX_READS: usize = 16;
+pub const MAX_LOCKS: usize = 16;
+pub const MAX_ACCESSED: usize = 64;
+/// How many entries `locks_met` has before it is pruned for the first time.
+const FEW: usize = 64;
+
+/// A key that a client watches, and the value that it has read there since.
+pub type Watched = (u32, Box<[u8]>, Option<Box<[u8]>>);
+
+/// What is remembered of one client.
+#[derive(Clone)]
+pub struct ClientState {
+    pub client: ClientIdentity,
+    /// The client's reads of locks, the latest at the end.
+    reads: VecDeque<LockRead>,
+    /// The keys that the client watches.
+    pub watched: Vec<Watched>,
+    /// The locks that the client believes to hold.
+    pub holds: Vec<Arc<LockId>>,
+    /// The locks that the client lost without releasing them, and without being told.
+    pub lost: Vec<Arc<LockId>>,
+    /// The locks that the client got or waited for since the last pruning, perhaps several times each.
+    pub locks_met: Vec<Arc<LockId>>,
+    /// How many of them the last pruning left.
+    met_before: usize,
+    /// The keys that the client accessed while it held any lock.
+    accessed: VecDeque<KeyAccess>,
+    /// How many keys beside locks the client has accessed.
+    pub work: u64,
+    /// When it did so last, in microseconds on the server's clock.
+    pub worked_at: i64,
+}
+
+/// A key that a client accessed while it held a lock: the first and the last time, each by its number in the journal and
+/// in microseconds on the server's clock.
+#[derive(Clone, Debug)]
+pub struct KeyAccess {
+    db: u32,
+    key: Box<[u8]>,
+    times: [(u64, i64); 2],
+}
+
+impl KeyAccess {
+    fn is_of(&self, db: u32, key: &[u8]) -> bool {
+        self.db == db && *self.key == *key
+    }
+
+    /// Whether one of the accesses lies between two numbers of the journal, and not after a time.
+    pub fn is_within(&self, from: u64, to: u64, until: i64) -> bool {
+        self.times.iter().any(|(seq, at)| *seq > from && *seq < to && *at <= until)
+    }
+}
+
+/// A client's read of a lock.
+#[derive(Clone, Debug)]
+pub struct LockRead {
+    pub id: Arc<LockId>,
+    pub value: Option<Box<[u8]>>,
+    pub source: JournalRef,
+    /// How often the lock had been taken by then: if the number has grown, another client holds it.
+    pub times_taken: u64,
+}
+
+impl ClientState {
+    pub fn new(client: ClientIdentity) -> Self {
+        Self {
+            client,
+            reads: VecDeque::new(),
+            watched: Vec::new(),
+            holds: Vec::new(),
+            lost: Vec::new(),
+            locks_met: Vec::new(),
+            met_before: 0,
+            accessed: VecDeque::new(),
+            work: 0,
+            worked_at: 0,
+        }
+    }
+
+    pub fn note_read(&mut self, read: LockRead) {
+        self.reads.retain(|earlier| earlier.id != read.id);
+        if self.reads.len() >= MAX_READS {
+            self.reads.pop_front();
+        }
+        self.reads.push_back(read);
+    }
+
+    /// The client's last read of a lock.
+    pub fn last_read_of(&self, id: &LockId) -> Option<&LockRead> {
+        self.reads.iter().rev().find(|read| *read.id == *id)
+    }
+
+    /// The client holds a lock from now on, or waits for it.
+    pub fn note_met(&mut self, id: &Arc<LockId>) {
+        if self.locks_met.last().is_none_or(|last| !Arc::ptr_eq(last, id)) {
+            self.locks_met.push(Arc::clone(id));
+        }
+    }
+
+    /// Whether `locks_met` has grown enough to be pruned.
+    pub fn has_met_many(&self) -> bool {
+        self.locks_met.len() > 2 * self.met_before + FEW
+    }
+
+    /// Replaces `locks_met` after pruning.
+    pub fn set_met(&mut self, ids: Vec<Arc<LockId>>) {
+        (self.met_before, self.locks_met) = (ids.len(), ids);
+    }
+
+    pub fn note_hold(&mut self, id: &Arc<LockId>) {
+        self.note_met(id);
+        self.lost.retain(|lost| lost != id);
+        push_bounded(&mut self.holds, id);
+    }
+
+    /// The client knows that it does not hold the lock any more.
+    pub fn note_release(&mut self, id: &LockId) {
+        self.holds.retain(|held| **held != *id);
+        self.lost.retain(|lost| **lost != *id);
+        if self.holds.is_empty() && self.lost.is_empty() {
+            self.accessed.clear();
+        }
+    }
+
+    /// The client lost a lock and may not know.
+    pub fn note_loss(&mut self, id: &Arc<LockId>) {
+        if self.holds.contains(id) {
+            self.holds.retain(|held| held != id);
+            push_bounded(&mut self.lost, id);
+        }
+    }
+
+    /// Whether the client's commands are work under a lock, or after its loss.
+    pub fn is_at_work(&self) -> bool {
+        !self.holds.is_empty() || !self.lost.is_empty()
+    }
+
+    pub fn has_accessed_keys(&self) -> bool {
+        !self.accessed.is_empty()
+    }
+
+    pub fn note_access(&mut self, db: u32, key: &[u8], seq: u64, at: i64) {
+        if let Some(known) = self.accessed.iter_mut().find(|access| access.is_of(db, key)) {
+            known.times[1] = (seq, at);
+            return;
+        }
+        if self.accessed.len() >= MAX_ACCESSED {
+            self.accessed.pop_front();
+        }
+        self.accessed.push_back(KeyAccess { db, key: key.into(), times: [(seq, at); 2] });
+    }
+
+    /// The client's accesses to a key while it held any lock.
+    pub fn access_to(&self, db: u32, key: &[u8]) -> Option<&KeyAccess> {
+        self.accessed.iter().find(|access| access.is_of(db, key))
+    }
+}
+
+fn push_bounded(ids: &mut Vec<Arc<LockId>>, id: &Arc<LockId>) {
+    if ids.len() < MAX_LOCKS && !ids.contains(id) {
+        ids.push(Arc::clone(id));
+    }
+}

@@ -1,0 +1,340 @@
+//! The audit of servers while they run: switched on and off, asked, and listened to.
+//!
+//! Locks are taken in this order: the audit, then the journals.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use super::allowance::Allowance;
+use super::auditor::Auditor;
+use super::finding::Finding;
+use super::finding_collector::key_of;
+use super::known_lock::KnownLock;
+use super::live_state::{AuditedServer, LiveState, ServerProgress};
+use super::scope::Scope;
+use crate::base::sync::MutexExt;
+use crate::powers::Follower;
+use crate::spec::Table;
+
+/// How many allowances there may be.
+pub const MAX_ALLOWED: usize = 1000;
+
+/// The audit of one server, or of several together.
+pub struct LiveAudit {
+    is_on: AtomicBool,
+    /// The servers to whose findings a client subscribes, a bit for each.
+    subscribed: AtomicU64,
+    commands: Table,
+    initial: InitialSettings,
+    state: Mutex<LiveState>,
+}
+
+/// The settings when the servers start.
+#[derive(Clone)]
+struct InitialSettings {
+    is_on: bool,
+    scope: Arc<Scope>,
+}
+
+/// The result of an audit from the start of the servers, resets or not.
+pub struct AuditConclusion {
+    pub findings: Vec<Arc<Finding>>,
+    /// How many keys were taken for locks.
+    pub locks: u64,
+    /// How many findings were dropped because the list was full.
+    pub unlisted: u64,
+    /// How many records fell out of the journal before they were processed.
+    pub missed: u64,
+}
+
+/// Settings and counts of an audit.
+pub struct AuditStatus {
+    pub is_on: bool,
+    pub scope: Arc<Scope>,
+    /// How many findings there are, and how many of those are allowed.
+    pub findings: usize,
+    pub allowed: usize,
+    /// How many findings were dropped because the list was full.
+    pub unlisted: u64,
+    /// How many records were processed, and how many fell out of the journal before.
+    pub records: u64,
+    pub missed: u64,
+}
+
+impl Default for LiveAudit {
+    fn default() -> Self {
+        Self::new(Table::of_every_profile([]), Scope::default(), false)
+    }
+}
+
+impl LiveAudit {
+    /// An audit that is on from the start, or not.
+    pub fn new(commands: Table, scope: Scope, is_on: bool) -> Self {
+        Self::begin(commands, InitialSettings { is_on, scope: Arc::new(scope) })
+    }
+
+    /// An audit of other servers, with the settings that this one started with.
+    pub fn another(&self) -> Self {
+        Self::begin(self.commands.clone(), self.initial.clone())
+    }
+
+    fn begin(commands: Table, initial: InitialSettings) -> Self {
+        let state = Mutex::new(LiveState::new(initial.is_on, &initial.scope, commands.clone()));
+        Self { is_on: AtomicBool::new(initial.is_on), subscribed: AtomicU64::new(0), commands, initial, state }
+    }
+
+    /// Adds a server. Servers are told apart by number, from 1.
+    pub fn join(&self, server: u16, audited: Weak<dyn AuditedServer>) {
+        self.state().servers.push(ServerProgress::new(server, audited));
+    }
+
+    // ---- on and off
+
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has ever been on.
+    pub fn was_on(&self) -> bool {
+        self.state().was_on
+    }
+
+    /// Audits the records to come, and the first time also those that the journals have. The journals are kept from now
+    /// on.
+    pub fn turn_on(&self) {
+        let mut state = self.state();
+        let servers = state.running();
+        servers.iter().for_each(|(_, server)| server.begin_journal());
+        if self.is_on() {
+            return;
+        }
+        state.was_on = true;
+        for (at, server) in &servers {
+            let written = server.journal().lock().written();
+            let progress = &mut state.servers[*at];
+            if !progress.is_new {
+                progress.skip_to(written);
+            }
+        }
+        state.lookahead = None;
+        self.is_on.store(true, Ordering::Relaxed);
+    }
+
+    /// Stops. The findings stay.
+    pub fn turn_off(&self) {
+        let mut state = self.state();
+        if self.is_on() {
+            state.commit(true);
+            self.is_on.store(false, Ordering::Relaxed);
+        }
+        for (_, server) in state.running() {
+            server.journal().wake_followers();
+        }
+    }
+
+    // ---- the journals
+
+    /// Commits the records that would fall out of a journal soon.
+    pub fn commit_due(&self) {
+        if self.is_on() {
+            self.state().commit(false);
+        }
+    }
+
+    /// Commits all records, because a journal is about to be emptied.
+    pub fn commit_all(&self) {
+        if self.is_on() {
+            self.state().commit(true);
+        }
+    }
+
+    /// The journal of a server was switched off: records will be missing.
+    pub fn note_stop(&self, server: u16) {
+        if self.is_on() {
+            let mut state = self.state();
+            state.commit(true);
+            state.servers.iter_mut().filter(|known| known.server == server).for_each(|known| known.has_gap = true);
+        }
+    }
+
+    // ---- resets
+
+    /// Archives the findings on a server for the conclusion, because it is about to be reset. A reset is no end: findings
+    /// about the end are not among them.
+    pub fn archive(&self, server: u16) {
+        if !self.is_on() {
+            return;
+        }
+        let mut state = self.state();
+        let auditor = state.up_to_date(true);
+        let findings: Vec<_> =
+            auditor.findings().iter().filter(|finding| finding.server == server).map(Arc::clone).collect();
+        let (locks, unlisted) = (auditor.lock_count(), auditor.unlisted());
+        findings.into_iter().for_each(|finding| state.archived.add(Arc::unwrap_or_clone(finding)));
+        if state.servers.len() <= 1 {
+            // All of it is about to be forgotten; with more servers only the findings are.
+            state.archived.locks += locks;
+            state.archived.unlisted += unlisted;
+            state.archived_missed += std::mem::take(&mut state.missed);
+        }
+    }
+
+    /// Goes back to the state of the start, as far as one server is concerned.
+    pub fn reset(&self, server: u16) {
+        let mut state = self.state();
+        if self.is_on() {
+            // The findings on the other servers are to stay.
+            state.commit(true);
+        }
+        let LiveState { servers, committed, published, .. } = &mut *state;
+        if servers.len() <= 1 {
+            *committed = Auditor::new(Arc::clone(&self.initial.scope), self.commands.clone());
+        } else {
+            committed.forget_server(server);
+            committed.set_scope(Arc::clone(&self.initial.scope));
+        }
+        published.retain(|(_, number, ..), _| *number != server);
+        servers.iter_mut().filter(|known| known.server == server).for_each(ServerProgress::restart);
+        self.subscribed.fetch_and(!bit(server), Ordering::Relaxed);
+        self.is_on.store(self.initial.is_on, Ordering::Relaxed);
+        state.lookahead = None;
+        (state.scope, state.was_on) = (Arc::clone(&self.initial.scope), self.initial.is_on);
+        if state.servers.len() <= 1 {
+            state.missed = 0;
+        }
+    }
+
+    /// Forgets the findings. Who holds what stays known.
+    pub fn clear(&self) {
+        let mut state = self.state();
+        if self.is_on() {
+            state.commit(true);
+        }
+        state.committed.forget_findings();
+        state.lookahead = None;
+        state.published.clear();
+    }
+
+    /// Allows findings that are known. The error says that there is no room.
+    pub fn allow(&self, allowance: Allowance) -> Result<(), String> {
+        let mut state = self.state();
+        if state.scope.allowed.len() >= MAX_ALLOWED {
+            return Err(format!("there are {MAX_ALLOWED} allowances already; REDOUBLE RESET forgets them"));
+        }
+        let mut scope = (*state.scope).clone();
+        scope.allowed.push(allowance);
+        state.scope = Arc::new(scope);
+        let scope = Arc::clone(&state.scope);
+        if let Some(lookahead) = &mut state.lookahead {
+            lookahead.auditor.set_scope(Arc::clone(&scope));
+        }
+        state.committed.set_scope(scope);
+        Ok(())
+    }
+
+    // ---- questions
+
+    /// All findings so far, in the order in which they were found.
+    pub fn findings(&self) -> Vec<Arc<Finding>> {
+        self.up_to_date(|auditor| auditor.findings().to_vec())
+    }
+
+    /// An auditor that has processed all records, as if the journals ended here.
+    pub fn finished(&self) -> Auditor {
+        let mut auditor = self.up_to_date(Auditor::clone);
+        auditor.finish();
+        auditor
+    }
+
+    /// The result from the start on, also from before resets, as if the journals ended here.
+    pub fn conclusion(&self) -> AuditConclusion {
+        let auditor = self.finished();
+        let state = self.state();
+        let mut collector = state.archived.clone();
+        collector.set_scope(Arc::clone(&state.scope));
+        auditor.findings().iter().for_each(|finding| collector.add((**finding).clone()));
+        AuditConclusion {
+            findings: collector.findings().to_vec(),
+            locks: collector.locks + auditor.lock_count(),
+            unlisted: collector.unlisted + auditor.unlisted(),
+            missed: state.archived_missed + state.missed,
+        }
+    }
+
+    /// All locks that clients hold or wait for.
+    pub fn locks(&self) -> Vec<KnownLock> {
+        let (mut auditor, now): (Auditor, Vec<_>) = {
+            let mut state = self.state();
+            let auditor = state.up_to_date(self.is_on()).active();
+            let running = state.running();
+            (auditor, running.into_iter().map(|(at, server)| (state.servers[at].server, server.now())).collect())
+        };
+        let now = |server| now.iter().find(|(number, _)| *number == server).map_or((0, 0), |(_, now)| *now);
+        auditor.active_locks(now).iter().map(KnownLock::new).collect()
+    }
+
+    pub fn status(&self) -> AuditStatus {
+        let mut state = self.state();
+        let is_on = self.is_on();
+        let auditor = state.up_to_date(is_on);
+        let findings = auditor.findings();
+        AuditStatus {
+            is_on,
+            findings: findings.len(),
+            allowed: findings.iter().filter(|finding| finding.allowed.is_some()).count(),
+            unlisted: auditor.unlisted(),
+            records: auditor.lines,
+            scope: Arc::clone(&state.scope),
+            missed: state.missed,
+        }
+    }
+
+    /// The followers of all journals.
+    pub fn followers(&self) -> Vec<Follower> {
+        self.state().running().iter().map(|(_, server)| server.journal().follower()).collect()
+    }
+
+    fn up_to_date<R>(&self, look: impl FnOnce(&Auditor) -> R) -> R {
+        look(self.state().up_to_date(self.is_on()))
+    }
+
+    // ---- subscribers
+
+    /// The findings about a server's keys that its subscribers were not told of yet. `has_subscribers` says whether there
+    /// are any, `is_patient` whether the findings may come later.
+    pub fn news(&self, server: u16, has_subscribers: bool, is_patient: bool) -> Vec<Arc<Finding>> {
+        let had_subscribers = self.subscribed.load(Ordering::Relaxed) & bit(server) != 0;
+        if !has_subscribers {
+            if had_subscribers {
+                self.subscribed.fetch_and(!bit(server), Ordering::Relaxed);
+            }
+            return Vec::new();
+        }
+        let mut state = self.state();
+        // Findings from before the first subscriber are no news to it.
+        let is_told = self.subscribed.fetch_or(bit(server), Ordering::Relaxed) & bit(server) != 0;
+        if is_told && is_patient && state.would_begin_anew() {
+            return Vec::new();
+        }
+        let findings = state.up_to_date(self.is_on()).findings();
+        let findings: Vec<_> = findings.iter().filter(|finding| finding.server == server).map(Arc::clone).collect();
+        let mut news = Vec::new();
+        for finding in findings {
+            let before = state.published.insert(key_of(&finding), finding.severity);
+            if is_told && before.is_none_or(|severity| severity < finding.severity) && finding.allowed.is_none() {
+                news.push(finding);
+            }
+        }
+        news
+    }
+
+    fn state(&self) -> MutexGuard<'_, LiveState> {
+        self.state.lock_ignoring_poison()
+    }
+}
+
+/// The bit of a server; there are at most 64.
+fn bit(server: u16) -> u64 {
+    1 << (server.saturating_sub(1) % 64)
+}

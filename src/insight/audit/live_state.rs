@@ -1,0 +1,330 @@
+//! How far the journals of running servers are audited.
+//!
+//! A record can come late, or turn out otherwise because its reply is lost. So the committed auditor leaves out the
+//! newest records and never goes back. Its copy, the look-ahead, processes the rest whenever somebody asks.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use foldhash::fast::FixedState;
+
+use super::auditor::Auditor;
+use super::code::Severity;
+use super::finding_collector::{FindingCollector, FindingKey};
+use super::journal_line::JournalLine;
+use super::record_merge::{MergedRecords, ServerRecords};
+use super::scope::Scope;
+use crate::powers::{Journal, LockedJournal, RawRecord};
+use crate::spec::Table;
+
+/// How many records of a server are left uncommitted, because others can come late that belong in front of them.
+pub const BACKLOG: usize = 1024;
+/// How many at most, while one is missing: the thread that writes it may have been stopped.
+pub const MAX_BACKLOG: usize = 32 * BACKLOG;
+/// How many records of a server are read at once.
+const PORTION: usize = MAX_BACKLOG + 2 * BACKLOG;
+/// How many records must be new before the look-ahead begins anew without being asked.
+const PATIENCE: u64 = 256;
+
+/// A server whose journal is audited.
+pub trait AuditedServer: Send + Sync {
+    fn journal(&self) -> &Arc<Journal>;
+
+    /// The time on its clock and the real time, in microseconds since 1970.
+    fn now(&self) -> (i64, i64);
+
+    /// Begins to keep a journal, if it does not yet.
+    fn begin_journal(&self);
+}
+
+pub struct LiveState {
+    /// Whether the audit has ever been on.
+    pub was_on: bool,
+    pub scope: Arc<Scope>,
+    pub servers: Vec<ServerProgress>,
+    /// Has processed all but the newest records.
+    pub committed: Auditor,
+    pub lookahead: Option<Lookahead>,
+    /// Whether somebody has asked since the last commit.
+    is_asked: bool,
+    /// The findings that subscribers were told of, with the severity of then.
+    pub published: HashMap<FindingKey, Severity, FixedState>,
+    /// How many records fell out of the journal before they were processed.
+    pub missed: u64,
+    /// The findings on servers that were reset since, and what was missed there.
+    pub archived: FindingCollector,
+    pub archived_missed: u64,
+}
+
+/// A server, and how much of its journal is committed.
+pub struct ServerProgress {
+    pub server: u16,
+    pub audited: Weak<dyn AuditedServer>,
+    /// The index of the first record that is not committed. Of the records from there to `seen`, those whose number is
+    /// not above `seq` are committed, too: they came before their turn.
+    next: u64,
+    seen: u64,
+    seq: u64,
+    /// Whether the next number must be that after `seq`.
+    is_contiguous: bool,
+    /// Whether nothing of the journal was processed so far.
+    pub is_new: bool,
+    /// Whether records are missing between those committed and those to come.
+    pub has_gap: bool,
+}
+
+/// How many records of a server may be left uncommitted.
+struct BacklogLimits {
+    usual: usize,
+    /// While one is missing.
+    most: usize,
+}
+
+/// An auditor that has processed all records.
+pub struct Lookahead {
+    pub auditor: Auditor,
+    /// By server.
+    cursors: Vec<Cursor>,
+    /// The real time of the last record.
+    real: i64,
+}
+
+/// Where the records that were processed end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Cursor {
+    written: u64,
+    revised: u64,
+    /// The highest number so far.
+    seq: u64,
+}
+
+impl LiveState {
+    pub fn new(is_on: bool, scope: &Arc<Scope>, commands: Table) -> Self {
+        Self {
+            was_on: is_on,
+            scope: Arc::clone(scope),
+            servers: Vec::new(),
+            committed: Auditor::new(Arc::clone(scope), commands),
+            lookahead: None,
+            is_asked: false,
+            published: HashMap::default(),
+            missed: 0,
+            archived: FindingCollector::new(Arc::clone(scope)),
+            archived_missed: 0,
+        }
+    }
+
+    /// The servers that are running, each with its place in the list.
+    pub fn running(&self) -> Vec<(usize, Arc<dyn AuditedServer>)> {
+        let servers = self.servers.iter().enumerate();
+        servers.filter_map(|(at, server)| Some((at, server.audited.upgrade()?))).collect()
+    }
+
+    /// Commits all records, or else, if it is time, all but the newest.
+    pub fn commit(&mut self, all: bool) {
+        let servers = self.running();
+        let mut held = hold(&servers);
+        if !all && !held.iter().any(|(_, held)| held.is_overtaking()) {
+            return;
+        }
+        if !std::mem::take(&mut self.is_asked) {
+            self.lookahead = None;
+        }
+        self.find_gaps(&held);
+        let limits = |held: &LockedJournal<'_>| {
+            let room = if all { 0 } else { usize::try_from(held.records_per_eighth()).unwrap_or(usize::MAX) };
+            BacklogLimits { usual: BACKLOG.min(room), most: MAX_BACKLOG.min(room) }
+        };
+        let limits: Vec<BacklogLimits> = held.iter().map(|(_, held)| limits(held)).collect();
+        let left = loop {
+            let mut records =
+                MergedRecords::new(&held, PORTION, |at, held| self.servers[at].uncommitted(held, PORTION));
+            self.commit_records(&mut records, &limits);
+            let mut is_done = true;
+            for ((at, held), list) in held.iter().zip(&records.lists) {
+                let server = &mut self.servers[*at];
+                server.seen = if list.is_cut { list.end } else { held.written() };
+                server.next = list.first_left().unwrap_or(server.seen);
+                is_done &= !list.is_cut;
+            }
+            if is_done {
+                break records.lists.iter().map(|list| list.records.len() as u64).collect::<Vec<_>>();
+            }
+        };
+        held.iter_mut().zip(left).for_each(|((_, held), left)| held.leave_unseen(left));
+    }
+
+    /// Commits records until as many are left of each server as the limits allow, or until the next one was cut off.
+    /// Waits for a missing record, up to the higher limit.
+    fn commit_records(&mut self, records: &mut MergedRecords<'_>, limits: &[BacklogLimits]) {
+        if let ([list], [limits]) = (records.lists.as_mut_slice(), limits) {
+            return self.commit_records_of_one(list, limits);
+        }
+        let before: Vec<u64> = records.lists.iter().map(|list| self.servers[list.at].seq).collect();
+        loop {
+            let lists = || records.lists.iter().zip(limits.iter().zip(&before));
+            // A record belongs in front of some that are committed.
+            let is_late = lists().any(|(list, (_, before))| list.next_seq().is_some_and(|seq| seq <= *before));
+            let is_full = lists().any(|(list, (limits, _))| list.is_cut || list.records.len() > limits.most);
+            let is_due = lists().any(|(list, (limits, _))| list.records.len() > limits.usual);
+            let is_wanting = lists().any(|(list, _)| list.is_cut && list.records.len() <= BACKLOG);
+            let Some(next) = records.peek() else { return };
+            let is_missing = self.servers[next.at].lacks_a_record(next);
+            if !is_late && (is_wanting || !is_full && (is_missing || !is_due)) {
+                return;
+            }
+            let Some((at, unread)) = records.next() else { return };
+            let server = &mut self.servers[at];
+            (server.seq, server.is_contiguous) = (server.seq.max(unread.seq), true);
+            process(&mut self.committed, server.server, &unread);
+        }
+    }
+
+    /// The same for a single server, the usual case.
+    fn commit_records_of_one(&mut self, list: &mut ServerRecords<'_>, limits: &BacklogLimits) {
+        let server = &mut self.servers[list.at];
+        let before = server.seq;
+        while let Some(next) = list.records.as_slice().first() {
+            let left = list.records.len();
+            let is_wanting = list.is_cut && left <= BACKLOG;
+            let is_full = list.is_cut || left > limits.most;
+            let is_missing = server.is_contiguous && next.seq > server.seq + 1;
+            if next.seq > before && (is_wanting || !is_full && (is_missing || left <= limits.usual)) {
+                return;
+            }
+            (server.seq, server.is_contiguous) = (server.seq.max(next.seq), true);
+            process(&mut self.committed, server.server, next);
+            list.records.next();
+        }
+    }
+
+    /// Where records fell out or were not kept, forgets who holds what.
+    fn find_gaps(&mut self, held: &[(usize, LockedJournal<'_>)]) {
+        for (at, held) in held {
+            let server = &mut self.servers[*at];
+            let oldest = held.oldest();
+            if server.next < oldest {
+                if !server.is_new {
+                    self.missed += oldest - server.next.max(server.seen.min(oldest));
+                    server.has_gap = true;
+                }
+                (server.next, server.is_contiguous) = (oldest, false);
+            }
+            server.is_new = false;
+            if server.has_gap && held.written() > server.seen {
+                server.has_gap = false;
+                self.committed.note_gap(server.server);
+                self.lookahead = None;
+            }
+        }
+    }
+
+    /// An auditor that has processed all records, as long as the audit is on.
+    pub fn up_to_date(&mut self, is_on: bool) -> &Auditor {
+        if !is_on {
+            return &self.committed;
+        }
+        // So that the look-ahead has no more records to process again and again than it must.
+        self.commit(false);
+        self.is_asked = true;
+        let servers = self.running();
+        let held = hold(&servers);
+        self.find_gaps(&held);
+        let continues = self.lookahead.as_ref().is_some_and(|lookahead| lookahead.continues(&held));
+        let mut lookahead = match self.lookahead.take().filter(|_| continues) {
+            Some(lookahead) => lookahead,
+            None => Lookahead { auditor: self.committed.clone(), cursors: Vec::new(), real: i64::MIN },
+        };
+        let mut records = match continues {
+            true => MergedRecords::new(&held, PORTION, |at, held| {
+                held.raw_records_from(lookahead.cursors[at].written).collect()
+            }),
+            false => MergedRecords::new(&held, PORTION, |at, held| self.servers[at].uncommitted(held, usize::MAX)),
+        };
+        lookahead.cursors.resize(self.servers.len(), Cursor { written: 0, revised: 0, seq: 0 });
+        if !continues {
+            for (cursor, server) in lookahead.cursors.iter_mut().zip(&self.servers) {
+                cursor.seq = server.seq;
+            }
+        }
+        while let Some((at, unread)) = records.next() {
+            process(&mut lookahead.auditor, self.servers[at].server, &unread);
+            lookahead.cursors[at].seq = lookahead.cursors[at].seq.max(unread.seq);
+            lookahead.real = lookahead.real.max(unread.real);
+        }
+        for (at, held) in &held {
+            (lookahead.cursors[*at].written, lookahead.cursors[*at].revised) = (held.written(), held.revisions());
+        }
+        &self.lookahead.insert(lookahead).auditor
+    }
+
+    /// Whether the look-ahead would have to begin anew for few new records.
+    pub fn would_begin_anew(&mut self) -> bool {
+        let servers = self.running();
+        let held = hold(&servers);
+        let Some(lookahead) = &mut self.lookahead else { return false };
+        if lookahead.continues(&held) {
+            return false;
+        }
+        let new = held.iter().filter_map(|(at, held)| held.written().checked_sub(lookahead.cursors.get(*at)?.written));
+        new.sum::<u64>() < PATIENCE
+    }
+}
+
+impl ServerProgress {
+    pub fn new(server: u16, audited: Weak<dyn AuditedServer>) -> Self {
+        Self { server, audited, next: 0, seen: 0, seq: 0, is_contiguous: false, is_new: true, has_gap: false }
+    }
+
+    /// The records that are not committed, at most so many.
+    fn uncommitted<'h>(&self, held: &'h LockedJournal<'_>, most: usize) -> Vec<RawRecord<'h>> {
+        let is_committed = |unread: &RawRecord<'_>| unread.index < self.seen && unread.seq <= self.seq;
+        held.raw_records_from(self.next).filter(|unread| !is_committed(unread)).take(most).collect()
+    }
+
+    /// Whether a record is missing in front of the next one.
+    fn lacks_a_record(&self, list: &ServerRecords<'_>) -> bool {
+        self.is_contiguous && list.next_seq().is_some_and(|seq| seq > self.seq + 1)
+    }
+
+    /// Leaves out the records so far.
+    pub fn skip_to(&mut self, written: u64) {
+        (self.next, self.seen, self.is_contiguous, self.has_gap) = (written, written, false, true);
+    }
+
+    /// The server begins anew, and so do the numbers of its records.
+    pub fn restart(&mut self) {
+        if let Some(audited) = self.audited.upgrade() {
+            self.skip_to(audited.journal().lock().written());
+        }
+        (self.seq, self.is_new, self.has_gap) = (0, true, false);
+    }
+}
+
+impl Lookahead {
+    /// Whether all new records belong behind those that were processed.
+    fn continues(&self, held: &[(usize, LockedJournal<'_>)]) -> bool {
+        held.iter().all(|(at, held)| {
+            let Some(cursor) = self.cursors.get(*at) else { return false };
+            cursor.revised == held.revisions()
+                && cursor.written >= held.oldest()
+                && held
+                    .raw_records_from(cursor.written)
+                    .all(|unread| unread.seq > cursor.seq && (self.cursors.len() == 1 || unread.real >= self.real))
+        })
+    }
+}
+
+/// Shows a record to an auditor; the header alone if that is enough.
+fn process(auditor: &mut Auditor, server: u16, unread: &RawRecord<'_>) {
+    if unread.header().is_some_and(|header| auditor.skip_unrelated(server, &header)) {
+        return;
+    }
+    if let Some(seen) = unread.read() {
+        auditor.process_line(&JournalLine::seen(server, &seen));
+    }
+}
+
+fn hold(servers: &[(usize, Arc<dyn AuditedServer>)]) -> Vec<(usize, LockedJournal<'_>)> {
+    servers.iter().map(|(at, server)| (*at, server.journal().lock())).collect()
+}

@@ -1,0 +1,81 @@
+//! What happens to a lock, as the rules see it.
+
+use super::client_state::LockRead;
+use super::effect::{ExpiryChange, Intent, Precondition};
+use super::lock::FlushCause;
+
+/// An event of one lock. Positions are those in the lock's `holds`.
+#[derive(Debug)]
+pub enum LockEvent<'a> {
+    /// A client got the lock: the last of `holds` is new. The other holds in there believe to have it, too.
+    Acquired {
+        /// The old value, for a lock that was taken over.
+        old: Option<&'a [u8]>,
+    },
+    /// A client was refused.
+    Refused {
+        /// The value that it offered.
+        value: &'a [u8],
+    },
+    /// A client read the key.
+    Read { value: Option<&'a [u8]> },
+    /// A client is about to delete the key. `hold` is the one that the server agrees with.
+    Deleted {
+        hold: Option<usize>,
+        precondition: Precondition<'a>,
+        /// The client releases its own lock: by its connection, or by its token.
+        is_release: bool,
+        /// The client's last read of the key.
+        read: Option<LockRead>,
+    },
+    /// A release or extension found no lock, or not the client's own, and the reply said so. `had_held` is whether the
+    /// client once held the lock: how that ended is in `past_holds`.
+    NotOwned { token: Option<&'a [u8]>, intent: Intent, had_held: bool },
+    /// The key is about to get another deadline. `hold` is the one that the server agrees with.
+    Extended {
+        hold: Option<usize>,
+        precondition: Precondition<'a>,
+        /// The holder extends it: by its connection, or by its token.
+        is_own: bool,
+        expiry: ExpiryChange,
+        /// The new deadline, in milliseconds.
+        deadline: Option<i64>,
+        /// The new value, if the command writes one.
+        value: Option<&'a [u8]>,
+    },
+    /// A client that does not hold the lock is about to overwrite its value. `hold` is the one that the server agrees
+    /// with.
+    Overwritten {
+        hold: Option<usize>,
+        value: &'a [u8],
+        deadline: Option<i64>,
+        /// GETSET, which returns the old value.
+        by_getset: bool,
+        /// The client's last read of the key.
+        read: Option<LockRead>,
+    },
+    /// The time of a hold is over; it is about to end.
+    Expired { hold: usize },
+    /// The connection of a holder ended.
+    ConnectionClosed { hold: usize },
+    /// The lock is about to go with all keys of its database.
+    Flushed { hold: usize, cause: FlushCause },
+    /// A client writes a key that it accessed while it held the lock, and its hold is over: how is in `past_holds`, or
+    /// the client still believes to hold it.
+    WroteAfterLoss { key: &'a [u8] },
+    /// The journal ends, and a client holds the lock.
+    HeldAtEnd { hold: usize },
+    /// The key vanished without a command naming it.
+    KeyVanished { cause: VanishCause },
+    /// The journal ends. Comes once, after the `HeldAtEnd` of each hold.
+    AuditEnded,
+}
+
+/// Why a key vanished without a command naming it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VanishCause {
+    /// Its deadline passed.
+    Expired,
+    /// All keys of its database went.
+    Flushed(FlushCause),
+}

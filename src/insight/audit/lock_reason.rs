@@ -1,0 +1,107 @@
+//! Why the auditor takes a key for a lock.
+
+/// All reasons found so far for one key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LockReasons(u16);
+
+/// One reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum LockReason {
+    /// A client was refused while another one held the key, and had offered another value.
+    Contended = 1,
+    /// A release or extension compared the value in the same step.
+    Compared = 2,
+    /// The value is the time at which the lock ends.
+    Timestamp = 4,
+    /// The key was set first and got its expiry in a second command.
+    ExpiryBehind = 8,
+    /// The type is that of a lock: a hash that counts, a sorted set that admits several.
+    Shape = 16,
+    /// The same value was taken on several servers.
+    Several = 32,
+    /// The user's `--locks` pattern matches.
+    Said = 64,
+    /// A client was refused that had offered the value already there: a lock without tokens, or a default that all
+    /// set. This reason and those below are weak: two of them are needed.
+    Alike = 128,
+    /// The key was set to a value that is no token and got its expiry in a second command: a lock, or a counter.
+    Behind = 256,
+    /// The client that set the key deleted it.
+    Returned = 512,
+    /// The name of the key says so.
+    Named = 1024,
+}
+
+/// The weak reasons.
+const WEAK: u16 =
+    LockReason::Alike as u16 | LockReason::Behind as u16 | LockReason::Returned as u16 | LockReason::Named as u16;
+/// The pair of weak reasons that a counter with a default shows, too.
+const COUNTER: u16 = LockReason::Alike as u16 | LockReason::Behind as u16;
+
+impl LockReasons {
+    pub fn add(&mut self, reason: LockReason) {
+        self.0 |= reason as u16;
+    }
+
+    /// Adds the reasons of another key: the lock was renamed, copied or moved from there.
+    pub fn add_all(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    pub fn has(self, reason: LockReason) -> bool {
+        self.0 & reason as u16 != 0
+    }
+
+    pub fn are_enough(self) -> bool {
+        let weak = self.0 & WEAK;
+        self.0 & !WEAK != 0 || (weak.count_ones() > 1 && weak != COUNTER)
+    }
+}
+
+/// Whether a word of the key says lock: `lock:a`, `a.lock`, `jobLock`, but neither `clock` nor `block`.
+pub fn is_named_lock(key: &[u8]) -> bool {
+    const WORDS: [&[u8]; 6] = [b"lock", b"locks", b"mutex", b"lease", b"leader", b"semaphore"];
+    let is_letter = |at: usize| key.get(at).is_some_and(u8::is_ascii_alphabetic);
+    let begins = |at: usize| {
+        let before = at.checked_sub(1);
+        before.is_none_or(|before| {
+            !is_letter(before) || (key[before].is_ascii_lowercase() && key[at].is_ascii_uppercase())
+        })
+    };
+    let ends = |end: usize| !is_letter(end) || (key[end].is_ascii_uppercase() && key[end - 1].is_ascii_lowercase());
+    let contains = |word: &[u8]| {
+        key.windows(word.len())
+            .enumerate()
+            .any(|(at, found)| found.eq_ignore_ascii_case(word) && begins(at) && ends(at + word.len()))
+    };
+    WORDS.iter().any(|word| contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_lock_says_so_by_a_whole_word() {
+        for name in ["lock", "lock.foo", "jobs:42:lock", "LOCK_A", "jobLock", "lockFile", "my-mutex", "locks:a"] {
+            assert!(is_named_lock(name.as_bytes()), "{name}");
+        }
+        for name in ["", "clock", "block:7", "unlocked", "locker", "user:7", "redisson_unlock_latch:a"] {
+            assert!(!is_named_lock(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn weak_reasons_count_in_pairs() {
+        let are_enough = |given: &[LockReason]| {
+            let mut reasons = LockReasons::default();
+            given.iter().for_each(|reason| reasons.add(*reason));
+            reasons.are_enough()
+        };
+        assert!(!are_enough(&[]) && !are_enough(&[LockReason::Named]));
+        assert!(!are_enough(&[LockReason::Alike, LockReason::Behind]));
+        assert!(are_enough(&[LockReason::Contended]) && are_enough(&[LockReason::Alike, LockReason::Returned]));
+        assert!(are_enough(&[LockReason::Named, LockReason::Behind]));
+    }
+}

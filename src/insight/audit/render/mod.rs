@@ -1,0 +1,16 @@
+//! Findings as people and programs read them: text, annotations of GitHub Actions, JUnit XML, SARIF. From findings to
+//! text, nothing else.
+
+mod github;
+mod junit;
+mod phrase;
+mod sarif;
+mod text;
+mod world;
+
+pub use github::annotations;
+pub use junit::junit;
+pub(in crate::insight::audit) use phrase::is_unprintable;
+pub use sarif::{Artifact, sarif};
+pub use text::{describe_findings, report, summary_line};
+pub use world::WorldFindings;

@@ -1,0 +1,103 @@
+//! Phrases that several formats share: places, keys, times, and text without control characters.
+
+use std::borrow::Cow;
+
+use crate::base::log::civil;
+use crate::base::text::utf8_or_escaped;
+use crate::insight::audit::finding::{Evidence, Finding};
+
+/// The page that explains all findings, each under its code.
+pub const PAGE: &str = "docs/findings.md";
+
+/// The place of a finding's lock: "lock `a`, database 1, server 2, space `b`", without the defaults.
+pub fn lock_place(space: &str, finding: &Finding) -> String {
+    let mut place = match finding.key.is_empty() {
+        true => "the lock whose key is empty".to_owned(),
+        false => format!("lock `{}`", readable(&finding.key)),
+    };
+    if finding.db != 0 {
+        place.push_str(&format!(", database {}", finding.db));
+    }
+    if finding.server > 1 {
+        place.push_str(&format!(", server {}", finding.server));
+    }
+    if !space.is_empty() {
+        place.push_str(&format!(", space `{}`", printable(space)));
+    }
+    place
+}
+
+/// A command of the evidence: its client, what it shows, and the command itself.
+pub fn evidence_line(evidence: &Evidence) -> String {
+    let source = &evidence.source;
+    let (what, command) = (printable(&evidence.what), printable(&source.line));
+    let actor = source.display_name();
+    let actor = printable(&actor);
+    // An event stands in parentheses, and `what` says the same.
+    match (source.client == 0, command.starts_with('(')) {
+        (true, true) => what.into_owned(),
+        (true, false) => format!("{what}: {command}"),
+        (false, true) => format!("{actor}: {what}"),
+        (false, false) => format!("{actor} {what}: {command}"),
+    }
+}
+
+/// A key as text. Bytes that are no UTF-8 are escaped, so that no two keys look alike.
+pub fn readable(key: &[u8]) -> String {
+    printable(&utf8_or_escaped(key)).into_owned()
+}
+
+/// Text with the characters escaped that a terminal or a file would obey.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unprintable) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for letter in text.chars() {
+        match letter {
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            '\t' => shown.push_str("\\t"),
+            letter if is_unprintable(letter) => shown.push_str(&format!("\\u{{{:x}}}", u32::from(letter))),
+            letter => shown.push(letter),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Controls, marks that change the direction of writing, and code points that are no characters.
+pub fn is_unprintable(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
+}
+
+/// `12:00:01.250` in UTC, of microseconds since 1970.
+pub fn time_of_day(micros: i64) -> String {
+    let millis = micros.div_euclid(1000).rem_euclid(86_400_000);
+    let seconds = millis / 1000;
+    format!("{:02}:{:02}:{:02}.{:03}", seconds / 3600, seconds / 60 % 60, seconds % 60, millis % 1000)
+}
+
+/// `2026-11-20T12:00:01.250Z`, of microseconds since 1970.
+pub fn date_and_time(micros: i64) -> String {
+    let (year, month, day) = civil(micros.div_euclid(86_400_000_000));
+    format!("{year:04}-{month:02}-{day:02}T{}Z", time_of_day(micros))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_in_utc() {
+        assert_eq!(date_and_time(1_700_000_000_250_999), "2023-11-14T22:13:20.250Z");
+        assert_eq!(date_and_time(-1), "1969-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn nothing_reaches_a_terminal_that_it_would_obey() {
+        assert_eq!(printable("lock:ä`<&"), "lock:ä`<&");
+        assert_eq!(readable(b"a\xff\x1b"), "a\\xff\\x1b");
+        assert_eq!(printable("a\x1b[2J\nb\u{202e}"), "a\\u{1b}[2J\\nb\\u{202e}");
+    }
+}

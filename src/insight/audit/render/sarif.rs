@@ -1,0 +1,175 @@
+//! Findings as SARIF 2.1.0, the format of code scanners.
+
+use serde_json::{Value, json};
+
+use super::phrase::{PAGE, date_and_time, evidence_line, lock_place, printable, readable};
+use super::world::{WorldFindings, all};
+use crate::insight::audit::code::{Code, Severity};
+use crate::insight::audit::finding::{Finding, JournalRef};
+
+/// Where a line of a journal can be read.
+pub struct Artifact {
+    /// The file, relative to the working directory.
+    pub uri: String,
+    /// The line in the file, from 1, if it is known.
+    pub line: Option<u64>,
+}
+
+/// A log of one run with all findings; allowed ones are suppressed. `artifact` finds the line of a journal by space,
+/// server, number and real time.
+pub fn sarif(worlds: &[WorldFindings], artifact: impl Fn(&str, u16, u64, i64) -> Option<Artifact>) -> String {
+    let rules: Vec<Value> = Code::ALL.iter().map(|code| rule(*code)).collect();
+    let results: Vec<Value> = all(worlds).map(|(space, finding)| result(space, finding, &artifact)).collect();
+    let missed: u64 = worlds.iter().map(|world| world.missed).sum();
+    let unlisted: u64 = worlds.iter().map(|world| world.unlisted).sum();
+    let mut notices = Vec::new();
+    if missed > 0 {
+        notices.push(notice(format!("{missed} entries had fallen out of the journal before they were looked at.")));
+    }
+    if unlisted > 0 {
+        notices.push(notice(format!("There was no room for {unlisted} more findings.")));
+    }
+    let log = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": {
+                "name": "redouble audit",
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+                "rules": rules,
+            }},
+            "invocations": [{ "executionSuccessful": true, "toolExecutionNotifications": notices }],
+            "columnKind": "unicodeCodePoints",
+            "results": results,
+        }],
+    });
+    // All values can be written as JSON.
+    serde_json::to_string_pretty(&log).unwrap_or_default() + "\n"
+}
+
+fn notice(text: String) -> Value {
+    json!({ "level": "warning", "message": { "text": text } })
+}
+
+fn rule(code: Code) -> Value {
+    let page = format!("{PAGE}#{}", code.name());
+    json!({
+        "id": code.name(),
+        "shortDescription": { "text": format!("{}.", code.title()) },
+        "help": {
+            "text": format!("{} See {page}.", code.instead()),
+            "markdown": format!("{} See `{page}`.", code.instead()),
+        },
+        "defaultConfiguration": { "level": level(code.severity()) },
+        "properties": { "tags": ["concurrency", "lock", "redis"] },
+    })
+}
+
+fn level(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    }
+}
+
+fn result(space: &str, finding: &Finding, artifact: &impl Fn(&str, u16, u64, i64) -> Option<Artifact>) -> Value {
+    let rule = Code::ALL.iter().position(|code| *code == finding.code).unwrap_or_default();
+    let steps: Vec<Value> = finding
+        .evidence
+        .iter()
+        .enumerate()
+        .map(|(order, evidence)| {
+            let source = &evidence.source;
+            let place = location(space, finding, (source.server, source.seq, source.real), artifact);
+            json!({
+                "location": with_message(place, &evidence_line(evidence)),
+                "executionOrder": order + 1,
+                "executionTimeUtc": date_and_time(source.at),
+                "properties": about(source),
+            })
+        })
+        .collect();
+    let real = finding.evidence.last().map_or(i64::MAX, |evidence| evidence.source.real);
+    let mut result = json!({
+        "ruleId": finding.code.name(),
+        "ruleIndex": rule,
+        "level": level(finding.severity),
+        "message": { "text": told(space, finding) },
+        "locations": [location(space, finding, (finding.server, finding.seq, real), artifact)],
+        "occurrenceCount": finding.times.min(i32::MAX as u64),
+        "partialFingerprints": { "findingAndLock/v1": fingerprint(space, finding) },
+        "suppressions": suppressions(finding),
+        "properties": {
+            "space": space,
+            "server": finding.server,
+            "database": finding.db,
+            "seq": finding.seq,
+            "lastSeq": finding.last_seq,
+        },
+    });
+    if !steps.is_empty() {
+        result["codeFlows"] = json!([{ "threadFlows": [{ "locations": steps }] }]);
+    }
+    result
+}
+
+/// The sentence, with the space if it is not the root.
+fn told(space: &str, finding: &Finding) -> String {
+    let sentence = printable(&finding.sentence);
+    match space.is_empty() {
+        true => format!("{sentence}."),
+        false => format!("{sentence} (space {}).", printable(space)),
+    }
+}
+
+fn suppressions(finding: &Finding) -> Value {
+    match &finding.allowed {
+        Some(reason) => json!([{ "kind": "external", "status": "accepted", "justification": reason }]),
+        None => json!([]),
+    }
+}
+
+fn about(source: &JournalRef) -> Value {
+    json!({
+        "server": source.server,
+        "seq": source.seq,
+        "client": source.client,
+        "name": &*source.name,
+        "command": &*source.line,
+    })
+}
+
+/// The part of a finding that stays the same from run to run.
+fn fingerprint(space: &str, finding: &Finding) -> String {
+    let key = finding.key.escape_ascii();
+    format!("{}/{}/{}/{}/{key}", finding.code.name(), space, finding.server, finding.db)
+}
+
+fn location(
+    space: &str,
+    finding: &Finding,
+    (server, seq, real): (u16, u64, i64),
+    artifact: &impl Fn(&str, u16, u64, i64) -> Option<Artifact>,
+) -> Value {
+    let mut location = json!({
+        "logicalLocations": [{
+            "name": readable(&finding.key),
+            "fullyQualifiedName": lock_place(space, finding),
+            "kind": "resource",
+        }],
+    });
+    if let Some(Artifact { uri, line }) = artifact(space, server, seq, real) {
+        let mut physical = json!({ "artifactLocation": { "uri": uri } });
+        if let Some(line) = line {
+            physical["region"] = json!({ "startLine": line });
+        }
+        location["physicalLocation"] = physical;
+    }
+    location
+}
+
+fn with_message(mut location: Value, text: &str) -> Value {
+    location["message"] = json!({ "text": text });
+    location
+}

@@ -1,0 +1,154 @@
+//! Findings as text for people: lock by lock, the worst first.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+use std::sync::Arc;
+
+use super::phrase::{PAGE, evidence_line, lock_place, printable, time_of_day};
+use super::world::{WorldFindings, all};
+use crate::base::text::counted;
+use crate::insight::audit::code::{Code, Severity};
+use crate::insight::audit::finding::Finding;
+
+/// How many findings with the same code are described in full, each for another family of keys, and how many of the
+/// rest are named.
+const MAX_DESCRIBED: usize = 5;
+const MAX_NAMED: usize = 3;
+
+/// Describes findings: for each lock what was done wrong, the commands that prove it, and what to do instead. The
+/// locks with the worst findings come first; allowed findings are named, with the reason. Lines without colours, each
+/// with its end; none if there are no findings.
+pub fn describe_findings(findings: &[Arc<Finding>]) -> String {
+    report(&[WorldFindings { findings: findings.to_vec(), ..WorldFindings::default() }])
+}
+
+/// The same for several worlds.
+pub fn report(worlds: &[WorldFindings]) -> String {
+    let mut text = String::new();
+    let (allowed, open): (Vec<_>, Vec<_>) = all(worlds).partition(|(_, finding)| finding.allowed.is_some());
+    let mut told: HashMap<Code, HashSet<&[u8]>> = HashMap::new();
+    let mut rest: Vec<(&str, &Finding)> = Vec::new();
+    for group in grouped(&open) {
+        let mut is_named = false;
+        for (space, finding) in group {
+            let kinds = told.entry(finding.code).or_default();
+            if kinds.len() >= MAX_DESCRIBED || !kinds.insert(key_family(&finding.key)) {
+                rest.push((space, finding));
+                continue;
+            }
+            if !is_named {
+                line(&mut text, &lock_place(space, finding));
+                is_named = true;
+            }
+            describe(&mut text, finding);
+        }
+    }
+    name_rest(&mut text, &rest);
+    for (space, finding) in allowed {
+        let (code, place) = (finding.code.name(), lock_place(space, finding));
+        let reason = printable(finding.allowed.as_deref().unwrap_or_default());
+        line(&mut text, &format!("allowed: {code}, {place}: {reason}"));
+    }
+    text
+}
+
+/// One line with the number of findings and locks.
+pub fn summary_line(worlds: &[WorldFindings]) -> String {
+    let locks: u64 = worlds.iter().map(|world| world.locks).sum();
+    let open: Vec<_> = all(worlds).filter(|(_, finding)| finding.allowed.is_none()).collect();
+    let allowed = all(worlds).count() - open.len();
+    let mut watched = counted(locks, "lock") + " watched";
+    if allowed > 0 {
+        watched.push_str(&format!("; {} allowed", counted(allowed as u64, "finding")));
+    }
+    if open.is_empty() {
+        return match locks {
+            0 => "no lock was misused, but none was seen either: --locks GLOB says which keys are locks".to_owned(),
+            _ => format!("no lock was misused ({watched})"),
+        };
+    }
+    format!("{} in {} ({watched})", severities(&open), counted(grouped(&open).len() as u64, "lock"))
+}
+
+/// "2 errors and 1 warning".
+fn severities(findings: &[(&str, &Arc<Finding>)]) -> String {
+    let counts = Severity::ALL.into_iter().rev().filter_map(|severity| {
+        let count = findings.iter().filter(|(_, finding)| finding.severity == severity).count();
+        (count > 0).then(|| counted(count as u64, severity.name()))
+    });
+    let counts: Vec<String> = counts.collect();
+    match counts.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => counts.concat(),
+    }
+}
+
+/// Groups findings by lock, the worst first, among locks and within each.
+fn grouped<'a>(findings: &[(&'a str, &'a Arc<Finding>)]) -> Vec<Vec<(&'a str, &'a Finding)>> {
+    let mut groups: Vec<Vec<(&str, &Finding)>> = Vec::new();
+    let mut known: HashMap<(&str, u16, u32, &[u8]), usize> = HashMap::new();
+    for (space, finding) in findings {
+        let lock = (*space, finding.server, finding.db, &*finding.key);
+        let group = *known.entry(lock).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[group].push((space, finding));
+    }
+    let badness = |finding: &Finding| std::cmp::Reverse(finding.severity);
+    for group in &mut groups {
+        group.sort_by_key(|(_, finding)| (badness(finding), finding.seq));
+    }
+    groups.sort_by_key(|group| group.first().map(|(_, finding)| badness(finding)));
+    groups
+}
+
+/// The common part of keys that differ in a number or a name at the end. Such locks share their mistakes.
+fn key_family(key: &[u8]) -> &[u8] {
+    match key.iter().rposition(|byte| b":/.|".contains(byte)) {
+        Some(at) => &key[..=at],
+        None => &key[..key.len() - digits_at_end(key)],
+    }
+}
+
+fn digits_at_end(key: &[u8]) -> usize {
+    key.iter().rev().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// A finding in full.
+fn describe(text: &mut String, finding: &Finding) {
+    let (severity, code) = (finding.severity.name(), finding.code.name());
+    let times = if finding.times > 1 { format!(" ({} times)", finding.times) } else { String::new() };
+    line(text, &format!("  {severity} {code}: {}{times}", printable(&finding.sentence)));
+    let places: Vec<String> = finding.evidence.iter().map(|evidence| format!("#{}", evidence.source.seq)).collect();
+    let width = places.iter().map(String::len).max().unwrap_or(0);
+    for (evidence, place) in finding.evidence.iter().zip(&places) {
+        let time = time_of_day(evidence.source.at);
+        line(text, &format!("    {place:<width$} {time} {}", evidence_line(evidence)));
+    }
+    line(text, &format!("    instead: {}", finding.code.instead()));
+    line(text, &format!("    see {PAGE}#{code}"));
+}
+
+/// Names the findings that are not described, in a line for each code.
+fn name_rest(text: &mut String, rest: &[(&str, &Finding)]) {
+    let mut codes: Vec<Code> = rest.iter().map(|(_, finding)| finding.code).collect();
+    codes.sort();
+    codes.dedup();
+    for code in codes {
+        let places: Vec<String> = rest
+            .iter()
+            .filter(|(_, finding)| finding.code == code)
+            .map(|(space, finding)| lock_place(space, finding))
+            .collect();
+        let named = places.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join("; ");
+        let more = if places.len() > MAX_NAMED { "; ..." } else { "" };
+        let count = counted(places.len() as u64, "more finding");
+        line(text, &format!("{count} of {}: {named}{more}", code.name()));
+    }
+}
+
+fn line(text: &mut String, line: &str) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{line}");
+}

@@ -1,0 +1,61 @@
+//! The states of all rules, and the order in which the rules see an event.
+
+use super::clocks::{self, ClocksState};
+use super::ending::{self, EndingState};
+use super::expiry::{self, ExpiryState};
+use super::lateness::{self, LatenessState};
+use super::order::{self, GlobalOrderState, OrderState};
+use super::ownership::{self, OwnershipState};
+use super::redlock::{self, GlobalRedlockState};
+use super::renewal::{self, RenewalState};
+use super::tokens::{self, TokensState};
+use super::waiting::{self, WaitingState};
+use crate::insight::audit::lock_event::LockEvent;
+use crate::insight::audit::rule_context::RuleContext;
+
+/// What the rules remember of one lock.
+#[derive(Clone, Default)]
+pub struct RuleState {
+    ownership: OwnershipState,
+    lateness: LatenessState,
+    expiry: ExpiryState,
+    clocks: ClocksState,
+    tokens: TokensState,
+    ending: EndingState,
+    waiting: WaitingState,
+    renewal: RenewalState,
+    order: OrderState,
+}
+
+/// What the rules remember beyond one lock.
+#[derive(Clone, Default)]
+pub struct GlobalRuleState {
+    redlock: GlobalRedlockState,
+    order: GlobalOrderState,
+}
+
+impl GlobalRuleState {
+    /// Notes by how many microseconds a server's clock is ahead of real time at its first line.
+    pub fn note_clock(&mut self, server: u16, ahead: i64) {
+        self.redlock.note_clock(server, ahead);
+    }
+}
+
+/// Shows an event to all rules. A rule that reads another one's state comes before it.
+pub fn observe(
+    context: &mut RuleContext<'_>,
+    state: &mut RuleState,
+    global: &mut GlobalRuleState,
+    event: &LockEvent<'_>,
+) {
+    ownership::observe(context, &mut state.ownership, event);
+    lateness::observe(context, &mut state.lateness, event);
+    expiry::observe(context, &mut state.expiry, event);
+    clocks::observe(context, &mut state.clocks, event);
+    tokens::observe(context, &mut state.tokens, event);
+    ending::observe(context, &mut state.ending, &state.renewal, event);
+    renewal::observe(context, &mut state.renewal, event);
+    waiting::observe(context, &mut state.waiting, event);
+    order::observe(context, &mut state.order, &mut global.order, event);
+    redlock::observe(context, &mut global.redlock, event);
+}

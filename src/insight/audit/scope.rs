@@ -1,0 +1,17 @@
+//! What an audit looks for, and in which keys.
+
+use super::allowance::Allowance;
+use super::code::Code;
+
+/// The settings of an audit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Globs of keys that are locks, whatever clients do with them.
+    pub locks: Vec<Vec<u8>>,
+    /// Globs of keys that are no locks.
+    pub not_locks: Vec<Vec<u8>>,
+    /// Findings that are known and allowed.
+    pub allowed: Vec<Allowance>,
+    /// Rules that are off.
+    pub off: Vec<Code>,
+}

@@ -1,0 +1,117 @@
+//! Notes the keys that clients access while they hold locks, and finds the writes to them after a lock is lost.
+
+use std::sync::Arc;
+
+use super::audit_state::AuditState;
+use super::client_identity::ClientIdentity;
+use super::client_state::{ClientState, KeyAccess};
+use super::journal_line::JournalLine;
+use super::lock::{HoldStatus, Lock, LockId};
+use crate::protocol::OwnedWords;
+use crate::spec::{CommandKind, RequestKeys, Table, TransactionCommand};
+
+/// Looks at a command of a client that holds a lock, or has lost one.
+#[inline]
+pub fn note_work(state: &mut AuditState, line: &JournalLine<'_>, commands: &Table) {
+    if state.clients.is_empty() || !state.state_of(line).is_some_and(|client| client.is_at_work()) {
+        return;
+    }
+    note_accesses(state, line, commands);
+}
+
+fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Table) {
+    let mut executed: Vec<(u32, OwnedWords)> = Vec::new();
+    if runs_others(line, commands) {
+        line.with_nested(|nested| {
+            executed.extend(nested.iter().map(|command| (command.db, command.words.iter().collect())));
+        });
+    } else {
+        executed.push((line.db, line.words.iter().collect()));
+    }
+    for (db, words) in &executed {
+        let RequestKeys { keys, writes } = commands.keys(words.as_words());
+        for key in keys {
+            if state.locks.find(line.server, *db, key).is_some() {
+                continue;
+            }
+            let Some(client) = state.state_of(line) else { return };
+            (client.work, client.worked_at) = (client.work + 1, line.at);
+            if let Some(access) = client.access_to(*db, key).filter(|_| writes).cloned() {
+                note_write(state, line, key, &access);
+            }
+            if let Some(client) = state.state_of(line).filter(|client| !client.holds.is_empty()) {
+                client.note_access(*db, key, line.seq, line.at);
+            }
+        }
+    }
+}
+
+/// Whether a command runs others: EXEC, or a script.
+fn runs_others(line: &JournalLine<'_>, commands: &Table) -> bool {
+    let row = line.words.first().and_then(|name| commands.find(name));
+    row.is_some_and(|row| match row.kind {
+        CommandKind::Script(_) | CommandKind::Transaction(TransactionCommand::Exec) => true,
+        CommandKind::Transaction(
+            TransactionCommand::Multi
+            | TransactionCommand::Discard
+            | TransactionCommand::Watch
+            | TransactionCommand::Unwatch,
+        )
+        | CommandKind::Keys
+        | CommandKind::Blocking
+        | CommandKind::Database
+        | CommandKind::Everything
+        | CommandKind::Connection
+        | CommandKind::Debug
+        | CommandKind::Library
+        | CommandKind::Container => false,
+    })
+}
+
+/// A client writes a key that it accessed under a lock.
+fn note_write(state: &mut AuditState, line: &JournalLine<'_>, key: &[u8], access: &KeyAccess) {
+    let client = state.client_of(line);
+    let ids: Vec<Arc<LockId>> = state.state_of(line).map(locks_of).unwrap_or_default();
+    let (at, real) = (line.at, line.real);
+    let is_over = |lock: &Lock| lock.holds.iter().any(|hold| hold.is_over(at, real));
+    for id in &ids {
+        if state.locks.get(id).is_some_and(is_over) {
+            let source = AuditState::source_of(line, &client);
+            state.with_lock(id, Some(&client), source, |tracker| tracker.advance_time(at, real));
+        }
+    }
+    // Another lock may guard the key now.
+    if ids.iter().any(|id| state.locks.get(id).is_some_and(|lock| is_held_by(lock, &client))) {
+        return;
+    }
+    for id in &ids {
+        if state.locks.get(id).is_some_and(|lock| was_accessed_under(lock, &client, access)) {
+            let source = AuditState::source_of(line, &client);
+            state.with_lock(id, Some(&client), source, |tracker| tracker.note_write_after_loss(key));
+        }
+    }
+}
+
+fn locks_of(client: &mut ClientState) -> Vec<Arc<LockId>> {
+    client.lost.iter().chain(&client.holds).cloned().collect()
+}
+
+/// Whether the server agrees with a client's hold.
+fn is_held_by(lock: &Lock, client: &ClientIdentity) -> bool {
+    lock.hold_of(client).is_some_and(|hold| hold.status == HoldStatus::Held)
+}
+
+/// Whether a client accessed a key while it had the lock, which it has lost since.
+fn was_accessed_under(lock: &Lock, client: &ClientIdentity, access: &KeyAccess) -> bool {
+    let (hold, until) = match (lock.hold_of(client), lock.past_hold_of(client)) {
+        (Some(hold), _) => (hold, i64::MAX),
+        (None, Some(past)) => (&past.hold, past.at),
+        (None, None) => return false,
+    };
+    let to = match &hold.status {
+        HoldStatus::Deleted(source) | HoldStatus::Overwritten(source) => source.seq,
+        HoldStatus::Flushed(flush) => flush.source.seq,
+        HoldStatus::Held | HoldStatus::Vanished => u64::MAX,
+    };
+    access.is_within(hold.acquired.seq, to, until)
+}
