@@ -61,12 +61,12 @@ pub fn is_counted(frame: &mut Frame<'_>, error: i32) -> bool {
     counted
 }
 
-/// Pushes an error as the table that scripts get. A refused command was not counted as an error yet.
-pub fn push_error(frame: &mut Frame<'_>, line: &[u8], refused: bool) {
+/// Pushes an error as the table that scripts get. `uncounted` errors are counted when they end the script.
+pub fn push_error(frame: &mut Frame<'_>, line: &[u8], uncounted: bool) {
     frame.push_table(0, 2);
     frame.push_bytes(line);
     frame.raw_set_field(-2, "err");
-    if !refused {
+    if !uncounted {
         frame.push_boolean(true);
         frame.raw_set_field(-2, COUNTED);
     }
