@@ -268,8 +268,8 @@ fn insert(
     }
 }
 
-/// Inserts an item into a node. A full node is split in half. At the right edge of the tree, where more rows are likely
-/// to follow, only the newest item moves to the new node.
+/// Inserts an item into a node. A full node is split in half. At either edge of the tree, where more rows are likely to
+/// follow, only the new item moves to another node.
 fn add<T>(items: &mut Vec<T>, at: usize, item: T, edge: Edge) -> Option<Vec<T>> {
     if items.len() < MOST {
         items.insert(at, item);
