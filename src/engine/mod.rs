@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 use crate::base::error::CommandError;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Replies, Session, Stage, Wait};
-use crate::commands::{self, Handlers};
+use crate::commands::Handlers;
 use crate::data::keyspace::{Busy, hash_of};
 use crate::powers::HookPath;
 use crate::protocol::{Reply, Words};
@@ -68,8 +68,9 @@ pub struct Engine {
 }
 
 impl Engine {
+    #[cfg(any(test, feature = "internals"))]
     pub fn new(instance: Arc<Instance>, table: Table) -> Self {
-        Self::with_handlers(instance, table, Handlers::new(commands::all()))
+        Self::with_handlers(instance, table, Handlers::new(crate::commands::all()))
     }
 
     /// Like [`new`](Self::new), with the functions of the table's rows.

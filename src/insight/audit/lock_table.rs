@@ -33,6 +33,7 @@ pub struct LockTable {
 }
 
 impl LockTable {
+    #[cfg(any(test, feature = "internals"))]
     pub fn len(&self) -> usize {
         self.count
     }
