@@ -335,7 +335,7 @@ impl Clock {
         .await;
     }
 
-    /// Rings the alarms as time passes, for ever.
+    /// Rings the alarms as time passes. Never returns.
     pub(crate) async fn run_alarms(self: Arc<Self>) {
         loop {
             let wait = poll_fn(|cx| match self.until_next_alarm(cx.waker()) {

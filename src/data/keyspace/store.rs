@@ -204,7 +204,7 @@ impl Shard<'_> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        // SAFETY: the borrow of `self` lives as long as the iterator and what it hands out, so the table stays as it is.
+        // SAFETY: the borrow of `self` outlives the iterator and its items, so the table does not change.
         unsafe { self.table.iter().map(|bucket| &bucket.as_ref().0) }
     }
 
