@@ -1,4 +1,4 @@
-# The only door: everything that is done to this project is done by one of these.
+# Every task of this project is one of these targets.
 
 CARGO ?= cargo
 PORT ?= 6379
@@ -38,7 +38,7 @@ docs: ## Rewrite docs/commands.md from the command table, and build the API docu
 	REDOUBLE_WRITE_DOCS=1 $(CARGO) test --locked --features internals --test repository documentation
 	$(CARGO) doc --locked --no-deps
 
-# The tests ask a real server. They fail without one, so it is brought here first.
+# The tests compare with a real server and fail without one, so it is installed first.
 redis:
 	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null && command -v redis-benchmark >/dev/null || { \
 	  if command -v apt-get >/dev/null; then \
@@ -63,7 +63,7 @@ languages:
 	    exit 1; \
 	  fi; }
 
-# The report's page is looked at in a real browser.
+# The tests open the report's page in a real browser.
 browser:
 	@[ -n "$$REDOUBLE_CHROMIUM" ] || command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || \
 	  command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \

@@ -1,8 +1,8 @@
 //! The only source of time.
 //!
-//! A server's clock runs with the machine's, shifted by an offset, or at another speed, or is frozen. Everything that has a
-//! deadline reads this clock; nothing else in the crate asks the machine for the time or waits for it (a lint enforces it).
-//! Slow log, uptime and log lines are about the machine and stay on real time.
+//! A server's clock runs at the machine's speed with an offset, at another speed, or is frozen. Everything with a
+//! deadline reads this clock; nothing else in the crate reads the machine's time or sleeps (a lint enforces it). Slow
+//! log, uptime and log lines concern the machine and use real time.
 
 use crate::base::sync::MutexExt;
 use std::collections::BTreeMap;
@@ -17,25 +17,25 @@ use std::time::{Duration, Instant};
 /// A point in time on a server's clock, in milliseconds since 1970: the unit of every deadline.
 pub type Millis = i64;
 
-/// In [`Clock::mode`]: runs as fast as the machine's.
+/// In [`Clock::mode`]: runs at the machine's speed.
 const RUNNING: i64 = i64::MIN;
 /// In [`Clock::mode`]: runs at another speed.
 const SCALED: i64 = i64::MIN + 1;
 
-/// The last instant a clock can be set to, in microseconds: far from the end of what can be counted, so that sums with it
-/// do not overflow. The first is 1970.
+/// The last instant that a clock can be set to, in microseconds: far enough from the end of the range that sums do not
+/// overflow. The first is 1970.
 pub(crate) const MAX_MICROS: i64 = i64::MAX / 4;
 
 /// How fast a clock runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Not at all.
+    /// Not running.
     Frozen,
-    /// So many times as fast as the machine's.
+    /// A multiple of the machine's speed.
     Speed(f64),
 }
 
-/// A period at a speed of its own: when it began on the machine's clock and on this one, in microseconds.
+/// A period of constant speed: its start on the machine's clock and on this one, in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct ScaledPeriod {
     from: i64,
@@ -45,7 +45,7 @@ struct ScaledPeriod {
 
 impl ScaledPeriod {
     fn micros(self) -> i64 {
-        // Out of range comes out as the nearest there is.
+        // Saturates.
         let passed = (machine_micros().saturating_sub(self.from) as f64 * self.speed) as i64;
         self.to.saturating_add(passed).min(MAX_MICROS)
     }
@@ -57,11 +57,11 @@ pub struct Clock {
     offset: AtomicI64,
     /// The instant at which the clock is frozen, in microseconds, or [`RUNNING`], or [`SCALED`].
     mode: AtomicI64,
-    /// How it runs while it is [`SCALED`].
+    /// The current period while the mode is [`SCALED`].
     scaled: Mutex<Option<ScaledPeriod>>,
-    /// It is frozen, and advances by itself when all clients wait.
+    /// The clock is frozen, and advances by itself when all clients are blocked.
     auto: AtomicBool,
-    /// After so long in real time without a request, auto-advance does not wait for a client.
+    /// The time in real time after which a silent client counts as blocked for auto-advance.
     idle_grace: Mutex<Option<Duration>>,
     started: Instant,
     alarms: Mutex<Alarms>,
@@ -71,7 +71,7 @@ pub struct Clock {
 struct Alarms {
     next: u64,
     waiting: BTreeMap<(Millis, u64), Arc<AlarmState>>,
-    /// How many alarms have rung and were not dropped yet.
+    /// The number of alarms that have rung and were not dropped yet.
     ringing: usize,
     /// Woken when the earliest deadline may have become earlier, or the clock was moved.
     driver: Option<Waker>,
@@ -91,7 +91,7 @@ struct AlarmInner {
     sleeper: Option<Waker>,
 }
 
-/// Real time since something began: for what must end although the server's clock stands still.
+/// Measures real time, for limits that apply although the server's clock is frozen.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);
 
@@ -140,12 +140,12 @@ impl Clock {
     fn scaled_micros(&self) -> i64 {
         match *self.scaled() {
             Some(scaled) => scaled.micros(),
-            // The pace has changed in between.
+            // The pace has changed since the first check.
             None => self.micros(),
         }
     }
 
-    /// The machine's time at an instant of this clock, in microseconds, if this one runs as fast.
+    /// The machine's time at an instant of this clock, in microseconds, if this one runs at the machine's speed.
     #[inline]
     pub(crate) fn real_at(&self, micros: i64) -> Option<i64> {
         let is_running = self.mode.load(Ordering::Acquire) == RUNNING;
@@ -186,7 +186,7 @@ impl Clock {
         self.started.elapsed()
     }
 
-    /// Sets the pace; the clock goes on from where it is. Returns the pace before.
+    /// Sets the pace; the clock continues from its present time. Returns the old pace.
     pub(crate) fn set_pace(&self, pace: Pace) -> Pace {
         let alarms = self.alarms();
         let before = self.pace();
@@ -195,8 +195,7 @@ impl Clock {
         before
     }
 
-    /// Moves the clock to an instant, forwards or backwards, within what it can show; it goes on running or standing as
-    /// before.
+    /// Moves the clock to an instant, forwards or backwards, within its range. It keeps running or stays frozen.
     pub(crate) fn set(&self, micros: i64) {
         let alarms = self.alarms();
         self.set_from(micros.clamp(0, MAX_MICROS), self.pace());
@@ -232,13 +231,13 @@ impl Clock {
         self.scaled.lock_ignoring_poison()
     }
 
-    /// Whether the clock advances by itself when all clients wait.
+    /// Whether the clock advances by itself when all clients are blocked.
     #[inline]
     pub fn is_auto(&self) -> bool {
         self.auto.load(Ordering::Relaxed)
     }
 
-    /// After so long in real time without a request, auto-advance does not wait for a client.
+    /// The time in real time after which a silent client counts as blocked for auto-advance.
     pub fn idle_grace(&self) -> Option<Duration> {
         *self.idle_grace.lock_ignoring_poison()
     }
@@ -263,13 +262,13 @@ impl Clock {
         Alarm { clock: Arc::clone(self), key: (deadline, id), state }
     }
 
-    /// An alarm that rings so long from now, but not before the next millisecond.
+    /// An alarm that rings after a duration, but not before the next millisecond.
     pub(crate) fn alarm_after(self: &Arc<Self>, duration: Duration) -> Alarm {
         let millis = i64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(MAX_MICROS).max(1);
         self.alarm(self.millis().saturating_add(millis))
     }
 
-    /// An alarm that has rung already: for a consequence of passing time that is not done yet.
+    /// An alarm that has rung already: it stands for a consequence of passing time that is not complete yet.
     pub(crate) fn rung_alarm(self: &Arc<Self>) -> Alarm {
         let mut alarms = self.alarms();
         let id = alarms.next;
@@ -299,7 +298,7 @@ impl Clock {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Rings every alarm before its time; whether there was any.
+    /// Rings every alarm before its time. Returns whether there was any.
     pub(crate) fn ring_early(&self) -> bool {
         let mut alarms = self.alarms();
         let early = std::mem::take(&mut alarms.waiting);
@@ -336,7 +335,7 @@ impl Clock {
         .await;
     }
 
-    /// Rings the alarms as time passes, for ever.
+    /// Rings the alarms as time passes. Never returns.
     pub(crate) async fn run_alarms(self: Arc<Self>) {
         loop {
             let wait = poll_fn(|cx| match self.until_next_alarm(cx.waker()) {
@@ -388,7 +387,7 @@ impl Clock {
         }
         match self.pace() {
             Pace::Frozen => None,
-            // Never zero, so that the caller does wait.
+            // Never zero, so that the caller really waits.
             Pace::Speed(speed) => Some(Duration::from_micros(((micros as f64 / speed).ceil() as u64).max(1))),
         }
     }
@@ -416,7 +415,7 @@ impl AlarmState {
         self.inner.lock_ignoring_poison()
     }
 
-    /// Marks the alarm as rung. The caller calls the waker when nothing is locked any more.
+    /// Marks the alarm as rung. The caller calls the waker after all locks are released.
     fn ring(&self, early: bool) -> Option<Waker> {
         let mut inner = self.inner();
         inner.rang = true;
@@ -471,18 +470,18 @@ impl Wake for Unpark {
     }
 }
 
-/// Blocks this thread, which must not be an event loop's, until a future is ready.
+/// Blocks this thread, which must not run an event loop, until a future is ready.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {
-        // A thread may be unparked without a reason.
+        // A thread can be unparked spuriously.
         if let Some(there) = block_on_timeout(future.as_mut(), Duration::MAX) {
             return there;
         }
     }
 }
 
-/// As [`block_on`], for so long in real time at most; `None` if that was not long enough.
+/// Like [`block_on`], with a time-out in real time; `None` if it elapses.
 #[allow(clippy::disallowed_methods)]
 pub(crate) fn block_on_timeout<T>(future: impl Future<Output = T>, longest: Duration) -> Option<T> {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
@@ -497,7 +496,7 @@ pub(crate) fn block_on_timeout<T>(future: impl Future<Output = T>, longest: Dura
     }
 }
 
-/// Every command asks for it, so it is read by the cheapest call; `SystemTime` computes with 128 bits.
+/// Every command reads it, so it uses the cheapest system call; `SystemTime` computes with 128 bits.
 #[inline]
 fn machine_micros() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
@@ -616,7 +615,7 @@ mod tests {
         assert!(clock.is_quiescent());
     }
 
-    /// Counts how often it is woken, and how often the alarms were locked then.
+    /// Counts its wakes, and those during which the alarms were locked.
     struct Probe {
         clock: Arc<Clock>,
         woken: AtomicI64,

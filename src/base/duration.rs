@@ -1,14 +1,14 @@
-//! Stretches of time as people write them: `1500` (milliseconds), `250ms`, `1.5s`, `2m`, `1h`.
+//! Durations as people write them: `1500` (milliseconds), `250ms`, `1.5s`, `2m`, `1h`.
 
 use std::time::Duration;
 
-/// The units, the longest name first where one ends like another.
+/// The units; a longer name comes before a shorter one that it ends with.
 const UNITS: &[(&str, u32)] = &[("us", 1), ("ms", 1_000), ("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000)];
 
-/// The longest stretch that can be written: about 292,000 years, in microseconds.
+/// The longest duration that can be written: about 292,000 years, in microseconds.
 const LONGEST: f64 = 9.2e18;
 
-/// Reads a stretch of time; `None` if it is none. A number alone is in milliseconds.
+/// Parses a duration; `None` if it is invalid. A plain number is in milliseconds.
 pub fn parse_duration(text: &[u8]) -> Option<Duration> {
     let text = std::str::from_utf8(text).ok()?;
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -17,7 +17,7 @@ pub fn parse_duration(text: &[u8]) -> Option<Duration> {
         "" => 1_000,
         unit => UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?.1,
     };
-    // A dot alone, or none of the digits that it stands between, is no number.
+    // A dot needs digits on both sides.
     if !number.starts_with(|c: char| c.is_ascii_digit()) || number.ends_with('.') {
         return None;
     }
@@ -30,7 +30,7 @@ pub fn parse_duration(text: &[u8]) -> Option<Duration> {
     }
 }
 
-/// A stretch of time as [`parse_duration`] reads it, in the unit that suits it.
+/// Formats a duration for [`parse_duration`], in a suitable unit.
 pub fn spell_duration(duration: Duration) -> String {
     let micros = duration.as_micros();
     match micros {

@@ -1,6 +1,6 @@
-//! Every error a client can see, worded as Redis words it, and the crate's own [`Error`].
+//! The error replies of general use, in Redis's words, and the crate's own [`Error`].
 //!
-//! Clients match on these texts, so they are bytes, kept in one place and compared with a real server in tests.
+//! Clients match on these texts, so they are kept as bytes in one place, and tests compare them with a real server.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -44,12 +44,12 @@ impl CommandError {
          local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
     );
 
-    /// An error whose text is known when the program is compiled.
+    /// An error with a constant text.
     pub const fn fixed(line: &'static str) -> Self {
         Self { line: Cow::Borrowed(line.as_bytes()) }
     }
 
-    /// An error whose text names something the client sent. A reply is one line: line ends become spaces.
+    /// An error whose text contains client input. A reply is one line, so line ends become spaces.
     pub fn new(line: impl Into<Vec<u8>>) -> Self {
         let mut line = line.into();
         for byte in &mut line {
@@ -60,7 +60,7 @@ impl CommandError {
         Self { line: Cow::Owned(line) }
     }
 
-    /// An error whose text quotes a word as C would print it: up to its first NUL.
+    /// An error whose text quotes a word as C prints it: up to its first NUL.
     pub fn quoting(before: &str, word: &[u8], after: &str) -> Self {
         let word = word.split(|&byte| byte == 0).next().unwrap_or_default();
         Self::new([before.as_bytes(), word, after.as_bytes()].concat())
@@ -91,37 +91,37 @@ impl fmt::Display for CommandError {
 
 impl std::error::Error for CommandError {}
 
-/// What can go wrong when a server is configured or started.
+/// Why a server cannot be configured or started, or refuses a request of its handle.
 #[derive(Debug)]
 pub enum Error {
-    /// A flag, directive or configuration file that cannot be used; the text says which and why.
+    /// A flag, directive or configuration file is invalid; the text says which and why.
     Config(String),
-    /// An address that cannot be listened on.
+    /// The server cannot listen on an address.
     Bind {
-        /// Where it was to listen.
+        /// The address.
         address: String,
-        /// What the system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// A unix socket that cannot be made.
+    /// A unix socket cannot be created.
     Socket {
-        /// Where it was to be.
+        /// Its path.
         path: std::path::PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// A file with data to begin with that cannot be loaded.
+    /// A seed file cannot be loaded.
     Load {
-        /// Which file.
+        /// Its path.
         path: std::path::PathBuf,
-        /// On which line, if it is one with lines.
+        /// The line of the error, if the file has lines.
         line: Option<u64>,
-        /// What is wrong there: what the server answered to the command, if it was one.
+        /// What is wrong there; for a command, the server's reply.
         reason: String,
     },
-    /// Something that was asked of a running server and cannot be done; the text says why.
+    /// A running server refuses a request; the text says why.
     Refused(String),
-    /// Anything else the operating system refused.
+    /// Any other error of the operating system.
     Io(std::io::Error),
 }
 
@@ -155,7 +155,7 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// What the operating system said, without the number that Rust adds: as C programs, and so Redis, word it.
+/// The operating system's error without the number that Rust adds: the wording of C programs, and so of Redis.
 pub(crate) fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split_once(" (os error").map_or(text.as_str(), |(text, _)| text).to_owned()

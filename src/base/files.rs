@@ -1,4 +1,4 @@
-//! What the operating system allows in open files, and files that appear all at once.
+//! The limit of open files, and atomic writes of files.
 
 use std::fs;
 use std::io::{self, Write};
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// File descriptors that a server needs beside those of its clients, as Redis counts them.
+/// File descriptors that a server needs besides those of its clients, as Redis counts them.
 const RESERVED: u64 = 32;
 
-/// Makes room for so many clients. `Err` says for how many there can be room at most.
+/// Raises the limit of open files for this number of clients. `Err` has the number of clients that are possible.
 pub fn allow_clients(clients: usize) -> Result<DescriptorLimit, usize> {
     let needed = (clients as u64).saturating_add(RESERVED);
     let limit = getrlimit(Resource::Nofile);
@@ -26,16 +26,16 @@ pub fn allow_clients(clients: usize) -> Result<DescriptorLimit, usize> {
     }
 }
 
-/// What had to be done to have enough file descriptors.
+/// What was done to have enough file descriptors.
 pub enum DescriptorLimit {
     Enough,
     Raised { to: u64, from: u64 },
 }
 
-/// Writes a file so that others see the old one or the new one, never a part. What is no file but a device or a pipe is
-/// written to: it is never replaced.
+/// Writes a file atomically: others see the old content or the new one. A device or a pipe is written to, never
+/// replaced.
 pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
-    // What a link points to is meant, not the link.
+    // A symbolic link stands for its target.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if fs::metadata(&path).is_ok_and(|old| !old.is_file()) {
         return fs::OpenOptions::new().write(true).open(&path)?.write_all(content);

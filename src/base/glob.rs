@@ -1,16 +1,16 @@
-//! Patterns as KEYS, SCAN, CONFIG GET and PSUBSCRIBE take them.
+//! Glob patterns of KEYS, SCAN, CONFIG GET and PSUBSCRIBE.
 
-/// Whether `text` matches a pattern of `*`, `?`, `[a-z]`, `[^a]` and `\` escapes, exactly as Redis sees it: a class that
-/// is never closed ends with the pattern, a range may stand backwards, and only an empty pattern matches an empty text.
+/// Whether `text` matches a pattern of `*`, `?`, `[a-z]`, `[^a]` and `\` escapes, exactly as in Redis: an unclosed
+/// class ends with the pattern, a range may be descending, and only an empty pattern matches an empty text.
 ///
-/// Takes at most the product of the two lengths: when a part between two stars fits, no earlier star need be tried
-/// again, so only the last one is remembered.
+/// Takes at most the product of the two lengths: when the part between two stars matches, no earlier star need be
+/// retried, so only the last one is remembered.
 pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
     if text.is_empty() {
         return pattern.is_empty();
     }
     let (mut at, mut seen) = (0, 0);
-    // Where the pattern goes on behind the last star, and the first byte of text that the star does not cover.
+    // The pattern behind the last star, and the first byte of text that the star does not cover.
     let mut star: Option<(usize, usize)> = None;
     while seen < text.len() {
         if pattern.get(at) == Some(&b'*') {
@@ -32,7 +32,7 @@ pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
     pattern[at..].iter().all(|&byte| byte == b'*')
 }
 
-/// Matches one byte with the start of a pattern (no star), and returns how much of the pattern that takes.
+/// Matches one byte with the start of a pattern (no star). Returns the length of the matched part of the pattern.
 fn match_one(pattern: &[u8], byte: u8, ignore_case: bool) -> Option<usize> {
     match *pattern {
         [] => None,
@@ -43,14 +43,14 @@ fn match_one(pattern: &[u8], byte: u8, ignore_case: bool) -> Option<usize> {
     }
 }
 
-/// Matches one byte with a class, given from behind its `[` on.
+/// Matches one byte with a class, given without its `[`.
 fn match_class(class: &[u8], byte: u8, ignore_case: bool) -> Option<usize> {
     let negated = class.first() == Some(&b'^');
     let mut at = usize::from(negated);
     let mut found = false;
     loop {
         match class[at..] {
-            // An escaped byte means itself, even where case is ignored otherwise.
+            // An escaped byte is compared literally, even where case is ignored.
             [b'\\', literal, ..] => {
                 found |= literal == byte;
                 at += 2;
@@ -73,7 +73,7 @@ fn match_class(class: &[u8], byte: u8, ignore_case: bool) -> Option<usize> {
     (found != negated).then_some(at)
 }
 
-/// Redis compares the ends of a range as signed bytes, and puts them in order before it looks at case.
+/// Redis compares the ends of a range as signed bytes, and orders them before it ignores case.
 fn in_range(first: u8, last: u8, byte: u8, ignore_case: bool) -> bool {
     let (first, last) = if first as i8 > last as i8 { (last, first) } else { (first, last) };
     let fold = |byte: u8| (if ignore_case { byte.to_ascii_lowercase() } else { byte }) as i8;

@@ -1,4 +1,4 @@
-//! The identity of a server: its run id, its start, its port.
+//! The identity of a server: run id, start time, port.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -7,11 +7,11 @@ use std::sync::{Mutex, OnceLock};
 use crate::base::clock::Millis;
 use crate::base::sync::MutexExt;
 
-/// One server, as INFO introduces it.
+/// The identity that INFO reports.
 pub struct Identity {
     run_id: String,
     replication_id: Mutex<String>,
-    /// When the server was made, on its clock.
+    /// The time on the server's clock at which it was created.
     started: Millis,
     /// The TCP port, once it is bound.
     pub port: OnceLock<u16>,
@@ -31,7 +31,7 @@ impl Identity {
         self.replication_id.lock_ignoring_poison().clone()
     }
 
-    /// Takes a new replication id, as DEBUG CHANGE-REPL-ID asks.
+    /// Changes the replication id, for DEBUG CHANGE-REPL-ID.
     pub fn change_replication_id(&self) {
         *self.replication_id.lock_ignoring_poison() = random_id();
     }
@@ -45,8 +45,8 @@ fn random_id() -> String {
     random_digits(40)
 }
 
-/// Hexadecimal digits that nobody can foretell, as far as the standard library's hash keys go: names only have to
-/// differ between servers, and passwords only guard tests.
+/// Hexadecimal digits that are as unpredictable as the standard library's hash keys. That is enough: ids only have to
+/// differ between servers, and generated passwords only guard tests.
 pub fn random_digits(count: usize) -> String {
     let parts = 0..count.div_ceil(16);
     let mut digits: String = parts.map(|part| format!("{:016x}", RandomState::new().hash_one(part))).collect();

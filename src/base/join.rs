@@ -1,4 +1,4 @@
-//! Constant texts that are put together from others at compile time.
+//! Constant texts that are joined at compile time.
 
 /// Joins constant texts: `joined!(" | ", ["GET", "SET"])` is `"GET | SET"`.
 macro_rules! joined {
@@ -10,7 +10,7 @@ macro_rules! joined {
 }
 pub(crate) use joined;
 
-/// How long the joined text is, in bytes.
+/// The length of the joined text in bytes.
 pub const fn length(parts: &[&str], separator: &str) -> usize {
     let mut length = 0;
     let mut part = 0;
@@ -46,7 +46,7 @@ const fn copy(into: &mut [u8], mut at: usize, from: &[u8]) -> usize {
     at
 }
 
-/// What [`bytes`] has joined is UTF-8, since its parts are.
+/// The joined [`bytes`] as text: they are UTF-8, since the parts are.
 pub const fn text(bytes: &[u8]) -> &str {
     match std::str::from_utf8(bytes) {
         Ok(text) => text,

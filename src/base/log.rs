@@ -1,4 +1,4 @@
-//! The log: lines as Redis writes them, on standard output or in a file. Each server has its own.
+//! The log: lines in Redis's format, on standard output or in a file. Each server has its own.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::base::clock;
 
-/// How much a line matters.
+/// The severity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
@@ -34,16 +34,16 @@ enum Sink {
     File(File),
 }
 
-/// Where one server's log lines go.
+/// The destination of one server's log lines.
 pub struct Log {
     sink: Sink,
     least: AtomicU8,
-    /// `C` until the server has its final process, `M` from then on, as Redis marks them.
+    /// `C` until the server runs in its final process, `M` from then on, as in Redis.
     role: AtomicU8,
 }
 
 impl Log {
-    /// Says nothing: the log of a server inside another program.
+    /// Discards all lines: the log of a server inside another program.
     pub fn silent() -> Self {
         Self::to(Sink::Nowhere)
     }
@@ -62,12 +62,12 @@ impl Log {
         Self { sink, least: AtomicU8::new(Level::Notice as u8), role: AtomicU8::new(b'C') }
     }
 
-    /// Leaves out lower levels; `level` is a [`Level`] as a number.
+    /// Drops lines below a level; `level` is a [`Level`] as a number.
     pub fn set_least(&self, level: u8) {
         self.least.store(level, Ordering::Relaxed);
     }
 
-    /// Marks further lines as those of a running server.
+    /// Marks further lines as those of a serving process.
     pub fn begin_serving(&self) {
         self.role.store(b'M', Ordering::Relaxed);
     }
@@ -88,7 +88,7 @@ impl Log {
         }
     }
 
-    /// The line about a signal, which Redis writes in another format.
+    /// Logs a signal, for which Redis uses another format.
     pub fn signal(&self, text: &str) {
         if Level::Warning as u8 >= self.least.load(Ordering::Relaxed) {
             let seconds = clock::real_micros().div_euclid(1_000_000);
@@ -96,7 +96,7 @@ impl Log {
         }
     }
 
-    /// A log that cannot be written to is no reason to end: its reader may be gone.
+    /// Errors are ignored: a log whose reader is gone must not end the server.
     fn put(&self, line: &str) {
         let _ = match &self.sink {
             Sink::Nowhere => Ok(()),
@@ -117,10 +117,10 @@ fn timestamp(micros: i64) -> String {
     format!("{day:02} {} {year} {hours:02}:{minutes:02}:{seconds:02}.{millis:03}", MONTHS[month - 1])
 }
 
-/// The date that lies a number of days after 1 January 1970, in the Gregorian calendar.
+/// The date of a number of days after 1 January 1970, in the Gregorian calendar.
 ///
-/// Years are counted from March, so that the leap day is the last of its year; 400 such years always have the same
-/// number of days.
+/// Years begin in March, so that a leap day is the last day of its year; 400 such years always have the same number of
+/// days.
 pub fn civil(days: i64) -> (i64, usize, i64) {
     const ERA: i64 = 146_097;
     let days = days + 719_468;

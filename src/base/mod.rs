@@ -2,7 +2,7 @@
 //!
 //! Knows no protocol, no data and no client.
 //! May use: nothing of this crate.
-//! Begin with [`error`], which has every error text of general use, and [`clock`], the only source of time.
+//! Begin with [`error`], which has the error texts of general use, and [`clock`], the only source of time.
 
 pub mod clock;
 pub mod duration;

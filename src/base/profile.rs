@@ -1,7 +1,7 @@
-//! Compatibility profiles: which server, at which version, redouble behaves as.
+//! Compatibility profiles: the server and version that redouble imitates.
 //!
-//! A profile is one coherent personality. The version it reports, the commands and options it knows and the texts it
-//! uses belong together, because clients switch behaviour by the version that they see.
+//! A profile is consistent: the version it reports, its commands and options, and its texts belong together, because
+//! clients adapt to the version that they see.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,18 +16,18 @@ impl fmt::Display for Version {
     }
 }
 
-/// Since which release of each server a command, an option or a behaviour exists.
+/// The first release of each server that has a command, an option or a behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Since {
     pub redis: Option<Version>,
     pub valkey: Option<Version>,
 }
 
-/// The Redis release that Valkey started from: what it had, every Valkey has.
+/// The Redis release that Valkey forked from: every Valkey has its features.
 const FORK: Version = Version(7, 2, 4);
 
 impl Since {
-    /// In Redis since then, and in Valkey if Redis had it before the two parted.
+    /// In Redis since this release, and in Valkey if that is not later than the fork.
     pub const fn redis(major: u8, minor: u8, patch: u8) -> Self {
         let shared = major < FORK.0 || (major == FORK.0 && minor <= FORK.1);
         Self {
@@ -41,12 +41,12 @@ impl Since {
         Self { redis: None, valkey: Some(Version(major, minor, patch)) }
     }
 
-    /// Added to each server after they parted.
+    /// Added to both servers after the fork.
     pub const fn each(redis: Version, valkey: Version) -> Self {
         Self { redis: Some(redis), valkey: Some(valkey) }
     }
 
-    /// The release to show in documentation.
+    /// The release to show in the documentation.
     pub fn first(&self) -> Version {
         self.redis.or(self.valkey).unwrap_or(Version(1, 0, 0))
     }
@@ -89,12 +89,12 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// As `--compat` takes it.
+    /// The name that `--compat` takes.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Which server it is.
+    /// The server that is imitated.
     pub fn family(&self) -> Family {
         self.family
     }
@@ -104,7 +104,7 @@ impl Profile {
         self.version
     }
 
-    /// The Redis version that clients see: Valkey goes on reporting the one it started from.
+    /// The Redis version that clients see: Valkey reports the one it forked from.
     pub fn redis_version(&self) -> Version {
         match self.family {
             Family::Redis => self.version,
@@ -112,7 +112,7 @@ impl Profile {
         }
     }
 
-    /// Whether this server has what came with `since`.
+    /// Whether this server has what was added with `since`.
     pub fn has(&self, since: Since) -> bool {
         let first = match self.family {
             Family::Redis => since.redis,
@@ -121,7 +121,7 @@ impl Profile {
         first.is_some_and(|first| first <= self.version)
     }
 
-    /// The release in which this server got what came with `since`.
+    /// The first release of this server with what was added with `since`.
     pub fn first_with(&self, since: Since) -> Version {
         let own = match self.family {
             Family::Redis => since.redis,
@@ -130,7 +130,7 @@ impl Profile {
         own.unwrap_or_else(|| since.first())
     }
 
-    /// Whether this is Redis of that release or later, or a Valkey, which started from a later one than 7.0.
+    /// Whether this is Redis of that release or later, or a Valkey, whose fork is later than 7.0.
     pub fn since_redis(&self, major: u8, minor: u8) -> bool {
         self.redis_version() >= Version(major, minor, 0)
     }

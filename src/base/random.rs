@@ -1,22 +1,22 @@
-//! SplitMix64: numbers that look random and are the same in every run with the same seed.
+//! SplitMix64: pseudo-random numbers, the same in every run with the same seed.
 
-/// What the state grows by for each number.
+/// The increment of the state.
 pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The number that belongs to a state.
+/// The number of a state.
 pub const fn mix(state: u64) -> u64 {
     let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)
 }
 
-/// The next number of the sequence that begins behind `state`.
+/// Advances the state, and returns the next number.
 pub fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(STEP);
     mix(*state)
 }
 
-/// As [`next`], as a number from 0 up to 1.
+/// Like [`next`], as a number from 0 to below 1.
 pub fn next_fraction(state: &mut u64) -> f64 {
     (next(state) >> 11) as f64 / (1_u64 << 53) as f64
 }

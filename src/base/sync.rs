@@ -1,11 +1,11 @@
-//! Locking without poison.
+//! Locks without poisoning.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Locks a mutex whose last holder may have panicked.
 ///
-/// A panic in a handler closes one connection, and the server goes on. What it had locked is consistent, because nothing
-/// here panics between two steps of one change.
+/// A panic in a handler closes one connection, and the server continues. The state it had locked is consistent, because
+/// no change of shared state panics halfway.
 pub trait MutexExt<T> {
     fn lock_ignoring_poison(&self) -> MutexGuard<'_, T>;
 }
@@ -17,7 +17,7 @@ impl<T> MutexExt<T> for Mutex<T> {
     }
 }
 
-/// As [`MutexExt`], for a lock that many may read at once.
+/// Like [`MutexExt`], for a read-write lock.
 pub trait RwLockExt<T> {
     fn read_ignoring_poison(&self) -> RwLockReadGuard<'_, T>;
     fn write_ignoring_poison(&self) -> RwLockWriteGuard<'_, T>;

@@ -1,11 +1,11 @@
-//! Words for people.
+//! Text for people.
 
 use std::borrow::Cow;
 use std::fmt::Display;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 
-/// What is escaped in a URI: all but the unreserved characters of RFC 3986.
+/// The characters to escape in a URI: all except the unreserved ones of RFC 3986.
 pub const URI_ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// "1 key", "2 keys".
@@ -13,7 +13,7 @@ pub fn counted<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> Stri
     if number == N::from(1) { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
-/// Bytes as the text that they are; what is no UTF-8 is escaped as in a Rust literal.
+/// Bytes as text; what is not UTF-8 is escaped as in a Rust literal.
 pub fn utf8_or_escaped(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),

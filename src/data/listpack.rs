@@ -1,7 +1,7 @@
-//! Listpacks: short lists in one piece of memory, which Redis writes out as they are.
+//! Listpacks: short lists in one contiguous allocation, which Redis serializes unchanged.
 //!
-//! Six bytes of header (size and number of elements), the elements, a last byte. An element is its encoding with the data,
-//! then the length of that, to be read backwards.
+//! A header of six bytes (size and number of elements), the elements, an end byte. An element is its encoding, its
+//! data, and then the length of both, which is read backwards.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use crate::protocol::parse_integer;
 const HEADER: usize = 6;
 const END: u8 = 0xff;
 
-/// As many elements, or more, are not counted in the header.
+/// The header does not count this many elements or more.
 const UNCOUNTED: u16 = u16::MAX;
 
-/// What an element begins with. The bits behind a prefix are the beginning of the data.
+/// The encoding byte of an element. The bits behind its prefix are the beginning of the data.
 const STRING_6: u8 = 0x80;
 const INT_13: u8 = 0xc0;
 const STRING_12: u8 = 0xe0;
@@ -23,7 +23,7 @@ const INT_24: u8 = 0xf2;
 const INT_32: u8 = 0xf3;
 const INT_64: u8 = 0xf4;
 
-/// An element as it is kept.
+/// An element as it is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element<'e> {
     String(&'e [u8]),
@@ -31,7 +31,7 @@ pub enum Element<'e> {
 }
 
 impl<'e> Element<'e> {
-    /// What a string is kept as.
+    /// The encoding of a string: an integer if it is one.
     pub fn of(bytes: &'e [u8]) -> Self {
         parse_integer(bytes).map_or(Self::String(bytes), Self::Integer)
     }
@@ -43,7 +43,7 @@ impl<'e> Element<'e> {
         }
     }
 
-    /// Bytes that it takes in a listpack.
+    /// The encoded size in bytes.
     pub fn size(self) -> usize {
         let length = match self {
             Self::Integer(0..=127) => 1,
@@ -59,7 +59,7 @@ impl<'e> Element<'e> {
         length + groups_of(length)
     }
 
-    /// Appends it to others.
+    /// Appends the encoded element.
     pub fn append(self, out: &mut Vec<u8>) {
         let start = out.len();
         match self {
@@ -70,12 +70,12 @@ impl<'e> Element<'e> {
         write_length_backwards(out, length);
     }
 
-    /// Writes it to a place of just its [`size`](Self::size).
+    /// Writes the encoded element to a slice of exactly [`size`](Self::size) bytes.
     pub fn write_to(self, place: &mut [u8]) {
         let mut around = Vec::new();
         match self {
             Self::String(bytes) if bytes.len() < 1 << 6 => {
-                // Most elements are short strings: their length stands in one byte at either end.
+                // Fast path for short strings, the most frequent elements: the length takes one byte at either end.
                 if let [first, middle @ .., last] = place {
                     *first = STRING_6 | bytes.len() as u8;
                     middle.copy_from_slice(bytes);
@@ -90,13 +90,13 @@ impl<'e> Element<'e> {
     }
 }
 
-/// The first of some elements, and how many bytes it takes with all that belongs to it.
+/// The first element and its encoded size.
 pub fn first(elements: &[u8]) -> Option<(Element<'_>, usize)> {
     let (element, length) = read_element(elements)?;
     Some((element, length + groups_of(length)))
 }
 
-/// The last of some elements, and how many bytes it takes with all that belongs to it.
+/// The last element and its encoded size.
 pub fn last(elements: &[u8]) -> Option<(Element<'_>, usize)> {
     let mut length = 0;
     let mut groups = 0;
@@ -112,7 +112,7 @@ pub fn last(elements: &[u8]) -> Option<(Element<'_>, usize)> {
     (found == length).then_some((element, length + groups))
 }
 
-/// All elements, with what stands around them.
+/// Builds a listpack with header and end byte.
 pub fn write<'m>(members: impl Iterator<Item = &'m [u8]>) -> Vec<u8> {
     let (mut elements, mut count) = (Vec::new(), 0);
     for member in members {
@@ -122,7 +122,7 @@ pub fn write<'m>(members: impl Iterator<Item = &'m [u8]>) -> Vec<u8> {
     enclose(&elements, count)
 }
 
-/// Elements that are written already, with what stands around them.
+/// Adds header and end byte to encoded elements.
 pub fn enclose(elements: &[u8], count: usize) -> Vec<u8> {
     let count = u16::try_from(count).unwrap_or(UNCOUNTED);
     let mut out = vec![0; HEADER];
@@ -171,7 +171,7 @@ fn write_string(out: &mut Vec<u8>, member: &[u8]) {
     out.extend_from_slice(member);
 }
 
-/// Seven bits a byte; all but the first byte, which is read last, are marked.
+/// Seven bits a byte. All bytes but the first, which is read last, have the high bit set.
 fn write_length_backwards(out: &mut Vec<u8>, length: usize) {
     let groups = groups_of(length);
     for group in (0..groups).rev() {
@@ -190,7 +190,7 @@ fn groups_of(length: usize) -> usize {
     }
 }
 
-/// The elements, unless something about them is wrong.
+/// The elements; `None` if the listpack is invalid.
 pub fn read(bytes: &[u8]) -> Option<Vec<Cow<'static, [u8]>>> {
     let size = u32::from_le_bytes(*bytes.first_chunk()?);
     if usize::try_from(size).ok()? != bytes.len() || *bytes.last()? != END {
@@ -209,7 +209,7 @@ pub fn read(bytes: &[u8]) -> Option<Vec<Cow<'static, [u8]>>> {
     (count == UNCOUNTED || usize::from(count) == members.len()).then_some(members)
 }
 
-/// The first element, and how many bytes it takes.
+/// The first element and its encoded size; `None` if it is invalid.
 fn read_element(bytes: &[u8]) -> Option<(Element<'_>, usize)> {
     let (&first, rest) = bytes.split_first()?;
     let string = |header: usize, length: usize| {

@@ -1,4 +1,4 @@
-//! Whether a command may run, and what its client gets if not.
+//! Admission: whether a command may run, and the error reply if it may not.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use crate::powers::Hook;
 use crate::protocol::{Protocol, Reply, Words};
 use crate::spec::{CommandKind, CommandSpec, Flag, Group, TransactionCommand};
 
-/// The first Valkey that names a command which it refuses in a transaction, and that asks for the password before all else.
+/// The first Valkey that names the refused command in a transaction's error, and that checks the password first.
 const VALKEY_9: Since = Since::valkey(9, 0, 0);
 
 impl Engine {
@@ -54,7 +54,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The error for a command whose reply would come where a RESP2 subscriber expects messages.
+    /// The error for a command whose reply a RESP2 subscriber could not distinguish from messages.
     #[cold]
     fn not_while_subscribed(&self, spec: &CommandSpec) -> CommandError {
         let name = self.table.full_name(spec);
@@ -70,7 +70,7 @@ impl Engine {
         ))
     }
 
-    /// Whether a session may run commands: its client has given a password, or needs none (any more).
+    /// Whether a session may run commands: its client has authenticated, or needs no password (any more).
     pub fn is_authenticated(&self, session: &Session) -> bool {
         session.authenticated || self.instance.acl.default_user().is_open()
     }
@@ -90,7 +90,7 @@ impl Engine {
         Err(CommandError::new(format!("ERR Command '{name}' not allowed inside a transaction")))
     }
 
-    /// The error for a command that is refused because a script takes long.
+    /// The error for a command while a slow script runs.
     #[cold]
     pub(super) fn busy_refusal(&self, spec: &CommandSpec) -> Option<CommandError> {
         let busy = self.instance.active_hooks.has(Hook::SlowScript) && !spec.has_flag(Flag::AllowBusy);
@@ -102,13 +102,13 @@ impl Engine {
         self.instance.scripts.busy_error()
     }
 
-    /// Whether a command is to wait for the end of a pause. DEBUG SLEEP is waited for here.
+    /// Whether a command waits for the end of a pause. DEBUG SLEEP is waited for here.
     #[cold]
     pub(super) fn is_held_back(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>) -> bool {
         if self.instance.active_hooks.has(Hook::DebugSleep) {
             self.instance.wait_for_debug_sleep();
         }
-        // A client that drives a test is never held back.
+        // Clients that control a test are never held.
         if is_monitor(session) || spec.group == Group::Control {
             return false;
         }
@@ -125,7 +125,7 @@ impl Engine {
         error: CommandError,
         out: &mut Vec<u8>,
     ) -> Flow {
-        // A request that a browser was tricked into sending must not reach a server behind it.
+        // A cross-protocol request of a browser ends the connection, before its body can contain commands.
         let name = words.get(0).unwrap_or_default();
         if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") {
             return Flow::Drop;
@@ -142,7 +142,7 @@ impl Engine {
         self.refuse(session, exec, error, out)
     }
 
-    /// Counts a request for a command that the table does not have.
+    /// Counts a request for an unknown command.
     #[cold]
     pub(super) fn count_unsupported(&self, words: Words<'_>) {
         let stats = &self.instance.stats;
@@ -156,8 +156,8 @@ impl Engine {
         }
     }
 
-    /// Answers with an error before anything ran. An open transaction is broken by it; one that was about to run is
-    /// discarded.
+    /// Rejects a command with an error before it runs. The error breaks an open transaction, and discards one that was
+    /// about to run.
     #[cold]
     pub(super) fn refuse(&self, session: &mut Session, exec: bool, error: CommandError, out: &mut Vec<u8>) -> Flow {
         let error = if exec {
@@ -193,7 +193,7 @@ impl Engine {
         self.permit_restricted(session, spec, words, if in_transaction { "multi" } else { "toplevel" })
     }
 
-    /// Whether a script may run a command: if its caller may. If not, the error for the script.
+    /// Whether a script may run a command: if its caller may. The error is for the script.
     pub(super) fn permit_in_script(
         &self,
         session: &mut Session,

@@ -1,8 +1,7 @@
-//! A clock that stands, and moves to the next deadline by itself whenever every client is blocked.
+//! Auto-advance: a frozen clock that moves to the next deadline whenever all clients are blocked.
 //!
-//! Each connection shows its activity at the end of its poll, and then checks those of all others; the last one to block
-//! sees all others blocked, and has the clock moved. Nothing polls, except for how long a client has been silent, if that was
-//! asked for.
+//! Each connection publishes its activity at the end of its poll, and then checks all others'; the last one to block
+//! sees all others blocked, and starts the clock move. Nothing polls, except for the idle grace, if one is set.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,38 +16,38 @@ use crate::clients::instance::Instance;
 use crate::clients::session::{Activity, Client, Signal};
 use crate::powers::Hook;
 
-/// Tasks that are under way for such a clock.
+/// The running tasks of an auto-advancing clock.
 #[derive(Default)]
 pub(super) struct AutoAdvance {
     /// A task moves the clock.
     moving: AtomicBool,
-    /// A task checks again when the silent clients have been silent for long enough.
+    /// A task checks again once the silent clients have been silent for the idle grace.
     again: AtomicBool,
 }
 
-/// Whether the clock may go on to the next deadline.
+/// Whether the clock may move to the next deadline.
 enum Readiness {
     /// Every client is blocked.
     Blocked,
-    /// Every client is blocked, if those that are silent now still are after so long.
+    /// Every client is blocked, if the silent ones stay silent for this long.
     SilentAfter(Duration),
     /// A client can still act.
     Active,
 }
 
 impl Engine {
-    /// From now on the clock moves by itself.
+    /// Turns auto-advance on.
     pub(super) fn begin_auto(self: &Arc<Self>, idle_grace: Option<Duration>) {
         let clients = self.instance.clients.all();
         clients.iter().filter(|client| client.activity() != Activity::Scripting).for_each(|client| {
             client.set_activity(Activity::Acting);
         });
         self.instance.clock.set_auto(Some(idle_grace));
-        // Each connection shows its activity.
+        // Makes each connection publish its activity.
         clients.iter().for_each(|client| client.wake());
     }
 
-    /// Has the clock moved if it moves by itself and every client is blocked.
+    /// Starts a clock move if auto-advance is on and every client is blocked.
     #[cold]
     pub fn maybe_auto_advance(self: &Arc<Self>) {
         if !self.instance.clock.is_auto() || self.next_deadline().is_none() {
@@ -79,7 +78,7 @@ impl Engine {
     async fn advance_while_blocked(self: Arc<Self>) {
         let clock = &self.instance.clock;
         loop {
-            // A control job that moves or stops the clock comes in between.
+            // Locked per step, so that a control job that moves or freezes the clock can run in between.
             let _turn = self.control_jobs.lock().await;
             if !clock.is_auto() || !matches!(self.readiness(), Readiness::Blocked) {
                 break;
@@ -92,11 +91,11 @@ impl Engine {
             self.quiesce().await;
         }
         self.auto_advance.moving.store(false, Ordering::SeqCst);
-        // Another connection may have checked just now, and left it to this task.
+        // Another connection may have relied on this task to check again.
         self.maybe_auto_advance();
     }
 
-    /// Has the commands that wait for an event check whether it has happened. Until they have, time stands.
+    /// Makes the commands that wait for an event check whether it has happened. Time stands still until they have.
     pub fn wake_awaiting_drivers(&self) {
         for client in self.instance.clients.all() {
             if client.activity() == Activity::Awaiting {
@@ -107,14 +106,14 @@ impl Engine {
 
     fn readiness(&self) -> Readiness {
         let Instance { clock, active_hooks, control, .. } = &*self.instance;
-        // A command that waits for its turn goes on without any time passing.
+        // A command that waits for its turn can continue without any time passing.
         if active_hooks.has(Hook::Explore) && control.explorer.holds_any() {
             return Readiness::Active;
         }
         let (idle_grace, now) = (clock.idle_grace(), clock.uptime());
         let mut longest = Duration::ZERO;
         for client in self.instance.clients.all() {
-            // It was signalled, and has not done it yet.
+            // It has a signal that it has not handled yet.
             if client.has_signals() {
                 return Readiness::Active;
             }
@@ -130,7 +129,7 @@ impl Engine {
             }
         }
         match () {
-            // A command that goes on because of an alarm, or was released, has not shown it yet.
+            // A command that was resumed by an alarm or a release has not published its activity yet.
             () if !clock.is_quiescent() => Readiness::Active,
             () if longest > Duration::ZERO => Readiness::SilentAfter(longest),
             () => Readiness::Blocked,

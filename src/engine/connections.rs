@@ -1,4 +1,4 @@
-//! What happens to a session when its connection ends or moves to another world, and after each of its commands.
+//! Sessions at the end of a connection, at its move to another world, and after each command.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,14 +9,15 @@ use crate::clients::stats::Counters;
 use crate::spec::CommandSpec;
 
 impl Engine {
-    /// Removes a connection that has ended. `held_back` is the reply of a command that was parked behind its run.
+    /// Removes a closed connection. `held_back` is the reply of a command that was parked after its run.
     pub fn disconnect(&self, session: &mut Session, held_back: &[u8]) {
         self.release_session(session, held_back);
         self.instance.clients.remove(session.client.id());
     }
 
-    /// Moves a connection here from another world behind the same port, with its user of the same name. The session keeps what
-    /// RESET keeps, and its name, protocol and database, and loses the rest. Returns whether there is such a user.
+    /// Moves a connection here from another world behind the same port, with the user of the same name. The session
+    /// keeps what RESET keeps, and its name, protocol and database, and loses the rest. Returns whether the user exists
+    /// here.
     pub fn move_in(&self, session: &mut Session, from: &Arc<Engine>, counters: Arc<Counters>) -> bool {
         let (here, there) = (&self.instance, &from.instance);
         let Some(user) = here.acl.user(session.user.name()) else { return false };
@@ -31,7 +32,7 @@ impl Engine {
         session.client.set_activity(Activity::Acting);
         session.client.set_idle_since(here.clock.uptime());
         there.clients.hand_over(session.client.id(), &here.clients);
-        // In the other world it may have been the last active connection.
+        // It may have been the last active connection of the other world.
         from.maybe_auto_advance();
         true
     }
@@ -40,7 +41,7 @@ impl Engine {
         self.unwatch(session);
         self.leave_exploration(session);
         self.instance.claim_wait(&session.client);
-        // It may have been served without having seen that yet.
+        // It may have been served without having handled that yet.
         match session.client.take_served() {
             Some(served) => {
                 session.in_flight.trace.set_stamp(served.stamp);
@@ -54,7 +55,7 @@ impl Engine {
         self.instance.pubsub.forget(&session.client);
     }
 
-    /// CLIENT CACHING is for one command or transaction; CLIENT's own commands in between do not count.
+    /// CLIENT CACHING applies to one command or transaction; CLIENT's own commands in between do not count.
     #[inline]
     pub(super) fn end_caching_exception(&self, session: &mut Session, spec: Option<&'static CommandSpec>) {
         if session.tracking.excepted && session.transaction.is_none() {

@@ -1,4 +1,5 @@
-//! Control jobs, which the commands of the test powers start, and the wait until all their consequences have happened.
+//! Control jobs: work that the commands of the test powers start, including the wait until all its consequences have
+//! happened.
 //!
 //! A new job is a variant of [`ControlJob`], and an arm here.
 
@@ -10,13 +11,13 @@ use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
 
 impl Engine {
-    /// Runs a job, and returns once all consequences have happened: expired keys are deleted; commands whose deadline has come,
-    /// or that were released, have their replies; what was published is written.
+    /// Runs a job, and returns once all consequences have happened: expired keys are deleted; commands whose deadline
+    /// has come, or that were released, have their replies; published messages are written.
     pub async fn run_control_job(self: Arc<Self>, job: ControlJob) {
         if job == ControlJob::Quiesce {
             return self.quiesce().await;
         }
-        // One by one: two jobs that move the clock at once would each pass the deadlines of the other.
+        // Serialized: two jobs that move the clock at once would each skip the deadlines of the other.
         let _turn = self.control_jobs.lock().await;
         let clock = &self.instance.clock;
         match job {
@@ -61,8 +62,8 @@ impl Engine {
         block_on(Arc::clone(self).run_control_job(job));
     }
 
-    /// Moves the clock, and stops at every deadline on the way until everything due there has happened. It stands meanwhile, so
-    /// that a command that goes on there sees the deadline.
+    /// Moves the clock, and stops at every deadline on the way until everything due there has happened. The clock is
+    /// frozen meanwhile, so that a resumed command sees the deadline as the time.
     async fn move_clock(&self, to: i64) {
         let clock = &self.instance.clock;
         let to = to.clamp(0, MAX_MICROS);
@@ -81,11 +82,11 @@ impl Engine {
         clock.set_pace(pace);
     }
 
-    /// Opens the gates that are marked for it.
+    /// Opens the gates that are marked for opening.
     async fn open_gates(&self) {
         let Instance { control, clock, .. } = &*self.instance;
         for gate in control.gates.take_queued_openings() {
-            // Not the commands that arrive meanwhile, of which there can be no end.
+            // Commands that arrive meanwhile are excluded: there can be arbitrarily many.
             for _ in 0..gate.queue.parked_count() {
                 gate.queue.release_next(clock);
                 clock.wait_until_quiescent().await;
@@ -95,7 +96,7 @@ impl Engine {
         self.quiesce().await;
     }
 
-    /// The next instant at which something happens that a command waits for.
+    /// The next deadline that a command waits for.
     pub(super) fn next_deadline(&self) -> Option<Millis> {
         let alarm = self.instance.clock.next_alarm();
         let key = self.backend.next_awaited_expiry();
@@ -108,9 +109,9 @@ impl Engine {
         self.instance.clock.ring();
     }
 
-    /// Waits until everything that was set off has happened.
+    /// Waits until all consequences have happened.
     pub(super) async fn quiesce(&self) {
-        /// A client that goes on because of a message can send one itself, and so on; no further than this.
+        /// A client that is resumed by a message can send another one, and so on; the wait ends after this many rounds.
         const ROUNDS: u32 = 4;
         let clock = &self.instance.clock;
         let mut rounds = 0;
@@ -121,7 +122,7 @@ impl Engine {
                 rounds = 0;
                 continue;
             }
-            // What was sent to clients beside their replies is to be written, too.
+            // Messages to clients must be written, too.
             for client in self.instance.clients.all() {
                 client.hold_until_signals_end(|| clock.rung_alarm());
             }

@@ -1,4 +1,4 @@
-//! The explorer in the life of a command: the turn that it waits for, and the task that gives the turns.
+//! The explorer's part in a command: its wait for a turn, and the task that gives turns.
 
 use std::future::{Future, poll_fn};
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::protocol::Words;
 use crate::spec::{CommandKind, CommandSpec, Flag, Group, TransactionCommand};
 
 impl Engine {
-    /// Parks a command until it has its turn, if orders are being explored.
+    /// Parks a command until its turn, if an exploration is running.
     pub(super) fn hold_for_turn(
         &self,
         session: &mut Session,
@@ -35,9 +35,9 @@ impl Engine {
         Some(permit)
     }
 
-    /// What a command may read and write.
+    /// The keys that a command may read and write.
     fn footprint(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> Footprint {
-        // Subscribers to keyspace events see changes in an order.
+        // Subscribers to keyspace events observe the order of changes.
         if self.instance.keyspace.settings().wants_notifications() {
             return Footprint::everything();
         }
@@ -52,24 +52,24 @@ impl Engine {
         footprint
     }
 
-    /// A client is gone, and takes no turn any more.
+    /// Removes a disconnected client from the exploration.
     pub(super) fn leave_exploration(&self, session: &Session) {
         if self.instance.active_hooks.has(Hook::Explore) {
             self.instance.control.explorer.client_left(session.client.id());
         }
     }
 
-    /// Resets the server, and begins the run that was chosen last.
+    /// Resets the server, and begins the next chosen run.
     pub(super) async fn begin_run(self: &Arc<Self>) {
         self.reset_everything().await;
         self.arm_run();
     }
 
-    /// Begins the run that was chosen last. To be called on an event loop, where the turns are given from now on.
+    /// Begins the next chosen run. Must be called on an event loop, which gives the turns from now on.
     pub fn arm_run(self: &Arc<Self>) {
         self.instance.active_hooks.arm(Hook::Explore);
         if !self.instance.control.explorer.arm() {
-            // It was stopped during the reset.
+            // The exploration was stopped during the reset.
             self.instance.active_hooks.disarm(Hook::Explore);
         }
         if self.instance.control.explorer.claim_scheduling() {
@@ -77,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// Gives the next turn, if it is time for that.
+    /// Gives the next turn, if it is due.
     fn look(&self, waker: &Waker) -> NextTurn {
         let instance = &self.instance;
         let state = |id: u64| match instance.clients.get(id) {
@@ -89,7 +89,7 @@ impl Engine {
     }
 }
 
-/// Gives turns as long as there is an exploration, and a server.
+/// Gives turns for as long as the exploration and the server exist.
 async fn give_turns(engine: Weak<Engine>) {
     loop {
         let mut time = None;
@@ -115,8 +115,8 @@ async fn give_turns(engine: Weak<Engine>) {
     }
 }
 
-/// Whether it can make a difference when a command runs. It cannot for one that only concerns its own connection, is only
-/// queued, or reads about the server.
+/// Whether the position of a command in the order can matter. It cannot for a command that concerns only its own
+/// connection, is only queued, or reads about the server.
 fn matters(session: &Session, spec: &CommandSpec) -> bool {
     if session.transaction.is_some() && transaction::is_queued(spec) {
         return false;
@@ -138,7 +138,7 @@ fn own_footprint(spec: &CommandSpec, words: Words<'_>) -> Footprint {
             !spec.computes_keys(words)
         }
         CommandKind::Transaction(TransactionCommand::Watch) => true,
-        // A script may reach for more keys than it names.
+        // A script may access more keys than it names.
         _ => false,
     };
     if !names_its_keys {

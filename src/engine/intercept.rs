@@ -17,7 +17,7 @@ use crate::powers::{CommandInfo, Hook, ParkedCommand, Permit, Rule, Verdict, Wai
 use crate::protocol::{Reply, Words, parse_integer};
 use crate::spec::{CommandSpec, Flag, Group};
 
-/// A request that is whole, with its row if it names one.
+/// A complete request, with its row if it names a command.
 pub(super) struct Request<'w> {
     pub resolved: Result<Resolved, CommandError>,
     pub words: Words<'w>,
@@ -29,7 +29,7 @@ impl Request<'_> {
     }
 }
 
-/// What a command that has run leaves behind: the end of the output from `start` on is its reply.
+/// The result of a command that has run: its reply is the output from `start` on.
 pub(super) struct Ran {
     pub start: usize,
     pub flow: Flow,
@@ -59,11 +59,11 @@ impl Engine {
         self.proceed(session, Some(request), ran, out, fibers)
     }
 
-    /// Takes a command from its stage as far as it gets: to its end, or to a stage at which it waits. Returns how the
-    /// connection goes on.
+    /// Takes a command from its stage as far as possible: to its end, or to a stage at which it waits. Returns the
+    /// connection's flow.
     ///
-    /// Called with the request of a command that has not run yet, as often as it is framed; and without one whenever a wait
-    /// has ended. A command parked before its run then goes on when the connection frames its request again.
+    /// Called with the request of a command that has not run yet, each time it is framed; and without one when a wait
+    /// has ended. A command parked before its run then continues when the connection frames its request again.
     pub(super) fn proceed(
         self: &Arc<Self>,
         session: &mut Box<Session>,
@@ -103,7 +103,7 @@ impl Engine {
                 }
                 Stage::Judged => {
                     let Some(request) = &request else { return ran.flow };
-                    // The rule delays it once.
+                    // A rule delays a command only once.
                     session.in_flight.stage = Stage::Turn;
                     if let Some(wait) = self.delay(session, request.words) {
                         return Flow::Wait(Box::new(wait));
@@ -128,7 +128,7 @@ impl Engine {
                     };
                     if let Flow::Wait(wait) = ran.flow {
                         if wait.is_before_run() {
-                            // It has not run, and is not to meet its hooks again.
+                            // It has not run, and must not meet its hooks again.
                             session.in_flight.hooks.get_or_insert_default();
                             session.in_flight.stage = Stage::Turn;
                         }
@@ -136,7 +136,7 @@ impl Engine {
                     }
                     session.in_flight.stage = Stage::GatesAfter;
                 }
-                // What ended the wait has written the reply.
+                // The end of the wait has written the reply.
                 Stage::Blocked => session.in_flight.stage = Stage::GatesAfter,
                 Stage::GatesAfter => {
                     if let Some(permit) = self.park_behind(session, ran.start, out) {
@@ -173,8 +173,8 @@ impl Engine {
         park_at(&rule.queue, session, parked_command(session, words))
     }
 
-    /// Whether a command can meet gates and rules. One that is queued meets them with its EXEC, and one that will be
-    /// refused does not run at all.
+    /// Whether a command can meet gates and rules. A queued command meets them with its EXEC, and a refused one does
+    /// not run at all.
     fn can_meet_hooks(&self, session: &Session, spec: &CommandSpec) -> bool {
         let active_hooks = &self.instance.active_hooks;
         (active_hooks.has(Hook::Fault) || active_hooks.has(Hook::Gate))
@@ -182,8 +182,8 @@ impl Engine {
             && !(session.transaction.is_some() && transaction::is_queued(spec))
     }
 
-    /// Looks up what a command meets: the gates in front of its run; if there are none, the rest at once. Returns its stage,
-    /// too.
+    /// Looks up the gates in front of a command's run; if there are none, the other hooks, too. Returns them with the
+    /// command's stage.
     fn find_hooks(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>) -> (Hooks, Stage) {
         let mut hooks = Hooks::default();
         if self.instance.active_hooks.has(Hook::Gate) {
@@ -199,8 +199,8 @@ impl Engine {
         (hooks, Stage::Judged)
     }
 
-    /// Looks up the rule and the gates behind its run that a command meets. It has passed the gates in front: whoever held it
-    /// there may have armed these.
+    /// Looks up the rule and the gates behind a command's run. This happens after the gates in front, so that a test
+    /// can arm these while it holds the command.
     fn judge(&self, hooks: &mut Hooks, session: &Session, spec: &'static CommandSpec, words: Words<'_>) {
         let control = &self.instance.control;
         let labels = session.client.labels();
@@ -214,7 +214,7 @@ impl Engine {
         }
     }
 
-    /// A command as patterns see it, with those that it runs if it is an EXEC.
+    /// A command as patterns see it, with the queued commands if it is an EXEC.
     fn arrivals<'a>(
         &self,
         session: &'a Session,
@@ -228,7 +228,7 @@ impl Engine {
             for queued in transaction::queued(session) {
                 let words = queued.words.as_words();
                 inside.push(CommandInfo { db, ..self.arrival(session, client_name, queued.row.spec, words) });
-                // What follows a SELECT runs there.
+                // The commands behind a SELECT run in that database.
                 let chosen = words.get(1).and_then(parse_integer).and_then(|number| u32::try_from(number).ok());
                 db = chosen.filter(|_| queued.row.spec.selects_database).unwrap_or(db);
             }
@@ -255,7 +255,7 @@ impl Engine {
         }
     }
 
-    /// Takes a command through the gates in front of its run, up to one that parks it.
+    /// Takes a command through the gates in front of its run, until one parks it.
     fn park_in_front(&self, session: &mut Session, words: Words<'_>) -> Option<Permit> {
         let mut hooks = session.in_flight.hooks.take()?;
         let mut parked = None;
@@ -275,7 +275,7 @@ impl Engine {
         match &rule.fault.verdict {
             Verdict::Hang => park_at(&rule.queue, session, parked_command(session, words)).map(Wait::ParkedRequest),
             Verdict::Delay(duration) if !duration.is_zero() => {
-                // Set before others can see that it waits: they may move the clock then.
+                // Set before the wait is visible to others, who may then move the clock.
                 let alarm = self.instance.clock.alarm_after(*duration);
                 let permit = park_at(&rule.queue, session, parked_command(session, words))?;
                 session.in_flight.alarm = Some(alarm);
@@ -293,7 +293,7 @@ impl Engine {
         }
     }
 
-    /// What a command's rule does instead of its run, if it does.
+    /// Applies a rule's verdict that replaces the run of its command, if it has one.
     fn verdict_instead(&self, session: &mut Session, exec: bool, out: &mut Vec<u8>) -> Option<Flow> {
         let rule = session.in_flight.hooks.as_ref()?.rule.clone()?;
         match &rule.fault.verdict {
@@ -316,9 +316,9 @@ impl Engine {
         }
     }
 
-    /// Takes a command that has run through the gates behind, up to one that parks it. The reply begins at `start`.
+    /// Takes a command that has run through the gates behind, until one parks it. The reply begins at `start`.
     fn park_behind(&self, session: &mut Session, start: usize, out: &[u8]) -> Option<Permit> {
-        // In a pause no command gets its reply, also one that was blocked before any hook was armed.
+        // During a pause no command gets its reply, even if it was blocked before any hook was armed.
         if let Some(permit) = self.hold_if_paused(session, Words::new(&[], &[])) {
             return Some(permit);
         }
@@ -337,7 +337,7 @@ impl Engine {
         parked
     }
 
-    /// What a command's rule does to its reply. Returns how the connection goes on.
+    /// Applies a rule's verdict to the reply. Returns the connection's flow.
     fn verdict_on_reply(
         &self,
         session: &mut Session,
@@ -373,7 +373,7 @@ impl Engine {
         }
     }
 
-    /// The error that a rule gives a command inside a transaction or script, with the rule.
+    /// The error that a rule injects into a command of a transaction or script, with the rule.
     #[cold]
     pub(super) fn fault_inside(
         &self,
@@ -394,7 +394,8 @@ impl Engine {
     }
 }
 
-/// Parks a command in a queue, unless that is open. Whoever sees it there sees its client blocked.
+/// Parks a command in a queue, unless the queue is open. The client is marked as blocked before the command is visible
+/// there.
 fn park_at(queue: &Arc<WaitQueue>, session: &Session, command: ParkedCommand) -> Option<Permit> {
     let blocked = &session.client.seen().blocked;
     blocked.store(true, Ordering::Relaxed);
@@ -403,11 +404,11 @@ fn park_at(queue: &Arc<WaitQueue>, session: &Session, command: ParkedCommand) ->
     permit
 }
 
-/// How much of a parked command others see.
+/// The most words of a parked command that are shown.
 const WORDS_SHOWN: usize = 16;
 const BYTES_SHOWN: usize = 128;
 
-/// A parked command as others see it.
+/// A parked command as it is shown.
 pub(super) fn parked_command(session: &Session, words: Words<'_>) -> ParkedCommand {
     let shown: SmallVec<[&[u8]; 8]> = words.iter().take(WORDS_SHOWN).collect();
     ParkedCommand {

@@ -1,4 +1,4 @@
-//! What the journal records of a command: when it has its reply, or its connection is gone.
+//! The journal's record of a command, made when it has its reply or its connection is closed.
 //!
 //! A command takes its place in the journal's order while it holds its locks, so the order is the one in which commands took
 //! effect. A blocked command takes its place when another command serves it.
@@ -25,7 +25,7 @@ const REDACTED_REPLY: &[u8] = b"+(redacted)\r\n";
 const SECRET_SETTINGS: &[&str] = &["requirepass", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass"];
 
 impl Engine {
-    /// Runs a request that no hook but the journal sees.
+    /// Runs a request for which the journal is the only active hook.
     #[inline(never)]
     pub(super) fn process_journaled(
         self: &Arc<Self>,
@@ -42,7 +42,7 @@ impl Engine {
         }
         session.in_flight.trace.open(session.db);
         if spec.is_some_and(|spec| transaction::may_run_scripts(session, spec)) {
-            // The session can be with the script when the script ends.
+            // The script may still have the session when it ends.
             session.in_flight.keep_words(words);
             self.flush_staging(session);
         }
@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Writes the staged records to the journal: before other clients can see what the commands did.
+    /// Writes the staged records to the journal, before other clients can see the effects of the commands.
     pub(super) fn flush_staging(&self, session: &mut Session) {
         let trace = &mut session.in_flight.trace;
         if !trace.staging.is_empty() {
@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// As `flush_staging`, when the session's requests have run as far as they can.
+    /// Like `flush_staging`, when the session has run all its requests.
     #[inline(never)]
     pub fn end_batch(&self, session: &mut Session, fibers: &mut Fibers) {
         self.flush_staging(session);
@@ -93,7 +93,7 @@ impl Engine {
         }
     }
 
-    /// Records the session's intercepted or blocked command, which has its reply.
+    /// Records the session's intercepted or blocked command when it has its reply.
     pub(super) fn record_command(&self, session: &mut Session, hooks: Option<&Hooks>, reply: &[u8], flow: &Flow) {
         if !session.in_flight.trace.is_open() {
             return;
@@ -124,7 +124,7 @@ impl Engine {
         session.in_flight.end_record(kept);
     }
 
-    /// Records a command whose connection is gone before it had its reply. `reply` is what it would have been.
+    /// Records a command whose connection is closed before its reply. `reply` is what the reply would have been.
     pub(super) fn record_abandoned(&self, session: &mut Session, reply: &[u8]) {
         if !session.in_flight.trace.is_open() {
             return;
@@ -134,7 +134,7 @@ impl Engine {
         self.record_as(session, hooks.as_deref(), reply, outcome);
     }
 
-    /// Marks the last so many bytes of a session's replies as never read.
+    /// Marks the last `unwritten` bytes of a session's replies as never delivered.
     pub fn mark_unread(&self, session: &Session, unwritten: usize) {
         if let Some(from) = session.in_flight.trace.unwritten.filter(|_| unwritten > 0) {
             self.instance.control.journal.mark_replies_lost(session.client.id(), from, unwritten);
@@ -201,7 +201,7 @@ impl Engine {
         }
     }
 
-    /// Records that the server serves again after it was stopped, before any client can see it.
+    /// Records that a stopped server serves again, before any client can connect.
     pub fn record_start(&self, empty: bool) {
         let Instance { control, clock, .. } = &*self.instance;
         let detail = if empty { "empty" } else { "kept" };
@@ -209,7 +209,7 @@ impl Engine {
         control.journal.note_event(EventKind::Started, 0, at, &[detail].into_iter().collect());
     }
 
-    /// Records that the clock is moved, before that has consequences.
+    /// Records a clock move, before its consequences.
     pub(super) fn record_clock_move(&self, to: i64) {
         let Instance { control, clock, .. } = &*self.instance;
         let now = clock.micros();
@@ -219,7 +219,7 @@ impl Engine {
         control.journal.note_event(EventKind::Clock, 0, (now, real_micros()), &[detail].into_iter().collect());
     }
 
-    /// Tells the journal the name of a session's client, from the next command on.
+    /// Sets the name of a session's client in the journal, from the next command on.
     #[cold]
     fn record_client(&self, session: &mut Session) {
         self.flush_staging(session);
@@ -230,7 +230,7 @@ impl Engine {
         journal.add_client(client.id(), introduction);
     }
 
-    /// A command without its secrets. Only commands about the connection can have some, and what is no command.
+    /// Redacts a command. Only connection commands and unknown ones can contain secrets.
     #[inline]
     fn redact<'w>(
         &self,
@@ -246,7 +246,7 @@ impl Engine {
         }
     }
 
-    /// Takes the secrets out of a command. If it can have renamed its client, the name is recorded again.
+    /// Redacts a command. If it may have renamed its client, the name is recorded again.
     #[cold]
     fn redact_secrets<'w>(
         &self,
@@ -258,7 +258,7 @@ impl Engine {
     ) -> (Words<'w>, &'w [u8]) {
         let Some(spec) = spec.or_else(|| Some(self.table.row_of(words)?.spec)) else { return (words, reply) };
         if spec.names_client {
-            // No epoch has this number.
+            // No epoch has this number, so the client is recorded anew.
             session.in_flight.trace.introduced = 0;
         }
         let hidden = hidden(spec, words);
@@ -275,7 +275,7 @@ impl Engine {
         (words, if is_told { REDACTED_REPLY } else { reply })
     }
 
-    /// Records a command inside EXEC or a script, if the journal records its caller.
+    /// Records a command of EXEC or a script, if its caller is recorded.
     #[inline]
     pub(super) fn record_child(
         &self,
@@ -318,10 +318,10 @@ fn outcome(session: &Session, reply: &[u8], flow: &Flow) -> Outcome {
     }
 }
 
-/// The positions of the words that are names or passwords.
+/// The positions of names and passwords among the words.
 fn hidden(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
     match spec.secrets {
-        // Also of a command with the wrong number of words.
+        // Even in a command with the wrong number of arguments.
         Secrets::Credentials => (1..words.len()).collect(),
         Secrets::UserRules => (2..words.len()).collect(),
         Secrets::Settings => {
@@ -336,14 +336,14 @@ fn hidden(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
     }
 }
 
-/// Takes the place of a command in the journal's order, before the locks of its view go.
+/// Takes a command's place in the journal's order, before its view releases the locks.
 #[cold]
 pub(super) fn stamp(instance: &Instance, view: &View<'_>, session: &mut Session) {
     let at = view.micros();
     session.in_flight.trace.stamp(instance.control.journal.next(), at, instance.clock.real_at(at));
 }
 
-/// Takes the place in the journal's order of a blocked command that is served.
+/// Takes the place of a served blocked command in the journal's order.
 pub(super) fn stamp_served(instance: &Instance, view: &View<'_>) -> Option<Stamp> {
     if !instance.active_hooks.has(Hook::Journal) {
         return None;

@@ -1,9 +1,9 @@
 //! The life of one command, from its request to the last byte of its reply.
 //!
-//! Knows the order of the steps: hooks, permission, the run, the reply, the journal. This is the front; what executes a
-//! command is the back, behind one type ([`backend`]).
+//! Knows the order of the steps: hooks, permission, the run, the reply, the journal. This is the front; the back,
+//! behind one type ([`backend`]), executes commands.
 //! May use: every floor below it; sees no socket.
-//! Begin with [`Engine::execute`], the one function that every command passes; then `intercept.rs`, the slow path.
+//! Begin with [`Engine::execute`], which every command passes; then `intercept.rs`, the slow path.
 
 mod admission;
 mod auto;
@@ -37,10 +37,10 @@ use replies::add_messages;
 pub use backend::Fibers;
 pub use waits::{WaitEnd, WaitProgress, job_end};
 
-/// To Redis, a client that monitors is a kind of replica.
+/// Redis treats a monitoring client as a replica.
 const MONITOR_WITHOUT_KEYS: CommandError = CommandError::fixed("ERR Replica can't interact with the keyspace");
 
-/// What is known about a request before it runs.
+/// A request that is resolved but has not run.
 #[derive(Clone, Copy)]
 pub struct Resolved {
     row: ResolvedRow,
@@ -49,14 +49,14 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// The hash of the only key, to fetch ahead.
+    /// The hash of the only key, for prefetching.
     #[inline]
     pub fn hash(&self) -> Option<u64> {
         self.key.map(|(_, hash)| hash)
     }
 }
 
-/// Takes the commands of one server's clients from their requests to their replies.
+/// Takes the commands of one server's clients from request to reply.
 pub struct Engine {
     pub instance: Arc<Instance>,
     pub table: Table,
@@ -73,7 +73,7 @@ impl Engine {
         Self::with_handlers(instance, table, Handlers::new(crate::commands::all()))
     }
 
-    /// As [`new`](Self::new), with the functions of the table's rows.
+    /// Like [`new`](Self::new), with the functions of the table's rows.
     pub fn with_handlers(instance: Arc<Instance>, table: Table, handlers: Handlers) -> Self {
         Self {
             backend: Backend::local(Arc::clone(&instance), table.clone(), handlers.clone()),
@@ -85,7 +85,7 @@ impl Engine {
         }
     }
 
-    /// Does the periodic work: above all, deletes the keys that have expired.
+    /// Periodic work: above all, deletes expired keys.
     pub fn cron(&self) {
         self.backend.cron();
     }
@@ -95,16 +95,17 @@ impl Engine {
         self.backend.empty()
     }
 
-    /// Fetches the memory ahead that commands on these keys, given by hash, will look at.
+    /// Prefetches the memory that commands on these keys, given by hash, will access.
     #[inline]
     pub fn fetch_ahead(&self, db: u32, hashes: &[u64]) {
         self.backend.fetch_ahead(db, hashes);
     }
 
-    /// Runs one request: its reply is appended to `out`. Returns how the connection goes on.
+    /// Runs one request: its reply is appended to `out`. Returns the connection's flow.
     ///
-    /// Every command passes here. One load decides its path: straight through [`process_command`](Self::process_command),
-    /// the same with a record for the journal, or from stage to stage ([`proceed`](Self::proceed)).
+    /// Every command passes here. One atomic load selects its path: straight through
+    /// [`process_command`](Self::process_command), the same with a record for the journal, or from stage to stage
+    /// ([`proceed`](Self::proceed)).
     #[inline]
     pub fn execute(
         self: &Arc<Self>,
@@ -182,7 +183,7 @@ impl Engine {
         self.call(session, resolved, words, out, None)
     }
 
-    /// Has the back execute a command that may run now, and completes its reply.
+    /// Executes a command that may run now on the back, and completes its reply.
     #[inline]
     fn call(
         &self,
@@ -231,7 +232,7 @@ fn key_hashes(spec: &CommandSpec, words: Words<'_>) -> impl Iterator<Item = u64>
     keys(spec, words).map(hash_of)
 }
 
-/// The keys that a request names, or may come to name.
+/// The keys to lock for a request: those that it accesses or may access.
 fn keys<'w>(spec: &CommandSpec, words: Words<'w>) -> impl Iterator<Item = &'w [u8]> {
     let positions = spec.keys.iter().filter_map(move |keys| keys.positions_to_lock(words)).flatten();
     positions.filter_map(move |at| words.get(at))

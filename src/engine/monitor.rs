@@ -1,4 +1,4 @@
-//! What MONITOR clients see of a command.
+//! MONITOR: what monitoring clients see of a command.
 
 use super::Engine;
 use crate::clients::instance::Instance;
@@ -13,7 +13,7 @@ const REDACTED: &[u8] = b"(redacted)";
 pub(super) const SCRIPT: &str = "lua";
 
 impl Engine {
-    /// Shows MONITOR clients a command that has just run. If the session is one itself, its copy goes to `own`.
+    /// Feeds MONITOR clients a command that has just run. If the session is one itself, its copy goes to `own`.
     #[cold]
     pub(super) fn feed_monitors(
         &self,
@@ -30,7 +30,7 @@ impl Engine {
         }
     }
 
-    /// As [`feed_monitors`](Self::feed_monitors), for a command inside a script.
+    /// Like [`feed_monitors`](Self::feed_monitors), for a command inside a script.
     #[cold]
     pub(super) fn feed_monitors_from_script(
         &self,
@@ -48,8 +48,8 @@ impl Engine {
         }
     }
 
-    /// As [`feed_monitors`](Self::feed_monitors), for a command that is about to run a script: it is shown before the commands
-    /// inside, and even if there is no such script.
+    /// Like [`feed_monitors`](Self::feed_monitors), for a command that is about to run a script: it is fed before the
+    /// commands inside, and even if the script does not exist.
     #[cold]
     pub(super) fn feed_monitors_ahead(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) {
         let mut own = std::mem::take(&mut session.messages_behind);
@@ -68,7 +68,7 @@ pub(super) fn feed(instance: &Instance, session: &Session, spec: &CommandSpec, w
     feed_as(&source, instance, session, spec, words, own);
 }
 
-/// As [`feed`], with another source than the client's address.
+/// Like [`feed`], with a source other than the client's address.
 pub(super) fn feed_as(
     source: &str,
     instance: &Instance,
@@ -91,7 +91,7 @@ pub(super) fn feed_as(
     }
 }
 
-/// The positions of the words that are names or passwords.
+/// The positions of names and passwords among the words.
 pub(super) fn secrets(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
     match spec.secrets {
         Secrets::Credentials if words.len() <= 3 => (1..words.len()).collect(),

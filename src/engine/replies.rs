@@ -7,7 +7,7 @@ use crate::commands::CommandResult;
 use crate::protocol::Reply;
 
 impl Engine {
-    /// CLIENT REPLY OFF and SKIP: takes back the reply that begins at `start`.
+    /// CLIENT REPLY OFF and SKIP: removes the reply that begins at `start`.
     #[cold]
     pub(super) fn suppress_reply(&self, session: &mut Session, start: usize, out: &mut Vec<u8>) {
         if session.replies.are_suppressed() {
@@ -16,7 +16,7 @@ impl Engine {
         session.replies = session.replies.for_next();
     }
 
-    /// Writes the reply of a command that waited for it.
+    /// Writes the reply of a command whose wait is over.
     pub fn answer(&self, session: &mut Session, reply: &Reply<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         reply.write(session.protocol, out);
@@ -26,7 +26,7 @@ impl Engine {
         self.suppress_reply(session, start, out);
     }
 
-    /// Writes a reply that another client's command has made for a blocked one.
+    /// Writes the reply of a blocked command that another client's command has served.
     pub fn resume_with(&self, session: &mut Session, reply: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(reply);
@@ -34,15 +34,15 @@ impl Engine {
     }
 }
 
-/// Adds the messages that a command has sent to its own client, around the reply that begins at `start`. CLIENT REPLY does
-/// not suppress them.
+/// Adds the messages of a command to its own client, around the reply that begins at `start`. CLIENT REPLY does not
+/// suppress them.
 #[cold]
 pub(super) fn add_messages(session: &mut Session, start: usize, out: &mut Vec<u8>) {
     out.splice(start..start, session.messages_ahead.drain(..));
     out.append(&mut session.messages_behind);
 }
 
-/// Writes a result's reply. If it was an error, returns that to be counted.
+/// Writes the reply of a result. Returns an error, which the caller counts.
 #[inline]
 pub(super) fn write(result: CommandResult<'_>, session: &Session, out: &mut Vec<u8>) -> Option<CommandError> {
     match result {

@@ -1,21 +1,21 @@
-//! RESET: everything as it was at start-up, except for the connections.
+//! RESET: restores the state at start-up, except for the connections.
 
 use std::sync::atomic::Ordering;
 
 use super::Engine;
 
 impl Engine {
-    /// Releases and answers every command that waits, then resets data, scripts, users, settings and counters. Each power adds
-    /// its line here. Clients stay connected, with their names, databases and subscriptions.
+    /// Releases and answers every waiting command, then resets data, scripts, users, settings and counters. Each test
+    /// power is reset here. Clients stay connected, with their names, databases and subscriptions.
     pub(super) async fn reset_everything(&self) {
         let instance = &self.instance;
-        // First of all, so that a command that goes on now meets no hook, and what it does is deleted with the rest.
+        // Comes first, so that a resumed command meets no hook, and its writes are deleted with the rest.
         instance.clear_faults();
         instance.clear_gates();
         instance.unpause();
         self.end_all_waits().await;
 
-        // Only a script that takes long could be in the way, and then RESET is refused.
+        // Can fail only while a slow script runs, and then RESET is refused.
         let _ = self.empty();
         instance.active_expire.store(true, Ordering::Relaxed);
         instance.reset_settings();
@@ -26,9 +26,9 @@ impl Engine {
         instance.reset_journal();
     }
 
-    /// Answers every blocked command as if its deadline had come, and ends all delays.
+    /// Answers every blocked command as if it had timed out, and ends all delays.
     async fn end_all_waits(&self) {
-        /// A client's next command can block, too; a client that goes on blocking is not waited for any longer.
+        /// A client's next command can block, too; after this many rounds, the reset stops waiting for it.
         const ROUNDS: u32 = 1_000;
         for _ in 0..ROUNDS {
             self.quiesce().await;

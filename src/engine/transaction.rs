@@ -1,4 +1,4 @@
-//! The queue of a transaction, and what a command's row says about queueing.
+//! The queue of a transaction, and which commands are queued.
 
 use super::{Engine, is_exec};
 use crate::base::error::CommandError;
@@ -6,7 +6,7 @@ use crate::clients::session::{Queued, Session};
 use crate::protocol::Words;
 use crate::spec::{CommandKind, CommandSpec, Flag, ResolvedRow, ScriptCommand, TransactionCommand as Which};
 
-/// The reply to an EXEC that was refused itself. An error without a code of its own loses its `ERR`.
+/// The reply to a refused EXEC. An error with the generic code loses its `ERR`.
 pub(super) fn aborted_by(error: &CommandError) -> CommandError {
     let line = error.line();
     let reason = line.strip_prefix(b"ERR ").unwrap_or(line);
@@ -21,9 +21,9 @@ pub(super) fn is_queued(spec: &CommandSpec) -> bool {
     }
 }
 
-/// Queues a command for EXEC, and returns how many bytes the queue takes.
+/// Queues a command for EXEC, and returns the memory of the queue in bytes.
 pub(super) fn queue(session: &mut Session, row: ResolvedRow, words: Words<'_>) -> usize {
-    // A command that will never run takes no memory.
+    // A transaction that will not run queues nothing.
     let Some(transaction) = session.transaction.as_mut().filter(|transaction| !transaction.broken) else { return 0 };
     let words = words.into_owned();
     transaction.size += words.size();
@@ -44,7 +44,7 @@ pub(super) fn may_write(spec: &CommandSpec) -> bool {
     script || spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)
 }
 
-/// Whether a command may run scripts: one that does, or an EXEC of one. A library runs when it is loaded.
+/// Whether a command may run scripts: directly, or as an EXEC of one. Loading a library runs its code.
 #[inline]
 pub(super) fn may_run_scripts(session: &Session, spec: &CommandSpec) -> bool {
     needs_scripts(spec) || is_exec(spec) && queued(session).any(|queued| needs_scripts(queued.row.spec))
@@ -55,7 +55,7 @@ pub(super) fn needs_scripts(spec: &CommandSpec) -> bool {
     matches!(spec.kind, CommandKind::Script(_) | CommandKind::Library)
 }
 
-/// Whether a command can take more memory: by what it writes, or by being queued.
+/// Whether a command can take more memory: by its writes, or by being queued.
 pub(super) fn may_grow(session: &Session, spec: &CommandSpec) -> bool {
     if spec.has_flag(Flag::DenyOom) || session.transaction.is_none() {
         return spec.has_flag(Flag::DenyOom);
@@ -72,14 +72,14 @@ pub(super) fn queued(session: &Session) -> impl Iterator<Item = &Queued> {
 }
 
 impl Engine {
-    /// Forgets all watched keys.
+    /// Drops all watched keys.
     pub(super) fn unwatch(&self, session: &mut Session) {
         if !session.watching.keys.is_empty() {
             self.instance.unwatch(std::mem::take(&mut session.watching));
         }
     }
 
-    /// Drops the queue and forgets all watched keys.
+    /// Drops the queue and all watched keys.
     pub(super) fn discard(&self, session: &mut Session) {
         session.transaction = None;
         self.unwatch(session);

@@ -1,4 +1,4 @@
-//! How a command waits: the beginning of each kind of wait, its end, and how the command goes on.
+//! Waits of commands: the start of each kind of wait, its end, and how the command continues.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -16,27 +16,27 @@ use crate::protocol::Reply;
 
 /// How a wait ends.
 pub enum WaitEnd {
-    /// Its deadline has come, or whatever it waited for.
+    /// Its deadline has passed, or its event has happened.
     Over,
     /// CLIENT UNBLOCK ... ERROR.
     Unblocked(CommandError),
     /// Another command has provided what it was blocked on.
     Served(Served),
-    /// This is the reply.
+    /// With this reply.
     Reply(Reply<'static>),
 }
 
-/// What a look at a wait has come to.
+/// The result of polling a wait.
 pub enum WaitProgress {
-    /// It goes on.
+    /// It is not over.
     Pending,
-    /// The next part of a dripping reply is at the end of the output. The alarm is to be kept until that is written.
+    /// The next part of a dripping reply is appended to the output. The alarm must be held until the part is written.
     Part(Option<Alarm>),
     Ended(WaitEnd),
 }
 
 impl Engine {
-    /// Begins a wait. What is to be sent at once is appended to `out`.
+    /// Starts a wait. Bytes to send at once are appended to `out`.
     pub fn begin_wait(self: &Arc<Self>, session: &mut Session, wait: Box<Wait>, out: &mut Vec<u8>) {
         let clock = &self.instance.clock;
         let seen = session.client.seen();
@@ -59,7 +59,7 @@ impl Engine {
             }
             Wait::RunningJob(_) | Wait::Event(_) => in_flight.stage = Stage::Blocked,
             Wait::ControlJob(job, reply) => {
-                // In a task of its own: it runs to its end even if its client goes.
+                // In a task of its own: it runs to its end even if its client disconnects.
                 let job = tokio::spawn(Arc::clone(self).run_control_job(*job));
                 let reply = std::mem::replace(reply, Reply::Nothing);
                 let engine = Arc::clone(self);
@@ -75,19 +75,19 @@ impl Engine {
         in_flight.wait = Some(wait);
     }
 
-    /// Looks whether the wait of a session's command is over; if not, the task is woken when that may have changed.
+    /// Polls the wait of a session's command. If it is not over, the task is woken when that may have changed.
     pub fn poll_wait(&self, session: &mut Session, cx: &mut Context<'_>, out: &mut Vec<u8>) -> WaitProgress {
         let clock = &self.instance.clock;
         let in_flight = &mut session.in_flight;
         let Some(wait) = &mut in_flight.wait else { return WaitProgress::Pending };
         let has_rung = in_flight.alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker()));
         let is_over = match &mut **wait {
-            // The connection goes on with a script itself, and a job is running once its wait has begun.
+            // The connection itself resumes scripts, and the start of the wait has replaced the job by a running one.
             Wait::Script | Wait::ControlJob(..) => false,
             Wait::Unpause => match self.instance.paused() {
                 None => true,
                 Some((until, _)) => {
-                    // It can be another pause by now, with another end.
+                    // The pause may have been replaced by another one with another end.
                     let alarm = clock.alarm(until);
                     let is_over = alarm.has_rung(cx.waker());
                     in_flight.alarm = Some(alarm);
@@ -118,9 +118,9 @@ impl Engine {
         if is_over { WaitProgress::Ended(WaitEnd::Over) } else { WaitProgress::Pending }
     }
 
-    /// Ends the wait of a session's command, which goes on from its stage: what its client gets is appended to `out`.
-    /// Returns how the connection goes on, and the alarm that has ended the wait, to be kept until all that follows from it
-    /// has happened.
+    /// Ends the wait of a session's command, which continues from its stage; its output is appended to `out`. Returns
+    /// the connection's flow, and the alarm that ended the wait, which must be held until all consequences have
+    /// happened.
     pub fn resume(
         self: &Arc<Self>,
         session: &mut Box<Session>,
@@ -134,10 +134,10 @@ impl Engine {
         let mut ran = Ran { start: out.len(), flow: Flow::Continue };
         let seen = session.client.seen();
         seen.timed.store(false, Ordering::Relaxed);
-        // It was not idle while it waited.
+        // A blocked client does not count as idle.
         seen.last_used.store(self.instance.cached_now(), Ordering::Relaxed);
         show_active(session);
-        // Whoever ended it may have claimed it before this connection began to wait.
+        // The wait may have been claimed before this connection started it.
         self.instance.claim_wait(&session.client);
         match *wait {
             Wait::Unpause | Wait::Script | Wait::ControlJob(..) => {}
@@ -166,14 +166,14 @@ impl Engine {
                 if let WaitEnd::Reply(reply) = end {
                     self.answer(session, &reply, out);
                 }
-                // A command of the test powers meets no hooks.
+                // Commands of the test powers meet no hooks.
                 session.in_flight.stage = Stage::Done;
             }
         }
         (self.proceed(session, None, ran, out, fibers), alarm)
     }
 
-    /// Goes on with the script that a session's connection waits for. Returns how the connection goes on once it has ended.
+    /// Resumes the script that a session's connection waits for. Returns the connection's flow once it has ended.
     pub fn resume_script(
         self: &Arc<Self>,
         session: &mut Box<Session>,
@@ -188,14 +188,14 @@ impl Engine {
     }
 }
 
-/// Lets others see that a session's command waits no longer.
+/// Publishes that a session's command no longer waits.
 fn show_active(session: &Session) {
     session.client.seen().blocked.store(false, Ordering::Relaxed);
     session.client.set_activity(Activity::Acting);
 }
 
-/// Waits for the end of a control job. One that panics or is cancelled has not done what its command asked for: that is
-/// logged, and the error is the reply.
+/// Waits for the end of a control job. A job that panicked or was cancelled has not done its work: that is logged, and
+/// the error is the reply.
 pub async fn job_end<E: Display>(job: impl Future<Output = Result<(), E>>, log: &Log) -> Result<(), CommandError> {
     job.await.map_err(|error| {
         log.warn(format!("A control job did not end: {error}"));

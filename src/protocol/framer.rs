@@ -1,8 +1,7 @@
 //! The incremental request framer.
 //!
-//! It works on the read buffer in place: a request is a list of spans into that buffer, and nothing is copied. A
-//! partial request is never looked at twice; parsing goes on where it stopped. Nothing is allocated because a length
-//! line claims something: only bytes that arrived take memory.
+//! It works on the read buffer in place: a request is a list of spans into that buffer, and nothing is copied. No byte
+//! of a partial request is parsed twice. A length line alone allocates nothing: only bytes that arrived take memory.
 
 use super::inline;
 use super::number::parse_integer;
@@ -11,22 +10,22 @@ use crate::base::error::CommandError;
 
 /// Redis's limit for an inline request and for one length line (`PROTO_INLINE_MAX_SIZE`).
 const LINE_LIMIT: usize = 64 * 1024;
-/// Most words (bytes in a word) of a request before the client has authenticated.
+/// Limits of a request before the client has authenticated: the number of words, and the bytes of a word.
 const UNAUTHENTICATED_WORDS: i64 = 10;
 const UNAUTHENTICATED_BULK: i64 = 16 * 1024;
-/// A word list longer than this is given back after its request, so that one request does not hold memory for ever.
+/// A longer list of spans is freed after its request, so that one request does not hold memory for ever.
 const SPANS_KEPT: usize = 1024;
 
-/// What a client may send.
+/// The limits of requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// `proto-max-bulk-len`.
     pub bulk: i64,
-    /// A client that has yet to authenticate may only send short requests.
+    /// Without authentication, only short requests are allowed.
     pub authenticated: bool,
 }
 
-/// Bytes that are no request. The client gets an error, then its connection closes.
+/// A protocol error. The client gets the error, then its connection closes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     BigInline,
@@ -60,8 +59,8 @@ impl ProtocolError {
     }
 }
 
-/// Reads the number of a count or length line as almost every request has it: a few digits with the line end right
-/// behind them. Anything else is for the slow path to judge.
+/// Fast path for the usual count or length line: a few digits followed by the line end. Anything else goes to the slow
+/// path.
 #[inline]
 fn short_number(input: &[u8], at: usize) -> Option<(i64, usize)> {
     let rest = input.get(at..)?;
@@ -87,7 +86,7 @@ enum Expect {
     Body { left: usize, length: usize },
 }
 
-/// A whole request: where it stands in the buffer it was found in, and which of the framer's spans are its words.
+/// A complete request: its extent in the buffer, and its words among the framer's spans.
 #[derive(Clone, Copy, Debug)]
 pub struct Framed {
     first: usize,
@@ -97,29 +96,29 @@ pub struct Framed {
 }
 
 impl Framed {
-    /// How many bytes of the buffer the request takes.
+    /// The bytes of the buffer that the request takes.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// Whether the request has no words (`*0`, an empty line), and so is no request.
+    /// Whether the request has no words (`*0`, an empty line).
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 }
 
-/// Finds requests in a buffer that grows at its end.
+/// Frames requests in a buffer that grows at its end.
 pub struct Framer {
     expect: Expect,
-    /// Where the next piece begins, from the start of the request.
+    /// The offset of the next piece in the request.
     at: usize,
-    /// How far the line that begins at `at` has been searched for its end.
+    /// How far the line at `at` has been searched for its end.
     searched: usize,
     /// The words of every request since the last [`Framer::forget`].
     spans: Vec<Span>,
-    /// Where the words of the request that is being framed begin in `spans`.
+    /// The index in `spans` of the partial request's first word.
     first: usize,
-    /// The words of inline requests, free of quotes and escapes.
+    /// The words of inline requests without quotes and escapes.
     unquoted: Vec<u8>,
     inline: bool,
 }
@@ -139,8 +138,8 @@ impl Default for Framer {
 }
 
 impl Framer {
-    /// Looks for the end of the request that begins at the start of `input`. Returns the request once it is whole;
-    /// `None` asks for more bytes behind the same ones. A request without words (`*0`, an empty line) is whole, too.
+    /// Continues to frame the request at the start of `input`. Returns the request once it is complete; `None` asks for
+    /// more bytes behind the same ones. A request without words (`*0`, an empty line) is complete, too.
     #[inline]
     pub fn next(&mut self, input: &[u8], limits: Limits) -> Result<Option<Framed>, ProtocolError> {
         loop {
@@ -184,7 +183,8 @@ impl Framer {
                         [b'$', digits @ ..] => parse_integer(digits)
                             .filter(|length| (0..=limits.bulk).contains(length))
                             .ok_or(ProtocolError::InvalidLength)?,
-                        // An empty line stands for its own line end, as the byte that Redis finds there.
+                        // Redis's error shows the byte at the start of the line, which for an empty line is its line
+                        // end.
                         other => return Err(ProtocolError::NotABulk(*other.first().unwrap_or(&b'\r'))),
                     };
                     if length > UNAUTHENTICATED_BULK && !limits.authenticated {
@@ -208,14 +208,14 @@ impl Framer {
         }
     }
 
-    /// The words of a request that was found at the start of `input`, until [`forget`](Self::forget).
+    /// The words of a request that was framed at the start of `input`, until [`forget`](Self::forget).
     #[inline]
     pub fn words<'a>(&'a self, request: Framed, input: &'a [u8]) -> Words<'a> {
         let spans = &self.spans[request.first..request.first + request.count];
         Words::new(if request.inline { &self.unquoted } else { input }, spans)
     }
 
-    /// Forgets the requests found so far, but not what is known about one that is still partial.
+    /// Forgets the complete requests, but not the state of a partial one.
     pub fn forget(&mut self) {
         if self.is_partial() {
             self.spans.drain(..self.first);
@@ -231,13 +231,13 @@ impl Framer {
         self.unquoted.clear();
     }
 
-    /// Forgets everything: the next call begins with a new request.
+    /// Forgets everything: the next call frames a new request.
     pub fn reset(&mut self) {
         self.expect = Expect::Start;
         self.forget();
     }
 
-    /// How many bytes, from the start of the request, are known to be needed before it can be whole.
+    /// The least number of bytes, from the start of the request, that the complete request needs.
     pub fn needed(&self) -> usize {
         match self.expect {
             Expect::Body { length, .. } => self.at + length + 2,
@@ -245,7 +245,7 @@ impl Framer {
         }
     }
 
-    /// Whether a request has begun and waits for its rest.
+    /// Whether a request has begun and is incomplete.
     pub fn is_partial(&self) -> bool {
         !matches!(self.expect, Expect::Start)
     }
@@ -256,7 +256,7 @@ impl Framer {
         self.first = self.spans.len();
     }
 
-    /// The next piece begins at `at`.
+    /// Sets the next piece's offset.
     #[inline]
     fn advance(&mut self, at: usize) {
         self.at = at;
@@ -268,8 +268,8 @@ impl Framer {
         Framed { first: self.first, count: self.spans.len() - self.first, length: self.at, inline: self.inline }
     }
 
-    /// The line that begins at `at`, without its two bytes of line end, once those have arrived. As in Redis, whose
-    /// search is C's `strchr`, a NUL hides a line end that stands behind it.
+    /// The line at `at`, without its two bytes of line end, once they have arrived. Redis searches with C's `strchr`,
+    /// so a NUL hides a line end behind it.
     fn line<'a>(&mut self, input: &'a [u8], too_long: ProtocolError) -> Result<Option<&'a [u8]>, ProtocolError> {
         let from = self.searched.max(self.at);
         match memchr::memchr2(b'\r', 0, &input[from..]) {

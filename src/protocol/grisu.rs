@@ -1,14 +1,14 @@
-//! The digits of a double, by the algorithm Grisu2 of Florian Loitsch, "Printing Floating-Point Numbers Quickly and
+//! The decimal digits of a double, by Florian Loitsch's algorithm Grisu2, "Printing Floating-Point Numbers Quickly and
 //! Accurately with Integers" (2010).
 //!
-//! Redis writes doubles that way since 7.2. The digits always read back as the same double, and nearly always they are the
-//! fewest that do; of several such, they are not always the closest. So it is this algorithm
-//! that is wanted here, and no better one: the standard library's digits differ in 6 of 1,000 doubles.
+//! Redis writes doubles this way since 7.2. The digits always read back as the same double, and are nearly always the
+//! shortest; among several shortest ones, they are not always the closest. The standard library's algorithm is better,
+//! and so differs in 6 of 1,000 doubles.
 
-/// As many digits as any double needs.
+/// The most digits that a double needs.
 pub const MOST_DIGITS: usize = 17;
 
-/// A number without a sign: `fraction` times two to the power of `exponent`.
+/// An unsigned number: `fraction` times two to the power of `exponent`.
 #[derive(Clone, Copy)]
 struct Binary {
     fraction: u64,
@@ -29,7 +29,7 @@ impl Binary {
     }
 }
 
-/// Decimal digits, and the power of ten that the last of them counts.
+/// Decimal digits, and the power of ten of the last one.
 pub struct Digits {
     digits: [u8; MOST_DIGITS],
     count: usize,
@@ -37,12 +37,12 @@ pub struct Digits {
 }
 
 impl Digits {
-    /// In ASCII, the first of them is not zero.
+    /// The digits in ASCII, without leading zeros.
     pub fn as_bytes(&self) -> &[u8] {
         &self.digits[..self.count]
     }
 
-    /// Appends a digit, unless it is a zero in front of all others.
+    /// Appends a digit, unless it is a leading zero.
     fn push(&mut self, digit: u64) {
         if (digit != 0 || self.count > 0) && self.count < MOST_DIGITS {
             self.digits[self.count] = b'0' + digit as u8;
@@ -50,8 +50,8 @@ impl Digits {
         }
     }
 
-    /// Takes steps of `unit` down from the last digit, as long as they lead nearer to the number, which is `wanted` below the
-    /// upper bound, and stay within `width` of that; `rest` is how far below it the digits are so far.
+    /// Decrements the last digit in steps of `unit`, as long as that approaches the number, which is `wanted` below the
+    /// upper bound, and stays within `width` of that bound; `rest` is the distance of the digits so far from the bound.
     fn approach(&mut self, wanted: u64, width: u64, mut rest: u64, unit: u64) {
         let last = &mut self.digits[self.count.saturating_sub(1)];
         while rest < wanted && width - rest >= unit && (rest + unit < wanted || wanted - rest > rest + unit - wanted) {
@@ -65,7 +65,7 @@ impl Digits {
 pub fn digits(value: f64) -> Digits {
     const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
     const HIDDEN: u64 = 1 << FRACTION_BITS;
-    /// The exponent of denormal numbers, whose fraction counts as a whole number here.
+    /// The exponent of denormal numbers, with the fraction as an integer.
     const LEAST: i32 = f64::MIN_EXP - f64::MANTISSA_DIGITS as i32;
 
     let bits = value.to_bits();
@@ -74,7 +74,8 @@ pub fn digits(value: f64) -> Digits {
         0 => Binary { fraction, exponent: LEAST },
         _ => Binary { fraction: fraction | HIDDEN, exponent: LEAST + biased - 1 },
     };
-    // Whatever lies between the middles to the next doubles reads back as this one. Below a power of two they are closer.
+    // Numbers between the midpoints to the neighbouring doubles read back as this one. The lower midpoint of a power of
+    // two is closer.
     let upper = Binary { fraction: exact.fraction * 2 + 1, exponent: exact.exponent - 1 }.normalized();
     let closer = if exact.fraction == HIDDEN { 2 } else { 1 };
     let lower = Binary { fraction: (exact.fraction << closer) - 1, exponent: exact.exponent - closer };
@@ -82,15 +83,15 @@ pub fn digits(value: f64) -> Digits {
 
     let (scale, power) = scale_for(upper.exponent);
     let number = exact.normalized().times(scale);
-    // Products are out by less than one: what is that far inside is safe.
+    // Products have an error of less than one, so the bounds move inwards by that much.
     let mut upper = upper.times(scale);
     upper.fraction -= 1;
     let lower = lower.times(scale).fraction + 1;
     generate(upper, upper.fraction - number.fraction, upper.fraction - lower, -power)
 }
 
-/// The digits from the front on of `upper`, until what is left is less than `width`. Their number should be as close as
-/// possible to the one that is `wanted` below it.
+/// Generates digits of `upper` until the remainder is less than `width`. The digits should be as close as possible to
+/// the number that is `wanted` below `upper`.
 fn generate(upper: Binary, mut wanted: u64, mut width: u64, power: i32) -> Digits {
     let mut found = Digits { digits: [b'0'; MOST_DIGITS], count: 0, exponent: power };
     let point = -upper.exponent as u32;
@@ -121,19 +122,19 @@ fn generate(upper: Binary, mut wanted: u64, mut width: u64, power: i32) -> Digit
     }
 }
 
-/// The least and the greatest exponent of a product of which `generate` can take digits: at most 32 bits stand in front of
-/// the point, and 60 behind it leave room for a digit.
+/// The exponents of products from which `generate` can take digits: at most 32 bits before the point, and 60 behind it
+/// leave room for a digit.
 const PRODUCT_EXPONENTS: std::ops::RangeInclusive<i32> = -60..=-32;
 
-/// Powers of ten are kept in steps of as many as that, beginning with the first.
+/// The table has every eighth power of ten, beginning with the first.
 const STEP: i32 = 8;
 const FIRST_POWER: i32 = -348;
 const POWERS: usize = 87;
 
-/// A power of ten that brings a fraction with that exponent into a range to take digits from, and which one it is. Often
-/// two would, and the digits may depend on it: the search begins where Redis's begins, and takes the first.
+/// A power of ten that scales a fraction with that exponent into the range of `generate`, and its exponent. Often two
+/// powers would, and the digits may depend on the choice. The search begins where Redis's does, and takes the first.
 fn scale_for(exponent: i32) -> (Binary, i32) {
-    // About the logarithm to base 10, towards zero.
+    // About the logarithm to base 10, rounded towards zero.
     let about = -(exponent + POWERS as i32) * 78_913 / (1 << 18);
     let mut index = ((about - FIRST_POWER) / STEP) as usize;
     loop {
@@ -151,16 +152,16 @@ fn scale_for(exponent: i32) -> (Binary, i32) {
 
 const SCALES: &[Binary; POWERS] = &scales();
 
-/// The powers of ten, rounded to 64 bits, calculated by the compiler from powers of five with all their digits.
+/// The powers of ten, rounded to 64 bits, computed at compile time from exact powers of five.
 const fn scales() -> [Binary; POWERS] {
-    /// 5^340 has 790 bits; and of a number of 954 bits, 5^352 leaves 136.
+    /// 5^340 has 790 bits. A quotient of a number of 954 bits and 5^352 has 136.
     const LIMBS: usize = 30;
-    /// The steps lead from -348 over -4 and 4 to 340; both ways begin at 4.
+    /// The exponents go from -348 over -4 and 4 to 340; both directions begin at 4.
     const MIDDLE: i32 = 4;
     const MIDDLE_FIVE: u32 = 5u32.pow(MIDDLE as u32);
     const STEP_OF_FIVE: u64 = 5u64.pow(STEP as u32);
     const MIDDLE_INDEX: usize = ((MIDDLE - FIRST_POWER) / STEP) as usize;
-    /// How far to the left the number begins that is divided.
+    /// How many bits the dividend is shifted left.
     const RAISED: i32 = (LIMBS as i32 - 1) * 32 + 16;
 
     let mut scales = [Binary { fraction: 0, exponent: 0 }; POWERS];
@@ -186,7 +187,7 @@ const fn scales() -> [Binary; POWERS] {
     scales
 }
 
-/// Multiplies a number, whose lowest part stands first.
+/// Multiplies a big integer, whose lowest limb comes first.
 const fn multiply(number: &mut [u32], factor: u64) {
     let (mut at, mut carry) = (0, 0);
     while at < number.len() {
@@ -197,7 +198,7 @@ const fn multiply(number: &mut [u32], factor: u64) {
     }
 }
 
-/// Divides a number, whose lowest part stands first, and leaves out the remainder.
+/// Divides a big integer, whose lowest limb comes first, without the remainder.
 const fn divide(number: &mut [u32], divisor: u64) {
     let (mut at, mut rest) = (number.len(), 0);
     while at > 0 {
@@ -208,7 +209,7 @@ const fn divide(number: &mut [u32], divisor: u64) {
     }
 }
 
-/// A number times two to the power of `exponent`, rounded to 64 bits.
+/// A big integer times two to the power of `exponent`, rounded to 64 bits.
 const fn rounded(number: &[u32], exponent: i32) -> Binary {
     let mut top = number.len() - 1;
     while number[top] == 0 {
@@ -239,9 +240,9 @@ mod tests {
         format!("{}e{}", String::from_utf8(found.as_bytes().to_vec()).unwrap(), found.exponent)
     }
 
-    /// Whether `scale` is the closest of its size to a power of ten.
+    /// Whether `scale` is the closest number of its size to a power of ten.
     fn is_closest(scale: Binary, power: i32) -> bool {
-        // Both sides times the same, so that they are whole, and twice that, so that halves are.
+        // Both sides have the same factor, so that they are integers, and a factor of two, so that halves are.
         let two = |exponent: i32| BigUint::from(1u8) << exponent.max(0) as u32;
         let ten = |exponent: i32| BigUint::from(10u8).pow(exponent.max(0) as u32);
         let unit = two(scale.exponent) * ten(-power);

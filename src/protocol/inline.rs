@@ -20,20 +20,20 @@ pub(super) fn split(line: &[u8], out: &mut Vec<u8>, spans: &mut Vec<Span>) -> Op
     }
 }
 
-/// The words of a line, as configuration files have them too.
+/// The words of a line, as in configuration files.
 pub fn split_line(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut text, mut spans) = (Vec::new(), Vec::new());
     split(line, &mut text, &mut spans)?;
     Some(spans.iter().map(|span| text[span.start..span.end].to_vec()).collect())
 }
 
-/// A word in quotes, which [`split_line`] reads back as it was; MONITOR shows words so.
+/// A quoted word, which [`split_line`] reads back unchanged, as MONITOR shows it.
 pub fn quote(word: &[u8]) -> Vec<u8> {
     quoted(word, false)
 }
 
-/// A word as a person would write it for [`split_line`]: in quotes only if it needs them, and what is text in whatever
-/// language stays readable.
+/// A word for [`split_line`], as a person would write it: quoted only where necessary, with text in any language left
+/// readable.
 pub fn quote_readably(word: &[u8]) -> Vec<u8> {
     let plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
     if !word.is_empty() && word[0] != b'#' && word.iter().all(plain) {
@@ -82,7 +82,7 @@ fn word<'a>(mut rest: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
     }
 }
 
-/// A closing quote ends a word: only a blank or the end of the line may follow.
+/// A blank or the end of the line must follow a closing quote.
 fn closed(rest: &[u8]) -> Option<&[u8]> {
     rest.first().is_none_or(|&byte| is_blank(byte)).then_some(rest)
 }

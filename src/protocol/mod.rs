@@ -2,7 +2,7 @@
 //!
 //! Knows framing, limits and the forms of replies; no command.
 //! May use: `base`.
-//! Begin with [`Framer`], which takes requests out of a buffer, and [`Reply`], which becomes bytes.
+//! Begin with [`Framer`], which frames requests in a buffer, and [`Reply`], which encodes replies.
 
 mod framer;
 mod grisu;

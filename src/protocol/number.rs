@@ -1,4 +1,4 @@
-//! Numbers as Redis reads and writes them.
+//! Numbers in Redis's syntax.
 
 use std::fmt::Write;
 
@@ -28,7 +28,7 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(value) } else { i64::try_from(value).ok() }
 }
 
-/// Reads a double as Redis's `string2d` family does: no blanks around it, no `nan`, hexadecimal and `inf` allowed.
+/// Reads a double like Redis's `string2d` family: no blanks around it, no `nan`; hexadecimal and `inf` are allowed.
 pub fn parse_float(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
     if text.is_empty() || text.starts_with(|c: char| c.is_ascii_whitespace()) {
@@ -66,7 +66,7 @@ pub fn write_integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// Appends a double with few digits that tell it from all others, in the form that Redis 7.2 gives it.
+/// Appends a double with few digits that identify it, in the form of Redis 7.2.
 pub fn write_shortest(out: &mut Vec<u8>, value: f64) {
     if !value.is_finite() {
         return write_double(out, value);
@@ -80,7 +80,7 @@ pub fn write_shortest(out: &mut Vec<u8>, value: f64) {
     let found = grisu::digits(value.abs());
     let (digits, shift) = (found.as_bytes(), found.exponent);
     let count = digits.len() as i32;
-    // The exponent, if one digit stands in front of the point.
+    // The exponent with one digit before the point.
     let exponent = shift + count - 1;
     if shift >= 0 && exponent < count + 7 {
         out.extend_from_slice(digits);
@@ -98,7 +98,7 @@ fn pad(out: &mut Vec<u8>, zeros: i32) {
     out.extend(std::iter::repeat_n(b'0', zeros.max(0) as usize));
 }
 
-/// Digits with a point behind the one that counts ten to the power of `exponent`, if any follow it.
+/// Appends digits with a point behind the one of weight ten to the power of `exponent`, if any digits follow.
 fn with_point(out: &mut Vec<u8>, digits: &[u8], exponent: i32) {
     if exponent < 0 {
         out.extend_from_slice(b"0.");
@@ -114,7 +114,7 @@ fn with_point(out: &mut Vec<u8>, digits: &[u8], exponent: i32) {
     }
 }
 
-/// Appends a double as Redis 7.0 writes it in a reply (`%.17g`).
+/// Appends a double as in replies of Redis 7.0 (`%.17g`).
 pub fn write_double(out: &mut Vec<u8>, value: f64) {
     if value.is_nan() {
         out.extend_from_slice(b"nan");
@@ -130,12 +130,12 @@ pub fn write_double(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// Whether Redis would rather have a double as an integer.
+/// Whether Redis writes the double as an integer.
 pub fn is_whole(value: f64) -> bool {
     value.abs() <= (i64::MAX / 2) as f64 && value == value.trunc()
 }
 
-/// Appends a double as Redis writes it in a reply since 7.2: as an integer if it is one, or else with few digits.
+/// Appends a double as in replies since Redis 7.2: as an integer if it is one, otherwise with few digits.
 pub fn write_short_double(out: &mut Vec<u8>, value: f64) {
     if is_whole(value) && (value != 0.0 || value.is_sign_positive()) {
         write_integer(out, value as i64);
@@ -151,9 +151,9 @@ pub(super) fn plain_decimal(value: f64) -> String {
     if trimmed == "-0" { "0".to_owned() } else { trimmed.to_owned() }
 }
 
-/// Appends a double as C's `%.{precision}g` does; up to 17 digits.
+/// Appends a double like C's `%.{precision}g`, with up to 17 digits.
 pub fn write_general(out: &mut Vec<u8>, value: f64, precision: usize) {
-    // A digit, the point, the other digits, and an exponent such as e-308.
+    // Digit, point, further digits, and an exponent such as e-308.
     let mut scientific = ArrayString::<32>::new();
     if write!(scientific, "{:.*e}", precision.clamp(1, 17) - 1, value.abs()).is_err() {
         return;

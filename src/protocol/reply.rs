@@ -1,4 +1,4 @@
-//! Replies as values, and the one place that turns them into RESP2 or RESP3 bytes.
+//! Replies as values, and their encoding as RESP2 or RESP3.
 
 use std::borrow::Cow;
 
@@ -12,37 +12,37 @@ pub enum Protocol {
     Resp3,
 }
 
-/// What a command answers. Bulk strings may borrow from the keyspace while its locks are held.
+/// The reply of a command. Bulk strings may borrow from the keyspace while its locks are held.
 #[derive(Clone, Debug)]
 pub enum Reply<'a> {
     /// A simple string: `+OK`.
     Status(&'static str),
-    /// A simple string that is put together while the server runs; it must not contain a line end.
+    /// A simple string that is built at run time; it must not contain a line end.
     StatusText(String),
     Error(CommandError),
     Integer(i64),
     Bulk(Cow<'a, [u8]>),
-    /// A bulk string that is an integer's digits.
+    /// A bulk string of an integer in decimal.
     Digits(i64),
-    /// The absent value: `$-1`, or `_` in RESP3.
+    /// Null: `$-1`, or `_` in RESP3.
     Null,
-    /// The absent array: `*-1`, or `_` in RESP3.
+    /// The null array: `*-1`, or `_` in RESP3.
     NullArray,
     Array(Vec<Reply<'a>>),
     /// An array of bulk strings.
     Bulks(Bulks),
-    /// Pairs in the order given; a flat array in RESP2.
+    /// Pairs in the given order; a flat array in RESP2.
     Map(Vec<(Reply<'a>, Reply<'a>)>),
-    /// Pairs in the order given: a map, but an array of arrays of two in RESP2.
+    /// Pairs in the given order: a map, but an array of arrays of two in RESP2.
     MapOrPairs(Vec<(Reply<'a>, Reply<'a>)>),
-    /// Pairs as arrays of two; all in one flat array in RESP2.
+    /// Pairs as arrays of two; one flat array in RESP2.
     Pairs(Vec<(Reply<'a>, Reply<'a>)>),
     Set(Vec<Reply<'a>>),
     Push(Vec<Reply<'a>>),
     Double(f64),
-    /// A double as servers since 7.2 write it.
+    /// A double as servers write it since 7.2.
     ShortDouble(f64),
-    /// A double as Redis writes those that it calls long: in decimal, however many digits that takes.
+    /// A long double: in decimal, with all its digits.
     LongDouble(f64),
     Boolean(bool),
     /// Text with its three-letter format; a plain bulk string in RESP2.
@@ -50,13 +50,13 @@ pub enum Reply<'a> {
     BigNumber(&'static str),
     /// A value with attributes in front of it; RESP2 leaves the attributes out.
     Attributed(Vec<(Reply<'a>, Reply<'a>)>, Box<Reply<'a>>),
-    /// Several replies, one after the other: a push and the answer behind it.
+    /// Several replies in a row: a push and the reply behind it.
     Several(Vec<Reply<'a>>),
-    /// No reply at all: the command took care of that itself, or nothing may be answered.
+    /// No reply: the command has written it itself, or must not reply.
     Nothing,
 }
 
-/// Bulk strings, written as they come: where there are many, that takes half as long as to collect them first.
+/// Bulk strings, encoded as they are added: for many, that takes half as long as collecting them first.
 #[derive(Clone, Debug, Default)]
 pub struct Bulks {
     count: usize,
@@ -64,7 +64,7 @@ pub struct Bulks {
 }
 
 impl Bulks {
-    /// Room for so many short ones.
+    /// Capacity for `count` short strings.
     pub fn with_capacity(count: usize) -> Self {
         Self { count: 0, written: Vec::with_capacity(count.min(MOST_AT_ONCE) * SHORT_BULK) }
     }
@@ -81,7 +81,7 @@ impl Bulks {
     }
 }
 
-/// What a short bulk string takes, and for how many room is made beforehand.
+/// The estimated size of a short bulk string, and the most for which capacity is reserved.
 const SHORT_BULK: usize = 16;
 const MOST_AT_ONCE: usize = 4096;
 
@@ -92,7 +92,7 @@ impl<'a> Reply<'a> {
         Self::Bulk(bytes.into())
     }
 
-    /// A bulk string made of text.
+    /// A bulk string of text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Bulk(Cow::Owned(text.into().into_bytes()))
     }
@@ -101,12 +101,12 @@ impl<'a> Reply<'a> {
         Self::Array(texts.into_iter().map(|text| Self::text(text.as_ref())).collect())
     }
 
-    /// A bulk string, or the absent value.
+    /// A bulk string, or null.
     pub fn bulk_or_null(bytes: Option<&'a [u8]>) -> Self {
         bytes.map_or(Self::Null, |bytes| Self::Bulk(Cow::Borrowed(bytes)))
     }
 
-    /// Appends the reply's bytes.
+    /// Appends the encoded reply.
     #[inline]
     pub fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
         match self {
@@ -250,9 +250,9 @@ fn map(out: &mut Vec<u8>, kind: u8, pairs: &[(Reply<'_>, Reply<'_>)], protocol: 
     }
 }
 
-/// The first error in replies that were written, however deep it stands in them.
+/// The first error in encoded replies, at any depth.
 pub fn first_error(mut replies: &[u8]) -> Option<&[u8]> {
-    // Whatever contains others has them right behind its own line, so depth need not be known.
+    // The elements of an aggregate follow its header, so the depth need not be tracked.
     while let Some((&kind, rest)) = replies.split_first() {
         let end = memchr::memchr(b'\r', rest)?;
         let (line, behind) = rest.split_at(end);

@@ -1,13 +1,13 @@
-//! The words of one request, borrowed from the buffer they arrived in.
+//! The words of one request, borrowed from its buffer.
 
-/// Where one word stands in its buffer.
+/// The range of one word in its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub start: usize,
     pub end: usize,
 }
 
-/// The words of a request: a view of a buffer, free to copy.
+/// The words of a request: a cheap copyable view of a buffer.
 #[derive(Clone, Copy)]
 pub struct Words<'a> {
     bytes: &'a [u8],
@@ -46,8 +46,8 @@ impl<'a> Words<'a> {
         self.iter().collect()
     }
 
-    /// The bytes from the first word's beginning to the last one's end, with what is between the words, and where in them
-    /// each word stands: words lie one behind the other.
+    /// The bytes from the first word to the last, including those between, and the ranges of the words in them. Words
+    /// are ascending in their buffer.
     #[inline]
     pub fn stretch(&self) -> (&'a [u8], impl ExactSizeIterator<Item = Span> + use<'a>) {
         let (start, end) = match (self.spans.first(), self.spans.last()) {
@@ -59,12 +59,12 @@ impl<'a> Words<'a> {
     }
 }
 
-/// What C sees of a word: what stands before its first NUL.
+/// A word as C sees it: up to its first NUL.
 pub fn until_nul(word: &[u8]) -> &[u8] {
     word.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// Words that outlive the buffer they came from: a queued command, a command made by the server itself.
+/// Words that outlive their buffer: a queued command, a command of the server itself.
 #[derive(Clone, Default)]
 pub struct OwnedWords {
     bytes: Vec<u8>,
@@ -76,17 +76,17 @@ impl OwnedWords {
         Words { bytes: &self.bytes, spans: &self.spans }
     }
 
-    /// Holds these words instead.
+    /// Replaces the content by these words.
     pub fn fill(&mut self, words: Words<'_>) {
         self.clear();
-        // The words of a request mostly lie one behind the other: they are copied with what is between them.
+        // The words of a request are mostly ascending in one buffer: they are copied with the bytes between them.
         let (Some(first), Some(last)) = (words.spans.first(), words.spans.last()) else { return };
         self.bytes.extend_from_slice(&words.bytes[first.start..last.end]);
         let spans = words.spans.iter();
         self.spans.extend(spans.map(|span| Span { start: span.start - first.start, end: span.end - first.start }));
     }
 
-    /// Forgets the words, and memory beyond so many bytes.
+    /// Removes the words, and releases memory beyond `kept` bytes.
     pub fn empty(&mut self, kept: usize) {
         self.clear();
         self.bytes.shrink_to(kept);
@@ -104,7 +104,7 @@ impl OwnedWords {
         self.spans.push(Span { start, end: self.bytes.len() });
     }
 
-    /// Bytes held, for limits and CLIENT LIST.
+    /// The size in bytes, for limits and CLIENT LIST.
     pub fn size(&self) -> usize {
         self.bytes.len() + size_of_val(self.spans.as_slice())
     }

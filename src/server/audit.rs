@@ -1,4 +1,4 @@
-//! The lock auditor from Rust: what REDOUBLE AUDIT and REDOUBLE LOCKS do on the wire.
+//! The lock auditor from Rust: the interface to REDOUBLE AUDIT and REDOUBLE LOCKS.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::powers::Item;
 use crate::spec::Table;
 
 impl World {
-    /// The lock auditor: it goes through every command that clients send from now on, and through what the journal has
-    /// already. If it was off it is on until this is dropped, and so is the journal, which it needs.
+    /// Starts the lock auditor, which checks every command that clients send from now on, and those that the journal
+    /// has already. If it was off, it and the journal, which it needs, are on until the guard is dropped.
     ///
     /// Servers that were started together are audited together.
     ///
@@ -63,31 +63,31 @@ impl World {
 impl Servers {
     /// The lock auditor of all these servers. See [`World::audit`].
     pub fn audit(&self) -> AuditGuard {
-        // There is at least one.
+        // There is at least one server.
         self[0].audit()
     }
 }
 
-/// All that the journal of a world has, for this repository's own tests.
+/// All records of a world's journal, for this repository's own tests.
 #[cfg(feature = "internals")]
 pub fn journal_of(world: &World) -> Vec<Item> {
     world.engine().instance.control.journal.items()
 }
 
-/// What the clock of a world shows, in microseconds, for this repository's own tests.
+/// The clock of a world in microseconds, for this repository's own tests.
 #[cfg(feature = "internals")]
 pub fn now_of(world: &World) -> i64 {
     world.engine().instance.clock.micros()
 }
 
-/// The rows of all commands, for this repository's own tests.
+/// All commands, for this repository's own tests.
 #[cfg(feature = "internals")]
 pub fn command_table() -> Table {
     table_of_every_profile()
 }
 
-/// The audit of a world, or of several servers. Dropping it ends the audit if it was off before; what was found can still
-/// be asked for on the wire.
+/// The audit of a world, or of several servers. Dropping it stops the audit if it was off before. The findings can
+/// still be queried on the wire.
 #[must_use = "the audit stops when this is dropped, if it was off before"]
 pub struct AuditGuard {
     audit: Arc<LiveAudit>,
@@ -97,42 +97,42 @@ pub struct AuditGuard {
 }
 
 impl AuditGuard {
-    /// What was found so far, in the order in which it was found; also what is allowed. What can only be told at the end,
-    /// such as a lock that nobody has released, is not there.
+    /// The findings so far, in the order of their detection, including allowed ones. Findings that need the end of the
+    /// test, such as a lock that is never released, are not included.
     pub fn findings(&self) -> Vec<Arc<Finding>> {
         self.audit.findings()
     }
 
-    /// As [`findings`](Self::findings), as if nothing more were to come.
+    /// Like [`findings`](Self::findings), as if the test had ended.
     pub fn findings_at_end(&self) -> Vec<Arc<Finding>> {
         self.audit.finished().findings().to_vec()
     }
 
-    /// All locks that somebody holds now or waits for, as far as the audit knows.
+    /// All locks that are held or waited for, as far as the audit knows.
     pub fn locks(&self) -> Vec<KnownLock> {
         self.audit.locks()
     }
 
-    /// Blocks the thread until there are so many findings of this kind that are not allowed, and says how many there are.
-    /// An error after ten seconds of real time; it tells what was found instead.
+    /// Blocks the thread until there are `count` findings of this kind that are not allowed, and returns how many there
+    /// are. Fails after ten seconds of real time; the error lists the findings so far.
     ///
-    /// In an async test use [`wait_for_async`](Self::wait_for_async): on a current-thread runtime, as `#[tokio::test]`
-    /// makes it, nothing else runs while this blocks, also not the tasks that are to do what is found.
+    /// In an async test use [`wait_for_async`](Self::wait_for_async): on a current-thread runtime, such as that of
+    /// `#[tokio::test]`, this blocks all other tasks, including those that are to cause the finding.
     pub fn wait_for(&self, code: Code, count: u64) -> Result<u64, Error> {
         self.wait_for_within(code, count, USUAL_TIMEOUT)
     }
 
-    /// As [`wait_for`](Self::wait_for), for so long in real time at most.
+    /// Like [`wait_for`](Self::wait_for), with a time-out in real time.
     pub fn wait_for_within(&self, code: Code, count: u64, timeout: Duration) -> Result<u64, Error> {
         block_within(timeout, |elapsed| self.so_many_found(code, count, timeout, elapsed)).map_err(with_runtime_hint)
     }
 
-    /// As [`wait_for`](Self::wait_for), for async tests: other tasks run meanwhile, on any runtime.
+    /// Like [`wait_for`](Self::wait_for), for async tests: other tasks run meanwhile, on any runtime.
     pub async fn wait_for_async(&self, code: Code, count: u64) -> Result<u64, Error> {
         self.wait_for_within_async(code, count, USUAL_TIMEOUT).await
     }
 
-    /// As [`wait_for_async`](Self::wait_for_async), for so long in real time at most.
+    /// Like [`wait_for_async`](Self::wait_for_async), with a time-out in real time.
     pub async fn wait_for_within_async(&self, code: Code, count: u64, timeout: Duration) -> Result<u64, Error> {
         self.so_many_found(code, count, timeout, Timeout::start(&self.events, timeout)).await
     }
@@ -148,16 +148,16 @@ impl AuditGuard {
         so_many_found(Arc::clone(&self.audit), query, (count, timeout), time).await.map_err(refused)
     }
 
-    /// Fails the test if anything is wrong, as if nothing more were to come: what it panics with is a story of each error
-    /// and warning that is not allowed, with the commands that prove it and what to do instead. Notes are no reason to
-    /// fail. [`clean`](Self::clean) is the same without a panic.
+    /// Panics if there are errors or warnings that are not allowed, as if the test had ended. The message tells the
+    /// story of each, with the commands that prove it and the correct way. Notes do not fail the test.
+    /// [`clean`](Self::clean) is the same without a panic.
     #[track_caller]
     pub fn expect_clean(&self) {
         let mistakes = self.clean();
         assert!(mistakes.is_ok(), "{}", mistakes.err().map(|mistakes| mistakes.to_string()).unwrap_or_default());
     }
 
-    /// The errors and warnings so far that are not allowed, as if nothing more were to come.
+    /// Fails if there are errors or warnings that are not allowed, as if the test had ended.
     pub fn clean(&self) -> Result<(), AuditFailure> {
         let query = FindingQuery { severity: Some(Severity::Warning), ..FindingQuery::default() };
         let mut findings = self.findings_at_end();
@@ -165,8 +165,8 @@ impl AuditGuard {
         if findings.is_empty() { Ok(()) } else { Err(AuditFailure { findings }) }
     }
 
-    /// Allows a kind of finding, or every kind (`None`), for locks whose key matches a glob, and says why. An error if no
-    /// reason is given, or if there are 1000 allowances.
+    /// Allows a kind of finding, or every kind (`None`), for locks whose key matches a glob. Fails without a reason, or
+    /// if there are 1000 allowances.
     pub fn allow(
         &self,
         code: impl Into<Option<Code>>,
@@ -180,18 +180,18 @@ impl AuditGuard {
         self.audit.allow(allowance).map_err(Error::Refused)
     }
 
-    /// Forgets what was found; who holds what stays known.
+    /// Deletes the findings. The state of the locks is kept.
     pub fn clear(&self) {
         self.audit.clear();
     }
 
-    /// How many records of the journals fell out before the audit had gone through them. More than 0 only if the journals
-    /// are very small: what is held then is not known any more.
+    /// The number of journal records that were dropped before the audit read them. It is above 0 only if the journals
+    /// are very small; the audit then no longer knows which locks are held.
     pub fn missed(&self) -> u64 {
         self.audit.status().missed
     }
 
-    /// The journals that are gone through.
+    /// The journals that the audit reads.
     pub fn journals(&self) -> &[JournalGuard] {
         &self.journals
     }

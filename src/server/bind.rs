@@ -1,4 +1,4 @@
-//! Binding: which addresses a server listens on.
+//! Binding of listening sockets.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -10,10 +10,10 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use crate::base::error::{Error, plain};
 use crate::base::log::Log;
 
-/// One of the addresses that `bind` lists.
+/// An address of the `bind` setting.
 struct Host<'a> {
     name: &'a str,
-    /// Written with a `-` in front: no matter if this machine does not have the address.
+    /// Written with a `-` in front: it is no error if this machine does not have the address.
     optional: bool,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Host<'a> {
         match self.name {
             "*" => Ok(Ipv4Addr::UNSPECIFIED.into()),
             "::*" => Ok(Ipv6Addr::UNSPECIFIED.into()),
-            // Only a name is looked up.
+            // Only names are looked up.
             name => match name.parse() {
                 Ok(address) => Ok(address),
                 Err(_) => {
@@ -41,7 +41,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Listens on every address. With port 0 all share a port that is free on the first one.
+/// Listens on every address. With port 0, all addresses share a port that is free on the first one.
 pub(super) fn bind_tcp<S: AsRef<str>>(
     hosts: &[S],
     port: u16,
@@ -59,7 +59,7 @@ pub(super) fn bind_tcp<S: AsRef<str>>(
         match host.resolve().and_then(|ip| listen_on(SocketAddr::new(ip, port), backlog)) {
             Ok(listener) => listeners.push(listener),
             Err(source) => {
-                // An optional address that is not there is what `-` is for; Redis warns even so, which only alarms.
+                // A missing optional address is expected. Redis logs a warning for it, which only alarms users.
                 let passes = (host.optional && is_absent(&source)) || is_unsupported(&source);
                 if !passes {
                     let reason = plain(&source);
@@ -85,8 +85,8 @@ pub(super) fn listen_on(address: SocketAddr, backlog: i32) -> io::Result<std::ne
         && let Some(chosen) = socket.local_addr()?.as_socket()
         && let Ok(named) = bound(chosen)
     {
-        // A socket only keeps a port when it stops listening if it has asked for that one. Two may be bound to it as long
-        // as neither listens.
+        // A socket keeps its port after it stops listening only if it was bound to that port explicitly. Two sockets
+        // may be bound to a port as long as neither listens.
         socket = named;
     }
     socket.listen(backlog)?;
@@ -94,7 +94,7 @@ pub(super) fn listen_on(address: SocketAddr, backlog: i32) -> io::Result<std::ne
     Ok(socket.into())
 }
 
-/// Begins to listen again on a socket that has stopped to, and has kept its port.
+/// Listens again on a socket that stopped listening and kept its port.
 pub(super) fn listen_again(socket: &std::net::TcpListener, backlog: i32) -> io::Result<()> {
     let socket = SockRef::from(socket);
     socket.set_reuse_address(true)?;
@@ -104,7 +104,7 @@ pub(super) fn listen_again(socket: &std::net::TcpListener, backlog: i32) -> io::
 fn bound(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
-        // `::` leaves IPv4 to `*`, as everywhere in Redis.
+        // As in Redis, `::` excludes IPv4, which `*` adds.
         socket.set_only_v6(true)?;
     }
     socket.set_reuse_address(true)?;
@@ -116,7 +116,7 @@ fn is_absent(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrNotAvailable
 }
 
-/// The machine does not speak the protocol at all, as without IPv6: not asked for by anyone, so no fault.
+/// The machine does not support the protocol, such as IPv6. No setting asked for it, so this is no error.
 fn is_unsupported(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let unsupported =
@@ -124,7 +124,7 @@ fn is_unsupported(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| unsupported.iter().any(|errno| errno.raw_os_error() == code))
 }
 
-/// Listens on a unix socket. A socket that a dead server left behind is replaced; any other file is left alone.
+/// Listens on a unix socket. Replaces the socket of a dead server, but no other file.
 pub(super) fn bind_unix(path: &Path, mode: u32) -> Result<std::os::unix::net::UnixListener, Error> {
     let listen = || {
         if std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {

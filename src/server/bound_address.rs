@@ -1,4 +1,4 @@
-//! An address that a server listens on, which can be closed and opened again.
+//! A listening address that can be closed and opened again.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -14,7 +14,7 @@ pub(super) enum BoundAddress {
     Tcp {
         address: SocketAddr,
         backlog: i32,
-        /// The socket. While the address is closed it keeps the port without listening, where the system can do that.
+        /// While the address is closed, the socket keeps the port without listening, where the system supports that.
         socket: Option<TcpListener>,
     },
     Unix {
@@ -34,7 +34,7 @@ impl BoundAddress {
         Ok(Self::Unix { path, mode, socket })
     }
 
-    /// The address, if it is one of TCP.
+    /// The TCP address, if it is one.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp { address, .. } => Some(*address),
@@ -42,7 +42,7 @@ impl BoundAddress {
         }
     }
 
-    /// Something to accept connections from. To be called inside an event loop.
+    /// A listener to accept connections from. Must be called inside an event loop.
     pub(super) fn listener(&self) -> io::Result<Listener> {
         let closed = || io::Error::from(io::ErrorKind::NotConnected);
         Ok(match self {
@@ -57,7 +57,7 @@ impl BoundAddress {
         })
     }
 
-    /// Refuses connections from now on, also those that were not accepted yet.
+    /// Refuses connections from now on, including those in the accept queue.
     pub(super) fn close(&mut self) {
         match self {
             Self::Tcp { socket, .. } => {
@@ -69,7 +69,7 @@ impl BoundAddress {
         }
     }
 
-    /// Listens again, where it did before.
+    /// Listens again on the same address.
     pub(super) fn open(&mut self) -> Result<(), Error> {
         match self {
             Self::Tcp { address, backlog, socket } => {
@@ -87,8 +87,8 @@ impl BoundAddress {
     }
 }
 
-/// Stops listening but keeps the port; whether that is possible. On Linux, shutting down the read side ends listening. The
-/// port is then only kept if this socket stops sharing it.
+/// Stops listening but keeps the port. Returns whether that worked. On Linux, a shutdown of the read side ends
+/// listening; the port is kept only if this socket stops sharing it.
 fn stop_listening(socket: &TcpListener) -> bool {
     if !cfg!(target_os = "linux") {
         return false;

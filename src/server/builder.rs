@@ -1,4 +1,4 @@
-//! Starting and stopping a server from Rust.
+//! Building and starting servers from Rust.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ use crate::engine::Engine;
 use crate::insight::audit::{Allowance, Code, LiveAudit, Scope};
 use crate::spec::{Group, Table};
 
-/// What a server is to be like before it starts.
+/// The settings of a server before it starts.
 pub struct Builder {
     bind: Vec<String>,
     port: Option<u16>,
@@ -46,7 +46,7 @@ pub struct Builder {
     seeds: Vec<PathBuf>,
     scope: Scope,
     log: Arc<Log>,
-    /// The commands that the server has, as far as its profile has them.
+    /// The commands of the server, before its profile selects among them.
     commands: Vec<&'static Command>,
 }
 
@@ -69,10 +69,11 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// A server as a configuration describes it.
+    /// A server with a configuration.
     pub(crate) fn from_config(config: Config, profile: Profile, log: Arc<Log>) -> Self {
         let port: u16 = config.number("port");
-        // For `redis-server` port 0 means no TCP; alone that would leave nothing to listen on, so then any port does.
+        // `redis-server` treats port 0 as no TCP. Without a unix socket that would leave nothing to listen on, so then
+        // it means any free port.
         let off = port == 0 && config.path("unixsocket").is_some();
         Self {
             bind: config.text("bind").split_whitespace().map(str::to_owned).collect(),
@@ -89,82 +90,82 @@ impl Builder {
         }
     }
 
-    /// The TCP port on the loopback interface; 0 for a free one.
+    /// The TCP port on the loopback interface; 0 selects a free one.
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
     }
 
-    /// No TCP at all, only a unix socket.
+    /// Listens on a unix socket only, without TCP.
     pub fn unix_socket_only(mut self, path: impl Into<PathBuf>) -> Self {
         self.port = None;
         self.unix_socket(path)
     }
 
-    /// Also listens on a unix socket.
+    /// Listens on a unix socket, too.
     pub fn unix_socket(self, path: impl Into<PathBuf>) -> Self {
         self.config.assign("unixsocket", path.into().into_os_string().into_vec());
         self
     }
 
-    /// The addresses to listen on; `127.0.0.1` unless this says otherwise.
+    /// The addresses to listen on. Default: `127.0.0.1`.
     pub fn bind<A: Into<String>>(mut self, addresses: impl IntoIterator<Item = A>) -> Self {
         self.bind = addresses.into_iter().map(Into::into).collect();
         self
     }
 
-    /// How many databases there are; 16 unless this says otherwise.
+    /// The number of databases. Default: 16.
     pub fn databases(mut self, databases: u32) -> Self {
         self.databases = databases.max(1);
         self
     }
 
-    /// How many threads serve connections; one unless this says otherwise.
+    /// The number of threads that serve connections. Default: 1.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
     }
 
-    /// Which server to behave as.
+    /// The server and version to imitate.
     pub fn compat(mut self, profile: Profile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// Whether clients have the REDOUBLE commands; they do unless this says otherwise. The handle has its powers either way.
+    /// Whether clients can use the REDOUBLE commands. Default: yes. The methods of [`Server`] work either way.
     pub fn control(self, control: bool) -> Self {
         self.config.assign("control", if control { "yes" } else { "no" });
         self
     }
 
-    /// Keeps a journal of every command from the start, in so many bytes; without one unless this says otherwise.
+    /// Keeps a journal of every command from the start, in `bytes` bytes of memory. Default: off.
     pub fn journal(self, bytes: usize) -> Self {
         self.config.assign("journal", "yes");
         self.config.assign("journal-size", bytes.to_string());
         self
     }
 
-    /// Has the lock auditor go through everything that clients send, from the start; it does not unless this says
-    /// otherwise. That needs a journal, which is kept, too. See [`World::audit`](crate::World::audit).
+    /// Starts the lock auditor with the server. It needs a journal, which is switched on, too. Default: off. See
+    /// [`World::audit`](crate::World::audit).
     pub fn audit(self) -> Self {
         self.config.assign("audit", "yes");
         self
     }
 
-    /// Keys that are locks, whatever clients do with them, as a glob. Can be said more than once.
+    /// Keys that are locks, whatever clients do with them, as a glob. Can be repeated.
     pub fn locks(mut self, keys: impl Into<Vec<u8>>) -> Self {
         self.scope.locks.push(keys.into());
         self
     }
 
-    /// Keys that are no locks, whatever clients do with them, as a glob. Can be said more than once.
+    /// Keys that are not locks, whatever clients do with them, as a glob. Can be repeated.
     pub fn not_locks(mut self, keys: impl Into<Vec<u8>>) -> Self {
         self.scope.not_locks.push(keys.into());
         self
     }
 
-    /// Allows a kind of finding, or every kind (`None`), for locks whose key matches a glob, and says why. Can be said more
-    /// than once.
+    /// Allows a kind of finding, or every kind (`None`), for locks whose key matches a glob, with a reason. Can be
+    /// repeated.
     ///
     /// ```
     /// # fn main() -> Result<(), redouble::Error> {
@@ -178,29 +179,30 @@ impl Builder {
         self
     }
 
-    /// How long, in real time, a gate holds a command at most before it lets it go by itself: a minute unless this says
-    /// otherwise, and for ever if it is zero.
+    /// The longest time, in real time, for which a gate holds a command before it releases it by itself. Zero means no
+    /// limit. Default: one minute.
     pub fn gate_timeout(self, timeout: Duration) -> Self {
         self.config.assign("gate-timeout", spell_duration(timeout));
         self
     }
 
-    /// Has SELECT lead to a [space](Server::space) that is called like the number of the database, so that a URL with a
-    /// database is enough to be by oneself. 0 leads back to where clients come from.
+    /// SELECT enters the [space](Server::space) that is named like the database number, so that a URL with a database
+    /// number is enough to isolate a test. SELECT 0 returns to the root world.
     pub fn spaces_by_database(self) -> Self {
         self.config.assign("spaces-by-database", "yes");
         self
     }
 
-    /// A password that clients must give before anything else.
+    /// The password that clients must give first.
     pub fn password(self, password: impl Into<Vec<u8>>) -> Self {
         self.config.assign("requirepass", password);
         self
     }
 
-    /// A file with data to begin with: a snapshot of Redis's (`dump.rdb`), an append-only file, or commands, one a line, as
-    /// `redis-cli` reads them and as `REDOUBLE SAVE` writes them. Can be said more than once; the files are loaded in this
-    /// order, before anybody is served. If one cannot be, the server does not start, and the error says where and why.
+    /// Loads a file at the start: a Redis snapshot (`dump.rdb`), an append-only file, or a text file with one command a
+    /// line, quoted as for `redis-cli`, as `REDOUBLE SAVE` writes it. Can be repeated; files are loaded in this order,
+    /// before any client is served. If a file cannot be loaded the server does not start, and the error says where and
+    /// why.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -216,14 +218,14 @@ impl Builder {
         self
     }
 
-    /// How many instances there are, 1 to 64; one unless this says otherwise. They listen on ports in a row from
-    /// [`port`](Self::port) on, or each on a free one. See [`spawn_all`](Self::spawn_all).
+    /// The number of instances, 1 to 64. They listen on consecutive ports from [`port`](Self::port) on, or each on a
+    /// free one. Default: 1. See [`spawn_all`](Self::spawn_all).
     pub fn instances(mut self, instances: usize) -> Self {
         self.instances = instances;
         self
     }
 
-    /// Starts the server on threads of its own and returns once it can be connected to.
+    /// Starts the server on its own threads, and returns once it accepts connections.
     pub fn spawn(self) -> Result<Server, Error> {
         if self.instances != 1 {
             let instances = self.instances;
@@ -233,8 +235,7 @@ impl Builder {
         servers.next().ok_or_else(|| Error::Config("there is no instance".into()))
     }
 
-    /// Starts all [`instances`](Self::instances) in threads that they share, and returns once every one can be connected
-    /// to.
+    /// Starts all [`instances`](Self::instances) on shared threads, and returns once all of them accept connections.
     ///
     /// ```
     /// # fn main() -> Result<(), redouble::Error> {
@@ -264,7 +265,7 @@ impl Builder {
         Ok(Servers::new(nodes, thread))
     }
 
-    /// One more command, and a log, for a test of this crate.
+    /// Adds a command and a log, for a test of this crate.
     #[cfg(test)]
     pub(super) fn with_command(mut self, command: &'static Command, log: Log) -> Self {
         self.commands.push(command);
@@ -272,7 +273,7 @@ impl Builder {
         self
     }
 
-    /// Binds every address; no connection is served until [`BoundServers::serve`].
+    /// Binds every address. No connection is served before [`BoundServers::serve`].
     pub(crate) fn start(self) -> Result<BoundServers, Error> {
         self.check()?;
         let main = event_loop()?;
@@ -323,7 +324,7 @@ impl Builder {
             let engine = Engine::with_handlers(instance, table.clone(), handlers.clone());
             let node = Node::new(usize::from(number), engine, bound, &workers, main.handle());
             self.seeds.iter().try_for_each(|path| load(node.root(), path))?;
-            // The journal does not contain what was loaded.
+            // The journal excludes loaded data.
             node.root().instance.reset_journal();
             nodes.push(node);
         }
@@ -334,7 +335,7 @@ impl Builder {
         Ok(BoundServers { main, others, nodes, instance })
     }
 
-    /// Whether this many instances can be had as asked for.
+    /// Checks the settings for this number of instances.
     fn check(&self) -> Result<(), Error> {
         let instances = self.instances;
         if !(1..=MOST_INSTANCES).contains(&instances) {
@@ -359,22 +360,22 @@ impl Builder {
     }
 }
 
-/// Servers that are bound and about to serve.
+/// Servers that are bound but do not serve yet.
 pub(crate) struct BoundServers {
     main: Runtime,
     others: Vec<Runtime>,
     nodes: Arc<Nodes>,
-    /// The first one's.
+    /// The first instance.
     instance: Arc<Instance>,
 }
 
 impl BoundServers {
-    /// The first TCP address of each instance that has any.
+    /// The first TCP address of each instance that has one.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.nodes.all().iter().filter_map(|node| node.addresses().first().copied()).collect()
     }
 
-    /// The TCP port of each instance; 0 for one without.
+    /// The TCP port of each instance; 0 for one without TCP.
     pub(crate) fn ports(&self) -> Vec<u16> {
         let port = |node: &Arc<Node>| node.addresses().first().map_or(0, SocketAddr::port);
         self.nodes.all().iter().map(port).collect()
@@ -385,12 +386,12 @@ impl BoundServers {
         &self.instance
     }
 
-    /// The event loop that [`BoundServers::serve`] runs, for further tasks.
+    /// The event loop of [`BoundServers::serve`], for further tasks.
     pub(crate) fn event_loop(&self) -> &tokio::runtime::Handle {
         self.main.handle()
     }
 
-    /// Serves on this thread, and on one more for each further event loop, until the server is shut down.
+    /// Serves on this thread, and on one more thread for each further event loop, until the server shuts down.
     pub(crate) fn serve(self) -> Result<(), Error> {
         let Self { main, others, nodes, instance } = self;
         let others: Vec<WorkerThread> = others.into_iter().map(WorkerThread::start).collect::<Result<_, _>>()?;
@@ -398,7 +399,7 @@ impl BoundServers {
         main.spawn(catch_panics(cron, Arc::clone(&instance), || "in the periodic work, which ends here".to_owned()));
         main.block_on(async {
             poll_fn(|cx| if instance.is_shutting_down(cx.waker()) { Poll::Ready(()) } else { Poll::Pending }).await;
-            // What Redis found worth a warning until 7.2 is only a notice since.
+            // Redis logs this as a warning before 7.2, and as a notice since.
             let level = if instance.profile.since_redis(7, 2) { Level::Notice } else { Level::Warning };
             instance.log.write(level, "User requested shutdown...");
             nodes.all().iter().for_each(|node| node.release_ports());
@@ -421,20 +422,20 @@ impl BoundServers {
         drop(main);
         if let Some(path) = instance.config.live().unix_socket() {
             instance.log.notice("Removing the unix socket file.");
-            // The file may be gone already.
+            // The file may have been removed already.
             let _ = std::fs::remove_file(path);
         }
         Ok(())
     }
 }
 
-/// Waits for a while until connections have written their output.
+/// Waits a limited time for connections to write their output.
 async fn drain(nodes: &Nodes) {
     const STEP: Duration = Duration::from_millis(1);
     const STEPS: usize = 500;
     for _ in 0..STEPS {
         nodes.all().iter().for_each(|node| node.close_when_idle());
-        // The connections of this thread run before the first check, so most servers end at once.
+        // This thread's connections run before the first check, so most servers end without waiting.
         tokio::task::yield_now().await;
         if nodes.all().iter().all(|node| node.connected() == 0) {
             break;
@@ -443,10 +444,10 @@ async fn drain(nodes: &Nodes) {
     }
 }
 
-/// Periodic work: deletes expired keys, closes idle connections. One task does it for all instances and spaces.
+/// Periodic work for all instances and spaces: deletes expired keys, closes idle connections.
 async fn cron(nodes: Arc<Nodes>) {
     const LEAST: Duration = Duration::from_millis(2);
-    // Without clients, expired keys only cost memory, so empty spaces are looked at less often.
+    // Without clients, expired keys only take memory, so empty spaces are checked less often.
     const EMPTY_SPACES_TOO: u32 = 32;
     let mut period = Node::PERIOD;
     for round in (0..EMPTY_SPACES_TOO).cycle() {
@@ -456,7 +457,7 @@ async fn cron(nodes: Arc<Nodes>) {
     }
 }
 
-/// A thread that does nothing but run an event loop; dropping it ends both.
+/// A thread that runs an event loop; dropping it ends both.
 struct WorkerThread {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -466,7 +467,7 @@ impl WorkerThread {
     fn start(runtime: Runtime) -> Result<Self, Error> {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("redouble-worker".into()).spawn(move || {
-            // The thread ends when it is stopped, and when its handle is dropped.
+            // The thread ends when it is stopped or its handle is dropped.
             let _ = runtime.block_on(stopped);
         })?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })

@@ -1,4 +1,4 @@
-//! The explorer from Rust: what REDOUBLE EXPLORE does on the wire.
+//! The explorer from Rust: the interface to REDOUBLE EXPLORE.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -16,8 +16,9 @@ use crate::engine::Engine;
 use crate::powers::{ExplorationSummary, Order, Search};
 
 impl World {
-    /// Begins to run a test in every order of the commands that its clients send at the same time. Whoever is connected
-    /// when [`next`](Exploration::next) has returned races. An error if an exploration is under way already.
+    /// Starts an exploration: runs of a test in every order of the commands that its clients send concurrently. The
+    /// clients that are connected when [`next`](Exploration::next) returns take part. Fails if an exploration is
+    /// running already.
     ///
     /// ```
     /// # fn race(url: String) -> bool { true }
@@ -41,8 +42,8 @@ impl World {
         Ok(self.exploration())
     }
 
-    /// Begins to go through one order, which every [`next`](Exploration::next) begins again. Of the search, only what it
-    /// says about clients counts. An error if this is no token, or if an exploration is under way already.
+    /// Starts a replay of one order, which every [`next`](Exploration::next) begins again. Only the parts of the search
+    /// that describe clients apply. Fails if the token is invalid, or if an exploration is running already.
     pub fn replay(&self, token: &str, search: Search) -> Result<Exploration, Error> {
         let order = Order::parse(token.as_bytes());
         let order =
@@ -57,7 +58,7 @@ impl World {
     }
 }
 
-/// Runs of one test, each in another order. Ends, and lets everybody go on, when this is dropped.
+/// Runs of one test, each in another order. Dropping it ends the exploration and releases all parked commands.
 #[must_use = "the exploration ends when this is dropped"]
 pub struct Exploration {
     engine: Arc<Engine>,
@@ -66,13 +67,13 @@ pub struct Exploration {
 }
 
 impl Exploration {
-    /// Has files loaded in front of every run.
+    /// Loads files before every run.
     pub(crate) fn load(mut self, seeds: Vec<PathBuf>) -> Self {
         self.seeds = seeds;
         self
     }
 
-    /// Ends the run that is on, puts the server back, and begins the next one. Says its number, or `None` when everything
+    /// Ends the current run, resets the server, and begins the next run. Returns its number, or `None` when every order
     /// was tried.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<u64>, Error> {
@@ -89,7 +90,7 @@ impl Exploration {
         Ok(number)
     }
 
-    /// Waits until no client is connected any more; not for ever.
+    /// Waits a limited time until no client is connected.
     pub(crate) fn wait_for_goodbyes(&self) -> Result<(), Error> {
         const STEP: Duration = Duration::from_millis(1);
         const STEPS: usize = 500;
@@ -104,35 +105,34 @@ impl Exploration {
         })
     }
 
-    /// Notes that the test has failed in this run; the token of its order. An error if no run is on.
+    /// Marks the current run as failed, and returns the token of its order. Fails if no run is active.
     pub fn fail(&self) -> Result<String, Error> {
         self.engine.instance.control.explorer.fail().map_err(refused)
     }
 
-    /// The commands of this run in their order, a line for each, with its client and what it got. An error if no run is
-    /// on.
+    /// The commands of the current run in their order, one line each, with client and reply. Fails if no run is active.
     pub fn order(&self) -> Result<Vec<String>, Error> {
         self.engine.instance.control.explorer.order().map_err(refused)
     }
 
-    /// Where this run went another way than the order that it was to follow, if it did.
+    /// Where the current run deviated from the order that it was to follow, if it did.
     pub fn strayed(&self) -> Option<String> {
         self.engine.instance.control.explorer.strayed()
     }
 
-    /// What has come of it so far; the run that is on does not count.
+    /// The results so far, without the current run.
     pub fn findings(&self) -> Result<ExplorationSummary, Error> {
         self.engine.instance.control.explorer.summary().map_err(refused)
     }
 
-    /// Ends it, and lets everybody go on; what has come of it, with the run that was on.
+    /// Ends the exploration and releases all parked commands. Returns the results, including the current run.
     pub fn stop(self) -> Result<ExplorationSummary, Error> {
         let findings = self.engine.instance.stop_exploring().map_err(refused)?;
         self.engine.run_control_job_here(ControlJob::Quiesce);
         Ok(findings)
     }
 
-    /// Does something on the server's event loop, and returns when it is done.
+    /// Runs a future on the server's event loop, and returns when it is done.
     fn wait_for(&self, work: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
         let (sender, receiver) = mpsc::channel();
         self.events.spawn(async move {
@@ -145,7 +145,7 @@ impl Exploration {
 
 impl Drop for Exploration {
     fn drop(&mut self) {
-        // Somebody may have stopped it by command.
+        // The exploration may have been stopped by command.
         if self.engine.instance.stop_exploring().is_ok() {
             self.engine.run_control_job_here(ControlJob::Quiesce);
         }

@@ -1,4 +1,4 @@
-//! Faults and gates from Rust: what REDOUBLE FAULT and REDOUBLE GATE do on the wire, with guards that clean up.
+//! Faults and gates from Rust: the interface to REDOUBLE FAULT and REDOUBLE GATE, with guards that clean up.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -18,10 +18,10 @@ use crate::powers::{Fault, Gate, Pattern, Rule, Side};
 use crate::spec::Group;
 
 impl World {
-    /// Arms a fault. It is disarmed when the guard is dropped, and whoever hangs because of it goes on.
+    /// Arms a fault. Dropping the guard disarms it, and resumes the commands that it hangs.
     ///
-    /// An error if there is a fault of this name already, or if its pattern names a command that there is not: a rule with
-    /// a typing error would never fire, and the test would pass for the wrong reason.
+    /// Fails if the name is taken, or if the pattern names an unknown command: a rule with a typing error would never
+    /// fire, and the test would pass for the wrong reason.
     ///
     /// ```
     /// use redouble::{Fault, Pattern, Verdict};
@@ -41,8 +41,8 @@ impl World {
         Ok(FaultGuard { engine: Arc::clone(self.engine()), rule })
     }
 
-    /// Puts up a gate: commands that fit the pattern are held there before they run. It is taken away when the guard is
-    /// dropped, and whoever is held goes on. The errors are those of [`fault`](Self::fault).
+    /// Arms a gate: commands that match the pattern are held before they run. Dropping the guard removes the gate and
+    /// releases the held commands. Fails like [`fault`](Self::fault).
     ///
     /// ```
     /// use redouble::Pattern;
@@ -59,8 +59,8 @@ impl World {
         self.put_up(name, pattern, Side::Before)
     }
 
-    /// As [`gate`](Self::gate), but commands are held with their replies after they have run: what they did is seen by
-    /// everybody but their own client.
+    /// Like [`gate`](Self::gate), but commands run before they are held, and their replies are held back: their effects
+    /// are visible to everyone except their own client.
     pub fn gate_after(&self, name: &str, pattern: Pattern) -> Result<GateGuard, Error> {
         self.put_up(name, pattern, Side::After)
     }
@@ -71,20 +71,20 @@ impl World {
         Ok(GateGuard { engine: Arc::clone(self.engine()), events: self.event_loop().clone(), gate })
     }
 
-    /// The names of the faults that have not fired so far.
+    /// The names of the faults that have not fired yet.
     pub fn unfired_faults(&self) -> Vec<String> {
         self.engine().instance.control.faults.unfired()
     }
 
-    /// The names of the gates that nobody has come to so far.
+    /// The names of the gates that no command has reached yet.
     pub fn unreached_gates(&self) -> Vec<String> {
         self.engine().instance.control.gates.unreached()
     }
 
-    /// Writes all data and functions, at one instant, to a file that a server can begin with: a snapshot as Redis's own if
-    /// the name ends in `.rdb`, else commands that a person can read. See [`Builder::load`](crate::Builder::load).
+    /// Saves all data and functions, at one instant, to a file that a server can load: a Redis snapshot if the name
+    /// ends in `.rdb`, otherwise readable commands. See [`Builder::load`](crate::Builder::load).
     ///
-    /// An error if the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn save(&self, path: impl AsRef<std::path::Path>) -> Result<(), Error> {
         self.engine().instance.save(path.as_ref()).map_err(refused)
     }
@@ -100,7 +100,7 @@ impl World {
     }
 }
 
-/// A fault that is armed, until this is dropped.
+/// An armed fault. Dropping it disarms the fault.
 #[must_use = "the fault is disarmed when this is dropped"]
 pub struct FaultGuard {
     engine: Arc<Engine>,
@@ -108,17 +108,17 @@ pub struct FaultGuard {
 }
 
 impl FaultGuard {
-    /// How many commands it was about so far.
+    /// The number of commands that matched so far.
     pub fn matched(&self) -> u64 {
         self.rule.matched()
     }
 
-    /// How many of those it hit.
+    /// The number of those that the fault affected.
     pub fn fired(&self) -> u64 {
         self.rule.fired()
     }
 
-    /// How many commands hang because of it now.
+    /// The number of commands that the fault hangs now.
     pub fn hanging(&self) -> usize {
         self.rule.queue.parked_count()
     }
@@ -126,14 +126,14 @@ impl FaultGuard {
 
 impl Drop for FaultGuard {
     fn drop(&mut self) {
-        // Somebody may have removed it by command, and put another one of this name in its place.
+        // The fault may have been removed by command, and its name used for another one.
         if self.engine.instance.remove_this_fault(&self.rule) {
             self.engine.run_control_job_here(ControlJob::Quiesce);
         }
     }
 }
 
-/// A gate that is up, until this is dropped.
+/// An armed gate. Dropping it removes the gate.
 #[must_use = "the gate is taken away when this is dropped"]
 pub struct GateGuard {
     engine: Arc<Engine>,
@@ -142,23 +142,23 @@ pub struct GateGuard {
 }
 
 impl GateGuard {
-    /// Blocks the thread until at least so many commands are held here. An error after ten seconds of real time; it says
-    /// who is.
+    /// Blocks the thread until at least `count` commands are held here. Fails after ten seconds of real time; the error
+    /// lists the held ones.
     ///
-    /// In an async test use [`wait_for_async`](Self::wait_for_async): on a current-thread runtime, as `#[tokio::test]`
-    /// makes it, nothing else runs while this blocks, also not the tasks that are to come to the gate.
+    /// In an async test use [`wait_for_async`](Self::wait_for_async): on a current-thread runtime, such as that of
+    /// `#[tokio::test]`, this blocks all other tasks, including those that are to reach the gate.
     pub fn wait_for(&self, count: usize) -> Result<(), Error> {
         self.wait_for_within(count, USUAL_TIMEOUT)
     }
 
-    /// As [`wait_for`](Self::wait_for), for so long in real time at most.
+    /// Like [`wait_for`](Self::wait_for), with a time-out in real time.
     pub fn wait_for_within(&self, count: usize, timeout: Duration) -> Result<(), Error> {
         let held = block_on_timeout(self.gate.queue.watch(count), timeout);
         let hint = if held.is_none() { with_runtime_hint } else { std::convert::identity };
         self.are_held(held, count, timeout).map_err(hint)
     }
 
-    /// As [`wait_for`](Self::wait_for), for async tests: other tasks run meanwhile, on any runtime.
+    /// Like [`wait_for`](Self::wait_for), for async tests: other tasks run meanwhile, on any runtime.
     ///
     /// ```
     /// # use redouble::Pattern;
@@ -179,7 +179,7 @@ impl GateGuard {
         self.wait_for_within_async(count, USUAL_TIMEOUT).await
     }
 
-    /// As [`wait_for_async`](Self::wait_for_async), for so long in real time at most.
+    /// Like [`wait_for_async`](Self::wait_for_async), with a time-out in real time.
     pub async fn wait_for_within_async(&self, count: usize, timeout: Duration) -> Result<(), Error> {
         let (mut watch, mut time) = (pin!(self.gate.queue.watch(count)), Timeout::start(&self.events, timeout));
         let held = poll_fn(|cx| match watch.as_mut().poll(cx) {
@@ -202,8 +202,8 @@ impl GateGuard {
         }
     }
 
-    /// Lets the one go on that came first. On return its command has taken effect and its reply was written, or it is held
-    /// or waits elsewhere. An error if nobody is held here.
+    /// Releases the command that arrived first. On return its reply is written, or it is held or blocked elsewhere.
+    /// Fails if no command is held here.
     pub fn step(&self) -> Result<(), Error> {
         if self.gate.queue.release_next(&self.engine.instance.clock).is_none() {
             return Err(Error::Refused(format!("nobody is held at gate '{}'", self.gate.name)));
@@ -212,8 +212,8 @@ impl GateGuard {
         Ok(())
     }
 
-    /// Lets everybody go on, one after another, and holds nobody from then on. Complete on return, as [`step`](Self::step) is; says how many
-    /// were held.
+    /// Releases all held commands, one after another, and holds no further ones. On return each of them is complete, as
+    /// after [`step`](Self::step). Returns how many were held.
     pub fn open(&self) -> usize {
         let held = self.gate.queue.parked_count();
         self.engine.instance.control.gates.queue_opening(&self.gate);
@@ -221,12 +221,12 @@ impl GateGuard {
         held
     }
 
-    /// How many commands are held here now.
+    /// The number of commands that are held here now.
     pub fn held(&self) -> usize {
         self.gate.queue.parked_count()
     }
 
-    /// How many commands have come here so far.
+    /// The number of commands that have arrived so far.
     pub fn arrived(&self) -> u64 {
         self.gate.queue.arrived()
     }

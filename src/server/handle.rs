@@ -1,4 +1,4 @@
-//! The handles of servers that run inside this process.
+//! Handles of servers that run in this process.
 
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -28,14 +28,14 @@ use crate::engine::Engine;
 /// # }
 /// ```
 ///
-/// What can be done with its data and its clock can also be done with each of its spaces: see [`World`].
+/// Data and clock can be controlled for the server as for each of its spaces: see [`World`].
 #[must_use = "the server stops when this is dropped"]
 pub struct Server {
     world: World,
     _process: Arc<Process>,
 }
 
-/// The threads of one server, or of several that share them. Dropping this ends them.
+/// The threads of one server, or of several that share them. Dropping it ends the threads.
 struct Process {
     instance: Arc<Instance>,
     thread: Option<JoinHandle<Result<(), Error>>>,
@@ -45,33 +45,34 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.instance.shut_down();
         if let Some(thread) = self.thread.take() {
-            // A server thread that panicked has stopped, too.
+            // The thread of a server that panicked has ended, too.
             let _ = thread.join();
         }
     }
 }
 
 impl Server {
-    /// Begins to say what a server is to be like.
+    /// The settings of a new server.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// What runs behind the address: the server itself, then its spaces.
+    /// The instances behind the address: the root, then the spaces.
     pub(crate) fn instances(&self) -> Vec<Arc<Instance>> {
         self.world.node.worlds().iter().map(|engine| Arc::clone(&engine.instance)).collect()
     }
 
-    /// The first TCP address; none if the server only listens on a unix socket.
+    /// The first TCP address; `None` if the server listens only on a unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         self.world.address()
     }
 
-    /// A world of its own on the same port: its own keys, clock, scripts, messages and users. It is made when it is first
-    /// asked for, here or by a client; the handle's [`url`](World::url) leads there without any further command. It is
-    /// there until [`drop_space`](Self::drop_space) or the end of the server, even if the handle is dropped.
+    /// A space: an isolated world on the same port, with its own keys, clock, scripts, messages and users. It is
+    /// created on first use, here or by a client. A client enters it through the handle's [`url`](World::url), without
+    /// any further command. It exists until [`drop_space`](Self::drop_space) or the end of the server, even if the
+    /// handle is dropped.
     ///
-    /// The name has 1 to 128 bytes. There can be 10,000 spaces.
+    /// A name has 1 to 128 bytes. A server can have 10,000 spaces.
     ///
     /// ```
     /// # fn main() -> Result<(), redouble::Error> {
@@ -92,56 +93,55 @@ impl Server {
         Ok(Space { world: World { node, engine } })
     }
 
-    /// Forgets a space with all that is in it, and closes its connections. An error if there is none of this name.
+    /// Deletes a space with its data, and closes its connections. Fails if there is no space of this name.
     pub fn drop_space(&self, name: &str) -> Result<(), Error> {
         self.world.node.drop_space(name.as_bytes()).map_err(refused)
     }
 
-    /// Refuses connections and closes those there are, in all spaces, as if the server had died. What it holds stays, and
-    /// nobody else can have the port meanwhile. An error if it is stopped already.
+    /// Refuses connections and closes the existing ones, in all spaces, as if the server had crashed. The data stays,
+    /// and the port remains reserved. Fails if the server is stopped already.
     pub fn stop(&self) -> Result<(), Error> {
         self.world.node.stop(None).map_err(refused)
     }
 
-    /// Serves again on the same port, with all that it held. An error if it is not stopped.
+    /// Serves again on the same port, with the same data. Fails if the server is not stopped.
     pub fn start(&self) -> Result<(), Error> {
         self.world.node.start(false).map_err(refused)
     }
 
-    /// Serves again on the same port, as a server that has lost its memory: without keys, scripts, functions or spaces.
-    /// Its clock and its settings are as they were.
+    /// Serves again on the same port, like a server that lost its memory: without keys, scripts, functions and spaces.
+    /// The clock and the settings are kept.
     pub fn start_empty(&self) -> Result<(), Error> {
         self.world.node.start(true).map_err(refused)
     }
 
-    /// Accepts connections, but answers nothing, as a process that was stopped by a signal. REDOUBLE commands are
-    /// answered all the same.
+    /// Accepts connections but does not reply, like a process stopped by a signal. Only REDOUBLE commands are answered.
     ///
-    /// An error if the server is stopped.
+    /// Fails if the server is stopped.
     pub fn pause(&self) -> Result<(), Error> {
         self.world.node.pause().map_err(refused)
     }
 
-    /// Goes on with whatever was asked during a [`pause`](Self::pause). On return all of it was answered, or waits for
-    /// something else.
+    /// Ends a [`pause`](Self::pause). On return the requests that arrived during it are answered, or blocked for
+    /// another reason.
     pub fn unpause(&self) {
         settle(&self.world.node.resume());
     }
 
-    /// Leaves the commands of clients unanswered whose name, as CLIENT SETNAME gives it, is like this, now or later; they
-    /// do not run, either. An error if they are cut off already.
+    /// Holds the commands of clients whose name (CLIENT SETNAME) matches this glob, now or later: they neither run nor
+    /// are answered. Fails if this glob is cut off already.
     pub fn cut_off(&self, client: &str) -> Result<(), Error> {
         self.world.node.cut(client.as_bytes()).map_err(refused)
     }
 
-    /// Ends what [`cut_off`](Self::cut_off) began: what hangs runs now. An error if clients of this name are not cut off.
+    /// Ends a [`cut_off`](Self::cut_off): the held commands run now. Fails if there is no cut of this name.
     pub fn heal(&self, client: &str) -> Result<(), Error> {
         settle(&self.world.node.heal(Some(client.as_bytes())).map_err(refused)?);
         Ok(())
     }
 }
 
-/// Waits until the commands that go on have ended or wait for something else.
+/// Waits until the released commands have ended or are blocked again.
 fn settle(worlds: &[Arc<Engine>]) {
     worlds.iter().for_each(|engine| engine.run_control_job_here(ControlJob::Quiesce));
 }
@@ -154,8 +154,8 @@ impl Deref for Server {
     }
 }
 
-/// Several servers that share threads and nothing else, in the order of their ports. Each is stopped when its handle and
-/// those of all others are dropped.
+/// Several servers that share only their threads, in the order of their ports. A server stops once its handle and those
+/// of all others are dropped.
 #[must_use = "the servers stop when this is dropped"]
 pub struct Servers(Vec<Server>);
 
@@ -171,17 +171,19 @@ impl Servers {
         Self(nodes.all().iter().zip(process.iter().cycle()).map(handle).collect())
     }
 
-    /// Where clients connect, server by server.
+    /// The URL of each server.
     pub fn urls(&self) -> Vec<String> {
         self.iter().map(|server| server.url()).collect()
     }
 
-    /// Sets the clock of a server ahead of the first one's; it goes on running or standing as before. Complete on return.
+    /// Sets the clock of a server ahead of the first server's. It keeps running or stays frozen. On return all
+    /// consequences have happened.
     pub fn set_ahead(&self, index: usize, duration: Duration) -> Result<(), Error> {
         self.skew(index, i64::try_from(duration.as_micros()).unwrap_or(i64::MAX))
     }
 
-    /// Sets the clock of a server behind the first one's; it goes on running or standing as before. Complete on return.
+    /// Sets the clock of a server behind the first server's. It keeps running or stays frozen. On return all
+    /// consequences have happened.
     pub fn set_behind(&self, index: usize, duration: Duration) -> Result<(), Error> {
         self.skew(index, i64::try_from(duration.as_micros()).map_or(i64::MIN, |micros| -micros))
     }
@@ -212,15 +214,15 @@ impl IntoIterator for Servers {
     }
 }
 
-/// A private world behind a server's port. See [`Server::space`]. Once the space is dropped, or its server, every use of
-/// its handle panics and says so.
+/// An isolated world behind a server's port. See [`Server::space`]. Once the space is dropped, or its server, every use
+/// of the handle panics.
 #[must_use = "the space stays until drop_space; this handle is the way to its URL and its clock"]
 pub struct Space {
     world: World,
 }
 
 impl Space {
-    /// Its name.
+    /// The name of the space.
     pub fn name(&self) -> String {
         String::from_utf8_lossy(&self.world.engine.instance.space).into_owned()
     }

@@ -1,4 +1,4 @@
-//! What clients and tests can ask of the spaces and instances of a process: stop, start, pause, skew, cut off.
+//! Control of instances and spaces by clients and tests: stop, start, pause, skew, cut off.
 
 use std::sync::Arc;
 
@@ -93,16 +93,16 @@ impl Fleet for Node {
 }
 
 impl Nodes {
-    /// How far a clock is ahead of the first instance's.
+    /// How far a clock is ahead of the first instance's, in milliseconds.
     fn skew_of(&self, node: &Node) -> Millis {
         self.first().map_or(0, |first| {
             let difference = node.instance().clock.micros() - first.instance().clock.micros();
-            // Two clocks that run alike are not read in the same microsecond.
+            // Rounded: the two clocks are not read in the same microsecond.
             difference.saturating_add(500).div_euclid(1000)
         })
     }
 
-    /// The job that sets a clock so many microseconds ahead of the first instance's.
+    /// A job that sets a clock ahead of the first instance's.
     pub(super) fn skew(&self, micros: i64) -> ControlJob {
         let first = self.first().map_or(0, |first| first.instance().clock.micros());
         ControlJob::SetClock(first.saturating_add(micros))
@@ -120,14 +120,14 @@ impl Node {
         }
     }
 
-    /// Refuses connections, and closes all but the client `except`, as if the process had ended.
+    /// Refuses connections, and closes all clients except `except`, as if the process had ended.
     pub(super) fn stop(&self, except: Option<u64>) -> Result<(), CommandError> {
         let _turn = self.lock_lifecycle();
         if !self.is_serving() {
             return Err(wrong_state(self.number(), "is stopped already"));
         }
         self.close(except);
-        // An instance that starts again is not paused. No command is left that could go on.
+        // A restarted instance is not paused. No command is left that could be released.
         self.resume();
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Node {
         self.instance().control.faults.all().iter().any(|rule| rule.fault.name == PAUSE)
     }
 
-    /// Answers nothing from now on, in any space.
+    /// Stops replying, in every space.
     pub(super) fn pause(&self) -> Result<(), CommandError> {
         match self.state() {
             InstanceState::Stopped => Err(wrong_state(self.number(), "is stopped")),
@@ -160,12 +160,12 @@ impl Node {
         }
     }
 
-    /// Ends the pause. Returns the worlds in which held commands go on.
+    /// Ends the pause. Returns the worlds in which commands were released.
     pub(super) fn resume(&self) -> Vec<Arc<Engine>> {
         self.disarm(|name| name == PAUSE)
     }
 
-    /// Holds the commands of clients with names that match this, in every space.
+    /// Holds the commands of clients with a name that matches, in every space.
     pub(super) fn cut(&self, client: &[u8]) -> Result<(), CommandError> {
         let rules = self.instance().control.faults.all();
         if rules.iter().filter(|rule| rule.fault.name.starts_with(CUT)).count() >= MOST_CUTS {
@@ -179,7 +179,7 @@ impl Node {
         self.arm(&fault)
     }
 
-    /// Ends the cut of this name, or all cuts. Returns the worlds in which held commands go on.
+    /// Ends the cut of this name, or all cuts. Returns the worlds in which commands were released.
     pub(super) fn heal(&self, client: Option<&[u8]>) -> Result<Vec<Arc<Engine>>, CommandError> {
         let Some(client) = client else { return Ok(self.disarm(|name| name.starts_with(CUT))) };
         let name = cut_of(client);
@@ -191,7 +191,7 @@ impl Node {
         Ok(worlds)
     }
 
-    /// Arms a fault in every world, or in none.
+    /// Arms a fault in all worlds, or in none if that fails.
     fn arm(&self, fault: &Fault) -> Result<(), CommandError> {
         let worlds = self.worlds();
         for (place, engine) in worlds.iter().enumerate() {
@@ -205,7 +205,7 @@ impl Node {
         Ok(())
     }
 
-    /// Disarms the faults of some names in every world. Returns the worlds that had any.
+    /// Disarms the faults with matching names in all worlds. Returns the worlds that had one.
     fn disarm(&self, which: impl Fn(&str) -> bool) -> Vec<Arc<Engine>> {
         let mut worlds = self.worlds();
         worlds.retain(|engine| {
@@ -216,13 +216,13 @@ impl Node {
         worlds
     }
 
-    /// Arms the faults of the whole instance in a new space.
+    /// Copies the faults of the whole instance to a new space.
     pub(super) fn copy_instance_faults(&self, space: &Instance) {
         let active_hooks = &self.instance().active_hooks;
         if active_hooks.has(Hook::Fault) {
             let rules = self.instance().control.faults.all();
             for rule in rules.iter().filter(|rule| rule.fault.name == PAUSE || rule.fault.name.starts_with(CUT)) {
-                // A new space has none of this name, and room for it.
+                // Cannot fail: a new space has room, and no fault of this name.
                 let _ = space.add_fault(rule.fault.clone());
             }
         }
@@ -233,14 +233,14 @@ impl Node {
 const PAUSE: &str = "instance-pause";
 const CUT: &str = "instance-cut:";
 
-/// The most cuts of one instance at the same time: each takes a rule in every space.
+/// The most simultaneous cuts of one instance: each takes a rule in every space.
 const MOST_CUTS: usize = 64;
 
 fn cut_of(client: &[u8]) -> String {
     format!("{CUT}{}", String::from_utf8_lossy(client))
 }
 
-/// Waits until the commands that go on in some worlds have ended or wait for something else.
+/// Waits until the released commands in some worlds have ended or are blocked again.
 fn settled(worlds: Vec<Arc<Engine>>) -> Completion {
     Box::pin(async move {
         for engine in worlds {

@@ -1,4 +1,4 @@
-//! The journal from Rust: what REDOUBLE JOURNAL does on the wire.
+//! The journal from Rust: the interface to REDOUBLE JOURNAL.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::engine::Engine;
 use crate::powers::{Entry, Query, USUAL_SIZE, write_journal};
 
 impl World {
-    /// The journal: every command that clients send from now on, in the order in which it took effect. If it was off it is
-    /// on until this is dropped, with the newest 64 MiB of entries.
+    /// Starts the journal: every command that clients send from now on, in the order in which they took effect. If it
+    /// was off, it is on until the guard is dropped, with the newest 64 MiB of entries.
     ///
     /// ```
     /// use redouble::Pattern;
@@ -38,8 +38,8 @@ impl World {
     }
 }
 
-/// The journal of a world. Dropping it stops the journal if it was off before; what was written stays until it is begun
-/// anew.
+/// The journal of a world. Dropping it stops the journal if it was off before. The entries are kept until the journal
+/// starts again.
 #[must_use = "the journal stops when this is dropped, if it was off before"]
 pub struct JournalGuard {
     engine: Arc<Engine>,
@@ -56,40 +56,40 @@ impl JournalGuard {
         Self { engine: Arc::clone(engine), events: events.clone(), began }
     }
 
-    /// The entries that a question is about, the oldest first.
+    /// The entries that match a query, the oldest first.
     pub fn entries(&self, query: impl Into<Query>) -> Vec<Entry> {
         let table = &self.engine.table;
         self.engine.instance.control.journal.entries(&query.into(), usize::MAX, &|words| table.name(words))
     }
 
-    /// How many commands a question is about.
+    /// The number of commands that match a query.
     pub fn count(&self, query: impl Into<Query>) -> u64 {
         let (table, query) = (&self.engine.table, query.into());
         let journal = &self.engine.instance.control.journal;
         journal.read(0, |all| all.map(|seen| query.count(&seen, &|words| table.name(words))).sum())
     }
 
-    /// Blocks the thread until there are so many commands like this, and says how many there are. An error after ten
-    /// seconds of real time; it names the nearest ones that have come instead.
+    /// Blocks the thread until `count` commands match, and returns how many match. Fails after ten seconds of real
+    /// time; the error names the nearest matches.
     ///
-    /// In an async test use [`wait_for_async`](Self::wait_for_async): on a current-thread runtime, as `#[tokio::test]`
-    /// makes it, nothing else runs while this blocks, also not the tasks that are to send the commands.
+    /// In an async test use [`wait_for_async`](Self::wait_for_async): on a current-thread runtime, such as that of
+    /// `#[tokio::test]`, this blocks all other tasks, including those that are to send the commands.
     pub fn wait_for(&self, query: impl Into<Query>, count: u64) -> Result<u64, Error> {
         self.wait_for_within(query, count, USUAL_TIMEOUT)
     }
 
-    /// As [`wait_for`](Self::wait_for), for so long in real time at most.
+    /// Like [`wait_for`](Self::wait_for), with a time-out in real time.
     pub fn wait_for_within(&self, query: impl Into<Query>, count: u64, timeout: Duration) -> Result<u64, Error> {
         let query = query.into();
         block_within(timeout, |elapsed| self.reached(query, count, timeout, elapsed)).map_err(with_runtime_hint)
     }
 
-    /// As [`wait_for`](Self::wait_for), for async tests: other tasks run meanwhile, on any runtime.
+    /// Like [`wait_for`](Self::wait_for), for async tests: other tasks run meanwhile, on any runtime.
     pub async fn wait_for_async(&self, query: impl Into<Query>, count: u64) -> Result<u64, Error> {
         self.wait_for_within_async(query, count, USUAL_TIMEOUT).await
     }
 
-    /// As [`wait_for_async`](Self::wait_for_async), for so long in real time at most.
+    /// Like [`wait_for_async`](Self::wait_for_async), with a time-out in real time.
     pub async fn wait_for_within_async(
         &self,
         query: impl Into<Query>,
@@ -110,17 +110,17 @@ impl JournalGuard {
         reached(follower, query, (count, timeout), time, self.engine.table.clone()).await.map_err(refused)
     }
 
-    /// How many entries have fallen out because there was no more room.
+    /// The number of entries that were dropped for lack of room.
     pub fn forgotten(&self) -> u64 {
         self.engine.instance.control.journal.stats().forgotten
     }
 
-    /// Forgets all entries; the order goes on.
+    /// Deletes all entries; sequence numbers continue.
     pub fn clear(&self) {
         self.engine.instance.clear_journal();
     }
 
-    /// Writes all entries to a file, one JSON object a line; it is there whole or not at all. Says how many there were.
+    /// Writes all entries to a file, one JSON object a line, atomically. Returns their number.
     pub fn export(&self, path: impl AsRef<Path>) -> Result<usize, Error> {
         let written = write_journal(path.as_ref(), &self.engine.instance.control.journal.items())?;
         Ok(usize::try_from(written).unwrap_or(usize::MAX))

@@ -17,25 +17,26 @@ use crate::clients::session::Peer;
 use crate::powers::Hook;
 use crate::protocol::{Protocol, Reply};
 
-/// A socket that is listened on.
+/// A listening socket.
 pub(super) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, PathBuf),
 }
 
-/// How long to wait before another try when the process has no descriptor left.
+/// The delay before a retry when the process has no file descriptor left.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(10);
 
 const PROTECTED: &str = "DENIED redouble runs in protected mode: without a password, only clients on this machine may \
 connect. Set a password with --requirepass, or allow everyone with --protected-mode no, or from this machine with \
 CONFIG SET protected-mode no.";
 
-/// Accepts connections until the task is aborted, and hands each to a worker.
+/// Accepts connections until the task is aborted, and passes each to a worker.
 pub(super) async fn accept(listener: Listener, node: Arc<Node>) {
     loop {
         match accept_one(&listener).await {
             Ok((socket, peer)) => admit(socket, peer, &node),
-            // The client is gone already: no reason to wait. When descriptors are exhausted, a retry at once would fail, too.
+            // If the client is gone already, the loop continues at once. Without free descriptors, an immediate retry
+            // would fail, too.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
             Err(_) => Clock::sleep(OUT_OF_DESCRIPTORS).await,
         }
@@ -65,7 +66,7 @@ impl Socket {
         })
     }
 
-    /// Has the other end probed when it has been silent for so many seconds. A connection serves without it too.
+    /// Enables keep-alive probes after this many seconds of silence. On failure the connection is served without them.
     fn keep_alive(&self, seconds: u32) {
         if let Self::Tcp(socket) = self
             && seconds != 0
@@ -83,7 +84,7 @@ impl Socket {
         }
     }
 
-    /// Sends the reason of a refusal, without waiting until it has arrived.
+    /// Sends the reason of a refusal, without waiting for its delivery.
     fn refuse(self, error: CommandError) {
         let mut out = Vec::new();
         Reply::Error(error).write(Protocol::Resp2, &mut out);

@@ -15,10 +15,10 @@ use crate::data::seed::{Source, SourceError};
 use crate::engine::{Engine, Fibers};
 use crate::protocol::{OwnedWords, first_error};
 
-/// How many bytes of a file are read to recognise its format.
+/// The number of bytes that identify a file's format.
 const HEAD: u64 = 16;
 
-/// Loads a file: a snapshot of Redis's, or commands.
+/// Loads a file: a Redis snapshot, or commands.
 pub(super) fn load(engine: &Arc<Engine>, path: &Path) -> Result<(), Error> {
     Loader { engine, path }.load()
 }
@@ -37,7 +37,7 @@ impl Loader<'_> {
         if !is_snapshot(&head) {
             return self.commands(Source::new(BufReader::new(head.chain(file)), 1));
         }
-        // Once, in one piece: its values stand across any border.
+        // A snapshot is read whole: its values cross any buffer border.
         file.read_to_end(&mut head).map_err(unreadable)?;
         let rest = self.snapshot(&head)?;
         self.commands(Source::new(rest, 1))
@@ -49,7 +49,7 @@ impl Loader<'_> {
 
     // ---- snapshots
 
-    /// Takes over what is in a snapshot. Hands back what follows it.
+    /// Loads a snapshot. Returns the bytes behind it.
     fn snapshot<'b>(&self, bytes: &'b [u8]) -> Result<&'b [u8], Error> {
         let fault = |reason: String| self.fault(None, reason);
         let Some(mut reader) = SnapshotReader::new(bytes) else { return Ok(bytes) };
@@ -137,7 +137,7 @@ fn text_of(damage: SourceError) -> String {
     }
 }
 
-/// Runs commands as a client with all permissions, which is neither listed nor counted.
+/// Runs commands as a client with all permissions, which is not listed or counted.
 struct CommandLoader<'p> {
     engine: &'p Arc<Engine>,
     session: Box<Session>,
@@ -155,7 +155,7 @@ impl<'p> CommandLoader<'p> {
         Self { engine, session: Box::new(session), fibers: Fibers::default(), reply: Vec::new() }
     }
 
-    /// Runs one command. The error says why it cannot be had.
+    /// Runs one command. The error says why it failed.
     fn play(&mut self, words: &OwnedWords) -> Result<(), String> {
         self.reply.clear();
         let words = words.as_words();
@@ -167,7 +167,7 @@ impl<'p> CommandLoader<'p> {
                 Flow::Close | Flow::Reset | Flow::Drop => return Err("the command ends the connection".to_owned()),
                 Flow::Move(_) => return Err("what is loaded goes to the server itself, not into a space".to_owned()),
                 Flow::Wait(waiting) => match *waiting {
-                    // It takes long.
+                    // A slow script.
                     Wait::Script => loop {
                         if let Some(flow) = self.fibers.resume(&mut self.session, &mut self.reply) {
                             break flow;

@@ -1,4 +1,4 @@
-//! Sockets and threads around the engine, and the interface for tests in Rust.
+//! Sockets and threads around the engine, and the Rust interface for tests.
 //!
 //! Knows listeners, connections, event loops, instances and spaces; runs no command itself.
 //! May use: every floor below it.

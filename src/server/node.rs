@@ -1,5 +1,5 @@
-//! One instance: its ports, its root world, and the spaces beside that. `listening` opens and closes the ports, `spaces`
-//! makes and drops spaces; what clients and tests can order is in `instance_control`.
+//! One instance: its ports, its root world, and its spaces. `listening` opens and closes the ports, `spaces` creates
+//! and drops spaces, and `instance_control` has what clients and tests can control.
 
 mod listening;
 mod spaces;
@@ -25,9 +25,9 @@ use spaces::Space;
 
 /// One instance of the process.
 pub(super) struct Node {
-    /// From 1.
+    /// Counts from 1.
     number: usize,
-    /// The world in which clients are when they connect.
+    /// The world that clients enter when they connect.
     root: Arc<Engine>,
     addresses: Vec<SocketAddr>,
     workers: Arc<Workers>,
@@ -36,7 +36,7 @@ pub(super) struct Node {
     bound: Mutex<Vec<BoundAddress>>,
     accept_tasks: Mutex<Vec<AbortHandle>>,
     serving: AtomicBool,
-    /// Serializes stopping and starting: two starts at once would accept twice.
+    /// Serializes stopping and starting: two concurrent starts would accept twice.
     lifecycle: Mutex<()>,
     spaces: Mutex<BTreeMap<Box<[u8]>, Space>>,
     /// All instances of the process.
@@ -44,10 +44,10 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// The period of [`cron`](Self::cron) while the clock runs as fast as the machine's.
+    /// The period of [`cron`](Self::cron) while the clock runs at the machine's speed.
     pub(super) const PERIOD: Duration = Duration::from_millis(100);
 
-    /// An instance whose ports are bound. It accepts no connection before [`open`](Self::open).
+    /// An instance with bound ports. It accepts no connection before [`open`](Self::open).
     pub(super) fn new(
         number: usize,
         root: Engine,
@@ -107,13 +107,13 @@ impl Node {
         self.nodes.get().and_then(Weak::upgrade).ok_or(CLOSED)
     }
 
-    /// Runs a control job to its end, even if nobody awaits that.
+    /// Runs a control job to its end, even if its completion is not awaited.
     pub(super) fn spawn_job(&self, engine: &Arc<Engine>, job: ControlJob) -> JoinHandle<()> {
         self.main.spawn(Arc::clone(engine).run_control_job(job))
     }
 
-    /// Periodic work in every world that has any; where there are no clients, only if `empty_too`. Returns when to do it
-    /// again: a clock that runs faster has deadlines sooner.
+    /// Periodic work in every world that has any; in worlds without clients only if `empty_too`. Returns the delay
+    /// until the next run: a faster clock has earlier deadlines.
     pub(super) fn cron(&self, empty_too: bool) -> Duration {
         let period = |engine: &Engine| {
             engine.cron();
@@ -121,7 +121,7 @@ impl Node {
         };
         let mut shortest = period(&self.root);
         let mut after = Vec::new();
-        // A few at a time, so that nobody waits long for the lock of the spaces.
+        // In small groups, so that the lock of the spaces is never held for long.
         while let Some(some) = self.next_spaces(&mut after, empty_too) {
             shortest = some.iter().map(|engine| period(engine)).min().unwrap_or(shortest).min(shortest);
         }

@@ -1,5 +1,5 @@
-//! What a panic in a handler comes to: it ends one task, and is logged and counted, so that no test mistakes it for an
-//! end that the server meant.
+//! Panics in handlers: a panic ends one task, and is logged and counted, so that no test mistakes it for intended
+//! behaviour.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,10 +9,10 @@ use std::task::Poll;
 
 use crate::clients::instance::Instance;
 
-/// Polls a future to its end, or to its panic, which is recorded with what the server did.
+/// Polls a future to its end or to its panic, which is recorded with the text of `during`.
 ///
-/// Nothing sees a state that a panic left half changed: the future is dropped at once, and what others share with it is
-/// behind locks of which each change is complete (see `MutexExt`).
+/// No task sees a state that a panic left half changed: the future is dropped at once, and the state it shares is
+/// behind locks whose changes are complete (see `MutexExt`).
 pub(super) async fn catch_panics<F>(mut future: F, instance: Arc<Instance>, during: impl Fn() -> String)
 where
     F: Future<Output = ()> + Unpin,
@@ -36,7 +36,7 @@ mod tests {
     use crate::commands::{Command, Handler};
     use crate::spec::{Arity, CommandSpec};
 
-    /// A command that no server has: only this test adds it to the table.
+    /// A command that only this test adds to the table.
     const PANICS: Command = Command::new(
         Handler::Connection(|_, _| [].first().copied().map(crate::protocol::Reply::Integer).map(Ok).unwrap()),
         CommandSpec { arity: Arity::Exactly(1), ..CommandSpec::new("PANICS") },

@@ -16,16 +16,16 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Has the connection end with a reset (TCP RST) when it is dropped, as if the other side's machine had forgotten it.
+    /// Makes the connection end with a reset (TCP RST) when it is dropped, as if the other machine had crashed.
     pub(super) fn reset(&self) {
         if let Self::Tcp(stream) = self {
-            // If this fails, the connection ends in the usual way.
+            // If this fails, the connection ends with a normal close.
             let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
     }
 
-    /// Whether the other side is known to have ended the connection, with nothing left to read. Asks the kernel, which may
-    /// know more than the event loop.
+    /// Whether the other side has ended the connection, with nothing left to read. Asks the kernel, which may know more
+    /// than the event loop.
     pub(super) fn has_ended(&self) -> bool {
         let socket = match self {
             Self::Tcp(stream) => SockRef::from(stream),
@@ -37,7 +37,7 @@ impl Stream {
         }
     }
 
-    /// Reads what is there into `into`. `Ok(0)` is the end of the stream.
+    /// Reads the available bytes into `into`. `Ok(0)` is the end of the stream.
     #[inline]
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
         let before = into.filled().len();

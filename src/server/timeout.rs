@@ -1,4 +1,4 @@
-//! Time-outs of what a test waits for, in real time.
+//! Time-outs of a test's waits, in real time.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -11,11 +11,11 @@ use tokio::task::JoinHandle;
 use crate::base::clock::{Clock, Stopwatch, block_on_timeout};
 use crate::base::error::Error;
 
-/// How long a test waits if it says nothing.
+/// The time-out of a wait without an explicit one.
 pub(super) const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A time-out that runs on the server's event loop. The runtime that awaits it needs no timer, and may have paused its own
-/// time. It is also over when the server has ended.
+/// A time-out that runs on the server's event loop: the awaiting runtime needs no timer, and may have paused its time.
+/// It also elapses when the server ends.
 pub(super) struct Timeout(JoinHandle<()>);
 
 impl Timeout {
@@ -38,7 +38,7 @@ impl Drop for Timeout {
     }
 }
 
-/// A time-out for [`block_within`], which polls it when it is over.
+/// The time-out of [`block_within`]: the future that it passes to the wait.
 pub(super) struct Elapsed {
     since: Stopwatch,
     timeout: Duration,
@@ -52,7 +52,7 @@ impl Future for Elapsed {
     }
 }
 
-/// Blocks this thread on a wait that itself ends when the time-out it is given is over.
+/// Blocks this thread on a wait that ends when the time-out that it is given elapses.
 pub(super) fn block_within<F: Future>(timeout: Duration, wait: impl FnOnce(Elapsed) -> F) -> F::Output {
     let since = Stopwatch::start();
     let mut wait = pin!(wait(Elapsed { since, timeout }));
@@ -63,7 +63,8 @@ pub(super) fn block_within<F: Future>(timeout: Duration, wait: impl FnOnce(Elaps
     }
 }
 
-/// Adds to the error of a blocking wait, on the only thread of a tokio runtime, what lets the runtime's tasks run meanwhile.
+/// Adds a hint to the error of a blocking wait on the only thread of a tokio runtime: the async variant lets other
+/// tasks run.
 pub(super) fn with_runtime_hint(error: Error) -> Error {
     let blocks_tasks =
         Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread);

@@ -1,5 +1,5 @@
-//! The threads that serve connections. Each has an event loop of its own, and a connection stays with its thread, so
-//! serving a request moves nothing between threads.
+//! The threads that serve connections. Each has its own event loop, and a connection stays on its thread, so serving a
+//! request moves nothing between threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,15 +12,15 @@ use super::node::Node;
 use super::panics::catch_panics;
 use crate::clients::session::{Client, Session};
 
-/// Where connections are served, of all instances alike.
+/// The worker threads, shared by all instances.
 pub(super) struct Workers {
     loops: Vec<Handle>,
     next: AtomicUsize,
 }
 
-/// An event loop for one thread.
+/// The event loop of one thread.
 pub(super) fn event_loop() -> std::io::Result<Runtime> {
-    // All sockets that are ready are served before the kernel is asked again which are.
+    // The interval is high, so that all ready sockets are served before the kernel is polled again.
     Builder::new_current_thread().enable_io().enable_time().event_interval(1024).build()
 }
 
@@ -29,7 +29,7 @@ impl Workers {
         Self { loops: loops.collect(), next: AtomicUsize::new(0) }
     }
 
-    /// Gives a connection to the next thread in turn.
+    /// Passes a connection to the next thread, round robin.
     pub(super) fn serve(&self, socket: Socket, client: Arc<Client>, node: &Arc<Node>) {
         let thread = self.next.fetch_add(1, Ordering::Relaxed) % self.loops.len();
         let (handle, engine) = (&self.loops[thread], node.root());

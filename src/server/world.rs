@@ -1,4 +1,4 @@
-//! What a server and each of its spaces are to a test: data, and a clock that can be moved.
+//! Worlds: a server or one of its spaces, as a test controls it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::base::text::URI_ESCAPED;
 use crate::clients::session::ControlJob;
 use crate::engine::Engine;
 
-/// What a URL leads to: data, and a clock of its own. A server is one, and so is each of its spaces.
+/// Data with a clock of its own, behind one URL. A server is a world, and so is each of its spaces.
 pub struct World {
     pub(super) node: Arc<Node>,
     pub(super) engine: Arc<Engine>,
 }
 
 impl World {
-    /// What runs this world's commands.
+    /// The engine of this world.
     pub(super) fn engine(&self) -> &Arc<Engine> {
         let name = || String::from_utf8_lossy(&self.engine.instance.space);
         let is_space = !self.engine.instance.space.is_empty();
@@ -29,7 +29,7 @@ impl World {
         &self.engine
     }
 
-    /// What runs the commands of all worlds that are audited with this one.
+    /// The engines of all worlds that are audited with this one.
     pub(super) fn audited_together(&self) -> Vec<Arc<Engine>> {
         let engine = self.engine();
         let nodes = self.node.nodes().ok().filter(|_| engine.instance.space.is_empty());
@@ -39,7 +39,7 @@ impl World {
         )
     }
 
-    /// The event loop that this world's port belongs to.
+    /// The event loop of this world's port.
     pub(super) fn event_loop(&self) -> &Handle {
         self.node.event_loop()
     }
@@ -48,11 +48,11 @@ impl World {
         self.node.addresses().first().copied()
     }
 
-    /// Where clients connect: `redis://127.0.0.1:PORT`, with the password if there is one and with the user's name that
-    /// leads to a space, or `unix:PATH`.
+    /// The URL for clients: `redis://127.0.0.1:PORT`, with the password if there is one and the user name that selects
+    /// a space, or `unix:PATH`.
     pub fn url(&self) -> String {
         let space = &self.engine().instance.space;
-        // The password is that of the server, with which one may enter every space.
+        // The server's password, which admits to every space.
         let password = self.node.instance().config.live().password().map(|password| percent_encoded(&password));
         let user = if space.is_empty() { String::new() } else { format!("space.{}", percent_encoded(space)) };
         let password = password.or_else(|| (!user.is_empty()).then(|| "any".to_owned()));
@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// What its clock shows.
+    /// The time that the world's clock shows.
     pub fn now(&self) -> SystemTime {
         let micros = self.engine().instance.clock.micros();
         if micros >= 0 {
@@ -80,45 +80,45 @@ impl World {
         }
     }
 
-    /// Stops its clock where it is.
+    /// Freezes the clock at its present time.
     pub fn freeze(&self) {
         self.run(ControlJob::Freeze(None));
     }
 
-    /// Lets the clock run as fast as the machine's, on from where it is.
+    /// Lets the clock run at the machine's speed, from its present time.
     pub fn resume(&self) {
         self.run(ControlJob::Run(1.0));
     }
 
-    /// Lets the clock run so many times as fast as the machine's, on from where it is; from 0.001 to 1,000,000, and what
-    /// lies outside counts as the nearest of these.
+    /// Lets the clock run at a multiple of the machine's speed, from its present time. The factor is clamped to 0.001
+    /// to 1,000,000.
     pub fn speed(&self, factor: f64) {
         let factor = if factor.is_nan() { 1.0 } else { factor };
         self.run(ControlJob::Run(factor.clamp(ControlJob::SLOWEST, ControlJob::FASTEST)));
     }
 
-    /// Stops the clock, and lets it jump to the next deadline whenever every client waits. A client that has sent nothing
-    /// for `idle` in real time is not waited for; with `None`, everybody who could send something is.
+    /// Freezes the clock, and lets it jump to the next deadline whenever all clients are blocked. A client that has
+    /// sent nothing for `idle` in real time counts as blocked; with `None`, no silent client does.
     pub fn auto_advance(&self, idle: Option<Duration>) {
         self.run(ControlJob::Auto(idle));
     }
 
-    /// Moves the clock forward, by whole microseconds. On return the consequences are complete: expired keys are deleted,
-    /// commands whose time-out is over are answered, and connections that are idle for too long are closed.
+    /// Moves the clock forward, in whole microseconds. On return the consequences are complete: expired keys are
+    /// deleted, commands whose time-out has passed are answered, and connections that exceed the idle limit are closed.
     pub fn advance(&self, duration: Duration) {
         self.run(ControlJob::Advance(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)));
     }
 
-    /// Sets the clock, forwards or backwards; it goes on running or standing as before. What lies before 1970 counts as
-    /// 1970. Complete on return, as [`advance`](Self::advance) is.
+    /// Sets the clock, forwards or backwards. It keeps running or stays frozen. Times before 1970 count as 1970. On
+    /// return the consequences are complete, as for [`advance`](Self::advance).
     pub fn set_time(&self, time: SystemTime) {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.run(ControlJob::SetClock(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)));
     }
 
-    /// Puts everything back to what it was when the server started: data, scripts, users, settings, counters, faults,
-    /// gates, the clock. Blocked commands are answered as if their time-out were over, and clients stay connected.
-    /// Complete on return.
+    /// Resets the world to its state at the start: data, scripts, users, settings, counters, faults, gates, the clock.
+    /// Blocked commands are answered as if they had timed out, and clients stay connected. On return the consequences
+    /// are complete.
     pub fn reset(&self) {
         self.run(ControlJob::Reset);
     }

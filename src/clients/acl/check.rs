@@ -1,4 +1,4 @@
-//! What a request touches, and why it may be denied.
+//! The keys and channels of a request, and the reasons of a denial.
 
 use smallvec::SmallVec;
 
@@ -8,18 +8,18 @@ use crate::base::profile::Profile;
 use crate::protocol::Words;
 use crate::spec::{Channels, CommandSpec};
 
-/// Why a request is denied, the least telling reason first.
+/// Why a request is denied, the least specific reason first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Denial {
     Command,
-    /// The word at this position is a key that may not be used so.
+    /// The word at this position is a key without the needed permission.
     Key(usize),
-    /// The word at this position is a channel that may not be used.
+    /// The word at this position is a channel without permission.
     Channel(usize),
 }
 
 impl Denial {
-    /// What a client hears that runs a command it may not run.
+    /// The error reply of a denied command.
     pub fn refusal(self, profile: &Profile, user: &[u8], command: &str) -> CommandError {
         let command = if profile.since_redis(7, 0) { command } else { container(command) };
         if profile.since_redis(7, 2) {
@@ -47,7 +47,7 @@ impl Denial {
         }
     }
 
-    /// What stands in EXEC's reply in place of a command that was still allowed when it was queued.
+    /// The reply in EXEC's array for a command that lost its permission after it was queued.
     pub fn at_exec(self) -> CommandError {
         let reason = match self {
             Self::Command => "no permission to execute the command or subcommand",
@@ -60,7 +60,7 @@ impl Denial {
         ))
     }
 
-    /// What a script hears, without the code.
+    /// The error that a script gets, without the code.
     pub fn in_script(self, profile: &Profile, user: &[u8], command: &str) -> Vec<u8> {
         if profile.since_redis(7, 2) {
             let refusal = self.refusal(profile, user, command);
@@ -75,7 +75,7 @@ impl Denial {
         format!("The user executing the script {reason}").into_bytes()
     }
 
-    /// What ACL DRYRUN says.
+    /// The reply of ACL DRYRUN.
     pub fn foretold(self, profile: &Profile, user: &[u8], command: &str, words: Words<'_>) -> Vec<u8> {
         let who = if profile.since_redis(7, 2) { [b"User ", user].concat() } else { b"This user".to_vec() };
         let (verb, what, kind) = match self {
@@ -87,7 +87,7 @@ impl Denial {
         [&who, before.as_bytes(), crate::protocol::until_nul(what), after.as_bytes()].concat()
     }
 
-    /// How ACL LOG names the reason.
+    /// The reason's name in ACL LOG.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Command => "command",
@@ -101,7 +101,7 @@ fn container(command: &str) -> &str {
     command.split_once('|').map_or(command, |(container, _)| container)
 }
 
-/// The positions of a request's keys, each with what is done to it. None at all if the request is malformed.
+/// The positions of a request's keys, each with the access to it. Empty if the request is malformed.
 pub(super) fn keys_of(spec: &CommandSpec, words: Words<'_>) -> SmallVec<[(usize, Access); 4]> {
     let mut found = SmallVec::new();
     for keys in spec.keys {

@@ -1,4 +1,4 @@
-//! Which commands a user may run: sets of commands, and how rules describe them.
+//! Sets of commands that a user may run, and the rules that describe them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,24 +7,24 @@ use crate::base::profile::Profile;
 use crate::protocol::{Words, until_nul};
 use crate::spec::{Category, CommandSpec, Flag, Table, full_name};
 
-/// The commands of one server, numbered, subcommands included.
+/// The numbered commands of one server, including subcommands.
 #[derive(Default)]
 pub struct Commands {
     entries: Vec<Entry>,
-    /// The numbers of the entries by their names.
+    /// Entry numbers by name.
     by_name: HashMap<String, usize>,
-    /// The numbers of the entries by the addresses of their rows.
+    /// Entry numbers by the address of the command's row.
     by_row: HashMap<usize, usize>,
     profile: Profile,
 }
 
 struct Entry {
-    /// `get`, `client|list`.
+    /// The full name: `get`, `client|list`.
     name: String,
     categories: u32,
-    /// A subcommand stands behind its container, and has none of its own.
+    /// A subcommand follows its container, and has no subcommands.
     is_sub: bool,
-    /// How many subcommands follow.
+    /// The number of subcommands that follow.
     subs: usize,
     no_auth: bool,
 }
@@ -54,7 +54,8 @@ impl Commands {
         &self.profile
     }
 
-    /// Since 7.2 rules are remembered as they were given; before, a set is described by the best rules found for it.
+    /// Since 7.2, rules are kept as they were given. Earlier servers describe a set by the best rules they find for
+    /// it.
     fn keep_rules(&self) -> bool {
         self.profile.since_redis(7, 2)
     }
@@ -63,7 +64,7 @@ impl Commands {
         self.by_row.get(&std::ptr::from_ref(row).addr()).copied()
     }
 
-    /// A command by its full name, in whatever case.
+    /// A command by its full name, in any case.
     fn find(&self, name: &[u8]) -> Option<usize> {
         let name = std::str::from_utf8(until_nul(name)).ok()?;
         self.by_name.get(&name.to_ascii_lowercase()).copied()
@@ -75,7 +76,7 @@ impl Commands {
         members.map(|entry| entry.name.as_str())
     }
 
-    /// The number of a container and of all its subcommands, or of a single command.
+    /// The numbers of a container and all its subcommands, or of a single command.
     fn family(&self, number: usize) -> std::ops::RangeInclusive<usize> {
         number..=number + self.entries[number].subs
     }
@@ -85,38 +86,38 @@ fn bit(category: Category) -> u32 {
     1 << category as u32
 }
 
-/// A category by its name, in whatever case.
+/// A category by its name, in any case.
 pub fn category(name: &[u8]) -> Option<Category> {
     Category::ALL.iter().copied().find(|category| category.name().as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// Some of a server's commands.
+/// A set of a server's commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandSet {
-    /// A bit for each number.
+    /// One bit per command.
     allowed: Vec<u64>,
-    /// Began as all commands, so it would include those that a later version adds.
+    /// Began as all commands, so it includes commands that later versions add.
     future: bool,
-    /// Commands that are only allowed with certain first arguments.
+    /// Commands that are allowed only with certain first arguments.
     first_arguments: BTreeMap<usize, Vec<Vec<u8>>>,
-    /// The rules that made the set, as far as none was made void by a later one.
+    /// The rules that made the set, without those that a later rule overrides.
     rules: Vec<(bool, String)>,
 }
 
 impl CommandSet {
-    /// Every command there is.
+    /// Every command.
     pub fn all(commands: &Commands) -> Self {
         let mut all = Self { future: true, ..Self::default() };
         (0..commands.entries.len()).for_each(|number| all.put(number, true));
         all
     }
 
-    /// Whether nothing is left out.
+    /// Whether no command is missing.
     pub fn is_all(&self, commands: &Commands) -> bool {
         (0..commands.entries.len()).all(|number| self.has(number))
     }
 
-    /// Whether a command may be run with these words.
+    /// Whether a command is allowed with these arguments.
     pub fn allows(&self, commands: &Commands, row: &CommandSpec, words: Words<'_>) -> bool {
         let Some(number) = commands.number_of(row) else { return false };
         let entry = &commands.entries[number];
@@ -157,7 +158,7 @@ impl CommandSet {
         Ok(())
     }
 
-    /// `+command|part`: a subcommand, or a command with only this first argument.
+    /// `+command|part`: a subcommand, or a command with this first argument only.
     fn allow_part(&mut self, commands: &Commands, name: &[u8], part: &[u8]) -> Result<(), RuleError> {
         let number = commands.find(name).ok_or(RuleError::Unknown)?;
         if commands.entries[number].is_sub {
@@ -178,7 +179,7 @@ impl CommandSet {
         Ok(())
     }
 
-    /// Puts a rule last, in place of those that it makes void.
+    /// Appends a rule, and removes those that it overrides.
     fn remember(&mut self, rule: &[u8]) {
         let name = String::from_utf8_lossy(&rule[1..]).to_ascii_lowercase();
         let is_void =
@@ -203,7 +204,7 @@ impl CommandSet {
         }
     }
 
-    /// A command and its subcommands; what was said about its first arguments is forgotten.
+    /// Sets a command and its subcommands, and forgets rules about its first arguments.
     fn put_family(&mut self, commands: &Commands, number: usize, allow: bool) {
         self.first_arguments.remove(&number);
         commands.family(number).for_each(|number| self.put(number, allow));
@@ -217,9 +218,9 @@ impl CommandSet {
         }
     }
 
-    // ---- as rules
+    // ---- description
 
-    /// Rules that make this set.
+    /// Rules that create this set.
     pub fn describe(&self, commands: &Commands) -> Vec<u8> {
         let start: &[u8] = if self.future { b"+@all" } else { b"-@all" };
         let mut text = start.to_vec();
@@ -250,8 +251,8 @@ impl CommandSet {
         text
     }
 
-    /// The categories to add (or to take away, if the set began as all commands) that come closest to the set: each
-    /// time the one with the fewest commands that are not wanted, and among those the one with the most that are.
+    /// The categories to add (or to remove, if the set began as all commands) that approximate the set best: each time
+    /// the one with the fewest unwanted commands, and among those the one with the most wanted.
     fn best_categories(&self, commands: &Commands) -> Vec<Category> {
         let mut left = self.clone();
         let mut best: Vec<Category> = Vec::new();

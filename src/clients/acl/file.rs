@@ -1,4 +1,4 @@
-//! Users as files describe them: lines of `user NAME RULES`.
+//! ACL files: lines of `user NAME RULES`.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -11,7 +11,7 @@ use super::{RuleError, joined};
 const NOTHING_CHANGED: &[u8] =
     b"WARNING: ACL errors detected, no change to the previously active ACL rules was performed";
 
-/// Reads a whole ACL file. An error tells of everything that is wrong with it.
+/// Parses a whole ACL file. The error lists all mistakes.
 pub(super) fn parse(
     commands: &Commands,
     all_channels: bool,
@@ -32,7 +32,7 @@ pub(super) fn parse(
             continue;
         };
         if !is_one_word(name) {
-            // The quote in front is Redis's.
+            // The leading quote is Redis's.
             errors.extend([b"'", place.as_bytes(), b": username '", name, b"' contains invalid characters. "].concat());
             continue;
         }
@@ -55,7 +55,7 @@ pub(super) fn parse(
                     errors.extend([place.as_bytes(), b": Error in applying operation '", rule].concat());
                     errors.extend(format!("': {error}. ").bytes());
                 }
-                // What comes behind it may only be wrong because of it.
+                // Further errors of the line may be consequences of the first.
                 Err(error) if !told => {
                     errors.extend(format!("{place}: {error}. ").bytes());
                     told = true;

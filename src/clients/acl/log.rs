@@ -1,4 +1,4 @@
-//! The record of what was denied.
+//! ACL LOG: the record of denials.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -7,20 +7,20 @@ use std::sync::{Mutex, MutexGuard};
 use crate::base::clock::Millis;
 use crate::base::sync::MutexExt;
 
-/// One denial, or several of the same kind.
+/// One denial, or several equal ones.
 #[derive(Clone)]
 pub struct Entry {
     pub id: u64,
     pub count: u64,
     pub case: Case,
     pub created: Millis,
-    /// When it happened last.
+    /// The time of the last occurrence.
     pub updated: Millis,
-    /// The client that it happened to last, as CLIENT LIST shows it.
+    /// The client of the last occurrence, as in CLIENT LIST.
     pub client: Vec<u8>,
 }
 
-/// What was denied.
+/// What was denied, and why.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Case {
     /// `command`, `key`, `channel` or `auth`.
@@ -31,24 +31,24 @@ pub struct Case {
     pub user: Vec<u8>,
 }
 
-/// What was denied lately, the latest first.
+/// The newest denials first.
 #[derive(Default)]
 pub struct DenialLog {
     entries: Mutex<VecDeque<Entry>>,
     next_id: AtomicU64,
     /// `acllog-max-len`.
     most: AtomicUsize,
-    /// How often each reason was given: for INFO.
+    /// The number of denials by reason, for INFO.
     counts: [AtomicU64; REASONS.len()],
 }
 
 /// The reasons, in the order in which INFO counts them.
 pub const REASONS: [&str; 4] = ["auth", "command", "key", "channel"];
 
-/// Among how many of the latest entries a denial looks for its like, and how old that may be.
+/// How many of the newest entries are searched for an equal denial, and the greatest age of a match.
 const NEAR: usize = 10;
 const SAME_TIME: Millis = 60_000;
-/// A client can name what it may not touch as long as it likes.
+/// Limits the memory of names that a client chooses.
 const LONGEST_OBJECT: usize = 64 * 1024;
 
 impl DenialLog {
@@ -69,7 +69,7 @@ impl DenialLog {
             None => {
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
                 entries.push_front(Entry { id, count: 1, case, created: now, updated: now, client });
-                // As in Redis, only a new entry makes older ones go.
+                // As in Redis, old entries are removed only when a new one is added.
                 entries.truncate(self.most.load(Ordering::Relaxed));
             }
         }
@@ -83,7 +83,7 @@ impl DenialLog {
         self.entries().clear();
     }
 
-    /// How often each of [`REASONS`] was given.
+    /// The number of denials for each of [`REASONS`].
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         REASONS.into_iter().zip(self.counts.iter().map(|count| count.load(Ordering::Relaxed)))
     }

@@ -1,4 +1,4 @@
-//! Permissions: users, their rules, and the log of what was denied.
+//! Access control lists: users, their rules, and the log of denials.
 
 mod check;
 mod commands;
@@ -29,14 +29,14 @@ pub use log::{Case, DenialLog, Entry};
 pub use selector::{Selector, is_one_word};
 pub use user::{Rules, User};
 
-/// The user of clients that have not authenticated as another.
+/// The user of clients that have not authenticated.
 pub const DEFAULT_USER: &[u8] = b"default";
 
-/// Why a rule is refused, in Redis's words.
+/// Why a rule is refused, with Redis's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleError {
     Syntax,
-    /// No such command or category.
+    /// There is no such command or category.
     Unknown,
     AfterAllKeys,
     AfterAllChannels,
@@ -67,10 +67,10 @@ impl fmt::Display for RuleError {
     }
 }
 
-/// Why a user was not changed.
+/// Why a change of a user is refused.
 #[derive(Debug)]
 pub enum Refusal<'a> {
-    /// The selector that begins with this word never ends.
+    /// The selector that begins with this word is not closed.
     Unmatched(&'a [u8]),
     /// This rule, the first wrong one.
     Rule(Cow<'a, [u8]>, RuleError),
@@ -82,9 +82,9 @@ pub struct Acl {
     users: Mutex<BTreeMap<Vec<u8>, Arc<User>>>,
     default: Arc<User>,
     pub log: DenialLog,
-    /// `acl-pubsub-default`: new users and selectors may use all channels.
+    /// `acl-pubsub-default`: whether new users and selectors may use all channels.
     all_channels: AtomicBool,
-    /// `requirepass`, as it was when the default user last got its password from there.
+    /// `requirepass`, as of the last time it set the default user's password.
     required: Mutex<Vec<u8>>,
 }
 
@@ -94,27 +94,27 @@ impl Default for Acl {
     }
 }
 
-/// What changing a user has done.
+/// The result of a change of a user.
 pub struct Changed {
     pub user: Arc<User>,
-    /// The rules that no longer hold, if the user was there before.
+    /// The old rules, if the user existed.
     before: Option<Arc<Rules>>,
 }
 
 impl Changed {
-    /// The rules that subscriptions must now keep to, if there are channels that the user has lost.
+    /// The new rules, if the user has lost channels: subscriptions must be checked against them.
     pub fn with_fewer_channels(&self) -> Option<Arc<Rules>> {
         let after = self.user.rules();
         self.before.as_ref().filter(|before| !after.keep_channels_of(before)).map(|_| Arc::clone(&after))
     }
 }
 
-/// What every user might do at some time.
+/// The rules of all users at some time.
 #[derive(Default)]
 pub struct Snapshot(BTreeMap<Vec<u8>, Arc<Rules>>);
 
 impl Acl {
-    /// The users of a server with these commands: only the default user, which may do everything.
+    /// A server's initial users: only the default user, without restrictions.
     pub fn new(table: &Table) -> Self {
         Self::with_commands(Commands::new(table))
     }
@@ -131,7 +131,7 @@ impl Acl {
         }
     }
 
-    /// Users of their own with the same names and rules, for another server with these commands.
+    /// A copy of the users, for another server with these commands.
     pub fn copy(&self) -> Self {
         let commands = Arc::clone(&self.commands);
         let copied = |user: &User| Arc::new(User::new(user.name(), Rules::clone(&user.rules()), &commands));
@@ -148,7 +148,7 @@ impl Acl {
         }
     }
 
-    /// Takes over settings; to be called whenever the configuration has changed.
+    /// Applies the settings. Must be called after every change of the configuration.
     pub fn configure(&self, config: &Config) {
         self.all_channels.store(config.value("acl-pubsub-default") == b"allchannels", Ordering::Relaxed);
         self.log.set_most(config.number("acllog-max-len"));
@@ -157,7 +157,7 @@ impl Acl {
         if *required != password {
             let rule = if password.is_empty() { b"nopass".to_vec() } else { [b">", password.as_slice()].concat() };
             let mut rules = Rules::clone(&self.default.rules());
-            // Neither rule can be wrong.
+            // Neither rule can fail.
             let _ = rules.apply(&self.commands, self.all_channels(), b"resetpass");
             let _ = rules.apply(&self.commands, self.all_channels(), &rule);
             self.default.set(rules, &self.commands);
@@ -189,18 +189,18 @@ impl Acl {
         self.users().values().map(line).collect()
     }
 
-    /// The user with this name and password, if it may come in.
+    /// The user with this name and password, if it is enabled.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
         self.user(name).filter(|user| user.rules().accept(password))
     }
 
-    /// Whether a user may run a command with these words.
+    /// Whether a user may run a command with these arguments.
     #[inline]
     pub fn may_run(&self, user: &User, spec: &CommandSpec, words: Words<'_>) -> Result<(), Denial> {
         if user.is_unrestricted() { Ok(()) } else { self.check(user, spec, words) }
     }
 
-    /// Whether a user that runs a command with these words may read keys that are not among them.
+    /// Whether a user that runs this command may also read keys that its arguments do not name.
     pub fn may_read_all_keys(&self, user: &User, spec: &CommandSpec, words: Words<'_>) -> bool {
         user.is_unrestricted() || user.rules().reads_all_keys(&self.commands, spec, words)
     }
@@ -210,7 +210,7 @@ impl Acl {
         user.rules().check(&self.commands, spec, words)
     }
 
-    /// Makes or changes a user: by all of the rules, or by none.
+    /// Creates or changes a user: applies all of the rules, or none.
     pub fn set_user<'a>(&self, name: &[u8], rules: &[&'a [u8]]) -> Result<Changed, Refusal<'a>> {
         let rules = joined(rules).map_err(Refusal::Unmatched)?;
         let mut users = self.users();
@@ -235,7 +235,7 @@ impl Acl {
         Ok(Changed { user, before })
     }
 
-    /// A user as a configuration file declares it. The default user is there already, and begins anew.
+    /// Applies the user declaration of a configuration file. A declaration of the default user replaces its rules.
     pub fn declare(&self, name: &[u8], rules: &[&[u8]]) -> Result<Changed, String> {
         if !is_one_word(name) {
             return Err("Spaces not allowed in ACL usernames".to_owned());
@@ -255,13 +255,13 @@ impl Acl {
                     let rule = String::from_utf8_lossy(&rule);
                     format!("Error loading ACL rule '{rule}' for the user named '{name}': {error}")
                 }
-                // Which rule it was could give a password away.
+                // The rule itself is left out: it could reveal a password.
                 Refusal::Rule(_, error) => format!("Error in user declaration '{name}': {error}"),
             }
         })
     }
 
-    /// Removes a user. Clients that are still authenticated as it may do nothing more.
+    /// Removes a user. Clients that are authenticated as that user lose all permissions.
     pub fn remove(&self, name: &[u8]) -> Option<Arc<User>> {
         let user = self.users().remove(name)?;
         self.disarm(&user);
@@ -272,8 +272,8 @@ impl Acl {
         user.set(Rules::new(&self.commands, false), &self.commands);
     }
 
-    /// Replaces all users by those in a file, or none. Returns the users who are gone; as in Redis 7.0 that is everyone
-    /// but the default user, even who has come back under the same name.
+    /// Replaces all users by those in a file, or none if the file has errors. Returns the removed users. As in Redis
+    /// 7.0, these are all except the default user, even if the file has a user of the same name.
     pub fn load(&self, path: &Path) -> Result<Vec<Arc<User>>, Vec<u8>> {
         let text = std::fs::read(path).map_err(|error| {
             format!("Error loading ACLs, opening file '{}': {}", path.display(), plain(&error)).into_bytes()
@@ -292,7 +292,7 @@ impl Acl {
         Ok(gone.into_values().collect())
     }
 
-    /// What every user may do now, by name.
+    /// The rules of all users, by name.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.users().iter().map(|(name, user)| (name.clone(), user.rules())).collect())
     }
@@ -335,8 +335,7 @@ impl Acl {
     }
 }
 
-/// Rules with the words of each selector, from `(` to `)`, put together. An error names the word with which the
-/// selector begins that never ends.
+/// Joins the words of each selector, from `(` to `)`. An error names the first word of an unclosed selector.
 fn joined<'a>(words: &[&'a [u8]]) -> Result<Vec<Cow<'a, [u8]>>, &'a [u8]> {
     let mut rules = Vec::new();
     let mut open: Option<(&[u8], Vec<u8>)> = None;

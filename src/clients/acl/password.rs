@@ -1,4 +1,4 @@
-//! Passwords, of which only hashes are kept.
+//! Passwords, stored as hashes.
 
 use sha2::{Digest, Sha256};
 
@@ -11,7 +11,7 @@ impl Password {
         Self(Sha256::digest(plain).into())
     }
 
-    /// Reads a hash as [`Password::hex`] writes it: exactly 64 digits, in small letters.
+    /// Parses a hash in the format of [`Password::hex`]: exactly 64 lower-case digits.
     pub fn from_hex(text: &[u8]) -> Option<Self> {
         let digit = |byte: u8| match byte {
             b'0'..=b'9' => Some(byte - b'0'),
@@ -35,7 +35,7 @@ impl Password {
 }
 
 impl PartialEq for Password {
-    /// In a time that says nothing about where the two differ.
+    /// Takes constant time, so that timing reveals nothing about the hash.
     fn eq(&self, other: &Self) -> bool {
         let differences = self.0.iter().zip(&other.0).fold(0, |found, (one, other)| found | (one ^ other));
         std::hint::black_box(differences) == 0

@@ -1,4 +1,4 @@
-//! Selectors: which commands may be run with which keys and channels.
+//! Selectors: permissions for commands, keys and channels.
 
 use super::RuleError;
 use super::check::{Denial, channels_of, keys_of};
@@ -7,7 +7,8 @@ use crate::base::glob;
 use crate::protocol::{Words, is_blank, until_nul};
 use crate::spec::CommandSpec;
 
-/// One set of permissions. A user has a root selector and perhaps more; what any of them allows is allowed.
+/// One set of permissions. A user has a root selector and optional further ones; a request is allowed if any of them
+/// allows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     pub commands: CommandSet,
@@ -17,14 +18,14 @@ pub struct Selector {
     pub channels: Vec<Vec<u8>>,
 }
 
-/// Keys that may be used, and how.
+/// A pattern of keys, and the allowed access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPattern {
     pattern: Vec<u8>,
     access: Access,
 }
 
-/// What may be done, or is done, with a key.
+/// Access to a key: reads, writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     pub read: bool,
@@ -32,7 +33,7 @@ pub struct Access {
 }
 
 impl Selector {
-    /// Allows no command and no key, and the channels that `acl-pubsub-default` says.
+    /// Allows no command and no key; channels as in `acl-pubsub-default`.
     pub fn new(all_channels: bool) -> Self {
         Self { all_channels, ..Self::default() }
     }
@@ -46,7 +47,7 @@ impl Selector {
         self.all_keys && self.all_channels && self.commands.is_all(commands)
     }
 
-    /// Applies a rule about commands, keys or channels.
+    /// Applies a rule for commands, keys or channels.
     pub fn apply(&mut self, commands: &Commands, rule: &[u8]) -> Result<(), RuleError> {
         let word = until_nul(rule);
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
@@ -91,7 +92,7 @@ impl Selector {
         Ok(())
     }
 
-    /// Whether a request is allowed; if not, why.
+    /// Checks a request. The error is the reason of the denial.
     pub fn check(&self, commands: &Commands, spec: &CommandSpec, words: Words<'_>) -> Result<(), Denial> {
         if !self.commands.allows(commands, spec, words) {
             return Err(Denial::Command);
@@ -115,7 +116,7 @@ impl Selector {
         Ok(())
     }
 
-    /// Whether a user that may run a request may also read every key.
+    /// Whether it allows a request and reads of every key.
     pub fn reads_all_keys(&self, commands: &Commands, spec: &CommandSpec, words: Words<'_>) -> bool {
         let everything = |known: &KeyPattern| known.access.read && known.pattern == b"*";
         (self.all_keys || self.keys.iter().any(everything)) && self.check(commands, spec, words).is_ok()
@@ -126,7 +127,7 @@ impl Selector {
         self.keys.iter().any(|known| suffices(known.access) && glob::matches(&known.pattern, key, false))
     }
 
-    /// Whether a channel may be used. A pattern must be equal to one of the rules'.
+    /// Whether a channel may be used. A pattern must equal a rule's pattern.
     pub fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.all_channels
             || self
@@ -135,7 +136,7 @@ impl Selector {
                 .any(|known| if is_pattern { known == channel } else { glob::matches(known, channel, false) })
     }
 
-    // ---- as rules
+    // ---- description
 
     pub fn describe_keys(&self) -> Vec<u8> {
         if self.all_keys {
@@ -172,7 +173,7 @@ impl Selector {
     }
 }
 
-/// Reads `R~`, `W~`, `RW~` and what follows.
+/// Parses `R~`, `W~`, `RW~` and returns the rest.
 fn access(rule: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     let mut access = Access::default();
     let mut rest = rule;
@@ -188,7 +189,7 @@ fn access(rule: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     if access == Access::default() { Err(RuleError::Syntax) } else { Ok((access, rest)) }
 }
 
-/// Patterns and names stand in files of words, so they may not look like several.
+/// Whether a pattern or a name is a single word of an ACL file.
 pub fn is_one_word(text: &[u8]) -> bool {
     !text.iter().any(|&byte| byte == 0 || is_blank(byte))
 }

@@ -1,4 +1,4 @@
-//! Rules, what they allow, and how they are described.
+//! Tests of rules, their effect, and their description.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Users, and the rules that say what they may do.
+//! Users and their rules.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
@@ -13,11 +13,11 @@ use crate::base::sync::RwLockExt;
 use crate::protocol::{Words, split_line, until_nul};
 use crate::spec::CommandSpec;
 
-/// A user: a name and the rules in force, which connections share.
+/// A user: a name and the current rules, which connections share.
 pub struct User {
     name: Vec<u8>,
     rules: RwLock<Arc<Rules>>,
-    /// May do everything: what every command asks first.
+    /// No restrictions: a fast check before every command.
     unrestricted: AtomicBool,
 }
 
@@ -35,19 +35,19 @@ impl User {
         Arc::clone(&self.rules.read_ignoring_poison())
     }
 
-    /// Whether every command with any key and channel is allowed.
+    /// Whether all commands, keys and channels are allowed.
     #[inline]
     pub fn is_unrestricted(&self) -> bool {
         self.unrestricted.load(Ordering::Relaxed)
     }
 
-    /// Whether clients are this user without having to say so.
+    /// Whether clients are this user without authentication.
     pub fn is_open(&self) -> bool {
         let rules = self.rules();
         rules.enabled && rules.no_password
     }
 
-    /// Sets new rules, also for clients that are authenticated as this user.
+    /// Replaces the rules, also for clients that are authenticated already.
     pub(super) fn set(&self, rules: Rules, commands: &Commands) {
         let unrestricted = rules.allow_everything(commands);
         *self.rules.write_ignoring_poison() = Arc::new(rules);
@@ -55,21 +55,21 @@ impl User {
     }
 }
 
-/// What a user may do, and its passwords.
+/// The permissions and the passwords of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     pub enabled: bool,
-    /// Any password will do.
+    /// Any password is accepted.
     pub no_password: bool,
     pub passwords: Vec<Password>,
-    /// Whether values that RESTORE reads are to be looked at closely, if anything was said about that.
+    /// Whether RESTORE payloads are checked thoroughly, if a rule sets that.
     sanitize: Option<bool>,
     /// The root selector, then the others.
     selectors: Vec<Selector>,
 }
 
 impl Rules {
-    /// A new user's: off, without a password, and allowed nothing.
+    /// The rules of a new user: disabled, without a password, and without permissions.
     pub(super) fn new(commands: &Commands, all_channels: bool) -> Self {
         let sanitize = commands.profile().since_redis(7, 2).then_some(true);
         let selectors = vec![Selector::new(all_channels)];
@@ -86,7 +86,7 @@ impl Rules {
         self.selectors.first()
     }
 
-    /// The selectors beside the root.
+    /// The selectors except the root.
     pub fn others(&self) -> &[Selector] {
         self.selectors.get(1..).unwrap_or_default()
     }
@@ -95,12 +95,12 @@ impl Rules {
         self.selectors.iter().any(|selector| selector.is_everything(commands))
     }
 
-    /// Whether one can authenticate as this user with this password, or without any.
+    /// Whether a client can authenticate with this password.
     pub fn accept(&self, password: &[u8]) -> bool {
         self.enabled && (self.no_password || self.passwords.contains(&Password::new(password)))
     }
 
-    /// Whether a request is allowed; if not, the most telling of the selectors' reasons.
+    /// Checks a request. The error is the most specific reason of the selectors.
     pub fn check(&self, commands: &Commands, spec: &CommandSpec, words: Words<'_>) -> Result<(), Denial> {
         let mut reason = Denial::Command;
         for selector in &self.selectors {
@@ -112,7 +112,7 @@ impl Rules {
         Err(reason)
     }
 
-    /// Whether what allows a request allows to read every key, too.
+    /// Whether a selector that allows a request also allows reads of every key.
     pub fn reads_all_keys(&self, commands: &Commands, spec: &CommandSpec, words: Words<'_>) -> bool {
         self.selectors.iter().any(|selector| selector.reads_all_keys(commands, spec, words))
     }
@@ -122,7 +122,7 @@ impl Rules {
         self.selectors.iter().any(|selector| selector.allows_channel(channel, is_pattern))
     }
 
-    /// Whether every channel rule of `old` still holds, word by word.
+    /// Whether every channel rule of `old` still exists.
     pub fn keep_channels_of(&self, old: &Self) -> bool {
         let all = |rules: &Self| rules.selectors.iter().any(|selector| selector.all_channels);
         let named = |rules: &Self| -> Vec<Vec<u8>> {
@@ -132,7 +132,7 @@ impl Rules {
         all(self) || (!all(old) && named(old).iter().all(|channel| kept.contains(channel)))
     }
 
-    /// Applies a rule. `all_channels` is what new selectors begin with.
+    /// Applies a rule. `all_channels` is the default of new selectors.
     pub fn apply(&mut self, commands: &Commands, all_channels: bool, rule: &[u8]) -> Result<(), RuleError> {
         let word = until_nul(rule);
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
@@ -175,7 +175,7 @@ impl Rules {
             }
             [b'(', inside @ .., b')'] => {
                 let mut selector = Selector::new(all_channels);
-                // As in Redis, what cannot be split because a quote is left open says nothing.
+                // As in Redis, a selector with an unclosed quote has no rules.
                 for rule in split_line(inside).unwrap_or_default() {
                     selector.apply(commands, &rule)?;
                 }
@@ -189,7 +189,7 @@ impl Rules {
         Ok(())
     }
 
-    /// What is said about the user as a whole, in Redis's order.
+    /// The user's flags in Redis's order.
     pub fn flags(&self, commands: &Commands) -> Vec<&'static str> {
         let mut flags = vec![if self.enabled { "on" } else { "off" }];
         let root = self.root().filter(|_| !commands.profile().since_redis(7, 0));
@@ -206,7 +206,7 @@ impl Rules {
         flags
     }
 
-    /// Rules that make these again.
+    /// Rules that create this user.
     pub fn describe(&self, commands: &Commands) -> Vec<u8> {
         let flags = self.flags(commands).into_iter().filter(|flag| !flag.starts_with("all"));
         let mut parts: Vec<Vec<u8>> = flags.map(|flag| flag.as_bytes().to_vec()).collect();

@@ -1,4 +1,4 @@
-//! What a directive is: its row, and how each kind of value is read.
+//! Directives: the rows of the table, and how each kind of value is parsed.
 
 use std::borrow::Cow;
 
@@ -9,44 +9,44 @@ use crate::protocol::parse_integer;
 /// Why a value is refused.
 pub type Reason = Cow<'static, str>;
 
-/// Reads a value of several words, given the present one.
+/// Parses a value of several words; the second argument is the present value.
 pub type ReadWords = fn(&[&[u8]], &[u8]) -> Result<Vec<u8>, Reason>;
 
-/// Makes of a value what CONFIG GET shows.
+/// Converts a value to its form in CONFIG GET.
 pub type ShowValue = fn(&[u8]) -> Vec<u8>;
 
 /// One directive: a line of a configuration file, a flag, a parameter of CONFIG.
 pub struct Directive {
     pub name: &'static str,
-    /// An older name, which CONFIG lists beside the present one.
+    /// An older name, which CONFIG GET lists besides the present one.
     pub alias: Option<&'static str>,
     pub kind: SettingKind,
     pub default: &'static str,
     pub change: Change,
-    /// Since when there is the name. The alias, if there is one, is older than every profile.
+    /// The release that added the name. An alias is older than every profile.
     pub since: Since,
-    /// Only shown when asked for by its full name, so that CONFIG GET * looks like Redis's.
+    /// Shown only for its full name, so that CONFIG GET * looks like Redis's.
     pub hidden: bool,
-    /// Why nothing but the default can be had here. Better a refusal than a setting that does nothing of what it says.
+    /// Why only the default is accepted. A refusal is better than a setting without effect.
     pub unsupported: Option<&'static str>,
-    /// Hands a new value to the code that reads it.
+    /// Applies a new value to the code that reads it.
     pub carry: Option<fn(&Live, &[u8])>,
-    /// What CONFIG GET makes of the value, if it does not show all of it.
+    /// The value in CONFIG GET, if that differs.
     pub shown: Option<ShowValue>,
 }
 
-/// When a directive may be set.
+/// When a directive can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Anytime,
     AtStart,
-    /// While the server runs only with `enable-protected-configs`.
+    /// At run time only with `enable-protected-configs`.
     Protected,
-    /// Redis would change it while it runs; this server does not.
+    /// Redis can change it at run time; this server cannot.
     Settled(&'static str),
 }
 
-/// How a value is written, and which values there are.
+/// The syntax and the range of a value.
 pub enum SettingKind {
     Switch,
     Integer {
@@ -63,9 +63,9 @@ pub enum SettingKind {
     },
     Choice(&'static [&'static str]),
     Text(fn(&[u8]) -> Result<(), &'static str>),
-    /// One word, read in a way of its own.
+    /// One word with its own parser.
     Custom(fn(&[u8]) -> Result<Vec<u8>, Reason>),
-    /// Several words; the present value is given too, since some settings only change a part of it.
+    /// Several words. The parser also gets the present value, since some settings change only a part of it.
     Words(ReadWords),
 }
 
@@ -134,7 +134,7 @@ impl Directive {
         matches!(self.kind, SettingKind::Words(_))
     }
 
-    /// Reads a value, and returns it as CONFIG GET shows it.
+    /// Parses a value, and returns it in its form for CONFIG GET.
     pub fn read(&self, words: &[&[u8]], current: &[u8]) -> Result<Vec<u8>, Reason> {
         let value = match (&self.kind, words) {
             (SettingKind::Words(read), _) => read(words, current)?,
@@ -195,8 +195,8 @@ pub(super) fn choose(names: &[&'static str], word: &[u8]) -> Result<&'static str
     found.copied().ok_or_else(|| format!("argument(s) must be one of the following: {}", names.join(", ")).into())
 }
 
-/// Reads an amount of memory: digits and perhaps a unit, decimal (`k`, `m`, `g`) or binary (`kb`, `mb`, `gb`). As in
-/// Redis no digits at all are 0, and what does not fit is the largest number.
+/// Parses an amount of memory: digits with an optional unit, decimal (`k`, `m`, `g`) or binary (`kb`, `mb`, `gb`). As
+/// in Redis, no digits mean 0, and an overflow means the largest number.
 pub fn parse_memory(word: &[u8]) -> Option<u64> {
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, unit) = word.split_at(digits);
@@ -217,7 +217,7 @@ pub fn parse_memory(word: &[u8]) -> Option<u64> {
 
 fn memory_or_percent(word: &[u8]) -> Result<Vec<u8>, Reason> {
     const MOST: i64 = 100;
-    // A percentage is kept as a negative number, and what does not fit into a signed number becomes one.
+    // A percentage is stored as a negative number, and a number above the signed range becomes negative.
     let value = match word {
         [digits @ .., b'%'] if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) => {
             parse_memory(digits).map(|percent| 0i64.saturating_sub_unsigned(percent))
@@ -234,7 +234,7 @@ fn memory_or_percent(word: &[u8]) -> Result<Vec<u8>, Reason> {
 fn parse_octal(word: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(word).ok()?;
     match text.strip_prefix('-') {
-        // C reads a negative number and sees a huge one.
+        // C wraps a negative number to a huge one.
         Some(digits) => u64::from_str_radix(digits, 8).ok().map(u64::wrapping_neg),
         None if text.is_empty() => Some(0),
         None => u64::from_str_radix(text, 8).ok(),

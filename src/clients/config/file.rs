@@ -1,4 +1,4 @@
-//! Configuration text: a file, standard input and flags, one after the other, read as one.
+//! Configuration text: a file, standard input and flags, concatenated.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -9,42 +9,42 @@ use crate::base::error::plain;
 use crate::base::profile::Profile;
 use crate::protocol::split_line;
 
-/// A configuration, and the server to behave as.
+/// A configuration and the profile that it selects.
 pub struct Loaded {
     pub config: Config,
     pub profile: Profile,
 }
 
-/// Why a configuration cannot be used, and where it says so.
+/// Why a configuration is invalid, and where.
 #[derive(Debug)]
 pub struct LoadError {
-    /// The line's number and its text, unless the fault is in no single line.
+    /// The number and the text of the line, unless the error concerns no single line.
     pub line: Option<(usize, Vec<u8>)>,
     pub reason: Reason,
-    /// The profile as far as it was known.
+    /// The profile as far as it was known when the error occurred.
     pub profile: Profile,
 }
 
-/// How deep files may include files; Redis would go on until its stack is full.
+/// The greatest depth of includes; Redis recurses until its stack overflows.
 const MOST_NESTED: usize = 16;
 
 struct Line {
     number: usize,
     text: Vec<u8>,
-    /// The words of the line, or what is wrong with it.
+    /// The words of the line, or its error.
     words: Result<Vec<Vec<u8>>, Reason>,
 }
 
-/// Reads configuration text. `file` is the one that CONFIG REWRITE will write to.
+/// Parses configuration text. `file` is the target of CONFIG REWRITE.
 pub fn load(text: &[u8], file: Option<PathBuf>, profile: Profile) -> Result<Loaded, LoadError> {
     load_over(Config::default(), text, file, profile)
 }
 
-/// As [`load`], where what the text does not say is as it is in `config`.
+/// Like [`load`], with `config` as the defaults.
 pub fn load_over(config: Config, text: &[u8], file: Option<PathBuf>, profile: Profile) -> Result<Loaded, LoadError> {
     let mut lines = Vec::new();
     collect(text, 0, &mut lines);
-    // Which directives there are depends on the profile, so that comes first wherever it stands.
+    // The profile decides which directives exist, so its line is parsed first, wherever it is.
     let mut loader = Loader { config: Config { file, ..config }, profile, save_seen: false };
     loader.find_profile(&lines)?;
     let names = |line: &Line, name: &[u8]| {
@@ -62,9 +62,9 @@ pub fn load_over(config: Config, text: &[u8], file: Option<PathBuf>, profile: Pr
     }
     config.assign("compat", profile.name());
     if !profile.since_redis(7, 0) {
-        // DEBUG needed no permission yet.
+        // DEBUG needed no permission in these versions.
         config.assign("enable-debug-command", "yes");
-        // Nor for channels.
+        // Neither did channels.
         if !pubsub_default_given {
             config.assign("acl-pubsub-default", "allchannels");
         }
@@ -72,14 +72,14 @@ pub fn load_over(config: Config, text: &[u8], file: Option<PathBuf>, profile: Pr
     Ok(Loaded { config, profile })
 }
 
-/// The names that a line of a configuration may begin with, in any profile.
+/// The directive names of all profiles.
 pub fn directive_names() -> impl Iterator<Item = &'static str> {
-    // Read, but no parameters of CONFIG.
+    // Parsed, but no parameters of CONFIG.
     const OTHERS: [&str; 6] = ["include", "loadmodule", "rename-command", "sentinel", "threads", "user"];
     TABLE.iter().flat_map(|row| std::iter::once(row.name).chain(row.alias)).chain(OTHERS)
 }
 
-/// Splits text into lines, with those of included files where they are included.
+/// Splits text into lines, and inserts the lines of included files.
 fn collect(text: &[u8], depth: usize, lines: &mut Vec<Line>) {
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
         let text = trimmed(line);
@@ -110,7 +110,7 @@ fn trimmed(line: &[u8]) -> &[u8] {
     &line[start..end]
 }
 
-/// The files that `include` means: one, or all of a directory that match a pattern.
+/// The files of an `include`: one file, or the files of a directory that match a pattern.
 fn read_included(pattern: &[u8], depth: usize) -> Result<Vec<Vec<u8>>, Reason> {
     if depth == MOST_NESTED {
         return Err("files include each other without end".into());
@@ -137,7 +137,7 @@ fn read_included(pattern: &[u8], depth: usize) -> Result<Vec<Vec<u8>>, Reason> {
 struct Loader {
     config: Config,
     profile: Profile,
-    /// The first `save` replaces the default, those behind it add to it.
+    /// The first `save` replaces the default; further ones add to it.
     save_seen: bool,
 }
 
@@ -166,7 +166,7 @@ impl Loader {
         let row = &TABLE[place];
         let mut stored = self.config.values();
         let before = value_of(&stored, place);
-        // Several words may come as one, as they do in a flag that a program passes on: `--save "900 1"`.
+        // One argument may contain several words, as in a flag: `--save "900 1"`.
         let split = match values {
             [value] if row.takes_several_words() && !value.is_empty() => split_line(value),
             _ => None,
@@ -182,7 +182,7 @@ impl Loader {
             }
             self.save_seen = true;
         }
-        // Each adds to those in front of it.
+        // Each occurrence adds to the previous ones.
         if matches!(row.name, "load" | "locks" | "not-locks" | "audit-allow") && !before.is_empty() {
             value = [before.as_slice(), &value].join(&b' ');
         }
@@ -190,7 +190,7 @@ impl Loader {
         Ok(())
     }
 
-    /// `user NAME RULES`. The rules are read when the commands that they speak of are known.
+    /// Collects `user NAME RULES`. The rules are parsed later, when the commands are known.
     fn declare_user(&mut self, words: &[Vec<u8>]) -> Result<(), Reason> {
         let name = &words[0];
         if self.config.users.iter().any(|user| user[0] == *name) {
@@ -202,7 +202,7 @@ impl Loader {
         Ok(())
     }
 
-    /// What Redis reads but does not list as a parameter.
+    /// Directives that Redis parses but does not list as parameters.
     fn apply_other(&self, name: &[u8], values: usize) -> Result<(), Reason> {
         const OUTLIVED: [&str; 3] = ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
@@ -216,7 +216,7 @@ impl Loader {
         }
     }
 
-    /// Whether some other profile has a directive that this one lacks.
+    /// Whether another profile has a directive that this one lacks.
     fn is_newer(&self, name: &str) -> bool {
         TABLE.iter().any(|row| row.name == name) && names_of_all(name, &self.profile)
     }

@@ -1,7 +1,7 @@
-//! Configuration: what `redis-server` calls directives.
+//! Configuration: `redis-server`'s directives.
 //!
-//! A directive is one row in [`table`]. Flags, configuration files and CONFIG SET all go through [`Directive::read`],
-//! so that a value means the same and is refused with the same words wherever it comes from.
+//! A directive is one row in [`table`]. Flags, configuration files and CONFIG SET all use [`Directive::read`], so a
+//! value has the same meaning and the same error text from every source.
 
 mod directive;
 mod file;
@@ -25,38 +25,38 @@ pub use file::{LoadError, Loaded, directive_names, load, load_over};
 pub use output_limit::OutputLimit;
 use table::TABLE;
 
-/// What `enable-debug-command` can say.
+/// The values of `enable-debug-command`.
 pub const DEBUG_NO: u8 = 0;
 pub const DEBUG_YES: u8 = 1;
 pub const DEBUG_LOCAL: u8 = 2;
 
-/// The settings that running code reads, kept in the form in which it reads them.
+/// The settings that running code reads, in the form in which it reads them.
 pub struct Live {
     pub max_clients: AtomicUsize,
-    /// Seconds after which an idle connection is closed; 0 for never.
+    /// Seconds until an idle connection is closed; 0 for never.
     pub timeout: AtomicU64,
-    /// Seconds after which the other end of an idle connection is probed; 0 for never.
+    /// Seconds until the peer of an idle connection is probed; 0 for never.
     pub keepalive: AtomicU32,
     pub max_bulk: AtomicI64,
     pub query_buffer_limit: AtomicUsize,
-    /// How much may wait to be sent to one client that only asks, and to one that listens to channels.
+    /// The limits of unsent output, for normal clients and for subscribers.
     pub normal_output: OutputLimit,
     pub subscriber_output: OutputLimit,
-    /// `notify-keyspace-events`, as bits: classes of events and the channels they are published on.
+    /// `notify-keyspace-events`, as bits: event classes and channels.
     pub events: AtomicU32,
     pub max_memory: AtomicUsize,
-    /// Milliseconds after which a running script makes other commands fail with BUSY; 0 for never.
+    /// Milliseconds until a running script makes other commands fail with BUSY; 0 for never.
     pub busy_threshold: AtomicU64,
     /// `tracking-table-max-keys`; 0 for no limit.
     pub max_tracked_keys: AtomicUsize,
-    /// `gate-timeout`, in microseconds of real time: how long a gate holds anybody at most; 0 for no limit.
+    /// `gate-timeout`, in microseconds of real time: the longest time for which a gate holds a command; 0 for no limit.
     pub gate_timeout: AtomicU64,
     pub protected_mode: AtomicBool,
-    /// SELECT goes to the space that is called like the number.
+    /// Whether SELECT enters the space that is named like the number.
     pub spaces_by_database: AtomicBool,
-    /// `enable-debug-command`: which clients may use DEBUG.
+    /// `enable-debug-command`: the clients that may use DEBUG.
     pub debug_commands: AtomicU8,
-    /// The least [`Level`] that is logged.
+    /// The lowest [`Level`] that is logged.
     pub log_level: AtomicU8,
     password: RwLock<Option<Vec<u8>>>,
     unix_socket: RwLock<Option<PathBuf>>,
@@ -88,12 +88,12 @@ impl Default for Live {
 }
 
 impl Live {
-    /// `requirepass`, if there is one.
+    /// `requirepass`, if it is set.
     pub fn password(&self) -> Option<Vec<u8>> {
         self.password.read_ignoring_poison().clone()
     }
 
-    /// How much may wait to be sent to a client.
+    /// The limits of unsent output for a client.
     pub fn output_limit(&self, subscriber: bool) -> &OutputLimit {
         if subscriber { &self.subscriber_output } else { &self.normal_output }
     }
@@ -107,7 +107,7 @@ impl Live {
         }
     }
 
-    /// `unixsocket`, if there is one.
+    /// `unixsocket`, if it is set.
     pub fn unix_socket(&self) -> Option<PathBuf> {
         self.unix_socket.read_ignoring_poison().clone()
     }
@@ -124,22 +124,22 @@ impl Live {
 /// The configuration of one server.
 #[derive(Default)]
 pub struct Config {
-    /// The values that are not the default, by the place of their row.
+    /// The values that differ from the default, by row index.
     values: Mutex<Values>,
     live: Live,
-    /// The file that CONFIG REWRITE writes to.
+    /// The target of CONFIG REWRITE.
     file: Option<PathBuf>,
-    /// What the file says about users: each a name and rules.
+    /// The users that the file declares: names and rules.
     users: Vec<Vec<Vec<u8>>>,
 }
 
 type Values = BTreeMap<usize, Vec<u8>>;
 
-/// All settings as they were at some time.
+/// All settings at some time.
 #[derive(Clone, Default)]
 pub struct Settings(Values);
 
-/// Why CONFIG SET changed nothing.
+/// Why CONFIG SET is refused.
 #[derive(Debug)]
 pub enum ConfigError {
     Unknown { name: Vec<u8> },
@@ -151,7 +151,8 @@ impl Config {
         &self.live
     }
 
-    /// The same settings for another server, which changes its own only. None of them names a file that it would share.
+    /// An independent copy of the settings for another server, without settings that name files, which both would
+    /// share.
     pub fn copy(&self) -> Self {
         let copy = Self::default();
         let mut values = copy.values();
@@ -167,17 +168,17 @@ impl Config {
         copy
     }
 
-    /// The configuration file, if the server was given one.
+    /// The configuration file, if there is one.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// The users that the configuration declares: each a name and rules.
+    /// The users that the configuration declares: names and rules.
     pub fn users(&self) -> &[Vec<Vec<u8>>] {
         &self.users
     }
 
-    /// A setting as CONFIG GET shows it. Empty for a name that no row has.
+    /// A setting in its form for CONFIG GET. Empty for an unknown name.
     pub fn value(&self, name: &str) -> Vec<u8> {
         find_row(name.as_bytes()).map(|place| value_of(&self.values(), place)).unwrap_or_default()
     }
@@ -187,34 +188,34 @@ impl Config {
         String::from_utf8_lossy(&self.value(name)).into_owned()
     }
 
-    /// A setting that is a number.
+    /// A numeric setting.
     pub fn number<N: std::str::FromStr + Default>(&self, name: &str) -> N {
         table::number(&self.value(name))
     }
 
-    /// A setting that is `yes` or `no`.
+    /// A setting of `yes` or `no`.
     pub fn is_on(&self, name: &str) -> bool {
         self.value(name) == b"yes"
     }
 
-    /// A setting that is a path, if it is not empty.
+    /// A setting with a path, if it is not empty.
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         Some(self.value(name)).filter(|value| !value.is_empty()).map(|value| table::path(&value))
     }
 
-    /// A setting that is a list of paths, each quoted.
+    /// A setting with a list of quoted paths.
     pub fn paths(&self, name: &str) -> Vec<PathBuf> {
         self.list(name).iter().map(|word| table::path(word)).collect()
     }
 
-    /// A setting that is a list of words, each quoted.
+    /// A setting with a list of quoted words.
     fn list(&self, name: &str) -> Vec<Vec<u8>> {
         crate::protocol::split_line(&self.value(name)).unwrap_or_default()
     }
 
-    /// What the lock auditor is to look for.
+    /// The lock auditor's scope.
     pub fn lock_scope(&self) -> Scope {
-        // Each was read once when it was set.
+        // The values were validated when they were set.
         let allowed = self.list("audit-allow");
         let allowed = allowed.iter().filter_map(|line| Allowance::parse(&String::from_utf8_lossy(line)).ok());
         Scope {
@@ -225,7 +226,7 @@ impl Config {
         }
     }
 
-    /// Records a setting that the server's own code decided on.
+    /// Sets a value that the server's own code chose.
     pub fn assign(&self, name: &str, value: impl Into<Vec<u8>>) {
         if let Some(place) = find_row(name.as_bytes()) {
             store(&mut self.values(), &self.live, place, value.into());
@@ -237,7 +238,7 @@ impl Config {
         Settings(self.values().clone())
     }
 
-    /// Sets everything to what it was.
+    /// Restores all settings.
     pub fn restore(&self, settings: &Settings) {
         let mut values = self.values();
         let changed: Vec<usize> = values.keys().copied().collect();
@@ -249,7 +250,7 @@ impl Config {
         }
     }
 
-    /// The settings that a name or a pattern of CONFIG GET means, each with the name it is shown under.
+    /// The settings that a name or a pattern of CONFIG GET matches, each with the name under which it is shown.
     pub fn matching(&self, pattern: &[u8], profile: &Profile) -> Vec<(Vec<u8>, Vec<u8>)> {
         let values = self.values();
         if !pattern.iter().any(|byte| b"[*?".contains(byte)) {
@@ -265,7 +266,7 @@ impl Config {
         found
     }
 
-    /// CONFIG SET: all of the pairs, or none.
+    /// CONFIG SET: sets all of the pairs, or none.
     pub fn set(&self, pairs: &[(&[u8], &[u8])], profile: &Profile) -> Result<(), ConfigError> {
         let mut values = self.values();
         let protected_may_change = value_of_name(&values, "enable-protected-configs") != b"no";
@@ -313,7 +314,7 @@ impl Config {
         Ok(())
     }
 
-    /// Redis takes back a CONFIG SET that it refuses by setting what CONFIG GET showed before, which need not be all of it.
+    /// Redis rolls a refused CONFIG SET back to the values of CONFIG GET, which can differ from the stored ones.
     fn take_back(&self, values: &mut Values, named: &[(usize, &'static str)]) {
         for (place, _) in named.iter().filter(|(place, _)| TABLE[*place].shown.is_some()) {
             let shown = shown_value(values, *place);
@@ -321,8 +322,8 @@ impl Config {
         }
     }
 
-    /// CONFIG REWRITE. `None` when there is no file to write to. `users` are the lines of all users, unless they have a
-    /// file of their own.
+    /// CONFIG REWRITE. `None` without a configuration file. `users` are the lines of all users, unless they have a file
+    /// of their own.
     pub fn rewrite(&self, profile: &Profile, users: &[Vec<u8>]) -> Option<std::io::Result<()>> {
         let file = self.file.as_deref()?;
         Some(rewrite::rewrite(file, &self.values(), users, profile))
@@ -333,7 +334,7 @@ impl Config {
     }
 }
 
-/// What can only be told while the server runs.
+/// Checks that need the running server.
 fn check(row: &Directive, new: &[u8]) -> Result<(), Reason> {
     if let Change::Settled(reason) = row.change {
         return Err(reason.into());
@@ -348,7 +349,7 @@ fn check(row: &Directive, new: &[u8]) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Why settings that are right by themselves cannot be had together.
+/// Why settings that are valid by themselves are invalid together.
 fn contradiction(values: &Values) -> Option<Reason> {
     let limited = value_of_name(values, "maxmemory") != b"0";
     let evicts = value_of_name(values, "maxmemory-policy") != b"noeviction";
@@ -356,7 +357,7 @@ fn contradiction(values: &Values) -> Option<Reason> {
         .then(|| "this server evicts no keys: with maxmemory, maxmemory-policy must be noeviction".into())
 }
 
-/// The words of a value as CONFIG SET gives it. Every single blank separates two.
+/// The words of a value of CONFIG SET. Every single blank is a separator.
 fn words_of<'a>(row: &Directive, value: &'a [u8]) -> Vec<&'a [u8]> {
     if !row.takes_several_words() {
         vec![value]
@@ -392,15 +393,15 @@ fn value_of_name(values: &Values, name: &str) -> Vec<u8> {
     find_row(name.as_bytes()).map(|place| value_of(values, place)).unwrap_or_default()
 }
 
-/// The names under which a profile knows a directive.
+/// The names of a directive in a profile.
 fn names(row: &Directive, profile: &Profile) -> impl Iterator<Item = &'static str> {
     let name = profile.has(row.since).then_some(row.name);
     name.into_iter().chain(row.alias)
 }
 
-/// A directive that a profile has: its place and the name it was found by.
+/// A directive of a profile: its row index and the name by which it was found.
 fn find(name: &[u8], profile: &Profile) -> Option<(usize, &'static str)> {
-    // Ours for what Redis calls its I/O threads; listed under Redis's name only.
+    // This server's name of Redis's I/O threads, which is listed only under Redis's name.
     let name = if name.eq_ignore_ascii_case(b"threads") { b"io-threads" } else { name };
     TABLE.iter().enumerate().find_map(|(place, row)| {
         let found = names(row, profile).find(|known| known.as_bytes().eq_ignore_ascii_case(name))?;

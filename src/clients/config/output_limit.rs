@@ -1,4 +1,4 @@
-//! `client-output-buffer-limit`: how much may wait to be sent to one client.
+//! `client-output-buffer-limit`: limits of the unsent output of one client.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
@@ -6,15 +6,15 @@ use crate::base::clock::Millis;
 
 /// The limits of one class of clients. 0 is no limit.
 pub struct OutputLimit {
-    /// A client for whom more waits is closed.
+    /// A client with more unsent output is closed.
     hard: AtomicUsize,
-    /// A client for whom more waits is closed after some time.
+    /// A client that has more unsent output for some time is closed.
     soft: AtomicUsize,
     seconds: AtomicI64,
 }
 
 impl OutputLimit {
-    /// Redis only counts what does not fit into the 16 KiB that every client has for replies anyway.
+    /// Redis counts only what exceeds the 16 KiB reply buffer that every client has.
     const FREE: usize = 16 << 10;
 
     pub fn new(hard: usize, soft: usize, seconds: i64) -> Self {
@@ -30,7 +30,7 @@ impl OutputLimit {
         self.seconds.store(seconds, Ordering::Relaxed);
     }
 
-    /// So much may wait without being noticed.
+    /// The amount of unsent output that needs no check.
     #[inline]
     pub fn notice(&self) -> usize {
         self.hard.load(Ordering::Relaxed).min(self.soft.load(Ordering::Relaxed))
@@ -45,7 +45,7 @@ impl OutputLimit {
         waiting > self.soft.load(Ordering::Relaxed)
     }
 
-    /// Whether the soft limit may have been passed for no longer than this. Redis counts whole seconds.
+    /// Whether a client that exceeds the soft limit for this long is closed. Redis counts whole seconds.
     pub fn is_over(&self, lagging: Millis) -> bool {
         lagging.div_euclid(1000) > self.seconds.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! CONFIG REWRITE: the configuration file brought up to date, with its comments and its order kept.
+//! CONFIG REWRITE: updates the configuration file, and keeps its comments and its order.
 
 use std::io;
 use std::path::Path;
@@ -20,8 +20,8 @@ pub(super) fn rewrite(file: &Path, values: &Values, users: &[Vec<u8>], profile: 
     crate::base::files::write_atomically(file, &renewed(&old, values, users, profile))
 }
 
-/// The new text of a file. A directive stands where it stood first; what is new comes at the end. Users stand where
-/// users stood, one after the other.
+/// The new text of a file. A directive stays where it first occurs; new ones are appended. Users replace the lines of
+/// users, in order.
 fn renewed(old: &[u8], values: &Values, users: &[Vec<u8>], profile: &Profile) -> Vec<u8> {
     let mut written = vec![false; TABLE.len()];
     let mut new: Vec<Vec<u8>> = Vec::new();
@@ -71,7 +71,7 @@ fn place_of(line: &[u8], profile: &Profile) -> Option<usize> {
     find(words.first()?, profile).map(|(place, _)| place)
 }
 
-/// A directive as a file gives it, which for some is one line per part.
+/// The lines of a directive in a file: for some directives, one line per part.
 fn lines_of(row: &Directive, value: &[u8]) -> Vec<Vec<u8>> {
     let line = |value: &[u8]| [row.name.as_bytes(), b" ", value].concat();
     let words: Vec<&[u8]> = value.split(|&byte| byte == b' ').filter(|word| !word.is_empty()).collect();

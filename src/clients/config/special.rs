@@ -1,4 +1,4 @@
-//! The directives whose values have a grammar of their own.
+//! Directives whose values have their own syntax.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::data::keyspace::{EventClass, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL};
 use crate::insight::audit::Allowance;
 use crate::protocol::{parse_float, parse_integer, quote};
 
-/// `CONFIG SET save ""` and `save ""` in a file mean nothing at all.
+/// `CONFIG SET save ""` and `save ""` in a file mean an empty list.
 fn without_empty<'a, 'w>(words: &'a [&'w [u8]]) -> &'a [&'w [u8]] {
     if words == [b"".as_slice()] { &[] } else { words }
 }
@@ -17,7 +17,7 @@ pub(super) fn any(_: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// One word of a list that may hold blanks.
+/// One word of a list whose words may contain blanks.
 pub(super) fn quoted(word: &[u8]) -> Result<Vec<u8>, Reason> {
     if word.is_empty() { Err("a path is missing".into()) } else { Ok(quote(word)) }
 }
@@ -27,7 +27,7 @@ pub(super) fn glob(word: &[u8]) -> Result<Vec<u8>, Reason> {
     if word.is_empty() { Err("a glob for keys is missing".into()) } else { Ok(quote(word)) }
 }
 
-/// A kind of finding that is allowed for some keys, and why: one word of a list of those.
+/// A kind of finding that is allowed for some keys, with the reason: one word of a list.
 pub(super) fn allowance(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
     let line = joined(words);
     if line.is_empty() {
@@ -54,7 +54,7 @@ pub(super) fn save(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
     if words.chunks(2).all(right) { Ok(joined(words)) } else { Err("Invalid save parameters".into()) }
 }
 
-/// Addresses; which of them can be bound is only known when it is tried.
+/// Addresses. Whether they can be bound is known only later.
 pub(super) fn bind(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
     let words = without_empty(words);
     if words.len() > 16 {
@@ -65,7 +65,7 @@ pub(super) fn bind(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
 
 const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
-/// Class, hard limit, soft limit and seconds, for one class of clients or several.
+/// Class, hard limit, soft limit and seconds, for one or several classes of clients.
 pub(super) fn buffer_limits(words: &[&[u8]], current: &[u8]) -> Result<Vec<u8>, Reason> {
     if !words.len().is_multiple_of(4) {
         return Err("Wrong number of arguments in buffer limit configuration.".into());
@@ -93,7 +93,7 @@ pub(super) fn buffer_limits(words: &[&[u8]], current: &[u8]) -> Result<Vec<u8>, 
     Ok(limits.join(&b' '))
 }
 
-/// The letters of `notify-keyspace-events`, in Redis's order, each with what it asks for.
+/// The letters of `notify-keyspace-events` in Redis's order, with their bits.
 const EVENTS: [(u8, u32); 14] = [
     (b'g', EventClass::Generic as u32),
     (b'$', EventClass::String as u32),
@@ -111,10 +111,10 @@ const EVENTS: [(u8, u32); 14] = [
     (b'm', EventClass::KeyMiss as u32),
 ];
 
-/// So many of them, from the first on, are what `A` stands for.
+/// The number of letters, from the first on, that `A` stands for.
 const IN_ALL: usize = 10;
 
-/// Classes of keyspace events, each a letter, put into Redis's order.
+/// Classes of keyspace events as letters, in Redis's order.
 pub(super) fn events(word: &[u8]) -> Result<Vec<u8>, Reason> {
     if word.iter().any(|byte| *byte != b'A' && EVENTS.iter().all(|(letter, _)| letter != byte)) {
         return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into());
@@ -127,13 +127,13 @@ pub(super) fn events(word: &[u8]) -> Result<Vec<u8>, Reason> {
     Ok(value)
 }
 
-/// As in Redis, `n` is not shown beside `A`.
+/// As in Redis, `n` is not shown besides `A`.
 pub(super) fn shown_events(value: &[u8]) -> Vec<u8> {
     let all = value.contains(&b'A');
     value.iter().copied().filter(|letter| !(all && *letter == b'n')).collect()
 }
 
-/// The notifications that views make: none without a channel to publish them on.
+/// The notifications that views make: none if no channel is enabled.
 pub(super) fn event_bits(value: &[u8]) -> u32 {
     let all = value.contains(&b'A');
     let asked = |place: usize, letter: u8| value.contains(&letter) || (all && place < IN_ALL);
@@ -174,7 +174,7 @@ pub(super) fn percentiles(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> 
     Ok(shown.join(" ").into_bytes())
 }
 
-/// How a signal ends the server: any of several words, of which two exclude each other.
+/// The behaviour on a signal: any of several words, two of which exclude each other.
 pub(super) fn on_signal(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
     const NAMES: &[&str] = &["default", "save", "nosave", "now", "force"];
     let mut chosen = [false; 5];
@@ -194,7 +194,7 @@ pub(super) fn on_signal(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
     Ok(if names.is_empty() { b"default".to_vec() } else { names.join(" ").into_bytes() })
 }
 
-/// Every database takes a little memory even while it is not used.
+/// Limited, because each database takes some memory even while it is unused.
 pub(super) fn databases(word: &[u8]) -> Result<Vec<u8>, Reason> {
     const MOST: i64 = 65_536;
     let value = parse_integer(word).ok_or("argument couldn't be parsed into an integer")?;
@@ -205,7 +205,7 @@ pub(super) fn databases(word: &[u8]) -> Result<Vec<u8>, Reason> {
     Ok(value.to_string().into_bytes())
 }
 
-/// Redis's timer only knows 1 to 500 ticks per second.
+/// Redis's timer supports 1 to 500 ticks per second.
 pub(super) fn hz(word: &[u8]) -> Result<Vec<u8>, Reason> {
     let value = parse_integer(word).ok_or("argument couldn't be parsed into an integer")?;
     within(value, 0, i64::from(i32::MAX))?;
@@ -218,7 +218,7 @@ pub(super) fn backlog_size(word: &[u8]) -> Result<Vec<u8>, Reason> {
     Ok(value.max(16 << 10).to_string().into_bytes())
 }
 
-/// A directory that exists, as an absolute path.
+/// An existing directory, as an absolute path.
 pub(super) fn directory(word: &[u8]) -> Result<Vec<u8>, Reason> {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let path = Path::new(std::ffi::OsStr::from_bytes(word));
@@ -229,7 +229,7 @@ pub(super) fn directory(word: &[u8]) -> Result<Vec<u8>, Reason> {
     Ok(path.into_os_string().into_vec())
 }
 
-/// `no one`, or a server that would be followed.
+/// `no one`, or the server to follow.
 pub(super) fn replica_of(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
     match words {
         [no, one] if no.eq_ignore_ascii_case(b"no") && one.eq_ignore_ascii_case(b"one") => Ok(Vec::new()),
@@ -277,7 +277,7 @@ fn is_path(word: &[u8]) -> bool {
     word.contains(&b'/') || word.contains(&b'\\')
 }
 
-/// A template must know its variables and leave something to show.
+/// A template must contain only known variables and produce some text.
 pub(super) fn title_template(word: &[u8]) -> Result<(), &'static str> {
     const WRONG: &str = "template format is invalid or contains unknown variables";
     const EMPTY: [&[u8]; 4] = [b"title", b"server-mode", b"unixsocket", b"config-file"];
@@ -307,13 +307,13 @@ pub(super) fn profile(word: &[u8]) -> Result<Vec<u8>, Reason> {
     Ok(profile.name().as_bytes().to_vec())
 }
 
-/// A stretch of time: `1500` (milliseconds), `1.5s`, `2m`.
+/// A duration: `1500` (milliseconds), `1.5s`, `2m`.
 pub(super) fn duration(word: &[u8]) -> Result<Vec<u8>, Reason> {
     let duration = parse_duration(word).ok_or("argument must be a duration such as 1500 (milliseconds), 1.5s or 2m")?;
     Ok(spell_duration(duration).into_bytes())
 }
 
-/// A stretch of time that was checked when it was set, in microseconds.
+/// A validated duration, in microseconds.
 pub(super) fn micros(value: &[u8]) -> u64 {
     parse_duration(value).map_or(0, |duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
 }

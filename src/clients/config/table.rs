@@ -1,4 +1,4 @@
-//! Every directive that Redis 7.0 has, as one row each, and the few that later servers and this one add.
+//! The table of directives: all of Redis 7.0, and those that later servers and this one add.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -22,9 +22,9 @@ const LISTENING: &str = "this server cannot change where it listens while it run
 const NO_DEFRAGMENTATION: &str = "Active defragmentation cannot be enabled: it requires a Redis server compiled with a modified Jemalloc like the \
      one shipped by default with the Redis source distribution";
 
-/// The rows. A row's place here is its number everywhere else.
+/// The rows. The index of a row is its number in the rest of the crate.
 pub(super) static TABLE: &[Directive] = &[
-    // Where the server listens, and whom it admits.
+    // Network and access.
     words("bind", "127.0.0.1 -::1", special::bind).fixed(LISTENING),
     text("bind-source-addr", "").since(SEVEN),
     integer("port", "6379", 0, 65535).fixed(LISTENING),
@@ -129,7 +129,7 @@ pub(super) static TABLE: &[Directive] = &[
         .shown_as(special::shown_events),
     integer("tracking-table-max-keys", "1000000", 0, LONG)
         .mirrored(|live, value| live.max_tracked_keys.store(number(value), Relaxed)),
-    // Persistence, which this server has none of.
+    // Persistence, which this server does not have.
     switch("aof-disable-auto-gc", "no").since(SEVEN),
     switch("aof-load-truncated", "yes"),
     switch("aof-rewrite-incremental-fsync", "yes"),
@@ -150,7 +150,7 @@ pub(super) static TABLE: &[Directive] = &[
     choice("sanitize-dump-payload", "no", &["no", "yes", "clients"]),
     words("save", "3600 1 300 100 60 10000", special::save),
     switch("stop-writes-on-bgsave-error", "yes"),
-    // Replication, likewise.
+    // Replication: not supported either.
     text("masterauth", ""),
     text("masteruser", ""),
     integer("min-replicas-max-lag", "10", 0, INT).alias("min-slaves-max-lag"),
@@ -178,7 +178,7 @@ pub(super) static TABLE: &[Directive] = &[
         .alias("slaveof")
         .at_start()
         .only_default("this server follows no other"),
-    // Clusters, likewise.
+    // Clusters: not supported either.
     switch("cluster-allow-pubsubshard-when-down", "yes").since(SEVEN),
     switch("cluster-allow-reads-when-down", "no"),
     switch("cluster-allow-replica-migration", "yes"),
@@ -197,7 +197,7 @@ pub(super) static TABLE: &[Directive] = &[
     switch("cluster-replica-no-failover", "no").alias("cluster-slave-no-failover"),
     integer("cluster-replica-validity-factor", "10", 0, INT).alias("cluster-slave-validity-factor"),
     switch("cluster-require-full-coverage", "yes"),
-    // Encryption, likewise.
+    // Encryption: not supported either.
     choice("tls-auth-clients", "yes", &["no", "yes", "optional"]),
     text("tls-ca-cert-dir", ""),
     text("tls-ca-cert-file", ""),
@@ -218,7 +218,7 @@ pub(super) static TABLE: &[Directive] = &[
     integer("tls-session-cache-size", "20480", 0, INT),
     integer("tls-session-cache-timeout", "300", 0, INT),
     switch("tls-session-caching", "yes"),
-    // How Redis stores values and frees them.
+    // Encodings and memory.
     integer("active-defrag-cycle-max", "25", 1, 99),
     integer("active-defrag-cycle-min", "1", 1, 99),
     memory("active-defrag-ignore-bytes", "104857600", 1, LONG_MEMORY),
@@ -249,7 +249,7 @@ pub(super) static TABLE: &[Directive] = &[
     integer("stream-node-max-entries", "100", 0, LONG),
     integer("zset-max-listpack-entries", "128", 0, LONG).alias("zset-max-ziplist-entries").since(SEVEN),
     memory("zset-max-listpack-value", "64", 0, LONG_MEMORY).alias("zset-max-ziplist-value").since(SEVEN),
-    // In later servers.
+    // Added by later servers.
     integer("set-max-listpack-entries", "128", 0, LONG).since(Since::redis(7, 2, 0)),
     integer("set-max-listpack-value", "64", 0, LONG).since(Since::redis(7, 2, 0)),
     text("cluster-announce-human-nodename", "").since(Since::redis(7, 2, 0)),
@@ -330,7 +330,7 @@ const fn words(name: &'static str, default: &'static str, read: ReadWords) -> Di
     Directive::new(name, default, SettingKind::Words(read))
 }
 
-/// A number that was checked when it was set. One that is too large for its type counts as 0, no limit.
+/// A validated number. One that is too large for its type counts as 0, no limit.
 pub(super) fn number<N: FromStr + Default>(value: &[u8]) -> N {
     std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
 }
@@ -344,7 +344,7 @@ pub(super) fn path(value: &[u8]) -> PathBuf {
     std::ffi::OsString::from_vec(value.to_vec()).into()
 }
 
-/// Takes the limits of one class of clients from the whole list.
+/// Takes the limits of one class of clients from the list of all classes.
 fn set_output_limit(limit: &OutputLimit, value: &[u8], class: usize) {
     let place = class * 4;
     limit.set(number(word(value, place + 1)), number(word(value, place + 2)), number(word(value, place + 3)));

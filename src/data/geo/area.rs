@@ -1,4 +1,4 @@
-//! Where on the map to look for places: the cell of a center, and those around it that the search may reach.
+//! The cells that a geo search scans: the center's cell and the neighbours that the shape can reach.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use arrayvec::ArrayVec;
 use super::hash::{Cell, MOST_STEPS};
 use super::{Degrees, EARTH_RADIUS, LATITUDES, LONGITUDES, Point, Search, Shape};
 
-/// Half the girth of the map in meters.
+/// Half the circumference of the Mercator map in meters.
 const MERCATOR_MOST: f64 = 20_037_726.37;
 
-/// What lies between two parallels and two meridians.
+/// A bounding box of latitudes and longitudes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Area {
     pub latitudes: (f64, f64),
@@ -32,7 +32,7 @@ impl Area {
         Point { longitude: middle(self.longitudes, LONGITUDES), latitude: middle(self.latitudes, LATITUDES) }
     }
 
-    /// What a search covers at most.
+    /// The bounding box of a search.
     fn around(search: &Search) -> Self {
         let center = search.center;
         let (width, height) = match search.shape {
@@ -40,7 +40,7 @@ impl Area {
             Shape::Box { width, height } => (width / 2.0 * search.unit, height / 2.0 * search.unit),
         };
         let north = (height / EARTH_RADIUS).to_degrees_as_c();
-        // Degrees of longitude are shorter where the pole is nearer.
+        // A degree of longitude is shorter near a pole, so the edge nearer to the pole decides.
         let farthest = if center.latitude < 0.0 { center.latitude - north } else { center.latitude + north };
         let east = (width / EARTH_RADIUS / farthest.to_radians_as_c().cos()).to_degrees_as_c();
         Self {
@@ -50,7 +50,7 @@ impl Area {
     }
 }
 
-/// How many times the map is to be halved for cells that are about as large as a search around a parallel.
+/// The number of halvings of the map whose cells are about as large as a search of `radius` at a latitude.
 fn steps_for(mut radius: f64, latitude: f64) -> u32 {
     if radius == 0.0 {
         return MOST_STEPS;
@@ -65,7 +65,7 @@ fn steps_for(mut radius: f64, latitude: f64) -> u32 {
 }
 
 impl Search {
-    /// The scores to look through for the places that the shape covers, in Redis's order.
+    /// The score ranges that cover the shape, in Redis's order.
     pub fn areas(&self) -> ArrayVec<Range<f64>, 9> {
         let bounds = Area::around(self);
         let radius = match self.shape {
@@ -91,7 +91,7 @@ impl Search {
         let mut previous = None;
         for (east, north) in [(0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)] {
             let neighbour = cell.neighbour(east, north);
-            // Where cells are huge, opposite neighbours are one and the same.
+            // At a low precision, opposite neighbours are the same cell.
             if needed(east, north) && previous != Some(neighbour) {
                 areas.push(neighbour.scores());
                 previous = Some(neighbour);
@@ -101,7 +101,7 @@ impl Search {
     }
 }
 
-/// Whether a cell and those around it cover all of an area.
+/// Whether a cell and its neighbours cover a bounding box.
 fn neighbours_reach(cell: Cell, bounds: Area) -> bool {
     let area = |east, north| cell.neighbour(east, north).area();
     !(area(0, 1).latitudes.1 < bounds.latitudes.1

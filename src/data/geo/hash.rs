@@ -1,16 +1,16 @@
-//! The bits of a place, and the cells of the map that share their first bits.
+//! Geohash bits of a position, and the map cells that are a prefix of them.
 
 use super::area::Area;
 use super::{LATITUDES, LONGITUDES, Point};
 
-/// Bits of longitude and of latitude that a place is kept with.
+/// Bits of longitude and of latitude in a stored position.
 pub(super) const MOST_STEPS: u32 = 26;
 
-/// The bits of latitudes; those of longitudes stand between them.
+/// The latitude bits of an interleaved position; the longitude bits are the odd ones.
 const EVEN: u64 = 0x5555_5555_5555_5555;
 const ODD: u64 = !EVEN;
 
-/// A part of the map: all places whose longitude and latitude begin with the same so many bits.
+/// A geohash cell: all positions whose longitude and latitude share a prefix of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
     pub bits: u64,
@@ -18,7 +18,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// The cell that a place is in, with latitudes as fractions of a range.
+    /// The cell of a position; `latitudes` is the range that latitudes are fractions of.
     pub fn of(point: Point, steps: u32, latitudes: (f64, f64)) -> Self {
         let part =
             |value: f64, (least, most): (f64, f64)| ((value - least) / (most - least) * (1u64 << steps) as f64) as u32;
@@ -35,28 +35,28 @@ impl Cell {
         Area { latitudes: bounds(gather(self.bits), LATITUDES), longitudes: bounds(gather(self.bits >> 1), LONGITUDES) }
     }
 
-    /// The scores of all places in the cell.
+    /// The range of scores in the cell.
     pub fn scores(self) -> std::ops::Range<f64> {
         let shift = 2 * (MOST_STEPS - self.steps);
         (self.bits << shift) as f64..((self.bits + 1) << shift) as f64
     }
 
-    /// The next cell to the east or west and to the north or south, as 1, 0 or -1 say; the map begins anew at its edges.
+    /// The neighbour cell in steps of 1, 0 or -1 to the east and to the north. The map wraps around at its edges.
     pub fn neighbour(self, east: i64, north: i64) -> Self {
         let all = u64::MAX >> (u64::BITS - 2 * self.steps);
-        // The northern edge of the map has a bit more, which stays where nothing moves.
+        // The northern edge has one bit more than the mask, which is kept where the cell does not move.
         let moved = |bits: u64, by: i64| if by == 0 { self.bits & bits } else { moved(self.bits, bits & all, by) };
         Self { bits: moved(ODD, east) | moved(EVEN, north), ..self }
     }
 }
 
-/// The bits of a mask, counted up or down by one as if nothing stood between them.
+/// Adds `by` to the bits under a mask, as if they were contiguous.
 fn moved(bits: u64, mask: u64, by: i64) -> u64 {
     let one = mask & mask.wrapping_neg();
     if by > 0 { (bits | !mask).wrapping_add(one) & mask } else { (bits & mask).wrapping_sub(one) & mask }
 }
 
-/// The bits of a number with a gap behind each.
+/// Interleaves the bits of a number with zeros.
 fn spread(value: u32) -> u64 {
     let mut bits = u64::from(value);
     for (shift, mask) in [
@@ -71,7 +71,7 @@ fn spread(value: u32) -> u64 {
     bits
 }
 
-/// Every other bit of a number, from the lowest on.
+/// The inverse of `spread`: every other bit, from the lowest.
 fn gather(bits: u64) -> u32 {
     let mut bits = bits & EVEN;
     for (shift, mask) in [
@@ -86,7 +86,8 @@ fn gather(bits: u64) -> u32 {
     bits as u32
 }
 
-/// A place as others write it, with the latitudes of the whole globe. The last of eleven letters has no bits left.
+/// The standard geohash text of a position, with latitudes from -90 to 90. The last of eleven characters has no bits
+/// left.
 pub fn standard_hash(point: Point) -> [u8; 11] {
     const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
     let bits = Cell::of(point, MOST_STEPS, (-90.0, 90.0)).bits;

@@ -1,7 +1,7 @@
-//! Places on the earth: as numbers whose order keeps neighbours together, and how far they are from each other.
+//! Geo positions: as scores that keep neighbours together, and the distances between them.
 //!
-//! A place is kept as 52 bits: the bits of its longitude and of its latitude in turn, each as a fraction of the range
-//! that it can have. Latitudes end where the Mercator projection makes the map a square.
+//! A score has 52 bits: longitude and latitude interleaved, each as a fraction of its range. Latitudes end where the
+//! Mercator projection makes the map a square.
 
 mod area;
 mod hash;
@@ -14,21 +14,21 @@ const LONGITUDES: (f64, f64) = (-180.0, 180.0);
 
 const EARTH_RADIUS: f64 = 6_372_797.560_856;
 
-/// A place, in degrees.
+/// A position, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     pub longitude: f64,
     pub latitude: f64,
 }
 
-/// What places are looked for in; lengths are in some unit.
+/// The shape of a search; its lengths are in `Search::unit`.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     Circle { radius: f64 },
     Box { width: f64, height: f64 },
 }
 
-/// A search for places around a center.
+/// A search for positions around a center.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
     pub center: Point,
@@ -38,23 +38,23 @@ pub struct Search {
 }
 
 impl Point {
-    /// Whether there is such a place on the map.
+    /// Whether the map contains the position.
     pub fn is_on_map(self) -> bool {
         let within = |value: f64, (least, most): (f64, f64)| !(value < least || value > most);
         within(self.longitude, LONGITUDES) && within(self.latitude, LATITUDES)
     }
 
-    /// The number that a place on the map is kept as.
+    /// The score of a position on the map.
     pub fn score(self) -> u64 {
         Cell::of(self, MOST_STEPS, LATITUDES).bits
     }
 
-    /// The middle of what a score stands for.
+    /// The center of the cell that a score stands for.
     pub fn from_score(score: f64) -> Self {
         Cell { bits: whole(score), steps: MOST_STEPS }.area().middle()
     }
 
-    /// Meters to another place, along the surface of a sphere.
+    /// Meters to another position, on the surface of a sphere.
     pub fn distance(self, other: Self) -> f64 {
         let half_sine = |one: f64, other: f64| ((other.to_radians_as_c() - one.to_radians_as_c()) / 2.0).sin();
         let v = half_sine(self.longitude, other.longitude);
@@ -63,18 +63,18 @@ impl Point {
         }
         let u = half_sine(self.latitude, other.latitude);
         let cosines = self.latitude.to_radians_as_c().cos() * other.latitude.to_radians_as_c().cos();
-        // Between opposite ends of the earth a rounding may lead beyond what has an arc sine.
+        // For antipodes, rounding can exceed the domain of the arc sine.
         2.0 * EARTH_RADIUS * (u * u + cosines * v * v).sqrt().min(1.0).asin()
     }
 
-    /// Meters from one parallel to another.
+    /// Meters between two parallels.
     fn distance_north(self, other: Self) -> f64 {
         EARTH_RADIUS * (other.latitude.to_radians_as_c() - self.latitude.to_radians_as_c()).abs()
     }
 }
 
 impl Search {
-    /// How many meters a place is from the center, if the shape covers it.
+    /// The distance of a position from the center in meters, if the shape covers it.
     pub fn distance_within(&self, point: Point) -> Option<f64> {
         let center = self.center;
         match self.shape {
@@ -93,7 +93,7 @@ impl Search {
     }
 }
 
-/// Degrees to radians and back with the roundings of Redis, which are not those of the standard library.
+/// Degrees to radians and back with Redis's rounding, which differs from the standard library's.
 trait Degrees {
     fn to_radians_as_c(self) -> f64;
     fn to_degrees_as_c(self) -> f64;
@@ -111,7 +111,7 @@ impl Degrees for f64 {
     }
 }
 
-/// A score as a whole number, as a 64-bit processor makes one of it: scores are any numbers, not only those of places.
+/// A score as an integer, converted as a 64-bit processor does. A sorted set can hold scores that are no positions.
 pub fn whole(score: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if score < HALF {

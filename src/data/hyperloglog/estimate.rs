@@ -1,12 +1,12 @@
-//! From registers to a count: the improved raw estimator of Otmar Ertl, "New cardinality estimation algorithms for
-//! HyperLogLog sketches" (2017), which needs no correction for small or large counts.
+//! Estimates the count from the registers with Otmar Ertl's improved raw estimator ("New cardinality estimation
+//! algorithms for HyperLogLog sketches", 2017), which needs no correction for small or large counts.
 
 use super::{COUNTED_BITS, REGISTER_MAX, REGISTERS};
 
-/// One half over the natural logarithm of two, to the digits that Redis has.
+/// 1 / (2 ln 2), with the digits that Redis uses.
 const ALPHA: f64 = 0.721_347_520_444_481_7;
 
-/// The count, from how many registers have each value.
+/// The estimated count; the histogram has the number of registers per value.
 pub(super) fn estimate(histogram: &[usize; REGISTER_MAX as usize + 1]) -> u64 {
     let registers = REGISTERS as f64;
     let full = histogram[COUNTED_BITS + 1] as f64;

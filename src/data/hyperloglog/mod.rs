@@ -1,9 +1,9 @@
-//! HyperLogLogs: how many different things were seen, estimated from a few kilobytes. They are strings in Redis's own
-//! format, which GET hands out and SET takes.
+//! HyperLogLogs: an estimate of how many different elements were added, in a few kilobytes. The value is a string in
+//! Redis's own format, which GET returns and SET accepts.
 //!
-//! Sixteen bytes of header (`HYLL`, the encoding, three bytes without a meaning, and the last count with a bit that says
-//! that it is no longer right) stand before 16,384 registers. *Dense* ones are six bits each. *Sparse* ones are runs of
-//! registers with the same value, as long as that is shorter.
+//! A header of sixteen bytes (`HYLL`, the encoding, three unused bytes, and the cached count with a bit that marks it
+//! stale) precedes 16,384 registers. *Dense* registers are six bits each. *Sparse* ones are run-length encoded, as long
+//! as that is shorter.
 
 mod estimate;
 mod murmur;
@@ -13,12 +13,12 @@ use estimate::estimate;
 use murmur::murmur;
 use sparse::Runs;
 
-/// As many bits of a hash say which register it belongs to.
+/// The number of hash bits that select the register.
 const INDEX_BITS: u32 = 14;
 pub const REGISTERS: usize = 1 << INDEX_BITS;
 const REGISTER_BITS: usize = 6;
 const REGISTER_MAX: u8 = (1 << REGISTER_BITS) - 1;
-/// The hash bits left to count zeros in, and so the highest value of a register but one.
+/// The hash bits whose trailing zeros are counted. The highest register value is one more.
 const COUNTED_BITS: usize = (u64::BITS - INDEX_BITS) as usize;
 
 const MAGIC: &[u8] = b"HYLL";
@@ -26,19 +26,19 @@ const HEADER: usize = 16;
 const DENSE_SIZE: usize = HEADER + REGISTERS * REGISTER_BITS / 8;
 const ENCODING: usize = 4;
 const COUNT: std::ops::Range<usize> = 8..16;
-/// In the last byte of the count: it is not right any more.
+/// The stale bit, in the last byte of the cached count.
 const STALE: u8 = 1 << 7;
 
 const SEED: u64 = 0xadc8_3b19;
 
-/// How the registers are written.
+/// The encoding of the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     Dense,
     Sparse,
 }
 
-/// The bytes have a good header, and what follows makes no sense.
+/// The header is valid, but the registers are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;
 
@@ -52,7 +52,7 @@ pub fn empty() -> Vec<u8> {
     bytes
 }
 
-/// How the registers of a string are written, if it is a HyperLogLog as far as its header tells.
+/// The encoding of a string's registers, if it has the header of a HyperLogLog.
 pub fn encoding(bytes: &[u8]) -> Option<Encoding> {
     if bytes.len() < HEADER || !bytes.starts_with(MAGIC) {
         return None;
@@ -64,38 +64,38 @@ pub fn encoding(bytes: &[u8]) -> Option<Encoding> {
     }
 }
 
-/// The count that the header keeps, if it is still right.
+/// The cached count, unless it is stale.
 pub fn kept_count(bytes: &[u8]) -> Option<u64> {
     let kept = bytes.get(COUNT)?;
     let count = u64::from_le_bytes(kept.try_into().ok()?);
     (kept[7] & STALE == 0).then_some(count)
 }
 
-/// Writes a count into the header.
+/// Caches a count in the header.
 pub fn keep_count(bytes: &mut [u8], count: u64) {
     if let Some(kept) = bytes.get_mut(COUNT) {
         kept.copy_from_slice(&count.to_le_bytes());
     }
 }
 
-/// Marks the count in the header as no longer right.
+/// Marks the cached count as stale.
 pub fn outdate(bytes: &mut [u8]) {
     if let Some(last) = bytes.get_mut(COUNT.end - 1) {
         *last |= STALE;
     }
 }
 
-/// Adds an element; whether any register changed. Sparse registers become dense ones when they would take more than
-/// `longest` bytes, or when a value is too large for a run.
+/// Adds an element. Returns whether a register changed. Converts sparse registers to dense ones when they would take
+/// more than `longest` bytes, or when a value is too large for a run.
 pub fn add(bytes: &mut Vec<u8>, element: &[u8], longest: usize) -> Result<bool, Corrupt> {
     let hash = murmur(element, SEED);
     let index = hash as usize % REGISTERS;
-    // The guard bit ends the row of zeros in a hash that has no other bit set.
+    // The guard bit ends the zeros of a hash without any other bit.
     let rest = hash >> INDEX_BITS | 1 << COUNTED_BITS;
     raise(bytes, index, rest.trailing_zeros() as u8 + 1, longest)
 }
 
-/// Raises one register to a value; whether it was lower before.
+/// Raises one register to a value. Returns whether it was lower before.
 fn raise(bytes: &mut Vec<u8>, index: usize, value: u8, longest: usize) -> Result<bool, Corrupt> {
     if bytes[ENCODING] == Encoding::Dense as u8 {
         return Ok(raise_dense(&mut bytes[HEADER..], index, value));
@@ -109,7 +109,7 @@ fn raise(bytes: &mut Vec<u8>, index: usize, value: u8, longest: usize) -> Result
     }
 }
 
-/// Writes the registers one by one; whether they were not before.
+/// Converts to the dense encoding. Returns whether the encoding was sparse before.
 pub fn make_dense(bytes: &mut Vec<u8>) -> Result<bool, Corrupt> {
     if bytes[ENCODING] == Encoding::Dense as u8 {
         return Ok(false);
@@ -123,7 +123,7 @@ pub fn make_dense(bytes: &mut Vec<u8>) -> Result<bool, Corrupt> {
     Ok(true)
 }
 
-/// How many different elements were added, as far as can be told.
+/// The estimated number of different elements.
 pub fn count(bytes: &[u8]) -> Result<u64, Corrupt> {
     let registers = &bytes[HEADER..];
     let mut histogram = [0; REGISTER_MAX as usize + 1];
@@ -144,7 +144,7 @@ pub fn count(bytes: &[u8]) -> Result<u64, Corrupt> {
     Ok(estimate(&histogram))
 }
 
-/// The runs of sparse registers in words: `z` and `Z` for short and long ones of zeros, `v` for values.
+/// The runs of sparse registers as text: `z` and `Z` for short and long runs of zeros, `v` for values.
 pub fn describe_runs(bytes: &[u8]) -> String {
     let words: Vec<String> = Runs::of(&bytes[HEADER..])
         .map(|run| match (run.value, run.size) {
@@ -156,12 +156,12 @@ pub fn describe_runs(bytes: &[u8]) -> String {
     words.join(" ")
 }
 
-/// The value of each register of a dense HyperLogLog.
+/// The register values of a dense HyperLogLog.
 pub fn dense_registers(bytes: &[u8]) -> impl Iterator<Item = u8> {
     (0..REGISTERS).map(|index| read_dense(&bytes[HEADER..], index))
 }
 
-/// The highest value that each register has in any of several HyperLogLogs.
+/// The union of several HyperLogLogs: the maximum of each register.
 pub struct Union {
     registers: Box<[u8]>,
 }
@@ -190,7 +190,8 @@ impl Union {
         estimate(&histogram)
     }
 
-    /// Raises the registers of a HyperLogLog to these. One that turns out to be corrupt stays as far as it got.
+    /// Raises the registers of a HyperLogLog to the union's. A corrupt one keeps what was raised before the corruption
+    /// was found.
     pub fn write_to(&self, bytes: &mut Vec<u8>, longest: usize) {
         for (index, &value) in self.registers.iter().enumerate().filter(|(_, value)| **value > 0) {
             if raise(bytes, index, value, longest).is_err() {
@@ -200,13 +201,13 @@ impl Union {
     }
 }
 
-/// Where a dense register begins: its byte, and the bit in there.
+/// The byte and the bit at which a dense register begins.
 fn place(index: usize) -> (usize, u32) {
     let bit = index * REGISTER_BITS;
     (bit / 8, (bit % 8) as u32)
 }
 
-/// The two bytes that a dense register stands in; the last one stands in one.
+/// The two bytes that contain a dense register; the last register needs only one.
 fn word(registers: &[u8], byte: usize) -> u16 {
     u16::from(registers[byte]) | u16::from(registers.get(byte + 1).copied().unwrap_or(0)) << 8
 }
@@ -235,8 +236,8 @@ fn raise_dense(registers: &mut [u8], index: usize, value: u8) -> bool {
     raised
 }
 
-/// What PFSELFTEST does: registers keep what is written, both encodings tell the same, and counts are as good as they
-/// have to be, if sparse registers may take `longest` bytes. The text says what went wrong.
+/// PFSELFTEST's checks: registers keep what is written, both encodings agree, and the estimates are within tolerance,
+/// with sparse registers of at most `longest` bytes. The error says what failed.
 pub fn self_test(longest: usize) -> Result<(), String> {
     check_registers()?;
     check_counts(200_000, longest)
@@ -279,7 +280,7 @@ fn check_counts(most: u64, longest: usize) -> Result<(), String> {
         if one != other {
             return Err("dense/sparse disagree".to_owned());
         }
-        // Six times the standard error; where that is less than a few elements, a few elements.
+        // Six standard errors, and at least two elements.
         let tolerated = (1.04 / (REGISTERS as f64).sqrt() * 6.0 * added as f64).ceil().max(2.0);
         if one.abs_diff(added) as f64 > tolerated {
             return Err(format!("Too big error. card:{added} abserr:{}", one.abs_diff(added)));

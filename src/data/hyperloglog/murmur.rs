@@ -1,4 +1,4 @@
-//! MurmurHash64A by Austin Appleby, as it comes out on little-endian machines.
+//! MurmurHash64A by Austin Appleby, with the result of a little-endian machine.
 
 const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
 const SHIFT: u32 = 47;

@@ -1,13 +1,13 @@
-//! Sparse registers: a row of runs, each a value and for how many registers in a row it holds.
+//! Sparse registers: a sequence of runs, each with a value and a number of registers.
 //!
 //! One byte `00llllll` stands for up to 64 zeros, two bytes `01llllll llllllll` for up to 16,384 zeros, and one byte
-//! `1vvvvvll` for up to four registers with a value of up to 32. Lengths and values are written less one.
+//! `1vvvvvll` for up to four registers with a value of up to 32. Lengths and values are stored minus one.
 
 use arrayvec::ArrayVec;
 
 use super::{Corrupt, HEADER, REGISTERS};
 
-/// All registers zero.
+/// All registers zero: one run.
 pub(super) const EMPTY: [u8; 2] = [0x7f, 0xff];
 
 const LONG: u8 = 0x40;
@@ -16,15 +16,15 @@ const MOST_SHORT_ZEROS: usize = 64;
 const MOST_VALUES: usize = 4;
 const HIGHEST_VALUE: u8 = 32;
 
-/// How many runs are looked at for neighbours with the same value after a change.
+/// The number of runs that are tried for a merge after a change.
 const MERGED: usize = 5;
 
-/// Registers in a row that have the same value.
+/// Consecutive registers with the same value.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
     pub value: u8,
     pub length: usize,
-    /// Bytes that it is written in.
+    /// The encoded size in bytes.
     pub size: usize,
 }
 
@@ -37,7 +37,7 @@ impl Run {
             let length = usize::from(first & 3) + 1;
             Self { value: (first >> 2 & 31) + 1, length, size: 1 }
         } else if first & LONG != 0 {
-            // A string in Redis's memory ends with a zero, which stands for a second byte that is missing.
+            // Redis's strings end with a zero byte, which it reads as the missing second byte.
             let second = bytes.get(1).copied().unwrap_or(0);
             Self { value: 0, length: (low << 8 | usize::from(second)) + 1, size: 2 }
         } else {
@@ -46,7 +46,7 @@ impl Run {
     }
 }
 
-/// Runs, one after the other.
+/// Iterates over encoded runs.
 pub(super) struct Runs<'a>(&'a [u8]);
 
 impl<'a> Runs<'a> {
@@ -80,7 +80,7 @@ pub(super) fn each_register(bytes: &[u8], mut visit: impl FnMut(usize, u8)) -> R
     if index == REGISTERS { Ok(()) } else { Err(Corrupt) }
 }
 
-/// What is put in place of a run that is taken apart.
+/// The runs that replace one that is split.
 type Parts = ArrayVec<u8, 5>;
 
 fn push_zeros(parts: &mut Parts, length: usize) {
@@ -98,8 +98,8 @@ fn push_values(parts: &mut Parts, value: u8, length: usize) {
     }
 }
 
-/// Raises one register to a value; whether it was lower before. `None` when that cannot be written in runs, or not in
-/// `longest` bytes. `bytes` are all of the HyperLogLog.
+/// Raises one register to a value. Returns whether it was lower before; `None` if runs cannot express that, or not in
+/// `longest` bytes. `bytes` is the whole HyperLogLog.
 pub(super) fn raise(bytes: &mut Vec<u8>, index: usize, value: u8, longest: usize) -> Result<Option<bool>, Corrupt> {
     if value > HIGHEST_VALUE {
         return Ok(None);
@@ -142,7 +142,7 @@ pub(super) fn raise(bytes: &mut Vec<u8>, index: usize, value: u8, longest: usize
     Ok(Some(true))
 }
 
-/// Makes one run of neighbours with the same value, where there is room for them in one.
+/// Merges neighbouring runs with the same value where one run can hold both.
 fn merge(bytes: &mut Vec<u8>, mut at: usize) {
     for _ in 0..MERGED {
         let Some(run) = bytes.get(at..).and_then(Run::read) else { return };

@@ -1,4 +1,4 @@
-//! What a view can do with values that hold elements, whatever their type.
+//! View methods for all values that hold elements.
 
 use super::entry::Entry;
 use super::notifications::EventClass;
@@ -8,7 +8,7 @@ use crate::base::error::CommandError;
 use crate::protocol::Words;
 
 impl View<'_> {
-    /// The value under a key, read for its elements.
+    /// The value under a key, as a read.
     pub fn collection<T: Collection>(&mut self, key: &[u8]) -> Result<Option<&T>, CommandError> {
         match self.find_for_read(key) {
             None => Ok(None),
@@ -16,7 +16,7 @@ impl View<'_> {
         }
     }
 
-    /// The values under several keys, read for their elements.
+    /// The values under several keys, as reads.
     pub fn collections<T: Collection>(&mut self, keys: Words<'_>) -> Result<Vec<Option<&T>>, CommandError> {
         for key in keys.iter() {
             self.collection::<T>(key)?;
@@ -25,7 +25,7 @@ impl View<'_> {
         Ok(keys.iter().map(|key| view.peek_found(key)?.collection()).collect())
     }
 
-    /// The entries under several keys, each of one of these types, read for their elements.
+    /// The entries under several keys, each of one of these types, as reads.
     pub fn entries(&mut self, keys: Words<'_>, kinds: &[ValueKind]) -> Result<Vec<Option<&Entry>>, CommandError> {
         for key in keys.iter() {
             if self.read(key).is_some_and(|entry| !kinds.contains(&entry.kind())) {
@@ -36,7 +36,7 @@ impl View<'_> {
         Ok(keys.iter().map(|key| view.peek_found(key)).collect())
     }
 
-    /// The value under a key, looked at by a command that is about to change it.
+    /// The value under a key, for a command that is about to change it.
     pub fn collection_to_write<T: Collection>(&mut self, key: &[u8]) -> Result<Option<&T>, CommandError> {
         match self.find_for_update(key) {
             None => Ok(None),
@@ -44,8 +44,8 @@ impl View<'_> {
         }
     }
 
-    /// Changes the value under a key, if there is one; `change` says how many changes that were. The key goes with the
-    /// last element. Returns the result of `change`, and whether the key was deleted.
+    /// Changes the value under a key, if it exists; `change` returns how many changes it made. The key is deleted with
+    /// its last element. Returns the result of `change`, and whether the key was deleted.
     pub fn change<T: Collection, R>(
         &mut self,
         key: &[u8],
@@ -63,7 +63,7 @@ impl View<'_> {
         Ok(Some((result, over)))
     }
 
-    /// As [`change`](Self::change), for a value that comes into being if there is none, unless nothing is in it then.
+    /// Like [`change`](Self::change), but creates a missing value, unless it stays empty.
     pub fn change_or_make<T: Collection, R>(
         &mut self,
         key: &[u8],
@@ -88,7 +88,7 @@ impl View<'_> {
         Ok(result)
     }
 
-    /// Makes the event of removed elements, and `del` if they were the last.
+    /// Notifies of removed elements, and of `del` if they were the last.
     pub fn notify_removal(&mut self, class: EventClass, name: &'static str, key: &[u8], gone: bool) {
         self.notify(class, name, key);
         if gone {
@@ -96,7 +96,7 @@ impl View<'_> {
         }
     }
 
-    /// Puts a value in place of whatever is under a key; without a deadline.
+    /// Replaces whatever is under a key by a value without a deadline.
     pub fn put_value(&mut self, key: &[u8], value: impl Into<Value>) {
         self.put(Entry::boxed(key, value.into(), None, self.access_time()));
     }

@@ -1,4 +1,4 @@
-//! One database: its shards, and what is kept beside each.
+//! One database: its shards and their metadata.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -7,17 +7,17 @@ use super::deadlines::Deadlines;
 use super::store::Store;
 use crate::base::sync::MutexExt;
 
-/// One database. Most servers use only number 0, so the others are made on first use.
+/// One database. Most servers use only database 0, so the others are created on first use.
 pub(super) struct Database {
     pub(super) store: Store,
     pub(super) shard_meta: Box<[ShardMeta]>,
 }
 
-/// What is kept beside a shard. Only the holder of the shard's lock changes it.
+/// The metadata of a shard. Only the holder of the shard's lock changes it.
 #[derive(Default)]
 pub(super) struct ShardMeta {
     pub(super) deadlines: Mutex<Deadlines>,
-    /// Keys, with those that have expired but are not deleted yet.
+    /// Keys, including expired ones that are not deleted yet.
     pub(super) keys: AtomicI64,
     /// Keys with a deadline.
     pub(super) volatile: AtomicI64,
@@ -37,7 +37,7 @@ impl ShardMeta {
         self.volatile.load(Ordering::Relaxed) != 0 || self.with_field_deadlines.load(Ordering::Relaxed) != 0
     }
 
-    /// The holder of the shard's lock is the only writer, so this need not be one atomic step.
+    /// The holder of the shard's lock is the only writer, so no atomic read-modify-write is needed.
     pub(super) fn count_keys(&self, change: i64) {
         self.keys.store(self.keys.load(Ordering::Relaxed) + change, Ordering::Relaxed);
     }

@@ -1,22 +1,22 @@
-//! How Redis would hold a string in memory, which OBJECT ENCODING and OBJECT REFCOUNT tell.
+//! Redis's in-memory encoding of a string, for OBJECT ENCODING and OBJECT REFCOUNT.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::entry::{AccessTime, Entry, TextRef};
 use crate::protocol::parse_integer;
 
-/// The longest text that can be a 64-bit integer, and the longest string that stands beside its header.
+/// The longest text of a 64-bit integer, and the longest string with the encoding `embstr`.
 const LONGEST_INTEGER: usize = 20;
 const LONGEST_EMBEDDED: usize = 44;
 
-/// The times of so many integers are kept, a power of two: there is one for each of the 10,000 shared ones.
+/// The number of access times kept, a power of two: enough for each of the 10,000 shared integers.
 const TIMES: usize = 1 << 14;
-/// The same where little memory is to be taken. There every 256th integer has its time in common with this one.
+/// The same for small keyspaces. There, every 256th integer has the same access time.
 const FEW_TIMES: usize = 1 << 8;
-/// Integers of so many digits at most are the same objects in every key that holds them.
+/// Integers with up to this many digits are objects that keys share.
 const SHARED_DIGITS: usize = 4;
 
-/// What Redis answers for a shared object.
+/// Redis's reference count of a shared object.
 const SHARED: i64 = i32::MAX as i64;
 
 impl TextRef<'_> {
@@ -30,7 +30,7 @@ impl TextRef<'_> {
         }
     }
 
-    /// The value, if Redis would hold it as an integer.
+    /// The value, if Redis encodes it as an integer.
     fn as_integer(&self) -> Option<i64> {
         if self.edited || self.verbatim || self.bytes.len() > LONGEST_INTEGER {
             return None;
@@ -40,7 +40,7 @@ impl TextRef<'_> {
 }
 
 impl Entry {
-    /// The encoding of the value, as OBJECT ENCODING names it.
+    /// The name of the encoding, as in OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
         let other = match self {
             Self::Boxed(boxed) => boxed.value.encoding(),
@@ -49,12 +49,12 @@ impl Entry {
         other.unwrap_or_else(|| self.text().map_or("raw", |text| text.encoding()))
     }
 
-    /// How many references there are to the value, as OBJECT REFCOUNT counts them.
+    /// The reference count, as in OBJECT REFCOUNT.
     pub fn references(&self) -> i64 {
         if self.shared_integer().is_some() { SHARED } else { 1 }
     }
 
-    /// The value, if Redis would have all keys that hold it share one object.
+    /// The value, if it is an integer that keys share.
     #[inline]
     pub fn shared_integer(&self) -> Option<usize> {
         let text = self.text().filter(|text| text.bytes.len() <= SHARED_DIGITS)?;
@@ -63,9 +63,9 @@ impl Entry {
     }
 }
 
-/// When each integer that keys share was last used, in whichever key: what Redis takes for the access time of them all.
+/// The last use of each shared integer, through any key. Redis reports it as the access time of all keys that share it.
 pub(super) struct SharedIntegers {
-    /// An integer that was never used is as old as the server.
+    /// The access time of integers that were never used: the start of the server.
     made: AccessTime,
     used: Box<[AtomicU32]>,
 }

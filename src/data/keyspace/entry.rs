@@ -9,7 +9,7 @@ use thin_vec::ThinVec;
 use super::value::{Collection, Text, Value, ValueKind};
 use crate::base::clock::Millis;
 
-/// The longest key and the longest whole entry that are packed.
+/// The longest key and the longest entry that are packed.
 const PACKED_KEY: usize = u8::MAX as usize;
 const PACKED_SIZE: usize = 4096;
 
@@ -22,10 +22,10 @@ const VERBATIM: u8 = 2;
 const PRIVATE: u8 = 4;
 const DEADLINE_SIZE: usize = 8;
 
-/// The seconds (of the server's clock) in which an entry was last used, for OBJECT IDLETIME.
+/// The time at which an entry was last used, in seconds of the server's clock, for OBJECT IDLETIME.
 pub type AccessTime = u32;
 
-/// A string as it is read.
+/// A string value as a read returns it.
 #[derive(Clone, Copy)]
 pub struct TextRef<'a> {
     pub bytes: &'a [u8],
@@ -33,7 +33,7 @@ pub struct TextRef<'a> {
     pub verbatim: bool,
 }
 
-/// When a key runs out of time, and when the first of its value's parts does.
+/// The deadline of a key, and the earliest deadline of a part of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryDeadlines {
     pub key: Option<Millis>,
@@ -52,7 +52,7 @@ impl EntryDeadlines {
     }
 }
 
-/// A key, its value, its deadline and when it was last used.
+/// A key with its value, its deadline and its access time.
 #[derive(Clone)]
 pub enum Entry {
     Packed(Packed),
@@ -72,7 +72,7 @@ pub struct Boxed {
 }
 
 impl Entry {
-    /// An entry for a string that was written as a whole.
+    /// An entry of a string that was written as a whole.
     pub fn string(key: &[u8], value: &[u8], deadline: Option<Millis>, accessed: AccessTime) -> Self {
         match Packed::new(key, value, deadline, accessed) {
             Some(packed) => Self::Packed(packed),
@@ -87,11 +87,11 @@ impl Entry {
         Self::Boxed(Box::new(Boxed { key: key.into(), deadline, accessed, private: false, value }))
     }
 
-    /// Where the entry's bytes are, for fetching them ahead.
+    /// The address of the entry's bytes, for prefetching.
     #[inline]
     pub fn address(&self) -> *const u8 {
         match self {
-            // Half a line before the bytes stands their header.
+            // A thin vector's header precedes its bytes.
             Self::Packed(packed) => packed.0.as_ptr().wrapping_sub(PACKED_HEADER),
             Self::Boxed(boxed) => (&raw const **boxed).cast(),
         }
@@ -112,7 +112,7 @@ impl Entry {
         }
     }
 
-    /// The string, unless the value has another type.
+    /// The string; an error if the value has another type.
     #[inline]
     pub fn text(&self) -> Option<TextRef<'_>> {
         match self {
@@ -128,7 +128,7 @@ impl Entry {
         }
     }
 
-    /// The value, unless it is a packed string.
+    /// The value; `None` for a packed string.
     pub fn value(&self) -> Option<&Value> {
         match self {
             Self::Boxed(boxed) => Some(&boxed.value),
@@ -136,7 +136,7 @@ impl Entry {
         }
     }
 
-    /// The value, unless it has another type.
+    /// The value; `None` if it has another type.
     pub fn collection<T: Collection>(&self) -> Option<&T> {
         match self {
             Self::Boxed(boxed) => T::of(&boxed.value),
@@ -144,7 +144,7 @@ impl Entry {
         }
     }
 
-    /// As [`collection`](Self::collection), to be changed.
+    /// Like [`collection`](Self::collection), for changes.
     pub fn collection_mut<T: Collection>(&mut self) -> Option<&mut T> {
         match self {
             Self::Boxed(boxed) => T::of_mut(&mut boxed.value),
@@ -152,7 +152,7 @@ impl Entry {
         }
     }
 
-    /// The string as bytes that can be edited in place, unless the value has another type.
+    /// The string as bytes that can be edited in place; `None` if the value has another type.
     pub fn edit_text(&mut self) -> Option<&mut Text> {
         if let Self::Packed(packed) = self {
             let text = Text { bytes: packed.value().to_vec(), edited: true, verbatim: false };
@@ -170,7 +170,7 @@ impl Entry {
         }
     }
 
-    /// Replaces value and deadline by a string's, whatever the value was. Writes in place where there is room.
+    /// Replaces value and deadline by a string's, whatever the type of the old value. Writes in place where it fits.
     pub fn write_string(&mut self, value: &[u8], deadline: Option<Millis>) {
         if let Self::Packed(packed) = self
             && packed.rewrite(value, deadline)
@@ -180,7 +180,7 @@ impl Entry {
         *self = Self::string(self.key(), value, deadline, self.accessed());
     }
 
-    /// Marks a string as one that is text even where it reads as an integer, until it is next written.
+    /// Marks a string as text, even if it reads as an integer, until it is next written.
     pub fn set_verbatim(&mut self) {
         match self {
             Self::Packed(packed) => packed.0[1] |= VERBATIM,
@@ -192,7 +192,7 @@ impl Entry {
         }
     }
 
-    /// Marks a value as this key's own until it is next written: COPY does not share small integers, as SET does.
+    /// Marks a value as not shared until it is next written. Unlike SET, COPY does not share small integers.
     pub fn set_private(&mut self) {
         match self {
             Self::Packed(packed) => packed.0[1] |= PRIVATE,
@@ -265,7 +265,7 @@ impl Entry {
         }
     }
 
-    /// Bytes of memory the entry takes beside its slot in the table.
+    /// The memory of the entry in bytes, without its slot in the table.
     pub fn size(&self) -> usize {
         match self {
             Self::Packed(packed) => packed.0.capacity() + PACKED_HEADER,
@@ -274,7 +274,7 @@ impl Entry {
     }
 }
 
-/// Length and capacity, which a thin vector keeps in front of its bytes.
+/// A thin vector keeps its length and capacity in front of its bytes.
 const PACKED_HEADER: usize = 16;
 
 impl Packed {
@@ -362,7 +362,7 @@ impl Packed {
         self.0[ACCESS..FIXED].copy_from_slice(&accessed.to_le_bytes());
     }
 
-    /// Writes another value into the same allocation, if it fits and does not leave most of it empty.
+    /// Overwrites the value in the same allocation, if it fits and leaves little of it unused.
     fn rewrite(&mut self, value: &[u8], deadline: Option<Millis>) -> bool {
         let size = Self::size(self.key(), value, deadline);
         let room = self.0.capacity();

@@ -1,4 +1,4 @@
-//! A hash's fields with their values, and the ways in which Redis keeps them.
+//! Hashes: their fields and values, and Redis's encodings of them.
 
 mod times;
 
@@ -8,10 +8,10 @@ use super::indexed::{Indexed, Keyed};
 use crate::base::clock::Millis;
 use times::Times;
 
-/// A field with its value: the length of the field in front, in one byte or, if that is 255, in the four behind it.
+/// A field with its value. The length of the field comes first, in one byte, or if that is 255 in the next four.
 pub struct Pair(SmallVec<[u8; 24]>);
 
-/// A copy takes no more memory than it needs; what SmallVec would allocate for one is rounded up.
+/// A clone allocates exactly the length; SmallVec's own rounds it up.
 impl Clone for Pair {
     fn clone(&self) -> Self {
         Self(SmallVec::from_slice(&self.0))
@@ -36,7 +36,7 @@ impl Pair {
         Self(bytes)
     }
 
-    /// Puts another value in place of this one, where there is room for it.
+    /// Overwrites the value where it fits.
     fn set_value(&mut self, value: &[u8]) {
         let start = self.0.len() - self.value().len();
         let (length, room) = (start + value.len(), self.0.capacity());
@@ -77,25 +77,25 @@ impl Keyed for Pair {
     }
 }
 
-/// When a hash changes how it is kept.
+/// The limits at which a hash changes its encoding.
 #[derive(Clone, Copy, Debug)]
 pub struct HashLimits {
-    /// The most fields that are kept as one list.
+    /// The most fields of a listpack.
     pub packed: usize,
-    /// The longest field or value that stands in such a list.
+    /// The longest field or value in a listpack.
     pub longest: usize,
-    /// Whether a command that brings many fields has room made for all of them beforehand.
+    /// Whether a command with many fields converts the hash before it writes them.
     pub converts_upfront: bool,
-    /// Whether fields that have times can be kept as one list.
+    /// Whether a listpack can hold fields with expiry times.
     pub packs_times: bool,
 }
 
-/// Fields with their values. The order is kept as long as Redis would have them in one list; there those with a time to
-/// live stand in front, the earliest first.
+/// Fields with their values. The order matters only in the listpack encoding; there, fields with an expiry time come
+/// first, the earliest first.
 #[derive(Clone)]
 pub struct Hash {
     pairs: Indexed<Pair>,
-    /// There as soon as a field was to get a time.
+    /// Present once any field was given an expiry time.
     times: Option<Box<Times>>,
 }
 
@@ -135,12 +135,12 @@ impl Hash {
         self.pairs.find(field).is_some()
     }
 
-    /// A field by its place.
+    /// A field by its index.
     pub fn at(&self, place: usize) -> Option<&Pair> {
         self.pairs.get(place)
     }
 
-    /// Prepares for fields and values, in turn, that are about to be written.
+    /// Prepares for a write of these fields and values.
     #[inline]
     pub fn expect<'w>(&mut self, words: impl ExactSizeIterator<Item = &'w [u8]>, limits: &HashLimits) {
         if self.pairs.is_ordered()
@@ -153,7 +153,7 @@ impl Hash {
         }
     }
 
-    /// Writes a field, which lives for ever then; whether it is new.
+    /// Writes a field without an expiry time. Returns whether it is new.
     pub fn set(&mut self, field: &[u8], value: &[u8], limits: &HashLimits) -> bool {
         let new = self.rewrite(field, value, limits);
         if self.times.is_some() {
@@ -162,7 +162,7 @@ impl Hash {
         new
     }
 
-    /// Writes a field, which keeps its time to live; whether it is new.
+    /// Writes a field and keeps its expiry time. Returns whether it is new.
     #[inline]
     pub fn rewrite(&mut self, field: &[u8], value: &[u8], limits: &HashLimits) -> bool {
         let found = self.pairs.find(field);
@@ -176,7 +176,7 @@ impl Hash {
         found.is_none()
     }
 
-    /// Removes a field; whether it was there.
+    /// Removes a field. Returns whether it existed.
     pub fn remove(&mut self, field: &[u8]) -> bool {
         let Some(place) = self.pairs.find(field) else { return false };
         self.pairs.remove(place);
@@ -190,31 +190,31 @@ impl Hash {
         self.pairs.iter()
     }
 
-    /// One step of a walk through the fields, as [`Indexed::walk`] does it.
+    /// One step of an iteration over the fields, as in [`Indexed::walk`].
     pub fn walk(&self, left: u64, count: usize) -> (u64, impl ExactSizeIterator<Item = &Pair>) {
         self.pairs.walk(left, count)
     }
 
-    /// From now on kept in a hash table.
+    /// Converts to the hash table encoding.
     pub fn spread(&mut self) {
         self.pairs.set_ordered(false);
     }
 
-    // ---- fields with a time to live
+    // ---- expiry times of fields
 
-    /// Prepares for fields to get times.
+    /// Prepares for fields with expiry times.
     pub fn expect_times(&mut self, limits: &HashLimits) {
         if limits.packs_times {
             self.times.get_or_insert_default();
         }
     }
 
-    /// Until when a field lives, if it does not live for ever.
+    /// The expiry time of a field, if it has one.
     pub fn time(&self, field: &[u8]) -> Option<Millis> {
         self.times.as_ref()?.get(field)
     }
 
-    /// Has a field, if it is there, live until a time, or for ever; whether that is a change.
+    /// Sets or removes the expiry time of a field, if the field exists. Returns whether that changes anything.
     pub fn set_time(&mut self, field: &[u8], time: Option<Millis>, limits: &HashLimits) -> bool {
         if time.is_none() && self.time(field).is_none() {
             return false;
@@ -239,18 +239,18 @@ impl Hash {
         true
     }
 
-    /// When the first field runs out of time.
+    /// The earliest expiry time of a field.
     #[inline]
     pub fn earliest(&self) -> Option<Millis> {
         self.times.as_ref()?.earliest()
     }
 
-    /// Whether it was made ready for fields with times, if servers do that.
+    /// Whether it has an encoding for fields with expiry times, where servers distinguish that.
     pub fn is_timed(&self) -> bool {
         self.times.is_some()
     }
 
-    /// Removes the fields whose time has passed.
+    /// Removes the expired fields.
     pub fn expire(&mut self, now: Millis) {
         let Some(times) = &mut self.times else { return };
         while let Some(field) = times.pop_due(now) {
@@ -260,7 +260,7 @@ impl Hash {
         }
     }
 
-    /// Whether no field is left whose time has not passed.
+    /// Whether all fields have expired.
     pub fn is_fully_expired(&self, now: Millis) -> bool {
         self.times.as_ref().is_some_and(|times| times.len() == self.len() && times.all_due(now))
     }
@@ -274,7 +274,7 @@ mod tests {
 
     const LIMITS: HashLimits = HashLimits { packed: 30, longest: 64, converts_upfront: false, packs_times: true };
 
-    /// What Redis's list would hold: fields in order, each with its value and its time.
+    /// A model of Redis's listpack: fields in order, each with its value and its expiry time.
     #[derive(Default)]
     struct Model(Vec<(Vec<u8>, Vec<u8>, Option<Millis>)>);
 

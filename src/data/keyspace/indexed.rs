@@ -1,29 +1,29 @@
-//! Things with a key each, in an order, found by their key: the members of a set, the fields of a hash.
+//! An indexed sequence of items with unique keys: the members of a set, the fields of a hash.
 
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-/// Arbitrary, and the same in every process.
+/// Arbitrary and fixed: every process computes the same hashes.
 const SEED: u64 = 0x6d65_6d62_6572_7321;
 
-/// As many are looked through one by one, without a table.
+/// Up to this many items are searched linearly, without a table.
 const FEW: usize = 16;
 
-/// Something that is found by its key.
+/// An item with a key.
 pub trait Keyed {
     fn key(&self) -> &[u8];
 
-    /// Bytes of memory that it takes beside its own size.
+    /// The item's memory outside itself, in bytes.
     fn outside(&self) -> usize;
 }
 
-/// They stand in the order in which they came. When one is removed, those behind it move up if the order is to be kept;
-/// otherwise the last one takes its place, so that nothing takes longer the more there are.
+/// Items in insertion order. A removal from an ordered sequence shifts the items behind it. Otherwise the last item
+/// takes the free place, which takes constant time.
 pub struct Indexed<T> {
     order: Vec<T>,
-    /// Where each stands; empty as long as there are few.
+    /// The index of each item; empty while there are few.
     places: HashTable<u32>,
     outside: usize,
     ordered: bool,
@@ -32,7 +32,7 @@ pub struct Indexed<T> {
 impl<T: Keyed + Clone> Clone for Indexed<T> {
     fn clone(&self) -> Self {
         let order = self.order.clone();
-        // A copy of an item need not take as much memory as the item does.
+        // A clone of an item can take less memory than the item.
         let outside = order.iter().map(T::outside).sum();
         Self { order, places: self.places.clone(), outside, ordered: self.ordered }
     }
@@ -47,7 +47,7 @@ impl<T: Keyed> Indexed<T> {
         self.ordered
     }
 
-    /// Whether the order is kept from now on.
+    /// Sets whether removals keep the order.
     pub fn set_ordered(&mut self, ordered: bool) {
         self.ordered = ordered;
     }
@@ -64,12 +64,11 @@ impl<T: Keyed> Indexed<T> {
         self.order.iter()
     }
 
-    /// One step of a walk from the last to the first: how many places are left when it is done, and what stands at those
-    /// that it passed, so many at most. 0 are left at the end, and when a walk begins. If the order is kept, one step is
-    /// all it takes.
+    /// One step of an iteration from the last item to the first. Returns the number of items left and the items of this
+    /// step, at most `count`. Begin with 0; 0 left is the end. An ordered sequence is returned in one step.
     ///
-    /// What stays there during the whole walk is met on it: it only ever moves to the place of something that is removed
-    /// and stood before it, and so towards where the walk still goes.
+    /// Items that stay during the whole iteration are visited: an item only ever moves to a lower index, into the part
+    /// that is still to be visited.
     pub fn walk(&self, left: u64, count: usize) -> (u64, impl ExactSizeIterator<Item = &T>) {
         let all = self.order.len();
         if self.ordered {
@@ -80,7 +79,7 @@ impl<T: Keyed> Indexed<T> {
         (start as u64, self.order[start..end].iter())
     }
 
-    /// Where something stands.
+    /// The index of an item.
     pub fn find(&self, key: &[u8]) -> Option<usize> {
         if self.places.is_empty() {
             return self.order.iter().position(|item| item.key() == key);
@@ -89,7 +88,7 @@ impl<T: Keyed> Indexed<T> {
         Some(*place as usize)
     }
 
-    /// Adds something whose key is not there, as the last.
+    /// Appends an item with a new key.
     pub fn push(&mut self, item: T) {
         let place = self.order.len();
         self.outside += item.outside();
@@ -107,12 +106,12 @@ impl<T: Keyed> Indexed<T> {
         self.places.insert_unique(hash_of(order[place].key()), place as u32, rehash);
     }
 
-    /// Changes something in a way that neither its key nor its memory takes part in.
+    /// An item to change, but for its key and its memory.
     pub fn alter(&mut self, place: usize) -> &mut T {
         &mut self.order[place]
     }
 
-    /// Changes something in a way that its key takes no part in.
+    /// Changes an item, but for its key.
     pub fn update(&mut self, place: usize, change: impl FnOnce(&mut T)) {
         let item = &mut self.order[place];
         let outside = item.outside();
@@ -121,7 +120,7 @@ impl<T: Keyed> Indexed<T> {
         self.outside -= outside;
     }
 
-    /// Adds something whose key is not there at a place of an order that is kept.
+    /// Inserts an item with a new key into an ordered sequence.
     pub fn insert(&mut self, place: usize, item: T) {
         let item_hash = hash_of(item.key());
         self.outside += item.outside();
@@ -135,7 +134,7 @@ impl<T: Keyed> Indexed<T> {
         }
     }
 
-    /// Removes what stands at a place. If the order is not kept, what stood last stands there now.
+    /// Removes an item. In an unordered sequence, the last item takes its index.
     pub fn remove(&mut self, place: usize) -> T {
         if !self.places.is_empty() {
             self.leave(place);
@@ -148,7 +147,7 @@ impl<T: Keyed> Indexed<T> {
         item
     }
 
-    /// Takes out what stands at a place, and leaves there what nobody finds.
+    /// Replaces an item by a hole that no look-up finds.
     pub fn vacate(&mut self, place: usize, hole: T) -> T {
         if let Ok(found) = self.places.find_entry(hash_of(self.order[place].key()), |&at| at as usize == place) {
             found.remove();
@@ -156,7 +155,7 @@ impl<T: Keyed> Indexed<T> {
         self.exchange(place, hole)
     }
 
-    /// Puts something whose key is not there where something was taken out.
+    /// Replaces a hole by an item with a new key.
     pub fn occupy(&mut self, place: usize, item: T) {
         self.exchange(place, item);
         self.enter(place);
@@ -169,7 +168,7 @@ impl<T: Keyed> Indexed<T> {
         old
     }
 
-    /// Gives back most of the memory that many have left behind.
+    /// Releases most of the memory that removed items leave unused.
     #[cold]
     fn shrink(&mut self) {
         let order = &mut self.order;
@@ -194,9 +193,9 @@ impl<T: Keyed> Indexed<T> {
         }
     }
 
-    /// Bytes of memory that it takes beside its own size.
+    /// The memory outside itself, in bytes.
     pub fn size(&self) -> usize {
-        // One byte of tag stands beside every place.
+        // The table has one tag byte per slot.
         self.outside + self.order.capacity() * size_of::<T>() + self.places.capacity() * (size_of::<u32>() + 1)
     }
 }

@@ -1,4 +1,4 @@
-//! A list: chunks of elements, divided where Redis would divide them (DUMP shows that).
+//! Lists: chunks of elements, divided where Redis divides its nodes, which DUMP shows.
 
 mod chunk;
 #[cfg(test)]
@@ -11,17 +11,17 @@ use chunk::Chunk;
 
 pub use chunk::End;
 
-/// What stands around the elements in a listpack, and what Redis sets aside for what stands around one of them.
+/// The overhead of a listpack, and Redis's estimate of the overhead of one element.
 const AROUND_ALL: usize = 7;
 const AROUND_ONE: usize = 8;
 
-/// What a chunk may hold if only the number of its elements is limited.
+/// The byte limit of a chunk whose number of elements is limited.
 const SAFE_SIZE: usize = 8192;
 
-/// So few chunks that it is not worth while to give back the memory of some.
+/// With this few chunks, releasing their unused memory is not worthwhile.
 const FEW: usize = 16;
 
-/// What a chunk may hold, as `list-max-listpack-size` says.
+/// The limit of a chunk, as in `list-max-listpack-size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkLimit {
     Bytes(usize),
@@ -29,7 +29,7 @@ pub enum ChunkLimit {
 }
 
 impl ChunkLimit {
-    /// The limit that a setting stands for: elements, or below zero one of five sizes.
+    /// The limit of a setting: a number of elements, or one of five sizes if negative.
     pub fn of(setting: i64) -> Self {
         match setting {
             0.. => Self::Elements(setting.clamp(1, 0x7fff) as usize),
@@ -63,22 +63,22 @@ impl ChunkLimit {
     }
 }
 
-/// When a list changes how it is kept.
+/// The limits at which a list changes its encoding.
 #[derive(Clone, Copy, Debug)]
 pub struct ListLimits {
     pub chunk: ChunkLimit,
-    /// Whether the server keeps a list that is short as one listpack (Redis 7.2 and later).
+    /// Whether short lists are one listpack (Redis 7.2 and later).
     pub packs: bool,
 }
 
-/// Elements in order.
+/// A list of elements.
 pub struct List {
     chunks: VecDeque<Chunk>,
     len: usize,
-    /// Bytes of memory in chunks.
+    /// The memory of the chunks in bytes.
     bytes: usize,
     limit: ChunkLimit,
-    /// Kept as one listpack, whatever its chunk's limit.
+    /// Encoded as one listpack, whatever the limit of chunks.
     packed: bool,
 }
 
@@ -91,13 +91,12 @@ impl Clone for List {
 }
 
 impl List {
-    /// An empty list, as commands make it.
+    /// An empty list, as commands create it.
     pub fn new(limits: &ListLimits) -> Self {
         Self { chunks: VecDeque::with_capacity(1), len: 0, bytes: 0, limit: limits.chunk, packed: limits.packs }
     }
 
-    /// A list of chunks that are there already: the number of elements and their bytes. Nothing about the bytes may be
-    /// wrong.
+    /// A list of encoded chunks, each with its number of elements. The bytes must be valid.
     pub fn of_nodes(nodes: impl Iterator<Item = (usize, Vec<u8>)>, limits: &ListLimits) -> Self {
         let mut list = Self { packed: false, ..Self::new(limits) };
         list.chunks.extend(nodes.filter(|(count, _)| *count > 0).map(|(count, bytes)| Chunk::of(count, bytes)));
@@ -119,24 +118,24 @@ impl List {
         self.len
     }
 
-    /// Bytes of memory that it takes.
+    /// The memory in bytes.
     pub fn size(&self) -> usize {
         size_of::<Self>() + self.chunks.capacity() * size_of::<Chunk>() + self.bytes
     }
 
-    /// How it is kept, as OBJECT ENCODING names it.
+    /// The name of the encoding, as in OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
         if self.packed { "listpack" } else { "quicklist" }
     }
 
-    /// The chunks: how many elements each has, and their bytes as in a listpack.
+    /// The chunks: the number of elements and the encoded bytes of each.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = (usize, &[u8])> {
         self.chunks.iter().map(|chunk| (chunk.count(), chunk.bytes()))
     }
 
-    // ---- how it is kept
+    // ---- encoding
 
-    /// Prepares for so many elements, of so many bytes together, that are about to come.
+    /// Prepares for `count` elements with `bytes` bytes in total.
     pub fn expect(&mut self, count: usize, bytes: usize, limits: &ListLimits) {
         if self.packed && !limits.chunk.admits(self.packed_size() + bytes, self.len + count) {
             self.packed = false;
@@ -144,7 +143,7 @@ impl List {
         }
     }
 
-    /// As [`expect`](Self::expect), for these elements.
+    /// Like [`expect`](Self::expect), for these elements.
     #[inline]
     pub fn expect_all<'e>(&mut self, elements: impl ExactSizeIterator<Item = &'e [u8]>, limits: &ListLimits) {
         if self.packed {
@@ -152,12 +151,13 @@ impl List {
         }
     }
 
-    /// Becomes one listpack if it fits in.
+    /// Converts to one listpack if the list fits.
     pub fn pack(&mut self, limits: &ListLimits) {
         self.pack_within(limits.chunk, limits);
     }
 
-    /// After elements have gone: becomes one listpack if it fits in well, so that it does not change for ever to and fro.
+    /// Converts to one listpack after a removal. The list must fit into half of the limit, so that it does not convert
+    /// back and forth.
     pub fn relax(&mut self, limits: &ListLimits) {
         self.pack_within(limits.chunk.half(), limits);
     }
@@ -176,7 +176,7 @@ impl List {
         AROUND_ALL + self.chunks.front().map_or(0, |chunk| chunk.bytes().len())
     }
 
-    /// Whether a chunk takes one more element.
+    /// Whether a chunk has room for one more element.
     fn admits(&self, chunk: Option<&Chunk>, element: &[u8]) -> bool {
         chunk.is_some_and(|chunk| {
             let size = AROUND_ALL + chunk.bytes().len() + element.len() + AROUND_ONE;
@@ -184,7 +184,7 @@ impl List {
         })
     }
 
-    /// Works on one chunk, and keeps count of its memory.
+    /// Changes one chunk and updates the memory count.
     #[inline]
     fn work<R>(&mut self, chunk: usize, work: impl FnOnce(&mut Chunk) -> R) -> Option<R> {
         let chunk = self.chunks.get_mut(chunk)?;
@@ -203,7 +203,7 @@ impl List {
         if let Some(chunk) = self.chunks.remove(at) {
             self.bytes -= chunk.size();
         }
-        // Chunks can be as many as the elements.
+        // There can be as many chunks as elements.
         if self.chunks.capacity() > FEW && self.chunks.len() * 4 < self.chunks.capacity() {
             self.chunks.shrink_to(self.chunks.len() * 2);
         }
@@ -221,7 +221,7 @@ impl List {
         let at = if self.admits(self.chunks.get(last), element) {
             last
         } else {
-            // What is inside will hardly grow any more.
+            // An inner chunk rarely grows.
             self.work(last, Chunk::fit);
             self.chunks.insert(behind, Chunk::new());
             behind
@@ -241,7 +241,7 @@ impl List {
         element
     }
 
-    /// Removes so many elements at an end.
+    /// Removes `count` elements at an end.
     pub fn cut(&mut self, end: End, count: usize) {
         let mut count = count.min(self.len);
         self.len -= count;
@@ -258,9 +258,9 @@ impl List {
         }
     }
 
-    // ---- by place
+    // ---- access by index
 
-    /// In which chunk an element stands, and the how manieth of that chunk it is; looked for from the nearer end.
+    /// The chunk of an element and its index in that chunk; searched from the nearer end.
     fn locate(&self, index: usize) -> Option<(usize, usize)> {
         if index >= self.len {
             return None;
@@ -288,7 +288,7 @@ impl List {
         self.range(index, 1).next()
     }
 
-    /// Writes over an element.
+    /// Overwrites an element.
     pub fn set(&mut self, index: usize, element: &[u8]) {
         let usual = self.limit.bytes();
         if let Some((at, number)) = self.locate(index) {
@@ -296,7 +296,7 @@ impl List {
         }
     }
 
-    /// Puts an element in front of the one at `index`, or behind it.
+    /// Inserts an element before or behind the one at `index`.
     pub fn insert(&mut self, index: usize, behind: bool, element: &[u8]) {
         let Some((at, number)) = self.locate(index) else { return };
         let usual = self.limit.bytes();
@@ -324,8 +324,8 @@ impl List {
             self.put_chunk(at + usize::from(behind), alone);
             return;
         }
-        // In the midst of a full chunk: its end, from the new element on, becomes a chunk of its own; if the new one is
-        // to stand in front, what was the beginning is the new chunk.
+        // Inside a full chunk: the part behind the insertion point becomes a chunk of its own. The new element joins
+        // that part, or the first part if it is inserted before `index`.
         let split = number + usize::from(behind);
         if let Some(mut rest) = self.work(at, |chunk| chunk.split_off(split)) {
             if behind {
@@ -339,7 +339,7 @@ impl List {
         self.merge_around(if behind { at } else { at + 1 });
     }
 
-    /// Merges chunks around one that was split, two at a time, where two fit into one.
+    /// Merges the chunks around a split, in pairs that fit into one.
     fn merge_around(&mut self, mut center: usize) {
         if center >= 2 && self.merge(center - 2) {
             center -= 1;
@@ -365,7 +365,7 @@ impl List {
         true
     }
 
-    /// Removes elements that are equal to this one, at most so many, from one end on; tells how many.
+    /// Removes at most `most` elements that equal this one, from one end. Returns how many.
     pub fn remove(&mut self, element: &[u8], from: End, most: usize) -> usize {
         let element = Element::of(element);
         let mut places = Vec::new();
@@ -387,13 +387,13 @@ impl List {
         removed
     }
 
-    // ---- reading
+    // ---- reads
 
     pub fn iter(&self) -> Elements<'_> {
         self.range(0, self.len)
     }
 
-    /// So many elements from `start` on.
+    /// `count` elements from `start` on.
     pub fn range(&self, start: usize, count: usize) -> Elements<'_> {
         let left = count.min(self.len.saturating_sub(start));
         let Some((at, number)) = self.locate(start) else { return Elements::none() };
@@ -401,7 +401,7 @@ impl List {
         Elements { chunks: self.chunks.range(at + 1..), rest: &chunk.bytes()[chunk.position(number)..], left }
     }
 
-    /// So many elements from `start` on towards the front.
+    /// `count` elements from `start` towards the front.
     pub fn backwards(&self, start: usize, count: usize) -> Backwards<'_> {
         let left = count.min(start.saturating_add(1));
         let Some((at, number)) = self.locate(start) else { return Backwards(Elements::none()) };
@@ -411,7 +411,7 @@ impl List {
     }
 }
 
-/// Fills in where the elements that are equal to one stand, at most so many; ascending, whichever end was the first.
+/// Collects the positions of at most `most` elements that equal one, beginning at an end; ascending in any case.
 fn find(chunk: &Chunk, element: Element<'_>, from: End, most: usize, places: &mut Vec<(usize, usize)>) {
     places.clear();
     let bytes = chunk.bytes();
@@ -430,7 +430,7 @@ fn find(chunk: &Chunk, element: Element<'_>, from: End, most: usize, places: &mu
     }
 }
 
-/// Elements of a list, one after the other.
+/// Iterates over elements of a list.
 pub struct Elements<'l> {
     chunks: vec_deque::Iter<'l, Chunk>,
     rest: &'l [u8],
@@ -464,7 +464,7 @@ impl<'l> Iterator for Elements<'l> {
 
 impl ExactSizeIterator for Elements<'_> {}
 
-/// Elements of a list, the last one first.
+/// Iterates over elements of a list in reverse.
 pub struct Backwards<'l>(Elements<'l>);
 
 impl<'l> Iterator for Backwards<'l> {

@@ -1,11 +1,11 @@
-//! What a view can do with lists.
+//! View methods for lists.
 
 use super::list::{End, List, ListLimits};
 use super::view::View;
 use crate::base::error::CommandError;
 
 impl View<'_> {
-    /// Pushes elements at an end of a list, one after the other, and returns its length. Makes the list if there is none.
+    /// Pushes elements at an end of a list, which is created if it is missing. Returns the new length.
     #[inline]
     pub fn push_elements<'e>(
         &mut self,
@@ -26,8 +26,8 @@ impl View<'_> {
         )
     }
 
-    /// Changes a list, if there is one, in a way that can only take elements away; `change` says how many changes that
-    /// were. Returns the result of `change`, and whether the key was deleted.
+    /// Changes a list, if it exists, by removals only; `change` returns how many changes it made. Returns the result of
+    /// `change`, and whether the key was deleted.
     #[inline]
     pub fn shrink_list<R>(
         &mut self,
@@ -42,15 +42,15 @@ impl View<'_> {
         })
     }
 
-    /// Puts a list of these elements in place of whatever is under a key.
+    /// Replaces whatever is under a key by a list of these elements.
     pub fn put_list<'e>(&mut self, key: &[u8], elements: impl ExactSizeIterator<Item = &'e [u8]>, limits: &ListLimits) {
         let further = elements.len().saturating_sub(1);
         self.put_value(key, List::of(elements, limits));
         self.count_more_changes(further);
     }
 
-    /// Removes the elements of a list outside of `start..end`, and tells whether the key is gone. Whoever watches the key is
-    /// told, even if there are none.
+    /// Removes the elements of a list outside of `start..end`. Returns whether the key is gone. Touches the key's
+    /// watchers even if no element is removed.
     pub fn trim_list(
         &mut self,
         key: &[u8],

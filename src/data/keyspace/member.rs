@@ -1,11 +1,11 @@
-//! The bytes of a member, of a set or a sorted set.
+//! A member of a set or a sorted set.
 
 use super::indexed::Keyed;
 
-/// As many bytes stand in the member itself.
+/// The longest member that is stored inline.
 const SHORT: usize = 22;
 
-/// A member. A short one takes no memory of its own, so that nothing has to be fetched to compare it.
+/// A member's bytes. Short ones are stored inline, so that comparing them needs no further memory access.
 #[derive(Clone)]
 pub struct Member(Form);
 

@@ -1,8 +1,8 @@
-//! The data: databases in shards, and the locked views that are the only way to it.
+//! The data: databases in shards, and locked views, through which all access goes.
 //!
-//! One command, one transaction, one script: one [`View`], taken once with every lock it needs, at one instant of
-//! time. No lock is taken while another is held, but for the databases that a whole-keyspace view meets on its way,
-//! always in ascending order; and a view cannot be held across an `.await`, because it is not `Send`.
+//! One command, one transaction, one script: one [`View`], locked once with all the locks it needs, at one instant of
+//! time. No lock is taken while another is held, except for the databases that a whole-keyspace view locks, in
+//! ascending order. A view cannot be held across an `.await`, because it is not `Send`.
 
 mod collections;
 mod database;
@@ -58,7 +58,7 @@ pub use value::{Collection, ValueKind};
 pub use view::{LockedShard, ScanFilter, View, ViewStats};
 pub use watch::Watch;
 
-/// What a view may reach.
+/// The part of the keyspace that a view can access.
 #[derive(Clone, Copy)]
 pub enum Scope<'a> {
     /// These keys of the selected database, by hash.
@@ -69,7 +69,7 @@ pub enum Scope<'a> {
     Everything,
 }
 
-/// The lock is held by a script that does not end.
+/// The lock is held by a slow script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
@@ -96,11 +96,11 @@ pub struct Keyspace {
     databases: Box<[OnceLock<Box<Database>>]>,
     /// Shifts a hash so that only the bits of its shard's number are left.
     shift: u32,
-    /// Held to make a database. A view of everything holds it as long as it lives, so that none is made meanwhile. No view
-    /// waits for it while it holds a shard.
+    /// Held to create a database. A view of everything holds it for its life, so that none is created meanwhile. No
+    /// view waits for it while it holds a shard.
     creating: Mutex<()>,
-    /// Held while several shards are locked, and by a growing view as long as it lives. A growing view waits for shards
-    /// while it holds others; so it only ever waits for views that wait for nothing.
+    /// Held while several shards are locked, and by a growing view for its life. A growing view waits for shards while
+    /// it holds others; so it only ever waits for views that wait for nothing.
     multi_shard: Mutex<()>,
     /// A slow script keeps its locks while it is suspended; other commands are refused with BUSY.
     busy: AtomicBool,
@@ -121,7 +121,7 @@ impl Keyspace {
         Self::with_shards(databases, clock, MANY_SHARDS)
     }
 
-    /// As [`new`](Self::new), but divided so that it takes little memory as long as it holds little.
+    /// Like [`new`](Self::new), with fewer shards, so that an empty keyspace takes little memory.
     pub fn small(databases: u32, clock: &Clock) -> Self {
         Self::with_shards(databases, clock, FEW_SHARDS)
     }
@@ -141,18 +141,18 @@ impl Keyspace {
         }
     }
 
-    /// The shard that a key with this hash lives in.
+    /// The shard of a key with this hash.
     #[inline]
     fn shard_of(&self, hash: u64) -> usize {
         store::shard_of(hash, self.shift)
     }
 
-    /// How many shards each database has.
+    /// The number of shards of each database.
     fn shards(&self) -> usize {
         1 << (u64::BITS - self.shift)
     }
 
-    /// How many databases there are.
+    /// The number of databases.
     pub fn databases(&self) -> u32 {
         self.databases.len() as u32
     }
@@ -165,36 +165,36 @@ impl Keyspace {
         &self.waiters
     }
 
-    /// Locks what `scope` names, then reads the clock: the view's instant is one at which it held all its locks.
+    /// Locks `scope`, then reads the clock: the view's instant is one at which it held all its locks.
     #[inline]
     pub fn lock(&self, scope: Scope<'_>, db: u32, clock: &Clock) -> Result<View<'_>, Busy> {
         View::lock(self, scope, db, clock)
     }
 
-    /// As [`lock`](Self::lock), for one key whose hash is known already.
+    /// Like [`lock`](Self::lock), for one key whose hash is known already.
     #[inline]
     pub fn lock_key(&self, key: &[u8], hash: u64, db: u32, clock: &Clock) -> Result<View<'_>, Busy> {
         View::lock_key(self, key, hash, db, clock)
     }
 
-    /// Locks what a key with this hash is in.
+    /// Locks the shard of a key with this hash.
     #[inline]
     pub fn lock_shard(&self, hash: u64, db: u32) -> Result<LockedShard<'_>, Busy> {
         View::lock_shard(self, hash, db)
     }
 
-    /// A view of a key, whose lock is held.
+    /// A view of a key whose lock is held.
     #[inline]
     pub fn view_of_key<'k>(&'k self, locked: LockedShard<'k>, key: &[u8], hash: u64, clock: &Clock) -> View<'k> {
         View::of_key(self, locked, key, hash, clock)
     }
 
-    /// As [`lock`](Self::lock), but the view can reach every other key, too, and locks it when it does.
+    /// Like [`lock`](Self::lock), but the view can access every other key, too, and locks it on access.
     pub fn lock_growing(&self, hashes: &[u64], db: u32, clock: &Clock) -> Result<View<'_>, Busy> {
         View::lock_growing(self, hashes, db, clock)
     }
 
-    /// Sets whether locks may be held for long. While that is so, other commands do not wait for them.
+    /// Sets whether a slow script holds locks. While it does, other commands do not wait for them.
     pub fn set_busy(&self, busy: bool) {
         self.busy.store(busy, Ordering::Release);
     }
@@ -222,7 +222,7 @@ impl Keyspace {
         Err(Busy)
     }
 
-    /// Retries with back-off until a lock is free: for the script that makes the server busy itself.
+    /// Retries with back-off until a lock is free: for the slow script itself.
     fn lock_unconditionally<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
         let mut round = 0_u32;
         loop {
@@ -234,7 +234,7 @@ impl Keyspace {
         }
     }
 
-    /// Adds a watch, which any change to the key touches.
+    /// Adds a watch, which any change of the key touches.
     pub fn watch(&self, db: u32, key: &[u8], watch: &Arc<Watch>) {
         self.watchers.add(db, key, watch);
     }
@@ -243,21 +243,21 @@ impl Keyspace {
         self.watchers.remove(db, key, watch);
     }
 
-    /// Prefetches the memory that look-ups of these hashes will read, all at once instead of one by one.
+    /// Prefetches the memory that look-ups of these hashes will read, in parallel.
     #[inline]
     pub fn fetch_ahead(&self, db: u32, hashes: &[u64]) {
         let Some(database) = self.databases.get(db as usize).and_then(OnceLock::get) else { return };
         database.store.fetch_ahead(hashes, self.shift);
     }
 
-    /// Bytes of memory that all entries take.
+    /// The memory of all entries in bytes.
     pub fn used_bytes(&self) -> usize {
         let sum: i64 = self.shard_meta().map(|meta| meta.bytes.load(Ordering::Relaxed)).sum();
         usize::try_from(sum).unwrap_or(0)
     }
 
-    /// How many keys each database has, how many of them have a deadline, and how many have parts that do; only
-    /// databases with keys, in order. Takes no locks, so that it can be asked while a view lives.
+    /// The number of keys of each database, of those with a deadline, and of those whose parts have one; only databases
+    /// with keys, in order. Takes no locks, so it can be called while a view lives.
     pub fn sizes(&self) -> Vec<(u32, [u64; 3])> {
         let count = |shard_meta: &[ShardMeta], counter: fn(&ShardMeta) -> &AtomicI64| {
             let sum: i64 = shard_meta.iter().map(|meta| counter(meta).load(Ordering::Relaxed)).sum();
@@ -275,7 +275,7 @@ impl Keyspace {
             .collect()
     }
 
-    /// Deletes every expired key, in the order of the deadlines. Returns the view in which it did so, if there was any.
+    /// Deletes every expired key, in the order of the deadlines. Returns the view that did so, if any key was expired.
     pub fn sweep(&self, clock: &Clock) -> Option<View<'_>> {
         let now = clock.millis();
         let due =
@@ -303,7 +303,7 @@ impl Keyspace {
         self.databases.iter().filter_map(OnceLock::get).flat_map(|database| database.shard_meta.iter())
     }
 
-    /// A database of which a shard is held, so that it exists.
+    /// A database of which a shard is held, so it exists.
     #[inline]
     fn database(&self, db: u32) -> &Database {
         match self.databases[db as usize].get() {
@@ -312,7 +312,7 @@ impl Keyspace {
         }
     }
 
-    /// A database; made on first use.
+    /// A database, created on first use.
     #[inline]
     fn open_database(&self, db: u32) -> Result<&Database, Busy> {
         match self.databases[db as usize].get() {
@@ -334,7 +334,7 @@ impl Keyspace {
         self.lock_with_backoff(|| try_lock(&self.multi_shard))
     }
 
-    /// The next number of a sequence that looks random and is the same in every run.
+    /// The next number of a pseudo-random sequence, which is the same in every run.
     fn random(&self) -> u64 {
         random::mix(self.random.fetch_add(random::STEP, Ordering::Relaxed))
     }

@@ -1,10 +1,10 @@
-//! What a view reports if it is wanted: keyspace events, and keys that changed.
+//! Notifications of a view, made on request: keyspace events and changed keys.
 
 /// A class of keyspace events, as a bit of `notify-keyspace-events`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum EventClass {
-    /// `g`: commands that are about no type in particular.
+    /// `g`: commands that concern all types.
     Generic = 1 << 2,
     /// `$`
     String = 1 << 3,
@@ -16,13 +16,13 @@ pub enum EventClass {
     Hash = 1 << 6,
     /// `z`
     SortedSet = 1 << 7,
-    /// `x`: a key was deleted because its time had passed.
+    /// `x`: a key was deleted because it expired.
     Expired = 1 << 8,
     /// `e`: a key was deleted to free memory.
     Evicted = 1 << 9,
     /// `t`
     Stream = 1 << 10,
-    /// `m`: a key was read that does not exist.
+    /// `m`: a read of a key that does not exist.
     KeyMiss = 1 << 11,
     /// `d`
     Module = 1 << 13,
@@ -30,13 +30,13 @@ pub enum EventClass {
     New = 1 << 14,
 }
 
-/// Bits of the settings that are no class of events.
+/// Bits that are no event class.
 pub const KEYSPACE_CHANNEL: u32 = 1 << 0;
 pub const KEYEVENT_CHANNEL: u32 = 1 << 1;
-/// Changed keys are wanted, for client-side caching.
+/// Changes of keys are wanted, for client-side caching.
 pub const KEY_CHANGES: u32 = 1 << 31;
 
-/// One report of a view.
+/// One notification of a view.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Notification {
     Event {
@@ -50,6 +50,6 @@ pub enum Notification {
         key: Box<[u8]>,
         expired: bool,
     },
-    /// A whole database (or more) was emptied or exchanged.
+    /// A database, or several, was flushed or swapped.
     Flushed,
 }

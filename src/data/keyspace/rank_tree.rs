@@ -1,18 +1,18 @@
-//! Rows in ascending order, found by rank: a B+ tree in which every branch knows how many rows are below it.
+//! Rows in ascending order, accessed by rank: a B+ tree whose branches count the rows below them.
 //!
-//! What the order is, only the caller knows: it finds a row's rank by telling of any row whether it stands before. So a row
-//! need not hold more than the score and where the member stands.
+//! The caller defines the order: it passes a predicate that says whether a row precedes the point it looks for. So a
+//! row needs no more than the score and the index of the member.
 
 use std::mem::take;
 
-/// Rows of a leaf and branches of an inner node, at most.
+/// The most rows of a leaf, and the most branches of an inner node.
 const MOST: usize = 64;
 
-/// A node that has become less full than this looks for a neighbour to join, if both fill no more than `JOINED`.
+/// A node with fewer items joins a neighbour, if both together have at most `JOINED`.
 const SPARSE: usize = MOST / 2;
 const JOINED: usize = MOST / 4 * 3;
 
-/// A score, and the place of the member that has it.
+/// A score and the index of its member.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C, packed(4))]
 pub(super) struct Row {
@@ -28,7 +28,7 @@ enum Node {
 
 #[derive(Clone)]
 struct Branch {
-    /// The first row below, and how many there are.
+    /// The first row below, and the number of rows.
     first: Row,
     count: u32,
     node: Node,
@@ -42,14 +42,14 @@ pub(super) struct RankTree {
     inners: usize,
 }
 
-/// Whether a node is the first, or the last, of its level.
+/// Whether a node is the first or the last of its level.
 #[derive(Clone, Copy)]
 struct Edge {
     first: bool,
     last: bool,
 }
 
-/// How the number of nodes changes.
+/// A change of the number of nodes.
 #[derive(Default)]
 struct Growth {
     leaves: usize,
@@ -61,7 +61,7 @@ impl RankTree {
         Self { root: Node::Leaf(Vec::with_capacity(MOST)), len: 0, leaves: 1, inners: 0 }
     }
 
-    /// How many rows stand before a point: those of which `before` holds.
+    /// The number of rows for which `before` holds.
     pub fn rank(&self, mut before: impl FnMut(Row) -> bool) -> usize {
         let mut rank = 0;
         let mut node = &self.root;
@@ -82,7 +82,7 @@ impl RankTree {
         rows.get(at).copied()
     }
 
-    /// The leaf in which a rank is, and where in it.
+    /// The leaf of a rank, and the index in it.
     fn leaf(&self, mut rank: usize) -> (&[Row], usize) {
         let mut node = &self.root;
         loop {
@@ -97,7 +97,7 @@ impl RankTree {
         }
     }
 
-    /// Adds a row behind those of which `before` holds.
+    /// Inserts a row behind those for which `before` holds.
     pub fn insert(&mut self, row: Row, mut before: impl FnMut(Row) -> bool) {
         let mut growth = Growth::default();
         let edge = Edge { first: true, last: true };
@@ -113,7 +113,7 @@ impl RankTree {
         self.inners += growth.inners;
     }
 
-    /// Removes the row of this rank, which there must be.
+    /// Removes the row of this rank, which must exist.
     pub fn remove(&mut self, rank: usize) -> Row {
         let mut loss = Growth::default();
         let row = remove(&mut self.root, rank, &mut loss);
@@ -130,22 +130,22 @@ impl RankTree {
         row
     }
 
-    /// So many rows from a rank on, forwards or backwards; there must be as many.
+    /// `count` rows from a rank on, forwards or backwards; they must exist.
     pub fn rows(&self, rank: usize, count: usize, backwards: bool) -> Rows<'_> {
         Rows { tree: self, leaf: &[], at: 0, rank, left: count, backwards }
     }
 
-    /// Bytes of memory that it takes beside its own size.
+    /// The memory outside itself, in bytes.
     pub fn size(&self) -> usize {
         MOST * (self.leaves * size_of::<Row>() + self.inners * size_of::<Branch>())
     }
 }
 
-/// Rows one after the other.
+/// Iterates over rows.
 #[derive(Clone)]
 pub(super) struct Rows<'t> {
     tree: &'t RankTree,
-    /// The leaf in which the next row is, if it is known, and where it is there.
+    /// The leaf of the next row, if it is known, and the index in it.
     leaf: &'t [Row],
     at: usize,
     rank: usize,
@@ -166,7 +166,7 @@ impl Iterator for Rows<'_> {
             (self.leaf, self.at) = self.tree.leaf(self.rank);
         }
         let row = *self.leaf.get(self.at)?;
-        // Before the first of a leaf is outside of it, too.
+        // The wrapped index before a leaf's first row is outside of the leaf, too.
         let step = if self.backwards { usize::MAX } else { 1 };
         self.at = self.at.wrapping_add(step);
         self.rank = self.rank.wrapping_add(step);
@@ -201,7 +201,7 @@ impl Node {
         }
     }
 
-    /// The first row; of an empty leaf, none that anybody would look at.
+    /// The first row; for an empty leaf, one that is never read.
     fn first(&self) -> Row {
         let first = match self {
             Self::Leaf(rows) => rows.first().copied(),
@@ -217,13 +217,13 @@ impl Branch {
     }
 }
 
-/// The branch in which a point is: the last one whose first row stands before it.
+/// The branch of a point: the last one whose first row precedes it.
 #[inline]
 fn child(branches: &[Branch], before: &mut impl FnMut(Row) -> bool) -> usize {
     branches[1..].partition_point(|branch| before(branch.first))
 }
 
-/// The branch in which a rank is, and the rank below it.
+/// The branch of a rank, and the rank below it.
 #[inline]
 fn locate(branches: &[Branch], mut rank: usize) -> (usize, usize) {
     let last = branches.len() - 1;
@@ -237,7 +237,7 @@ fn locate(branches: &[Branch], mut rank: usize) -> (usize, usize) {
     (last, rank)
 }
 
-/// Adds a row below a node. What does not fit any more comes back, to stand beside it.
+/// Inserts a row below a node. Returns the new right neighbour if the node is split.
 fn insert(
     node: &mut Node,
     row: Row,
@@ -268,8 +268,8 @@ fn insert(
     }
 }
 
-/// Adds an item to those of a node. If it is full, half of them are handed back; at the end of everything, where more are
-/// likely to come, all but the newest stay together.
+/// Inserts an item into a node. A full node is split in half. At either edge of the tree, where more rows are likely to
+/// follow, only the new item moves to another node.
 fn add<T>(items: &mut Vec<T>, at: usize, item: T, edge: Edge) -> Option<Vec<T>> {
     if items.len() < MOST {
         items.insert(at, item);
@@ -311,7 +311,7 @@ fn remove(node: &mut Node, rank: usize, loss: &mut Growth) -> Row {
     }
 }
 
-/// Makes one of a branch and the one beside it, if they are small enough.
+/// Merges a branch with its neighbour, if both are small enough.
 fn join(branches: &mut Vec<Branch>, at: usize, loss: &mut Growth) {
     let length = |at: usize| branches.get(at).map_or(MOST, |branch| branch.node.len());
     let own = length(at);
@@ -334,7 +334,7 @@ fn join(branches: &mut Vec<Branch>, at: usize, loss: &mut Growth) {
 }
 
 impl Growth {
-    /// Counts a node that is there no more; what is below it has gone, or has gone elsewhere.
+    /// Counts a removed node.
     fn count(&mut self, node: &Node) {
         match node {
             Node::Leaf(_) => self.leaves += 1,
@@ -398,7 +398,7 @@ mod tests {
             let mut tree = RankTree::new();
             let mut model: Vec<Row> = Vec::new();
             for (place, (number, chance)) in (0..).zip(steps) {
-                // First mostly more, then mostly fewer.
+                // Insertions prevail first, removals later.
                 let fewer = if place > 3000 { 100 - removals / 2 } else { removals / 2 };
                 if chance < fewer && !model.is_empty() {
                     let rank = number as usize % model.len();

@@ -1,4 +1,4 @@
-//! Values as they are carried elsewhere: what DUMP writes and RESTORE reads.
+//! Conversion between values and their serialized form.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::data::listpack::Element;
 use crate::data::rdb::{self, Content, Field, Node};
 
 impl Entry {
-    /// The value, to be written out.
+    /// The value in its serialized form.
     pub fn content(&self) -> Content<'_> {
         match self.value() {
             Some(Value::Set(set)) => set.content(),
@@ -29,7 +29,7 @@ impl Entry {
         }
     }
 
-    /// An entry for a value that was read; nothing if no server could have written it.
+    /// An entry of a value that was read; `None` if no server could have written it.
     pub fn of_content(
         key: &[u8],
         content: Content<'_>,
@@ -52,7 +52,7 @@ impl Entry {
     }
 }
 
-/// A value, if there is a reason for a key to have it.
+/// A value, unless it would be deleted for being empty.
 fn kept<T: Collection>(value: Option<T>) -> Option<Value> {
     value.filter(|value| !value.is_removable()).map(Into::into)
 }
@@ -137,7 +137,7 @@ impl Hash {
 
     fn of_content(content: Content<'_>, limits: &HashLimits) -> Option<Self> {
         let Content::Hash { fields, packed, timed } = content else { return None };
-        // What was packed stays packed however long it is, if it is not too many.
+        // A packed value stays packed, however long its elements, unless it has too many.
         let longest = if packed { usize::MAX } else { limits.longest };
         let limits = &HashLimits { longest, ..*limits };
         let mut hash = Self::default();
@@ -147,7 +147,7 @@ impl Hash {
         if timed {
             hash.expect_times(limits);
         }
-        // Where times are equal, the last one to get it stands in front.
+        // Among equal expiry times, the field that was set last comes first.
         for field in fields.iter().rev().filter(|field| field.until.is_some()) {
             hash.set_time(&field.name, field.until, limits);
         }
@@ -164,7 +164,7 @@ impl SortedSet {
     fn of_content(content: Content<'_>, limits: &SortedSetLimits) -> Option<Self> {
         let Content::SortedSet { rows, packed } = content else { return None };
         let mut set = Self::new(packed);
-        // What was packed stays packed however long it is, if it is not too many.
+        // A packed value stays packed, however long its members, unless it has too many.
         let room = SortedSetLimits { packed: limits.packed, longest: usize::MAX, ..*limits };
         if !rows.iter().all(|(member, score)| set.put(member, *score, &room).is_none()) {
             return None;
@@ -202,8 +202,7 @@ impl Stream {
         }
     }
 
-    /// Redis believes what is said of the number of entries and of the last one; here both must be true, because what
-    /// follows relies on them.
+    /// Redis trusts the number of entries and the last id. Here both must be true, because the code relies on them.
     fn of_content(content: rdb::Stream<'_>) -> Option<Self> {
         let mut nodes = Vec::with_capacity(content.nodes.len());
         for (id, bytes) in content.nodes {
@@ -221,7 +220,7 @@ impl Stream {
                 log.set_counters(last, StreamId::from_rdb(first), StreamId::from_rdb(max_deleted), added);
             }
             None => {
-                // Of an empty stream, Redis takes the first entry to be behind all others.
+                // In an empty stream, Redis takes the first id to be greater than all others.
                 let first = log.front().map_or(StreamId::GREATEST, |entry| entry.id);
                 log.set_counters(last, first, StreamId::LEAST, content.len);
             }
@@ -265,7 +264,7 @@ impl Group {
         }
     }
 
-    /// Takes over the consumers and what is pending with them; nothing if that does not fit together.
+    /// Reads the consumers and the pending entries; `None` if they are inconsistent.
     fn fill(&mut self, content: &rdb::Group<'_>) -> Option<()> {
         let deliveries: BTreeMap<rdb::Id, &rdb::Delivery> =
             content.pending.iter().map(|delivery| (delivery.id, delivery)).collect();

@@ -1,8 +1,8 @@
-//! A set's members, and the three ways in which Redis keeps them.
+//! Sets: their members, and Redis's three encodings of them.
 //!
-//! Which way it is can be seen (OBJECT ENCODING, DUMP, the order of SMEMBERS), so it changes when Redis would change it.
-//! Where Redis's order is by chance, here it is the order in which members came, a removed one's place being taken by the
-//! last: the same in every run and on every machine.
+//! Clients can see the encoding (OBJECT ENCODING, DUMP, the order of SMEMBERS), so it changes where Redis changes it.
+//! Where Redis's order is arbitrary, members keep their insertion order, and a removal moves the last member to the
+//! free index: the same in every run and on every machine.
 
 use std::borrow::Cow;
 
@@ -10,19 +10,19 @@ use super::indexed::{Indexed, Keyed};
 use super::member::Member;
 use crate::protocol::parse_integer;
 
-/// The most integers that Redis keeps sorted, whatever it is told.
+/// Redis's own limit of an intset, whatever the setting.
 const MOST_INTEGERS: usize = 1 << 30;
 
-/// When a set changes how it is kept.
+/// The limits at which a set changes its encoding.
 #[derive(Clone, Copy, Debug)]
 pub struct SetLimits {
-    /// The most members that are kept as sorted integers.
+    /// The most members of an intset.
     pub integers: usize,
-    /// The most members that are kept as one list; 0 for servers that do not do that with sets.
+    /// The most members of a listpack; 0 for servers that do not use listpacks for sets.
     pub packed: usize,
-    /// The longest member that stands in such a list.
+    /// The longest member in a listpack.
     pub longest: usize,
-    /// Whether a command that brings many members has room made for all of them beforehand.
+    /// Whether a command with many members converts the set before it writes them.
     pub converts_upfront: bool,
 }
 
@@ -32,25 +32,25 @@ impl SetLimits {
     }
 }
 
-/// The members of a set.
+/// The members of a set, by encoding.
 #[derive(Clone)]
 pub enum Set {
     Integers(Integers),
     Members(Members),
 }
 
-/// Integers in ascending order.
+/// An intset: integers in ascending order.
 #[derive(Clone)]
 pub struct Integers {
-    /// Bytes that each takes, by the largest that was ever among them.
+    /// The bytes of each integer, as needed by the largest that was ever added.
     pub width: u8,
     pub values: Vec<i64>,
 }
 
-/// Any members. The order is kept if Redis would have them in one list.
+/// Members of any kind; ordered in the listpack encoding.
 pub type Members = Indexed<Member>;
 
-/// Adds a member, unless it is there already.
+/// Adds a member. Returns whether it is new.
 fn add_to(members: &mut Members, member: &[u8]) -> bool {
     let new = members.find(member).is_none();
     if new {
@@ -60,7 +60,7 @@ fn add_to(members: &mut Members, member: &[u8]) -> bool {
 }
 
 impl Set {
-    /// An empty set for members of which this is the first of so many.
+    /// An empty set for `count` members, of which this is the first.
     pub fn for_member(first: &[u8], count: usize, limits: &SetLimits) -> Self {
         if parse_integer(first).is_some() && (!limits.converts_upfront || count <= limits.integers()) {
             return Self::of_integers();
@@ -72,17 +72,17 @@ impl Set {
         Self::Integers(Integers::new())
     }
 
-    /// An empty set that Redis would keep in a hash table.
+    /// An empty set in the hash table encoding.
     pub fn of_members() -> Self {
         Self::Members(Members::new(false))
     }
 
-    /// An empty set that Redis would keep in one list.
+    /// An empty set in the listpack encoding.
     pub fn packed() -> Self {
         Self::Members(Members::new(true))
     }
 
-    /// Prepares for so many members that are about to come.
+    /// Prepares for `count` members.
     pub fn expect(&mut self, count: usize, limits: &SetLimits) {
         let most = match self {
             Self::Integers(_) => limits.integers(),
@@ -94,7 +94,7 @@ impl Set {
         }
     }
 
-    /// Whether the member is new.
+    /// Adds a member. Returns whether it is new.
     pub fn add(&mut self, member: &[u8], limits: &SetLimits) -> bool {
         match self {
             Self::Integers(integers) => {
@@ -122,7 +122,7 @@ impl Set {
         }
     }
 
-    /// Whether the member was there.
+    /// Removes a member. Returns whether it existed.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match self {
             Self::Integers(integers) => parse_integer(member).is_some_and(|value| integers.remove(value)),
@@ -149,7 +149,7 @@ impl Set {
         }
     }
 
-    /// A member by its place.
+    /// A member by its index.
     pub fn get(&self, place: usize) -> Option<Cow<'_, [u8]>> {
         match self {
             Self::Integers(integers) => integers.values.get(place).map(|value| Cow::Owned(digits(*value))),
@@ -157,7 +157,7 @@ impl Set {
         }
     }
 
-    /// Removes a member by its place, and hands it out.
+    /// Removes a member by its index, and returns it.
     pub fn take(&mut self, place: usize) -> Option<Vec<u8>> {
         match self {
             Self::Integers(integers) => {
@@ -175,7 +175,7 @@ impl Set {
         (0..self.len()).filter_map(|place| self.get(place))
     }
 
-    /// One step of a walk through the members, as [`Indexed::walk`] does it.
+    /// One step of an iteration over the members, as in [`Indexed::walk`].
     pub fn walk(&self, left: u64, count: usize) -> (u64, impl Iterator<Item = Cow<'_, [u8]>>) {
         let (left, members, integers) = match self {
             Self::Integers(integers) => (0, None, Some(integers.values.iter())),
@@ -188,7 +188,7 @@ impl Set {
         (left, members.chain(integers.into_iter().flatten().map(|value| Cow::Owned(digits(*value)))))
     }
 
-    /// How it is kept, as OBJECT ENCODING names it.
+    /// The name of the encoding, as in OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
         match self {
             Self::Integers(_) => "intset",
@@ -201,7 +201,7 @@ impl Set {
         matches!(self, Self::Members(members) if members.is_ordered())
     }
 
-    /// Bytes of memory that it takes.
+    /// The memory in bytes.
     pub fn size(&self) -> usize {
         size_of::<Self>()
             + match self {
@@ -210,7 +210,7 @@ impl Set {
             }
     }
 
-    /// Keeps its members as sorted integers if they are that, and few enough.
+    /// Converts to an intset if all members are integers, and few enough.
     pub fn condense(&mut self, limits: &SetLimits) {
         let Self::Members(members) = self else { return };
         if members.len() > limits.integers() {
@@ -226,7 +226,7 @@ impl Set {
         }
     }
 
-    /// From now on kept in a hash table.
+    /// Converts to the hash table encoding.
     pub fn spread(&mut self) {
         self.make_members(false);
     }
@@ -270,7 +270,7 @@ impl Integers {
         true
     }
 
-    /// Digits of the longest one; the first and the last are the longest of either sign.
+    /// The number of digits of the longest integer: the first or the last, which are the extremes.
     fn longest(&self) -> usize {
         [self.values.first(), self.values.last()]
             .into_iter()
@@ -285,7 +285,7 @@ fn digits(value: i64) -> Vec<u8> {
     itoa::Buffer::new().format(value).as_bytes().to_vec()
 }
 
-/// Bytes that an integer takes among sorted ones.
+/// The bytes that an intset needs for this integer.
 fn width_of(value: i64) -> u8 {
     if i16::try_from(value).is_ok() {
         2

@@ -1,11 +1,11 @@
-//! What a view can do with sets.
+//! View methods for sets.
 
 use super::set::{Set, SetLimits};
 use super::view::View;
 use crate::base::error::CommandError;
 
 impl View<'_> {
-    /// Adds members to a set, which is made if there is none, and returns how many are new.
+    /// Adds members to a set, which is created if it is missing. Returns how many are new.
     pub fn add_members<'m>(
         &mut self,
         key: &[u8],

@@ -1,21 +1,21 @@
-//! Settings of the keyspace, as atomics: CONFIG SET changes them while commands read them.
+//! Settings of the keyspace. They are atomics, because CONFIG SET changes them while commands read them.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use super::{ChunkLimit, HashLimits, ListLimits, SetLimits, SortedSetLimits};
 use crate::base::profile::{Family, Profile};
 
-/// What CONFIG SET can change about the keyspace while it runs.
+/// The settings of the keyspace that CONFIG SET can change.
 pub struct Settings {
     /// `proto-max-bulk-len`: the longest string a command may build.
     pub max_string: AtomicI64,
-    /// When values of each type change their encoding.
+    /// The limits at which values of each type change their encoding.
     pub encoding_limits: EncodingLimits,
-    /// Which notifications views make, as bits: classes of events, channels to publish them on, changes of keys.
+    /// The notifications that views make, as bits: event classes, channels, changes of keys.
     notifications: AtomicU32,
 }
 
-/// When a value changes its encoding; the names are those of the configuration.
+/// The limits at which values change their encoding, by the names of the configuration.
 #[derive(Default)]
 pub struct EncodingLimits {
     pub set_max_intset_entries: AtomicI64,
@@ -32,7 +32,7 @@ pub struct EncodingLimits {
 }
 
 impl EncodingLimits {
-    /// Each with its name.
+    /// Each setting with its name.
     pub fn all(&self) -> [(&'static str, &AtomicI64); 11] {
         [
             ("set-max-intset-entries", &self.set_max_intset_entries),
@@ -66,7 +66,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Sets those bits of the wanted notifications that are in `mask`.
+    /// Sets the bits of the wanted notifications that are in `mask`.
     pub fn set_wanted_notifications(&self, mask: u32, bits: u32) {
         let _ =
             self.notifications.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(old & !mask | bits & mask));
@@ -77,7 +77,7 @@ impl Settings {
         self.notifications.load(Ordering::Acquire) != 0
     }
 
-    /// The limits of the encodings of sets, on a server of this profile.
+    /// The limits of the encodings of sets, for a profile.
     pub fn set_limits(&self, profile: &Profile) -> SetLimits {
         let encoding_limits = &self.encoding_limits;
         let converts_upfront = profile.since_redis(7, 2);
@@ -89,7 +89,7 @@ impl Settings {
         }
     }
 
-    /// The limits of the encodings of hashes, on a server of this profile.
+    /// The limits of the encodings of hashes, for a profile.
     pub fn hash_limits(&self, profile: &Profile) -> HashLimits {
         HashLimits {
             packed: number(&self.encoding_limits.hash_max_listpack_entries),
@@ -99,13 +99,13 @@ impl Settings {
         }
     }
 
-    /// The limits of the encodings of lists, on a server of this profile.
+    /// The limits of the encodings of lists, for a profile.
     pub fn list_limits(&self, profile: &Profile) -> ListLimits {
         let setting = self.encoding_limits.list_max_listpack_size.load(Ordering::Relaxed);
         ListLimits { chunk: ChunkLimit::of(setting), packs: profile.since_redis(7, 2) }
     }
 
-    /// The limits of the encodings of sorted sets, on a server of this profile.
+    /// The limits of the encodings of sorted sets, for a profile.
     pub fn sorted_set_limits(&self, profile: &Profile) -> SortedSetLimits {
         SortedSetLimits {
             packed: number(&self.encoding_limits.zset_max_listpack_entries),

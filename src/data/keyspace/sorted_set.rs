@@ -1,4 +1,4 @@
-//! A sorted set: members with a score each, in the order of the scores, and of the members where scores are equal.
+//! Sorted sets: members with scores, ordered by score and then by member.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use super::indexed::{Indexed, Keyed};
 use super::member::Member;
 use super::rank_tree::{RankTree, Row, Rows};
 
-/// As many are kept in order one behind the other, and looked through for a member.
+/// Up to this many members are a sorted vector, which is searched linearly for a member.
 const FEW: usize = 128;
 
 /// A member with its score.
@@ -17,7 +17,7 @@ pub struct Scored {
 }
 
 impl Scored {
-    /// What stands where a member was removed.
+    /// The placeholder of a removed member.
     fn hole() -> Self {
         Self { member: Member::new(b""), score: f64::NAN }
     }
@@ -56,28 +56,28 @@ impl Keyed for Scored {
     }
 }
 
-/// When a sorted set changes how it is kept.
+/// The limits at which a sorted set changes its encoding.
 #[derive(Clone, Copy, Debug)]
 pub struct SortedSetLimits {
-    /// The most members that are kept as one list.
+    /// The most members of a listpack.
     pub packed: usize,
-    /// The longest member that stands in such a list.
+    /// The longest member in a listpack.
     pub longest: usize,
-    /// Whether a command that brings many members has room made for all of them beforehand.
+    /// Whether a command with many members converts the set before it writes them.
     pub converts_upfront: bool,
 }
 
-/// Members with scores. No score is NaN.
+/// A sorted set. No score is NaN.
 #[derive(Clone)]
 pub struct SortedSet {
     storage: Storage,
-    /// Redis would have them in one list.
+    /// The encoding is a listpack, not a skiplist.
     packed: bool,
 }
 
 #[derive(Clone)]
 enum Storage {
-    /// With the bytes of memory that they take outside.
+    /// `outside` is the members' memory outside themselves, in bytes.
     Small {
         sorted: Vec<Scored>,
         outside: usize,
@@ -87,17 +87,17 @@ enum Storage {
 
 #[derive(Clone)]
 struct Large {
-    /// In any order, with holes where members were removed: to move others there would cost more than all the rest, as
-    /// their rows would have to be found.
+    /// Unordered, with holes where members were removed. Moving other members there would cost more than the rest of
+    /// the removal, because their rows would have to be found.
     members: Indexed<Scored>,
     holes: Vec<u32>,
     order: RankTree,
 }
 
-/// As many holes do not matter, however few members there are.
+/// Up to this many holes are never compacted.
 const FEW_HOLES: usize = 64;
 
-/// Where a member stands; good until the set is changed.
+/// The index of a member; valid until the set changes.
 #[derive(Clone, Copy)]
 pub struct MemberSlot(usize);
 
@@ -108,18 +108,18 @@ impl Default for SortedSet {
 }
 
 impl SortedSet {
-    /// An empty one; `packed` if Redis would have its members in one list.
+    /// An empty set; `packed` selects the listpack encoding.
     pub fn new(packed: bool) -> Self {
         Self { storage: Storage::Small { sorted: Vec::new(), outside: 0 }, packed }
     }
 
-    /// An empty one for so many members of which this is the first. Servers that do not foresee look at the first alone.
+    /// An empty set for `count` members, of which this is the first. Some servers look only at the first member.
     pub fn for_member(first: &[u8], count: usize, limits: &SortedSetLimits) -> Self {
         let count = if limits.converts_upfront { count } else { 1 };
         Self::new(count <= limits.packed && first.len() <= limits.longest)
     }
 
-    /// Prepares for so many members that are about to come.
+    /// Prepares for `count` members.
     pub fn expect(&mut self, count: usize, limits: &SortedSetLimits) {
         if limits.converts_upfront && count > limits.packed {
             self.spread();
@@ -133,7 +133,7 @@ impl SortedSet {
         }
     }
 
-    /// How it is kept, as OBJECT ENCODING names it.
+    /// The name of the encoding, as in OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
         if self.packed { "listpack" } else { "skiplist" }
     }
@@ -142,29 +142,29 @@ impl SortedSet {
         self.packed
     }
 
-    /// From now on no more in one list.
+    /// Converts to the skiplist encoding.
     pub fn spread(&mut self) {
         self.packed = false;
     }
 
-    /// From now on in one list, if that is small enough: what Redis does with a set that was made at one go.
+    /// Converts to the listpack encoding if the set is small enough. Redis does this after it has built a whole set.
     pub fn pack(&mut self, limits: &SortedSetLimits) {
         let small = |scored: &Scored| scored.member().len() <= limits.longest;
         self.packed = self.len() <= limits.packed && self.iter().all(small);
         if self.packed {
-            // The order is the same.
+            // The order does not change.
             for rank in self.rank_of_score(|score| score < 0.0)..self.rank_of_score(|score| score <= 0.0) {
                 self.set_score(rank, 0.0);
             }
         }
     }
 
-    /// A list holds integers where it can, and so no negative zero.
+    /// The score as the encoding stores it: a listpack stores integers where it can, and so no negative zero.
     fn kept_score(&self, score: f64) -> f64 {
         if self.packed && score == 0.0 { 0.0 } else { score }
     }
 
-    /// Gives the member of a rank a score that leaves it there.
+    /// Sets the score of the member of a rank, which must keep its rank.
     fn set_score(&mut self, rank: usize, score: f64) {
         match &mut self.storage {
             Storage::Small { sorted, .. } => sorted[rank].score = score,
@@ -176,7 +176,7 @@ impl SortedSet {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// The memory in bytes.
     pub fn size(&self) -> usize {
         size_of::<Self>()
             + match &self.storage {
@@ -193,7 +193,7 @@ impl SortedSet {
         place.map(MemberSlot)
     }
 
-    /// The score of a member that was found.
+    /// The score of a member.
     pub fn score_at(&self, MemberSlot(place): MemberSlot) -> f64 {
         match &self.storage {
             Storage::Small { sorted, .. } => sorted[place].score,
@@ -201,7 +201,7 @@ impl SortedSet {
         }
     }
 
-    /// The rank of a member that was found.
+    /// The rank of a member.
     pub fn rank_at(&self, MemberSlot(place): MemberSlot) -> usize {
         match &self.storage {
             Storage::Small { .. } => place,
@@ -213,7 +213,7 @@ impl SortedSet {
         Some(self.score_at(self.find(member)?))
     }
 
-    /// Gives a member a score, whether it is there already or not; hands back the score that it had.
+    /// Sets the score of a member, which is added if it is new. Returns the old score.
     pub fn put(&mut self, member: &[u8], score: f64, limits: &SortedSetLimits) -> Option<f64> {
         let Some(place) = self.find(member) else {
             self.insert(member, score, limits);
@@ -226,7 +226,7 @@ impl SortedSet {
         Some(old)
     }
 
-    /// Adds a member that is not there.
+    /// Adds a new member.
     pub fn insert(&mut self, member: &[u8], score: f64, limits: &SortedSetLimits) {
         self.packed = self.packed && self.len() < limits.packed && member.len() <= limits.longest;
         let score = self.kept_score(score);
@@ -249,7 +249,7 @@ impl SortedSet {
         }
     }
 
-    /// Gives a member that was found another score.
+    /// Changes the score of an existing member.
     pub fn rescore(&mut self, MemberSlot(place): MemberSlot, score: f64) {
         let score = self.kept_score(score);
         match &mut self.storage {
@@ -274,7 +274,7 @@ impl SortedSet {
         }
     }
 
-    /// Removes a member; hands back the score that it had.
+    /// Removes a member. Returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let MemberSlot(place) = self.find(member)?;
         let removed = match &mut self.storage {
@@ -288,7 +288,7 @@ impl SortedSet {
         Some(removed.score)
     }
 
-    /// Goes back to the form for few, once there is nothing left.
+    /// Returns to the small form when the set is empty.
     fn forget_many_of_none(&mut self) {
         if self.len() == 0 {
             self.storage = Storage::Small { sorted: Vec::new(), outside: 0 };
@@ -326,7 +326,7 @@ impl SortedSet {
         }
     }
 
-    /// One step of a walk through the members, as [`Indexed::walk`] does it; where they stand in order, it is the only one.
+    /// One step of an iteration over the members, as in [`Indexed::walk`]. The small form is returned in one step.
     pub fn walk(&self, left: u64, count: usize) -> (u64, impl Iterator<Item = &Scored>) {
         let (left, some, all) = match &self.storage {
             Storage::Large(many) if !self.packed => {
@@ -339,7 +339,8 @@ impl SortedSet {
         (left, some.chain(all.into_iter().flatten()))
     }
 
-    /// How many members have a score of which `before` holds, as it must of all that are less than one of which it does.
+    /// The number of members whose score satisfies `before`, which must hold for all scores below one that satisfies
+    /// it.
     pub fn rank_of_score(&self, before: impl Fn(f64) -> bool) -> usize {
         match &self.storage {
             Storage::Small { sorted, .. } => sorted.partition_point(|scored| before(scored.score)),
@@ -347,7 +348,7 @@ impl SortedSet {
         }
     }
 
-    /// How many members there are of which `before` holds. If not all have the same score, that is some number.
+    /// The number of members that satisfy `before`. Meaningful only if all scores are equal.
     pub fn rank_of_member(&self, before: impl Fn(&[u8]) -> bool) -> usize {
         match &self.storage {
             Storage::Small { sorted, .. } => sorted.partition_point(|scored| before(scored.member())),
@@ -360,7 +361,7 @@ impl SortedSet {
         self.range(0..self.len(), false)
     }
 
-    /// The members of these ranks in order, or the other way round.
+    /// The members of these ranks, in order or in reverse.
     pub fn range(&self, ranks: Range<usize>, backwards: bool) -> Members<'_> {
         let end = ranks.end.min(self.len());
         let start = ranks.start.min(end);
@@ -374,7 +375,7 @@ impl SortedSet {
     }
 }
 
-/// Members one after the other.
+/// Iterates over members.
 #[derive(Clone)]
 pub struct Members<'s>(Walk<'s>);
 
@@ -425,7 +426,7 @@ impl Large {
         }
     }
 
-    /// The rank of what stands at a place.
+    /// The rank of the member at an index.
     fn rank(&self, place: usize) -> usize {
         let scored = self.at(place);
         self.order.rank(|row| self.is_before(row, scored))
@@ -459,7 +460,7 @@ impl Large {
         self.enter(place);
     }
 
-    /// Makes a row for what stands at a place.
+    /// Adds the row of the member at an index.
     fn enter(&mut self, place: usize) {
         let Self { members, order, .. } = self;
         let Some(scored) = members.get(place) else { return };
@@ -469,7 +470,7 @@ impl Large {
         });
     }
 
-    /// Removes what stands at a place and has no row any more.
+    /// Removes the member at an index, whose row is removed already.
     fn leave(&mut self, place: usize) -> Scored {
         let scored = self.members.vacate(place, Scored::hole());
         self.holes.push(place as u32);
@@ -479,8 +480,8 @@ impl Large {
         scored
     }
 
-    /// Moves members forward, over the holes between them. As none moves backward, a walk from the last to the first
-    /// still misses nobody.
+    /// Moves members to lower indexes, over the holes. No member moves to a higher index, so an iteration from the last
+    /// to the first still visits all.
     #[cold]
     fn close_holes(&mut self) {
         let mut members = Indexed::new(false);
@@ -572,7 +573,7 @@ mod tests {
         loop {
             let (next, members) = set.walk(left, 50);
             seen.extend(members.map(|scored| scored.member().to_vec()));
-            // Of the first 2,000 every tenth stays; others come, and some of these go, too.
+            // Of the first 2,000 members every tenth stays. Others are added, and some of these removed.
             for number in (step * 120..(step + 1) * 120).filter(|number| number % 10 != 0) {
                 set.remove(&name(1999_u32.saturating_sub(number)));
                 set.put(&name(10_000 + number % 700), 1.0, &LIMITS);
@@ -589,7 +590,7 @@ mod tests {
         assert!(set.size() < 200_000, "{} bytes for {} members", set.size(), set.len());
     }
 
-    /// A score as an integer, so that it has an order.
+    /// A score as an integer with the same order.
     fn key(score: f64) -> i64 {
         score as i64
     }

@@ -1,4 +1,4 @@
-//! The one file that knows dashmap: one database's shards, and the entries of a shard that is locked.
+//! The only file that uses dashmap: the shards of one database, and the entries of a locked shard.
 
 #![allow(unsafe_code)]
 
@@ -11,12 +11,12 @@ use hashbrown::raw::RawTable;
 
 use super::entry::Entry;
 
-/// Into how many shards a database is divided, as a power of two. Fixed, so that nothing (the order of KEYS, a SCAN
-/// cursor, which keys share a lock) depends on the machine.
+/// The number of shards of a database, as a power of two. Fixed, so that nothing (the order of KEYS, a SCAN cursor,
+/// which keys share a lock) depends on the machine.
 pub const MANY_SHARDS: u32 = 10;
-/// The same for one of many small keyspaces, where the shards themselves would take most of the memory.
+/// The same for a small keyspace, where many shards would take most of the memory.
 pub const FEW_SHARDS: u32 = 4;
-/// Arbitrary, and the same in every process: a test that failed once fails the same way again.
+/// Arbitrary and fixed in every process, so that a failed test fails the same way again.
 const SEED: u64 = 0x7265_646f_7562_6c65;
 
 type Table = RawTable<(Entry, SharedValue<()>)>;
@@ -43,13 +43,13 @@ pub fn hash_of(key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The shard of a key with this hash; `shift` leaves as many bits as there are in a shard's number.
+/// The shard of a key with this hash; `shift` leaves the bits of a shard's number.
 #[inline]
 pub fn shard_of(hash: u64, shift: u32) -> usize {
     (scan_position(hash) >> shift) as usize
 }
 
-/// Where SCAN meets a key: shard by shard, and by hash within a shard. The position never changes.
+/// The position of a key in SCAN's order: by shard, then by hash. It never changes.
 #[inline]
 pub fn scan_position(hash: u64) -> u64 {
     // The seven highest bits tag the slots inside a table; dashmap takes the shard from the bits below them.
@@ -66,26 +66,26 @@ impl Store {
         Self { map: DashMap::with_hasher_and_shard_amount(FixedState::with_seed(SEED), shards) }
     }
 
-    /// A shard, unless another view holds it.
+    /// Locks a shard, unless another view holds it.
     #[inline]
     pub fn try_lock(&self, index: usize) -> Option<Shard<'_>> {
         Some(Shard { table: self.map.shards()[index].try_write()? })
     }
 }
 
-/// How many look-ups are prepared at once.
+/// The most look-ups that are prefetched at once.
 const AHEAD: usize = 32;
 
 impl Store {
-    /// Has the memory fetched that look-ups of these hashes will read: first where each begins, then, once that is there,
-    /// the entry that it most likely compares with. A shard that somebody writes to just now is left out.
+    /// Prefetches the memory that look-ups of these hashes will read: first the start of each probe sequence, then the
+    /// entry that is most likely compared. Skips shards that are locked for writing.
     pub fn fetch_ahead(&self, hashes: &[u64], shift: u32) {
         for hashes in hashes.chunks(AHEAD) {
-            // The locks first: another thread may have had them last.
+            // The locks come first: another thread may have written to their cache lines.
             for &hash in hashes {
                 fetch((&raw const self.map.shards()[shard_of(hash, shift)]).cast());
             }
-            // Held only for reading and never waited for, so holding several at once blocks nobody for good.
+            // These are read locks that are only tried, so holding several cannot deadlock.
             let mut tables: ArrayVec<_, AHEAD> = ArrayVec::new();
             for &hash in hashes {
                 if let Some(table) = self.map.shards()[shard_of(hash, shift)].try_read() {
@@ -105,12 +105,12 @@ impl Store {
     }
 }
 
-/// Has both places fetched where the probing for a hash begins: its tag and its slot.
+/// Prefetches the tag and the slot at the start of a hash's probe sequence.
 #[inline]
 fn fetch_start(table: &Table, hash: u64) {
     let index = hash as usize & (table.buckets() - 1);
     let end = table.data_end().as_ptr();
-    // The tags stand behind the table's end, the slots in front of it, backwards.
+    // Tags are behind the table's end, slots in front of it, in reverse.
     fetch(end.cast::<u8>().wrapping_add(index));
     fetch(end.wrapping_sub(index + 1).cast());
 }
@@ -132,17 +132,18 @@ pub struct Shard<'k> {
     table: RwLockWriteGuard<'k, Table>,
 }
 
-/// Where an entry stands in its shard; good until something is inserted or removed.
+/// The slot of an entry in its shard; valid until an insertion or a removal.
 #[derive(Clone, Copy)]
 pub struct Slot(usize);
 
-/// The entries of a shard, taken out whole.
+/// All entries of a shard, moved out.
 pub struct Contents(#[expect(dead_code, reason = "kept only to be dropped after the locks are")] Table);
 
 impl Shard<'_> {
     #[inline]
     pub fn find(&self, hash: u64, key: &[u8]) -> Option<Slot> {
-        // The slot is only known once the tag is; most likely it is the first, so the two need not be waited for in turn.
+        // The slot is known only after the tag is read. Most likely it is the first one, so both are prefetched at
+        // once.
         fetch_start(&self.table, hash);
         let bucket = self.table.find(hash, |(entry, _)| entry.key() == key)?;
         // SAFETY: `find` returned a bucket of this very table, which nothing has touched since.
@@ -184,14 +185,14 @@ impl Shard<'_> {
         entry
     }
 
-    /// Finds an entry by its hash and anything else about it.
+    /// Finds an entry by its hash and a predicate.
     pub fn find_by(&self, hash: u64, mut is_it: impl FnMut(&Entry) -> bool) -> Option<Slot> {
         let bucket = self.table.find(hash, |(entry, _)| is_it(entry))?;
         // SAFETY: as in `find`.
         Some(Slot(unsafe { self.table.bucket_index(&bucket) }))
     }
 
-    /// A full slot, counting from one that `seed` chooses.
+    /// A full slot; the search begins at one that `seed` selects.
     pub fn any_slot(&self, seed: u64) -> Option<Slot> {
         let buckets = self.table.buckets();
         let start = (seed % buckets as u64) as usize;
@@ -203,7 +204,7 @@ impl Shard<'_> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        // SAFETY: the borrow of `self` lives as long as the iterator and what it hands out, so the table stays as it is.
+        // SAFETY: the borrow of `self` outlives the iterator and its items, so the table does not change.
         unsafe { self.table.iter().map(|bucket| &bucket.as_ref().0) }
     }
 

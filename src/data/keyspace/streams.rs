@@ -1,4 +1,4 @@
-//! What a view can do with streams beyond what it can do with every value.
+//! View methods for streams.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use super::{Settings, number};
 use crate::base::error::CommandError;
 
 impl View<'_> {
-    /// Changes the stream under a key, if there is one, without touching its watchers: WATCH ignores what groups do.
+    /// Changes the stream under a key, if it exists, without touching watchers: WATCH ignores changes of groups.
     pub fn change_quietly<R>(
         &mut self,
         key: &[u8],
@@ -20,14 +20,14 @@ impl View<'_> {
         self.rewrite_quietly(at, change).map(Some).ok_or(CommandError::WRONG_TYPE)
     }
 
-    /// The value under a key, which was just found to be of this type.
+    /// The value under a key that was just found to have this type.
     pub fn peek_found_collection<T: Collection>(&self, key: &[u8]) -> Option<&T> {
         self.peek_found(key)?.collection()
     }
 }
 
 impl Settings {
-    /// When a node of a stream takes no more entries.
+    /// The size limits of stream nodes.
     pub fn node_limits(&self) -> NodeLimits {
         NodeLimits {
             bytes: number(&self.encoding_limits.stream_node_max_bytes),
@@ -35,7 +35,7 @@ impl Settings {
         }
     }
 
-    /// How many entries are trimmed at most where the request leaves that open.
+    /// The most entries that approximate trimming removes if the request has no LIMIT.
     pub fn rough_trim_limit(&self) -> i64 {
         match self.encoding_limits.stream_node_max_entries.load(Ordering::Relaxed).saturating_mul(100) {
             limit @ 1.. => limit.min(1_000_000),

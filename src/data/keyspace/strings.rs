@@ -1,4 +1,4 @@
-//! What a view can do with strings.
+//! View methods for strings.
 
 use smallvec::SmallVec;
 
@@ -8,18 +8,18 @@ use super::view::View;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 
-/// What a write does to the deadline of its key.
+/// What a write does to its key's deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// No deadline.
+    /// Removes it.
     Never,
-    /// As it was.
+    /// Keeps it.
     Keep,
     At(Millis),
 }
 
 impl Expiry {
-    /// The deadline that comes out of it, for a key that has this one.
+    /// The new deadline of a key with this old one.
     fn resolve(self, old: Option<Millis>) -> Option<Millis> {
         match self {
             Self::Never => None,
@@ -30,13 +30,13 @@ impl Expiry {
 }
 
 impl View<'_> {
-    /// The string under a key, read for its value.
+    /// The string under a key, as a read.
     #[inline]
     pub fn string(&mut self, key: &[u8]) -> Result<Option<&[u8]>, CommandError> {
         Ok(self.text(key)?.map(|text| text.bytes))
     }
 
-    /// The strings under several keys, read for their values; nothing for what is absent or no string.
+    /// The strings under several keys, as reads; `None` for a missing key or another type.
     pub fn strings<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<Option<&[u8]>> {
         for key in keys.clone() {
             self.find_for_read(key);
@@ -45,7 +45,7 @@ impl View<'_> {
         keys.map(|key| Some(view.peek_found(key)?.text()?.bytes)).collect()
     }
 
-    /// As [`string`](Self::string), with how it is encoded.
+    /// Like [`string`](Self::string), with the encoding.
     #[inline]
     pub fn text(&mut self, key: &[u8]) -> Result<Option<TextRef<'_>>, CommandError> {
         match self.find_for_read(key) {
@@ -54,7 +54,7 @@ impl View<'_> {
         }
     }
 
-    /// Writes a whole string, whatever was there before.
+    /// Writes a whole string. Replaces a value of any type.
     #[inline]
     pub fn set_string(&mut self, key: &[u8], value: &[u8], expiry: Expiry) {
         let accessed = self.access_time();
@@ -79,7 +79,7 @@ impl View<'_> {
         }
     }
 
-    /// Writes a string if nothing is under the key, whatever its type.
+    /// Writes a string if the key does not exist.
     #[inline]
     pub fn insert_if_absent(&mut self, key: &[u8], value: &[u8], deadline: Option<Millis>) -> bool {
         if self.find_for_update(key).is_some() {
@@ -89,7 +89,7 @@ impl View<'_> {
         true
     }
 
-    /// Writes a whole string that lives for ever, and hands out the one it replaces.
+    /// Writes a whole string without a deadline, and returns the old one.
     pub fn replace_string(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
         let Some(at) = self.find_for_read(key) else {
             self.insert(Entry::string(key, value, None, self.access_time()));
@@ -100,8 +100,8 @@ impl View<'_> {
         Ok(Some(old))
     }
 
-    /// Writes a string made from the one that is there; the deadline stays. A `verbatim` one is text for OBJECT ENCODING
-    /// even if it reads as an integer.
+    /// Replaces a string by one that is derived from it, and keeps the deadline. A `verbatim` string is text for OBJECT
+    /// ENCODING even if it reads as an integer.
     pub fn rebuild_string<R>(
         &mut self,
         key: &[u8],
@@ -129,7 +129,7 @@ impl View<'_> {
         Ok(result)
     }
 
-    /// The string under a key, looked at by a command that is about to write it.
+    /// The string under a key, for a command that is about to write it.
     pub fn string_to_write(&mut self, key: &[u8]) -> Result<Option<&[u8]>, CommandError> {
         match self.find_for_update(key) {
             None => Ok(None),
@@ -137,12 +137,12 @@ impl View<'_> {
         }
     }
 
-    /// Edits a string in place (an empty one if there is none), and leaves it in the `raw` encoding.
+    /// Edits a string in place (an empty one if the key does not exist), and leaves it in the `raw` encoding.
     pub fn edit_string<R>(&mut self, key: &[u8], edit: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, CommandError> {
         self.edit_string_if(key, |bytes| (edit(bytes), true))
     }
 
-    /// As [`edit_string`](Self::edit_string), but `edit` says whether this touches watchers.
+    /// Like [`edit_string`](Self::edit_string), but `edit` returns whether watchers are touched.
     pub fn edit_string_if<R>(
         &mut self,
         key: &[u8],
@@ -168,8 +168,8 @@ impl View<'_> {
         Ok(result)
     }
 
-    /// Edits a string that is there and that `check` lets pass, and leaves it in the `raw` encoding. `edit` says how many
-    /// changes that were.
+    /// Edits an existing string that `check` accepts, and leaves it in the `raw` encoding. `edit` returns how many
+    /// changes it made.
     pub fn edit_existing_string<R>(
         &mut self,
         key: &[u8],

@@ -1,4 +1,4 @@
-//! The types of values, and what all of them have in common.
+//! The types of values and their common operations.
 
 use super::hash::Hash;
 use super::list::List;
@@ -7,7 +7,7 @@ use super::sorted_set::SortedSet;
 use super::stream::Stream;
 use crate::base::clock::Millis;
 
-/// The type of a value, as TYPE names it.
+/// The type of a value, as in TYPE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     String,
@@ -30,14 +30,14 @@ impl ValueKind {
         }
     }
 
-    /// Whether clients can wait for a key of this type.
+    /// Whether clients can block on a key of this type.
     pub fn is_awaited(self) -> bool {
         matches!(self, Self::List | Self::SortedSet | Self::Stream)
     }
 }
 
-/// A value with the type that has its own home; short strings live in packed entries instead. Those that are not strings
-/// stand in a box of their own, so that the others stay small.
+/// A value by type; short strings are in packed entries instead. Values other than strings are boxed, so that this
+/// stays small.
 #[derive(Clone)]
 pub enum Value {
     String(Text),
@@ -58,16 +58,16 @@ pub struct Text {
     pub verbatim: bool,
 }
 
-/// A type of values that hold elements.
+/// A value type with elements.
 pub trait Collection: Sized + Into<Value> {
     fn of(value: &Value) -> Option<&Self>;
     fn of_mut(value: &mut Value) -> Option<&mut Self>;
 
-    /// Whether nothing is left that a key would have to be there for.
+    /// Whether the value is empty, so that its key is deleted.
     fn is_removable(&self) -> bool;
 }
 
-/// Makes a type one whose values are kept under keys.
+/// Implements `Collection` for a value type.
 macro_rules! collection {
     ($type:ident, $over:expr) => {
         impl From<$type> for Value {
@@ -103,7 +103,7 @@ collection!(List, |list| list.len() == 0);
 collection!(Set, |set| set.len() == 0);
 collection!(SortedSet, |set| set.len() == 0);
 collection!(Hash, |hash| hash.len() == 0);
-// A stream stays when its last entry goes.
+// A stream remains without entries.
 collection!(Stream, |_| false);
 
 impl Value {
@@ -118,7 +118,7 @@ impl Value {
         }
     }
 
-    /// When the first of its parts runs out of time.
+    /// The earliest deadline of one of its parts.
     #[inline]
     pub fn first_field_deadline(&self) -> Option<Millis> {
         match self {
@@ -127,7 +127,7 @@ impl Value {
         }
     }
 
-    /// Bytes of memory that it takes beside its own size.
+    /// The memory outside itself, in bytes.
     pub fn size(&self) -> usize {
         match self {
             Self::String(text) => text.bytes.capacity(),
@@ -139,7 +139,7 @@ impl Value {
         }
     }
 
-    /// How it is kept, as OBJECT ENCODING names it; strings know that themselves.
+    /// The name of the encoding, as in OBJECT ENCODING; `None` for a string, whose entry knows it.
     pub fn encoding(&self) -> Option<&'static str> {
         match self {
             Self::String(_) => None,

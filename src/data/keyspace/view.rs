@@ -1,7 +1,7 @@
 //! A locked view: the only way to read and change data.
 //!
-//! This file holds the struct and what every command may ask it. The modules hold what a view does: `locking`, `lookup`,
-//! `change`, `databases`, `expiry`, `scan`, and `effects` (what it leaves for others).
+//! This file has the struct and its general queries. The modules have the operations: `locking`, `lookup`, `change`,
+//! `databases`, `expiry`, `scan`, and `effects` (what it leaves for others).
 
 mod change;
 mod databases;
@@ -24,14 +24,14 @@ use effects::Effects;
 
 pub use scan::ScanFilter;
 
-/// What one command, transaction or script has locked of the keyspace, at one instant.
+/// The part of the keyspace that one command, transaction or script has locked, at one instant.
 pub struct View<'k> {
     keyspace: &'k Keyspace,
-    /// The shards it holds, in ascending order of database and shard.
+    /// The held shards, ascending by database and shard.
     locked: SmallVec<[LockedShard<'k>; 1]>,
-    /// Held by a view of everything, so that no other database is made meanwhile.
+    /// Held by a view of everything, so that no database is created meanwhile.
     everything: Option<MutexGuard<'k, ()>>,
-    /// Held by a growing view, which locks further shards when it reaches for them.
+    /// Held by a growing view, which locks further shards when it accesses them.
     growing: Option<MutexGuard<'k, ()>>,
     hashed_key: HashedKey,
     db: u32,
@@ -39,16 +39,17 @@ pub struct View<'k> {
     micros: i64,
     /// Look-ups count as accesses (CLIENT NO-TOUCH turns that off).
     touch: bool,
-    /// The running command may only look at keys that its words name.
+    /// The running command may access only keys that its arguments name.
     confined: bool,
-    /// The running command's reply must not depend on chance.
+    /// The running command's reply must not be random.
     repeatable: bool,
     stats: ViewStats,
     /// The notifications that were wanted when the view was locked, as bits.
     wanted: u32,
-    /// Only some views have any. Declared behind the locks, so that flushed tables are dropped after their release.
+    /// Most views have none. Declared behind the locks, so that flushed tables are dropped after the locks are
+    /// released.
     effects: Option<Box<Effects>>,
-    /// A view holds locks, so it must not travel between threads or live across an `.await`.
+    /// A view holds locks, so it must not be sent to another thread or live across an `.await`.
     not_send: PhantomData<*const ()>,
 }
 
@@ -59,7 +60,7 @@ pub struct LockedShard<'k> {
     shard: Shard<'k>,
 }
 
-/// What a view did, for the statistics.
+/// Counters of a view, for the statistics.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ViewStats {
     pub hits: u64,
@@ -67,12 +68,12 @@ pub struct ViewStats {
     /// Changes, as INFO's `rdb_changes_since_last_save` counts them.
     pub changes: u64,
     pub expired: u64,
-    /// Keys written on the condition that they did not exist, as locks are.
+    /// Keys written on the condition that they do not exist, as locks are.
     pub locks: u64,
 }
 
-/// The slice that names the only key of a view, with its hash, so that a look-up need not hash it again. A slice is
-/// recognised by address and length; it is not borrowed, so its owner must leave it alone while the view lives.
+/// The slice of a view's only key with its hash, so that a look-up does not hash it again. The slice is compared by
+/// address and length. It is not borrowed, so its owner must not change it while the view lives.
 #[derive(Clone, Copy)]
 struct HashedKey {
     address: usize,
@@ -100,7 +101,7 @@ impl HashedKey {
     }
 }
 
-/// Where a live entry is: in which held shard, at which slot.
+/// The position of a live entry: the held shard and the slot.
 #[derive(Clone, Copy)]
 pub(super) struct Location {
     lock: usize,
@@ -149,20 +150,20 @@ impl<'k> View<'k> {
         }
     }
 
-    /// Ends the view and releases its locks: what it did becomes visible all at once.
+    /// Ends the view and releases its locks: its changes become visible at once.
     #[inline]
     pub fn finish(self) -> ViewStats {
-        // Fields drop in the order of their declaration: the locks first, then flushed tables.
+        // Fields are dropped in the order of their declaration: the locks first, then flushed tables.
         self.stats
     }
 
-    /// What the view has done so far.
+    /// The view's counters so far.
     #[inline]
     pub fn stats(&self) -> ViewStats {
         self.stats
     }
 
-    /// Counts a lock (of the lock pattern) that a client took.
+    /// Counts a lock that a client took (a conditional write).
     #[inline]
     pub fn count_lock(&mut self) {
         self.stats.locks += 1;
@@ -196,7 +197,7 @@ impl<'k> View<'k> {
         self.touch = touch;
     }
 
-    /// Restricts the running command to keys that its words name, although the view reaches others.
+    /// Restricts the running command to keys that its arguments name, although the view can access others.
     pub fn set_confined(&mut self, confined: bool) {
         self.confined = confined;
     }
@@ -205,7 +206,7 @@ impl<'k> View<'k> {
         self.confined
     }
 
-    /// Forbids that the running command's reply depends on chance, as in scripts.
+    /// Forbids a random reply of the running command, as in scripts.
     pub fn set_repeatable(&mut self, repeatable: bool) {
         self.repeatable = repeatable;
     }

@@ -99,7 +99,7 @@ impl Waiters {
         self.queues().by_hash.keys().copied().collect()
     }
 
-    /// The awaited keys of a database; the one with the longest wait comes first.
+    /// The awaited keys of a database; the key with the longest wait comes first.
     pub fn keys(&self, db: u32) -> Vec<Box<[u8]>> {
         let queues = self.queues();
         let of_database = queues.by_hash.iter().filter(|((of, _), _)| *of == db);

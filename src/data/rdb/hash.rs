@@ -12,10 +12,10 @@ use crate::base::profile::{Family, Profile};
 use crate::data::listpack;
 use crate::protocol::parse_integer;
 
-/// The times that Redis can note are below this.
+/// Redis's expiry times of fields are below this.
 const NO_TIME: Millis = (1 << 48) - 1;
 
-/// What Valkey writes for a field that lives for ever.
+/// Valkey's marker for a field without an expiry.
 const FOR_EVER: Millis = -1;
 
 /// A field with its value.
@@ -23,7 +23,7 @@ const FOR_EVER: Millis = -1;
 pub struct Field<'a> {
     pub name: Bytes<'a>,
     pub value: Bytes<'a>,
-    /// When it ends, if it does not live for ever.
+    /// The field's expiry time, if it has one.
     pub until: Option<Millis>,
 }
 
@@ -98,7 +98,7 @@ pub fn read_ziplist(reader: &mut Reader<'_>) -> Option<Content<'static>> {
     in_pairs(pairs(ziplist::read(&reader.string()?)?)?, true)
 }
 
-/// A zipmap is the one packed form in which the length of what is in it has ever counted when it is read.
+/// Zipmaps are the one packed form for which the number of pairs is not read from the content.
 pub fn read_zipmap(reader: &mut Reader<'_>) -> Option<Content<'static>> {
     in_pairs(zipmap::read(&reader.string()?)?, false)
 }
@@ -107,7 +107,7 @@ fn in_pairs(pairs: Vec<Pair<'static>>, packed: bool) -> Option<Content<'static>>
     Some(Content::Hash { fields: pairs.into_iter().map(Field::lasting).collect(), packed, timed: false })
 }
 
-/// Two and two; nothing if one is left over.
+/// Pairs of neighbours; `None` if the number is odd.
 pub fn pairs(parts: Vec<Bytes<'static>>) -> Option<Vec<Pair<'static>>> {
     let mut pairs = Vec::with_capacity(parts.len() / 2);
     let mut parts = parts.into_iter();
@@ -117,7 +117,7 @@ pub fn pairs(parts: Vec<Bytes<'static>>) -> Option<Vec<Pair<'static>>> {
     Some(pairs)
 }
 
-/// As Redis keeps times since 7.4: the earliest, and with each field how much later it ends, and one more.
+/// Redis's format since 7.4: the earliest expiry, and per field the difference to it plus one.
 pub fn read_times(reader: &mut Reader<'_>) -> Option<Content<'static>> {
     let earliest = reader.integer_64()?;
     let fields = reader.several(|reader| {
@@ -143,7 +143,7 @@ pub fn read_listpack_times(reader: &mut Reader<'_>) -> Option<Content<'static>> 
     Some(Content::Hash { fields, packed: true, timed: true })
 }
 
-/// As Valkey keeps times since 9.0.
+/// Valkey's format since 9.0.
 pub fn read_until(reader: &mut Reader<'_>) -> Option<Content<'static>> {
     let fields = reader.several(|reader| {
         let (name, value) = read_pair(reader)?;

@@ -1,14 +1,14 @@
-//! Libraries of functions, as FUNCTION DUMP gives and FUNCTION RESTORE takes them.
+//! Function libraries, in the format of FUNCTION DUMP and FUNCTION RESTORE.
 
 use super::reader::Reader;
 use super::{FOOTER, PayloadError, check, sign, write_string};
 use crate::base::profile::Profile;
 
-/// What stands in front of a library of functions, and stood there before the first release that had them.
+/// The opcode of a function library; the earlier one was written only by release candidates.
 pub(super) const LIBRARY: u8 = 245;
 const EARLY_LIBRARY: u8 = 246;
 
-/// Libraries, given as their texts, with a footer.
+/// Serializes libraries, given as source code, with a footer.
 pub fn dump_libraries<'l>(sources: impl Iterator<Item = &'l [u8]>, profile: &Profile) -> Vec<u8> {
     let mut out = Vec::new();
     for source in sources {
@@ -19,18 +19,18 @@ pub fn dump_libraries<'l>(sources: impl Iterator<Item = &'l [u8]>, profile: &Pro
     out
 }
 
-/// What stands in a payload of libraries where one should be.
+/// Why a payload of libraries is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LibraryError {
-    /// One of the format that no release has written.
+    /// It contains a library in the format of the release candidates.
     Early,
-    /// Something else altogether.
+    /// It contains something other than a library.
     Foreign,
-    /// One that breaks off, or whose text cannot be read.
+    /// It is truncated, or a library's source code cannot be read.
     Broken,
 }
 
-/// The texts of the libraries in a payload, one after the other.
+/// The source code of each library in a payload.
 pub fn load_libraries<'p>(
     payload: &'p [u8],
     profile: &Profile,

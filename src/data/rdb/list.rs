@@ -7,21 +7,21 @@ use super::{Bytes, Content, LIST, LIST_NODES, LIST_ZIPLISTS, write_length, write
 use crate::base::profile::Profile;
 use crate::data::listpack;
 
-/// What a node is, which stands in front of it.
+/// The node type, which precedes each node.
 const PLAIN: usize = 1;
 const PACKED: usize = 2;
 
-/// A piece of a list.
+/// A node of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node<'a> {
-    /// So many elements, as they stand in a listpack.
+    /// Elements encoded as in a listpack.
     Packed { elements: Bytes<'a>, count: usize },
-    /// One element that is too long to stand with others.
+    /// One element that is too long for a listpack.
     Plain(Bytes<'a>),
 }
 
 impl Node<'_> {
-    /// The elements, one after the other.
+    /// The elements in order.
     pub fn elements(&self) -> Vec<Bytes<'_>> {
         let mut rest: &[u8] = match self {
             Self::Packed { elements, .. } => elements,
@@ -93,14 +93,14 @@ pub fn read_nodes(reader: &mut Reader<'_>) -> Option<Content<'static>> {
     Some(without_empty(nodes))
 }
 
-/// A node of elements that were read: written anew, because others may have written them in another way.
+/// Re-encodes the elements of a node that was read, because another writer may have chosen other encodings.
 fn pack(elements: &[Bytes<'_>]) -> Node<'static> {
     let mut bytes = Vec::new();
     elements.iter().for_each(|element| listpack::Element::of(element).append(&mut bytes));
     Node::Packed { elements: Cow::Owned(bytes), count: elements.len() }
 }
 
-/// Redis does not mind nodes without elements.
+/// Drops empty nodes, which Redis accepts.
 fn without_empty(mut nodes: Vec<Node<'static>>) -> Content<'static> {
     nodes.retain(|node| !matches!(node, Node::Packed { count: 0, .. }));
     Content::List(nodes)

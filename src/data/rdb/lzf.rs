@@ -1,23 +1,24 @@
-//! LZF, the compression of Redis's strings: runs of literal bytes, and references to what came before.
+//! LZF, the compression of Redis's strings: runs of literal bytes, and back references.
 //!
-//! A first byte below 32 begins a run of that many bytes and one more. Any other holds, from its highest bit on, three
-//! bits of length (seven means that a byte with the rest follows) and five bits of distance, the other eight of which
-//! come last; the reference is two bytes longer than its length says and reaches one byte further back.
+//! A first byte below 32 begins a run of literals; the run has one byte more than it says. Any other byte begins a back
+//! reference: three bits of length (seven means that a byte with the rest follows) and the high five bits of the
+//! distance, whose low eight bits come last. The reference is two bytes longer than its length and one byte farther
+//! than its distance.
 
-/// The most literal bytes in a run.
+/// The longest run of literals.
 const MOST_LITERALS: usize = 1 << 5;
-/// How far back and how long a reference can be.
+/// The largest distance.
 const MOST_DISTANCE: usize = 1 << 13;
 const MOST_LENGTH: usize = (1 << 8) + (1 << 3);
-/// References are found through a table of this many bits.
+/// The size in bits of the hash table that finds references.
 const TABLE_BITS: u32 = 16;
 const TABLE_SIZE: usize = 1 << TABLE_BITS;
 
-/// Compresses to at most `limit` bytes, or not at all. Finds the references that LibLZF finds, so the result is the one
-/// that Redis gives, byte for byte.
+/// Compresses to at most `limit` bytes; `None` if that is not possible. Finds the same references as LibLZF, so the
+/// result equals Redis's byte for byte.
 pub fn compress(input: &[u8], limit: usize) -> Option<Vec<u8>> {
-    // LibLZF has its table on the stack and never clears it; a position that is by chance still there from another
-    // run is the one thing that this cannot repeat.
+    // LibLZF does not clear its table, which is on the stack. Positions left from an earlier run are the one thing that
+    // this does not reproduce.
     let mut table = vec![0u32; if input.len() > 2 { TABLE_SIZE } else { 0 }];
     let mut out = Output::new(limit);
     let mut at = 0;
@@ -36,7 +37,7 @@ pub fn compress(input: &[u8], limit: usize) -> Option<Vec<u8>> {
         if at + 2 >= input.len() {
             break;
         }
-        // Of the places inside the match, LibLZF notes only the last two.
+        // LibLZF adds only the last two positions inside a match to its table.
         for place in at - 2..at {
             table[slot(input, place)] = u32::try_from(place).ok()?;
         }
@@ -48,13 +49,13 @@ pub fn compress(input: &[u8], limit: usize) -> Option<Vec<u8>> {
     Some(out.finish())
 }
 
-/// Undoes the compression. `None` if the input is damaged or does not make exactly `whole` bytes.
+/// Decompresses. `None` if the input is damaged or does not make exactly `whole` bytes.
 pub fn expand(input: &[u8], whole: usize) -> Option<Vec<u8>> {
-    // Redis takes LibLZF's zero for an empty string, though it stands for an error.
+    // Redis takes LibLZF's error result, zero, for an empty string.
     if whole == 0 {
         return Some(Vec::new());
     }
-    // Grows with what the input really holds, not with what it claims.
+    // Not preallocated: `whole` is a claim of the input.
     let mut out = Vec::new();
     let mut rest = input;
     while let Some((&control, behind)) = rest.split_first() {
@@ -74,7 +75,7 @@ pub fn expand(input: &[u8], whole: usize) -> Option<Vec<u8>> {
             rest = behind;
             let distance = (usize::from(control & 0x1f) << 8 | usize::from(low)) + 1;
             let start = out.len().checked_sub(distance)?;
-            // The reference may reach into what it is itself writing.
+            // The reference may overlap what it writes.
             for from in start..start + length {
                 out.push(out[from]);
             }
@@ -86,14 +87,14 @@ pub fn expand(input: &[u8], whole: usize) -> Option<Vec<u8>> {
     (out.len() == whole).then_some(out)
 }
 
-/// Where the table remembers the three bytes at a place.
+/// The table slot of the three bytes at a position.
 fn slot(input: &[u8], at: usize) -> usize {
     let bytes = u32::from(input[at]) << 16 | u32::from(input[at + 1]) << 8 | u32::from(input[at + 2]);
     ((bytes >> (24 - TABLE_BITS)).wrapping_sub(bytes.wrapping_mul(5)) as usize) % TABLE_SIZE
 }
 
-/// How long a match of at least three bytes is. As in LibLZF, the first 16 bytes behind those are compared in one go if
-/// there is room for them, so such a match can become longer than `most`.
+/// The length of a match of at least three bytes. Like LibLZF, it compares the next 16 bytes in one step where there is
+/// room for them, so a match can exceed `most`.
 fn match_length(input: &[u8], seen: usize, at: usize, most: usize) -> usize {
     let most = if most > 16 { most.max(19) } else { most };
     let mut length = 3;
@@ -103,12 +104,12 @@ fn match_length(input: &[u8], seen: usize, at: usize, most: usize) -> usize {
     length
 }
 
-/// What has been compressed so far. As in LibLZF, the first byte of a run is there before the run is, which counts
-/// where space runs out.
+/// The compressed output. Like LibLZF, it reserves the first byte of a run before the run has literals, which matters
+/// at the size limit.
 struct Output {
     bytes: Vec<u8>,
     limit: usize,
-    /// How many literal bytes the open run has.
+    /// The number of literals in the open run.
     run: usize,
 }
 
@@ -132,7 +133,7 @@ impl Output {
         }
     }
 
-    /// A reference of `length` bytes, which begins `distance` and one bytes back.
+    /// Writes a back reference; `distance` is one less than the actual distance.
     fn reference(&mut self, distance: usize, length: usize) -> Option<()> {
         let end = self.bytes.len() - usize::from(self.run == 0);
         if end + 4 >= self.limit {
@@ -151,7 +152,7 @@ impl Output {
         Some(())
     }
 
-    /// Writes the length of the open run in front of it, or takes its first byte back if it is empty.
+    /// Writes the length of the open run in front of it, or removes the reserved byte of an empty run.
     fn close_run(&mut self) {
         if self.run == 0 {
             self.bytes.pop();

@@ -1,5 +1,5 @@
-//! Redis's serialized values, as DUMP gives and RESTORE takes them: a type, the value, and a footer with the version of
-//! the format and a checksum. Each type of values has a file of its own here, with the ways in which it was ever written.
+//! Redis's serialized values, in the format of DUMP and RESTORE: a type byte, the value, and a footer with the format
+//! version and a checksum. Each value type has a module, which covers every encoding that it ever had.
 
 mod hash;
 mod libraries;
@@ -33,10 +33,10 @@ pub use stream::{Consumer, Counters, Delivery, Group, Id, Stream};
 
 const CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
 
-/// Two bytes of version and eight of checksum.
+/// Two bytes of format version and eight of checksum.
 const FOOTER: usize = 10;
 
-/// The type of a value, which stands in front of it.
+/// Type bytes.
 const STRING: u8 = 0;
 const LIST: u8 = 1;
 const SET: u8 = 2;
@@ -49,8 +49,8 @@ const SET_INTEGERS: u8 = 11;
 const SORTED_SET_ZIPLIST: u8 = 12;
 const HASH_ZIPLIST: u8 = 13;
 const LIST_ZIPLISTS: u8 = 14;
-/// A stream as it was first written; then with what it remembers of entries that are gone; then with when consumers last
-/// got something.
+/// Streams: the first format; then with the counters of deleted entries; then with the time of each consumer's last
+/// delivery.
 const STREAM_FIRST: u8 = 15;
 const HASH_LISTPACK: u8 = 16;
 const SORTED_SET_LISTPACK: u8 = 17;
@@ -58,40 +58,40 @@ const LIST_NODES: u8 = 18;
 const STREAM_WITH_COUNTERS: u8 = 19;
 const SET_LISTPACK: u8 = 20;
 const STREAM_WITH_ACTIVITY: u8 = 21;
-/// Valkey's.
+/// Written by Valkey only.
 const HASH_FIELDS_UNTIL: u8 = 22;
 const HASH_TIMES: u8 = 24;
 const HASH_LISTPACK_TIMES: u8 = 25;
 
-/// In the first byte of a length, the two highest bits say how to go on.
+/// The two highest bits of a length's first byte select its form.
 const LENGTH_14: u8 = 0x40;
 const LENGTH_32: u8 = 0x80;
 const LENGTH_64: u8 = 0x81;
 const SPECIAL: u8 = 0xc0;
 
-/// What follows instead of a length and as many bytes.
+/// The special encodings of strings, in place of a length.
 const INT_8: u8 = SPECIAL;
 const INT_16: u8 = SPECIAL | 1;
 const INT_32: u8 = SPECIAL | 2;
 const COMPRESSED: u8 = SPECIAL | 3;
 
-/// The version of the format that Valkey counts on its own, and the last one that it shares with Redis.
+/// The first format version of Valkey's own, and the last one shared with Redis.
 const VALKEY_FORMAT: u16 = 80;
 const SHARED_FORMAT: u16 = 11;
 
-/// Since when Redis gives fields of hashes a time to live.
+/// The Redis release that added the expiry of hash fields.
 const TIMES: Since = Since::redis(7, 4, 0);
 
-/// Why a payload cannot be restored.
+/// Why RESTORE rejects a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadError {
-    /// Its footer is missing, of another version, or does not fit it.
+    /// The footer is missing, has an unsupported version, or has the wrong checksum.
     Footer,
-    /// Its footer is right, but it holds nothing that can be read.
+    /// The footer is right, but the value cannot be read.
     Content,
 }
 
-/// The version of the format that a server writes.
+/// The format version that a server writes.
 fn format_of(profile: &Profile) -> u16 {
     match profile.family() {
         Family::Valkey if profile.has(Since::valkey(9, 0, 0)) => VALKEY_FORMAT,
@@ -105,7 +105,7 @@ fn format_of(profile: &Profile) -> u16 {
     }
 }
 
-/// Whether a server reads what is of this version.
+/// Whether a server reads a format version.
 fn reads(profile: &Profile, format: u16) -> bool {
     match format_of(profile) {
         VALKEY_FORMAT => format == VALKEY_FORMAT || (1..=SHARED_FORMAT).contains(&format),
@@ -113,11 +113,11 @@ fn reads(profile: &Profile, format: u16) -> bool {
     }
 }
 
-/// A value, in the ways in which it can be written. What is packed stands in one piece.
+/// A value in one of its serialized forms. Packed forms are one string.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content<'a> {
     String(Bytes<'a>),
-    /// A set of integers in ascending order, each of so many bytes.
+    /// A set of integers in ascending order, with the given width in bytes.
     Integers {
         width: u8,
         values: Cow<'a, [i64]>,
@@ -128,15 +128,15 @@ pub enum Content<'a> {
     },
     /// A list, node by node.
     List(Vec<Node<'a>>),
-    /// A list whose format does not say where nodes begin.
+    /// A list in a format without nodes.
     Elements(Vec<Bytes<'a>>),
-    /// A hash; `timed` if its fields are kept so that they can have times.
+    /// A hash; `timed` selects the format with expiry times of fields.
     Hash {
         fields: Vec<Field<'a>>,
         packed: bool,
         timed: bool,
     },
-    /// Members with their scores, by these.
+    /// Members with their scores, in order.
     SortedSet {
         rows: Vec<(Bytes<'a>, f64)>,
         packed: bool,
@@ -146,7 +146,7 @@ pub enum Content<'a> {
 
 pub type Bytes<'a> = Cow<'a, [u8]>;
 
-/// A value with its type and its footer.
+/// Serializes a value, with type and footer.
 pub fn dump(content: &Content<'_>, profile: &Profile) -> Vec<u8> {
     let mut out = Vec::new();
     write_content(&mut out, content, profile);
@@ -154,7 +154,7 @@ pub fn dump(content: &Content<'_>, profile: &Profile) -> Vec<u8> {
     out
 }
 
-/// A value with its type.
+/// Writes the type and the value.
 fn write_content(out: &mut Vec<u8>, content: &Content<'_>, profile: &Profile) {
     match content {
         Content::String(value) => {
@@ -179,14 +179,14 @@ fn sign(out: &mut Vec<u8>, profile: &Profile) {
     out.extend_from_slice(&checksum.to_le_bytes());
 }
 
-/// What stands in front of a footer, with the right one.
+/// Appends the right footer to a payload.
 #[cfg(test)]
 pub fn with_footer(mut body: Vec<u8>, profile: &Profile) -> Vec<u8> {
     sign(&mut body, profile);
     body
 }
 
-/// Whether a payload has the right footer.
+/// Whether the footer of a payload is right.
 fn check(payload: &[u8], profile: &Profile) -> Result<(), PayloadError> {
     let (signed, checksum) = payload.split_last_chunk::<8>().ok_or(PayloadError::Footer)?;
     let (_, format) = signed.split_last_chunk::<2>().ok_or(PayloadError::Footer)?;
@@ -196,10 +196,10 @@ fn check(payload: &[u8], profile: &Profile) -> Result<(), PayloadError> {
     Ok(())
 }
 
-/// The value in a payload.
+/// Reads the value of a payload.
 pub fn load(payload: &[u8], profile: &Profile) -> Result<Content<'static>, PayloadError> {
     check(payload, profile)?;
-    // Redis does not stop reading at the footer, nor does it mind bytes between the value and the footer.
+    // Redis ignores what stands between the value and the footer, and lets a value reach into the footer.
     let mut reader = Reader::new(payload);
     read_content(&mut reader, profile).ok_or(PayloadError::Content)
 }
@@ -209,7 +209,7 @@ fn read_content(reader: &mut Reader<'_>, profile: &Profile) -> Option<Content<'s
     read_value(kind, reader, profile)
 }
 
-/// A value whose type was read.
+/// Reads a value of a known type.
 fn read_value(kind: u8, reader: &mut Reader<'_>, profile: &Profile) -> Option<Content<'static>> {
     match kind {
         STRING => reader.string().map(|value| Content::String(Cow::Owned(value))),

@@ -1,9 +1,9 @@
-//! Reads what a serialized value is made of, trusting nothing that it says about itself.
+//! Reads serialized values. Lengths and counts in the input are never trusted.
 
 use super::{COMPRESSED, INT_8, INT_16, INT_32, LENGTH_14, LENGTH_32, LENGTH_64, SPECIAL, lzf};
 use crate::protocol::parse_float;
 
-/// What is left to read.
+/// The unread bytes.
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -13,7 +13,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// How many bytes are left.
+    /// The number of unread bytes.
     pub fn left(&self) -> usize {
         self.rest.len()
     }
@@ -22,7 +22,7 @@ impl<'a> Reader<'a> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    /// A string in any of its forms. `None` if there is no such thing here.
+    /// A string in any of its encodings.
     pub fn string(&mut self) -> Option<Vec<u8>> {
         match *self.rest.first()? {
             INT_8 => self.integer(|reader| reader.array().map(i8::from_le_bytes)),
@@ -53,40 +53,40 @@ impl<'a> Reader<'a> {
             LENGTH_64 => usize::try_from(u64::from_be_bytes(self.array()?)).ok(),
             first if first < LENGTH_14 => Some(usize::from(first)),
             first if first < LENGTH_32 => Some(usize::from(first & !LENGTH_14) << 8 | usize::from(self.byte()?)),
-            // Nobody writes a length like this, but where only a length can stand Redis reads it as a short one.
+            // No server writes this length. Where only a length is valid, Redis reads it as a short one.
             first @ SPECIAL.. => Some(usize::from(first & !SPECIAL)),
             _ => None,
         }
     }
 
-    /// A number of things, and as many of them. However many there are said to be, each takes a byte at least, so they
-    /// end with the bytes.
+    /// A count and that many items. Nothing is preallocated: each item takes at least one byte, so a false count ends
+    /// with the input.
     pub fn several<T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.length()?;
         (0..count).map(|_| one(self)).collect()
     }
 
-    /// An integer of eight bytes.
+    /// An integer of eight bytes, little-endian.
     pub fn integer_64(&mut self) -> Option<i64> {
         self.array().map(i64::from_le_bytes)
     }
 
-    /// An integer of four bytes.
+    /// An integer of four bytes, little-endian.
     pub fn integer_32(&mut self) -> Option<i32> {
         self.array().map(i32::from_le_bytes)
     }
 
-    /// The id of an entry of a stream.
+    /// The id of a stream entry.
     pub fn id(&mut self) -> Option<u128> {
         self.array().map(u128::from_be_bytes)
     }
 
-    /// A number, as the processor has it.
+    /// A double in eight bytes, little-endian.
     pub fn double(&mut self) -> Option<f64> {
         self.array().map(f64::from_le_bytes)
     }
 
-    /// A number in decimal; the numbers that are none are lengths that no text has.
+    /// A double in decimal. Special lengths stand for infinities and NaN.
     pub fn double_in_words(&mut self) -> Option<f64> {
         match self.byte()? {
             253 => Some(f64::NAN),

@@ -6,7 +6,7 @@ use super::reader::Reader;
 use super::{Bytes, Content, SET, SET_INTEGERS, SET_LISTPACK, write_length, write_string};
 use crate::data::listpack;
 
-/// Sorted integers are written with the width and the number of them in front, four bytes each.
+/// The header of an intset: the width and the number of integers, four bytes each.
 const INTEGERS_HEADER: usize = 8;
 
 pub fn write(out: &mut Vec<u8>, members: &[Bytes<'_>], packed: bool) {

@@ -1,5 +1,5 @@
-//! Snapshots, as Redis keeps them in files: libraries of functions, then databases with their keys, each piece behind a
-//! byte that says what it is, and a checksum of everything at the end.
+//! Snapshots (RDB files): function libraries, then databases with their keys. An opcode precedes each item, and a
+//! checksum follows the last one.
 
 use super::reader::Reader;
 use super::{CHECKSUM, Content, VALKEY_FORMAT, format_of, read_value, write_content, write_length, write_string};
@@ -7,7 +7,7 @@ use super::{LIBRARY, TIMES};
 use crate::base::clock::Millis;
 use crate::base::profile::{Family, PROFILES, Profile, Since};
 
-/// What a piece is. Everything else is the type of a value, whose key follows.
+/// Opcodes. Any other byte is a value type, followed by a key and its value.
 const SLOT_SIZES: u8 = 244;
 const MODULE: u8 = 247;
 const IDLE: u8 = 248;
@@ -19,19 +19,19 @@ const DEADLINE_IN_SECONDS: u8 = 253;
 const DATABASE: u8 = 254;
 const END: u8 = 255;
 
-/// Values that only a module can read.
+/// Types of module values, which only their module can read.
 const MODULE_VALUES: [u8; 2] = [6, 7];
 
-/// Since when there is a checksum at the end, and how long it is.
+/// The first format version with a checksum, and the checksum's size.
 const CHECKED: u16 = 5;
 const CHECKSUM_SIZE: usize = 8;
 
-/// Whether bytes begin as a snapshot does.
+/// Whether the bytes have the magic number of a snapshot.
 pub fn is_snapshot(bytes: &[u8]) -> bool {
     header(bytes).is_some()
 }
 
-/// Whose format a snapshot is in, of which version, and how long it takes to say so.
+/// The server family, the format version and the size of the header.
 fn header(bytes: &[u8]) -> Option<(Family, u16, usize)> {
     const LENGTH: usize = 9;
     let (family, digits) = match bytes.get(..LENGTH)? {
@@ -43,17 +43,17 @@ fn header(bytes: &[u8]) -> Option<(Family, u16, usize)> {
     Some((family, version, LENGTH))
 }
 
-/// One piece of a snapshot.
+/// One item of a snapshot.
 #[derive(Debug, PartialEq)]
 pub enum SnapshotItem {
-    /// The text of a library of functions.
+    /// The source code of a function library.
     Library(Vec<u8>),
-    /// What follows is in this database.
+    /// The following keys belong to this database.
     Database(usize),
     Key(Key),
 }
 
-/// A key with its value.
+/// A key with its value and metadata.
 #[derive(Debug, PartialEq)]
 pub struct Key {
     pub name: Vec<u8>,
@@ -63,22 +63,22 @@ pub struct Key {
     pub idle: u32,
 }
 
-/// Why a snapshot cannot be read, and at which byte.
+/// Why a snapshot cannot be read, and the offset of the error.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SnapshotError {
     pub at: usize,
     pub reason: String,
 }
 
-/// Reads a snapshot piece by piece. Whatever server has written it, all is read that any of them writes; what there may be
-/// on the server that reads it is for that one to say.
+/// Reads a snapshot item by item. It accepts what any supported server writes; the caller checks what its own profile
+/// supports.
 pub struct SnapshotReader<'a> {
     bytes: &'a [u8],
     reader: Reader<'a>,
-    /// The latest of the family that has written it.
+    /// The newest profile of the family that wrote the snapshot.
     writer: Profile,
     version: u16,
-    /// What is behind the end.
+    /// The bytes behind the end.
     rest: Option<&'a [u8]>,
 }
 
@@ -90,7 +90,7 @@ impl<'a> SnapshotReader<'a> {
         Some(Self { bytes, reader: Reader::new(&bytes[length..]), writer, version, rest: None })
     }
 
-    /// The next piece; `None` at the end, once the checksum was found to be right.
+    /// The next item; `None` at the end, after the checksum was verified.
     pub fn next(&mut self) -> Result<Option<SnapshotItem>, SnapshotError> {
         let (mut deadline, mut idle) = (None, 0);
         while self.rest.is_none() {
@@ -158,7 +158,7 @@ impl<'a> SnapshotReader<'a> {
         let cut = || SnapshotError { at, reason: "the snapshot ends before its checksum".to_owned() };
         let (checksum, rest) = behind.split_first_chunk::<CHECKSUM_SIZE>().ok_or_else(cut)?;
         let claimed = u64::from_le_bytes(*checksum);
-        // A writer without checksums writes zero.
+        // The checksum is zero if the writer has checksums disabled.
         if claimed != 0 && CHECKSUM.checksum(body) != claimed {
             return Err(SnapshotError { at: signed, reason: "the checksum is wrong: the file is damaged".to_owned() });
         }
@@ -170,13 +170,13 @@ impl<'a> SnapshotReader<'a> {
         self.bytes.len() - self.reader.left()
     }
 
-    /// What is behind the snapshot, once its end was reached: an append-only file goes on with commands.
+    /// The bytes behind the snapshot, once its end is reached: an append-only file continues with commands.
     pub fn rest(&self) -> &'a [u8] {
         self.rest.unwrap_or_default()
     }
 }
 
-/// Whether a server has what a value is made of: fields with a time to live are newer than hashes.
+/// Whether a profile supports a value: expiry times of hash fields are newer than hashes.
 pub fn suits(content: &Content<'_>, profile: &Profile) -> bool {
     !has_times(content) || profile.has(TIMES) || profile.has(Since::valkey(9, 0, 0))
 }
@@ -193,8 +193,8 @@ pub struct SnapshotWriter {
 }
 
 impl SnapshotWriter {
-    /// In the format of Redis 7.0, which whatever came later reads, too; but with fields that have a time to live, in that
-    /// of the server itself.
+    /// Uses the format of Redis 7.0, which all later servers read. With expiry times of hash fields, uses the server's
+    /// own format.
     pub fn new(own: Profile, times: bool) -> Self {
         let common = PROFILES.into_iter().find(|profile| profile.since_redis(7, 0)).unwrap_or(own);
         let profile = if times { own } else { common };
@@ -219,7 +219,7 @@ impl SnapshotWriter {
         write_string(&mut self.out, source);
     }
 
-    /// What follows is in this database, and there are so many keys, of which so many have a deadline.
+    /// Begins a database with this number of keys, of which `volatile` have a deadline.
     pub fn database(&mut self, db: u32, keys: usize, volatile: usize) {
         self.out.push(DATABASE);
         write_length(&mut self.out, db as usize);
@@ -241,14 +241,14 @@ impl SnapshotWriter {
         }
         self.value.clear();
         write_content(&mut self.value, &content, &self.profile);
-        // The type stands in front of the key, the value behind it.
+        // The key stands between the type and the value.
         let (kind, value) = self.value.split_at(1);
         self.out.extend_from_slice(kind);
         write_string(&mut self.out, name);
         self.out.extend_from_slice(value);
     }
 
-    /// The whole snapshot, with its checksum.
+    /// The complete snapshot, with its checksum.
     pub fn finish(mut self) -> Vec<u8> {
         self.out.push(END);
         let checksum = CHECKSUM.checksum(&self.out);

@@ -16,7 +16,7 @@ pub fn write(out: &mut Vec<u8>, rows: &[Row<'_>], packed: bool, profile: &Profil
     if !packed {
         out.push(SORTED_SET);
         write_length(out, rows.len());
-        // From the highest to the lowest, so that whoever reads them adds each in front of the others.
+        // Descending, as Redis writes them: a reader then inserts each member at the front.
         for (member, score) in rows.iter().rev() {
             write_string(out, member);
             out.extend_from_slice(&score.to_le_bytes());
@@ -34,9 +34,9 @@ pub fn write(out: &mut Vec<u8>, rows: &[Row<'_>], packed: bool, profile: &Profil
     }
 }
 
-/// A score as it stands behind its member.
+/// A score as text, as it follows its member.
 fn text_of(score: f64, profile: &Profile) -> Vec<u8> {
-    /// Whole numbers up to these are written with all their digits.
+    /// Integers up to this are written with all their digits.
     const LARGEST_WHOLE: f64 = (1u64 << 62) as f64;
     const LARGEST_WHOLE_EARLIER: f64 = (1u64 << 52) as f64;
 

@@ -7,25 +7,25 @@ use super::{Bytes, Content, STREAM_FIRST, STREAM_WITH_ACTIVITY, STREAM_WITH_COUN
 use crate::base::clock::Millis;
 use crate::base::profile::Profile;
 
-/// The id of an entry: its time in the upper half, its place within that in the lower one.
+/// The id of an entry: milliseconds in the upper half, the sequence number in the lower half.
 pub type Id = u128;
 
-/// What Redis writes for a number of entries that is not known, and for a time that never was.
+/// Redis's value for an unknown number of entries and for a time that never was.
 const UNKNOWN: i64 = -1;
 
-/// A stream.
+/// A stream as it is serialized.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream<'a> {
-    /// Listpacks with the ids that stand in front of them.
+    /// Listpacks, each with its node's id.
     pub nodes: Vec<(Id, Bytes<'a>)>,
     pub len: u64,
     pub last: Id,
-    /// What no server wrote before 7.0.
+    /// Absent in formats before Redis 7.0.
     pub counters: Option<Counters>,
     pub groups: Vec<Group<'a>>,
 }
 
-/// What a stream remembers of entries that may be gone.
+/// Counters that include deleted entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
     pub first: Id,
@@ -33,18 +33,18 @@ pub struct Counters {
     pub added: u64,
 }
 
-/// A group of consumers.
+/// A consumer group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group<'a> {
     pub name: Bytes<'a>,
     pub last: Id,
-    /// How many entries it has read, as far as that is known and was written.
+    /// The number of entries read, if it is known and was written.
     pub read: Option<i64>,
     pub pending: Vec<Delivery>,
     pub consumers: Vec<Consumer<'a>>,
 }
 
-/// An entry that was delivered and not acknowledged: when for the last time, and how often.
+/// A pending entry: the time and the number of its deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub id: Id,
@@ -52,14 +52,14 @@ pub struct Delivery {
     pub count: u64,
 }
 
-/// A consumer in a group.
+/// A consumer of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Consumer<'a> {
     pub name: Bytes<'a>,
     pub seen: Millis,
-    /// When it last got something, if it ever did.
+    /// The time of its last delivery, if there was one.
     pub active: Option<Millis>,
-    /// What is pending with it.
+    /// Its pending entries.
     pub pending: Vec<Id>,
 }
 
@@ -109,7 +109,7 @@ pub fn write(out: &mut Vec<u8>, stream: &Stream<'_>, profile: &Profile) {
     }
 }
 
-/// A number that is written as lengths are.
+/// Writes a number in the encoding of lengths.
 fn write_number(out: &mut Vec<u8>, number: u64) {
     write_length(out, usize::try_from(number).unwrap_or(usize::MAX));
 }
@@ -119,7 +119,7 @@ fn write_id(out: &mut Vec<u8>, id: Id) {
     write_number(out, id as u64);
 }
 
-/// Reads a stream: with the counters or without them, with the times at which consumers got something or without those.
+/// Reads a stream: `counted` and `active` say whether the format has counters and the times of the last deliveries.
 pub fn read(reader: &mut Reader<'_>, counted: bool, active: bool) -> Option<Content<'static>> {
     let nodes = reader.several(|reader| {
         let id = Id::from_be_bytes(reader.string()?.try_into().ok()?);
@@ -144,7 +144,7 @@ fn read_group(reader: &mut Reader<'_>, counted: bool, active: bool) -> Option<Gr
     })?;
     let consumers = reader.several(|reader| {
         let (name, seen) = (Cow::Owned(reader.string()?), reader.integer_64()?);
-        // Whoever was seen last is thought to have got something then, if nobody says more.
+        // Formats without the time of the last delivery: Redis takes the time at which the consumer was last seen.
         let active = if active { Some(reader.integer_64()?).filter(|time| *time != UNKNOWN) } else { Some(seen) };
         Some(Consumer { name, seen, active, pending: reader.several(Reader::id)? })
     })?;

@@ -1,4 +1,4 @@
-//! Payloads as Redis gave them, and any others.
+//! Payloads written by real servers, and arbitrary ones.
 
 use proptest::prelude::*;
 
@@ -32,7 +32,7 @@ fn the_checksum_is_jones() {
     assert_eq!(CHECKSUM.checksum(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
 }
 
-/// Payloads as Redis 7.0.15 gave them.
+/// Payloads of Redis 7.0.15.
 #[test]
 fn strings_are_dumped_as_redis_dumps_them() {
     let redis = profile("redis-7.0");
@@ -51,7 +51,7 @@ fn strings_are_dumped_as_redis_dumps_them() {
     assert_eq!(dump_string(&[b'a'; 21], &redis), signed(b"\x00\xc3\x06\x15\x01aa\xe0\x0a\x00", 10));
 }
 
-/// Payloads as Redis 7.0.15 gave them.
+/// Payloads of Redis 7.0.15.
 #[test]
 fn libraries_are_dumped_as_redis_dumps_them() {
     let redis = profile("redis-7.0");
@@ -127,7 +127,7 @@ fn node(elements: &[&'static str]) -> Node<'static> {
     Node::Packed { elements: packed.into(), count: elements.len() }
 }
 
-/// Payloads as Redis 7.0.15 gave them, without their footers.
+/// Payloads of Redis 7.0.15, without footers.
 #[test]
 fn collections_are_dumped_as_redis_dumps_them() {
     let redis = profile("redis-7.0");
@@ -156,7 +156,7 @@ fn collections_are_dumped_as_redis_dumps_them() {
     );
 }
 
-/// Scores as they stood in the payloads of Redis 7.0.15 (the first) and Valkey 9.1 (the second).
+/// Scores in payloads of Redis 7.0.15 (the first) and Valkey 9.1 (the second).
 #[test]
 fn scores_are_written_as_each_server_writes_them() {
     let cases: &[(f64, &[u8], &[u8])] = &[
@@ -181,7 +181,7 @@ fn scores_are_written_as_each_server_writes_them() {
     }
 }
 
-/// What no server writes any more, and what 7.0.15 makes of it.
+/// Formats that no server writes any more, and what 7.0.15 makes of them.
 #[test]
 fn payloads_of_old_servers_are_read() {
     let redis = profile("redis-7.0");
@@ -221,7 +221,7 @@ fn payloads_of_old_servers_are_read() {
     assert_eq!(load(&signed(b"\x10\x0c\x0c\0\0\0\x02\0\x81a\x02\x01\x01\xff", 9), &early), Err(PayloadError::Content));
 }
 
-/// Payloads as Redis 8.0 gave them (the first two) and Valkey 9.1, without their footers.
+/// Payloads of Redis 8.0 (the first two) and Valkey 9.1, without footers.
 #[test]
 fn times_of_fields_are_dumped_as_each_server_dumps_them() {
     const TIME: i64 = 4_102_444_800_000;
@@ -257,8 +257,7 @@ fn times_of_fields_are_dumped_as_each_server_dumps_them() {
     }
 }
 
-/// Payloads as Redis 7.0.15 and Valkey 9.1 gave them, without their footers; one as 6.2 writes it; and one with what is
-/// not known.
+/// Payloads of Redis 7.0.15 and Valkey 9.1, without footers; one in the format of 6.2; and one with unknown counters.
 #[test]
 fn streams_are_dumped_as_each_server_dumps_them() {
     const ID: Id = 5 << 64 | 1;
@@ -316,7 +315,7 @@ fn streams_are_dumped_as_each_server_dumps_them() {
     for (name, format, content, body) in cases {
         let payload = signed(body, *format);
         assert_eq!(load(&payload, &profile(name)).as_ref(), Ok(content), "{name}");
-        // The node is longer than what is never compressed, but there is nothing in it to compress.
+        // The node exceeds the size from which strings are compressed, but nothing in it compresses.
         assert_eq!(dump(content, &profile(name)), payload, "{name}");
     }
     assert_eq!(load(&signed(&cases[2].3, 10), &profile("redis-7.0")), Err(PayloadError::Content));
@@ -363,7 +362,7 @@ proptest! {
         });
         let list = Content::List(nodes.collect());
         prop_assert_eq!(load(&dump(&list, &profile), &profile), Ok(list));
-        // Of a packed score, the sign of zero is lost.
+        // A listpack stores a score of -0 as the integer 0.
         let rows = parts.iter().map(|(member, _, score)| (cow(member), if *score == 0.0 { 0.0 } else { *score }));
         let mut rows: Vec<_> = rows.filter(|row| !row.1.is_nan()).collect();
         let payload = dump(&Content::SortedSet { rows: rows.clone(), packed }, &profile);
@@ -397,7 +396,7 @@ proptest! {
             for name in ["redis-7.0", "redis-8.4", "valkey-9.1"] {
                 let _ = load(&signed(&[&[kind], &body[..]].concat(), 10), &profile(name));
             }
-            // As what most types are made of: one string.
+            // The content that most types have: one string.
             let _ = load(&signed(&[&[kind, body.len() as u8], &body[..]].concat(), 10), &Profile::default());
         }
     }

@@ -1,4 +1,4 @@
-//! Writes what a serialized value is made of.
+//! Writes the parts of serialized values.
 
 use super::{COMPRESSED, INT_8, INT_16, INT_32, LENGTH_14, LENGTH_32, LENGTH_64, lzf};
 use crate::protocol::parse_integer;
@@ -27,7 +27,7 @@ pub fn write_string(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Writes an integer in as few bytes as it takes, if that is at most four.
+/// Writes an integer in the shortest encoding; only integers of at most four bytes have one.
 fn write_integer(out: &mut Vec<u8>, value: i64) -> bool {
     if let Ok(value) = i8::try_from(value) {
         out.push(INT_8);

@@ -1,7 +1,7 @@
-//! Ziplists: what listpacks were before Redis 7.0.
+//! Ziplists: the predecessor of listpacks, before Redis 7.0.
 //!
-//! Ten bytes of header (size, offset of the last element, number of elements), the elements, a last byte. An element is
-//! the size of the one before it, its encoding, the data.
+//! A header of ten bytes (size, offset of the last element, number of elements), the elements, an end byte. An element
+//! is the size of the previous element, its encoding, the data.
 
 use std::borrow::Cow;
 
@@ -11,13 +11,13 @@ use crate::protocol::parse_integer;
 const HEADER: usize = 10;
 const END: u8 = 0xff;
 
-/// As many elements, or more, are not counted in the header.
+/// The header does not count this many elements or more.
 const UNCOUNTED: u16 = u16::MAX;
 
-/// The size of the element before takes one byte if it is below this, which otherwise stands in front of four.
+/// The size of the previous element takes one byte below this. Otherwise this byte precedes four bytes of size.
 const LONG: u8 = 254;
 
-/// What an element is. The bits behind a prefix are the beginning of a string's length.
+/// The encoding byte of an element. The bits behind its prefix are the beginning of a string's length.
 const STRING_14: u8 = 0x40;
 const STRING_32: u8 = 0x80;
 const INT_16: u8 = 0xc0;
@@ -26,11 +26,11 @@ const INT_64: u8 = 0xe0;
 const INT_24: u8 = 0xf0;
 const INT_8: u8 = 0xfe;
 
-/// The integers from 0 to 12 stand in the encoding itself.
+/// The encoding byte itself contains the integers from 0 to 12.
 const SMALLEST: u8 = 0xf1;
 const LARGEST: u8 = 0xfd;
 
-/// Longer strings are not tried as integers.
+/// Longer strings are never encoded as integers.
 const LONGEST_INTEGER: usize = 31;
 
 pub fn write<'e>(elements: impl Iterator<Item = &'e [u8]>) -> Vec<u8> {
@@ -38,7 +38,7 @@ pub fn write<'e>(elements: impl Iterator<Item = &'e [u8]>) -> Vec<u8> {
     let (mut last, mut count) = (HEADER, 0u64);
     for element in elements {
         let start = out.len();
-        // The first has nothing before it.
+        // The first element has no predecessor.
         let before = if count == 0 { 0 } else { start - last };
         write_element(&mut out, before, element);
         (last, count) = (start, count + 1);
@@ -92,7 +92,7 @@ fn write_integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&bytes[..size]);
 }
 
-/// The elements, unless something about them is wrong.
+/// The elements; `None` if the ziplist is invalid.
 pub fn read(bytes: &[u8]) -> Option<Vec<Bytes<'static>>> {
     let number = |at: usize| bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
     if usize::try_from(number(0)?).ok()? != bytes.len() || *bytes.last()? != END {
@@ -112,7 +112,7 @@ pub fn read(bytes: &[u8]) -> Option<Vec<Bytes<'static>>> {
     (at == end && counted && last.map_or(tail <= end, |last| last == tail)).then_some(elements)
 }
 
-/// Takes the first element, behind one of so many bytes; how many it has itself.
+/// Reads the first element; `before` is the size of its predecessor. Returns the element's own size.
 fn read_element(bytes: &[u8], before: usize, elements: &mut Vec<Bytes<'static>>) -> Option<usize> {
     let (said, header) = match *bytes.first()? {
         LONG => (usize::try_from(u32::from_le_bytes(*bytes.get(1..)?.first_chunk()?)).ok()?, 5),

@@ -1,7 +1,7 @@
-//! Zipmaps: small hashes as Redis wrote them before version 2.6.
+//! Zipmaps: the format of small hashes before Redis 2.6.
 //!
-//! A byte with the number of pairs, the pairs, a last byte. A field is its length and its bytes; a value has the number
-//! of bytes behind it that are free between the two.
+//! A byte with the number of pairs, the pairs, an end byte. A field is its length and its bytes. A value is its length,
+//! a byte with the number of unused bytes behind it, and its bytes.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,11 @@ use super::Bytes;
 
 const END: u8 = 0xff;
 
-/// A length below this takes one byte, and as many pairs are counted; otherwise it stands in front of four bytes.
+/// Lengths below this take one byte; longer ones take four bytes behind this one. The count byte is exact below this,
+/// too.
 const LONG: u8 = 254;
 
-/// The pairs, unless something about them is wrong.
+/// The pairs; `None` if the zipmap is invalid.
 pub fn read(bytes: &[u8]) -> Option<Vec<(Bytes<'static>, Bytes<'static>)>> {
     let (&count, rest) = bytes.split_first()?;
     let (&end, mut rest) = rest.split_last()?;
@@ -20,7 +21,7 @@ pub fn read(bytes: &[u8]) -> Option<Vec<(Bytes<'static>, Bytes<'static>)>> {
         return None;
     }
     let mut pairs = Vec::new();
-    // Redis does not look at what is behind the end.
+    // Redis ignores what is behind the end.
     while rest.first().is_some_and(|&first| first != END) {
         let field = take_length(&mut rest)?;
         let field = take(&mut rest, field)?;
@@ -44,7 +45,7 @@ fn take_length(rest: &mut &[u8]) -> Option<usize> {
         END => None,
         LONG => {
             let length = u32::from_le_bytes(take(rest, 4)?.try_into().ok()?);
-            // Redis passes over a length as if it were written in as few bytes as it takes.
+            // Redis skips a length by its shortest form, so a longer form is invalid.
             (length >= u32::from(LONG)).then(|| usize::try_from(length).ok())?
         }
         short => Some(usize::from(short)),

@@ -1,4 +1,4 @@
-//! Data as commands that make it anew, one a line, quoted as `redis-cli` reads them.
+//! Data as the commands that create it, one a line, quoted for `redis-cli`.
 
 use crate::base::profile::Profile;
 use crate::data::keyspace::{Entry, Group, Stream, StreamId, ValueKind};
@@ -7,7 +7,7 @@ use crate::protocol::{quote_readably, write_shortest};
 
 const HEADING: &str = "# Data of a Redis server, one command a line. To start a server with it: redouble --load FILE\n";
 
-/// So many elements of a value, or pairs, stand on a line: few enough that a change is easy to see.
+/// The most elements or pairs of a value on one line, so that a diff is easy to read.
 const ON_A_LINE: usize = 8;
 
 pub struct Listing {
@@ -24,7 +24,7 @@ impl Listing {
         self.line([b"FUNCTION".as_slice(), b"LOAD", b"REPLACE", source]);
     }
 
-    /// What follows is in this database.
+    /// The following keys belong to this database.
     pub fn database(&mut self, db: u32) {
         self.line([b"SELECT".as_slice(), db.to_string().as_bytes()]);
     }
@@ -95,7 +95,7 @@ impl Listing {
         }
     }
 
-    /// A value that no other command makes as it is.
+    /// Writes a RESTORE of a value that no other command recreates exactly.
     fn payload(&mut self, entry: &Entry) {
         let deadline = entry.deadline().unwrap_or(0).to_string();
         let payload = rdb::dump(&entry.content(), &self.profile);
@@ -103,7 +103,7 @@ impl Listing {
         self.line(words.into_iter().chain(entry.deadline().map(|_| b"ABSTTL".as_slice())));
     }
 
-    /// A command with many elements, on as many lines as that takes; `size` of them belong together.
+    /// Writes a command with many elements, divided into lines; groups of `size` elements stay together.
     fn elements<'w>(
         &mut self,
         command: &'w str,
@@ -133,8 +133,8 @@ impl Listing {
     }
 }
 
-/// Whether commands can make a stream anew: when its consumers were seen, no command says, and one that is empty now says
-/// less of what was in it than it knows.
+/// Whether commands can recreate a stream. No command sets the time at which a consumer was seen, and an empty stream
+/// has counters that XADD cannot restore.
 fn is_plain(stream: &Stream) -> bool {
     let log = stream.log();
     let untouched = log.added() == 0 && log.last() == StreamId::LEAST && log.max_deleted() == StreamId::LEAST;

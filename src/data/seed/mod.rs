@@ -1,4 +1,4 @@
-//! Data that a server begins with, in files: a snapshot as Redis has them, or commands that a person can read.
+//! Seed files: data that a server loads at its start, as a snapshot or as readable commands.
 
 mod listing;
 mod source;
@@ -12,11 +12,11 @@ use listing::Listing;
 
 pub use source::{Source, SourceError};
 
-/// The ending of a file that is written as a snapshot.
+/// The extension of a snapshot file.
 const SNAPSHOT: &str = "rdb";
 
-/// Everything that a view of everything sees, and these libraries of functions, as the file of this name is to hold it. The
-/// keys are in order, so that little changes in the file where little has changed in the data.
+/// The content of a file with everything in a view and with these function libraries. The file name selects the format.
+/// Keys are sorted, so that a small change of the data is a small diff of the file.
 pub fn save<'l>(
     view: &mut View<'_>,
     libraries: impl Iterator<Item = &'l [u8]>,
@@ -53,7 +53,7 @@ fn snapshot<'l>(view: &mut View<'_>, libraries: impl Iterator<Item = &'l [u8]>, 
 }
 
 enum Step<'e> {
-    /// What follows is in this database, which has so many keys, and so many of them with a deadline.
+    /// The following keys belong to this database, which has this number of keys and of keys with a deadline.
     Database {
         db: u32,
         keys: usize,
@@ -62,7 +62,7 @@ enum Step<'e> {
     Key(&'e Entry),
 }
 
-/// Goes through all databases that have keys, and through these in order.
+/// Visits every database with keys, and its keys in order.
 fn for_each_key(view: &mut View<'_>, mut visit: impl FnMut(Step<'_>)) {
     let home = view.db();
     for db in view.held_databases() {

@@ -1,32 +1,32 @@
-//! Commands in a file: lines as `redis-cli` takes them, or requests as clients send them and append-only files keep them.
+//! Commands in a file: inline lines as for `redis-cli`, or RESP requests as in append-only files.
 
 use std::io::{self, BufRead, Read};
 
 use crate::protocol::{Framed, Framer, Limits, OwnedWords, ProtocolError, split_line};
 
-/// As much as a length can say: a file is as long as it is.
+/// No limit: a file is trusted with its size.
 const LIMITS: Limits = Limits { bulk: i64::MAX / 4, authenticated: true };
-/// How much more of a request is read at a time.
+/// How many more bytes of a request are read at a time.
 const STEP: u64 = 64 * 1024;
 
-/// Reads commands one after the other; never more of the file than the next one needs.
+/// Reads commands one by one, and no more of the file than the next one needs.
 pub struct Source<R> {
     file: R,
     framer: Framer,
-    /// The request that is being read.
+    /// The request that is being framed.
     request: Vec<u8>,
     words: OwnedWords,
-    /// The line on which the last command began, and that on which the next one does.
+    /// The line on which the last command began, and the line on which the next one begins.
     line: u64,
     next_line: u64,
 }
 
-/// Why there is no next command.
+/// Why the next command cannot be read.
 #[derive(Debug)]
 pub enum SourceError {
-    /// A quote is not closed, or text follows it.
+    /// A quote is not closed, or text follows the closing quote.
     Quotes,
-    /// The file ends in the middle of a request.
+    /// The file ends inside a request.
     Cut,
     Protocol(ProtocolError),
     Io(io::Error),
@@ -51,7 +51,7 @@ impl<R: BufRead> Source<R> {
         }
     }
 
-    /// The next command; nothing at the end of the file.
+    /// The next command; `None` at the end of the file.
     pub fn next(&mut self) -> Result<Option<&OwnedWords>, SourceError> {
         loop {
             let Some(&first) = self.file.fill_buf()?.first() else { return Ok(None) };
@@ -69,7 +69,7 @@ impl<R: BufRead> Source<R> {
         self.line
     }
 
-    /// A line of text; nothing if it is empty or a comment.
+    /// Reads an inline line. Returns `false` if it is empty or a comment.
     fn text(&mut self) -> Result<bool, SourceError> {
         self.request.clear();
         self.file.read_until(b'\n', &mut self.request)?;
@@ -82,12 +82,12 @@ impl<R: BufRead> Source<R> {
         Ok(true)
     }
 
-    /// A request as on the wire; nothing if it has no words.
+    /// Reads a RESP request. Returns `false` if it has no words.
     fn request(&mut self) -> Result<bool, SourceError> {
         self.request.clear();
         self.framer.reset();
         let framed: Framed = loop {
-            // Up to the end of a line, and as much more as is known to be needed.
+            // Up to the end of the line, and as many more bytes as the framer needs.
             let needed = (self.framer.needed() as u64).saturating_sub(self.request.len() as u64);
             let read = match needed {
                 0 => self.file.read_until(b'\n', &mut self.request)?,

@@ -1,4 +1,4 @@
-//! The back: what executes a command. The engine around it is the front: everything about clients.
+//! The back: executes commands. The engine around it is the front: everything about clients.
 //!
 //! The front frames, resolves and admits a command, takes it past hooks, queues it in a transaction, calls
 //! [`Backend::execute`], and suppresses, records and shows the reply. It would be the same in front of any data. The back
@@ -27,7 +27,7 @@ use local::Local;
 
 pub use local::Fibers;
 
-/// What executes the commands of one server.
+/// The back of one server.
 pub(super) enum Backend {
     /// The embedded keyspace.
     Local(Local),
@@ -38,8 +38,8 @@ impl Backend {
         Self::Local(Local::new(instance, table, handlers))
     }
 
-    /// Executes a command that may run now: its reply is appended to `out`. Returns how the connection goes on; [`Busy`], if
-    /// a script that takes long holds what the command needs.
+    /// Executes a command that may run now: its reply is appended to `out`. Returns the connection's flow; [`Busy`] if
+    /// a slow script holds the locks.
     #[inline]
     pub fn execute(
         &self,
@@ -55,7 +55,7 @@ impl Backend {
         }
     }
 
-    /// Whether a command is to be called on a stack of its own, because it may run scripts.
+    /// Whether a command needs a stack of its own, because it may run scripts.
     #[inline]
     pub fn needs_fiber(&self, session: &Session, spec: &CommandSpec) -> bool {
         match self {
@@ -63,8 +63,8 @@ impl Backend {
         }
     }
 
-    /// Has the front call a command on a stack of its own. If it takes long, the session is left without what the command
-    /// needs until [`Fibers::resume`] says that it is done.
+    /// Calls a command on its own stack, through the front. If it is slow, a stand-in takes the session's place until
+    /// [`Fibers::resume`] reports that the command is finished.
     pub fn call_in_fiber(
         &self,
         front: &Arc<Engine>,
@@ -79,7 +79,7 @@ impl Backend {
         }
     }
 
-    /// Fetches the memory ahead that commands on these keys, given by hash, will look at.
+    /// Prefetches the memory that commands on these keys, given by hash, will access.
     #[inline]
     pub fn fetch_ahead(&self, db: u32, hashes: &[u64]) {
         match self {
@@ -87,14 +87,14 @@ impl Backend {
         }
     }
 
-    /// How many bytes the data takes, for `maxmemory`.
+    /// The memory of the data in bytes, for `maxmemory`.
     pub fn used_bytes(&self) -> usize {
         match self {
             Self::Local(local) => local.used_bytes(),
         }
     }
 
-    /// Whether a request runs scripts that declare that they may need memory.
+    /// Whether a request runs scripts whose flags allow them to take memory.
     pub fn scripts_may_grow(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
         match self {
             Self::Local(local) => local.scripts_may_grow(session, spec, words),
@@ -108,14 +108,14 @@ impl Backend {
         }
     }
 
-    /// Does the periodic work: above all, deletes the keys that have expired.
+    /// Periodic work: above all, deletes expired keys.
     pub fn cron(&self) {
         match self {
             Self::Local(local) => local.cron(),
         }
     }
 
-    /// When the first key expires whose end a client is blocked on.
+    /// The next expiry of a key that clients block on until it disappears.
     pub fn next_awaited_expiry(&self) -> Option<Millis> {
         match self {
             Self::Local(local) => local.next_awaited_expiry(),

@@ -1,5 +1,4 @@
-//! What must hold for any request and any way in which its bytes arrive. redis-protocol is the judge of what a request
-//! says.
+//! Properties of any request, in any fragmentation. redis-protocol is the oracle.
 
 use bytes::{Bytes, BytesMut};
 use proptest::collection::vec;
@@ -15,14 +14,14 @@ const LIMITS: Limits = Limits { bulk: 512 << 20, authenticated: true };
 
 type Request = Vec<Vec<u8>>;
 
-/// What a framer made of some bytes: the requests, and the error that came after them.
+/// The result of framing some bytes: the requests, and the error behind them.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     requests: Vec<Request>,
     error: Option<ProtocolError>,
 }
 
-/// Lets bytes arrive in pieces, and runs every request as soon as it is whole, as a connection does.
+/// Feeds the bytes in pieces, and runs every request as soon as it is complete, as a connection does.
 fn arrive(bytes: &[u8], cuts: &[usize]) -> Outcome {
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
     cuts.push(bytes.len());
@@ -52,7 +51,7 @@ fn arrive(bytes: &[u8], cuts: &[usize]) -> Outcome {
     outcome
 }
 
-/// The bytes of a request as redis-protocol writes them.
+/// The bytes of requests as redis-protocol encodes them.
 fn encoded(requests: &[Request]) -> Vec<u8> {
     let mut bytes = BytesMut::new();
     for request in requests {
@@ -62,7 +61,7 @@ fn encoded(requests: &[Request]) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// The first request in `bytes` as redis-protocol reads it, if that is what it says: an array of bulk strings.
+/// The first request in `bytes` as redis-protocol decodes it, if it is an array of bulk strings.
 fn judged(bytes: &[u8]) -> Option<(Request, usize)> {
     let Ok(Some((BytesFrame::Array(words), length))) = decode_bytes(&Bytes::copy_from_slice(bytes)) else {
         return None;
@@ -80,7 +79,7 @@ fn judged(bytes: &[u8]) -> Option<(Request, usize)> {
 fn word() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         8 => vec(any::<u8>(), 0..20),
-        // Words that look like protocol.
+        // Words that resemble protocol.
         2 => "[*$:+\\-\r\n0-9 ]{0,12}".prop_map(String::into_bytes),
         1 => (any::<u8>(), 0usize..20_000).prop_map(|(byte, length)| std::vec::from_elem(byte, length)),
     ]
@@ -124,8 +123,8 @@ proptest! {
             }
             _ => None,
         };
-        // redis-protocol takes numbers that Redis does not (`+1`, `01`), and Redis does not look at the two bytes
-        // behind a word. So they are compared where a request is written in the one way that everybody reads alike.
+        // redis-protocol accepts numbers that Redis rejects (`+1`, `01`), and Redis ignores the two bytes behind a
+        // word. So only canonical encodings are compared.
         let is_plain = |(words, length): &(Request, usize)| encoded(std::slice::from_ref(words)) == bytes[..*length];
         prop_assert_eq!(found.clone().filter(is_plain), judged(&bytes).filter(is_plain));
     }
@@ -163,7 +162,7 @@ proptest! {
 
     #[test]
     fn what_was_framed_already_is_never_looked_at_again(requests in requests()) {
-        // The words of the requests are overwritten as soon as the framer has passed them.
+        // The words of a request are overwritten as soon as the framer has passed them.
         let bytes = encoded(&requests);
         let mut shown = bytes.clone();
         let mut framer = Framer::default();
@@ -196,7 +195,7 @@ fn a_partial_line_is_searched_only_once() {
         let mut input = start.as_bytes().to_vec();
         for _ in 0..50 {
             assert!(framer.next(&input, LIMITS).expect("not too long yet").is_none());
-            // A line end where it was searched for already would be found by a search that starts over.
+            // A search that starts over would find a line end in the part that was searched already.
             let seen = input.len();
             let mut changed = input.clone();
             changed.splice(seen - line_end.len()..seen, line_end.bytes());

@@ -1,4 +1,4 @@
-//! Framing requests, a batch at a time, and running them.
+//! Framing requests in batches, and running them.
 
 use std::sync::atomic::Ordering;
 
@@ -11,17 +11,17 @@ use crate::clients::session::{Destination, Flow, Session};
 use crate::engine::{Engine, Fibers, Resolved};
 use crate::protocol::{Framed, Framer, Limits, ProtocolError, Reply};
 
-/// How many requests are framed before the first of them runs.
+/// The most requests that are framed before the first of them runs.
 pub(super) const BATCH: usize = 32;
 
-/// A request that is whole and about to run; without a row if it has no words.
+/// A complete request; `row` is absent if it has no words.
 pub(super) struct FramedRequest {
     framed: Framed,
     resolved: Option<Result<Resolved, CommandError>>,
 }
 
 impl Connection {
-    /// Runs what is in the connection's own buffer.
+    /// Runs the requests in the connection's own buffer.
     pub(super) fn run_input(&mut self, batch: &mut Vec<FramedRequest>, out: &mut Vec<u8>, fibers: &mut Fibers) {
         let mut input = std::mem::take(&mut self.input);
         let used = self.run(&input, batch, out, fibers);
@@ -31,7 +31,7 @@ impl Connection {
         }
     }
 
-    /// Runs every whole request in `data`, and returns how many bytes are done with.
+    /// Runs every complete request in `data`, and returns how many bytes are consumed.
     pub(super) fn run(
         &mut self,
         data: &[u8],
@@ -50,7 +50,7 @@ impl Connection {
         used
     }
 
-    /// Moves to another world behind the same port. The connection is dropped if that is gone meanwhile.
+    /// Moves to another world behind the same port. The connection is dropped if that world no longer exists.
     #[cold]
     pub(super) fn move_to(&mut self, Destination(name): &Destination) {
         match self.node.move_connection(name, &self.engine, &mut self.session, self.thread) {
@@ -64,7 +64,7 @@ impl Connection {
         }
     }
 
-    /// As [`run`](Self::run), up to a request that moves the connection to another world.
+    /// Like [`run`](Self::run), up to a request that moves the connection to another world.
     fn run_here(
         &mut self,
         data: &[u8],
@@ -80,7 +80,7 @@ impl Connection {
         session.in_flight.trace.begin_batch();
         while *state == State::Open && session.in_flight.wait.is_none() {
             if session.client.seen().closing.load(Ordering::Relaxed) {
-                // Killed by a command that ran on another thread.
+                // Killed by a command on another thread.
                 *state = State::Dropped;
                 break;
             }
@@ -124,7 +124,7 @@ impl Connection {
                 }
             }
             if *state != State::Open || session.in_flight.wait.is_some() || destination.is_some() {
-                // What was framed behind the request that stops everything is framed again when its turn comes.
+                // Requests that were framed behind the one that ends the batch are framed again later.
                 framer.reset();
                 break;
             }
@@ -135,7 +135,7 @@ impl Connection {
                 used = data.len();
             }
             framer.forget();
-            // If nothing is whole any more, the rest is the beginning of a request.
+            // Without another complete request, the rest is a partial one.
             if framed == 0 || used == data.len() {
                 break;
             }
@@ -146,9 +146,9 @@ impl Connection {
         (used, destination)
     }
 
-    /// Lets the rest of the server see what this connection has done.
+    /// Publishes the connection's progress to the rest of the server.
     fn publish_progress(&mut self, input: usize) {
-        // While a script has the session, another one stands in for it, which nobody is to see.
+        // While a script has the session, the stand-in's state must not be published.
         if !self.is_running_script() {
             self.session.count();
             self.session.publish();
@@ -157,8 +157,8 @@ impl Connection {
     }
 }
 
-/// Frames the requests at the start of `data`, up to a batch of them, and fetches the memory that they will look at ahead,
-/// so that the waits for it overlap.
+/// Frames a batch of requests at the start of `data`, and prefetches the memory that they will access, so that the
+/// cache misses overlap.
 #[inline]
 fn frame(
     engine: &Engine,
@@ -169,7 +169,7 @@ fn frame(
     batch: &mut Vec<FramedRequest>,
 ) -> Option<ProtocolError> {
     let limits = Limits { bulk: max_bulk, authenticated: engine.is_authenticated(session) };
-    // What a client may send can change with its next command until it has authenticated.
+    // Until a client has authenticated, its next command can change the limits on its requests.
     let most = if limits.authenticated { BATCH } else { 1 };
     let mut ahead: ArrayVec<u64, BATCH> = ArrayVec::new();
     let mut rest = data;
@@ -181,7 +181,7 @@ fn frame(
                     let words = framer.words(framed, rest);
                     let resolved = engine.resolve(words);
                     let hash = resolved.as_ref().ok().and_then(Resolved::hash);
-                    // What was fetched for the request before is there already.
+                    // The memory of the previous request is prefetched already.
                     ahead.extend(hash.filter(|hash| ahead.last() != Some(hash)));
                     resolved
                 });

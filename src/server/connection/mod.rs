@@ -1,10 +1,10 @@
-//! One connection: a task that reads, runs every request that is whole, and writes, in one go.
+//! One connection: a task that reads, runs every complete request, and writes all replies at once.
 //!
-//! This file has the connection and its poll; [`input`] frames requests and runs them, [`output`] writes replies,
-//! [`waits`] polls and ends the wait of a command, [`signals`] does what other connections ask.
+//! This file has the connection and its poll. [`input`] frames and runs requests, [`output`] writes replies, [`waits`]
+//! polls and ends the wait of a command, [`signals`] handles signals of other connections.
 //!
-//! Requests are framed in a buffer that all connections of a thread share. A connection keeps bytes of its own only while
-//! a request is partial or a reply cannot be written, so ten thousand idle ones cost next to nothing.
+//! Requests are framed in a buffer that all connections of a thread share. A connection has its own buffers only while
+//! a request is partial or a reply is unwritten, so ten thousand idle connections cost next to nothing.
 
 mod input;
 mod output;
@@ -32,12 +32,11 @@ use crate::protocol::Framer;
 use input::{BATCH, FramedRequest};
 use output::SHORT;
 
-/// How many bytes are read at once.
+/// The most bytes per read.
 const READ: usize = 64 * 1024;
 
 thread_local! {
-    /// Buffers for the time in which a connection is polled, which hold nothing in between; and the scripts that are
-    /// paused.
+    /// Buffers that connections share while they are polled, empty in between; and the paused scripts of the thread.
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
         input: vec![0; READ],
         output: Vec::new(),
@@ -50,35 +49,35 @@ thread_local! {
 struct Scratch {
     input: Vec<u8>,
     output: Vec<u8>,
-    /// Buffers that held replies until these were written.
+    /// Reply buffers for reuse.
     spare: Vec<Vec<u8>>,
     batch: Vec<FramedRequest>,
     fibers: Fibers,
 }
 
 pub(super) struct Connection {
-    /// The instance that it is connected to, and the world in which it is there.
+    /// The instance and the world that the connection is in.
     node: Arc<Node>,
     engine: Arc<Engine>,
-    /// The number of the thread that serves it.
+    /// The number of the thread that serves the connection.
     thread: usize,
     session: Box<Session>,
     stream: Stream,
     framer: Framer,
-    /// Bytes read and not yet run: the beginning of a request, or requests behind one that waits.
+    /// Bytes read but not run: a partial request, or requests behind a blocked one.
     input: BytesMut,
-    /// Replies that are not written yet, and how much of the first of them is.
+    /// Unwritten replies, and how much of the first is written.
     output: Vec<u8>,
     written: usize,
-    /// How many bytes of replies were thrown away.
+    /// The number of reply bytes that were discarded.
     dropped: usize,
-    /// Messages that arrived while a reply drips, to follow it.
+    /// Messages that arrived while a reply drips, to be sent after it.
     mail: Vec<u8>,
-    /// The alarms that ended a wait, kept until what followed from that is written.
+    /// The alarms that ended a wait, held until the consequences are written.
     due_alarms: Vec<Alarm>,
-    /// Bytes were read since the connection's activity was last shown.
+    /// Bytes were read since the connection's activity was last published.
     has_read: bool,
-    /// The client has had the reply to a command that waited for what others do, and has sent nothing since.
+    /// The client has received the reply to a command that waits for others, and has sent nothing since.
     is_informed: bool,
     state: State,
 }
@@ -86,9 +85,9 @@ pub(super) struct Connection {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// Nothing more is read; closes once everything is written.
+    /// Reads nothing more; closes once everything is written.
     Closing,
-    /// As above, but with a reset.
+    /// Like `Closing`, but with a reset.
     Resetting,
     /// Closes at once.
     Dropped,
@@ -116,11 +115,11 @@ impl Connection {
     }
 
     fn poll_serve(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> Poll<io::Result<()>> {
-        // The connection that was polled before may have ended in an error, or in a panic, and left its replies behind.
+        // The previous connection may have ended in an error or a panic, and left its replies behind.
         scratch.output.clear();
         scratch.batch.clear();
         if self.is_running_script() && !self.resume_script(scratch) {
-            // Nothing else happens to this connection before the script has ended, but others have their turn.
+            // Until the script ends, this connection does nothing else, and other connections get their turn.
             let _ = self.poll_flush(cx, &mut scratch.spare)?;
             self.session.client.end_signals();
             yield_to_others(cx);
@@ -131,11 +130,11 @@ impl Connection {
         loop {
             let flushed = self.poll_flush(cx, &mut scratch.spare)?.is_ready();
             if self.is_running_script() {
-                // It has begun when a wait ended.
+                // The script began when a wait ended.
                 yield_to_others(cx);
                 return Poll::Pending;
             }
-            // For whoever moves the clock, a reply that the client does not read counts as given.
+            // To a clock move, a reply that the client does not read counts as delivered.
             self.due_alarms.clear();
             if self.session.client.has_signals() {
                 self.session.client.end_signals();
@@ -152,7 +151,7 @@ impl Connection {
             }
             let mut buffer = ReadBuf::new(&mut scratch.input);
             let Poll::Ready(read) = self.stream.poll_read(cx, &mut buffer)? else { return Poll::Pending };
-            // What was sent to the client before its request goes in front of the reply.
+            // Messages from before the request precede its reply.
             self.take_signals(scratch);
             if self.state != State::Open {
                 continue;
@@ -188,22 +187,22 @@ impl Connection {
             }
             self.poll_wait(cx, scratch);
             if is_short && self.state == State::Open {
-                // First all others run what they have received, and then all replies are written: to wake a client for each
-                // of them costs more than to run the commands.
+                // Other connections run their input first, then all replies are written: waking a client for each reply
+                // costs more than running the commands.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
         }
     }
 
-    /// Whether a script that takes long has this connection's session; another one stands in for it.
+    /// Whether a slow script has this connection's session; a stand-in takes its place.
     fn is_running_script(&self) -> bool {
         matches!(self.session.in_flight.wait.as_deref(), Some(Wait::Script))
     }
 }
 
-/// Has the task polled again once the sockets of all others were looked at. One that merely wakes itself keeps the event
-/// loop from that for dozens of rounds.
+/// Schedules another poll after all other sockets were polled. A task that merely wakes itself delays that by dozens of
+/// rounds.
 fn yield_to_others(cx: &mut Context<'_>) {
     let _ = pin!(tokio::task::yield_now()).poll(cx);
 }
@@ -225,7 +224,7 @@ impl Future for Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         if self.is_running_script() {
-            // The server ends, and the script with it: it is told so, and then ends at once.
+            // At shutdown the script is resumed once more and ends at once.
             let _ = SCRATCH.try_with(|scratch| {
                 let Ok(mut scratch) = scratch.try_borrow_mut() else { return };
                 while scratch.fibers.has_paused(&self.session) {

@@ -1,4 +1,4 @@
-//! Writing replies, and the limits of what waits to be written.
+//! Writing replies, and the limits of unwritten output.
 
 use std::io;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use std::task::{Context, Poll};
 use super::Connection;
 use crate::clients::stats::add;
 
-/// A reply buffer that has grown beyond this is given back to the allocator, and so are more than so many.
+/// Larger reply buffers, and more buffers than this, are freed instead of reused.
 const REPLIES_KEPT: usize = 64 * 1024;
 const SPARE: usize = 64;
-/// Replies that are longer than this together are written at once: while they wait they would leave the processor's cache.
+/// Longer replies are written at once: while they wait they would leave the processor's cache.
 pub(super) const SHORT: usize = 4 * 1024;
 
 impl Connection {
-    /// Takes replies until they are written.
+    /// Queues replies until they are written.
     pub(super) fn queue_output(&mut self, replies: &mut Vec<u8>, spare: &mut Vec<Vec<u8>>) {
         if replies.is_empty() {
             return;
@@ -30,7 +30,7 @@ impl Connection {
         self.publish_output();
     }
 
-    /// Lets the rest of the server see how much waits to be sent.
+    /// Publishes how much output is unwritten.
     pub(super) fn publish_output(&mut self) {
         let (client, instance) = (&self.session.client, &self.engine.instance);
         let left = self.output.len() - self.written + self.mail.len();
@@ -65,7 +65,7 @@ impl Connection {
         Ok(Poll::Ready(()))
     }
 
-    /// Gives back memory, once most of what is kept is written.
+    /// Releases memory once most of the output is written.
     fn drop_written(&mut self) {
         if self.written > self.output.len() / 2 {
             self.output.drain(..self.written);

@@ -1,4 +1,4 @@
-//! What other connections ask of this one, and send to it.
+//! Signals and messages of other connections.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use crate::clients::session::{Signal, Wait};
 use crate::engine::WaitEnd;
 
 impl Connection {
-    /// Does what others have asked of this connection, and sends what they have sent.
+    /// Handles the signals of other connections, and sends their messages.
     pub(super) fn take_signals(&mut self, scratch: &mut Scratch) {
         if self.session.client.has_signals() {
             self.session.client.begin_signals();
             if matches!(self.session.in_flight.wait.as_deref(), Some(Wait::Drip { .. })) {
-                // Nothing comes between the parts of one reply.
+                // Messages must not interrupt the parts of one reply.
                 self.session.client.take_mail(&mut self.mail);
                 self.publish_output();
             } else {
@@ -33,7 +33,7 @@ impl Connection {
         if client.take_signal(Signal::Close) {
             self.state = State::Closing;
         }
-        // These only wake the connection, so that it polls its wait.
+        // These signals only wake the connection, so that it polls its wait.
         client.take_signal(Signal::Unpause);
         client.take_signal(Signal::Look);
         let unblocked = client.take_signal(Signal::UnblockTimeout);

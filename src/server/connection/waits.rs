@@ -1,4 +1,4 @@
-//! The wait of a connection's command: polled here, begun and resumed by the engine.
+//! The wait of a connection's command: polled here, started and resumed by the engine.
 
 use std::sync::atomic::Ordering;
 use std::task::Context;
@@ -9,7 +9,7 @@ use crate::engine::{WaitEnd, WaitProgress};
 use crate::spec::Group;
 
 impl Connection {
-    /// Ends the wait if it is over, and runs what has arrived meanwhile, which may begin the next wait.
+    /// Ends the wait if it is over, and runs the requests that have arrived, which may start the next wait.
     pub(super) fn poll_wait(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) {
         while let Some(wait) = self.session.in_flight.wait.as_deref() {
             let is_parked = matches!(wait, Wait::ParkedRequest(_) | Wait::ParkedReply { .. });
@@ -17,14 +17,14 @@ impl Connection {
                 WaitProgress::Pending => return,
                 WaitProgress::Part(alarm) => {
                     self.queue_output(&mut scratch.output, &mut scratch.spare);
-                    // Whoever moves the clock waits for each part.
+                    // A clock move waits for each part of the reply.
                     self.due_alarms.extend(alarm);
                 }
                 WaitProgress::Ended(end) => {
                     let closing = &self.session.client.seen().closing;
-                    // What it was signalled since its signals were taken is not known here yet.
+                    // Signals that were sent since the last check are not seen here yet.
                     if is_parked && (closing.load(Ordering::Relaxed) || self.stream.has_ended()) {
-                        // The next one in the queue is released instead.
+                        // The next command in the queue is released instead.
                         self.state = State::Dropped;
                     }
                     if is_parked && self.state != State::Open {
@@ -36,7 +36,7 @@ impl Connection {
         }
     }
 
-    /// Ends the wait, if there is one, and goes on with the requests behind it.
+    /// Ends the wait, if there is one, and continues with the requests behind it.
     pub(super) fn end_wait(&mut self, end: WaitEnd, scratch: &mut Scratch) {
         match self.session.in_flight.wait.as_deref() {
             None => return,
@@ -50,7 +50,7 @@ impl Connection {
             let mut mail = std::mem::take(&mut self.mail);
             self.queue_output(&mut mail, &mut scratch.spare);
         }
-        // What it does now follows from what has ended its wait, and from nothing else.
+        // What the connection does now is a consequence of the end of its wait, and of nothing else.
         self.session.is_driven = alarm.is_some() || !self.due_alarms.is_empty() || self.session.client.is_watched();
         self.go_on(flow, &mut out, scratch);
         self.session.is_driven = false;
@@ -58,7 +58,7 @@ impl Connection {
         self.due_alarms.extend(alarm);
     }
 
-    /// Goes on as a command says that has its reply at last.
+    /// Continues as the flow of a finished command says.
     fn go_on(&mut self, flow: Flow, out: &mut Vec<u8>, scratch: &mut Scratch) {
         match flow {
             Flow::Continue => self.run_input(&mut scratch.batch, out, &mut scratch.fibers),
@@ -77,7 +77,7 @@ impl Connection {
         }
     }
 
-    /// Goes on with the script. Returns whether it has ended, and what follows has been done.
+    /// Resumes the script. Returns whether it has ended and its consequences are done.
     pub(super) fn resume_script(&mut self, scratch: &mut Scratch) -> bool {
         let mut out = Vec::new();
         let Some(flow) = self.engine.resume_script(&mut self.session, &mut out, &mut scratch.fibers) else {
@@ -91,7 +91,7 @@ impl Connection {
         !self.is_running_script()
     }
 
-    /// Shows the connection's activity to a clock that moves on when every client is blocked.
+    /// Publishes the connection's activity to an auto-advancing clock.
     #[cold]
     pub(super) fn show_activity(&mut self) {
         let has_read = std::mem::take(&mut self.has_read);
@@ -106,7 +106,7 @@ impl Connection {
             None => Activity::Idle,
         };
         let (client, clock) = (&self.session.client, &self.engine.instance.clock);
-        // A client that goes on from a wait acts until now.
+        // A client whose wait ended counts as active until now.
         if has_read || client.activity() == Activity::Acting {
             self.engine.wake_awaiting_drivers();
         }

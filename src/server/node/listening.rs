@@ -15,12 +15,12 @@ impl Node {
         self.serving.load(Ordering::SeqCst)
     }
 
-    /// Keeps others from stopping or starting the instance. Taken before all other locks of a node.
+    /// Serializes stopping and starting the instance. Taken before all other locks of a node.
     pub(in crate::server) fn lock_lifecycle(&self) -> MutexGuard<'_, ()> {
         self.lifecycle.lock_ignoring_poison()
     }
 
-    /// Begins to accept on addresses that listen.
+    /// Accepts connections on addresses that already listen.
     pub(in crate::server) fn open(self: &Arc<Self>) -> Result<(), Error> {
         let bound = self.bound.lock_ignoring_poison();
         let _entered = self.main.enter();
@@ -31,12 +31,12 @@ impl Node {
         Ok(())
     }
 
-    /// Listens again on the same addresses, and accepts.
+    /// Listens on the same addresses again, and accepts connections.
     pub(in crate::server) fn reopen(self: &Arc<Self>) -> Result<(), Error> {
         let mut bound = self.bound.lock_ignoring_poison();
         let opened = bound.iter_mut().try_for_each(BoundAddress::open);
         if opened.is_err() {
-            // Where one listens and none accepts, clients would hang.
+            // Clients would hang on an address that listens but does not accept.
             bound.iter_mut().for_each(BoundAddress::close);
         }
         drop(bound);
@@ -44,7 +44,7 @@ impl Node {
         self.open()
     }
 
-    /// Refuses connections from now on, and closes all but the client `except`.
+    /// Refuses connections from now on, and closes all clients except `except`.
     pub(in crate::server) fn close(&self, except: Option<u64>) {
         self.stop_accepting();
         for engine in self.worlds() {
@@ -59,13 +59,13 @@ impl Node {
 
     fn stop_accepting(&self) {
         let mut bound = self.bound.lock_ignoring_poison();
-        // Set before connections are listed: one that is being accepted sees this, or is in the list.
+        // Set before the connections are listed: a connection that is being accepted sees this, or is in the list.
         self.serving.store(false, Ordering::SeqCst);
         self.accept_tasks.lock_ignoring_poison().drain(..).for_each(|task| task.abort());
         bound.iter_mut().for_each(BoundAddress::close);
     }
 
-    /// Stops accepting, and gives up the ports.
+    /// Stops accepting, and releases the ports.
     pub(in crate::server) fn release_ports(&self) {
         self.stop_accepting();
         self.bound.lock_ignoring_poison().clear();

@@ -1,4 +1,4 @@
-//! The spaces of an instance: worlds of their own behind its ports.
+//! The spaces of an instance: isolated worlds behind its ports.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,10 +13,10 @@ use crate::clients::fleet::{CLOSED, Fleet, MOST_SPACES, NO_SUCH_SPACE, TOO_MANY_
 use crate::clients::session::Session;
 use crate::engine::Engine;
 
-/// A world that clients can enter. Dropping this stops its clock's alarms; its connections must be closed first.
+/// A world that clients can enter. Dropping it stops its clock's alarms; its connections must be closed first.
 pub(super) struct Space {
     engine: Arc<Engine>,
-    /// The task that rings its alarms.
+    /// The task that rings the clock's alarms.
     clock: AbortHandle,
 }
 
@@ -33,7 +33,7 @@ impl Node {
         std::iter::once(&self.root).chain(spaces.values().map(|space| &space.engine)).map(Arc::clone).collect()
     }
 
-    /// The engines that have periodic work, of the next spaces by name behind `after`, which moves on.
+    /// The engines with periodic work among the next spaces by name behind `after`, which is updated.
     pub(super) fn next_spaces(&self, after: &mut Vec<u8>, empty_too: bool) -> Option<Vec<Arc<Engine>>> {
         const AT_ONCE: usize = 256;
         let spaces = self.spaces.lock_ignoring_poison();
@@ -49,7 +49,7 @@ impl Node {
         Some(busy)
     }
 
-    /// A world by its name; a space is made on first use.
+    /// A world by its name; a space is created on first use.
     pub(in crate::server) fn world(&self, name: &[u8]) -> Result<Arc<Engine>, CommandError> {
         self.world_among(&mut self.spaces.lock_ignoring_poison(), name)
     }
@@ -82,7 +82,7 @@ impl Node {
         Ok(weak)
     }
 
-    /// Moves a connection to another world, if that still exists or can be made.
+    /// Moves a connection to another world, if that still exists or can be created.
     pub(in crate::server) fn move_connection(
         &self,
         name: &[u8],
@@ -90,14 +90,14 @@ impl Node {
         session: &mut Session,
         thread: usize,
     ) -> Option<Arc<Engine>> {
-        // Locked until the connection has moved, so that dropping the space closes it.
+        // Locked until the connection has moved, so that a concurrent drop of the space closes the connection.
         let mut spaces = self.spaces.lock_ignoring_poison();
         let engine = self.world_among(&mut spaces, name).ok()?;
         let counters = engine.instance.stats.thread(thread);
         engine.move_in(session, from, counters).then_some(engine)
     }
 
-    /// Whether this is the root world, or a space that has not been dropped.
+    /// Whether this is the root world, or an existing space.
     pub(in crate::server) fn contains(&self, engine: &Arc<Engine>) -> bool {
         let found = self
             .spaces

@@ -1,19 +1,19 @@
-//! Until when fields of a hash live.
+//! Expiry times of hash fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::clock::Millis;
 
-/// The fields that do not live for ever, by name and by time.
+/// The fields with an expiry time, by name and by time.
 #[derive(Clone, Default)]
 pub struct Times {
     by_field: BTreeMap<Box<[u8]>, Millis>,
     by_time: BTreeSet<(Millis, Box<[u8]>)>,
-    /// Bytes of all their names.
+    /// Bytes of all field names.
     names: usize,
 }
 
-/// About how many bytes a field takes in both trees, beside its name in each.
+/// An estimate of the bytes per field in both trees, without its names.
 const NODES: usize = 2 * (size_of::<Box<[u8]>>() + size_of::<Millis>()) * 3 / 2;
 
 impl Times {
@@ -41,7 +41,7 @@ impl Times {
         self.by_time.first().map(|(time, _)| *time)
     }
 
-    /// Takes out the earliest field, if its time has passed.
+    /// Removes the earliest field, if it has expired.
     pub fn pop_due(&mut self, now: Millis) -> Option<Box<[u8]>> {
         if self.earliest()? >= now {
             return None;
@@ -52,12 +52,12 @@ impl Times {
         Some(field)
     }
 
-    /// Whether the times of all fields have passed.
+    /// Whether all these fields have expired.
     pub fn all_due(&self, now: Millis) -> bool {
         self.by_time.last().is_none_or(|(time, _)| *time < now)
     }
 
-    /// Bytes of memory that it takes.
+    /// The memory in bytes.
     pub fn size(&self) -> usize {
         size_of::<Self>() + self.len() * NODES + 2 * self.names
     }

@@ -1,14 +1,13 @@
-//! A run of a list's elements in one piece of memory.
+//! A contiguous run of a list's elements.
 
 use crate::data::listpack::{self, Element};
 
 /// Chunks smaller than this do not give memory back.
 const SMALL: usize = 128;
 
-/// Elements one behind the other, as in a listpack. There is room on either side of them, so that none moves when one is
-/// added at an end.
+/// Elements encoded as in a listpack, with free room on both sides, so that a push at either end moves no element.
 pub struct Chunk {
-    /// Its length is where the elements end.
+    /// Its length is the end of the elements.
     memory: Vec<u8>,
     start: usize,
     count: usize,
@@ -20,7 +19,7 @@ impl Clone for Chunk {
     }
 }
 
-/// The end of a list, or of a chunk.
+/// An end of a list or a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Front,
@@ -32,7 +31,7 @@ impl Chunk {
         Self { memory: Vec::new(), start: 0, count: 0 }
     }
 
-    /// Elements that are written already.
+    /// A chunk of encoded elements.
     pub fn of(count: usize, bytes: Vec<u8>) -> Self {
         Self { memory: bytes, start: 0, count }
     }
@@ -41,19 +40,19 @@ impl Chunk {
         self.count
     }
 
-    /// The elements.
+    /// The encoded elements.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.memory[self.start..]
     }
 
-    /// Bytes of memory that it takes beside its own size.
+    /// The memory outside itself, in bytes.
     #[inline]
     pub fn size(&self) -> usize {
         self.memory.capacity()
     }
 
-    /// Adds an element; `usual` is how many bytes chunks get.
+    /// Adds an element at an end; `usual` is the usual capacity of a chunk.
     #[inline]
     pub fn push(&mut self, end: End, element: Element<'_>, usual: usize) {
         let size = element.size();
@@ -76,7 +75,7 @@ impl Chunk {
         self.count += 1;
     }
 
-    /// Removes the element at an end, and hands it out.
+    /// Removes and returns the element at an end.
     #[inline]
     pub fn pop(&mut self, end: End) -> Option<Vec<u8>> {
         let (element, size) = match end {
@@ -93,7 +92,7 @@ impl Chunk {
         Some(element)
     }
 
-    /// Removes so many elements at an end; there are more.
+    /// Removes `count` elements at an end; the chunk must have more.
     pub fn cut(&mut self, end: End, count: usize) {
         match end {
             End::Front => self.start += self.position(count),
@@ -106,7 +105,7 @@ impl Chunk {
         self.give_back();
     }
 
-    /// Where the element of this number begins, counted from where the first one does.
+    /// The offset of an element from the first one.
     pub fn position(&self, number: usize) -> usize {
         let bytes = self.bytes();
         if number <= self.count / 2 {
@@ -123,7 +122,7 @@ impl Chunk {
         end
     }
 
-    /// Puts an element in front of that of this number.
+    /// Inserts an element before the one at this index.
     pub fn insert(&mut self, number: usize, element: Element<'_>, usual: usize) {
         if number == 0 {
             return self.push(End::Front, element, usual);
@@ -133,14 +132,14 @@ impl Chunk {
         self.count += 1;
     }
 
-    /// Puts an element in place of that of this number.
+    /// Replaces the element at this index.
     pub fn replace(&mut self, number: usize, element: Element<'_>, usual: usize) {
         let at = self.position(number);
         let old = listpack::first(&self.bytes()[at..]).map_or(0, |(_, size)| size);
         self.splice(at, old, Some(element), usual);
     }
 
-    /// Writes an element, or none, over some bytes.
+    /// Replaces a range of bytes by an element or by nothing.
     fn splice(&mut self, at: usize, old: usize, element: Option<Element<'_>>, usual: usize) {
         let new = element.map_or(0, Element::size);
         let room = self.memory.capacity() - self.memory.len();
@@ -159,7 +158,7 @@ impl Chunk {
         }
     }
 
-    /// Removes the elements at these places, ascending: where each begins and how many bytes it takes.
+    /// Removes the elements at these positions (offset and size), which must be ascending.
     pub fn remove(&mut self, places: &[(usize, usize)]) {
         let Some(&(first, _)) = places.first() else { return };
         let mut kept = self.start + first;
@@ -174,7 +173,7 @@ impl Chunk {
         self.give_back();
     }
 
-    /// Splits off the elements from that of this number on.
+    /// Splits off the elements from this index on.
     pub fn split_off(&mut self, number: usize) -> Self {
         let at = self.start + self.position(number);
         let rest = Self::of(self.count - number, self.memory[at..].to_vec());
@@ -183,20 +182,20 @@ impl Chunk {
         rest
     }
 
-    /// Adds the elements of the chunk that stood behind this one.
+    /// Appends the elements of the next chunk.
     pub fn append(&mut self, next: &Self) {
         self.memory.extend_from_slice(next.bytes());
         self.count += next.count;
     }
 
-    /// Gives back the room at either side: nothing is likely to be added any more.
+    /// Releases the free room on both sides.
     pub fn fit(&mut self) {
         if self.memory.capacity() - self.bytes().len() > self.memory.capacity() / 32 {
             *self = self.clone();
         }
     }
 
-    /// Gives memory back when most of it has become empty.
+    /// Shrinks the memory when most of it is unused.
     fn give_back(&mut self) {
         let length = self.bytes().len();
         if self.memory.capacity() >= SMALL && length * 4 < self.memory.capacity() {
@@ -204,8 +203,8 @@ impl Chunk {
         }
     }
 
-    /// Makes room for so many bytes at an end. The room on both sides together is a part of the whole that never gets so
-    /// small that elements had to be moved often; but new memory is only taken where it is needed.
+    /// Makes room for `size` bytes at an end. The free room stays a fixed share of the capacity, so elements move
+    /// rarely. Memory grows only where it has to.
     #[cold]
     fn make_room(&mut self, end: End, size: usize, usual: usize) {
         let (length, capacity) = (self.bytes().len(), self.memory.capacity());
@@ -229,7 +228,7 @@ impl Chunk {
         }
     }
 
-    /// Moves everything to new memory, with so much room in front.
+    /// Moves the elements to new memory, with `start` free bytes in front.
     fn relocate(&mut self, capacity: usize, start: usize) {
         let mut memory = Vec::with_capacity(capacity);
         memory.resize(start, 0);

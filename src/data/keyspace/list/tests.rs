@@ -29,7 +29,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Integers, short strings and some that fill a chunk.
+/// Integers, short strings, and strings that fill a chunk.
 fn element(value: u32) -> Vec<u8> {
     match value % 4 {
         0 => (i64::from(value) << (value / 2)).to_string().into_bytes(),

@@ -1,4 +1,4 @@
-//! Streams as they go out and come in again, and payloads that nobody has written.
+//! Round trips of streams, and corrupt payloads.
 
 use proptest::prelude::*;
 
@@ -69,7 +69,7 @@ fn stream(steps: Vec<Step>) -> Stream {
     stream
 }
 
-/// Does with a stream what commands do: nothing of it may end in a panic.
+/// Uses a stream as commands do. None of it may panic.
 fn live_with(mut stream: Stream) {
     let ids: Vec<StreamId> =
         stream.log().range(StreamId::LEAST, StreamId::GREATEST).map(|entry| entry.id).take(20).collect();
@@ -137,7 +137,7 @@ proptest! {
         cut in any::<bool>(),
     ) {
         let mut content = stream(steps).content_owned();
-        // In the nodes, where a compressed payload would hide it,
+        // In the nodes of the stream, because a compressed payload would hide the change,
         for (node, at, byte) in &changes {
             if !content.nodes.is_empty() {
                 let node = node.index(content.nodes.len());
@@ -149,7 +149,7 @@ proptest! {
         if let Some(stream) = Stream::of_content(content.clone()) {
             live_with(stream);
         }
-        // and anywhere.
+        // and anywhere in the payload.
         for name in ["redis-7.0", "redis-7.2"] {
             let profile = profile(name);
             let mut payload = dump(&Content::Stream(content.clone()), &profile);

@@ -1,4 +1,4 @@
-//! A group of consumers: what was delivered to whom, and not yet acknowledged.
+//! Consumer groups: deliveries and pending entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::StreamId;
 use crate::base::clock::Millis;
 
-/// Bytes of memory that an entry takes which waits to be acknowledged: in the group, and with its consumer.
+/// The memory of a pending entry in bytes: in the group and in its consumer.
 const PENDING: usize = 2 * size_of::<StreamId>() + size_of::<Pending>() + 16;
 
-/// Bytes of memory that a consumer takes beside its name.
+/// The memory of a consumer in bytes, without its name.
 const CONSUMER: usize = size_of::<Arc<[u8]>>() + size_of::<Consumer>() + 32;
 
 #[derive(Clone, Default)]
@@ -18,32 +18,32 @@ pub struct Group {
     read: Option<i64>,
     pending: BTreeMap<StreamId, Pending>,
     consumers: BTreeMap<Arc<[u8]>, Consumer>,
-    /// Bytes of all the names.
+    /// Bytes of all consumer names.
     name_bytes: usize,
 }
 
-/// An entry that was delivered, and not yet acknowledged.
+/// An entry that was delivered but not acknowledged.
 #[derive(Clone)]
 pub struct Pending {
-    /// To whom.
+    /// The consumer of the last delivery.
     pub consumer: Arc<[u8]>,
-    /// When, for the last time.
+    /// The time of the last delivery.
     pub time: Millis,
-    /// How often.
+    /// The number of deliveries.
     pub count: u64,
 }
 
 #[derive(Clone)]
 pub struct Consumer {
-    /// When it last asked for something,
+    /// The time of its last request.
     pub seen: Millis,
-    /// and when it last got something, if ever.
+    /// The time of the last delivery to it, if there was one.
     pub active: Option<Millis>,
     pending: BTreeSet<StreamId>,
 }
 
 impl Consumer {
-    /// The entries that were delivered to it, and not yet acknowledged.
+    /// The pending entries of this consumer.
     pub fn pending(&self) -> &BTreeSet<StreamId> {
         &self.pending
     }
@@ -54,12 +54,12 @@ impl Group {
         Self { last, read, ..Self::default() }
     }
 
-    /// The last entry that was delivered.
+    /// The id of the last delivered entry.
     pub fn last(&self) -> StreamId {
         self.last
     }
 
-    /// How many entries were read, as far as that is known.
+    /// The number of entries read, if it is known.
     pub fn read(&self) -> Option<i64> {
         self.read
     }
@@ -72,7 +72,7 @@ impl Group {
         self.read = read;
     }
 
-    /// What is pending, in the order of the ids.
+    /// The pending entries by id.
     pub fn pending(&self) -> &BTreeMap<StreamId, Pending> {
         &self.pending
     }
@@ -81,7 +81,7 @@ impl Group {
         self.pending.get_mut(&id)
     }
 
-    /// The consumers with their names, in the order of these.
+    /// The consumers by name.
     pub fn consumers(&self) -> impl ExactSizeIterator<Item = (&[u8], &Consumer)> {
         self.consumers.iter().map(|(name, consumer)| (&**name, consumer))
     }
@@ -94,7 +94,7 @@ impl Group {
         self.consumers.get_mut(name)
     }
 
-    /// Whether there was no consumer of this name.
+    /// Adds a consumer. Returns `false` if the name exists.
     pub fn add_consumer(&mut self, name: &[u8], now: Millis) -> bool {
         if self.consumers.contains_key(name) {
             return false;
@@ -104,7 +104,7 @@ impl Group {
         true
     }
 
-    /// Removes a consumer with all that was delivered to it. How much that was.
+    /// Removes a consumer with its pending entries. Returns how many those were.
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let consumer = self.consumers.remove(name)?;
         self.name_bytes -= name.len();
@@ -114,7 +114,7 @@ impl Group {
         Some(consumer.pending.len())
     }
 
-    /// An entry belongs to a consumer, which there must be, from now on.
+    /// Makes an entry pending for a consumer, which must exist.
     pub fn deliver(&mut self, id: StreamId, to: &[u8], time: Millis, count: u64) {
         let Some((name, _)) = self.consumers.get_key_value(to) else { return };
         let pending = Pending { consumer: name.clone(), time, count };
@@ -129,7 +129,7 @@ impl Group {
         }
     }
 
-    /// An entry need not be acknowledged any longer. Whether it had to be.
+    /// Acknowledges an entry. Returns whether it was pending.
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let Some(pending) = self.pending.remove(&id) else { return false };
         if let Some(consumer) = self.consumers.get_mut(&pending.consumer) {
@@ -138,7 +138,7 @@ impl Group {
         true
     }
 
-    /// Bytes of memory that it takes beside its own size.
+    /// The memory outside itself, in bytes.
     pub fn size(&self) -> usize {
         self.name_bytes + self.consumers.len() * CONSUMER + self.pending.len() * PENDING
     }

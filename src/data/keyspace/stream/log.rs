@@ -1,4 +1,4 @@
-//! The entries of a stream, in nodes.
+//! The log of a stream: its entries, in nodes.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -7,25 +7,25 @@ use super::node::{Fields, Node};
 use super::{Group, StreamId};
 use crate::base::clock::Millis;
 
-/// When a node takes no more entries: 0 is no limit.
+/// The size limits of a node; 0 is no limit.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeLimits {
     pub bytes: usize,
     pub entries: usize,
 }
 
-/// The most bytes of fields that an entry can have, and that a node has whatever the setting says.
+/// The size limit of an entry's fields, and of a node whatever the setting, in bytes.
 const MOST_BYTES: usize = 1 << 30;
 
-/// Bytes of memory that a node takes beside its entries: its place among the nodes.
+/// The memory of a node in the map of nodes, in bytes.
 const NODE: usize = size_of::<Node>() + size_of::<StreamId>() + 8;
 
-/// How much to take off the front.
+/// What trimming keeps.
 #[derive(Clone, Copy, Debug)]
 pub enum Trim {
-    /// All but so many entries.
+    /// The newest entries, so many at most.
     MaxLen(u64),
-    /// All that come before this one.
+    /// Entries from this id on.
     MinId(StreamId),
 }
 
@@ -38,14 +38,14 @@ pub struct Entry<'l> {
 
 #[derive(Default)]
 pub struct Log {
-    /// Each under the id of its first entry, which may be deleted.
+    /// Nodes by the id of their first entry, which may be deleted.
     nodes: BTreeMap<StreamId, Node>,
     len: u64,
     last: StreamId,
     first: StreamId,
-    /// The greatest id that XDEL has deleted.
+    /// The greatest id that was deleted.
     max_deleted: StreamId,
-    /// How many entries there ever were.
+    /// The number of entries ever added.
     added: u64,
     bytes: usize,
 }
@@ -53,14 +53,14 @@ pub struct Log {
 impl Clone for Log {
     fn clone(&self) -> Self {
         let nodes = self.nodes.clone();
-        // A copy of a node has no room left.
+        // A cloned node has no spare capacity.
         let bytes = nodes.values().map(|node| NODE + node.size()).sum();
         Self { nodes, bytes, ..*self }
     }
 }
 
 impl Log {
-    /// What was written elsewhere: nodes with their ids. `None` if two have the same one.
+    /// A log of nodes that were read from a payload. `None` if an id occurs twice.
     pub fn of(nodes: impl Iterator<Item = (StreamId, Node)>) -> Option<Self> {
         let mut log = Self::default();
         for (id, node) in nodes {
@@ -73,7 +73,7 @@ impl Log {
         Some(log)
     }
 
-    /// Sets what was written beside the nodes.
+    /// Sets the counters that were read with the nodes.
     pub fn set_counters(&mut self, last: StreamId, first: StreamId, max_deleted: StreamId, added: u64) {
         (self.last, self.first, self.max_deleted, self.added) = (last, first, max_deleted, added);
     }
@@ -86,12 +86,12 @@ impl Log {
         self.len == 0
     }
 
-    /// The greatest id that there ever was.
+    /// The greatest id ever added.
     pub fn last(&self) -> StreamId {
         self.last
     }
 
-    /// The id of the first entry, or 0-0 if there is none.
+    /// The id of the first entry; 0-0 if there is none.
     pub fn first(&self) -> StreamId {
         self.first
     }
@@ -104,28 +104,28 @@ impl Log {
         self.added
     }
 
-    /// The nodes with their ids.
+    /// The nodes by id.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = (StreamId, &Node)> {
         self.nodes.iter().map(|(id, node)| (*id, node))
     }
 
-    /// Bytes of memory that it takes beside its own size.
+    /// The memory outside itself, in bytes.
     pub fn size(&self) -> usize {
         self.bytes
     }
 
-    /// The id that an entry gets that comes now, unless there is none left.
+    /// The next automatic id; `None` if the greatest id is taken.
     pub fn next_id(&self, now: Millis) -> Option<StreamId> {
         let ms = u64::try_from(now).unwrap_or(0);
         if ms > self.last.ms { Some(StreamId { ms, seq: 0 }) } else { self.last.next() }
     }
 
-    /// Whether an entry of these names and values can be kept.
+    /// Whether an entry with these names and values is within the size limit.
     pub fn has_room_for<'w>(words: impl Iterator<Item = &'w [u8]>) -> bool {
         words.map(<[u8]>::len).sum::<usize>() <= MOST_BYTES
     }
 
-    /// Adds an entry, of names and values in turn. Its id must be greater than the last.
+    /// Appends an entry of alternating names and values. Its id must be greater than the last.
     pub fn append<'w>(
         &mut self,
         id: StreamId,
@@ -165,7 +165,7 @@ impl Log {
         }
     }
 
-    /// The entries from one id to another.
+    /// The entries between two ids, both included.
     pub fn range(&self, from: StreamId, to: StreamId) -> impl Iterator<Item = Entry<'_>> {
         let start = self.node_of(from).unwrap_or(from);
         let nodes = self.nodes.range((Bound::Included(start), Bound::Included(to.max(start))));
@@ -177,7 +177,7 @@ impl Log {
             .map(|entry| Entry { id: entry.id, fields: entry.fields })
     }
 
-    /// As [`range`](Self::range), the last one first.
+    /// Like [`range`](Self::range), in reverse.
     pub fn range_back(&self, from: StreamId, to: StreamId) -> impl Iterator<Item = Entry<'_>> {
         let nodes = self.nodes.range(..=to).rev();
         let entries = nodes.flat_map(|(own, node)| node.iter_back(*own));
@@ -192,27 +192,27 @@ impl Log {
         self.range(id, id).next()
     }
 
-    /// The first entry that is left.
+    /// The first entry.
     pub fn front(&self) -> Option<Entry<'_>> {
         self.range(StreamId::LEAST, StreamId::GREATEST).next()
     }
 
-    /// The last entry that is left.
+    /// The last entry.
     pub fn back(&self) -> Option<Entry<'_>> {
         self.range_back(StreamId::LEAST, StreamId::GREATEST).next()
     }
 
-    /// The id of the last entry that is left.
+    /// The id of the last entry.
     pub fn last_left(&self) -> Option<StreamId> {
         self.back().map(|entry| entry.id)
     }
 
-    /// The node in which an entry of this id would be.
+    /// The only node that can contain this id.
     fn node_of(&self, id: StreamId) -> Option<StreamId> {
         self.nodes.range(..=id).next_back().map(|(own, _)| *own)
     }
 
-    /// Whether there was such an entry.
+    /// Deletes an entry. Returns whether it existed.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let Some((&own, node)) = self.nodes.range_mut(..=id).next_back() else { return false };
         if !node.delete(own, id) {
@@ -239,8 +239,8 @@ impl Log {
         }
     }
 
-    /// Takes entries off the front: whole nodes only, if `roughly`, and at most `limit` entries, if that is not 0. How many
-    /// there were.
+    /// Removes entries from the front: only whole nodes if `roughly`, and at most `limit` entries unless that is 0.
+    /// Returns how many.
     pub fn trim(&mut self, trim: Trim, roughly: bool, limit: u64) -> u64 {
         let mut trimmed = 0;
         while let Some((&own, node)) = self.nodes.iter_mut().next() {
@@ -279,19 +279,19 @@ impl Log {
         trimmed
     }
 
-    /// XSETID: what the stream remembers of what was there.
+    /// Sets the counters, as XSETID does.
     pub fn set_last(&mut self, last: StreamId, added: Option<u64>, max_deleted: Option<StreamId>) {
         self.last = last;
         self.added = added.unwrap_or(self.added);
         self.max_deleted = max_deleted.unwrap_or(self.max_deleted);
     }
 
-    /// Whether something may have been deleted that would come from this id on.
+    /// Whether an entry may have been deleted at this id or a later one.
     pub fn has_holes_from(&self, id: StreamId) -> bool {
         self.len > 0 && self.max_deleted != StreamId::LEAST && self.max_deleted >= self.first && id <= self.max_deleted
     }
 
-    /// How many entries there ever were up to this id, as far as that can be told.
+    /// The number of entries ever added up to this id, if it can be derived.
     pub fn added_up_to(&self, id: StreamId) -> Option<u64> {
         if self.added == 0 {
             return Some(0);
@@ -314,7 +314,7 @@ impl Log {
         None
     }
 
-    /// How many entries a group has still to read, as far as that can be told.
+    /// The number of entries that a group has not read, if it can be derived.
     pub fn lag(&self, group: &Group) -> Option<i64> {
         if self.added == 0 {
             return Some(0);
@@ -324,15 +324,15 @@ impl Log {
         Some((self.added as i64).wrapping_sub(read))
     }
 
-    /// How many nodes a radix tree has whose keys are the ids of the nodes: what XINFO reports.
+    /// The number of nodes of a radix tree with the nodes' ids as keys, which XINFO reports.
     pub fn tree_nodes(&self) -> usize {
         let keys: Vec<[u8; 16]> = self.nodes.keys().map(|id| id.to_bytes()).collect();
         if keys.is_empty() { 1 } else { tree_nodes(&keys, 0) }
     }
 }
 
-/// The nodes of a radix tree below those that the first `depth` bytes of the keys lead to: one for what the keys share,
-/// one where they part, and one at the end of each.
+/// The radix tree nodes below a prefix of `depth` bytes: one for a shared prefix, one for a branch, and one for the end
+/// of each key.
 fn tree_nodes(keys: &[[u8; 16]], depth: usize) -> usize {
     let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return 0 };
     let shared = first[depth..].iter().zip(&last[depth..]).take_while(|(one, other)| one == other).count();

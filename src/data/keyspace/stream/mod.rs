@@ -1,4 +1,4 @@
-//! A stream: a log of entries, and the groups of consumers that share out reading it.
+//! Streams: a log of entries, and consumer groups.
 
 mod group;
 mod log;
@@ -13,7 +13,7 @@ pub use node::Node;
 
 use crate::protocol::write_integer;
 
-/// The name of an entry: a time in milliseconds, and which of that millisecond's entries it is.
+/// The id of an entry: a time in milliseconds and a sequence number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StreamId {
     pub ms: u64,
@@ -24,7 +24,7 @@ impl StreamId {
     pub const LEAST: Self = Self { ms: 0, seq: 0 };
     pub const GREATEST: Self = Self { ms: u64::MAX, seq: u64::MAX };
 
-    /// The one after it, unless it is the last.
+    /// The next id; `None` for the greatest.
     pub fn next(self) -> Option<Self> {
         match self.seq.checked_add(1) {
             Some(seq) => Some(Self { seq, ..self }),
@@ -32,7 +32,7 @@ impl StreamId {
         }
     }
 
-    /// The one before it, unless it is the first.
+    /// The previous id; `None` for the least.
     pub fn previous(self) -> Option<Self> {
         match self.seq.checked_sub(1) {
             Some(seq) => Some(Self { seq, ..self }),
@@ -40,7 +40,7 @@ impl StreamId {
         }
     }
 
-    /// As it stands in replies and requests.
+    /// The textual form, as in replies and requests.
     pub fn to_text(self) -> Vec<u8> {
         let mut text = Vec::with_capacity(24);
         write_unsigned(&mut text, self.ms);
@@ -49,7 +49,7 @@ impl StreamId {
         text
     }
 
-    /// As it stands in a serialized value.
+    /// The binary form, as in serialized values.
     pub fn to_bytes(self) -> [u8; 16] {
         (u128::from(self.ms) << 64 | u128::from(self.seq)).to_be_bytes()
     }
@@ -71,15 +71,15 @@ fn write_unsigned(out: &mut Vec<u8>, value: u64) {
 pub struct Stream {
     log: Log,
     groups: BTreeMap<Arc<[u8]>, Group>,
-    /// Bytes of memory that the groups take.
+    /// The memory of the groups in bytes.
     group_bytes: usize,
 }
 
-/// Bytes of memory that a group takes beside its name and what is in it: its place among the groups.
+/// The memory of a group in the map of groups, in bytes, without its name and content.
 const GROUP: usize = size_of::<Group>() + size_of::<Arc<[u8]>>() + 16;
 
 impl Stream {
-    /// A stream of these entries, without groups.
+    /// A stream with this log and without groups.
     pub fn of(log: Log) -> Self {
         Self { log, ..Self::default() }
     }
@@ -92,7 +92,7 @@ impl Stream {
         &mut self.log
     }
 
-    /// The groups with their names, in the order of these.
+    /// The groups by name.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = (&[u8], &Group)> {
         self.groups.iter().map(|(name, group)| (&**name, group))
     }
@@ -101,7 +101,7 @@ impl Stream {
         self.groups.get(name)
     }
 
-    /// Adds a group. Whether there was none of this name.
+    /// Adds a group. Returns `false` if the name exists.
     pub fn add_group(&mut self, name: &[u8], group: Group) -> bool {
         if self.groups.contains_key(name) {
             return false;
@@ -111,7 +111,7 @@ impl Stream {
         true
     }
 
-    /// Whether there was such a group.
+    /// Removes a group. Returns whether it existed.
     pub fn remove_group(&mut self, name: &[u8]) -> bool {
         let removed = self.groups.remove(name);
         if let Some(group) = &removed {
@@ -120,7 +120,7 @@ impl Stream {
         removed.is_some()
     }
 
-    /// Changes a group, if there is such a one, with the entries in view.
+    /// Changes a group, if it exists; `change` can read the log.
     pub fn change_group<R>(&mut self, name: &[u8], change: impl FnOnce(&mut Group, &Log) -> R) -> Option<R> {
         let group = self.groups.get_mut(name)?;
         let before = group.size();
@@ -129,7 +129,7 @@ impl Stream {
         Some(result)
     }
 
-    /// Bytes of memory that it takes.
+    /// The memory in bytes.
     pub fn size(&self) -> usize {
         size_of::<Self>() + self.log.size() + self.group_bytes
     }

@@ -1,8 +1,9 @@
-//! A node: some entries of a stream in one piece of memory, as Redis writes them out.
+//! Nodes: contiguous runs of a stream's entries, in Redis's serialized form.
 //!
-//! What stands there are the elements of a listpack. First the fields of the first entry: their number, the names, a 0.
-//! Then the entries: flags, the distance of the id from the node's (two integers), the number of fields and their names
-//! with the values in turn (only the values, if the names are those of the first entry), and how many elements that were.
+//! A node is the elements of a listpack. First the master fields, those of the first entry: their number, the names, a
+//! 0. Then the entries: flags, the difference of the id to the node's (two integers), the number of fields with
+//! alternating names and values (only the values, if the names are the master fields), and the number of these
+//! elements.
 
 use crate::data::listpack::{self, Element};
 
@@ -12,33 +13,33 @@ use super::StreamId;
 const DELETED: u8 = 1;
 const SAME_FIELDS: u8 = 2;
 
-/// What stands around the elements of a listpack.
+/// The overhead of a listpack.
 const AROUND: usize = 7;
 
 #[derive(Clone)]
 pub struct Node {
     live: u32,
     deleted: u32,
-    /// Where the entries begin, and how many fields the first one has.
+    /// The offset of the first entry, and the number of master fields.
     start: u32,
     fields: u32,
     elements: Vec<u8>,
 }
 
-/// An entry in a node.
+/// An entry of a node.
 #[derive(Clone, Copy)]
 pub struct NodeEntry<'n> {
     pub id: StreamId,
     pub deleted: bool,
     pub fields: Fields<'n>,
-    /// Where it stands.
+    /// Its offset in the elements.
     at: usize,
 }
 
 /// The fields of an entry with their values.
 #[derive(Clone, Copy)]
 pub struct Fields<'n> {
-    /// The names, if they do not stand with the values.
+    /// The master fields' names, if the entry has only values.
     names: Option<&'n [u8]>,
     values: &'n [u8],
     left: usize,
@@ -63,7 +64,7 @@ impl<'n> Iterator for Fields<'n> {
 
 impl ExactSizeIterator for Fields<'_> {}
 
-/// Takes the first of some elements.
+/// Removes and returns the first element.
 fn take<'e>(elements: &mut &'e [u8]) -> Option<Element<'e>> {
     let (element, size) = listpack::first(elements)?;
     *elements = elements.get(size..)?;
@@ -88,7 +89,7 @@ fn push(elements: &mut Vec<u8>, value: usize) {
 }
 
 impl Node {
-    /// A node for entries like this one, of names and values in turn.
+    /// An empty node whose master fields are those of an entry with alternating names and values.
     pub fn for_entry<'w>(words: impl ExactSizeIterator<Item = &'w [u8]>) -> Self {
         let fields = words.len() / 2;
         let mut elements = Vec::with_capacity(64);
@@ -100,7 +101,7 @@ impl Node {
         Self { live: 0, deleted: 0, start: elements.len() as u32, fields: fields as u32, elements }
     }
 
-    /// The node that a listpack is, if it is one; `id` is the node's.
+    /// A node from a listpack; `None` if the listpack is no valid node. `id` is the node's.
     pub fn of_listpack(bytes: &[u8], id: StreamId) -> Option<Self> {
         let members = listpack::read(bytes)?;
         let mut elements = Vec::with_capacity(bytes.len());
@@ -129,8 +130,8 @@ impl Node {
         node.is_sound(id).then_some(node)
     }
 
-    /// Whether every entry can be read, as many as there should be, in their order. Those that are deleted may be in any:
-    /// XSETID lets ids come again that were deleted.
+    /// Whether all entries can be read, in the right number and in ascending order. Deleted entries may be in any
+    /// order: XSETID allows deleted ids to be added again.
     fn is_sound(&self, id: StreamId) -> bool {
         let mut last = None;
         let (mut live, mut deleted) = (0, 0);
@@ -142,7 +143,7 @@ impl Node {
             for _ in fields {
                 count += 1;
             }
-            // What marks an entry as deleted must be a bit of the one byte that stands for its flags.
+            // The deleted flag must be a bit of the single byte that encodes the flags.
             let Some((Element::Integer(0..=127), _)) = listpack::first(rest) else { return false };
             if count != fields.len() || !entry.deleted && last.is_some_and(|last| entry.id <= last) {
                 return false;
@@ -163,7 +164,7 @@ impl Node {
         (live, deleted) == (self.live, self.deleted)
     }
 
-    /// As a listpack.
+    /// The serialized form.
     pub fn to_listpack(&self) -> Vec<u8> {
         let mut elements = Vec::with_capacity(self.elements.len() + 2 * 6);
         push(&mut elements, self.live as usize);
@@ -177,33 +178,33 @@ impl Node {
         listpack::enclose(&elements, count)
     }
 
-    /// Entries that are not deleted.
+    /// The number of entries that are not deleted.
     pub fn live(&self) -> usize {
         self.live as usize
     }
 
-    /// Entries, those included that are deleted.
+    /// The number of entries, including deleted ones.
     pub fn entries(&self) -> usize {
         self.live as usize + self.deleted as usize
     }
 
-    /// Bytes that it takes as a listpack.
+    /// The size of the serialized form in bytes.
     pub fn packed_size(&self) -> usize {
         let counted = |count: u32| Element::Integer(i64::from(count)).size();
         AROUND + counted(self.live) + counted(self.deleted) + self.elements.len()
     }
 
-    /// Bytes of memory that it takes beside its own size.
+    /// The memory outside itself, in bytes.
     pub fn size(&self) -> usize {
         self.elements.capacity()
     }
 
-    /// Gives back memory that it needs no longer, because no entries will come.
+    /// Releases spare capacity once no more entries will be added.
     pub fn shrink(&mut self) {
         self.elements.shrink_to_fit();
     }
 
-    /// Adds an entry, of names and values in turn; `own` is the node's id.
+    /// Appends an entry of alternating names and values; `own` is the node's id.
     pub fn append<'w>(&mut self, own: StreamId, id: StreamId, words: impl ExactSizeIterator<Item = &'w [u8]> + Clone) {
         let fields = words.len() / 2;
         let same = fields == self.fields as usize && self.has_names(words.clone().step_by(2));
@@ -237,7 +238,7 @@ impl Node {
         })
     }
 
-    /// The entry at a place, and how many bytes it takes.
+    /// The entry at an offset, and its size in bytes.
     fn entry(&self, at: usize, own: StreamId) -> Option<(NodeEntry<'_>, usize)> {
         let whole = self.elements.get(at..)?;
         let mut rest = whole;
@@ -255,7 +256,7 @@ impl Node {
         Some((NodeEntry { id: StreamId { ms, seq }, deleted, fields, at }, whole.len() - rest.len()))
     }
 
-    /// The entries, those included that are deleted. `own` is the node's id.
+    /// The entries, including deleted ones. `own` is the node's id.
     pub fn iter(&self, own: StreamId) -> impl Iterator<Item = NodeEntry<'_>> {
         let mut at = self.start as usize;
         std::iter::from_fn(move || {
@@ -265,7 +266,7 @@ impl Node {
         })
     }
 
-    /// As [`iter`](Self::iter), the last one first.
+    /// Like [`iter`](Self::iter), in reverse.
     pub fn iter_back(&self, own: StreamId) -> impl Iterator<Item = NodeEntry<'_>> {
         let mut end = self.elements.len();
         std::iter::from_fn(move || {
@@ -279,7 +280,8 @@ impl Node {
         })
     }
 
-    /// Marks entries as deleted, from the first one on, as long as `wanted` says so of their ids. How many were not yet.
+    /// Deletes entries from the first on, as long as `wanted` accepts their ids. Returns how many were not deleted
+    /// before.
     pub fn delete_while(&mut self, own: StreamId, mut wanted: impl FnMut(StreamId, bool) -> bool) -> usize {
         let mut places = Vec::new();
         for entry in self.iter(own) {
@@ -294,7 +296,7 @@ impl Node {
         places.len()
     }
 
-    /// Marks an entry as deleted. Whether it was there, and not deleted.
+    /// Deletes an entry. Returns whether it existed.
     pub fn delete(&mut self, own: StreamId, id: StreamId) -> bool {
         let found = self.iter(own).find(|entry| !entry.deleted && entry.id >= id).filter(|entry| entry.id == id);
         let Some(at) = found.map(|entry| entry.at) else { return false };
@@ -302,7 +304,7 @@ impl Node {
         true
     }
 
-    /// Flags are small integers, each a byte of its own.
+    /// Flags are small integers, encoded as one byte each.
     fn delete_at(&mut self, at: usize) {
         self.elements[at] |= DELETED;
         self.live -= 1;

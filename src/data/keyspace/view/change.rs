@@ -1,5 +1,5 @@
-//! Changing keys. Everything that changes a key passes here, so deadlines, memory, watchers, blocked clients and caches
-//! are always up to date.
+//! Changes of keys. Every change passes here, so deadlines, memory, watchers, blocked clients and caches are always up
+//! to date.
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ use crate::data::keyspace::notifications::{EventClass, KEY_CHANGES, Notification
 use crate::data::keyspace::store::hash_of;
 
 impl<'k> View<'k> {
-    /// Counts all that `change` does as one change, as RENAME is one.
+    /// Counts everything that `change` does as one change, as for RENAME.
     pub fn as_one_change<R>(&mut self, change: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.stats.changes;
         let result = change(self);
@@ -20,7 +20,7 @@ impl<'k> View<'k> {
         result
     }
 
-    /// Puts an entry in place of whatever is under its key.
+    /// Replaces whatever is under the entry's key.
     pub fn put(&mut self, entry: Entry) {
         match self.find_for_update(entry.key()) {
             Some(at) => {

@@ -1,4 +1,4 @@
-//! What concerns whole databases: FLUSHDB, SWAPDB, DBSIZE, and walking all keys.
+//! Operations on whole databases: FLUSHDB, SWAPDB, DBSIZE, and iterating over all keys.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -9,7 +9,7 @@ use crate::data::keyspace::entry::Entry;
 use crate::data::keyspace::notifications::{KEY_CHANGES, Notification};
 
 impl View<'_> {
-    /// The databases that the view holds, in ascending order. One that was never used is not among them.
+    /// The databases that the view holds, in ascending order, without those that were never used.
     pub fn held_databases(&self) -> Vec<u32> {
         let mut databases: Vec<u32> = self.locked.iter().map(|locked| locked.db).collect();
         databases.dedup();
@@ -65,7 +65,7 @@ impl View<'_> {
         self.notify_flushed();
     }
 
-    /// Notifies once that everything was removed, or was to be, however many databases that were.
+    /// Notifies once that everything was removed, whatever the number of databases, and even if all were empty.
     pub fn notify_flushed(&mut self) {
         if self.wanted & KEY_CHANGES != 0 {
             self.effects().notifications.push(Notification::Flushed);

@@ -13,7 +13,7 @@ pub(super) struct Effects {
     pub(super) notifications: Vec<Notification>,
     /// Keys, with their databases, for which blocked clients are served at the end of the command.
     ready: Vec<(u32, Box<[u8]>)>,
-    /// The same as a set: one client can block on very many keys.
+    /// The same as a set, because one client can block on very many keys.
     signalled: HashSet<(u32, Box<[u8]>)>,
     /// Flushed tables.
     pub(super) garbage: Vec<Contents>,
@@ -22,7 +22,7 @@ pub(super) struct Effects {
 impl View<'_> {
     // ---- notifications
 
-    /// Makes a keyspace event if its class is wanted. `name` is Redis's, such as `set` or `expire`.
+    /// Records a keyspace event if its class is wanted. `name` is Redis's, such as `set` or `expire`.
     #[inline]
     pub fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
         if self.wanted & class as u32 != 0 {
@@ -42,7 +42,7 @@ impl View<'_> {
         self.effects.as_ref().is_some_and(|effects| !effects.notifications.is_empty())
     }
 
-    /// Takes the notifications made so far, in order.
+    /// Takes the notifications so far, in order.
     pub fn take_notifications(&mut self) -> Vec<Notification> {
         self.effects.as_mut().map(|effects| std::mem::take(&mut effects.notifications)).unwrap_or_default()
     }

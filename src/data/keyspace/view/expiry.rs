@@ -71,7 +71,7 @@ impl View<'_> {
         self.record_change(entry.key(), true);
     }
 
-    /// Keeps count of a deadline that was set, moved or removed. The entry is in its shard already.
+    /// Counts a deadline that was set, moved or removed. The entry is in its shard already.
     pub(super) fn deadlines_changed(&mut self, lock: usize, hash: u64, old: EntryDeadlines, new: EntryDeadlines) {
         let LockedShard { db, index, ref shard } = self.locked[lock];
         let meta = &self.keyspace.database(db).shard_meta[index as usize];
@@ -91,7 +91,7 @@ impl View<'_> {
 }
 
 impl LockedShard<'_> {
-    /// The deadline of a key with this hash, if there is one of this type that has one.
+    /// The deadline of a key with this hash, if its value has this type.
     pub(in crate::data::keyspace) fn deadline(&self, hash: u64, kind: ValueKind) -> Option<Millis> {
         let slot = self.shard.find_by(hash, |entry| entry.kind() == kind && entry.due().key.is_some())?;
         self.shard.entry(slot).due().key
@@ -107,7 +107,7 @@ pub(super) fn is_expired(entry: &Entry, now: Millis) -> bool {
             || entry.collection().is_some_and(|hash: &Hash| hash.is_fully_expired(now)))
 }
 
-/// Counts a deadline that was set, moved or removed; how many there are now.
+/// Counts a deadline that was set, moved or removed. Returns the new number of deadlines.
 pub(super) fn count_deadline(count: &AtomicI64, old: Option<Millis>, new: Option<Millis>) -> i64 {
     let change = i64::from(new.is_some()) - i64::from(old.is_some());
     if change == 0 { count.load(Ordering::Relaxed) } else { count.fetch_add(change, Ordering::Relaxed) + change }

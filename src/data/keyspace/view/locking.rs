@@ -1,4 +1,4 @@
-//! Which shards a view holds, and how it gets them.
+//! The shards that a view holds, and how it locks them.
 //!
 //! Locks are taken in ascending order, all before the first look-up, with two exceptions: a growing view (a script's, or
 //! one that serves blocked clients) locks further shards when it reaches for them, and a view of everything makes
@@ -134,8 +134,8 @@ impl<'k> View<'k> {
         match self.shard_position(db, index) {
             Ok(at) => at,
             Err(at) => match &self.everything {
-                // The database did not exist when everything was locked. Nobody else can have made it meanwhile, or hold
-                // a lock of it.
+                // The database did not exist when everything was locked. No other view can have created it since, or
+                // hold a lock of it.
                 Some(creating) => {
                     let database = self.keyspace.make_database(db, creating);
                     let shards = 0..self.keyspace.shards();
@@ -164,7 +164,7 @@ impl<'k> LockedShard<'k> {
         Ok(Self { db, index: index as u32, shard })
     }
 
-    /// A shard of a new database, which nobody else can hold.
+    /// A shard of a new database, which no other view can hold.
     fn free(database: &'k Database, db: u32, index: usize) -> Option<Self> {
         Some(Self { db, index: index as u32, shard: database.store.try_lock(index)? })
     }

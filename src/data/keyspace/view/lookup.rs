@@ -1,4 +1,4 @@
-//! Looking keys up. The methods differ in what a look-up counts as: an access (OBJECT IDLETIME), a hit or a miss
+//! Key look-ups. The methods differ in what a look-up counts as: an access (OBJECT IDLETIME), a hit or a miss
 //! (`keyspace_hits`, `keyspace_misses`), or neither.
 
 use super::{Location, View};
@@ -23,7 +23,7 @@ impl View<'_> {
         Some(self.entry(at))
     }
 
-    /// When a key was last accessed, as OBJECT IDLETIME counts it. This is no access itself.
+    /// The access time of a key, for OBJECT IDLETIME. The look-up itself is no access.
     pub fn last_used(&mut self, key: &[u8]) -> Option<AccessTime> {
         let at = self.find(key)?;
         let entry = self.entry(at);
@@ -31,7 +31,7 @@ impl View<'_> {
         Some(shared.map_or_else(|| entry.accessed(), |value| self.keyspace.shared_integers.accessed(value)))
     }
 
-    /// The entry, for a command that only asks about it: a hit or miss, but no access.
+    /// The entry, for a command that only queries it: a hit or miss, but no access.
     pub fn read_without_touch(&mut self, key: &[u8]) -> Option<&Entry> {
         let Some(at) = self.find(key) else {
             self.count_miss(key);

@@ -1,4 +1,4 @@
-//! Going through the keys: SCAN, and a key at random.
+//! Iterating over keys: SCAN, and random keys.
 
 use super::View;
 use super::expiry::is_expired;
@@ -6,7 +6,7 @@ use crate::data::keyspace::entry::Entry;
 use crate::data::keyspace::store::{hash_of, scan_position};
 use crate::data::keyspace::value::ValueKind;
 
-/// In how many strides a big shard is walked at most, whatever the count.
+/// The most strides in which a big shard is walked, whatever the count.
 const MOST_STRIDES: usize = 64;
 
 /// Which keys SCAN returns.
@@ -17,18 +17,18 @@ pub struct ScanFilter<'a> {
 }
 
 impl<'k> View<'k> {
-    /// A number below `end` that looks random and is the same in every run.
+    /// A pseudo-random number below `end`; the sequence is the same in every run.
     pub fn random_below(&self, end: usize) -> usize {
         self.draws()(end)
     }
 
-    /// As [`random_below`](Self::random_below), also while the view is being changed.
+    /// Like [`random_below`](Self::random_below), but usable while the view is changed.
     pub fn draws(&self) -> impl Fn(usize) -> usize + use<'k> {
         let keyspace = self.keyspace;
         move |end| (keyspace.random() % (end.max(1) as u64)) as usize
     }
 
-    /// A live key, each about as likely as any other.
+    /// A random live key, with about equal probability.
     pub fn random_key(&mut self) -> Option<Vec<u8>> {
         loop {
             let total = self.len() as u64;
@@ -55,9 +55,9 @@ impl<'k> View<'k> {
         }
     }
 
-    /// The keys from `cursor` on: about `count` of them are looked at, those that pass are returned, with the cursor
-    /// to go on from (0 at the end). A key that is there all the time is returned exactly once, because the order is
-    /// that of the hashes, which do not change.
+    /// The keys from `cursor` on that pass the filter, of about `count` keys, and the next cursor (0 at the end). A key
+    /// that exists during the whole iteration is returned exactly once, because the order is that of the hashes, which
+    /// do not change.
     pub fn scan(&mut self, cursor: u64, count: usize, filter: &ScanFilter<'_>) -> (u64, Vec<Vec<u8>>) {
         let mut found = Vec::new();
         let mut over: Vec<Vec<u8>> = Vec::new();
@@ -73,7 +73,7 @@ impl<'k> View<'k> {
                 .map(|entry| (scan_position(hash_of(entry.key())), entry))
                 .filter(|(position, _)| *position >= cursor)
                 .collect();
-            // Finding where a stride begins costs a look at the whole shard.
+            // Finding the start of a stride scans the whole shard.
             let stride = left.max(locked.shard.len() / MOST_STRIDES);
             rows.sort_unstable_by_key(|(position, _)| *position);
             let mut taken = 0;
@@ -136,7 +136,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
-        /// SCAN's promise, kept more strictly than Redis does, which may return a key twice.
+        /// SCAN's guarantee, which is stricter here than in Redis, where a key can be returned twice.
         #[test]
         fn a_key_that_stays_is_scanned_exactly_once_while_others_come_and_go(
             stay in 0..3000u32,

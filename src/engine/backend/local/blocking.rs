@@ -1,8 +1,8 @@
-//! Clients that are blocked on keys, and how they are served.
+//! Clients that are blocked on keys, and serving them.
 //!
-//! A command that blocks is run again, with its own words, by the command, transaction or script that has written one of
-//! its keys: in that view, so that nothing comes between. Clients are served in the order in which they blocked; only one
-//! that gets its reply is woken.
+//! A blocked command is retried, with its own arguments, by the command, transaction or script that has written one of
+//! its keys: in the same view, so that no other command runs in between. Clients are served in the order in which they
+//! blocked; only a client that gets its reply is woken.
 
 use super::Local;
 use crate::clients::session::{BlockedCommand, Served, Session, Signal, Wait};
@@ -13,8 +13,8 @@ use crate::protocol::{Reply, Words};
 use crate::spec::{Args, ResolvedRow};
 
 impl Local {
-    /// Finishes the view of a command, transaction or script: takes its place in the journal, serves the clients that are
-    /// blocked on what it wrote, publishes events and invalidations, and counts.
+    /// Finishes the view of a command, transaction or script: takes its place in the journal, serves the clients that
+    /// are blocked on what it wrote, publishes events and invalidations, and updates the statistics.
     #[inline]
     pub(super) fn finish_view(&self, view: &mut View<'_>, session: &mut Session) {
         if session.in_flight.trace.takes_effect() {
@@ -34,7 +34,7 @@ impl Local {
         self.instance.announce(view, Some(session));
     }
 
-    /// Puts a client into the queues of the keys that it is blocked on.
+    /// Adds a client to the queues of the keys that it is blocked on.
     pub(super) fn block_on_keys(
         &self,
         session: &Session,
@@ -55,8 +55,8 @@ impl Local {
         Wait::Blocked { deadline: block.deadline, reply: block.timeout_reply }
     }
 
-    /// Serves the clients that are blocked on keys which hold something now, key after key. What these write can serve
-    /// others, which come afterwards. `by` is the session that wrote; none, if a key has expired.
+    /// Serves the clients that are blocked on ready keys, key by key. Their writes can make further keys ready, which
+    /// are served afterwards. `by` is the session that wrote; `None` if a key has expired.
     #[cold]
     pub(super) fn serve(&self, view: &mut View<'_>, mut by: Option<&mut Session>) {
         let selected = view.db();
@@ -78,7 +78,7 @@ impl Local {
             if was_there && view.peek(key).is_none() {
                 break;
             }
-            // A client that is gone is about to leave the queues itself.
+            // A disconnected client leaves the queues itself.
             let Some(client) = self.instance.clients.get(id) else { continue };
             let serve = |blocked: &BlockedCommand| {
                 let reply = self.retry_blocked(view, blocked, key)?;
@@ -95,7 +95,7 @@ impl Local {
         }
     }
 
-    /// Runs a blocked command again. Returns its reply, unless it stays blocked.
+    /// Retries a blocked command. Returns its reply, unless it stays blocked.
     fn retry_blocked(&self, view: &mut View<'_>, blocked: &BlockedCommand, key: &[u8]) -> Option<Vec<u8>> {
         let BlockedCommand { row, words, kind, protocol, .. } = blocked;
         let Handler::Blocking(run) = self.handlers.of(row.id) else { return None };

@@ -1,4 +1,4 @@
-//! Commands that may run a script, each on a stack of its own.
+//! Fibers: commands that may run a script have a stack of their own.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::powers::Staging;
 use crate::protocol::{OwnedWords, Words};
 use crate::script::{Fiber, FiberStack, FiberState};
 
-/// What one thread keeps for running scripts, and the scripts that are paused on it.
+/// The resources of one thread for running scripts, and its paused scripts.
 #[derive(Default)]
 pub struct Fibers {
-    /// A stack that was used before.
+    /// A stack for reuse.
     stack: Option<FiberStack>,
-    /// Stands in for a session while a script has it.
+    /// The stand-in for a session while a script has it.
     spare: Option<Box<Session>>,
     words: OwnedWords,
     replies: Vec<u8>,
@@ -24,7 +24,7 @@ pub struct Fibers {
     pub(in crate::engine) staging: Staging,
 }
 
-/// What a command leaves behind.
+/// The result of a finished command.
 struct Finished {
     session: Box<Session>,
     words: OwnedWords,
@@ -33,8 +33,8 @@ struct Finished {
 }
 
 impl Local {
-    /// Calls a command on a stack of its own. If it takes long, a stand-in takes the session's place until
-    /// [`Fibers::resume`] says that the command is done.
+    /// Calls a command on its own stack. If it is slow, a stand-in takes the session's place until [`Fibers::resume`]
+    /// reports that the command is finished.
     pub fn call_in_fiber(
         &self,
         front: &Arc<Engine>,
@@ -50,7 +50,7 @@ impl Local {
         };
         let spare = match fibers.spare.take() {
             Some(mut spare) => {
-                // Mostly it stood in for the same connection before.
+                // Usually it stood in for the same connection before.
                 if !Arc::ptr_eq(&spare.client, &session.client) || !Arc::ptr_eq(&spare.counters, &session.counters) {
                     spare.client = Arc::clone(&session.client);
                     spare.counters = Arc::clone(&session.counters);
@@ -78,7 +78,7 @@ impl Local {
 const NO_STACK: CommandError = CommandError::fixed("ERR there is no memory to run a script");
 
 impl Fibers {
-    /// Goes on with the command that has this session. Returns how the connection goes on, once the command is done.
+    /// Resumes the command of this session. Returns the connection's flow once the command is finished.
     pub fn resume(&mut self, session: &mut Box<Session>, out: &mut Vec<u8>) -> Option<Flow> {
         let place = self.paused.iter().position(|(client, _)| Arc::ptr_eq(client, &session.client))?;
         let (_, fiber) = self.paused.swap_remove(place);
@@ -113,5 +113,5 @@ impl Fibers {
     }
 }
 
-/// A buffer that has grown beyond this is shrunk.
+/// Larger buffers are shrunk.
 const BUFFER_KEPT: usize = 1024 * 1024;

@@ -1,4 +1,4 @@
-//! Which locks a command takes.
+//! The locks of a command.
 
 use smallvec::SmallVec;
 
@@ -21,7 +21,7 @@ impl Local {
         let Some((index, hash)) = key else { return Ok(None) };
         let keyspace = &self.instance.keyspace;
         let locked = keyspace.lock_shard(hash, session.db)?;
-        // A client that blocks holds the key's lock, so this can only be asked now.
+        // A client blocks while it holds the key's lock, so the check is reliable only now.
         Ok(keyspace.waiters().is_empty().then_some((locked, index, hash)))
     }
 
@@ -47,8 +47,8 @@ impl Local {
         self.widen_for_waiters(view, session.db, &hashes, spec.has_flag(Flag::Write))
     }
 
-    /// Lets a view reach every key if it may write one that a client is blocked on: the command that is served can write
-    /// elsewhere. An expired key is deleted even if it is only read.
+    /// Makes a view growing if it may write a key that a client is blocked on: the command that is served can write
+    /// other keys. Even a read can write: it deletes an expired key.
     #[inline]
     pub(super) fn widen_for_waiters<'k>(
         &'k self,
@@ -59,7 +59,7 @@ impl Local {
     ) -> Result<View<'k>, Busy> {
         let waiters = self.instance.keyspace.waiters();
         let concerns = |hash| waiters.has_hash(db, hash) && (writes || view.holds_overdue(hash));
-        // A client that blocks holds the key's lock, and so does the view.
+        // A client blocks while it holds the key's lock, which the view holds now.
         if waiters.is_empty() || !hashes.iter().any(|&hash| concerns(hash)) {
             return Ok(view);
         }

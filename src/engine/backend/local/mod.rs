@@ -1,9 +1,9 @@
-//! The embedded keyspace as a back: it locks what a command needs, runs its function, and serves who was blocked on what it
-//! wrote.
+//! The embedded keyspace as a back: it locks the keys of a command, runs its function, and serves the clients that are
+//! blocked on what it wrote.
 //!
-//! Begin with [`Local::execute`]. [`locking`] chooses the locks, [`transaction`] runs EXEC, [`script`] EVAL and its kin,
-//! [`fibers`] gives these a stack of their own, [`blocking`] serves blocked clients, [`tracking`] remembers the reads of
-//! clients that cache.
+//! Begin with [`Local::execute`]. [`locking`] chooses the locks, [`transaction`] runs EXEC, [`script`] EVAL and related
+//! commands, [`fibers`] gives these a stack of their own, [`blocking`] serves blocked clients, [`tracking`] remembers
+//! the reads of caching clients.
 
 mod blocking;
 mod fibers;
@@ -54,8 +54,7 @@ impl Local {
         self.instance.keyspace.used_bytes()
     }
 
-    /// Deletes the keys that have expired, unless DEBUG SET-ACTIVE-EXPIRE forbids it, and does the periodic work of the
-    /// instance.
+    /// Deletes expired keys, unless DEBUG SET-ACTIVE-EXPIRE disables that, and does the periodic work of the instance.
     pub fn cron(&self) {
         let _lock = self.cron_lock.lock_ignoring_poison();
         let instance = &self.instance;
@@ -120,7 +119,7 @@ impl Local {
                     Ok(ReplyOrBlock::Reply(reply)) => (None, write(Ok(reply), session, out)),
                     Err(error) => (None, write(Err(error), session, out)),
                 };
-                // While the view lives, nobody can write the keys.
+                // No other client can write the keys while the view lives.
                 let wait = block.map(|block| self.block_on_keys(session, row, words, block));
                 if wait.is_some() {
                     session.in_flight.trace.block();
@@ -143,7 +142,7 @@ impl Local {
                     if matches!(**wait, Wait::Blocked { .. }) {
                         session.client.wait_for_time();
                     } else {
-                        // The reply comes when the wait is over.
+                        // The reply is written when the wait is over.
                         return Ok(flow);
                     }
                 }
@@ -179,7 +178,7 @@ impl Local {
                 self.instance.scripts.update_stats(&interpreters);
                 write(result, session, out)
             }
-            // Only reached without a subcommand, which the row's arity forbids unless that means something.
+            // Reached only without a subcommand, which the arity rules out unless the bare command has a meaning.
             Handler::Container => write(Err(CommandError::SYNTAX), session, out),
         };
         if let Some(error) = error {
@@ -222,7 +221,7 @@ impl Local {
                 let mut call = self.connection_call(session, Some(view.micros()));
                 let result = run(&mut call, &mut args);
                 let result = match call.flow {
-                    // Nothing blocks here: a command that would is answered as if its deadline had come.
+                    // A command that would block is answered as if it had timed out.
                     Flow::Wait(wait) => match *wait {
                         Wait::Blocked { reply, .. } => Ok(reply),
                         _ => result,
@@ -240,9 +239,9 @@ impl Local {
                 let result = run(view, &mut call, &mut args);
                 write(result, session, out)
             }
-            // Only UNWATCH is ever queued, and EXEC has forgotten the watched keys already.
+            // Only UNWATCH is ever queued, and EXEC has dropped the watched keys already.
             Handler::Transaction(_) => write(Ok(Reply::OK), session, out),
-            // EXEC runs these itself, and scripts must not.
+            // EXEC runs these itself, and scripts must not call them.
             Handler::Script(_) | Handler::Library(_) | Handler::Container => {
                 write(Err(CommandError::SYNTAX), session, out)
             }
@@ -255,12 +254,12 @@ impl Local {
         flow
     }
 
-    /// The interpreters, as soon as nobody else holds them.
+    /// The interpreters, once no other command holds them.
     fn interpreters(&self) -> Result<MutexGuard<'_, Interpreters>, Busy> {
         self.instance.keyspace.lock_with_backoff(|| self.instance.scripts.try_lock())
     }
 
-    /// What a connection command is given. Inside a view its instant is the view's.
+    /// The argument of a connection command. Inside a view, its instant is the view's.
     fn connection_call<'c>(&'c self, session: &'c mut Session, instant: Option<i64>) -> Call<'c> {
         let instant = Cell::new(instant);
         Call { server: &self.instance, table: &self.table, session, instant, flow: Flow::Continue }
@@ -284,13 +283,14 @@ impl Local {
         Ok(error)
     }
 
-    /// When the first key expires whose end a client is blocked on: a stream that a group's consumer reads.
+    /// The next expiry of a key that clients block on until it disappears: a stream with a blocked consumer group
+    /// reader.
     pub fn next_awaited_expiry(&self) -> Option<Millis> {
         let instance = &self.instance;
         if instance.keyspace.waiters().is_empty() || !instance.active_expire.load(Ordering::Relaxed) {
             return None;
         }
-        // A key lives through its last millisecond.
+        // A key exists through the millisecond of its deadline.
         let end = instance.keyspace.next_awaited_deadline()?.saturating_add(1);
         (end > instance.clock.millis() && end <= MAX_MICROS / 1000).then_some(end)
     }

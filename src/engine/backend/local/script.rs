@@ -1,4 +1,4 @@
-//! EVAL, FCALL and their kin: runs scripts, and the commands that they call.
+//! EVAL, FCALL and related commands: runs scripts, and the commands that they call.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -38,16 +38,16 @@ const NEGATIVE_KEYS: CommandError = CommandError::fixed("ERR Number of keys can'
 const NO_ROOM_FOR_SCRIPT: CommandError =
     CommandError::fixed("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'");
 
-/// What a script runs in.
+/// The environment of a running script.
 pub(super) struct ScriptContext<'s, 'k> {
     pub view: &'s mut View<'k>,
     pub interpreters: &'s mut Interpreters,
-    /// Pauses the script, if it takes long.
+    /// Pauses a slow script.
     pub yielder: Option<&'s Yielder<'s>>,
 }
 
 impl Local {
-    /// Runs a script in a view of its own.
+    /// Runs a script in its own view.
     pub(super) fn run_script(
         &self,
         front: &Engine,
@@ -72,7 +72,7 @@ impl Local {
         Ok(error)
     }
 
-    /// Runs a script inside the view of EXEC, or its own. Returns the error, if the script did not run at all.
+    /// Runs a script in a given view. Returns the error if the script could not start.
     pub(super) fn run_script_within(
         &self,
         front: &Engine,
@@ -166,7 +166,7 @@ impl Local {
         Ok(RequestedScript { script, read_only, keys, arguments })
     }
 
-    /// What a script declares about itself, if a request runs one that does.
+    /// The flags that the script of a request declares, if it runs one with flags.
     fn declared_flags(&self, spec: &CommandSpec, words: Words<'_>) -> Option<ScriptFlags> {
         let CommandKind::Script(which) = spec.kind else { return None };
         let flags = match (which, words.get(1)?) {
@@ -177,7 +177,7 @@ impl Local {
         Some(flags).filter(|flags| !flags.no_shebang)
     }
 
-    /// Whether a request runs scripts that declare that they may need memory.
+    /// Whether a request runs scripts whose flags allow them to take memory.
     #[cold]
     pub fn scripts_may_grow(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
         let may_grow =
@@ -186,7 +186,7 @@ impl Local {
             || is_exec(spec) && queued(session).any(|queued| may_grow(queued.row.spec, queued.words.as_words()))
     }
 
-    /// Whether a request changes data, or may do so, by what its scripts declare.
+    /// Whether a request changes data, or may do so according to its scripts' flags.
     #[cold]
     pub fn will_write(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
         let writes = |spec, words| match self.declared_flags(spec, words) {
@@ -197,7 +197,7 @@ impl Local {
             || is_exec(spec) && queued(session).any(|queued| writes(queued.row.spec, queued.words.as_words()))
     }
 
-    /// Whether a script may start, by what it declares.
+    /// Checks whether a script may start, by its flags.
     fn admit_script(&self, flags: ScriptFlags, read_only: bool) -> Result<(), CommandError> {
         if flags.no_shebang || flags.no_writes {
             return Ok(());
@@ -213,7 +213,7 @@ impl Local {
     }
 }
 
-/// A script, and what a request gives it.
+/// A script with the keys and arguments of its request.
 struct RequestedScript<'a> {
     script: Script,
     read_only: bool,
@@ -221,7 +221,7 @@ struct RequestedScript<'a> {
     arguments: Words<'a>,
 }
 
-/// The words behind `numkeys`, as keys and arguments.
+/// The arguments behind `numkeys`, as keys and arguments.
 fn keys_and_arguments<'a>(
     args: &mut Args<'a>,
     no_number: CommandError,
@@ -235,7 +235,7 @@ fn keys_and_arguments<'a>(
     Ok((rest.first(count), rest.from(count)))
 }
 
-/// One run of a script, as the interpreter sees its server.
+/// One run of a script: the server's interface to the interpreter.
 struct ScriptHost<'r, 'v, 'k> {
     front: &'r Engine,
     local: &'r Local,
@@ -244,10 +244,10 @@ struct ScriptHost<'r, 'v, 'k> {
     words: Words<'r>,
     script: &'r Script,
     read_only: bool,
-    /// It may write although the memory limit is reached.
+    /// Whether it may write although the memory limit is reached.
     may_grow: bool,
     protocol: Cell<Protocol>,
-    /// Since when it runs. Set when it is first looked at: most scripts end before.
+    /// The start of the run. Set at the first check: most scripts end before.
     since: Cell<Option<Stopwatch>>,
     slow: SlowScript<'r>,
     yielder: Option<&'r Yielder<'r>>,
@@ -261,7 +261,7 @@ struct Inner<'r, 'v, 'k> {
     view: &'v mut View<'k>,
 }
 
-/// A script that takes long. Others get BUSY until this is dropped, also by a panic.
+/// A slow script. Other commands get BUSY until this is dropped, even by a panic.
 struct SlowScript<'r> {
     instance: &'r Instance,
     begun: Cell<bool>,
@@ -277,7 +277,7 @@ impl Drop for SlowScript<'_> {
     }
 }
 
-/// What a script can change in its client's session, to be restored when it has ended.
+/// The session state that a script can change, restored at its end.
 struct SavedSelection {
     db: u32,
     protocol: Protocol,
@@ -298,7 +298,7 @@ impl ScriptHost<'_, '_, '_> {
         (self.scratch.into_inner(), self.random)
     }
 
-    /// From now on others get BUSY instead of waiting.
+    /// Makes other commands fail with BUSY instead of waiting.
     fn become_slow(&self, since: Stopwatch) {
         let instance = &self.local.instance;
         self.slow.begun.set(true);
@@ -378,7 +378,7 @@ impl ScriptHost<'_, '_, '_> {
         let _: Flow = local.run_within(session, view, row, words, reply);
         view.set_repeatable(false);
         if session.tracking.remembers {
-            // Up to 7.0 the keys that the script was given stand for all that it reads.
+            // Up to 7.0, tracking remembers the declared keys of a script instead of its reads.
             if local.instance.profile.since_redis(7, 2) {
                 local.track_reads(view, session, spec, words);
             } else if spec.has_flag(Flag::ReadOnly) {
@@ -411,7 +411,7 @@ impl Host for ScriptHost<'_, '_, '_> {
         }
         match scripts.kill_requested() {
             None => Ok(()),
-            // Redis says the same of functions.
+            // Redis uses the same text for functions.
             Some(KillReason::Eval | KillReason::Function) => Err("ERR Script killed by user with SCRIPT KILL..."),
             Some(KillReason::Shutdown) => Err("ERR The server ends."),
         }

@@ -1,4 +1,4 @@
-//! Client-side caching: the reads that are remembered.
+//! Client-side caching: remembers reads.
 
 use super::Local;
 use crate::clients::session::Session;
@@ -8,8 +8,8 @@ use crate::protocol::Words;
 use crate::spec::{CommandSpec, Flag};
 
 impl Local {
-    /// Remembers the keys that a command has read, for a client that keeps copies. The view still holds its locks, so the
-    /// next command that changes one of the keys invalidates the copy.
+    /// Remembers the keys that a command has read for a tracking client. The view still holds its locks, so the next
+    /// change of one of the keys invalidates the copy.
     #[inline]
     pub(super) fn track_reads(&self, view: &mut View<'_>, session: &mut Session, spec: &CommandSpec, words: Words<'_>) {
         if session.tracking.remembers && spec.has_flag(Flag::ReadOnly) {
@@ -19,7 +19,7 @@ impl Local {
 
     #[cold]
     pub(super) fn track_keys(&self, view: &mut View<'_>, session: &mut Session, spec: &CommandSpec, words: Words<'_>) {
-        // Copies of keys that the command found expired are invalidated first.
+        // Invalidations of keys that the command found expired precede its own reads.
         self.instance.announce(view, Some(session));
         if session.tracking.wants_reads() {
             self.instance.tracking.record_reads(session.client.id(), keys(spec, words));

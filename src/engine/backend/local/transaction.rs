@@ -24,7 +24,7 @@ const DISCARD_WITHOUT_MULTI: CommandError = CommandError::fixed("ERR DISCARD wit
 const ABORTED: CommandError = CommandError::fixed("EXECABORT Transaction discarded because of previous errors.");
 const WATCH_INSIDE: CommandError = CommandError::fixed("ERR WATCH inside MULTI is not allowed");
 
-/// What has called EXEC: the front, and how to pause if a script takes long.
+/// The caller of EXEC: the front, and the pause of slow scripts.
 #[derive(Clone, Copy)]
 struct Caller<'c, 'p> {
     front: &'c Engine,
@@ -77,7 +77,7 @@ impl Local {
                 continue;
             }
             if let Some(view) = &mut view {
-                // A key that has expired is deleted now, and so is not touched by that later.
+                // An expired key is deleted now, so that its later deletion does not touch the watch.
                 view.exists(key);
             }
             self.instance.keyspace.watch(session.db, key, &watching.watch);
@@ -96,7 +96,7 @@ impl Local {
         out: &mut Vec<u8>,
         yielder: Option<&Yielder<'_>>,
     ) -> Result<(CommandResult<'static>, Flow), Busy> {
-        // CLIENT LIST shows the queue as it is now while it runs.
+        // CLIENT LIST shows the queue as of now while EXEC runs.
         session.publish();
         if session.transaction.is_none() {
             return Ok((Err(EXEC_WITHOUT_MULTI), Flow::Continue));
@@ -171,7 +171,7 @@ impl Local {
         let mut flow = Flow::Continue;
         for queued in queue {
             let start = out.len();
-            // The user's rights can have changed since.
+            // The user's permissions can have changed since the command was queued.
             let denied = front.permit(session, queued.row.spec, queued.words.as_words()).err();
             let fault = if self.instance.active_hooks.path() == HookPath::All && denied.is_none() {
                 front.fault_inside(session, queued.row.spec, queued.words.as_words())
@@ -251,7 +251,7 @@ impl Local {
     }
 }
 
-/// The keys that a transaction can reach, if it stays in one database and all its commands name their keys.
+/// The keys of a transaction, if it stays in one database and all its commands name their keys.
 fn hashes(session: &Session) -> Option<SmallVec<[u64; 8]>> {
     let mut hashes: SmallVec<[u64; 8]> = SmallVec::new();
     for (db, key) in &session.watching.keys {
