@@ -2,7 +2,7 @@
 //!
 //! Knows recorded commands, not the server that recorded them; reads no clock and no keyspace.
 //! May use: `base`, `protocol`, `spec`, `powers` (the journal's types).
-//! Begin with [`audit`]: `Auditor::feed` takes one line of a journal, and findings come out.
+//! Begin with [`audit`]: `Auditor::process_line` takes one line of a journal, and findings come out.
 
 pub mod audit;
 pub mod report;

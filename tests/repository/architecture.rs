@@ -240,3 +240,21 @@ fn files_stay_small_enough_to_read_in_one_sitting() {
         assert!(lines <= 800, "{} has {lines} lines", path.display());
     }
 }
+
+/// A file that no `mod` names is compiled by nobody, and its tests never run.
+#[test]
+fn every_file_of_tests_is_named_in_the_main_file_of_its_binary() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    for folder in
+        fs::read_dir(tests).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.join("main.rs").is_file())
+    {
+        let main = fs::read_to_string(folder.join("main.rs")).unwrap();
+        for path in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            if path.extension().is_some_and(|extension| extension == "rs") && name != "main" {
+                let named = main.lines().any(|line| line.trim_start_matches("pub ") == format!("mod {name};"));
+                assert!(named, "{} is named nowhere in main.rs", path.display());
+            }
+        }
+    }
+}

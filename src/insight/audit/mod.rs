@@ -1,7 +1,7 @@
 //! The lock auditor: reads journals, finds out which keys are locks and which clients believe to hold them, and reports
 //! misuse. The same journals give the same findings.
 //!
-//! No two files use each other (`tests/architecture.rs` keeps it). From bottom to top:
+//! No two files use each other (`tests/repository/architecture.rs` keeps it). From bottom to top:
 //!
 //! 1. What is found: [`code`], [`finding`], `allowance`, `scope`, `finding_query`, `finding_collector`.
 //! 2. What comes in: `journal_line`, `reply_value`.

@@ -1,7 +1,7 @@
 //! The rules: each observes the events of a lock and reports what is wrong.
 //!
 //! To add a rule: a variant in `../code.rs` (name, severity, title, advice), a file here with an `observe` function, a
-//! line for it in [`dispatch`] (and a field in `RuleState` if it remembers anything of a lock, in `GlobalRuleState` if
+//! line for it in `dispatch.rs` (and a field in `RuleState` if it remembers anything of a lock, in `GlobalRuleState` if
 //! beyond one), a section with an example in `docs/findings.md`, and a pair of stories in `tests/audit`. The compiler
 //! names the places that match on a code; the tests name a code without a section or a story.
 
