@@ -142,6 +142,15 @@ fn add_test_words(folder: &Path, words: &mut Vec<String>) {
 }
 
 #[test]
+fn a_command_that_is_given_its_keys_says_whether_it_reads_or_writes() {
+    for (name, row, _) in rows() {
+        let accesses_data = matches!(row.kind, CommandKind::Keys | CommandKind::Blocking);
+        let is_said = row.has_flag(Flag::ReadOnly) || row.has_flag(Flag::Write);
+        assert!(!accesses_data || row.keys.is_empty() || is_said, "{name} has neither `readonly` nor `write`");
+    }
+}
+
+#[test]
 fn every_command_is_run_by_a_test() {
     let mut words = Vec::new();
     add_test_words(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests"), &mut words);

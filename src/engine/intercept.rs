@@ -355,7 +355,7 @@ impl Engine {
                 out.truncate(start.saturating_add(bytes));
                 Flow::Close
             }
-            Verdict::Drip { bytes, every } if out.len() - start > bytes => {
+            Verdict::Drip { bytes, every } if out.len().saturating_sub(start) > bytes => {
                 let alarm = self.instance.clock.alarm_after(every);
                 let Some(permit) = rule.queue.park(parked_command(session, Words::new(&[], &[]))) else { return flow };
                 session.in_flight.alarm = Some(alarm);

@@ -38,11 +38,13 @@ impl ServerProcess {
 
     /// Starts any program that takes a server's directives and prints when it is ready.
     pub fn program(program: &str, arguments: &[&str]) -> std::io::Result<Self> {
-        // Another process may take the port between `free_port` and the start of the server.
+        let instances = arguments.iter().skip_while(|argument| **argument != "--instances").nth(1);
+        let count = instances.and_then(|count| count.parse().ok()).unwrap_or(1);
+        // Another process may take a port between `free_ports` and the start of the server.
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let port = free_port();
+            let port = free_ports(count);
             let mut child = Command::new(program)
                 .arg("--port")
                 .arg(port.to_string())
@@ -93,8 +95,20 @@ impl Drop for ServerProcess {
 
 /// Returns a port that was free a moment ago.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("its address").port()
+    free_ports(1)
+}
+
+/// Returns the first of so many ports in a row that were free a moment ago.
+fn free_ports(count: u16) -> u16 {
+    for _ in 0..100 {
+        let first = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let port = first.local_addr().expect("its address").port();
+        let others = (1..count).map(|offset| TcpListener::bind((Ipv4Addr::LOCALHOST, port.checked_add(offset)?)).ok());
+        if others.collect::<Option<Vec<_>>>().is_some() {
+            return port;
+        }
+    }
+    panic!("there are no {count} free ports in a row");
 }
 
 /// Waits for the line that says that the server is ready. The error is the output without that line.
