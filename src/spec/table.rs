@@ -11,6 +11,8 @@ use crate::protocol::Words;
 
 /// About four times the number of commands, which keeps probe sequences short.
 const SLOTS: usize = 1024;
+/// Marks a slot without a row: there are fewer rows.
+const FREE: u16 = u16::MAX;
 
 /// The index of a row among the rows of all profiles. Tables of per-command data use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,17 +61,11 @@ pub struct RequestKeys<'w> {
     pub writes: bool,
 }
 
-#[derive(Clone, Copy)]
-struct Slot {
-    spec: &'static CommandSpec,
-    id: RowId,
-}
-
 /// The rows of one profile, indexed by name. Clones share the rows.
 #[derive(Clone)]
 pub struct Table {
     rows: Arc<[Row]>,
-    slots: Arc<[Option<Slot>; SLOTS]>,
+    slots: Arc<[u16; SLOTS]>,
     profile: Profile,
 }
 
@@ -80,13 +76,13 @@ impl Table {
     }
 
     fn of(rows: Vec<Row>, profile: Profile) -> Self {
-        let mut slots = [None; SLOTS];
-        for row in &rows {
+        let mut slots = [FREE; SLOTS];
+        for (index, row) in (0..FREE).zip(&rows) {
             let mut slot = slot_of(row.spec.name.as_bytes());
-            while slots[slot].is_some() {
+            while slots[slot] != FREE {
                 slot = (slot + 1) % SLOTS;
             }
-            slots[slot] = Some(Slot { spec: row.spec, id: row.id });
+            slots[slot] = index;
         }
         Self { rows: rows.into(), slots: Arc::new(slots), profile }
     }
@@ -107,13 +103,13 @@ impl Table {
     /// Finds a command by name, case-insensitively.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&'static CommandSpec> {
-        Some(self.slot(name)?.spec)
+        Some(self.row(name)?.spec)
     }
 
     #[inline]
-    fn slot(&self, name: &[u8]) -> Option<Slot> {
+    fn row(&self, name: &[u8]) -> Option<&Row> {
         let mut slot = slot_of(name);
-        while let Some(row) = self.slots[slot] {
+        while let Some(row) = self.rows.get(usize::from(self.slots[slot])) {
             // Most clients send upper case, and an exact comparison is faster.
             if row.spec.name.as_bytes() == name || row.spec.name.as_bytes().eq_ignore_ascii_case(name) {
                 return Some(row);
@@ -160,7 +156,7 @@ impl Table {
     #[inline]
     pub fn resolve(&self, words: Words<'_>) -> Result<ResolvedRow, CommandError> {
         let name = words.get(0).unwrap_or_default();
-        let Some(Slot { spec, id }) = self.slot(name) else { return Err(self.unknown_command(words)) };
+        let Some(&Row { spec, id, .. }) = self.row(name) else { return Err(self.unknown_command(words)) };
         if !spec.is_container || words.len() == 1 {
             return if spec.arity_in(&self.profile).admits(words.len()) {
                 Ok(ResolvedRow { spec, id, at: 1 })
@@ -173,10 +169,10 @@ impl Table {
 
     /// Resolves a request to its row without checking the arity.
     pub fn row_of(&self, words: Words<'_>) -> Option<ResolvedRow> {
-        let Slot { spec, id } = self.slot(words.get(0)?)?;
+        let &Row { spec, id, ref subcommands } = self.row(words.get(0)?)?;
         match words.get(1) {
             Some(name) if spec.is_container => {
-                let mut subs = self.sub_rows(spec);
+                let mut subs = subcommands.iter().filter(|row| self.profile.has(row.spec.since));
                 let sub = subs.find(|row| row.spec.name.as_bytes().eq_ignore_ascii_case(name))?;
                 Some(ResolvedRow { spec: sub.spec, id: sub.id, at: 2 })
             }
