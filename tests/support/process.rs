@@ -38,7 +38,9 @@ impl ServerProcess {
 
     /// Starts any program that takes a server's directives and prints when it is ready.
     pub fn program(program: &str, arguments: &[&str]) -> std::io::Result<Self> {
+        // Instances take ports in a row, unless the arguments choose the port themselves.
         let instances = arguments.iter().skip_while(|argument| **argument != "--instances").nth(1);
+        let instances = instances.filter(|_| !arguments.contains(&"--port"));
         let count = instances.and_then(|count| count.parse().ok()).unwrap_or(1);
         // Another process may take a port between `free_ports` and the start of the server.
         let mut attempts = 0;
