@@ -144,12 +144,9 @@ impl Table {
 
     /// The subcommands of a container that this profile has.
     pub fn subs<'s>(&'s self, container: &'s CommandSpec) -> impl Iterator<Item = &'static CommandSpec> + 's {
-        self.sub_rows(container).map(|row| row.spec)
-    }
-
-    fn sub_rows<'s>(&'s self, container: &'s CommandSpec) -> impl Iterator<Item = &'s Row> + 's {
         let row = self.rows.iter().find(|row| container.is_container && std::ptr::eq(row.spec, container));
-        row.into_iter().flat_map(|row| &row.subcommands).filter(|row| self.profile.has(row.spec.since))
+        let rows = row.into_iter().flat_map(|row| &row.subcommands);
+        rows.filter(|row| self.profile.has(row.spec.since)).map(|row| row.spec)
     }
 
     /// Resolves a request to its row, and checks name and arity.
