@@ -63,7 +63,11 @@ fn run(command: &str, expected: &str, folder: &Path, path: &str) {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{{ {command}; }} 2>&1")]).current_dir(folder).stdin(Stdio::null());
     shell.env("PATH", path).env("PYTHONDONTWRITEBYTECODE", "1").env("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1");
-    shell.env("NPM_CONFIG_LOGLEVEL", "error").env_remove("GITHUB_ACTIONS").env_remove("REDOUBLE");
+    shell.env("NPM_CONFIG_LOGLEVEL", "error").env("NO_COLOR", "1").env_remove("REDOUBLE");
+    // Test runners print colours and annotations where they believe to be in CI; the pages show neither.
+    for name in ["CI", "FORCE_COLOR", "GITHUB_ACTIONS"] {
+        shell.env_remove(name);
+    }
     let output = shell.output().expect("a shell");
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(shortened(&timeless(&said), expected), timeless(expected), "$ {command}\n{said}");
