@@ -16,7 +16,7 @@ use super::command_line::CommandRun;
 use super::outputs::{RuntimeFile, open_log};
 use super::run_audit::NumberedInstance;
 use super::run_results::RunResults;
-use super::serve::{enter_directory, raise_file_limit};
+use super::serve::{check_renames, enter_directory, raise_file_limit};
 use super::signals::ForwardedSignals;
 use super::subcommand::Subcommand;
 use super::{Program, fail, messages, process, suggestions};
@@ -112,7 +112,7 @@ impl Program {
         text.extend_from_slice(&run.config.flag_lines);
         let config = Config::default();
         config.assign("port", "0");
-        let loaded = load_over(config, &text, file, self.profile);
+        let loaded = load_over(config, &text, file, self.profile).and_then(check_renames);
         let loaded = loaded.map_err(|error| config_error(subcommand, &error, &run.config.flag_lines))?;
         if loaded.config.is_on("daemonize") {
             return Err("with --daemonize there would be nobody to wait for the command".to_owned());

@@ -46,7 +46,8 @@ impl Program {
             text.extend_from_slice(flag_lines);
         }
         let is_configured = file.is_some() || sources.standard_input || !flag_lines.is_empty();
-        let Loaded { config, profile } = match load(&text, file, self.profile) {
+        let loaded = load(&text, file, self.profile).and_then(check_renames);
+        let Loaded { config, profile } = match loaded {
             Ok(loaded) => loaded,
             Err(error) => return print_error(messages::fatal(&error, flag_lines).trim_ascii_end()),
         };
@@ -93,6 +94,19 @@ impl Program {
         }
         log.begin_serving();
     }
+}
+
+/// Checks `rename-command` against the commands of the profile.
+pub(super) fn check_renames(loaded: Loaded) -> Result<Loaded, LoadError> {
+    let mut table = crate::commands::table(loaded.profile);
+    for rename in loaded.config.renames() {
+        table = table.rename(&rename.name, &rename.new).map_err(|error| LoadError {
+            line: Some(rename.line.clone()),
+            reason: error.text().into(),
+            profile: loaded.profile,
+        })?;
+    }
+    Ok(loaded)
 }
 
 /// Says that the configuration file cannot be read, as Redis does, and which subcommand may have been meant.

@@ -136,11 +136,11 @@ const fn sub(name: &'static str) -> CommandSpec {
 }
 
 fn all(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
-    Ok(Reply::Array(call.table.rows().map(|row| command_info(call.table, None, row)).collect()))
+    Ok(Reply::Array(call.table.named_rows().map(|row| command_info(call.table, None, row)).collect()))
 }
 
 fn count(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
-    Ok(Reply::Integer(call.table.rows().len() as i64))
+    Ok(Reply::Integer(call.table.named_rows().count() as i64))
 }
 
 fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -157,7 +157,7 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn docs(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let table = call.table;
     Ok(Reply::Map(if args.is_empty() {
-        table.rows().map(|row| command_docs(table, None, row)).collect()
+        table.named_rows().map(|row| command_docs(table, None, row)).collect()
     } else {
         let found = args.rest().iter().filter_map(|name| table.find_full(name));
         found.map(|(container, row)| command_docs(table, container, row)).collect()
@@ -208,7 +208,7 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             names.push(Reply::text(name));
         }
     };
-    for row in call.table.rows() {
+    for row in call.table.named_rows() {
         add(row.name.to_ascii_lowercase(), row);
         for subcommand in call.table.subs(row) {
             add(full_name(row, subcommand), subcommand);

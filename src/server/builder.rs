@@ -32,7 +32,7 @@ use crate::clients::stats::Unsupported;
 use crate::commands::{self, Command, Handlers};
 use crate::engine::Engine;
 use crate::insight::audit::{Allowance, Code, LiveAudit, Scope};
-use crate::spec::{Group, Table};
+use crate::spec::{Group, RenameError, Table};
 
 /// The settings of a server before it starts.
 pub struct Builder {
@@ -284,7 +284,11 @@ impl Builder {
         let handlers = Handlers::new(self.commands.iter().copied());
         let rows = commands::rows(self.commands).into_iter();
         let rows = rows.filter(|row| is_controlled || row.spec.group != Group::Control);
-        let table = Table::new(rows, self.profile);
+        let mut table = Table::new(rows, self.profile);
+        for rename in self.config.renames() {
+            let refused = |error: RenameError| Error::Config(error.text().to_owned());
+            table = table.rename(&rename.name, &rename.new).map_err(refused)?;
+        }
         let mut instance = Instance::new(self.config, self.profile, self.databases);
         instance.log = self.log;
         instance.acl = Acl::new(&table);

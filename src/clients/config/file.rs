@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use super::table::TABLE;
-use super::{Config, Reason, contradiction, find, names, store, value_of};
+use super::{Config, Reason, Rename, contradiction, find, names, store, value_of};
 use crate::base::error::plain;
 use crate::base::profile::Profile;
 use crate::protocol::split_line;
@@ -52,7 +52,7 @@ pub fn load_over(config: Config, text: &[u8], file: Option<PathBuf>, profile: Pr
     };
     let pubsub_default_given = lines.iter().any(|line| names(line, b"acl-pubsub-default"));
     for line in lines {
-        if let Err(reason) = line.words.and_then(|words| loader.apply(&words)) {
+        if let Err(reason) = line.words.and_then(|words| loader.apply(&words, (line.number, &line.text))) {
             return Err(LoadError { line: Some((line.number, line.text)), reason, profile: loader.profile });
         }
     }
@@ -157,10 +157,15 @@ impl Loader {
         Ok(())
     }
 
-    fn apply(&mut self, words: &[Vec<u8>]) -> Result<(), Reason> {
+    fn apply(&mut self, words: &[Vec<u8>], line: (usize, &[u8])) -> Result<(), Reason> {
         let [name, values @ ..] = words else { return Ok(()) };
         if name.eq_ignore_ascii_case(b"user") && !values.is_empty() {
             return self.declare_user(values);
+        }
+        if let ([original, new], true) = (values, name.eq_ignore_ascii_case(b"rename-command")) {
+            let line = (line.0, line.1.to_vec());
+            self.config.renames.push(Rename { name: original.clone(), new: new.clone(), line });
+            return Ok(());
         }
         let Some((place, _)) = find(name, &self.profile) else { return self.apply_other(name, values.len()) };
         let row = &TABLE[place];
@@ -209,7 +214,6 @@ impl Loader {
         match (name.as_str(), values) {
             (name, 1) if OUTLIVED.contains(&name) => Ok(()),
             ("loadmodule", 1..) => Err("this server loads no modules".into()),
-            ("rename-command", 2) => Err("this server renames no commands".into()),
             ("sentinel", _) => Err("sentinel directive while not in sentinel mode".into()),
             _ if self.is_newer(&name) => Err(format!("{} does not have this directive", self.profile).into()),
             _ => Err("Bad directive or wrong number of arguments".into()),

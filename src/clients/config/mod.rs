@@ -131,6 +131,17 @@ pub struct Config {
     file: Option<PathBuf>,
     /// The users that the file declares: names and rules.
     users: Vec<Vec<Vec<u8>>>,
+    /// The commands that the file renames, in its order.
+    renames: Vec<Rename>,
+}
+
+/// A `rename-command`. Whether there is such a command is checked when the commands are known.
+pub struct Rename {
+    pub name: Vec<u8>,
+    /// Empty if the command is removed.
+    pub new: Vec<u8>,
+    /// The number and the text of its line.
+    pub line: (usize, Vec<u8>),
 }
 
 type Values = BTreeMap<usize, Vec<u8>>;
@@ -176,6 +187,11 @@ impl Config {
     /// The users that the configuration declares: names and rules.
     pub fn users(&self) -> &[Vec<Vec<u8>>] {
         &self.users
+    }
+
+    /// The commands that `rename-command` renames, in their order.
+    pub fn renames(&self) -> &[Rename] {
+        &self.renames
     }
 
     /// A setting in its form for CONFIG GET. Empty for an unknown name.
