@@ -95,6 +95,7 @@ impl Instance {
     }
 
     fn with_keyspace(config: Config, profile: Profile, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
+        config.imitate(profile);
         let identity = Identity::new(clock.millis());
         let cached_now = AtomicI64::new(clock.millis());
         let instance = Self {

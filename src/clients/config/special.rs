@@ -253,6 +253,34 @@ pub(super) fn host_name(word: &[u8]) -> Result<(), &'static str> {
     }
 }
 
+pub(super) fn ip_v4(word: &[u8]) -> Result<(), &'static str> {
+    address::<std::net::Ipv4Addr>(word).ok_or("Invalid IPv4 address")
+}
+
+pub(super) fn ip_v6(word: &[u8]) -> Result<(), &'static str> {
+    address::<std::net::Ipv6Addr>(word).ok_or("Invalid IPv6 address")
+}
+
+fn address<A: std::str::FromStr>(word: &[u8]) -> Option<()> {
+    let is_right = word.is_empty() || std::str::from_utf8(word).is_ok_and(|text| text.parse::<A>().is_ok());
+    is_right.then_some(())
+}
+
+pub(super) fn hash_seed(word: &[u8]) -> Result<(), &'static str> {
+    const MOST: usize = 16;
+    if word.len() <= MOST { Ok(()) } else { Err("hash-seed must be less than or equal to 16 characters") }
+}
+
+/// An amount of memory, or -1 for no limit.
+pub(super) fn signed_memory(word: &[u8]) -> Result<Vec<u8>, Reason> {
+    if word == b"-1" {
+        return Ok(word.to_vec());
+    }
+    let value = parse_memory(word).ok_or("argument must be a memory value")?;
+    within(value, 0, i64::MAX.unsigned_abs())?;
+    Ok(value.to_string().into_bytes())
+}
+
 pub(super) fn dump_file_name(word: &[u8]) -> Result<(), &'static str> {
     if is_path(word) { Err("dbfilename can't be a path, just a filename") } else { Ok(()) }
 }
