@@ -40,6 +40,7 @@ use debug_sleep::DebugSleep;
 use monitors::Monitors;
 use panics::Panics;
 use pause::Pause;
+pub use save::NamedBy;
 use shutdown::Shutdown;
 
 /// One running server, without its sockets.

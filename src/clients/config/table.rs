@@ -329,6 +329,7 @@ pub(super) static TABLE: &[Directive] = &[
         .mirrored(|live, value| live.spaces_by_database.store(value == b"yes", Relaxed)),
     switch("exit-with-parent", "no").at_start().hidden(),
     switch("control", "yes").at_start().hidden(),
+    switch("enable-paths-outside-dir", "no").at_start().hidden(),
     switch("journal", "no").at_start().hidden(),
     memory("journal-size", "67108864", LEAST_SIZE as u64, MOST_SIZE as u64).at_start().hidden(),
     switch("audit", "no").at_start().hidden(),
