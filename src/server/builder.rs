@@ -199,6 +199,14 @@ impl Builder {
         self
     }
 
+    /// Lets clients write files anywhere: `REDOUBLE SAVE` and `REDOUBLE JOURNAL EXPORT` with any path, over symbolic links.
+    /// Default: only inside the directory in which the process runs. [`Server::save`](crate::World::save) and
+    /// [`JournalGuard::export`](crate::JournalGuard::export) write anywhere either way.
+    pub fn enable_paths_outside_dir(self) -> Self {
+        self.config.assign("enable-paths-outside-dir", "yes");
+        self
+    }
+
     /// Loads a file at the start: a Redis snapshot (`dump.rdb`), an append-only file, or a text file with one command a
     /// line, quoted as for `redis-cli`, as `REDOUBLE SAVE` writes it. Can be repeated; files are loaded in this order,
     /// before any client is served. If a file cannot be loaded the server does not start, and the error says where and

@@ -266,6 +266,14 @@ impl Config {
         found
     }
 
+    /// Whether a parameter of CONFIG SET concerns the whole process, or its files.
+    pub fn is_of_process(&self, name: &[u8], profile: &Profile) -> bool {
+        find(name, profile).is_some_and(|(place, _)| {
+            let row = &TABLE[place];
+            matches!(row.change, Change::Protected) || ["maxclients", "loglevel"].contains(&row.name)
+        })
+    }
+
     /// CONFIG SET: sets all of the pairs, or none.
     pub fn set(&self, pairs: &[(&[u8], &[u8])], profile: &Profile) -> Result<(), ConfigError> {
         let mut values = self.values();
