@@ -53,6 +53,8 @@ pub(super) fn detach() {
 pub(super) fn end_with_parent(instance: Arc<Instance>) -> io::Result<()> {
     watch_parent(move || {
         instance.log.warn("The process that started this one has ended, shutting down...");
+        // Nobody is left who could be told that it failed.
+        instance.save_at_signal("shutdown-on-sigterm");
         instance.shut_down();
     })
 }

@@ -48,7 +48,7 @@ impl Program {
             Some(path) => open_log(&path).map_err(|reason| format!("can't open the log file: {reason}"))?,
             None => Log::silent(),
         };
-        self.log_start(&log, &profile, true);
+        self.log_start(&log, &config, &profile, true);
         Ok((config, profile, Arc::new(log)))
     }
 

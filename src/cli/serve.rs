@@ -68,13 +68,13 @@ impl Program {
                 Err(error) => print_error(format!("Can't go into the background: {}", plain(&error)).as_bytes()),
             };
         }
-        self.log_start(&log, &profile, is_configured);
+        self.log_start(&log, &config, &profile, is_configured);
         raise_file_limit(&config, &log);
         serve(config, profile, log)
     }
 
     /// Writes the first lines of the log, some of which programs wait for.
-    pub(super) fn log_start(&self, log: &Log, profile: &Profile, is_configured: bool) {
+    pub(super) fn log_start(&self, log: &Log, config: &Config, profile: &Profile, is_configured: bool) {
         let (product, version) = (messages::product(profile), profile.version());
         let write = |text: &str| log.write(start_level(profile), text);
         write(&format!("oO0OoO0OoO0Oo {product} is starting oO0OoO0OoO0Oo"));
@@ -92,6 +92,12 @@ impl Program {
                  {program} /path/to/redis.conf"
             ));
         }
+        if config.asks_to_keep_data() && !config.is_on("persist") {
+            write(
+                "No data is kept: save and appendonly have no effect without --persist, which keeps data in dbfilename.",
+            );
+        }
+        config.without_effect().iter().for_each(|line| write(line));
         log.begin_serving();
     }
 }

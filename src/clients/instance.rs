@@ -11,6 +11,7 @@ mod messages;
 mod monitors;
 mod panics;
 mod pause;
+mod persistence;
 mod save;
 mod settings;
 mod shutdown;
@@ -40,6 +41,7 @@ use debug_sleep::DebugSleep;
 use monitors::Monitors;
 use panics::Panics;
 use pause::Pause;
+pub use persistence::Persistence;
 pub use save::NamedBy;
 use shutdown::Shutdown;
 
@@ -68,6 +70,7 @@ pub struct Instance {
     pub stats: Stats,
     pub log: Arc<Log>,
     pub acl: Acl,
+    pub persistence: Arc<Persistence>,
     pause: Pause,
     /// What the clock showed at the last [`cron`](Self::cron), in milliseconds.
     cached_now: AtomicI64,
@@ -118,6 +121,7 @@ impl Instance {
             stats: Stats::default(),
             log: Arc::new(Log::silent()),
             acl: Acl::default(),
+            persistence: Arc::new(Persistence::new(identity.started())),
             pause: Pause::default(),
             cached_now,
             identity,

@@ -128,6 +128,7 @@ const ACL: Command = Command::container(
                 summary: "Says whether a user could run a command.",
                 since: Since::redis(7, 0, 0),
                 arity: Arity::AtLeast(4),
+                secrets: Secrets::Request { at: 3 },
                 ..admin("DRYRUN")
             },
         ),
@@ -138,6 +139,7 @@ const ACL: Command = Command::container(
                 summary: "Makes up a password.",
                 arity: Arity::AtLeast(2),
                 flags: NOT_ADMIN,
+                secrets: Secrets::Reply,
                 ..admin("GENPASS")
             },
         ),

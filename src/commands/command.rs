@@ -7,7 +7,7 @@ use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, Words};
 use crate::spec::{
-    Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, Table, command_docs, command_info, full_name,
+    Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, Secrets, Table, command_docs, command_info, full_name,
 };
 
 pub(super) const ROWS: &[Command] = &[COMMAND];
@@ -54,6 +54,7 @@ const COMMAND: Command = Command::new(
             summary: "Picks the keys out of a command.",
             complexity: PER_ARGUMENT,
             arity: Arity::AtLeast(4),
+            secrets: Secrets::Request { at: 2 },
             ..sub("GETKEYS")
         },
     ),
@@ -65,6 +66,7 @@ const COMMAND: Command = Command::new(
             complexity: PER_ARGUMENT,
             since: Since::redis(7, 0, 0),
             arity: Arity::AtLeast(4),
+            secrets: Secrets::Request { at: 2 },
             ..sub("GETKEYSANDFLAGS")
         },
     ),

@@ -52,6 +52,7 @@ mod long_double;
 mod mpop;
 mod object;
 mod partial_sort;
+mod persistence;
 mod pubsub;
 mod redouble;
 mod sampling;
@@ -145,6 +146,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         list_blocking::ROWS,
         lists::ROWS,
         object::ROWS,
+        persistence::ROWS,
         pubsub::ROWS,
         string_ranges::ROWS,
         redouble::ROWS,

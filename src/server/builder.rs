@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::bind::bind_tcp;
 use super::bound_address::BoundAddress;
 use super::handle::{Server, Servers};
-use super::load::load;
+use super::load::{load, load_kept};
 use super::node::Node;
 use super::nodes::Nodes;
 use super::panics::catch_panics;
@@ -199,6 +199,14 @@ impl Builder {
         self
     }
 
+    /// Lets clients write files anywhere: `REDOUBLE SAVE` and `REDOUBLE JOURNAL EXPORT` with any path, over symbolic links.
+    /// Default: only inside the directory in which the process runs. [`Server::save`](crate::World::save) and
+    /// [`JournalGuard::export`](crate::JournalGuard::export) write anywhere either way.
+    pub fn enable_paths_outside_dir(self) -> Self {
+        self.config.assign("enable-paths-outside-dir", "yes");
+        self
+    }
+
     /// Loads a file at the start: a Redis snapshot (`dump.rdb`), an append-only file, or a text file with one command a
     /// line, quoted as for `redis-cli`, as `REDOUBLE SAVE` writes it. Can be repeated; files are loaded in this order,
     /// before any client is served. If a file cannot be loaded the server does not start, and the error says where and
@@ -327,7 +335,14 @@ impl Builder {
             instance.join_audit();
             let engine = Engine::with_handlers(instance, table.clone(), handlers.clone());
             let node = Node::new(usize::from(number), engine, bound, &workers, main.handle());
+            let persists = node.root().instance.config.is_on("persist");
+            if persists {
+                load_kept(node.root())?;
+            }
             self.seeds.iter().try_for_each(|path| load(node.root(), path))?;
+            if persists {
+                node.root().instance.keep_data();
+            }
             // The journal excludes loaded data.
             node.root().instance.reset_journal();
             nodes.push(node);
@@ -344,6 +359,9 @@ impl Builder {
         let instances = self.instances;
         if !(1..=MOST_INSTANCES).contains(&instances) {
             return Err(Error::Config(format!("instances must be 1 to {MOST_INSTANCES}, not {instances}")));
+        }
+        if instances > 1 && self.config.is_on("persist") {
+            return Err(Error::Config(format!("{instances} instances cannot share dbfilename; --persist is for one")));
         }
         if instances > 1 && self.config.path("unixsocket").is_some() {
             return Err(Error::Config(format!(

@@ -13,6 +13,7 @@ mod key_spec;
 mod lock_effect;
 #[cfg(feature = "internals")]
 mod markdown;
+mod redaction;
 mod table;
 mod usage;
 
@@ -29,6 +30,7 @@ pub use key_spec::{BeginSearch, FindKeys};
 pub use lock_effect::{LockEffect, TtlFrom, TtlUnit};
 #[cfg(feature = "internals")]
 pub use markdown::markdown;
+pub use redaction::{REDACTED_REPLY, Redaction};
 pub use table::{NamedRequest, RenameError, RequestKeys, ResolvedRow, Row, RowId, Table, full_name};
 #[cfg(test)]
 pub use usage::{Argument, arguments};

@@ -136,6 +136,16 @@ fn read_included(pattern: &[u8], depth: usize) -> Result<Vec<Vec<u8>>, Reason> {
     files.iter().map(|file| read(file)).collect()
 }
 
+/// Makes a missing directory, as for every file that the server writes.
+fn make_directory(path: &Path) -> Result<(), Reason> {
+    if path.exists() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(path).map_err(|error| {
+        format!("'{}' does not exist and cannot be made: {}", path.display(), plain(&error)).into()
+    })
+}
+
 struct Loader {
     config: Config,
     profile: Profile,
@@ -181,6 +191,11 @@ impl Loader {
         let values: Vec<&[u8]> = split.as_deref().unwrap_or(values).iter().map(Vec::as_slice).collect();
         if !row.takes_several_words() && values.len() != 1 {
             return Err("wrong number of arguments".into());
+        }
+        if row.name == "dir"
+            && let [path] = values.as_slice()
+        {
+            make_directory(&super::table::path(path))?;
         }
         let mut value = row.read(&values, &before, &self.profile)?;
         if row.name == "save" {

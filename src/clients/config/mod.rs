@@ -252,6 +252,13 @@ impl Config {
         crate::protocol::split_line(&self.value(name)).unwrap_or_default()
     }
 
+    /// The save points: seconds, and the changes that are enough after so many.
+    pub fn save_points(&self) -> Vec<(i64, u64)> {
+        let value = self.text("save");
+        let numbers: Vec<i64> = value.split(' ').filter_map(|word| word.parse().ok()).collect();
+        numbers.chunks_exact(2).map(|pair| (pair[0], pair[1].unsigned_abs())).collect()
+    }
+
     /// The lock auditor's scope.
     pub fn lock_scope(&self) -> Scope {
         // The values were validated when they were set.
@@ -304,6 +311,14 @@ impl Config {
             }
         }
         found
+    }
+
+    /// Whether a parameter of CONFIG SET concerns the whole process, or its files.
+    pub fn is_of_process(&self, name: &[u8], profile: &Profile) -> bool {
+        find(name, profile).is_some_and(|(place, _)| {
+            let row = &TABLE[place];
+            matches!(row.change, Change::Protected) || ["maxclients", "loglevel"].contains(&row.name)
+        })
     }
 
     /// CONFIG SET: sets all of the pairs, or none.

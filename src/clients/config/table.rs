@@ -328,6 +328,7 @@ pub(super) static TABLE: &[Directive] = &[
         .hidden()
         .mirrored(|live, value| live.spaces_by_database.store(value == b"yes", Relaxed)),
     switch("exit-with-parent", "no").at_start().hidden(),
+    switch("persist", "no").at_start().hidden(),
     switch("control", "yes").at_start().hidden(),
     switch("enable-paths-outside-dir", "no").at_start().hidden(),
     switch("journal", "no").at_start().hidden(),

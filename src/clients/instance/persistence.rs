@@ -1,13 +1,14 @@
 //! Snapshots in `dbfilename`: SAVE, BGSAVE, save points and SHUTDOWN, with `--persist yes`. Without it nothing is kept.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::{Instance, NamedBy};
 use crate::base::clock::Millis;
 use crate::base::error::{CommandError, plain};
 use crate::base::files;
+use crate::base::sync::MutexExt;
 use crate::data::keyspace::Busy;
 
 /// Redis tries a failed background save again after this time.
@@ -33,6 +34,9 @@ pub struct Persistence {
     saves: AtomicU64,
     /// A thread writes a snapshot.
     in_background: AtomicBool,
+    /// Held while a snapshot is written. The number says which one may be written: a thread whose snapshot is older than
+    /// that of the server's end writes nothing.
+    writing: Mutex<u64>,
     /// BGSAVE was asked for at a moment at which no snapshot can be taken: the periodic work begins it.
     is_scheduled: AtomicBool,
     /// How long the last background save took, in seconds; -1 if there was none.
@@ -51,18 +55,18 @@ impl Persistence {
             saved_changes: AtomicU64::new(0),
             saves: AtomicU64::new(0),
             in_background: AtomicBool::new(false),
+            writing: Mutex::new(0),
             is_scheduled: AtomicBool::new(false),
             last_seconds: AtomicI64::new(-1),
             loaded_keys: AtomicU64::new(0),
         }
     }
 
-    pub fn is_enabled(&self) -> bool {
+    fn is_enabled(&self) -> bool {
         self.enabled.load(Ordering::Relaxed)
     }
 
-    /// Keeps the data from now on. To be called before serving begins, after loading.
-    pub fn enable(&self, loaded_keys: u64) {
+    fn enable(&self, loaded_keys: u64) {
         self.loaded_keys.store(loaded_keys, Ordering::Relaxed);
         self.enabled.store(true, Ordering::Relaxed);
     }
@@ -114,7 +118,7 @@ impl Instance {
         self.stats.all().changes.saturating_sub(self.persistence.saved_changes.load(Ordering::Relaxed))
     }
 
-    /// What was loaded at the start counts as saved.
+    /// Keeps the data from now on; what was loaded counts as saved. To be called before serving begins.
     pub fn keep_data(&self) {
         let keys = self.keyspace.sizes().iter().map(|(_, [keys, ..])| keys).sum();
         self.persistence.saved_changes.store(self.stats.all().changes, Ordering::Relaxed);
@@ -126,7 +130,10 @@ impl Instance {
         self.check_persists()?;
         let now = self.begin_save();
         let (name, changes, snapshot) = self.take_snapshot()?;
+        let mut writing = self.persistence.writing.lock_ignoring_poison();
+        *writing += 1;
         let written = self.write_file(&name, &snapshot, NamedBy::Client);
+        drop(writing);
         self.persistence.ended(written.is_ok(), changes, now);
         match written {
             Ok(()) => {
@@ -174,7 +181,8 @@ impl Instance {
             return false;
         }
         let since = (now - persistence.last_save()) / 1000;
-        let reached = self.config.save_points().into_iter().find(|(seconds, least)| changes >= *least && since > *seconds);
+        let reached =
+            self.config.save_points().into_iter().find(|(seconds, least)| changes >= *least && since > *seconds);
         if let Some((seconds, least)) = reached {
             self.log.notice(format!("{least} changes in {seconds} seconds. Saving..."));
         }
@@ -183,14 +191,33 @@ impl Instance {
 
     /// Saves for the end of the server, if that is asked for or there are save points. The error is logged.
     pub fn save_at_end(&self, asked: Option<bool>) -> Result<(), CommandError> {
-        let is_wanted = self.persistence.is_enabled() && asked.unwrap_or_else(|| !self.config.save_points().is_empty());
-        if !is_wanted {
+        if !self.persistence.is_enabled() {
+            // Data that a client asks to save is not lost silently.
+            return if asked == Some(true) { Err(NOT_KEPT) } else { Ok(()) };
+        }
+        if !asked.unwrap_or_else(|| !self.config.save_points().is_empty()) {
             return Ok(());
         }
         self.log.notice("Saving the final RDB snapshot before exiting.");
-        // A snapshot that a thread still writes is older than this one.
+        // A snapshot that a thread has still to write is older than this one.
         self.persistence.in_background.store(false, Ordering::Release);
         self.save_snapshot().inspect_err(|_| self.log.warn("Error trying to save the DB, can't exit."))
+    }
+
+    /// Saves for the end of the server by a signal, as `shutdown-on-sigterm` or `shutdown-on-sigint` says. Whether the
+    /// server may end.
+    pub fn save_at_signal(&self, directive: &str) -> bool {
+        let words = self.config.text(directive);
+        let has = |name: &str| words.split(' ').any(|word| word == name);
+        let asked = match () {
+            // Without `--persist`, a signal ends the server all the same.
+            () if !self.persistence.is_enabled() => return true,
+            () if has("nosave") => Some(false),
+            () => has("save").then_some(true),
+        };
+        // A slow script holds the data.
+        self.scripts.kill_for_shutdown();
+        self.save_at_end(asked).is_ok() || has("force")
     }
 
     fn check_persists(&self) -> Result<(), CommandError> {
@@ -221,14 +248,16 @@ impl Instance {
         let (name, changes, snapshot) = self.take_snapshot()?;
         let folder = self.config.path("dir").unwrap_or_default();
         let (persistence, log, clock) = (Arc::clone(&self.persistence), Arc::clone(&self.log), Arc::clone(&self.clock));
+        let number = *persistence.writing.lock_ignoring_poison();
         self.persistence.in_background.store(true, Ordering::Release);
         let write = move || {
-            let written = files::write_inside(&folder, &name, &snapshot);
-            let now = clock.millis();
-            // The server's end may have saved meanwhile.
-            if !persistence.in_background.load(Ordering::Acquire) {
+            let writing = persistence.writing.lock_ignoring_poison();
+            if *writing != number {
                 return;
             }
+            let written = files::write_inside(&folder, &name, &snapshot);
+            drop(writing);
+            let now = clock.millis();
             persistence.ended(written.is_ok(), changes, now);
             persistence.last_seconds.store((now - began).max(0) / 1000, Ordering::Relaxed);
             match written {

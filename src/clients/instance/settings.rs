@@ -23,9 +23,17 @@ impl Instance {
             setting.store(self.config.number(name), Ordering::Relaxed);
         }
         self.tracking.set_most_keys(live.max_tracked_keys.load(Ordering::Relaxed));
-        self.log.set_least(live.log_level.load(Ordering::Relaxed));
+        // The log is the process's: what a space began with may be out of date.
+        if self.space.is_empty() {
+            self.apply_log_level();
+        }
         self.keyspace.settings().set_wanted_notifications(!KEY_CHANGES, live.events.load(Ordering::Relaxed));
         self.acl.configure(&self.config);
+    }
+
+    /// Has the log keep what `loglevel` says.
+    pub fn apply_log_level(&self) {
+        self.log.set_least(self.config.live().log_level.load(Ordering::Relaxed));
     }
 
     /// Remembers settings and users for [`reset_settings`](Self::reset_settings). To be called before serving begins.

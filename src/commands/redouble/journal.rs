@@ -329,6 +329,7 @@ fn export(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let word = word.ok_or_else(|| expected("the path of a file was expected", None))?;
     nothing_more(args)?;
     let path = PathBuf::from(std::ffi::OsStr::from_bytes(word));
+    call.permit_at_root(args)?;
     let (content, written) = exported_journal(&opened(call)?.items());
     call.server.write_file(&path, &content, NamedBy::Client).map_err(|error| {
         CommandError::quoting("ERR the journal cannot be written to '", word, &format!("': {}", plain(&error)))

@@ -24,6 +24,7 @@ fn save(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let path = word.filter(|word| !word.is_empty() && !word.contains(&0));
     let path = path.ok_or_else(|| expected("the path of a file was expected", word))?;
     nothing_more(args)?;
+    call.permit_at_root(args)?;
     call.server.save(Path::new(OsStr::from_bytes(path)), NamedBy::Client)?;
     Ok(Reply::OK)
 }

@@ -36,7 +36,8 @@ pub fn save<'l>(
     }
 }
 
-fn snapshot<'l>(view: &mut View<'_>, libraries: impl Iterator<Item = &'l [u8]>, profile: &Profile) -> Vec<u8> {
+/// The content of a snapshot file.
+pub fn snapshot<'l>(view: &mut View<'_>, libraries: impl Iterator<Item = &'l [u8]>, profile: &Profile) -> Vec<u8> {
     let mut times = false;
     for_each_key(view, |step| {
         if let Step::Key(entry) = step {

@@ -83,7 +83,7 @@ impl Local {
         out: &mut Vec<u8>,
     ) -> Option<CommandError> {
         if self.instance.active_hooks.has(Hook::Monitor) {
-            front.feed_monitors_ahead(session, args.spec(), args.words());
+            front.feed_monitors_ahead(session, args.words());
         }
         let is_told = session.in_flight.trace.is_open();
         if is_told {
