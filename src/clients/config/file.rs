@@ -141,9 +141,8 @@ fn make_directory(path: &Path) -> Result<(), Reason> {
     if path.exists() {
         return Ok(());
     }
-    std::fs::create_dir_all(path).map_err(|error| {
-        format!("'{}' does not exist and cannot be made: {}", path.display(), plain(&error)).into()
-    })
+    std::fs::create_dir_all(path)
+        .map_err(|error| format!("'{}' does not exist and cannot be made: {}", path.display(), plain(&error)).into())
 }
 
 struct Loader {

@@ -176,21 +176,23 @@ pub(super) fn percentiles(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> 
 
 /// The behaviour on a signal: any of several words, two of which exclude each other.
 pub(super) fn on_signal(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
-    const NAMES: &[&str] = &["default", "save", "nosave", "now", "force"];
-    let mut chosen = [false; 5];
+    signal_options(&["default", "save", "nosave", "now", "force"], words)
+}
+
+/// The same with the words of Valkey.
+pub(super) fn on_signal_of_valkey(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
+    signal_options(&["default", "save", "nosave", "now", "force", "safe", "failover"], words)
+}
+
+fn signal_options(names: &[&'static str], words: &[&[u8]]) -> Result<Vec<u8>, Reason> {
     if words.is_empty() {
-        choose(NAMES, b"")?;
+        choose(names, b"")?;
     }
-    for word in words {
-        let name = choose(NAMES, word)?;
-        for (at, candidate) in NAMES.iter().enumerate() {
-            chosen[at] |= *candidate == name;
-        }
-    }
-    if chosen[1] && chosen[2] {
+    let chosen = words.iter().map(|word| choose(names, word)).collect::<Result<Vec<_>, _>>()?;
+    if chosen.contains(&"save") && chosen.contains(&"nosave") {
         return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".into());
     }
-    let names: Vec<_> = NAMES.iter().zip(chosen).skip(1).filter(|(_, chosen)| *chosen).map(|(name, _)| *name).collect();
+    let names: Vec<_> = names.iter().skip(1).copied().filter(|name| chosen.contains(name)).collect();
     Ok(if names.is_empty() { b"default".to_vec() } else { names.join(" ").into_bytes() })
 }
 
@@ -273,12 +275,18 @@ pub(super) fn hash_seed(word: &[u8]) -> Result<(), &'static str> {
 
 /// An amount of memory, or -1 for no limit.
 pub(super) fn signed_memory(word: &[u8]) -> Result<Vec<u8>, Reason> {
-    if word == b"-1" {
-        return Ok(word.to_vec());
-    }
-    let value = parse_memory(word).ok_or("argument must be a memory value")?;
-    within(value, 0, i64::MAX.unsigned_abs())?;
+    let amount = |word| parse_memory(word).ok_or("argument must be a memory value");
+    let value = match word {
+        [b'-', digits @ ..] => -i128::from(amount(digits)?),
+        digits => i128::from(amount(digits)?),
+    };
+    within(value, -1, i128::from(i64::MAX))?;
     Ok(value.to_string().into_bytes())
+}
+
+pub(super) fn node_name(word: &[u8]) -> Result<(), &'static str> {
+    let is_wrong = |byte: &u8| b"!#$%&()*+:;<>?@[]{|}~".contains(byte);
+    if word.iter().any(is_wrong) { Err("Announced human node name contained invalid character") } else { Ok(()) }
 }
 
 pub(super) fn dump_file_name(word: &[u8]) -> Result<(), &'static str> {

@@ -76,8 +76,8 @@ pub(super) static TABLE: &[Directive] = &[
     choice("enable-module-command", "no", PERMISSION).at_start().since(SEVEN),
     choice("enable-protected-configs", "no", PERMISSION).at_start().since(SEVEN),
     integer("shutdown-timeout", "10", 0, INT).since(SEVEN),
-    words("shutdown-on-sigint", "default", special::on_signal).since(SEVEN),
-    words("shutdown-on-sigterm", "default", special::on_signal).since(SEVEN),
+    words("shutdown-on-sigint", "default", special::on_signal).since(SEVEN).later_kind(VALKEY_9, VALKEY_SIGNALS),
+    words("shutdown-on-sigterm", "default", special::on_signal).since(SEVEN).later_kind(VALKEY_9, VALKEY_SIGNALS),
     text("server_cpulist", "").at_start().later_name(BOTH_7_4, "server-cpulist"),
     text("bio_cpulist", "").at_start().later_name(BOTH_7_4, "bio-cpulist"),
     text("aof_rewrite_cpulist", "").at_start().later_name(BOTH_7_4, "aof-rewrite-cpulist"),
@@ -162,7 +162,8 @@ pub(super) static TABLE: &[Directive] = &[
     custom("repl-backlog-size", "1048576", special::backlog_size).later_defaults(&[(VALKEY_8, "10485760")]),
     integer("repl-backlog-ttl", "3600", 0, LONG),
     switch("repl-disable-tcp-nodelay", "no"),
-    choice("repl-diskless-load", "disabled", &["disabled", "on-empty-db", "swapdb"]),
+    choice("repl-diskless-load", "disabled", &["disabled", "on-empty-db", "swapdb"])
+        .later_kind(VALKEY_8_1, SettingKind::Choice(&["disabled", "on-empty-db", "swapdb", "flush-before-load"])),
     switch("repl-diskless-sync", "no").later_defaults(&[(SEVEN, "yes")]),
     integer("repl-diskless-sync-delay", "5", 0, INT),
     integer("repl-diskless-sync-max-replicas", "0", 0, INT).since(SEVEN),
@@ -255,7 +256,7 @@ pub(super) static TABLE: &[Directive] = &[
     // Added by later servers.
     integer("set-max-listpack-entries", "128", 0, LONG).since(Since::redis(7, 2, 0)),
     integer("set-max-listpack-value", "64", 0, LONG).since(Since::redis(7, 2, 0)),
-    text("cluster-announce-human-nodename", "").since(Since::redis(7, 2, 0)),
+    checked("cluster-announce-human-nodename", "", special::node_name).since(Since::redis(7, 2, 0)),
     text("locale-collate", "").since(Since::redis(7, 2, 0)),
     integer("max-new-connections-per-cycle", "10", 1, 1000).since(BOTH_7_4),
     integer("max-new-tls-connections-per-cycle", "1", 1, 1000).since(BOTH_7_4),
@@ -349,6 +350,7 @@ const VALKEY_8: Since = Since::valkey(8, 0, 0);
 const VALKEY_8_1: Since = Since::valkey(8, 1, 0);
 const VALKEY_9: Since = Since::valkey(9, 0, 0);
 const VALKEY_9_1: Since = Since::valkey(9, 1, 0);
+const VALKEY_SIGNALS: SettingKind = SettingKind::Words(special::on_signal_of_valkey);
 /// Valkey frees memory in a thread by default.
 const FREES_LATER: &[(Since, &str)] = &[(VALKEY_8, "yes")];
 
