@@ -89,6 +89,10 @@ impl Program {
         numbered_instances(&servers).iter().for_each(|(_, instance)| raise_file_limit(&instance.config, &log));
         let status = events.block_on(wait(child, &mut signals)).map_err(|error| plain(&error))?;
         let numbered = numbered_instances(&servers);
+        for (_, instance) in numbered.iter().filter(|(_, instance)| instance.space.is_empty()) {
+            // A failure stands in the log, and the command's status counts.
+            let _ = instance.save_at_end(None);
+        }
         if results.audit.is_some() || results.needs_journal() {
             events.block_on(wait_for_disconnects(&numbered));
         }

@@ -62,7 +62,7 @@ impl Program {
         };
         if process::is_in_background() {
             process::detach();
-        } else if config.is_on("daemonize") {
+        } else if config.is_on("daemonize") && process::supervisor(&config.text("supervised")).is_none() {
             return match process::go_into_background(&self.name, &self.arguments, &directory, &standard_input) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => print_error(format!("Can't go into the background: {}", plain(&error)).as_bytes()),
@@ -212,6 +212,11 @@ fn serve(config: Config, profile: Profile, log: Log) -> ExitCode {
         }
     });
     log_ready(&running, &profile, port == 0, &log);
+    if let Some(socket) = process::supervisor(&running.instance().config.text("supervised"))
+        && let Err(error) = process::notify_supervisor(&socket)
+    {
+        log.warn(format!("systemd cannot be told that the server is ready: {}", plain(&error)));
+    }
     let ports = running.ports().into_iter().map(u32::from);
     let ended = match port_file.map(|path| RuntimeFile::write(path, ports)).transpose() {
         Ok(port_file) => {

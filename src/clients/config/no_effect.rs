@@ -181,7 +181,6 @@ pub const NO_EFFECT: &[NoEffect] = &[
             "proc-title-template",
             "server_cpulist",
             "set-proc-title",
-            "supervised",
             "syslog-enabled",
             "syslog-facility",
             "syslog-ident",

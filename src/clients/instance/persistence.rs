@@ -192,8 +192,12 @@ impl Instance {
     /// Saves for the end of the server, if that is asked for or there are save points. The error is logged.
     pub fn save_at_end(&self, asked: Option<bool>) -> Result<(), CommandError> {
         if !self.persistence.is_enabled() {
+            if asked != Some(true) {
+                return Ok(());
+            }
             // Data that a client asks to save is not lost silently.
-            return if asked == Some(true) { Err(NOT_KEPT) } else { Ok(()) };
+            self.log.warn("SHUTDOWN SAVE is refused, because the server was started without --persist yes.");
+            return Err(NOT_KEPT);
         }
         if !asked.unwrap_or_else(|| !self.config.save_points().is_empty()) {
             return Ok(());
@@ -249,6 +253,8 @@ impl Instance {
         let folder = self.config.path("dir").unwrap_or_default();
         let (persistence, log, clock) = (Arc::clone(&self.persistence), Arc::clone(&self.log), Arc::clone(&self.clock));
         let number = *persistence.writing.lock_ignoring_poison();
+        // A clock move returns only after the snapshot is written.
+        let alarm = self.clock.rung_alarm();
         self.persistence.in_background.store(true, Ordering::Release);
         let write = move || {
             let writing = persistence.writing.lock_ignoring_poison();
@@ -270,6 +276,7 @@ impl Instance {
                 }
             }
             persistence.in_background.store(false, Ordering::Release);
+            drop(alarm);
         };
         let thread = std::thread::Builder::new().name("redouble-save".into()).spawn(write);
         if let Err(error) = thread {
