@@ -7,7 +7,7 @@ use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, Words};
 use crate::spec::{
-    Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, Secrets, Table, command_docs, command_info, full_name,
+    Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, Secrets, command_docs, command_info, full_name,
 };
 
 pub(super) const ROWS: &[Command] = &[COMMAND];
@@ -221,7 +221,7 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn getkeys(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let words = args.rest();
-    let keys = keys_of(call.table, words)?;
+    let keys = keys_of(call, words)?;
     Ok(Reply::Array(keys.into_iter().map(|(key, _)| Reply::bulk(key.to_vec())).collect()))
 }
 
@@ -231,17 +231,14 @@ fn getkeysandflags(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'s
         let flags = keys.flags_of(words).into_iter().map(Reply::Status).collect();
         Reply::Array(vec![Reply::bulk(key.to_vec()), Reply::Set(flags)])
     };
-    Ok(Reply::Array(keys_of(call.table, words)?.into_iter().map(pair).collect()))
+    Ok(Reply::Array(keys_of(call, words)?.into_iter().map(pair).collect()))
 }
 
 /// The keys of a request that is not run (COMMAND GETKEYS).
-fn keys_of<'a>(table: &Table, words: Words<'a>) -> Result<Vec<(&'a [u8], &'static KeySpec)>, CommandError> {
-    let name = words.get(0).unwrap_or_default();
-    let command = table.find(name).ok_or(INVALID_COMMAND)?;
-    let row = match words.get(1) {
-        Some(name) if command.is_container => table.find_sub(command, name).ok_or(INVALID_COMMAND)?,
-        _ => command,
-    };
+fn keys_of<'a>(call: &Call<'_>, words: Words<'a>) -> Result<Vec<(&'a [u8], &'static KeySpec)>, CommandError> {
+    let (table, known) = (call.table, call.server.acl.commands());
+    let row = table.row_of(words).map(|row| row.spec);
+    let row = row.or_else(|| Some(known.absent_row(words)?.0)).ok_or(INVALID_COMMAND)?;
     if !row.keys.iter().any(KeySpec::are_keys) {
         return Err(NO_KEYS);
     }

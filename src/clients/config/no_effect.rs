@@ -297,6 +297,16 @@ mod tests {
     }
 
     #[test]
+    fn the_page_lists_them() {
+        let page = include_str!("../../../docs/configuration.md");
+        for NoEffect { reason, directives } in NO_EFFECT {
+            let names: Vec<String> = directives.iter().map(|name| format!("`{name}`")).collect();
+            let row = format!("| {} | {reason} |\n", names.join(", "));
+            assert!(page.contains(&row), "docs/configuration.md lacks {row}");
+        }
+    }
+
+    #[test]
     fn a_directive_with_an_effect_is_not_listed() {
         let text = b"hz 20\nmaxclients 5\nset-proc-title no\ncommandlog-reply-larger-than 5\nsave \"\"";
         let config = load(text, None, Profile::default()).map(|loaded| loaded.config).unwrap_or_default();

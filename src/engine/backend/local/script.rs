@@ -445,8 +445,11 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
-        let ResolvedRow { spec, .. } = self.local.table.row_of(words)?;
         let acl = &self.local.instance.acl;
+        let spec = match self.local.table.row_of(words) {
+            Some(ResolvedRow { spec, .. }) => spec,
+            None => acl.commands().absent_row(words)?.0,
+        };
         Some(acl.may_run(&self.inner.borrow().session.user, spec, words).is_ok())
     }
 
