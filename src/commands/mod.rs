@@ -17,6 +17,7 @@ mod bitop;
 mod blocking;
 mod call;
 mod client;
+mod client_filter;
 mod client_list;
 mod command;
 mod conditional;

@@ -17,7 +17,7 @@ use crate::data::keyspace::{ViewStats, Watch};
 use crate::protocol::{OwnedWords, Protocol};
 use crate::spec::{CommandSpec, ResolvedRow};
 
-pub use client::{Activity, BlockedCommand, Claim, Client, Peer, Served, Signal};
+pub use client::{Activity, BlockedCommand, Claim, Client, Labels, Peer, Served, Signal};
 pub use clients::Clients;
 pub use flow::{ControlJob, Destination, Flow, Wait};
 pub use in_flight::{Hooks, InFlight, Stage};
