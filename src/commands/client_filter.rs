@@ -176,9 +176,7 @@ impl Condition<'_> {
             Self::IdleSince(until) => seen.last_used.load(Relaxed) <= *until,
             Self::Name(name) => !labels.name.is_empty() && *name == labels.name,
             Self::LibraryName(name) => !labels.library.is_empty() && *name == labels.library,
-            Self::LibraryVersion(version) => {
-                !labels.library_version.is_empty() && *version == labels.library_version
-            }
+            Self::LibraryVersion(version) => !labels.library_version.is_empty() && *version == labels.library_version,
             Self::Database(db) => *db == seen.db.load(Relaxed),
             Self::Flags(wanted) => {
                 let own = flags(client, call.server.tracking.info(client.id()).as_ref());

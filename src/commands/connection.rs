@@ -13,7 +13,7 @@ use crate::clients::session::{Flow, Replies};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::powers::Hook;
 use crate::protocol::{Protocol, Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, Secrets};
+use crate::spec::{Args, Arity, Category, CommandSpec, DatabaseArgs, Flag, Group, Secrets};
 
 pub(super) const ROWS: &[Command] = &[AUTH, ECHO, HELLO, PING, QUIT, RESET, SELECT, MONITOR, SHUTDOWN];
 
@@ -298,7 +298,7 @@ const SELECT: Command = Command::new(
         arity: Arity::Exactly(2),
         flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
         categories: &[Category::Connection],
-        selects_database: true,
+        databases: DatabaseArgs::Selected,
         ..CommandSpec::new("SELECT")
     },
 );

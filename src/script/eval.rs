@@ -8,8 +8,8 @@ use foldhash::fast::FixedState;
 use super::compiled::{Script, ScriptKind, ScriptName, Sha};
 use super::host::Invocation;
 use super::lua::{LuaError, RegistryRef};
-use super::{shebang, texts};
 use super::vm::{Vm, push_words};
+use super::{shebang, texts};
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
 

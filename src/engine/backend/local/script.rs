@@ -11,6 +11,7 @@ use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
 use crate::base::profile::Profile;
+use crate::clients::acl::DatabaseContext;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session};
 use crate::commands::refuse_block_in_script;
@@ -444,8 +445,10 @@ impl Host for ScriptHost<'_, '_, '_> {
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
         let ResolvedRow { spec, .. } = self.local.table.row_of(words)?;
-        let acl = &self.local.instance.acl;
-        Some(acl.may_run(&self.inner.borrow().session.user, spec, words).is_ok())
+        let Instance { acl, keyspace, .. } = &*self.local.instance;
+        let session = &self.inner.borrow().session;
+        let databases = DatabaseContext { selected: session.db, count: keyspace.databases() };
+        Some(acl.may_run(&session.user, spec, words, databases).is_ok())
     }
 
     fn log(&self, level: Level, text: &str) {
