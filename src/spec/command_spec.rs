@@ -255,6 +255,7 @@ impl Arity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     Bitmap,
+    Cluster,
     Connection,
     Control,
     Generic,
@@ -276,6 +277,7 @@ impl Group {
     pub fn name(self) -> &'static str {
         match self {
             Self::Bitmap => "bitmap",
+            Self::Cluster => "cluster",
             Self::Connection => "connection",
             Self::Control => "redouble",
             Self::Generic => "generic",
@@ -313,6 +315,7 @@ pub enum Flag {
     NoAuth,
     MayReplicate,
     NoMandatoryKeys,
+    NoAsyncLoading,
     NoMulti,
     MovableKeys,
     AllowBusy,
@@ -336,6 +339,7 @@ impl Flag {
             Self::NoAuth => "no_auth",
             Self::MayReplicate => "may_replicate",
             Self::NoMandatoryKeys => "no_mandatory_keys",
+            Self::NoAsyncLoading => "no_async_loading",
             Self::NoMulti => "no_multi",
             Self::MovableKeys => "movablekeys",
             Self::AllowBusy => "allow_busy",
