@@ -17,7 +17,9 @@ mod bitop;
 mod blocking;
 mod call;
 mod client;
+mod client_filter;
 mod client_list;
+mod cluster;
 mod command;
 mod conditional;
 mod config;
@@ -49,6 +51,7 @@ mod list_blocking;
 mod list_index;
 mod lists;
 mod long_double;
+mod modules;
 mod mpop;
 mod object;
 mod partial_sort;
@@ -121,6 +124,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         bitmaps::ROWS,
         bitop::ROWS,
         client::ROWS,
+        cluster::ROWS,
         command::ROWS,
         conditional::ROWS,
         config::ROWS,
@@ -145,6 +149,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         list_index::ROWS,
         list_blocking::ROWS,
         lists::ROWS,
+        modules::ROWS,
         object::ROWS,
         persistence::ROWS,
         pubsub::ROWS,

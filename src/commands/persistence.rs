@@ -13,7 +13,7 @@ const fn row(name: &'static str) -> CommandSpec {
         complexity: "O(N) where N is the size of all data",
         group: Group::Server,
         since: Since::redis(1, 0, 0),
-        flags: &[Flag::Admin, Flag::NoScript],
+        flags: &[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading],
         ..CommandSpec::new(name)
     }
 }
@@ -22,7 +22,7 @@ const SAVE: Command = Command::new(
     Handler::Connection(save),
     CommandSpec {
         summary: "Writes all data into dbfilename, if the server keeps data.",
-        flags: &[Flag::Admin, Flag::NoScript, Flag::NoMulti],
+        flags: &[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading, Flag::NoMulti],
         ..row("SAVE")
     },
 );

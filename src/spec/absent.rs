@@ -58,62 +58,8 @@ pub static ABSENT: &[AbsentCommand] = &[
         },
         ..command("RESTORE-ASKING", THREE, Arity::AtLeast(4), WRITE, MOVES_KEYS)
     },
-    // Clusters.
-    command("ASKING", THREE, Arity::Exactly(1), FAST, CONNECTION),
-    command("READONLY", THREE, Arity::Exactly(1), FAST, CONNECTION),
-    command("READWRITE", THREE, Arity::Exactly(1), FAST, CONNECTION),
-    command("CLUSTER", THREE, Arity::AtLeast(2), &[], &[]),
-    sub("CLUSTER", "ADDSLOTS", THREE, Arity::AtLeast(3), ADMIN),
-    sub("CLUSTER", "ADDSLOTSRANGE", SEVEN_0, Arity::AtLeast(4), ADMIN),
-    sub("CLUSTER", "BUMPEPOCH", THREE, Arity::Exactly(2), ADMIN),
-    sub("CLUSTER", "CANCELSLOTMIGRATIONS", VALKEY_9, Arity::Exactly(2), ADMIN),
-    sub("CLUSTER", "COUNT-FAILURE-REPORTS", THREE, Arity::Exactly(3), ADMIN),
-    sub("CLUSTER", "COUNTKEYSINSLOT", THREE, Arity::Exactly(3), &[]),
-    sub("CLUSTER", "DELSLOTS", THREE, Arity::AtLeast(3), ADMIN),
-    sub("CLUSTER", "DELSLOTSRANGE", SEVEN_0, Arity::AtLeast(4), ADMIN),
-    sub("CLUSTER", "FAILOVER", THREE, Arity::AtLeast(2), ADMIN),
-    AbsentCommand {
-        spec: row("FLUSHSLOT", VALKEY_9, Arity::AtLeast(3), &[Flag::Write, Flag::Admin], &[Category::Keyspace]),
-        ..sub("CLUSTER", "FLUSHSLOT", VALKEY_9, Arity::AtLeast(3), ADMIN)
-    },
-    sub("CLUSTER", "FLUSHSLOTS", THREE, Arity::Exactly(2), ADMIN),
-    sub("CLUSTER", "FORGET", THREE, Arity::Exactly(3), ADMIN),
-    sub("CLUSTER", "GETKEYSINSLOT", THREE, Arity::Exactly(4), &[]),
-    sub("CLUSTER", "GETSLOTMIGRATIONS", VALKEY_9, Arity::Exactly(2), ADMIN),
-    sub("CLUSTER", "HELP", FIVE, Arity::Exactly(2), &[]),
-    sub("CLUSTER", "INFO", THREE, Arity::Exactly(2), &[]),
-    sub("CLUSTER", "KEYSLOT", THREE, Arity::Exactly(3), &[]),
-    sub("CLUSTER", "LINKS", SEVEN_0, Arity::Exactly(2), &[]),
-    sub("CLUSTER", "MEET", THREE, Arity::AtLeast(4), ADMIN),
-    sub("CLUSTER", "MIGRATESLOTS", VALKEY_9, Arity::AtLeast(4), ADMIN),
     sub("CLUSTER", "MIGRATION", Since::redis(8, 4, 0), Arity::AtLeast(4), ADMIN),
-    sub("CLUSTER", "MYID", THREE, Arity::Exactly(2), &[]),
-    sub("CLUSTER", "MYSHARDID", SEVEN_2, Arity::Exactly(2), &[]),
-    sub("CLUSTER", "NODES", THREE, Arity::Exactly(2), &[]),
-    sub("CLUSTER", "REPLICAS", FIVE, Arity::Exactly(3), ADMIN),
-    AbsentCommand {
-        spec: CommandSpec {
-            later_arities: &[(VALKEY_9, Arity::AtLeast(3))],
-            ..row("REPLICATE", THREE, Arity::Exactly(3), ADMIN, &[])
-        },
-        ..sub("CLUSTER", "REPLICATE", THREE, Arity::Exactly(3), ADMIN)
-    },
-    sub("CLUSTER", "RESET", THREE, Arity::AtLeast(2), ADMIN),
-    sub("CLUSTER", "SAVECONFIG", THREE, Arity::Exactly(2), ADMIN),
-    sub("CLUSTER", "SET-CONFIG-EPOCH", THREE, Arity::Exactly(3), ADMIN),
-    sub("CLUSTER", "SETSLOT", THREE, Arity::AtLeast(4), ADMIN),
-    sub("CLUSTER", "SHARDS", SEVEN_0, Arity::Exactly(2), &[]),
-    sub("CLUSTER", "SLAVES", THREE, Arity::Exactly(3), ADMIN),
-    sub("CLUSTER", "SLOT-STATS", Since::each(Version(8, 2, 0), Version(8, 0, 0)), Arity::AtLeast(4), &[]),
-    sub("CLUSTER", "SLOTS", THREE, Arity::Exactly(2), &[]),
-    sub("CLUSTER", "SYNCSLOTS", Since::each(Version(8, 4, 0), Version(9, 0, 0)), Arity::AtLeast(3), ADMIN),
-    // Modules, and the vector sets that come as one.
-    command("MODULE", FOUR, Arity::AtLeast(2), &[], &[]),
-    sub("MODULE", "HELP", FIVE, Arity::Exactly(2), &[]),
-    sub("MODULE", "LIST", FOUR, Arity::Exactly(2), ADMIN),
-    sub("MODULE", "LOAD", FOUR, Arity::AtLeast(3), ADMIN),
-    sub("MODULE", "LOADEX", SEVEN_0, Arity::AtLeast(3), ADMIN),
-    sub("MODULE", "UNLOAD", FOUR, Arity::Exactly(3), ADMIN),
+    // The module of vector sets.
     vectors("VADD", WRITES),
     vectors("VCARD", READS),
     vectors("VDIM", READS),
@@ -141,8 +87,6 @@ pub static ABSENT: &[AbsentCommand] = &[
 
 const ADMIN: &[Flag] = &[Flag::Admin];
 const WRITE: &[Flag] = &[Flag::Write];
-const FAST: &[Flag] = &[Flag::Fast];
-const CONNECTION: &[Category] = &[Category::Connection];
 const MOVES_KEYS: &[Category] = &[Category::Keyspace, Category::Dangerous];
 const READS: &[KeySpec] = &[KeySpec::one(1, &["RO", "access"])];
 const WRITES: &[KeySpec] = &[KeySpec::one(1, &["RW", "update"])];
@@ -156,9 +100,6 @@ const FOUR: Since = Since::redis(4, 0, 0);
 const FIVE: Since = Since::redis(5, 0, 0);
 const SIX: Since = Since::redis(6, 0, 0);
 const SIX_2: Since = Since::redis(6, 2, 0);
-const SEVEN_0: Since = Since::redis(7, 0, 0);
-const SEVEN_2: Since = Since::redis(7, 2, 0);
-const VALKEY_9: Since = Since::valkey(9, 0, 0);
 
 const fn row(
     name: &'static str,

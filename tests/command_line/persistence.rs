@@ -36,7 +36,7 @@ impl Folder {
     fn server(&self, flags: &[&str]) -> ServerProcess {
         let own = self.flags();
         let own = ["--persist", &own[0], &own[1]];
-        ServerProcess::redouble(&[&own, &DIGEST, flags].concat())
+        ServerProcess::redouble(&[&own[..], &DIGEST, flags].concat())
     }
 
     fn redis(&self) -> ServerProcess {

@@ -80,7 +80,7 @@ impl Commands {
         ABSENT.iter().any(|absent| std::ptr::eq(&absent.spec, *row)).then_some((row, name))
     }
 
-    pub(super) fn profile(&self) -> &Profile {
+    pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
