@@ -401,7 +401,8 @@ pub(super) fn tick_host(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
 /// Lua would loop over all repetitions of an empty string for seconds, during which no hook can end the script.
 fn shortcut_empty_repeat(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     tick_for_long_string(frame)?;
-    if frame.bytes(1).is_some_and(<[u8]>::is_empty) && frame.number(2).is_some_and(|times| times > 0.0) {
+    // It cuts the number to 32 bits first, which makes some negative ones positive.
+    if frame.bytes(1).is_some_and(<[u8]>::is_empty) && frame.number(2).is_some() {
         frame.set_top(1);
         frame.push_number(0.0);
     }

@@ -94,8 +94,13 @@ fn secret_words(table: &Table, words: Words<'_>) -> Vec<usize> {
             Secrets::UserRules => (2..all).collect(),
             Secrets::Settings => of_settings(words, 2),
             Secrets::Script => of_script(words, row.at),
-            Secrets::Request { at } => shifted(secret_words(table, words.from(at)), at),
-            Secrets::Requests => of_requests(table, words),
+            Secrets::Request { at } => {
+                // A word may be missing in front of it.
+                let mut secret = shifted(secret_words(table, words.from(at)), at);
+                secret.extend(of_requests(table, words, row.at));
+                secret
+            }
+            Secrets::Requests => of_requests(table, words, 1),
         },
         None => of_unknown(table, name, words),
     }
@@ -158,12 +163,12 @@ fn is_script_with_secret(source: &[u8]) -> bool {
 }
 
 /// A request inside others, at no fixed place: patterns and examples of the test powers.
-fn of_requests(table: &Table, words: Words<'_>) -> Vec<usize> {
+fn of_requests(table: &Table, words: Words<'_>, from: usize) -> Vec<usize> {
     let is_carrier = |word: &[u8]| {
         let name = word.split(|&byte| byte == b'|').next().unwrap_or_default();
         table.find(name).is_some_and(|spec| carries(spec, table)) || is_hint(word)
     };
-    for at in 1..words.len() {
+    for at in from..words.len() {
         let Some(word) = words.get(at).filter(|word| is_carrier(word)) else { continue };
         let inside = words.from(at);
         // `ACL|SETUSER` is how patterns name a subcommand.

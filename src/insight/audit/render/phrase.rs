@@ -1,6 +1,5 @@
 //! Phrases that several formats share: places, keys, times, and text without control characters.
 
-
 use crate::base::log::civil;
 use crate::base::text::{printable, utf8_or_escaped};
 use crate::insight::audit::finding::{Evidence, Finding};
