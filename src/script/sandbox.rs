@@ -405,7 +405,11 @@ fn shortcut_empty_repeat(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.bytes(1).is_some_and(<[u8]>::is_empty) && frame.number(2).is_some() {
         frame.set_top(1);
         frame.push_number(0.0);
+        return Ok(0);
     }
+    // What memory does not hold is known before.
+    let times = usize::try_from(frame.number(2).map_or(0, |times| truncated(times) as i32)).unwrap_or(0);
+    frame.check_memory(frame.bytes(1).map_or(0, <[u8]>::len).saturating_mul(times))?;
     Ok(0)
 }
 

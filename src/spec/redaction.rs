@@ -180,7 +180,12 @@ fn of_requests(table: &Table, words: Words<'_>, from: usize) -> Vec<usize> {
             return shifted(found, at);
         }
     }
-    Vec::new()
+    scripts(words, from)
+}
+
+/// The words from a position on that are scripts with secrets.
+fn scripts(words: Words<'_>, from: usize) -> Vec<usize> {
+    (from..words.len()).filter(|at| words.get(*at).is_some_and(is_script_with_secret)).collect()
 }
 
 /// Whether a command, or a subcommand of it, takes secret words.
@@ -207,7 +212,7 @@ fn of_unknown(table: &Table, name: &[u8], words: Words<'_>) -> Vec<usize> {
         return (1..all).collect();
     }
     let first = (1..all).find(|at| words.get(*at).is_some_and(|word| is_hint(word) || is_secret_setting(word)));
-    first.map_or_else(Vec::new, |first| (first + 1..all).collect())
+    first.map_or_else(|| scripts(words, 1), |first| (first + 1..all).collect())
 }
 
 fn is_hint(word: &[u8]) -> bool {

@@ -55,7 +55,7 @@ pub use store::hash_of;
 pub use stream::{Entry as StreamEntry, Group, Log, Pending, Stream, StreamId, Trim};
 pub use strings::Expiry;
 pub use value::{Collection, ValueKind};
-pub use view::{LockedShard, ScanFilter, View, ViewStats};
+pub use view::{LockedShard, Recovery, ScanFilter, View, ViewStats};
 pub use watch::Watch;
 
 /// The part of the keyspace that a view can access.

@@ -60,6 +60,13 @@ impl Watchers {
         }
     }
 
+    /// Touches every watch; how many there are.
+    pub fn touch_all(&self) -> usize {
+        let by_key = self.by_key();
+        by_key.values().flatten().for_each(|watch| watch.touch());
+        by_key.values().map(Vec::len).sum()
+    }
+
     /// The watched keys of a database.
     pub fn keys(&self, db: u32) -> Vec<Box<[u8]>> {
         self.by_key().keys().filter(|(of, _)| *of == db).map(|(_, key)| key.clone()).collect()
