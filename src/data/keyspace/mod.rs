@@ -239,6 +239,11 @@ impl Keyspace {
         self.watchers.add(db, key, watch);
     }
 
+    /// Whether a watch is on this key. Takes as long for a client that watches many keys.
+    pub fn is_watching(&self, db: u32, key: &[u8], watch: &Arc<Watch>) -> bool {
+        self.watchers.has(db, key, watch)
+    }
+
     pub fn unwatch(&self, db: u32, key: &[u8], watch: &Arc<Watch>) {
         self.watchers.remove(db, key, watch);
     }

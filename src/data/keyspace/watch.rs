@@ -42,6 +42,12 @@ impl Watchers {
         self.keys.store(by_key.len(), Ordering::Relaxed);
     }
 
+    /// Whether a watch is on this key.
+    pub fn has(&self, db: u32, key: &[u8], watch: &Arc<Watch>) -> bool {
+        let by_key = self.by_key();
+        by_key.get(&(db, Box::from(key))).is_some_and(|watches| watches.iter().any(|other| Arc::ptr_eq(other, watch)))
+    }
+
     pub fn remove(&self, db: u32, key: &[u8], watch: &Arc<Watch>) {
         let mut by_key = self.by_key();
         let row = (db, key.into());
