@@ -327,7 +327,7 @@ impl ScriptHost<'_, '_, '_> {
         if !arity.admits(words.len()) || (spec.is_container && arity != Arity::Exactly(1)) {
             return Err(WRONG_ARITY);
         }
-        if spec.has_flag(Flag::NoScript) {
+        if spec.has_flag(Flag::NoScript) && !self.may_run_noscript(spec) {
             return Err(NOT_FROM_SCRIPT);
         }
         self.front.permit_in_script(session, spec, words)?;
@@ -343,6 +343,25 @@ impl ScriptHost<'_, '_, '_> {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         Ok(())
+    }
+
+    /// Whether DEBUG SET-DISABLE-DENY-SCRIPTS allows a command. It never allows what needs the interpreters, which the
+    /// script holds, nor what changes the connection, which is the caller's.
+    #[cold]
+    fn may_run_noscript(&self, spec: &CommandSpec) -> bool {
+        let needs_caller = [Flag::NoAuth, Flag::PubSub, Flag::NoMulti].into_iter().any(|flag| spec.has_flag(flag));
+        let is_possible = match spec.kind {
+            CommandKind::Transaction(_) | CommandKind::Script(_) | CommandKind::Library | CommandKind::Container => {
+                false
+            }
+            CommandKind::Keys
+            | CommandKind::Blocking
+            | CommandKind::Database
+            | CommandKind::Everything
+            | CommandKind::Connection
+            | CommandKind::Debug => !needs_caller && !spec.never_queued,
+        };
+        is_possible && self.local.instance.debug_switches.noscript_in_scripts.load(Ordering::Relaxed)
     }
 
     /// Runs a command that the script calls, and returns its row. An error may come from a fault rule.
