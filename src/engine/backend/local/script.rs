@@ -205,6 +205,9 @@ impl Local {
         if read_only {
             return Err(WRITES);
         }
+        if self.instance.active_hooks.has(Hook::MissingReplicas) {
+            return Err(CommandError::NO_REPLICAS);
+        }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
         if limit != 0 && !flags.allow_oom && self.instance.keyspace.used_bytes() > limit {
             return Err(NO_ROOM_FOR_SCRIPT);
@@ -336,6 +339,9 @@ impl ScriptHost<'_, '_, '_> {
             return Err(READ_ONLY);
         }
         if spec.has_flag(Flag::Write) {
+            if instance.active_hooks.has(Hook::MissingReplicas) {
+                return Err(CommandError::NO_REPLICAS);
+            }
             instance.scripts.note_write();
         }
         let limit = instance.config.live().max_memory.load(Ordering::Relaxed);
