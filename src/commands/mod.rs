@@ -17,7 +17,9 @@ mod bitop;
 mod blocking;
 mod call;
 mod client;
+mod client_filter;
 mod client_list;
+mod cluster;
 mod command;
 mod conditional;
 mod config;
@@ -48,6 +50,7 @@ mod list_blocking;
 mod list_index;
 mod lists;
 mod long_double;
+mod modules;
 mod mpop;
 mod object;
 mod partial_sort;
@@ -119,6 +122,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         bitmaps::ROWS,
         bitop::ROWS,
         client::ROWS,
+        cluster::ROWS,
         command::ROWS,
         conditional::ROWS,
         config::ROWS,
@@ -143,6 +147,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         list_index::ROWS,
         list_blocking::ROWS,
         lists::ROWS,
+        modules::ROWS,
         object::ROWS,
         pubsub::ROWS,
         string_ranges::ROWS,
