@@ -9,7 +9,7 @@ use crate::base::identity::random_digits;
 use crate::base::profile::{Family, Since};
 use crate::clients::acl::{Commands, DEFAULT_USER, Denial, Refusal, Selector, User, category, is_one_word};
 use crate::clients::session::Flow;
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::commands::{Call, Command, CommandResult, Handler, ON_EVERY_NODE};
 use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, Secrets};
 
@@ -51,6 +51,7 @@ const ACL: Command = Command::container(
                 summary: "Removes users and closes their connections.",
                 complexity: "O(N) in the number of connections",
                 arity: Arity::AtLeast(3),
+                later_tips: ON_EVERY_NODE,
                 ..admin("DELUSER")
             },
         ),
@@ -109,6 +110,7 @@ const ACL: Command = Command::container(
                 complexity: "O(N) in the number of rules",
                 arity: Arity::AtLeast(3),
                 secrets: Secrets::UserRules,
+                later_tips: ON_EVERY_NODE,
                 ..admin("SETUSER")
             },
         ),
@@ -118,6 +120,7 @@ const ACL: Command = Command::container(
                 summary: "Writes all users to the ACL file.",
                 complexity: "O(N) in the number of users",
                 arity: Arity::Exactly(2),
+                later_tips: ON_EVERY_NODE,
                 ..admin("SAVE")
             },
         ),

@@ -2,8 +2,12 @@
 
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
+use crate::base::profile::Since;
 use crate::data::keyspace::ValueKind;
 use crate::protocol::{OwnedWords, Reply, Words};
+
+/// The releases in which scripts may call blocking commands: these return at once.
+pub(super) const FROM_SCRIPTS: Since = Since::redis(7, 2, 0);
 
 pub type BlockingResult<'v> = Result<ReplyOrBlock<'v>, CommandError>;
 

@@ -87,7 +87,7 @@ mod wait;
 #[cfg(test)]
 mod table_tests;
 
-use crate::base::profile::Profile;
+use crate::base::profile::{Profile, Since};
 use crate::spec::{Row, Table};
 
 pub use acl_log::record_denial;
@@ -96,6 +96,10 @@ pub use call::Call;
 pub use handler::{Command, CommandResult, Handler, Handlers, rows};
 pub use redouble::{reached, so_many_found};
 pub use stream_read::refuse_block_in_script;
+
+/// The hints since 7.2 of commands that every node of a cluster must get.
+const ON_EVERY_NODE: &[(Since, &[&str])] =
+    &[(Since::redis(7, 2, 0), &["request_policy:all_nodes", "response_policy:all_succeeded"])];
 
 /// The table of a profile.
 pub fn table(profile: Profile) -> Table {

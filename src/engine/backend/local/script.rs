@@ -323,11 +323,12 @@ impl ScriptHost<'_, '_, '_> {
 
     /// Whether a script may run a command.
     fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
-        let arity = spec.arity_in(&self.local.instance.profile);
+        let profile = &self.local.instance.profile;
+        let (arity, flags) = (spec.arity_in(profile), spec.flags_in(profile));
         if !arity.admits(words.len()) || (spec.is_container && arity != Arity::Exactly(1)) {
             return Err(WRONG_ARITY);
         }
-        if spec.has_flag(Flag::NoScript) {
+        if flags.contains(&Flag::NoScript) {
             return Err(NOT_FROM_SCRIPT);
         }
         self.front.permit_in_script(session, spec, words)?;
@@ -339,7 +340,7 @@ impl ScriptHost<'_, '_, '_> {
             instance.scripts.note_write();
         }
         let limit = instance.config.live().max_memory.load(Ordering::Relaxed);
-        if limit != 0 && !self.may_grow && spec.has_flag(Flag::DenyOom) && instance.keyspace.used_bytes() > limit {
+        if limit != 0 && !self.may_grow && flags.contains(&Flag::DenyOom) && instance.keyspace.used_bytes() > limit {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         Ok(())
