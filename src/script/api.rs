@@ -7,7 +7,7 @@ use super::lua::{Frame, LuaError, LuaType, NativeFn};
 use super::register::register_function;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
-use crate::base::profile::{Family, Profile, Version};
+use crate::base::profile::{Family, Profile, Since, Version};
 use crate::protocol::{OwnedWords, Protocol, write_integer};
 
 const NO_ARGUMENTS: &str = "ERR Please specify at least one argument for this redis lib call";
@@ -175,20 +175,21 @@ fn collect_words(frame: &Frame<'_>, profile: &Profile, words: &mut OwnedWords) -
 
 /// Writes a number as a word: with 17 digits up to Redis 7.0, with the shortest digits since.
 fn write_argument(out: &mut Vec<u8>, value: f64, profile: &Profile) {
-    if profile.since_redis(7, 2) {
-        let integer = truncated(value);
-        if integer as f64 == value && integer.unsigned_abs() < 1 << 52 {
-            return write_integer(out, integer);
-        }
-        crate::protocol::write_shortest(out, value);
-    } else {
+    // Redis writes the sign of NaN, too.
+    if value.is_nan() && value.is_sign_negative() {
+        out.push(b'-');
+    }
+    if !profile.since_redis(7, 2) {
         crate::protocol::write_double(out, value);
-        // C prints the sign of NaN, too.
-        if value.is_nan() && value.is_sign_negative() {
-            out.insert(out.len() - 3, b'-');
-        }
+    } else if crate::protocol::is_whole(value) {
+        write_integer(out, value as i64);
+    } else {
+        crate::protocol::write_shortest(out, value);
     }
 }
+
+/// The releases that speak of log levels.
+const LOG_LEVELS: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
 
 fn log(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() < 2 {
@@ -202,6 +203,7 @@ fn log(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
         1 => Level::Verbose,
         2 => Level::Notice,
         3 => Level::Warning,
+        _ if frame.host().profile().has(LOG_LEVELS) => return Err(raise(frame, b"ERR Invalid log level.")),
         _ => return Err(raise(frame, b"ERR Invalid debug level.")),
     };
     let parts: Vec<_> = (2..=frame.top())
@@ -261,7 +263,12 @@ fn status_reply(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
 
 fn set_repl(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() != 1 {
-        return Err(raise(frame, b"ERR redis.set_repl() requires two arguments."));
+        let text: &[u8] = if frame.host().profile().since_redis(7, 2) {
+            b"ERR redis.set_repl() requires one argument."
+        } else {
+            b"ERR redis.set_repl() requires two arguments."
+        };
+        return Err(raise(frame, text));
     }
     if truncated(frame.number(1).unwrap_or_default()) & !3 != 0 {
         let text = b"ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";

@@ -21,8 +21,8 @@ use crate::engine::{Engine, is_exec, key_hashes};
 use crate::powers::{Hook, HookPath, Rule};
 use crate::protocol::{Protocol, Reply, Words, parse_integer};
 use crate::script::{
-    BusyScript, Host, Interpreters, Invocation, KillReason, Random, ScratchBuffers, Script, ScriptFlags, ScriptKind,
-    Yielder,
+    BusyScript, Host, Interpreters, Invocation, KillReason, Origin, Random, ScratchBuffers, Script, ScriptFlags,
+    ScriptKind, Yielder,
 };
 use crate::spec::{Args, Arity, CommandKind, CommandSpec, Flag, ResolvedRow, ScriptCommand as Which};
 
@@ -149,7 +149,7 @@ impl Local {
         let (script, read_only, (keys, arguments)) = match which {
             Which::Eval { read_only } => {
                 let words = keys_and_arguments(args, CommandError::NOT_AN_INTEGER)?;
-                (interpreters.eval(profile).load(text)?.clone(), read_only, words)
+                (interpreters.eval(profile).load(text, Origin::Eval, profile)?.clone(), read_only, words)
             }
             Which::EvalSha { .. } if text.len() != 40 => return Err(CommandError::NO_SCRIPT),
             Which::EvalSha { read_only } => {
