@@ -71,6 +71,7 @@ mod sorted_set_pops;
 mod sorted_set_random;
 mod sorted_set_ranges;
 mod sorted_sets;
+mod stream_deletion;
 mod stream_groups;
 mod stream_ids;
 mod stream_info;
@@ -165,6 +166,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         sorted_set_ranges::ROWS,
         sorted_sets::ROWS,
         sort::ROWS,
+        stream_deletion::ROWS,
         stream_groups::ROWS,
         stream_info::ROWS,
         stream_pending::ROWS,
