@@ -43,6 +43,9 @@ const LAST_ENTRY: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
 /// The releases in which XREADGROUP also claims what has been pending for long.
 const CLAIM: Since = Since::redis(8, 4, 0);
 
+/// The releases in which it counts as no change to read a consumer's history.
+const HISTORY_IS_NO_CHANGE: Since = Since::redis(7, 4, 0);
+
 const XREAD: Command = Command::new(
     Handler::Blocking(xread),
     CommandSpec {
@@ -350,6 +353,9 @@ fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'
                 touch(view, key, name, consumer, now)?;
                 let ids = redeliver(view, key, name, consumer, id, request.count, now)?;
                 replies.push(StreamReply::History(key, ids));
+                if args.profile().has(HISTORY_IS_NO_CHANGE) {
+                    continue;
+                }
             }
             ReadFrom::New if has_new || is_claimable(min_idle, delivered, now) => {
                 let mut count = request.count;

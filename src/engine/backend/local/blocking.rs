@@ -12,7 +12,7 @@ use crate::commands::{BlockForKeys, Handler, ReplyOrBlock};
 use crate::data::keyspace::{Busy, Entry, ValueKind, View, hash_of};
 use crate::engine::journal::{stamp, stamp_served};
 use crate::protocol::{Reply, Words};
-use crate::spec::{Args, ResolvedRow};
+use crate::spec::{Args, Flag, ResolvedRow};
 
 impl Local {
     /// Finishes the view of a command, transaction or script: takes its place in the journal, serves the clients that
@@ -114,8 +114,9 @@ impl Local {
     fn retry_blocked(&self, view: &mut View<'_>, blocked: &mut BlockedCommand, key: &[u8]) -> Option<Vec<u8>> {
         let BlockedCommand { row, words, kind, protocol, retry_at, .. } = blocked;
         let Handler::Blocking(run) = self.handlers.of(row.id) else { return None };
-        // A consumer of a stream's group gets an error when the stream is gone.
-        if *kind != ValueKind::Stream && view.peek(key).map(Entry::kind) != Some(*kind) {
+        // A consumer of a stream's group, unlike one that only reads, gets an error when the stream is gone.
+        let is_consumer = *kind == ValueKind::Stream && row.spec.has_flag(Flag::Write);
+        if !is_consumer && view.peek(key).map(Entry::kind) != Some(*kind) {
             return None;
         }
         let profile = &self.instance.profile;
