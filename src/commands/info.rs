@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since, Version};
+use crate::clients::acl::DATABASE_RULES;
 use crate::clients::instance::Instance;
 use crate::clients::pubsub::SubscriptionKind;
 use crate::commands::{Call, Command, CommandResult, Handler};
@@ -303,7 +304,12 @@ fn stats(instance: &Instance, fields: &mut Fields) {
     fields.zeros(&["dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed"]);
     if instance.profile.since_redis(7, 2) {
         for (reason, count) in instance.acl.log.counts() {
-            let reason = if reason == "command" { "cmd" } else { reason };
+            let reason = match reason {
+                "command" => "cmd",
+                "database" if !instance.profile.has(DATABASE_RULES) => continue,
+                "database" => "db",
+                reason => reason,
+            };
             fields.add(&format!("acl_access_denied_{reason}"), count);
         }
     }

@@ -17,7 +17,9 @@ mod bitop;
 mod blocking;
 mod call;
 mod client;
+mod client_filter;
 mod client_list;
+mod cluster;
 mod command;
 mod conditional;
 mod config;
@@ -49,6 +51,7 @@ mod list_blocking;
 mod list_index;
 mod lists;
 mod long_double;
+mod modules;
 mod mpop;
 mod object;
 mod partial_sort;
@@ -125,6 +128,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         bitmaps::ROWS,
         bitop::ROWS,
         client::ROWS,
+        cluster::ROWS,
         command::ROWS,
         conditional::ROWS,
         config::ROWS,
@@ -149,6 +153,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         list_index::ROWS,
         list_blocking::ROWS,
         lists::ROWS,
+        modules::ROWS,
         object::ROWS,
         pubsub::ROWS,
         string_ranges::ROWS,

@@ -8,26 +8,27 @@ use foldhash::fast::FixedState;
 use super::compiled::{Script, ScriptKind, ScriptName, Sha};
 use super::host::Invocation;
 use super::lua::{LuaError, RegistryRef};
-use super::shebang;
 use super::vm::{Vm, push_words};
+use super::{shebang, texts};
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since, Version};
 
+/// A cached script.
+struct CachedScript {
+    script: Script,
+    source: Box<[u8]>,
+}
+
 pub struct EvalInterpreter {
     vm: Vm,
-    scripts: HashMap<Sha, Cached, FixedState>,
+    profile: Profile,
+    scripts: HashMap<Sha, CachedScript, FixedState>,
     /// The scripts that only EVAL has brought, if the release evicts those.
     evictable: Option<Evictable>,
     /// The table of the real globals, which scripts see only through a read-only proxy.
     globals: RegistryRef,
     /// Bytes of the source text of all scripts.
     source_bytes: usize,
-}
-
-struct Cached {
-    script: Script,
-    /// Bytes of its source text.
-    length: usize,
 }
 
 /// The scripts that are evicted when a new one comes, the one first that has not run for the longest time.
@@ -63,7 +64,7 @@ impl EvalInterpreter {
         let mut vm = Vm::new(ScriptKind::Eval, profile);
         let globals = vm.lua.frame().create_ref();
         let evictable = profile.has(EVICTION).then(Evictable::default);
-        Self { vm, scripts: HashMap::default(), evictable, globals, source_bytes: 0 }
+        Self { vm, profile: *profile, scripts: HashMap::default(), evictable, globals, source_bytes: 0 }
     }
 
     /// Bytes that Lua uses.
@@ -78,9 +79,18 @@ impl EvalInterpreter {
 
     /// A cached script by its SHA-1, in any case.
     pub fn find(&self, name: &[u8]) -> Option<&Script> {
+        self.find_cached(name).map(|cached| &cached.script)
+    }
+
+    /// The source text of a cached script, by its SHA-1 in any case.
+    pub fn source(&self, name: &[u8]) -> Option<&[u8]> {
+        self.find_cached(name).map(|cached| &*cached.source)
+    }
+
+    fn find_cached(&self, name: &[u8]) -> Option<&CachedScript> {
         let mut sha = Sha::try_from(name).ok()?;
         sha.make_ascii_lowercase();
-        Some(&self.scripts.get(&sha)?.script)
+        self.scripts.get(&sha)
     }
 
     /// The number of scripts that were evicted.
@@ -89,19 +99,19 @@ impl EvalInterpreter {
     }
 
     /// Compiles a script, unless it is cached.
-    pub fn load(&mut self, source: &[u8], origin: Origin, profile: &Profile) -> Result<&Script, CommandError> {
+    pub fn load(&mut self, source: &[u8], origin: Origin) -> Result<&Script, CommandError> {
         let sha = sha_of(source);
         if !self.scripts.contains_key(&sha) {
             let mut script = self.compile(sha, source)?;
             if origin == Origin::Eval {
                 script.slot = self.take_slot(sha);
             }
-            self.scripts.insert(sha, Cached { script, length: source.len() });
+            self.scripts.insert(sha, CachedScript { script, source: source.into() });
             self.source_bytes += source.len();
-        } else if origin == Origin::ScriptLoad && profile.has(PROTECTED_BY_LOAD) {
+        } else if origin == Origin::ScriptLoad && self.profile.has(PROTECTED_BY_LOAD) {
             self.protect(sha);
         }
-        self.scripts.get(&sha).map(|cached| &cached.script).ok_or(CommandError::NO_SCRIPT)
+        self.scripts.get(&sha).map(|cached| &cached.script).ok_or_else(|| texts::no_script(&self.profile))
     }
 
     /// A slot for a new script, that of an evicted one if all are taken. `None` if scripts are not evicted.
@@ -116,8 +126,8 @@ impl EvalInterpreter {
         let slot = evictable.slots.iter().enumerate().min_by_key(|(_, (_, run))| *run).map(|(slot, _)| slot)?;
         let (oldest, _) = std::mem::replace(&mut evictable.slots[slot], newest);
         evictable.evicted += 1;
-        if let Some(Cached { script, length }) = self.scripts.remove(&oldest) {
-            self.source_bytes -= length;
+        if let Some(CachedScript { script, source }) = self.scripts.remove(&oldest) {
+            self.source_bytes -= source.len();
             self.vm.lua.frame().free_ref(script.function);
         }
         u16::try_from(slot).ok()
@@ -140,7 +150,7 @@ impl EvalInterpreter {
     }
 
     fn compile(&mut self, sha: Sha, source: &[u8]) -> Result<Script, CommandError> {
-        let (flags, text) = shebang::split(source)?;
+        let (flags, text) = shebang::split(source, &self.profile)?;
         let loaded = self.vm.lua.load(text, NAME);
         let mut frame = self.vm.lua.frame();
         let result = match loaded {

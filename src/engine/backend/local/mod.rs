@@ -200,7 +200,7 @@ impl Local {
         let mut args = Args::new(words, row, &self.instance.profile);
         view.select(session.db);
         if spec.computes_keys(words) {
-            view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
+            view.set_confined(!self.may_read_all_keys(session, spec, words));
         }
         let mut flow = Flow::Continue;
         let error = match self.handlers.of(row.id) {
