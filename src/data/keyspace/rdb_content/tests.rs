@@ -50,7 +50,7 @@ fn stream(steps: Vec<Step>) -> Stream {
                 stream.log_mut().delete(id(ms, 1));
             }
             Step::Trim(ms) => {
-                stream.log_mut().trim(Trim::MinId(id(ms, 0)), false, 0);
+                stream.log_mut().trim(Trim::MinId(id(ms, 0)), false, 0, None);
             }
             Step::Group(name, last) => {
                 stream.add_group(&[name], Group::new(id(last, 0), (last % 2 == 0).then_some(last as i64)));
