@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::Instance;
 use crate::base::error::CommandError;
-use crate::clients::acl::User;
+use crate::clients::acl::{DatabaseContext, User};
 use crate::clients::session::{AtRoot, BlockedCommand, Claim, Client, Session, Signal, Watching};
 use crate::protocol::Words;
 use crate::spec::{CommandSpec, Table};
@@ -19,10 +19,11 @@ impl Instance {
         spec: &'static CommandSpec,
         words: Words<'_>,
     ) -> Result<(), CommandError> {
+        let databases = DatabaseContext { selected: session.database(), count: self.keyspace.databases() };
         let (denial, user) = match &session.at_root {
             AtRoot::Here => return Ok(()),
             AtRoot::Nobody => return Err(CommandError::NO_AUTH),
-            AtRoot::As(user) => (self.acl.may_run(user, spec, words), user),
+            AtRoot::As(user) => (self.acl.may_run(user, spec, words, databases), user),
         };
         denial.map_err(|denial| denial.refusal(&self.profile, user.name(), &table.full_name(spec)))
     }
