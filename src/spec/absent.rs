@@ -29,8 +29,8 @@ impl AbsentCommand {
     }
 
     /// All its ACL categories.
-    pub fn categories(&self) -> Vec<Category> {
-        if self.is_of_module { Vec::new() } else { self.spec.all_categories() }
+    pub fn categories(&self, profile: &Profile) -> Vec<Category> {
+        if self.is_of_module { Vec::new() } else { self.spec.all_categories(profile) }
     }
 }
 

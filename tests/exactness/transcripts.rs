@@ -66,6 +66,9 @@ checked! {
     connection
     counters
     debug
+    debug_reload
+    debug_switches
+    debug_values
     dump_restore
     dump_restore_streams
     dump_restore_types
@@ -125,14 +128,18 @@ checked! {
 
 alone! {
     acl_7_2
+    debug_alone
     field_lifetimes
     lifetimes
     not_persistent
     redis_7_2
+    redis_7_2_scripts
+    redis_8_lag
     redis_8_locks
     redis_8_numbers
+    redis_8_scripts
+    redis_8_streams
     redis_field_times
-    redouble_save
     redouble_audit
     redouble_clock
     redouble_explore
@@ -143,6 +150,7 @@ alone! {
     redouble_journal
     redouble_locks
     redouble_reset
+    redouble_save
     redouble_space
     sorted_sets_7_2
     valkey_8_locks

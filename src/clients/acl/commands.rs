@@ -59,7 +59,7 @@ impl Commands {
         let name = container.map_or_else(|| row.name.to_ascii_lowercase(), |container| full_name(container, row));
         self.by_row.insert(std::ptr::from_ref(row).addr(), number);
         self.by_name.insert(name.clone(), number);
-        let (categories, no_auth) = (mask(row.all_categories()), row.has_flag(Flag::NoAuth));
+        let (categories, no_auth) = (mask(row.all_categories(&self.profile)), row.has_flag(Flag::NoAuth));
         let is_sub = container.is_some();
         self.entries.push(Entry { row, name, categories, is_sub, subs, no_auth, is_absent: false });
     }
@@ -67,7 +67,7 @@ impl Commands {
     fn add_absent(&mut self, command: &'static AbsentCommand, container: Option<&CommandSpec>, subs: usize) {
         self.add(&command.spec, container, subs);
         if let Some(entry) = self.entries.last_mut() {
-            (entry.categories, entry.is_absent) = (mask(command.categories()), true);
+            (entry.categories, entry.is_absent) = (mask(command.categories(&self.profile)), true);
         }
     }
 

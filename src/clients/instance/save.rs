@@ -46,7 +46,7 @@ impl Instance {
 
     /// All data and functions, at one instant, as a snapshot.
     pub(super) fn snapshot(&self) -> Result<Vec<u8>, Busy> {
-        self.with_everything(|view, libraries| seed::snapshot(view, libraries, &self.profile))
+        self.with_everything(|view, libraries| seed::snapshot(view, libraries, &self.profile, false))
     }
 
     fn with_everything(

@@ -46,16 +46,16 @@ use watch::Watchers;
 
 pub use entry::Entry;
 pub use hash::{Hash, HashLimits};
-pub use list::{ChunkLimit, End, List, ListLimits};
+pub use list::{Chunk, ChunkLimit, End, List, ListLimits};
 pub use notifications::{EventClass, KEY_CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Notification};
 pub use set::{Set, SetLimits};
 pub use settings::Settings;
 pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
 pub use store::hash_of;
-pub use stream::{Entry as StreamEntry, Group, Log, Pending, Stream, StreamId, Trim};
+pub use stream::{Entry as StreamEntry, Group, Log, Pending, References, Stream, StreamId, Trim};
 pub use strings::Expiry;
 pub use value::{Collection, ValueKind};
-pub use view::{LockedShard, ScanFilter, View, ViewStats};
+pub use view::{LockedShard, Recovery, ScanFilter, View, ViewStats};
 pub use watch::Watch;
 
 /// The part of the keyspace that a view can access.
@@ -237,6 +237,11 @@ impl Keyspace {
     /// Adds a watch, which any change of the key touches.
     pub fn watch(&self, db: u32, key: &[u8], watch: &Arc<Watch>) {
         self.watchers.add(db, key, watch);
+    }
+
+    /// Whether a watch is on this key. Takes as long for a client that watches many keys.
+    pub fn is_watching(&self, db: u32, key: &[u8], watch: &Arc<Watch>) -> bool {
+        self.watchers.has(db, key, watch)
     }
 
     pub fn unwatch(&self, db: u32, key: &[u8], watch: &Arc<Watch>) {

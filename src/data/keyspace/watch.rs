@@ -42,6 +42,12 @@ impl Watchers {
         self.keys.store(by_key.len(), Ordering::Relaxed);
     }
 
+    /// Whether a watch is on this key.
+    pub fn has(&self, db: u32, key: &[u8], watch: &Arc<Watch>) -> bool {
+        let by_key = self.by_key();
+        by_key.get(&(db, Box::from(key))).is_some_and(|watches| watches.iter().any(|other| Arc::ptr_eq(other, watch)))
+    }
+
     pub fn remove(&self, db: u32, key: &[u8], watch: &Arc<Watch>) {
         let mut by_key = self.by_key();
         let row = (db, key.into());
@@ -58,6 +64,13 @@ impl Watchers {
         if let Some(watches) = self.by_key().get(&(db, Box::from(key))) {
             watches.iter().for_each(|watch| watch.touch());
         }
+    }
+
+    /// Touches every watch; how many there are.
+    pub fn touch_all(&self) -> usize {
+        let by_key = self.by_key();
+        by_key.values().flatten().for_each(|watch| watch.touch());
+        by_key.values().map(Vec::len).sum()
     }
 
     /// The watched keys of a database.

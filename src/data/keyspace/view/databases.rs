@@ -29,6 +29,11 @@ impl View<'_> {
         }
     }
 
+    /// All entries of a database, also expired ones.
+    pub(super) fn entries_of(&self, db: u32) -> impl Iterator<Item = &Entry> {
+        self.locked.iter().filter(move |locked| locked.db == db).flat_map(|locked| locked.shard.iter())
+    }
+
     /// Removes every key of the selected database and returns how many there were.
     pub fn flush(&mut self) -> usize {
         self.touch_watched(self.db);
@@ -63,6 +68,14 @@ impl View<'_> {
         }
         self.select(home);
         self.notify_flushed();
+    }
+
+    /// Lets `work` change keys without notifications, and without counting the changes.
+    pub fn without_traces(&mut self, work: impl FnOnce(&mut Self)) {
+        let (wanted, changes) = (std::mem::take(&mut self.wanted), self.stats.changes);
+        work(self);
+        self.wanted = wanted;
+        self.stats.changes = changes;
     }
 
     /// Notifies once that everything was removed, whatever the number of databases, and even if all were empty.

@@ -73,7 +73,7 @@ impl Local {
         let mut view = self.lock_keys(session, args.spec(), None, args.words()).ok();
         while let Some(key) = args.optional() {
             let watching = &mut session.watching;
-            if watching.keys.iter().any(|(db, other)| *db == session.db && **other == *key) {
+            if self.instance.keyspace.is_watching(session.db, key, &watching.watch) {
                 continue;
             }
             if let Some(view) = &mut view {
@@ -232,6 +232,15 @@ impl Local {
                 view.select(session.db);
                 let context = ScriptContext { view: &mut *view, interpreters: scripts, yielder: caller.yielder };
                 let error = self.run_script_within(caller.front, session, context, which, &mut args, out);
+                self.instance.announce(view, Some(session));
+                error
+            }
+            (Handler::Debug(run), Some(scripts)) => {
+                view.select(session.db);
+                view.extend_scope(Scope::Everything);
+                let mut call = self.connection_call(session, Some(view.micros()));
+                let result = run(view, Some(scripts), &mut call, &mut args);
+                let error = write(result, session, out);
                 self.instance.announce(view, Some(session));
                 error
             }
