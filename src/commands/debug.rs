@@ -141,7 +141,7 @@ const DUMP_FRAME: usize = 1 + 2 + 8;
 fn debug_object(view: &mut View<'_>, key: &[u8], profile: &Profile) -> CommandResult<'static> {
     let now = view.access_time();
     let limit = view.settings().encoding_limits.list_max_listpack_size.load(Ordering::Relaxed);
-    let Some(entry) = view.peek(key) else { return Err(CommandError::NO_SUCH_KEY) };
+    let Some(entry) = view.peek_even_expired(key) else { return Err(CommandError::NO_SUCH_KEY) };
     let serialized = rdb::dump(&entry.content(), profile).len() - DUMP_FRAME;
     let accessed = entry.accessed();
     let nodes = node_details(entry, limit, profile);
@@ -149,7 +149,7 @@ fn debug_object(view: &mut View<'_>, key: &[u8], profile: &Profile) -> CommandRe
         "Value at:{:p} refcount:{} encoding:{} serializedlength:{serialized} lru:{} lru_seconds_idle:{}{nodes}",
         entry.text().map_or(entry.address(), |text| text.bytes.as_ptr()),
         entry.references(),
-        entry.encoding(),
+        entry.encoding(profile),
         accessed & 0xff_ffff,
         now.saturating_sub(accessed),
     )))
@@ -160,7 +160,7 @@ const NODE_FRAME: usize = 7;
 
 /// The quicklist fields of DEBUG OBJECT. Empty for a list that is not a quicklist.
 fn node_details(entry: &Entry, limit: i64, profile: &Profile) -> String {
-    let Some(list) = entry.collection::<List>().filter(|_| entry.encoding() == "quicklist") else {
+    let Some(list) = entry.collection::<List>().filter(|_| entry.encoding(profile) == "quicklist") else {
         return String::new();
     };
     let count = list.nodes().len();

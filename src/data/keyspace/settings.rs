@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
+use super::notifications::EXPIRY_PAUSED;
 use super::{ChunkLimit, HashLimits, ListLimits, SetLimits, SortedSetLimits};
 use crate::base::profile::{Family, Profile};
 
@@ -11,7 +12,7 @@ pub struct Settings {
     pub max_string: AtomicI64,
     /// The limits at which values of each type change their encoding.
     pub encoding_limits: EncodingLimits,
-    /// The notifications that views make, as bits: event classes, channels, changes of keys.
+    /// The notifications that views make, as bits: event classes, channels, changes of keys; and a pause of expiry.
     notifications: AtomicU32,
 }
 
@@ -74,7 +75,7 @@ impl Settings {
 
     /// Whether views make any notifications.
     pub fn wants_notifications(&self) -> bool {
-        self.notifications.load(Ordering::Acquire) != 0
+        self.notifications.load(Ordering::Acquire) & !EXPIRY_PAUSED != 0
     }
 
     /// The limits of the encodings of sets, for a profile.

@@ -115,6 +115,11 @@ impl Connection {
                         }
                     }
                     if output_limit.is_hard_passed(out.len() + output.len() - *written) {
+                        // Redis sends nothing more to a client that it closes for its output.
+                        *dropped += out.len() + output.len() - *written;
+                        out.clear();
+                        output.clear();
+                        *written = 0;
                         *state = State::Dropped;
                     }
                 }

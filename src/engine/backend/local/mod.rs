@@ -59,6 +59,7 @@ impl Local {
         let _lock = self.cron_lock.lock_ignoring_poison();
         let instance = &self.instance;
         if instance.active_expire.load(Ordering::Relaxed)
+            && instance.paused().is_none()
             && let Some(mut view) = instance.keyspace.sweep(&instance.clock)
         {
             self.serve(&mut view, None);
@@ -199,6 +200,9 @@ impl Local {
         let spec = row.spec;
         let mut args = Args::new(words, row, &self.instance.profile);
         view.select(session.db);
+        if !self.instance.profile.since_redis(7, 2) {
+            view.set_instant(self.instance.clock.micros());
+        }
         if spec.computes_keys(words) {
             view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
         }
