@@ -93,6 +93,8 @@ checked! {
     monitor
     notifications
     object
+    output_limit
+    overdue
     protocol_errors
     pubsub
     pubsub_resp3
@@ -114,6 +116,7 @@ checked! {
     streams
     string_ranges
     strings
+    swapdb
     tracking
     transactions
     unblock
@@ -141,9 +144,11 @@ alone! {
     redouble_reset
     redouble_space
     sorted_sets_7_2
+    time_stands
     valkey_8_locks
     valkey_connection
     valkey_field_times
+    valkey_inline
     valkey_locks
     valkey_numbers
 }
