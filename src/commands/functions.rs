@@ -8,7 +8,7 @@ use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::data::rdb::{self, LibraryError};
 use crate::protocol::Reply;
-use crate::script::{Function, Interpreters, Library, RestorePolicy, ScriptKind};
+use crate::script::{Function, Interpreters, Library, RestorePolicy, ScriptKind, texts};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which};
 
 pub(super) const ROWS: &[Command] = &[FCALL, FCALL_RO, FUNCTION];
@@ -273,7 +273,8 @@ fn restore(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>)
         () => return Err(BAD_POLICY),
     };
     let (log, profile) = (&call.server.log, &call.server.profile);
-    let sources = rdb::load_libraries(payload, profile).map_err(|_| BAD_FOOTER)?;
+    let checksums = call.server.keyspace.settings().checksums();
+    let sources = rdb::load_libraries(payload, profile, checksums).map_err(|_| BAD_FOOTER)?;
     let sources = sources.map(|source| {
         source.map_err(|problem| match problem {
             LibraryError::Early => CommandError::fixed("ERR Pre-GA function format not supported"),
@@ -326,7 +327,7 @@ fn describe_function(function: &Function) -> Reply<'static> {
 fn stats(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     let scripts = &call.server.scripts;
     if scripts.running() == Some(ScriptKind::Eval) && scripts.busy().is_some() {
-        return Err(CommandError::BUSY);
+        return Err(texts::busy(&call.server.profile, ScriptKind::Eval));
     }
     let running = scripts.busy().map_or(Reply::Null, |slow| {
         Reply::Map(vec![

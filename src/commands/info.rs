@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since, Version};
+use crate::clients::acl::DATABASE_RULES;
 use crate::clients::instance::Instance;
 use crate::clients::pubsub::SubscriptionKind;
 use crate::commands::{Call, Command, CommandResult, Handler};
@@ -257,6 +258,9 @@ fn persistence(instance: &Instance, fields: &mut Fields) {
     fields.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
 }
 
+/// The releases that evict scripts of EVAL.
+const EVICTED_SCRIPTS: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
+
 fn stats(instance: &Instance, fields: &mut Fields) {
     let totals = instance.stats.totals();
     fields.add("total_connections_received", totals.connections);
@@ -267,12 +271,11 @@ fn stats(instance: &Instance, fields: &mut Fields) {
     fields.add("rejected_connections", totals.rejected_connections);
     fields.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     fields.add("expired_keys", totals.expired);
-    fields.zeros(&[
-        "evicted_keys",
-        "evicted_clients",
-        "total_eviction_exceeded_time",
-        "current_eviction_exceeded_time",
-    ]);
+    fields.zeros(&["evicted_keys", "evicted_clients"]);
+    if instance.profile.has(EVICTED_SCRIPTS) {
+        fields.add("evicted_scripts", instance.scripts.stats().evicted);
+    }
+    fields.zeros(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
     fields.add("keyspace_hits", totals.hits);
     fields.add("keyspace_misses", totals.misses);
     fields.add("pubsub_channels", instance.pubsub.len(SubscriptionKind::Channel));
@@ -301,7 +304,12 @@ fn stats(instance: &Instance, fields: &mut Fields) {
     fields.zeros(&["dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed"]);
     if instance.profile.since_redis(7, 2) {
         for (reason, count) in instance.acl.log.counts() {
-            let reason = if reason == "command" { "cmd" } else { reason };
+            let reason = match reason {
+                "command" => "cmd",
+                "database" if !instance.profile.has(DATABASE_RULES) => continue,
+                "database" => "db",
+                reason => reason,
+            };
             fields.add(&format!("acl_access_denied_{reason}"), count);
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::{Engine, is_exec, is_monitor, transaction};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
-use crate::clients::acl::Denial;
+use crate::clients::acl::{DatabaseContext, Denial};
 use crate::clients::session::{Flow, Replies, Session};
 use crate::commands::{self, Call};
 use crate::powers::Hook;
@@ -42,9 +42,11 @@ impl Engine {
         }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
         if limit != 0
-            && (transaction::may_grow(session, spec) || transaction::may_run_scripts(session, spec))
+            && (transaction::may_grow(session, spec, &self.instance.profile)
+                || transaction::may_run_scripts(session, spec))
             && self.backend.used_bytes() > limit
-            && (transaction::may_grow(session, spec) || self.backend.scripts_may_grow(session, spec, words))
+            && (transaction::may_grow(session, spec, &self.instance.profile)
+                || self.backend.scripts_may_grow(session, spec, words))
         {
             return Err(CommandError::OUT_OF_MEMORY);
         }
@@ -88,6 +90,15 @@ impl Engine {
         }
         let name = self.table.full_name(spec);
         Err(CommandError::new(format!("ERR Command '{name}' not allowed inside a transaction")))
+    }
+
+    /// The error for a write that needs replicas.
+    #[cold]
+    pub(super) fn replicas_refusal(&self, session: &Session, spec: &CommandSpec) -> Option<CommandError> {
+        let writes = |spec: &CommandSpec| spec.has_flag(Flag::Write);
+        let is_refused = self.instance.active_hooks.has(Hook::MissingReplicas)
+            && (writes(spec) || is_exec(spec) && transaction::queued(session).any(|queued| writes(queued.row.spec)));
+        is_refused.then_some(CommandError::NO_REPLICAS)
     }
 
     /// The error for a command while a slow script runs.
@@ -218,7 +229,8 @@ impl Engine {
         words: Words<'_>,
         context: &'static str,
     ) -> Result<(), Denial> {
-        let result = self.instance.acl.may_run(&session.user, spec, words);
+        let databases = DatabaseContext { selected: session.database(), count: self.instance.keyspace.databases() };
+        let result = self.instance.acl.may_run(&session.user, spec, words, databases);
         if let Err(denial) = result {
             // The log shows the client as it is now. While EXEC runs, others see it as it was when EXEC began.
             if !session.executing {

@@ -59,11 +59,15 @@ checked! {
     client
     client_kill
     client_pause
+    cluster
     command
     config
     connection
     counters
     debug
+    debug_reload
+    debug_switches
+    debug_values
     dump_restore
     dump_restore_streams
     dump_restore_types
@@ -90,6 +94,7 @@ checked! {
     lock_sorted_set
     lock_tokens
     lock_unique_jobs
+    modules
     monitor
     notifications
     object
@@ -125,13 +130,17 @@ checked! {
 
 alone! {
     acl_7_2
+    debug_alone
     field_lifetimes
     lifetimes
     redis_7_2
+    redis_7_2_scripts
+    redis_8_lag
     redis_8_locks
     redis_8_numbers
+    redis_8_scripts
+    redis_8_streams
     redis_field_times
-    redouble_save
     redouble_audit
     redouble_clock
     redouble_explore
@@ -142,15 +151,21 @@ alone! {
     redouble_journal
     redouble_locks
     redouble_reset
+    redouble_save
     redouble_space
     sorted_sets_7_2
     time_stands
     valkey_8_locks
+    valkey_acl_databases
+    valkey_clients
+    valkey_cluster
     valkey_connection
     valkey_field_times
     valkey_inline
     valkey_locks
     valkey_numbers
+    valkey_polygons
+    valkey_scripts
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::data::keyspace::{ViewStats, Watch};
 use crate::protocol::{OwnedWords, Protocol};
 use crate::spec::{CommandSpec, ResolvedRow};
 
-pub use client::{Activity, BlockedCommand, Claim, Client, Peer, Served, Signal};
+pub use client::{Activity, BlockedCommand, Claim, Client, Labels, Peer, Served, Signal};
 pub use clients::Clients;
 pub use flow::{ControlJob, Destination, Flow, Wait};
 pub use in_flight::{Hooks, InFlight, Stage};
@@ -95,6 +95,8 @@ pub struct Transaction {
     pub broken: bool,
     /// Bytes held by the queue, for limits and CLIENT LIST.
     pub size: usize,
+    /// The database that the last queued SELECT names.
+    pub selected: Option<u32>,
 }
 
 /// A command that is queued for EXEC. Its options are parsed when it runs.
@@ -136,6 +138,12 @@ impl Session {
             is_driven: false,
             counters,
         }
+    }
+
+    /// The database in which a command runs that is queued, or run, now.
+    pub fn database(&self) -> u32 {
+        let queued = self.transaction.as_ref().filter(|_| !self.executing);
+        queued.and_then(|transaction| transaction.selected).unwrap_or(self.db)
     }
 
     /// Changes the protocol. Others that send to the connection see it at once.

@@ -46,13 +46,13 @@ use watch::Watchers;
 
 pub use entry::Entry;
 pub use hash::{Hash, HashLimits};
-pub use list::{ChunkLimit, End, List, ListLimits};
+pub use list::{Chunk, ChunkLimit, End, List, ListLimits};
 pub use notifications::{EXPIRY_PAUSED, EventClass, KEY_CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Notification};
 pub use set::{Set, SetLimits};
 pub use settings::Settings;
 pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
 pub use store::hash_of;
-pub use stream::{Entry as StreamEntry, Group, Log, Pending, Stream, StreamId, Trim};
+pub use stream::{Entry as StreamEntry, Group, Log, Pending, References, Stream, StreamId, Trim};
 pub use strings::Expiry;
 pub use value::{Collection, ValueKind};
 pub use view::{LockedShard, ScanFilter, View, ViewStats};
