@@ -65,6 +65,9 @@ checked! {
     connection
     counters
     debug
+    debug_reload
+    debug_switches
+    debug_values
     dump_restore
     dump_restore_streams
     dump_restore_types
@@ -124,6 +127,7 @@ checked! {
 
 alone! {
     acl_7_2
+    debug_alone
     field_lifetimes
     lifetimes
     redis_7_2
@@ -135,7 +139,6 @@ alone! {
     redis_8_scripts
     redis_8_streams
     redis_field_times
-    redouble_save
     redouble_audit
     redouble_clock
     redouble_explore
@@ -146,6 +149,7 @@ alone! {
     redouble_journal
     redouble_locks
     redouble_reset
+    redouble_save
     redouble_space
     sorted_sets_7_2
     valkey_8_locks
