@@ -135,6 +135,7 @@ alone! {
     lifetimes
     redis_7_2
     redis_7_2_scripts
+    redis_7_4_streams
     redis_8_lag
     redis_8_locks
     redis_8_numbers
