@@ -50,6 +50,7 @@ macro_rules! alone {
 checked! {
     acl_default_user
     acl_log
+    acl_other_commands
     acl_permissions
     acl_users
     arity
@@ -130,6 +131,7 @@ alone! {
     debug_alone
     field_lifetimes
     lifetimes
+    not_persistent
     redis_7_2
     redis_8_locks
     redis_8_numbers

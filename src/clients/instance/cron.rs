@@ -13,6 +13,7 @@ impl Instance {
         self.close_soft_limit_clients();
         self.release_overdue_commands();
         self.publish_findings(false);
+        self.save_if_due();
     }
 
     /// Reads the clock for [`cached_now`](Self::cached_now).
