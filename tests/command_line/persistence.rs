@@ -8,8 +8,8 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::process::ServerProcess;
-use crate::support::wait_until;
 use crate::support::wire::{Frame, Wire};
+use crate::support::{CHECKED_PROFILE, wait_until};
 
 const DIGEST: [&str; 2] = ["--enable-debug-command", "yes"];
 
@@ -299,8 +299,8 @@ fn a_reload_goes_through_the_file_and_what_was_saved_last_can_be_loaded_again() 
     assert_eq!(wire.ask("GET text"), Frame::bulk("other"));
     drop(server);
 
-    // A real server reads what a reload has written.
-    let server = folder.server(&[]);
+    // A real server of the release reads what a reload has written.
+    let server = folder.server(&["--compat", CHECKED_PROFILE]);
     fill(&mut self::wire(&server));
     assert_eq!(self::wire(&server).ask("DEBUG RELOAD"), ok());
     drop(server);
