@@ -131,6 +131,7 @@ alone! {
     debug_alone
     field_lifetimes
     lifetimes
+    lists_7_2
     not_persistent
     redis_7_2
     redis_8_locks
