@@ -252,7 +252,10 @@ fn persistence(instance: &Instance, fields: &mut Fields) {
     fields.add("rdb_saves", persistence.saves());
     fields.zeros(&["rdb_last_cow_size", "rdb_last_load_keys_expired"]);
     fields.add("rdb_last_load_keys_loaded", persistence.loaded_keys());
-    fields.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
+    fields.zeros(&["aof_enabled"]);
+    // BGREWRITEAOF writes the snapshot.
+    fields.add("aof_rewrite_in_progress", u8::from(persistence.is_in_background()));
+    fields.zeros(&["aof_rewrite_scheduled"]);
     fields.add("aof_last_rewrite_time_sec", -1);
     fields.add("aof_current_rewrite_time_sec", -1);
     fields.add("aof_last_bgrewrite_status", "ok");

@@ -54,8 +54,18 @@ fn bgsave(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 const BGREWRITEAOF: Command = Command::new(
-    Handler::Connection(|_, _| {
-        Err(CommandError::fixed("ERR this server writes no append-only file; --persist yes keeps data in dbfilename"))
-    }),
-    CommandSpec { summary: "Always refused: there is no append-only file.", ..row("BGREWRITEAOF") },
+    Handler::Connection(bgrewriteaof),
+    CommandSpec {
+        summary: "Writes all data into dbfilename, which stands for the append-only file, if the server keeps data.",
+        ..row("BGREWRITEAOF")
+    },
 );
+
+fn bgrewriteaof(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    call.permit_at_root(args)?;
+    let is_now = call.server.rewrite_append_only(call.session.executing)?;
+    Ok(Reply::Status(match is_now {
+        true => "Background append only file rewriting started",
+        false => "Background append only file rewriting scheduled",
+    }))
+}

@@ -8,8 +8,8 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::process::ServerProcess;
-use crate::support::wait_until;
 use crate::support::wire::{Frame, Wire};
+use crate::support::{CHECKED_PROFILE, wait_until};
 
 const DIGEST: [&str; 2] = ["--enable-debug-command", "yes"];
 
@@ -272,4 +272,37 @@ fn run_keeps_the_data_of_its_command() {
     };
     assert_eq!(run("redis-cli -u $REDIS_URL SET a 1"), "OK");
     assert_eq!(run("redis-cli -u $REDIS_URL GET a"), "1");
+}
+
+#[test]
+fn a_reload_goes_through_the_file_and_what_was_saved_last_can_be_loaded_again() {
+    let folder = Folder::new("reload");
+    let server = folder.server(&[]);
+    let mut wire = wire(&server);
+    fill(&mut wire);
+    let filled = digest(&server);
+    assert_eq!(wire.ask("DEBUG RELOAD"), ok());
+    assert_eq!(digest(&server), filled);
+    assert_eq!(field(&mut wire, "rdb_changes_since_last_save"), "0");
+    assert!(folder.dump().exists());
+
+    assert_eq!(wire.ask("SET text other"), ok());
+    assert_eq!(wire.ask("DEBUG RELOAD NOSAVE"), ok());
+    assert_eq!(digest(&server), filled);
+
+    assert_eq!(wire.ask("SET text other"), ok());
+    assert_eq!(wire.ask("BGREWRITEAOF"), Frame::status("Background append only file rewriting started"));
+    wire.ask_until("INFO persistence", |info| info.contains("aof_rewrite_in_progress:0"));
+    fs::remove_file(folder.dump()).unwrap();
+    let missing = Frame::error("ERR Error trying to load the RDB dump");
+    assert_eq!(wire.ask("DEBUG RELOAD NOSAVE"), missing);
+    assert_eq!(wire.ask("GET text"), Frame::bulk("other"));
+    drop(server);
+
+    // A real server of the release reads what a reload has written.
+    let server = folder.server(&["--compat", CHECKED_PROFILE]);
+    fill(&mut self::wire(&server));
+    assert_eq!(self::wire(&server).ask("DEBUG RELOAD"), ok());
+    drop(server);
+    assert_eq!(digest(&folder.redis()), filled);
 }

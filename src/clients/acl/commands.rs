@@ -34,10 +34,11 @@ struct Entry {
 
 impl Commands {
     pub fn new(table: &Table) -> Self {
-        let mut commands = Self { profile: *table.profile(), ..Self::default() };
+        let profile = table.profile();
+        let mut commands = Self { profile: *profile, ..Self::default() };
         let absent = |container: Option<&'static str>| {
             let of_container = move |absent: &&AbsentCommand| absent.container == container;
-            ABSENT.iter().filter(of_container).filter(|absent| absent.is_in(table.profile()))
+            ABSENT.iter().filter(of_container).filter(|absent| absent.is_in(profile))
         };
         for row in table.rows() {
             let missing: Vec<_> =

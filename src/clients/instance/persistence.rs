@@ -1,6 +1,7 @@
 //! Snapshots in `dbfilename`: SAVE, BGSAVE, save points and SHUTDOWN, with `--persist yes`. Without it nothing is kept.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -128,13 +129,37 @@ impl Instance {
     /// SAVE: writes a snapshot before it returns.
     pub fn save_snapshot(&self) -> Result<(), CommandError> {
         self.check_persists()?;
-        let now = self.begin_save();
+        let began = self.begin_save();
         let (name, changes, snapshot) = self.take_snapshot()?;
+        self.write_snapshot(&name, &snapshot, changes, began)
+    }
+
+    /// Whether the data of this world is kept in a file.
+    pub(super) fn keeps_data(&self) -> bool {
+        self.persistence.is_enabled() && self.space.is_empty()
+    }
+
+    /// DEBUG RELOAD: writes a snapshot that was just taken.
+    pub(super) fn write_taken_snapshot(&self, snapshot: &[u8]) -> Result<(), CommandError> {
+        let began = self.begin_save();
+        self.write_snapshot(&self.snapshot_name(), snapshot, self.stats.all().changes, began)
+    }
+
+    /// DEBUG RELOAD NOSAVE: the snapshot that was written last.
+    pub(super) fn read_kept_snapshot(&self) -> io::Result<Vec<u8>> {
+        files::read_inside(&self.config.path("dir").unwrap_or_default(), &self.snapshot_name())
+    }
+
+    fn snapshot_name(&self) -> PathBuf {
+        self.config.path("dbfilename").unwrap_or_default()
+    }
+
+    fn write_snapshot(&self, name: &Path, snapshot: &[u8], changes: u64, began: Millis) -> Result<(), CommandError> {
         let mut writing = self.persistence.writing.lock_ignoring_poison();
         *writing += 1;
-        let written = self.write_file(&name, &snapshot, NamedBy::Client);
+        let written = self.write_file(name, snapshot, NamedBy::Client);
         drop(writing);
-        self.persistence.ended(written.is_ok(), changes, now);
+        self.persistence.ended(written.is_ok(), changes, began);
         match written {
             Ok(()) => {
                 self.log.notice("DB saved on disk");
@@ -157,6 +182,16 @@ impl Instance {
             return Ok(());
         }
         self.begin_background_save()
+    }
+
+    /// BGREWRITEAOF: the snapshot stands for the append-only file. Returns whether it is written now, and not later.
+    pub fn rewrite_append_only(&self, later: bool) -> Result<bool, CommandError> {
+        let later = later || self.persistence.is_in_background();
+        if later && self.keeps_data() {
+            self.persistence.is_scheduled.store(true, Ordering::Relaxed);
+            return Ok(false);
+        }
+        self.save_in_background(false).map(|()| true)
     }
 
     /// Begins the saves that are due: one that was scheduled, or that of a save point.
@@ -241,7 +276,7 @@ impl Instance {
 
     /// The name of the file, the changes of all time, and the bytes.
     fn take_snapshot(&self) -> Result<(PathBuf, u64, Vec<u8>), CommandError> {
-        let name = self.config.path("dbfilename").unwrap_or_default();
+        let name = self.snapshot_name();
         let changes = self.stats.all().changes;
         let snapshot = self.snapshot().map_err(|Busy| self.scripts.busy_error())?;
         Ok((name, changes, snapshot))
