@@ -28,9 +28,9 @@ impl AbsentCommand {
         profile.has(self.spec.since) && !is_over
     }
 
-    /// All its ACL categories.
-    pub fn categories(&self) -> Vec<Category> {
-        if self.is_of_module { Vec::new() } else { self.spec.all_categories() }
+    /// All its ACL categories in a profile.
+    pub fn categories(&self, profile: &Profile) -> Vec<Category> {
+        if self.is_of_module { Vec::new() } else { self.spec.all_categories(profile) }
     }
 }
 

@@ -99,6 +99,8 @@ checked! {
     monitor
     notifications
     object
+    output_limit
+    overdue
     protocol_errors
     pubsub
     pubsub_resp3
@@ -120,6 +122,7 @@ checked! {
     streams
     string_ranges
     strings
+    swapdb
     tracking
     transactions
     unblock
@@ -134,8 +137,13 @@ alone! {
     lists_7_2
     not_persistent
     redis_7_2
+    redis_7_2_scripts
+    redis_7_4_streams
+    redis_8_lag
     redis_8_locks
     redis_8_numbers
+    redis_8_scripts
+    redis_8_streams
     redis_field_times
     redouble_audit
     redouble_clock
@@ -150,12 +158,14 @@ alone! {
     redouble_save
     redouble_space
     sorted_sets_7_2
+    time_stands
     valkey_8_locks
     valkey_acl_databases
     valkey_clients
     valkey_cluster
     valkey_connection
     valkey_field_times
+    valkey_inline
     valkey_locks
     valkey_numbers
     valkey_polygons

@@ -32,22 +32,23 @@ struct Entry {
 
 impl Commands {
     pub fn new(table: &Table) -> Self {
-        let mut commands = Self { profile: *table.profile(), ..Self::default() };
+        let profile = table.profile();
+        let mut commands = Self { profile: *profile, ..Self::default() };
         let absent = |container: Option<&'static str>| {
             let of_container = move |absent: &&AbsentCommand| absent.container == container;
-            ABSENT.iter().filter(of_container).filter(|absent| absent.is_in(table.profile()))
+            ABSENT.iter().filter(of_container).filter(|absent| absent.is_in(profile))
         };
         for row in table.rows() {
             let missing: Vec<_> =
                 absent(Some(row.name)).filter(|sub| table.find_sub(row, sub.spec.name.as_bytes()).is_none()).collect();
-            commands.add(row, row.all_categories(), None, table.subs(row).count() + missing.len());
-            table.subs(row).for_each(|sub| commands.add(sub, sub.all_categories(), Some(row), 0));
-            missing.iter().for_each(|sub| commands.add(&sub.spec, sub.categories(), Some(row), 0));
+            commands.add(row, row.all_categories(profile), None, table.subs(row).count() + missing.len());
+            table.subs(row).for_each(|sub| commands.add(sub, sub.all_categories(profile), Some(row), 0));
+            missing.iter().for_each(|sub| commands.add(&sub.spec, sub.categories(profile), Some(row), 0));
         }
         for command in absent(None).filter(|command| table.find_original(command.spec.name.as_bytes()).is_none()) {
             let subs: Vec<_> = absent(Some(command.spec.name)).collect();
-            commands.add(&command.spec, command.categories(), None, subs.len());
-            subs.iter().for_each(|sub| commands.add(&sub.spec, sub.categories(), Some(&command.spec), 0));
+            commands.add(&command.spec, command.categories(profile), None, subs.len());
+            subs.iter().for_each(|sub| commands.add(&sub.spec, sub.categories(profile), Some(&command.spec), 0));
         }
         commands
     }
