@@ -44,8 +44,7 @@ const BGSAVE: Command = Command::new(
 );
 
 fn bgsave(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let is_whole = args.is_empty() || (args.left() == 1 && args.take("SCHEDULE"));
-    if !is_whole {
+    if !(args.is_empty() || args.left() == 1 && args.take("SCHEDULE")) {
         return Err(CommandError::SYNTAX);
     }
     call.permit_at_root(args)?;
