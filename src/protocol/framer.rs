@@ -302,7 +302,8 @@ impl Framer {
             Some(found) if input[self.searched + found] == b'\n' => {
                 let end = self.searched + found;
                 let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
-                inline::split(line, self.quoting, &mut self.unquoted, &mut self.spans).ok_or(ProtocolError::UnbalancedQuotes)?;
+                inline::split(line, self.quoting, &mut self.unquoted, &mut self.spans)
+                    .ok_or(ProtocolError::UnbalancedQuotes)?;
                 self.at = end + 1;
                 Ok(Some(self.finish()))
             }

@@ -94,7 +94,8 @@ pub(super) fn listpack(context: &mut Context<'_, '_, '_>, args: &mut Args<'_>) -
 pub(super) fn quicklist(context: &mut Context<'_, '_, '_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let entry = context.view.peek(args.key()?).ok_or(CommandError::NO_SUCH_KEY)?;
     let full = args.optional().is_some_and(super::is_on);
-    let list = entry.collection::<List>().filter(|_| entry.encoding(args.profile()) == "quicklist").ok_or(NO_QUICKLIST)?;
+    let list =
+        entry.collection::<List>().filter(|_| entry.encoding(args.profile()) == "quicklist").ok_or(NO_QUICKLIST)?;
     let mut text = format!("quicklist of {} elements in {} nodes", list.len(), list.chunks().len());
     if let Content::List(nodes) = entry.content() {
         for (number, (chunk, node)) in list.chunks().zip(&nodes).enumerate() {

@@ -261,7 +261,10 @@ impl<T: Keyed> Indexed<T> {
             Removal::Shift(_) | Removal::Swap(_) => 0,
         };
         // The table has one tag byte per slot.
-        numbers + self.outside() + self.order.capacity() * size_of::<T>() + self.places.capacity() * (size_of::<u32>() + 1)
+        numbers
+            + self.outside()
+            + self.order.capacity() * size_of::<T>()
+            + self.places.capacity() * (size_of::<u32>() + 1)
     }
 }
 

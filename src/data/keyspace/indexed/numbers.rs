@@ -61,7 +61,8 @@ impl Numbers {
         let (mut picked, mut next) = (Vec::new(), 0);
         while picked.len() < count.max(1) {
             // Those that were not moved stand at the indexes that are not taken.
-            while at > 0 && moved.peek().is_none_or(|&(&number, _)| number < at - 1)
+            while at > 0
+                && moved.peek().is_none_or(|&(&number, _)| number < at - 1)
                 && taken.next_if(|&(&place, _)| place == at - 1).is_some()
             {
                 at -= 1;
