@@ -36,9 +36,9 @@ pub struct View<'k> {
     hashed_key: HashedKey,
     db: u32,
     /// The instant at which the view was locked. What has expired by then is gone.
-    now: Millis,
+    begun: Millis,
     /// The instant of the running command, in milliseconds and in microseconds.
-    instant: Millis,
+    now: Millis,
     micros: i64,
     /// Look-ups count as accesses (CLIENT NO-TOUCH turns that off).
     touch: bool,
@@ -142,8 +142,8 @@ impl<'k> View<'k> {
             growing: None,
             hashed_key,
             db,
+            begun: now,
             now,
-            instant: now,
             micros,
             touch: true,
             confined: false,
@@ -176,7 +176,7 @@ impl<'k> View<'k> {
 
     /// The instant of the running command, in milliseconds.
     pub fn now(&self) -> Millis {
-        self.instant
+        self.now
     }
 
     /// The instant of the running command, in microseconds.
@@ -186,7 +186,7 @@ impl<'k> View<'k> {
 
     /// The next command of a script or a transaction runs at a later instant. No more keys expire.
     pub fn set_instant(&mut self, micros: i64) {
-        self.instant = micros.div_euclid(1000);
+        self.now = micros.div_euclid(1000);
         self.micros = micros;
     }
 
@@ -232,7 +232,7 @@ impl<'k> View<'k> {
 
     /// The view's instant as an access time.
     pub fn access_time(&self) -> AccessTime {
-        access_time(self.now)
+        access_time(self.begun)
     }
 }
 
