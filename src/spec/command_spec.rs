@@ -44,7 +44,7 @@ pub struct CommandSpec {
     pub refused_in_transaction_by_valkey_9: bool,
     /// For tests of servers only (COMMAND DOCS: `syscmd`).
     pub for_server_tests: bool,
-    /// The arguments that MONITOR and the journal hide.
+    /// The arguments that no record shows: see `redaction.rs`.
     pub secrets: Secrets,
     /// The arguments that are channels.
     pub channels: Channels,
@@ -212,12 +212,22 @@ pub enum Secrets {
     Credentials,
     /// Those of the option AUTH (HELLO).
     Handshake,
-    /// All but the first (ACL SETUSER).
+    /// All (ACL SETUSER).
     UserRules,
     /// The values of secret settings (CONFIG SET).
     Settings,
     /// None, but the reply may contain secret settings (CONFIG GET).
     SettingsInReply,
+    /// None, but the reply is a password (ACL GENPASS).
+    Reply,
+    /// A script that may contain passwords, and what it is given (EVAL).
+    Script,
+    /// Those of a request that begins at this word (ACL DRYRUN).
+    Request {
+        at: usize,
+    },
+    /// Those of requests anywhere among the words (REDOUBLE).
+    Requests,
 }
 
 /// The arguments that are channels, for ACL checks.

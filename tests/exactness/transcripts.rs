@@ -50,6 +50,7 @@ macro_rules! alone {
 checked! {
     acl_default_user
     acl_log
+    acl_other_commands
     acl_permissions
     acl_users
     arity
@@ -133,8 +134,11 @@ alone! {
     debug_alone
     field_lifetimes
     lifetimes
+    lists_7_2
+    not_persistent
     redis_7_2
     redis_7_2_scripts
+    redis_7_4_streams
     redis_8_lag
     redis_8_locks
     redis_8_numbers

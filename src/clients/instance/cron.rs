@@ -16,6 +16,7 @@ impl Instance {
             self.evict_tracked_keys(None);
         }
         self.publish_findings(false);
+        self.save_if_due();
     }
 
     /// Reads the clock for [`cached_now`](Self::cached_now).
