@@ -12,6 +12,7 @@ mod connection;
 mod protocol;
 mod pubsub;
 mod same_everywhere;
+mod scanning;
 mod scripts;
 #[path = "../support/mod.rs"]
 mod support;

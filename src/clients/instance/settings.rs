@@ -7,7 +7,7 @@ use super::Instance;
 use crate::base::profile::Family;
 use crate::clients::acl::{Rules, User};
 use crate::clients::pubsub::SubscriptionKind;
-use crate::data::keyspace::KEY_CHANGES;
+use crate::data::keyspace::{EXPIRY_PAUSED, KEY_CHANGES};
 use crate::powers::Hook;
 
 const USERS_IN_TWO_PLACES: &str = "Configuring Redis with users defined in redis.conf and at the same setting an ACL \
@@ -29,7 +29,8 @@ impl Instance {
         if self.space.is_empty() {
             self.apply_log_level();
         }
-        self.keyspace.settings().set_wanted_notifications(!KEY_CHANGES, live.events.load(Ordering::Relaxed));
+        let events = live.events.load(Ordering::Relaxed);
+        self.keyspace.settings().set_wanted_notifications(!(KEY_CHANGES | EXPIRY_PAUSED), events);
         self.acl.configure(&self.config);
         let needs = |name: &str| self.config.number::<u32>(name) != 0;
         let needs_replicas = needs("min-replicas-to-write") && needs("min-replicas-max-lag");

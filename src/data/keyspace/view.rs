@@ -38,9 +38,9 @@ pub struct View<'k> {
     hashed_key: HashedKey,
     db: u32,
     /// The instant at which the view was locked. What has expired by then is gone.
-    now: Millis,
+    begun: Millis,
     /// The instant of the running command, in milliseconds and in microseconds.
-    instant: Millis,
+    now: Millis,
     micros: i64,
     /// Look-ups count as accesses (CLIENT NO-TOUCH turns that off).
     touch: bool,
@@ -144,8 +144,8 @@ impl<'k> View<'k> {
             growing: None,
             hashed_key,
             db,
+            begun: now,
             now,
-            instant: now,
             micros,
             touch: true,
             confined: false,
@@ -178,7 +178,7 @@ impl<'k> View<'k> {
 
     /// The instant of the running command, in milliseconds.
     pub fn now(&self) -> Millis {
-        self.instant
+        self.now
     }
 
     /// The instant of the running command, in microseconds.
@@ -188,7 +188,7 @@ impl<'k> View<'k> {
 
     /// The next command of a script or a transaction runs at a later instant. No more keys expire.
     pub fn set_instant(&mut self, micros: i64) {
-        self.instant = micros.div_euclid(1000);
+        self.now = micros.div_euclid(1000);
         self.micros = micros;
     }
 
@@ -234,7 +234,7 @@ impl<'k> View<'k> {
 
     /// The view's instant as an access time.
     pub fn access_time(&self) -> AccessTime {
-        access_time(self.now)
+        access_time(self.begun)
     }
 }
 
