@@ -192,6 +192,13 @@ impl<'k> View<'k> {
         self.micros = micros;
     }
 
+    /// What follows runs at a later instant, and what has expired by then is gone.
+    pub fn move_to(&mut self, micros: i64) {
+        self.micros = self.micros.max(micros);
+        self.instant = self.micros.div_euclid(1000);
+        self.now = self.now.max(self.instant);
+    }
+
     pub fn db(&self) -> u32 {
         self.db
     }
