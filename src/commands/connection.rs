@@ -412,8 +412,12 @@ fn shutdown(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> 
         return Err(call.server.scripts.busy_error());
     }
     call.permit_at_root(args)?;
-    if save && !force {
-        // This server does not save data, and must not lose it silently when a client asks to save.
+    let asked = if no_save { Some(false) } else { save.then_some(true) };
+    let saved = match call.server.fleet() {
+        Some(fleet) => fleet.root().save_at_end(asked),
+        None => call.server.save_at_end(asked),
+    };
+    if saved.is_err() && !force {
         return Err(CommandError::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     call.server.shut_down();

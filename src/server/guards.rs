@@ -93,7 +93,7 @@ impl World {
     fn check_commands(&self, pattern: &Pattern) -> Result<(), Error> {
         let table = &self.engine().table;
         let is_known =
-            |name: &str| table.find_full(name.as_bytes()).is_some_and(|(_, row)| row.group != Group::Control);
+            |name: &str| table.find_full_original(name.as_bytes()).is_some_and(|row| row.group != Group::Control);
         match pattern.commands().iter().find(|name| !is_known(name)) {
             None => Ok(()),
             Some(name) => Err(Error::Refused(format!("there is no command '{name}' that a pattern can mean"))),

@@ -33,7 +33,7 @@ fn renewed(old: &[u8], values: &Values, users: &[Vec<u8>], profile: &Profile) ->
             Some(place) if written[place] => {}
             Some(place) => {
                 written[place] = true;
-                new.extend(lines_of(&TABLE[place], &value_of(values, place)));
+                new.extend(lines_of(&TABLE[place], &value_of(values, place), profile));
             }
             None if is_user(line) => new.extend(users.next().cloned()),
             None => new.push(line.to_vec()),
@@ -42,12 +42,12 @@ fn renewed(old: &[u8], values: &Values, users: &[Vec<u8>], profile: &Profile) ->
     if old.is_empty() {
         new.clear();
     }
-    for (place, value) in values.iter().filter(|(place, _)| !written[**place]) {
+    for (place, value) in values.changed.iter().filter(|(place, _)| !written[**place]) {
         if !headed {
             new.push(HEADING.to_vec());
             headed = true;
         }
-        new.extend(lines_of(&TABLE[*place], value));
+        new.extend(lines_of(&TABLE[*place], value, profile));
     }
     if users.len() > 0 && !headed {
         new.push(HEADING.to_vec());
@@ -72,8 +72,9 @@ fn place_of(line: &[u8], profile: &Profile) -> Option<usize> {
 }
 
 /// The lines of a directive in a file: for some directives, one line per part.
-fn lines_of(row: &Directive, value: &[u8]) -> Vec<Vec<u8>> {
-    let line = |value: &[u8]| [row.name.as_bytes(), b" ", value].concat();
+fn lines_of(row: &Directive, value: &[u8], profile: &Profile) -> Vec<Vec<u8>> {
+    let name = row.names(profile).next().unwrap_or(row.name);
+    let line = |value: &[u8]| [name.as_bytes(), b" ", value].concat();
     let words: Vec<&[u8]> = value.split(|&byte| byte == b' ').filter(|word| !word.is_empty()).collect();
     match (&row.kind, row.name) {
         (_, "save") if !words.is_empty() => words.chunks(2).map(|pair| line(&pair.join(&b' '))).collect(),

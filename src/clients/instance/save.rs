@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Instance;
 use crate::base::error::{CommandError, plain};
 use crate::base::files;
-use crate::data::keyspace::{Busy, Scope};
+use crate::data::keyspace::{Busy, Scope, View};
 use crate::data::seed;
 
 /// Who has named a file, which decides where it may be.
@@ -41,11 +41,22 @@ impl Instance {
     }
 
     fn content(&self, path: &Path) -> Result<Vec<u8>, Busy> {
+        self.with_everything(|view, libraries| seed::save(view, libraries, &self.profile, path))
+    }
+
+    /// All data and functions, at one instant, as a snapshot.
+    pub(super) fn snapshot(&self) -> Result<Vec<u8>, Busy> {
+        self.with_everything(|view, libraries| seed::snapshot(view, libraries, &self.profile, false))
+    }
+
+    fn with_everything(
+        &self,
+        write: impl FnOnce(&mut View<'_>, &mut dyn Iterator<Item = &[u8]>) -> Vec<u8>,
+    ) -> Result<Vec<u8>, Busy> {
         let interpreters = self.keyspace.lock_with_backoff(|| self.scripts.try_lock())?;
         let mut view = self.keyspace.lock(Scope::Everything, 0, &self.clock)?;
         let libraries = interpreters.started_functions().into_iter().flat_map(|libraries| libraries.libraries());
-        let sources = libraries.map(|library| library.source.as_slice());
-        let content = seed::save(&mut view, sources, &self.profile, path);
+        let content = write(&mut view, &mut libraries.map(|library| library.source.as_slice()));
         // Looking at an expired key deletes it, which is reported as usual.
         self.stats.add(self.finish_view(view, None));
         Ok(content)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Instance;
+use crate::base::profile::Family;
 use crate::clients::acl::{Rules, User};
 use crate::clients::pubsub::SubscriptionKind;
 use crate::data::keyspace::KEY_CHANGES;
@@ -76,9 +77,13 @@ impl Instance {
         }
         if let Some(file) = file {
             let errors = |errors: Vec<u8>| String::from_utf8_lossy(&errors).into_owned();
+            let product = match self.profile.family() {
+                Family::Redis => "Redis",
+                Family::Valkey => "Valkey",
+            };
             self.acl
                 .load(&file)
-                .map_err(|error| format!("Aborting Redis startup because of ACL errors: {}", errors(error)))?;
+                .map_err(|error| format!("Aborting {product} startup because of ACL errors: {}", errors(error)))?;
         }
         Ok(())
     }

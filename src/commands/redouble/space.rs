@@ -119,5 +119,5 @@ pub(in crate::commands) fn by_user<'n>(call: &Call<'_>, user: &'n [u8], password
 
 /// Whether the test powers are there.
 pub(in crate::commands) fn powers(call: &Call<'_>) -> bool {
-    call.table.find(b"REDOUBLE").is_some()
+    call.table.find_original(b"REDOUBLE").is_some()
 }

@@ -62,6 +62,7 @@ impl Local {
             return;
         }
         if instance.debug_switches.active_expire.load(Ordering::Relaxed)
+            && instance.paused().is_none()
             && let Some(mut view) = instance.keyspace.sweep(&instance.clock)
         {
             self.serve(&mut view, None);
@@ -214,6 +215,9 @@ impl Local {
         let spec = row.spec;
         let mut args = Args::new(words, row, &self.instance.profile);
         view.select(session.db);
+        if !self.instance.profile.since_redis(7, 2) {
+            view.set_instant(self.instance.clock.micros());
+        }
         if spec.computes_keys(words) {
             view.set_confined(!self.may_read_all_keys(session, spec, words));
         }

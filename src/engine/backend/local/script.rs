@@ -472,8 +472,11 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
-        let ResolvedRow { spec, .. } = self.local.table.row_of(words)?;
         let Instance { acl, keyspace, .. } = &*self.local.instance;
+        let spec = match self.local.table.row_of(words) {
+            Some(ResolvedRow { spec, .. }) => spec,
+            None => acl.commands().absent_row(words)?.0,
+        };
         let session = &self.inner.borrow().session;
         let databases = DatabaseContext { selected: session.db, count: keyspace.databases() };
         Some(acl.may_run(&session.user, spec, words, databases).is_ok())
