@@ -414,25 +414,13 @@ fn mean(values: &[u64]) -> u64 {
 fn run(time: Duration, seed: u64) -> Result<(), String> {
     let folder = std::env::temp_dir().join(format!("redouble-soak-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    let user = "default on nopass ~* &* +@all -shutdown -config|set -acl|setuser -acl|deluser -client|pause -debug";
-    let server = ServerProcess::redouble(&[
-        "--dir",
-        folder.to_str().ok_or("a path that is no text")?,
-        "--maxmemory",
-        DATA,
-        "--journal",
-        "yes",
-        "--journal-size",
-        "4mb",
-        "--gate-timeout",
-        "200ms",
-        "--busy-reply-threshold",
-        "50",
-        "--user",
-        user,
-        "--loglevel",
-        "warning",
-    ]);
+    let dir = folder.to_str().ok_or("a path that is no text")?;
+    let server = ["--dir", dir, "--maxmemory", DATA, "--journal", "yes", "--journal-size", "4mb"];
+    let limits = ["--gate-timeout", "200ms", "--busy-reply-threshold", "50"];
+    let user =
+        "--user default on nopass ~* &* +@all -shutdown -config|set -acl|setuser -acl|deluser -client|pause -debug";
+    let user: Vec<&str> = user.split(' ').collect();
+    let server = ServerProcess::redouble(&[&server[..], &limits, &user].concat());
     let soak =
         Arc::new(Soak { address: server.address(), is_over: AtomicBool::new(false), counts: Default::default() });
     let clients: [fn(&Soak, u64); 4] = [send_messages, send_restores, send_scripts, send_powers];

@@ -97,10 +97,11 @@ fn secret_words(table: &Table, words: Words<'_>) -> Vec<usize> {
             Secrets::Request { at } => {
                 // A word may be missing in front of it.
                 let mut secret = shifted(secret_words(table, words.from(at)), at);
-                secret.extend(of_requests(table, words, row.at));
+                secret.extend(of_requests(table, words, row.at, is_like_carrier));
                 secret
             }
-            Secrets::Requests => of_requests(table, words, 1),
+            // Patterns have words that are like names: AUTO.
+            Secrets::Requests => of_requests(table, words, 1, |_| false),
         },
         None => of_unknown(table, name, words),
     }
@@ -163,10 +164,10 @@ fn is_script_with_secret(source: &[u8]) -> bool {
 }
 
 /// A request inside others, at no fixed place: patterns and examples of the test powers.
-fn of_requests(table: &Table, words: Words<'_>, from: usize) -> Vec<usize> {
+fn of_requests(table: &Table, words: Words<'_>, from: usize, is_like_carrier: fn(&[u8]) -> bool) -> Vec<usize> {
     let is_carrier = |word: &[u8]| {
         let name = word.split(|&byte| byte == b'|').next().unwrap_or_default();
-        table.find(name).is_some_and(|spec| carries(spec, table)) || is_hint(word)
+        table.find(name).is_some_and(|spec| carries(spec, table)) || is_hint(word) || is_like_carrier(word)
     };
     for at in from..words.len() {
         let Some(word) = words.get(at).filter(|word| is_carrier(word)) else { continue };
