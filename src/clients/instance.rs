@@ -28,8 +28,11 @@ use crate::base::profile::Profile;
 use crate::clients::acl::{self, Acl};
 use crate::clients::config::{Config, Settings};
 use crate::clients::fleet::Fleet;
+use crate::clients::latency::LatencyMonitor;
 use crate::clients::pubsub::PubSub;
+use crate::clients::rates::Rates;
 use crate::clients::session::Clients;
+use crate::clients::slow_log::CommandLog;
 use crate::clients::stats::Stats;
 use crate::clients::tracking::Tracking;
 use crate::data::keyspace::Keyspace;
@@ -65,6 +68,9 @@ pub struct Instance {
     pub audit: Arc<LiveAudit>,
     pub tracking: Tracking,
     pub stats: Stats,
+    pub slow_log: CommandLog,
+    pub latency: LatencyMonitor,
+    pub rates: Rates,
     pub log: Arc<Log>,
     pub acl: Acl,
     pause: Pause,
@@ -114,6 +120,9 @@ impl Instance {
             audit: Arc::default(),
             tracking: Tracking::default(),
             stats: Stats::default(),
+            slow_log: CommandLog::default(),
+            latency: LatencyMonitor::default(),
+            rates: Rates::default(),
             log: Arc::new(Log::silent()),
             acl: Acl::default(),
             pause: Pause::default(),

@@ -22,6 +22,7 @@ impl Engine {
         let (here, there) = (&self.instance, &from.instance);
         let Some(user) = here.acl.user(session.user.name()) else { return false };
         session.count();
+        session.timer.end(&session.counters, there.config.live());
         from.release_session(session, &[]);
         session.in_flight.trace.change_journals();
         session.client.seen().monitor.store(false, Ordering::Relaxed);

@@ -18,7 +18,7 @@ use crate::powers::{ClientRecord, Ending, EventKind, Hook, Line, Outcome, Stamp,
 use crate::protocol::{OwnedWords, Words};
 use crate::spec::{CommandKind, CommandSpec, Group, Secrets};
 
-const REDACTED: &[u8] = b"(redacted)";
+pub(super) const REDACTED: &[u8] = b"(redacted)";
 const REDACTED_REPLY: &[u8] = b"+(redacted)\r\n";
 
 /// Secret settings, by name.
@@ -319,7 +319,7 @@ fn outcome(session: &Session, reply: &[u8], flow: &Flow) -> Outcome {
 }
 
 /// The positions of names and passwords among the words.
-fn hidden(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
+pub(super) fn hidden(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
     match spec.secrets {
         // Even in a command with the wrong number of arguments.
         Secrets::Credentials => (1..words.len()).collect(),

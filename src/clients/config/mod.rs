@@ -47,6 +47,14 @@ pub struct Live {
     pub max_memory: AtomicUsize,
     /// Milliseconds until a running script makes other commands fail with BUSY; 0 for never.
     pub busy_threshold: AtomicU64,
+    /// `slowlog-log-slower-than`, in microseconds; negative for never.
+    pub slow_threshold: AtomicI64,
+    /// `slowlog-max-len`.
+    pub slow_log_length: AtomicUsize,
+    /// `latency-monitor-threshold`, in milliseconds; 0 for never.
+    pub latency_threshold: AtomicU64,
+    /// `latency-tracking`.
+    pub latency_tracking: AtomicBool,
     /// `tracking-table-max-keys`; 0 for no limit.
     pub max_tracked_keys: AtomicUsize,
     /// `gate-timeout`, in microseconds of real time: the longest time for which a gate holds a command; 0 for no limit.
@@ -75,6 +83,10 @@ impl Default for Live {
             subscriber_output: OutputLimit::new(32 << 20, 8 << 20, 60),
             events: AtomicU32::new(0),
             max_memory: AtomicUsize::new(0),
+            slow_threshold: AtomicI64::new(10_000),
+            slow_log_length: AtomicUsize::new(128),
+            latency_threshold: AtomicU64::new(0),
+            latency_tracking: AtomicBool::new(true),
             max_tracked_keys: AtomicUsize::new(1_000_000),
             gate_timeout: AtomicU64::new(60_000_000),
             protected_mode: AtomicBool::new(true),
@@ -96,6 +108,23 @@ impl Live {
     /// The limits of unsent output for a client.
     pub fn output_limit(&self, subscriber: bool) -> &OutputLimit {
         if subscriber { &self.subscriber_output } else { &self.normal_output }
+    }
+
+    /// The least duration of a call that is worth a look by itself, in microseconds: for the slow log, or for the latency
+    /// monitor.
+    #[inline]
+    pub fn notable_micros(&self) -> u64 {
+        let slow = u64::try_from(self.slow_threshold.load(Ordering::Relaxed)).unwrap_or(u64::MAX);
+        match self.latency_threshold.load(Ordering::Relaxed) {
+            0 => slow,
+            millis => slow.min(millis.saturating_mul(1000)),
+        }
+    }
+
+    /// Whether the distribution of durations is tracked.
+    #[inline]
+    pub fn tracks_latency(&self) -> bool {
+        self.latency_tracking.load(Ordering::Relaxed)
     }
 
     /// Whether a client may use DEBUG.

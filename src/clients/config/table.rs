@@ -119,10 +119,19 @@ pub(super) static TABLE: &[Directive] = &[
     Directive::new("maxmemory-clients", "0", SettingKind::MemoryOrPercent).since(SEVEN),
     integer("maxmemory-eviction-tenacity", "10", 0, 100),
     // Statistics and notifications.
-    integer("slowlog-log-slower-than", "10000", -1, LONG),
-    integer("slowlog-max-len", "128", 0, LONG),
-    integer("latency-monitor-threshold", "0", 0, LONG),
-    switch("latency-tracking", "yes").since(SEVEN),
+    integer("commandlog-execution-slower-than", "10000", -1, LONG)
+        .alias("slowlog-log-slower-than")
+        .since(VALKEY_8_1)
+        .mirrored(|live, value| live.slow_threshold.store(number(value), Relaxed)),
+    integer("commandlog-slow-execution-max-len", "128", 0, LONG)
+        .alias("slowlog-max-len")
+        .since(VALKEY_8_1)
+        .mirrored(|live, value| live.slow_log_length.store(number(value), Relaxed)),
+    integer("latency-monitor-threshold", "0", 0, LONG)
+        .mirrored(|live, value| live.latency_threshold.store(number(value), Relaxed)),
+    switch("latency-tracking", "yes")
+        .since(SEVEN)
+        .mirrored(|live, value| live.latency_tracking.store(value == b"yes", Relaxed)),
     words("latency-tracking-info-percentiles", "50 99 99.9", special::percentiles).since(SEVEN),
     custom("notify-keyspace-events", "", special::events)
         .mirrored(|live, value| live.events.store(special::event_bits(value), Relaxed))
@@ -267,12 +276,14 @@ pub(super) static TABLE: &[Directive] = &[
     text("primaryuser", "").since(VALKEY_8_1),
     integer("prefetch-batch-max-size", "16", 0, 128).since(VALKEY_8_1),
     text("unixsocketgroup", "").at_start().since(VALKEY_8_1),
-    integer("commandlog-execution-slower-than", "10000", -1, LONG).since(VALKEY_8_1),
-    integer("commandlog-slow-execution-max-len", "128", 0, LONG).since(VALKEY_8_1),
-    integer("commandlog-request-larger-than", "1048576", -1, LONG).since(VALKEY_8_1),
-    integer("commandlog-large-request-max-len", "128", 0, LONG).since(VALKEY_8_1),
-    integer("commandlog-reply-larger-than", "1048576", -1, LONG).since(VALKEY_8_1),
-    integer("commandlog-large-reply-max-len", "128", 0, LONG).since(VALKEY_8_1),
+    integer("commandlog-request-larger-than", "1048576", -1, LONG)
+        .since(VALKEY_8_1),
+    integer("commandlog-large-request-max-len", "128", 0, LONG)
+        .since(VALKEY_8_1),
+    integer("commandlog-reply-larger-than", "1048576", -1, LONG)
+        .since(VALKEY_8_1),
+    integer("commandlog-large-reply-max-len", "128", 0, LONG)
+        .since(VALKEY_8_1),
     // This server's own.
     custom("compat", "redis-7.2", special::profile).at_start().hidden(),
     text("port-file", "").at_start().hidden(),

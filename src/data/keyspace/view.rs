@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use super::entry::AccessTime;
 use super::store::{Shard, Slot, hash_of};
 use super::{Keyspace, Settings, access_time};
-use crate::base::clock::Millis;
+use crate::base::clock::{Millis, Reading};
 use effects::Effects;
 
 pub use scan::ScanFilter;
@@ -37,6 +37,8 @@ pub struct View<'k> {
     db: u32,
     now: Millis,
     micros: i64,
+    /// The machine's time at the view's instant.
+    real: i64,
     /// Look-ups count as accesses (CLIENT NO-TOUCH turns that off).
     touch: bool,
     /// The running command may access only keys that its arguments name.
@@ -128,7 +130,7 @@ impl<'k> View<'k> {
         everything: Option<MutexGuard<'k, ()>>,
         hashed_key: HashedKey,
         db: u32,
-        micros: i64,
+        Reading { micros, real }: Reading,
     ) -> Self {
         View {
             keyspace,
@@ -140,6 +142,7 @@ impl<'k> View<'k> {
             // No clock shows a time before 1970; an unsigned division is cheaper.
             now: (micros.cast_unsigned() / 1000).cast_signed(),
             micros,
+            real,
             touch: true,
             confined: false,
             repeatable: false,
@@ -177,6 +180,12 @@ impl<'k> View<'k> {
     /// The view's instant, in microseconds.
     pub fn micros(&self) -> i64 {
         self.micros
+    }
+
+    /// The machine's time at the view's instant, in microseconds: it passes also while the server's clock stands.
+    #[inline]
+    pub fn real_micros(&self) -> i64 {
+        self.real
     }
 
     pub fn db(&self) -> u32 {

@@ -90,6 +90,10 @@ impl Connection {
                 let rest = &data[used..];
                 let mut waits = false;
                 if let Some(resolved) = request.resolved {
+                    if session.timer.is_running() && resolved.as_ref().is_ok_and(Resolved::reads_statistics) {
+                        engine.end_calls(session, data);
+                    }
+                    session.timer.request = used;
                     let words = framer.words(request.framed, rest);
                     match engine.execute(session, resolved, words, out, fibers) {
                         Flow::Continue => {}
@@ -123,6 +127,7 @@ impl Connection {
                     break;
                 }
             }
+            engine.end_calls(session, data);
             if *state != State::Open || session.in_flight.wait.is_some() || destination.is_some() {
                 // Requests that were framed behind the one that ends the batch are framed again later.
                 framer.reset();

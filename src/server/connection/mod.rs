@@ -173,6 +173,7 @@ impl Connection {
             self.has_read = true;
             self.is_informed = false;
             add(&self.session.counters.input_bytes, read as u64);
+            add(&self.session.counters.reads, 1);
             self.session.client.seen().last_used.store(self.engine.instance.cached_now(), Ordering::Relaxed);
             add(&self.session.client.seen().received, read as u64);
             if self.input.len() > self.engine.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {

@@ -66,6 +66,7 @@ impl Local {
         owned.fill(words);
         let fiber = Fiber::new(stack, move |yielder| {
             let flow = engine.call(&mut taken, resolved, owned.as_words(), &mut replies, Some(yielder));
+            engine.end_call(&mut taken, resolved.row.spec, owned.as_words());
             Finished { session: taken, words: owned, out: replies, flow }
         });
         match fibers.step(fiber, session, out) {

@@ -61,6 +61,7 @@ impl Local {
         let hashes: SmallVec<[u64; 8]> = key_hashes(args.spec(), args.words()).collect();
         let instance = &self.instance;
         let mut view = instance.keyspace.lock_growing(&hashes, session.db, &instance.clock)?;
+        session.timer.begin(args.row_id(), view.real_micros(), &session.counters, instance.config.live());
         view.set_touch(!session.no_touch);
         session.executing = true;
         let context = ScriptContext { view: &mut view, interpreters: &mut interpreters, yielder };
@@ -354,7 +355,8 @@ impl ScriptHost<'_, '_, '_> {
     ) -> Result<&'static CommandSpec, (CommandError, Option<Arc<Rule>>)> {
         let Self { front, local, .. } = self;
         let Inner { session, view } = inner;
-        let checked = match local.table.row_of(words) {
+        let found = local.table.row_of(words);
+        let checked = match found {
             None => {
                 front.count_unsupported(words);
                 Err(UNKNOWN)
@@ -364,7 +366,10 @@ impl ScriptHost<'_, '_, '_> {
                 .and_then(|()| refuse_block_in_script(words, &local.instance.profile).map_or(Ok(row), Err)),
         };
         let row = checked
-            .inspect_err(|error| local.instance.stats.count_error(error.code()))
+            .inspect_err(|error| {
+                local.instance.stats.count_error(error.code());
+                front.count_rejection(session, found.map(|row| row.id));
+            })
             .map_err(|error| (error, None))?;
         let ResolvedRow { spec, .. } = row;
         if local.instance.active_hooks.path() == HookPath::All
@@ -375,7 +380,7 @@ impl ScriptHost<'_, '_, '_> {
         session.protocol = self.protocol.get();
         // No command that scripts may call closes the connection.
         view.set_repeatable(true);
-        let _: Flow = local.run_within(session, view, row, words, reply);
+        let _: Flow = local.run_within(front, session, view, row, words, reply);
         view.set_repeatable(false);
         if session.tracking.remembers {
             // Up to 7.0, tracking remembers the declared keys of a script instead of its reads.
