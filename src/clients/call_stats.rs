@@ -136,6 +136,16 @@ impl RowTotals {
     }
 }
 
+impl std::ops::AddAssign<&Self> for RowTotals {
+    fn add_assign(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.micros += other.micros;
+        self.rejected += other.rejected;
+        self.failed += other.failed;
+        self.durations.merge(&other.durations);
+    }
+}
+
 /// The sums of all rows over all threads, by the index of the row.
 #[derive(Clone, Default)]
 pub struct CallTotals {
@@ -145,6 +155,11 @@ pub struct CallTotals {
 impl CallTotals {
     pub fn of(&self, id: RowId) -> Option<&RowTotals> {
         self.rows.get(&id.index())
+    }
+
+    /// The microseconds of all calls.
+    pub fn micros(&self) -> u64 {
+        self.rows.values().map(|row| row.micros).sum()
     }
 
     /// Subtracts what was counted until the last reset.

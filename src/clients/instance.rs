@@ -18,13 +18,13 @@ mod test_powers;
 mod view_end;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{OnceLock, Weak};
 
 use crate::base::clock::Clock;
 use crate::base::identity::Identity;
 use crate::base::log::Log;
-use crate::base::profile::Profile;
+use crate::base::profile::{Profile, Since};
 use crate::clients::acl::{self, Acl};
 use crate::clients::config::{Config, Settings};
 use crate::clients::fleet::Fleet;
@@ -33,7 +33,7 @@ use crate::clients::pubsub::PubSub;
 use crate::clients::rates::Rates;
 use crate::clients::session::Clients;
 use crate::clients::slow_log::CommandLog;
-use crate::clients::stats::Stats;
+use crate::clients::stats::{ErrorOverflow, Stats};
 use crate::clients::tracking::Tracking;
 use crate::data::keyspace::Keyspace;
 use crate::insight::audit::LiveAudit;
@@ -71,6 +71,8 @@ pub struct Instance {
     pub slow_log: CommandLog,
     pub latency: LatencyMonitor,
     pub rates: Rates,
+    /// The most memory that was ever reported.
+    pub peak_memory: AtomicU64,
     pub log: Arc<Log>,
     pub acl: Acl,
     pause: Pause,
@@ -123,6 +125,7 @@ impl Instance {
             slow_log: CommandLog::default(),
             latency: LatencyMonitor::default(),
             rates: Rates::default(),
+            peak_memory: AtomicU64::new(0),
             log: Arc::new(Log::silent()),
             acl: Acl::default(),
             pause: Pause::default(),
@@ -136,6 +139,7 @@ impl Instance {
             initial: OnceLock::new(),
         };
         instance.apply_settings();
+        instance.stats.set_error_overflow(error_overflow(&profile));
         instance
     }
 
@@ -180,5 +184,16 @@ impl Instance {
     /// The other spaces and instances, as long as the server serves.
     pub fn fleet(&self) -> Option<Arc<dyn Fleet>> {
         self.fleet.get().and_then(Weak::upgrade)
+    }
+}
+
+/// What the imitated release does when there are too many error codes.
+fn error_overflow(profile: &Profile) -> ErrorOverflow {
+    if profile.has(Since::valkey(8, 0, 0)) {
+        ErrorOverflow::Together
+    } else if profile.has(Since::redis(7, 4, 0)) {
+        ErrorOverflow::Disable
+    } else {
+        ErrorOverflow::Ignore
     }
 }

@@ -44,11 +44,15 @@ mod hyperloglog;
 mod index_ranges;
 mod info;
 mod keys;
+mod latency;
+mod latency_report;
 mod lcs;
 mod list_blocking;
 mod list_index;
 mod lists;
 mod long_double;
+mod memory;
+mod memory_figures;
 mod mpop;
 mod object;
 mod partial_sort;
@@ -64,6 +68,7 @@ mod set;
 mod set_algebra;
 mod set_random;
 mod sets;
+mod slow_log;
 mod sort;
 mod sorted_set_algebra;
 mod sorted_set_bounds;
@@ -140,10 +145,12 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         hashes::ROWS,
         info::ROWS,
         keys::ROWS,
+        latency::ROWS,
         lcs::ROWS,
         list_index::ROWS,
         list_blocking::ROWS,
         lists::ROWS,
+        memory::ROWS,
         object::ROWS,
         pubsub::ROWS,
         string_ranges::ROWS,
@@ -155,6 +162,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         set_algebra::ROWS,
         set_random::ROWS,
         sets::ROWS,
+        slow_log::ROWS,
         sorted_set_algebra::ROWS,
         sorted_set_pops::ROWS,
         sorted_set_random::ROWS,

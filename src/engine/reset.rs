@@ -22,7 +22,9 @@ impl Engine {
         instance.clock.reset();
         instance.cron();
         self.quiesce().await;
-        instance.stats.reset();
+        instance.reset_statistics();
+        instance.slow_log.clear();
+        instance.latency.forget(|_| true);
         instance.reset_journal();
     }
 

@@ -18,6 +18,13 @@ impl Instance {
         self.rates.sample(self.clock.uptime(), self.stats.sums());
     }
 
+    /// CONFIG RESETSTAT.
+    pub fn reset_statistics(&self) {
+        self.stats.reset();
+        self.rates.reset();
+        self.keyspace.reset_freed_lazily();
+    }
+
     /// Deleting expired keys took so long, in real time.
     pub fn note_expire_cycle(&self, took: Duration) {
         self.stats.expire_cycles.fetch_add(1, Ordering::Relaxed);

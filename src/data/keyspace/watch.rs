@@ -36,6 +36,11 @@ impl Watchers {
         self.keys.load(Ordering::Relaxed) == 0
     }
 
+    /// The number of watched keys.
+    pub fn len(&self) -> usize {
+        self.keys.load(Ordering::Relaxed)
+    }
+
     pub fn add(&self, db: u32, key: &[u8], watch: &Arc<Watch>) {
         let mut by_key = self.by_key();
         by_key.entry((db, key.into())).or_default().push(Arc::clone(watch));
