@@ -51,7 +51,8 @@ impl CallCounters {
     #[inline]
     pub fn row(&self, id: RowId) -> &RowCounters {
         let index = id.index();
-        let group = self.groups[(index / GROUP) % GROUPS].get_or_init(|| Box::new(std::array::from_fn(|_| OnceLock::new())));
+        let group =
+            self.groups[(index / GROUP) % GROUPS].get_or_init(|| Box::new(std::array::from_fn(|_| OnceLock::new())));
         group[index % GROUP].get_or_init(Box::default)
     }
 

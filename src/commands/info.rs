@@ -49,6 +49,8 @@ enum Shown {
     Always,
     /// By `all` and `everything`.
     InAll,
+    /// Never: it is no section of Redis.
+    Asked,
 }
 
 const fn section(title: &'static str, names: &'static [&'static str], write: fn(&Call<'_>, &mut Fields)) -> Section {
@@ -69,11 +71,20 @@ const SECTIONS: &[Section] = &[
     section("Modules", &["modules", "module_list"], process::modules),
     Section { shown: Shown::InAll, ..section("Commandstats", &["commandstats"], stats::commands) },
     section("Errorstats", &["errorstats"], stats::errors),
-    Section { shown: Shown::InAll, since: Since::redis(7, 0, 0), ..section("Latencystats", &["latencystats"], stats::latencies) },
+    Section {
+        shown: Shown::InAll,
+        since: Since::redis(7, 0, 0),
+        ..section("Latencystats", &["latencystats"], stats::latencies)
+    },
     section("Cluster", &["cluster"], |_, fields| fields.add("cluster_enabled", 0)),
-    Section { shown: Shown::InAll, since: VALKEY_9_1, ..section("Scripting Engines", &["scriptingengines"], process::engines) },
+    Section { shown: Shown::InAll, since: VALKEY_9_1, ..section("Cluster Info", &["cluster_info"], |_, _| {}) },
+    Section {
+        shown: Shown::InAll,
+        since: VALKEY_9_1,
+        ..section("Scripting Engines", &["scriptingengines"], process::engines)
+    },
     section("Keyspace", &["keyspace"], keyspace),
-    Section { shown: Shown::InAll, ..section("Redouble", &["redouble"], redouble) },
+    Section { shown: Shown::Asked, ..section("Redouble", &["redouble"], redouble) },
 ];
 
 /// What came to Valkey with a release that is not known; the one that was asked has it.
@@ -93,6 +104,7 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         let is_shown = match section.shown {
             Shown::Always => all || default,
             Shown::InAll => all,
+            Shown::Asked => false,
         };
         if is_shown || section.names.iter().any(|name| asked(name)) {
             fields.title(section.title);

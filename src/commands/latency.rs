@@ -1,10 +1,10 @@
 //! LATENCY: when the server was slow, and the distribution of how long commands took.
 
 use super::help::help;
+use super::latency_report::{doctor, graph};
 use super::server::{container, help_row, simple_row};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
-use super::latency_report::{doctor, graph};
 use crate::clients::call_stats::RowTotals;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
@@ -130,8 +130,12 @@ fn latest(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             .iter()
             .filter_map(|(event, series)| {
                 let last = series.samples.last()?;
-                let mut fields =
-                    vec![Reply::text(event.name()), Reply::Integer(last.time), integer(last.millis), integer(series.worst)];
+                let mut fields = vec![
+                    Reply::text(event.name()),
+                    Reply::Integer(last.time),
+                    integer(last.millis),
+                    integer(series.worst),
+                ];
                 if with_sums {
                     fields.extend([integer(series.sum), integer(series.count)]);
                 }
@@ -143,7 +147,8 @@ fn latest(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let words = args.rest();
-    let is_wanted = |name: &str| words.len() == 0 || words.iter().any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+    let is_wanted =
+        |name: &str| words.len() == 0 || words.iter().any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
     Ok(Reply::Integer(call.server.latency.forget(is_wanted) as i64))
 }
 

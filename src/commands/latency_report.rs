@@ -188,7 +188,9 @@ mod tests {
         let line = "-".repeat(80);
         assert_eq!(
             graph("command", &monitor.all()[0].1, 100),
-            format!("command - high 20 ms, low 3 ms (all time high 20 ms)\n{line}\n # \n | \n |_\n_||\n   \n321\nsss\n")
+            format!(
+                "command - high 20 ms, low 3 ms (all time high 20 ms)\n{line}\n # \n | \n |_\n_||\n   \n321\nsss\n"
+            )
         );
     }
 }

@@ -3,8 +3,8 @@
 use super::help::help;
 use super::memory_figures::MemoryFigures;
 use super::server::{container, help_row, simple_row};
-use crate::base::profile::{Since, Version};
 use crate::base::error::CommandError;
+use crate::base::profile::{Since, Version};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::data::keyspace::{Entry, View};
 use crate::protocol::Reply;

@@ -160,14 +160,15 @@ impl Engine {
             Wait::Blocked { reply, .. } => {
                 self.end_blocked_call(session, end.is_failure(&reply));
                 match end {
-                WaitEnd::Over | WaitEnd::Reply(_) => self.answer(session, &reply, out),
-                WaitEnd::Unblocked(error) => self.answer(session, &Reply::Error(error), out),
-                WaitEnd::Served(served) => {
-                    self.resume_with(session, &served.reply, out);
-                    alarm = served.alarm.or(alarm);
-                    session.in_flight.trace.set_stamp(served.stamp);
+                    WaitEnd::Over | WaitEnd::Reply(_) => self.answer(session, &reply, out),
+                    WaitEnd::Unblocked(error) => self.answer(session, &Reply::Error(error), out),
+                    WaitEnd::Served(served) => {
+                        self.resume_with(session, &served.reply, out);
+                        alarm = served.alarm.or(alarm);
+                        session.in_flight.trace.set_stamp(served.stamp);
+                    }
                 }
-            }}
+            }
             Wait::ParkedReply { permit, reply, then } => {
                 session.in_flight.note_release(&permit);
                 alarm = permit.take_alarm();

@@ -123,5 +123,6 @@ pub(super) fn engines(call: &Call<'_>, fields: &mut Fields) {
     fields.add("engines_count", 1);
     fields.add("engines_total_used_memory", memory);
     fields.add("engines_total_memory_overhead", overhead);
-    fields.add("engine_0", format!("name=LUA,module=lua,abi_version=4,used_memory={memory},memory_overhead={overhead}"));
+    fields
+        .add("engine_0", format!("name=LUA,module=lua,abi_version=4,used_memory={memory},memory_overhead={overhead}"));
 }

@@ -285,7 +285,8 @@ impl Keyspace {
         let volatile = database.shard_meta.iter().filter(|meta| meta.volatile.load(Ordering::Relaxed) > 0);
         let (mut sum, mut count) = (0, 0);
         for meta in volatile {
-            for left in meta.deadlines().sample().map(|deadline| deadline.saturating_sub(now)).filter(|left| *left > 0) {
+            for left in meta.deadlines().sample().map(|deadline| deadline.saturating_sub(now)).filter(|left| *left > 0)
+            {
                 sum += i128::from(left);
                 count += 1;
             }

@@ -32,6 +32,8 @@ use crate::protocol::Framer;
 use input::{BATCH, FramedRequest};
 use output::SHORT;
 
+/// CLIENT LIST shows the room that a larger request takes.
+const LARGE_REQUEST: usize = 32 * 1024;
 /// The most bytes per read.
 const READ: usize = 64 * 1024;
 
@@ -163,6 +165,9 @@ impl Connection {
                 self.input.extend_from_slice(&arrived[used..]);
             } else {
                 self.input.extend_from_slice(arrived);
+                if self.input.len() > LARGE_REQUEST {
+                    self.session.client.seen().note_large_request(self.input.len(), self.engine.instance.cached_now());
+                }
                 if !is_waiting && self.input.len() >= self.framer.needed() {
                     self.run_input(&mut scratch.batch, &mut scratch.output, &mut scratch.fibers);
                 }
