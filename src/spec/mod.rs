@@ -8,6 +8,7 @@ mod args;
 mod command_docs;
 mod command_info;
 mod command_spec;
+mod history;
 mod key_spec;
 mod lock_effect;
 #[cfg(feature = "internals")]
@@ -21,6 +22,8 @@ pub use command_info::command_info;
 pub use command_spec::{
     Arity, Category, Channels, CommandKind, CommandSpec, Flag, Group, ScriptCommand, Secrets, TransactionCommand,
 };
+#[cfg(test)]
+pub use history::HISTORIES;
 pub use key_spec::KeySpec;
 #[cfg(test)]
 pub use key_spec::{BeginSearch, FindKeys};

@@ -182,12 +182,6 @@ impl Table {
         }
     }
 
-    /// The id of a row of this table.
-    pub fn id_of(&self, spec: &CommandSpec) -> Option<RowId> {
-        let mut rows = self.rows.iter().flat_map(|row| std::iter::once(row).chain(&row.subcommands));
-        Some(rows.find(|row| std::ptr::eq(row.spec, spec))?.id)
-    }
-
     /// The ids of all rows, with their full names. A container is followed by its subcommands.
     pub fn named_rows(&self) -> impl Iterator<Item = (RowId, String)> + '_ {
         self.rows.iter().flat_map(|row| {

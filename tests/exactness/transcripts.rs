@@ -77,6 +77,7 @@ checked! {
     keys
     keys_of_types
     keys_that_are_awaited
+    latency
     lcs
     list_blocking
     list_index
@@ -103,6 +104,7 @@ checked! {
     server
     set_options
     sets
+    slow_log
     sort
     sorted_set_algebra
     sorted_set_pops
